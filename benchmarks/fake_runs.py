@@ -13,8 +13,7 @@ from harness.planning.plan import Plan
 from harness.runs.resources import Allocation
 from harness.store import Result, Store
 from harness.training.record import TrainingProgress
-from harness.work.job import Prepared
-from harness.work.run_job import RunJob
+from harness.work.job import Prepared, RunJob
 
 REFERENCE = Path(__file__).parent.parent / "results" / "reference"
 SECONDS, REPORTS, SEEDS = 1.0, 10, 20

@@ -33,11 +33,10 @@ from harness.planning.events import Event, Listener
 from harness.runs.resources import Allocation
 from harness.store import Store
 from harness.work.base import Executor, ExecutorOptions
-from harness.work.job import Again, End, Job, Prepared
+from harness.work.job import Again, End, Job, Prepared, RunJob
 from harness.work.jobs import jobs_of
 from harness.work.local import Local
 from harness.work.queue import Queue
-from harness.work.run_job import RunJob
 from harness.work.tally import Tally
 
 RUNS, SLOTS, PROCESSES, PLANNED, LARGE, GPUS = 2_000, 64, 50, 20_000, 10_000, 256

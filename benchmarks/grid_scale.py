@@ -15,9 +15,9 @@ from fake_runs import peak_mb, planned, result_of
 
 from harness.planning.events import Event
 from harness.training.record import TrainingProgress
+from harness.work.job import RunJob
 from harness.work.jobs import jobs_of
 from harness.work.queue import Queue
-from harness.work.run_job import RunJob
 from harness.work.seats import CardSeats, Gpu
 from harness.work.tally import Tally
 

@@ -174,7 +174,7 @@ def execute(how: PlanToExecute) -> Results:
     from harness.reporting.results import Results
     from harness.store import Failure, Result
     from harness.store.tunings import save_tuning
-    from harness.work.time_limit import seconds_of
+    from harness.work.failures import seconds_of
     from harness.work.tracking.base import installed_trackers
 
     plan, limit_s = how.plan, None if how.run_timeout is None else seconds_of(how.run_timeout)

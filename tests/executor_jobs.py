@@ -22,9 +22,8 @@ from harness.runs.resources import Allocation, DeviceChoice, Resources
 from harness.spec import Variant, parse_setting
 from harness.store import Store
 from harness.work.estimates import Estimates
-from harness.work.job import End, Job, Prepared
+from harness.work.job import End, Job, Prepared, RunJob
 from harness.work.jobs import jobs_of
-from harness.work.run_job import RunJob
 
 STUDENT = "simcse/toy/toy-bert/seed-0"
 #: needs STUDENT as its teacher

@@ -33,8 +33,8 @@ from harness.store.columns import TablesWriter
 from harness.store.folder import Submission, begin_attempt, note_submission
 from harness.store.index import write_tables
 from harness.training.folder import TrainingFolder
-from harness.work.event_file import EventWriter
-from harness.work.parcels import Parcel, unpack
+from harness.work.ray.parcels import Parcel, unpack
+from harness.work.reports import EventWriter
 
 #: runs of a second
 SHORT: dict[str, Any] = {

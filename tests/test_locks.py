@@ -23,8 +23,8 @@ from harness.locks import NO_LOCKS, locked, try_lock
 from harness.store import Store
 from harness.store.folder import begin_attempt, in_progress
 from harness.work.base import execute
+from harness.work.job import RunJob
 from harness.work.jobs import jobs_of
-from harness.work.run_job import RunJob
 
 
 def test_a_lock_that_another_holds_is_reported_and_waited_for(tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def in_place_of_locks(results: Path, data: Path) -> Iterator[tuple[Path, Callabl
 
 
 def test_a_folder_in_place_of_a_lock_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.work.slurm.states", dict)
+    monkeypatch.setattr("harness.work.slurm.executor.states", dict)
     for path, take in in_place_of_locks(tmp_path / "results", tmp_path / "data"):
         path.mkdir(parents=True)
         with pytest.raises(UserError, match=f"the lock {re.escape(str(path))} is a folder; remove it"):

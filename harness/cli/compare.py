@@ -40,7 +40,7 @@ def compare(a: str, b: str, metric: str, results: Path, **only: Any) -> None:
     variant is found under any spelling of its options. Without --set, runs without overrides are preferred.
     """
     from harness.planning.names import stored_spelling
-    from harness.reporting.seeds.sides import of_group
+    from harness.reporting.seeds.lookup import of_group
 
     loaded = read_results(results, only["profile"])
     (a_name, a_group), (b_name, b_group) = map(of_group, (a, b))

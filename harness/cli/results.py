@@ -33,7 +33,7 @@ def list_command(profile: str | None, results: Path) -> None:
     status` computes it, and what has changed since the others. NAME#GROUP names one, in `harness compare` too.
     """
     from harness.profiles import load_profile
-    from harness.reporting.seeds.listed import listed_groups
+    from harness.reporting.seeds.lookup import listed_groups
     from harness.store import of_profile
 
     found = read_results(results, profile).runs
@@ -57,7 +57,7 @@ def drop_command(runs: tuple[str, ...], results: Path) -> None:
     RUN is a run's key, or NAME#GROUP for a group of runs, as `harness results list` shows it. Nothing is deleted: files
     moved back are results again. A run in progress is refused.
     """
-    from harness.reporting.seeds.listed import named_runs
+    from harness.reporting.seeds.lookup import named_runs
     from harness.store import Store
     from harness.store.folder import supersede
 

@@ -55,7 +55,7 @@ def run(
     --redo, an old result moves to RESULTS/.superseded once the new one is complete.
     """
     from harness import api
-    from harness.work.time_limit import seconds_of
+    from harness.work.failures import seconds_of
     from harness.work.tracking.base import tracker_places
 
     places = tracker_places(track, options["results"])  # before anything is fetched

@@ -83,15 +83,20 @@ def render(contents: Contents, out: Path, *, one_file: bool = False) -> Path:
     with new_folder(out) as folder:
         with (folder / "report.csv").open("w", encoding="utf-8", newline="") as stream:
             write_runs(contents.results, stream)
-        grids = [grid for section in sections for grid in section.grids]
-        sentences = [sentence for section in sections for sentence in section.sentences]
-        (folder / "tables.csv").write_text(tidy(row for section in sections for row in section.rows), "utf-8")
-        (folder / "report.md").write_text(markdown(sentences, grids, footer), "utf-8")
-        (folder / "report.tex").write_text(latex(grids, footer), "utf-8")
+        (folder / "tables.csv").write_text(tidy(row for section in sections for row in section.rows()), "utf-8")
+        _write_texts(sections, folder, footer)
         pages = write_site(contents, sections, folder, footer)
         if one_file:
             write_one_file(folder, [page for page in pages if not page.startswith("runs/")], footer)
     return out / "index.html"
+
+
+def _write_texts(sections: Sequence[ReportSection], folder: Path, footer: str) -> None:
+    """All tables as Markdown and LaTeX."""
+    grids = [grid for section in sections for grid in section.grids]
+    sentences = [sentence for section in sections for sentence in section.sentences]
+    (folder / "report.md").write_text(markdown(sentences, grids, footer), "utf-8")
+    (folder / "report.tex").write_text(latex(grids, footer), "utf-8")
 
 
 def write_site(contents: Contents, sections: Sequence[ReportSection], folder: Path, footer: str) -> list[str]:

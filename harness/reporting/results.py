@@ -79,7 +79,7 @@ class Results:
         The keyword arguments restrict the runs of both. `print(comparison.conclusion())` gives the result in one
         sentence. Raises UserError when no runs or several groups of runs match.
         """
-        from harness.reporting.seeds.sides import compare_variants
+        from harness.reporting.seeds.lookup import compare_variants
 
         self._check_runs()
         overrides = set if isinstance(set, Mapping) else parse_overrides(set)

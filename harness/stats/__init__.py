@@ -4,7 +4,6 @@ Standard deviations are the sample form (n - 1). Tests are two-sided. No result 
 the result is None or the limit, as each docstring says.
 """
 
-from harness.stats.budget import expected_best
 from harness.stats.effects import Effect, hedges_g, holm
 from harness.stats.equivalence import (
     Equivalence,
@@ -14,11 +13,13 @@ from harness.stats.equivalence import (
     seeds_to_decide,
 )
 from harness.stats.power import detectable_difference, power_of_t_test, seeds_needed
-from harness.stats.ranking import Ranking, bootstrap_ranking
 from harness.stats.resampling import (
     Permutation,
+    Ranking,
     almost_stochastic_order,
     bootstrap_difference,
+    bootstrap_ranking,
+    expected_best,
     permutation_test,
     violation_ratio,
 )

@@ -24,10 +24,9 @@ from harness.runs.resources import Allocation, DeviceChoice, Jobs
 from harness.stopping import Interrupted, request_stop, stop_on_signals, withdraw_stop
 from harness.store import Failure, Result, Store
 from harness.store.folder import LAST_AFTER, attempt, begin_redo, settle_attempt
-from harness.work.job import End, Job, Prepared
+from harness.work.job import End, Job, Prepared, RunJob
 from harness.work.jobs import jobs_of
 from harness.work.queue import Queue
-from harness.work.run_job import RunJob
 
 log = logging.getLogger(__name__)
 
@@ -186,7 +185,7 @@ def check_executor(name: str | None, settings: Mapping[str, str], jobs: Jobs | N
 
 
 def _report_death(run: RunJob) -> None:
-    """Say that an earlier process with a run ended without a word, if one did."""
+    """Warn if an earlier process died while executing this run."""
     if not attempt(run.store, run.id).running:
         return
     with run.store.lock(run.id) as free:

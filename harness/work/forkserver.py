@@ -1,6 +1,6 @@
-"""A process that has imported torch and forks one process for each job: a start takes milliseconds, not seconds.
+"""A process that has imported torch and forks one process for each call: a start takes milliseconds, not seconds.
 
-It computes nothing and uses no GPU, so that what it forks is clean. The driver sends it the environment of a job and
+It computes nothing and uses no GPU, so that what it forks is clean. The driver sends it the environment of a call and
 one end of a socket pair, and is notified of the process that serves it and of that process's end.
 """
 
@@ -9,13 +9,23 @@ from __future__ import annotations
 import gc
 import importlib
 import os
+import pickle
 import signal
+import socket
+import subprocess
 import sys
+import traceback
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from multiprocessing.reduction import recv_handle
+from multiprocessing.reduction import recv_handle, send_handle
+from types import TracebackType
+from typing import NoReturn
 
-from harness.processors import end_with_parent
+from harness.errors import UserError
+from harness.processors import end_with_parent, first_when_memory_ends, passive_threads
+from harness.stopping import request_stop
 
 #: Seconds between two looks for processes that have ended.
 REAP_S = 0.1
@@ -28,22 +38,142 @@ LATE = (
     "transformers.models.auto.tokenization_auto",
     "transformers.models.bert.modeling_bert",
 )
+#: What jobs import, here and once: forked processes have it.
+FIRST = ("harness.runs.run", "harness.work.jobs", "harness.work.local")
+#: Seconds to wait for the exit code of a process that has closed its channel: the server may be importing a library.
+EXIT_S = 30.0
+#: A library that asks for CUDA at import would otherwise make it unusable in all processes forked later.
+SERVER_ENVIRONMENT = {"PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
+#: Without the folder of the command in sys.path, where a file could have the name of a module.
+COMMAND = "import sys; from harness.work.forkserver import main; main(*sys.argv[1:])"
 
 
-def main(handle: int, driver: int) -> None:
+@dataclass(frozen=True, eq=False)
+class Child:
+    """A process that carries out one call. It closes the channel when it ends, after the answer if that is not None."""
+
+    pid: int
+    channel: Connection
+    server: ForkServer
+
+    def signal(self, number: int) -> None:
+        """Send a signal, if it still runs."""
+        if not self.server.has_ended(self.pid):
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def exit_code(self) -> int | None:
+        """The exit code of a process that has closed its channel; None where the server does not tell it."""
+        return self.server.exit_code(self.pid)
+
+
+class ForkServer:
+    """Starts processes for calls. On leaving, all of them are killed."""
+
+    def __enter__(self) -> ForkServer:
+        passive_threads()
+        self._launch()
+        return self
+
+    def _launch(self) -> None:
+        ours, theirs = socket.socketpair()
+        paths = os.pathsep.join(path for path in sys.path if path)
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-c", COMMAND, str(theirs.fileno()), str(os.getpid())],
+                pass_fds=[theirs.fileno()],
+                env={**os.environ, **SERVER_ENVIRONMENT, "PYTHONPATH": paths},
+                stdin=subprocess.DEVNULL,
+            )
+        self._channel = Connection(ours.detach())
+        self._codes: dict[int, int] = {}
+        self._alive = set[int]()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._listen(0)
+        for pid in self._alive:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self._process.kill()
+        self._process.wait()
+        self._channel.close()
+
+    def call(self, function: Callable[..., object], *given: object, environment: Mapping[str, str]) -> Child:
+        """Let a new process call a function of a module. Raises UserError where no process can be started."""
+        content = pickle.dumps((function, given))
+        try:
+            child = self._forked(environment)
+        except (EOFError, OSError):  # somebody killed the server, and with it all processes
+            child = self._forked_anew(environment)
+        with suppress(OSError):  # of a process that died at once: its channel is closed
+            child.channel.send_bytes(content)
+        return child
+
+    def _forked_anew(self, environment: Mapping[str, str]) -> Child:
+        """A new process of a new server."""
+        self._process.wait()
+        self._channel.close()
+        try:
+            self._launch()
+            return self._forked(environment)
+        except (EOFError, OSError) as error:
+            raise UserError(
+                "no process for runs can be started, perhaps for lack of memory; raise the limit that `ulimit -v` "
+                "shows, or use --executor serial"
+            ) from error
+
+    def _forked(self, environment: Mapping[str, str]) -> Child:
+        ours, theirs = socket.socketpair()
+        channel = Connection(ours.detach())
+        with theirs:
+            self._channel.send(dict(environment))
+            send_handle(self._channel, theirs.fileno(), self._process.pid)
+        kind, pid, *code = self._channel.recv()
+        while kind != "started":
+            self._note(pid, code[0])
+            kind, pid, *code = self._channel.recv()
+        self._alive.add(pid)
+        self._codes.pop(pid, None)
+        return Child(pid, channel, self)
+
+    def _note(self, pid: int, code: int) -> None:
+        self._codes[pid] = code
+        self._alive.discard(pid)
+
+    def has_ended(self, pid: int) -> bool:
+        """Whether a process is known to have ended, as far as the server has said."""
+        self._listen(0)
+        return pid in self._codes
+
+    def exit_code(self, pid: int) -> int | None:
+        """The exit code of a process that ends; None where the server does not tell it."""
+        while pid not in self._codes and self._listen(EXIT_S):
+            pass
+        return self._codes.get(pid)
+
+    def _listen(self, seconds: float) -> bool:
+        """Read the server's messages on processes that ended; return whether there was one in time."""
+        heard = False
+        with suppress(EOFError, OSError):
+            while self._channel.poll(0 if heard else seconds):
+                _, pid, code = self._channel.recv()
+                self._note(pid, code)
+                heard = True
+        return heard
+
+
+def main(handle: str, driver: str) -> None:
     """Serve requests on a socket until the driver closes it or ends."""
-    end_with_parent(driver)
+    end_with_parent(int(driver))
     for number in (signal.SIGINT, signal.SIGTERM):  # of a whole process group; the driver decides
         signal.signal(number, signal.SIG_IGN)
-    # what jobs import, here and once: forked processes have it
-    from harness.runs import run
-    from harness.work import jobs, worker
-
-    assert run
-    assert jobs
+    for name in FIRST:
+        importlib.import_module(name)
     late = list(LATE)
     _freeze()
-    channel = Connection(handle)
+    channel = Connection(int(handle))
     while True:
         if channel.poll(REAP_S):
             try:
@@ -57,7 +187,7 @@ def main(handle: int, driver: int) -> None:
             child = os.fork()
             if not child:
                 channel.close()
-                worker.serve(Connection(served), environment, parent)
+                _serve(Connection(served), environment, parent)
             os.close(served)
             channel.send(("started", child))
         elif late:
@@ -73,3 +203,33 @@ def _freeze() -> None:
     """Let the collector of a forked process leave what is there alone, and its memory shared."""
     gc.collect()
     gc.freeze()
+
+
+def _serve(channel: Connection, environment: dict[str, str], parent: int) -> NoReturn:
+    """Carry out the call that arrives on the channel and end this process, as soon as the parent ends too.
+
+    SIGTERM asks a job to stop once it has saved. The driver handles Ctrl-C, which reaches the whole process group.
+    """
+    code = 1
+    try:
+        end_with_parent(parent)
+        first_when_memory_ends()
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, lambda number, frame: request_stop())
+        os.environ.update(environment)
+        function, given = pickle.loads(channel.recv_bytes())
+        answer = function(*given)
+        if answer is not None:
+            channel.send(answer)
+        code = 0
+    except EOFError:  # the driver is gone
+        pass
+    except OSError as error:
+        traceback.print_exc()
+        code = os.EX_IOERR if error.errno else code
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)  # what was inherited from the parent is not this process's to clean up

@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
+import faulthandler
+import os
+import pickle
+import signal
 import time
+import uuid
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from multiprocessing.connection import Connection, wait
-from pathlib import Path
+from multiprocessing.connection import wait
+from typing import Any
 
 from harness.errors import PlugInError, UserError
-from harness.planning.events import Event, Listener
+from harness.planning.events import Listener
 from harness.processors import cores
 from harness.runs.environment import free_memory_mb, pick_device
-from harness.runs.resources import Allocation, DeviceChoice, Jobs
+from harness.runs.resources import DeviceChoice, Jobs
+from harness.store.logs import make_way
 from harness.work.base import Executor
-from harness.work.job import Again, Job
-from harness.work.processes import ForkServer, JobProcess
-from harness.work.queue import RETRY_S, Queue
-from harness.work.run_job import RunJob
+from harness.work.crew import Crew, Death, Out
+from harness.work.failures import death_text, sending
+from harness.work.forkserver import Child, ForkServer
+from harness.work.job import Job, RunJob
+from harness.work.queue import Queue
+from harness.work.reports import Report, perform
 from harness.work.seats import VISIBLE, CardSeats, CoreSeats, Seat, Seats, most_on_cards, visible_gpus
 
 #: The part of the machine's free memory that runs on the CPU may take by expectation.
 USABLE_MEMORY = 0.8
+#: Seconds between two looks at what processes report.
+LOOK_S = 0.1
 
 
 class Local(Executor):
@@ -35,18 +46,7 @@ class Local(Executor):
     def work(self, queue: Queue, listen: Listener) -> None:
         """Start a process for each job that fits, and pass on events, until every job has ended."""
         with ForkServer() as server:
-            table = _Table(self.seats(queue, server), server, queue, listen)
-            stopped, look_at = False, 0.0
-            while queue:
-                if time.monotonic() >= look_at:
-                    while table.seat_next():
-                        pass
-                    look_at = time.monotonic() + RETRY_S
-                if queue.stopping and not stopped:
-                    stopped = True
-                    table.stop()
-                if table.attend():
-                    look_at = 0.0
+            _Processes(queue, listen, server, self.seats(queue, server)).work()
 
     def seats(self, queue: Queue, server: ForkServer) -> Seats:
         """The slots of this machine."""
@@ -58,25 +58,23 @@ class Local(Executor):
         return CoreSeats(_jobs_on_cores(queue) if jobs == "auto" else jobs)
 
 
-@dataclass(frozen=True)
-class _MemoryOfCard:
-    """Asks for the memory of the card that its process sees, as a job does nothing else."""
+def _memory_of_card() -> tuple[float, float]:
+    """The free and the total memory in MB of the card that this process sees."""
+    import torch
 
-    log_path: Path | None = None
-
-    def perform(self, allocation: Allocation, listen: Listener) -> tuple[float, float]:
-        """Return the free and the total memory in MB."""
-        import torch
-
-        free, total = torch.cuda.mem_get_info(0)
-        return free / 1e6, total / 1e6
+    free, total = torch.cuda.mem_get_info(0)
+    return free / 1e6, total / 1e6
 
 
 def _memory_of(server: ForkServer, name: str) -> tuple[float, float]:
     """The free and the total memory of a card in MB. The driver itself takes no card: it would hold memory there."""
-    answer = server.ask((_MemoryOfCard(), Allocation("cuda")), {VISIBLE: name})
-    if not isinstance(answer, tuple):
-        raise UserError(f"the GPU {name} cannot be used: {answer}; name others in {VISIBLE}")
+    child = server.call(_memory_of_card, environment={VISIBLE: name})
+    with child.channel:
+        try:
+            answer: tuple[float, float] = child.channel.recv()
+        except (EOFError, OSError) as error:
+            why = death_text(child.exit_code(), "")
+            raise UserError(f"the GPU {name} cannot be used: {why}; name others in {VISIBLE}") from error
     return answer
 
 
@@ -88,59 +86,97 @@ def _jobs_on_cores(queue: Queue) -> int:
     return max(1, min(cores(), len(runs), fit))
 
 
-class _Table:
+def pickled(*given: Any) -> bytes:
+    """What is sent to a process. Raises PlugInError where code of another package does not let itself be pickled."""
+    with sending():
+        return pickle.dumps(given)
+
+
+def perform_pickled(content: bytes, report: Report) -> None:
+    """Perform the job that was sent to this process."""
+    try:
+        job, allocation = pickle.loads(content)
+    except Exception as error:
+        report.write_end(f"it cannot be read in its process: {type(error).__name__}: {error}")
+        return
+    _log_crashes(job)
+    perform(job, allocation, report)
+
+
+def _log_crashes(job: Job) -> None:
+    """Let a crash in the code of a library write where it happened into the job's log."""
+    with suppress(OSError):
+        if job.log_path:
+            make_way(job.log_path)
+            faulthandler.enable(job.log_path.open("a"), all_threads=False)
+
+
+@dataclass(eq=False, kw_only=True)
+class _Process(Out):
+    child: Child
+    seat: Seat
+
+
+class _Processes(Crew[_Process]):
     """Processes on seats."""
 
-    def __init__(self, seats: Seats, server: ForkServer, queue: Queue, listen: Listener) -> None:
-        self.seats, self.server, self.queue, self.listen = seats, server, queue, listen
-        self.taken: dict[Connection, tuple[JobProcess, Seat]] = {}
-        #: jobs that were out of memory beside others on a card
-        self.alone: set[Job] = set()
+    def __init__(self, queue: Queue, listen: Listener, server: ForkServer, seats: Seats) -> None:
+        super().__init__(queue, listen)
+        self.server, self.seats = server, seats
 
-    def seat_next(self) -> bool:
+    def start(self) -> None:
+        while self._seat_next():
+            pass
+
+    def _seat_next(self) -> bool:
         """Start the next job that fits; return whether there was one."""
-        found: list[Seat] = []
+        seats: list[Seat] = []
 
         def fits(job: Job) -> bool:
-            seat = self.seats.take(job.id, lambda: self.queue.resources(job), alone=job in self.alone)
-            found.extend([seat] if seat else [])
+            seat = self.seats.take(job.id, lambda: self.queue.resources(job), alone=job in self.queue.alone)
+            seats.extend([seat] if seat else [])
             return seat is not None
 
         job = self.queue.take(fits)
         if job is None:
             return False
-        (seat,) = found
+        (seat,) = seats
         try:
-            process = self.server.start(job, seat.allocation, dict(seat.environment))
+            content = pickled(job, seat.allocation)
         except PlugInError as error:
             self.seats.free(seat)
             self.queue.end(job, job.fail(error, self.listen))
-        else:
-            self.taken[process.channel] = process, seat
+            return True
+        report = Report.of(job.store, job.id, uuid.uuid4().hex)
+        child = self.server.call(perform_pickled, content, report, environment=seat.environment)
+        self.out[job] = _Process(job, report, time.monotonic(), child=child, seat=seat)
         return True
 
-    def attend(self) -> bool:
-        """Wait for messages and handle them; return whether a job ended."""
-        before = len(self.taken)
-        for process, _ in self.taken.values():
-            process.end_if_late()
-        for channel in wait(list(self.taken), timeout=RETRY_S):
-            assert isinstance(channel, Connection)
-            process, seat = self.taken[channel]
-            message = process.receive()
-            if isinstance(message, Event):
-                self.listen(message)
-                continue
-            del self.taken[channel]
-            channel.close()
-            self.seats.free(seat)
-            if message is Again.MEMORY:
-                self.alone.add(process.job)
-            end = process.job.fail(message, self.listen) if isinstance(message, str) else message
-            self.queue.end(process.job, end)
-        return len(self.taken) < before
+    def wait(self) -> None:
+        if self.out:
+            wait([process.child.channel for process in self.out.values()], timeout=LOOK_S)
+        else:
+            time.sleep(LOOK_S)
+
+    def death(self, out: _Process) -> Death | None:
+        if not out.child.channel.poll():
+            return None
+        code = out.child.exit_code()
+        if code == os.EX_IOERR:
+            return Death(f"its report cannot be written below {out.report.folder}; free some space, and run it again")
+        return Death(death_text(code, out.job.log_text()))
 
     def stop(self) -> None:
-        """Ask all processes to stop once they have saved."""
-        for process, _ in self.taken.values():
-            process.stop()
+        for process in self.out.values():
+            process.child.signal(signal.SIGTERM)
+
+    def kill(self, out: _Process) -> None:
+        out.child.signal(signal.SIGKILL)
+
+    def release(self, out: _Process) -> None:
+        out.child.channel.close()
+        self.seats.free(out.seat)
+        out.report.remove()
+
+    def cancel(self) -> None:
+        """The server's end is theirs."""

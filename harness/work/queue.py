@@ -16,8 +16,7 @@ from harness.planning.events import Event, Listener
 from harness.runs.resources import Resources
 from harness.store import Result
 from harness.work.estimates import Estimates
-from harness.work.job import Again, End, Job, cause, error_of
-from harness.work.run_job import RunJob
+from harness.work.job import Again, End, Job, RunJob, cause, error_of
 
 log = logging.getLogger(__name__)
 
@@ -55,6 +54,8 @@ class Queue:
         self._said = False
         self.stopping = False
         self.ends: list[End] = []
+        #: jobs that were out of memory beside others on a GPU
+        self.alone = set[Job]()
 
     def __len__(self) -> int:
         """Jobs that have not ended; once the queue is stopped, those that still run."""
@@ -94,7 +95,9 @@ class Queue:
         """Report what `Job.perform` or `Job.fail` returned for a job; one that has not ended is put back."""
         self._running.remove(job)
         if isinstance(end, Again):
-            if end is Again.HELD:
+            if end is Again.MEMORY:
+                self.alone.add(job)
+            elif end is Again.HELD:
                 self._say_held(job)
                 self._retry_at[job] = time.monotonic() + RETRY_S
             insort(self._ready, job, key=self._order.__getitem__)

@@ -113,8 +113,8 @@ class CoreSeats(Seats):
 class CardSeats(Seats):
     """GPUs: each job on the card with the most free memory, several on one where their memory fits.
 
-    `jobs` is the most that use a GPU at a time, None for as many as fit. A job that does not fit
-    reserves the emptiest card, so that smaller jobs do not pass it for ever. Jobs that need no GPU run beside them.
+    `jobs` is the most that use a GPU at a time, None for as many as fit. A job too large for now
+    reserves the emptiest GPU, so that smaller jobs cannot starve it. Jobs that need no GPU run beside them.
     """
 
     def __init__(self, cards: Sequence[Gpu], jobs: int | None = None) -> None:

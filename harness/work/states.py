@@ -9,7 +9,7 @@ from harness.planning.plan import Plan, PlannedRun
 from harness.planning.states import STATES, RunState
 from harness.store import Result
 from harness.store.folder import Submission, in_progress, submissions
-from harness.work.whereabouts import Whereabouts, whereabouts
+from harness.work.slurm.commands import Whereabouts, whereabouts
 
 #: the states of a job in SLURM that are called otherwise of a run
 _OF_JOBS: dict[str, RunState] = {"lost": "failed", "sent": "queued", "queued": "queued", "running": "running"}

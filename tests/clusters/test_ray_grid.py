@@ -20,11 +20,12 @@ from harness.planning.events import Event, Listener
 from harness.runs.resources import Allocation
 from harness.store import Failure, Result, Store
 from harness.work.base import ExecutorOptions, execute
+from harness.work.crew import DEATHS
+from harness.work.job import RunJob
 from harness.work.jobs import jobs_of
 from harness.work.queue import Queue
-from harness.work.ray import Ray
-from harness.work.ray_tasks import DEATHS, Tasks
-from harness.work.run_job import RunJob
+from harness.work.ray.executor import Ray
+from harness.work.ray.tasks import Tasks
 
 pytestmark = pytest.mark.cluster
 log = logging.getLogger("cluster")
@@ -83,7 +84,7 @@ def test_a_grid_survives_the_death_of_a_node(shared: str, tmp_path: Path, monkey
     murderer.say(f"of the node that was killed: {', '.join(resumed)}")
     assert sum(lines[line] for line in resumed) == 1, "the run of the killed node continues"
     local = plan(tmp_path / "local", "simcse", "mcse", seeds=SEEDS, **STEPS)
-    execute(local, ignore, jobs=2, device="cpu")
+    execute(local, ignore, jobs=2, device="cpu", executor="local")
     found, expected = scores(tmp_path / "ray"), scores(tmp_path / "local")
     murderer.say(f"{sum(found[key] == expected[key] for key in expected)} of {len(expected)} bit-equal to local ones")
     assert found == expected
@@ -111,11 +112,7 @@ def errors(stubs: list[Stub], part_of_gpu: float) -> list[str]:
     """Let tasks with a part of a GPU each perform stubs; return what they failed with."""
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
     queue = Queue(stubs)
-    tasks = Tasks(queue, ignore, 1, lambda memory: part_of_gpu, 8e9, shared=True)
-    while queue:
-        tasks.send(len(stubs))
-        tasks.attend(0.5)
-    tasks.cancel()
+    Tasks(queue, ignore, 1, lambda memory: part_of_gpu, 8e9, lambda: len(stubs), shared=True).work()
     return [end.error for end in queue.ends if isinstance(end, Failure)]
 
 
@@ -142,5 +139,5 @@ def test_a_run_under_which_workers_keep_dying_fails_and_the_others_go_on(
     with cluster(2):
         found = errors([*stubs(tmp_path / "deadly", 1, deadly=True), *stubs(tmp_path / "good", 2)], 0.0)
     assert len(found) == 3
-    assert sum(error.startswith(f"{DEATHS} workers died while running it; the last one: ") for error in found) == 1
+    assert sum(error.startswith(f"{DEATHS} processes died while running it; the last one: ") for error in found) == 1
     assert caplog.text.count("another one resumes from the last checkpoint") == DEATHS - 1

@@ -17,11 +17,11 @@ from harness.store import Failure, Result, Store
 from harness.store.folder import submission
 from harness.work.base import ExecutorOptions, execute
 from harness.work.jobs import jobs_of
-from harness.work.whereabouts import whereabouts
+from harness.work.slurm.commands import whereabouts
 
 pytest.importorskip("submitit", reason="submitit is not installed; its executor was not tested")
-from harness.work import slurm_watch
-from harness.work.slurm import Slurm
+from harness.work.slurm import executor as slurm_executor
+from harness.work.slurm.executor import Slurm
 
 pytestmark = pytest.mark.cluster
 log = logging.getLogger("cluster")
@@ -32,7 +32,7 @@ STEPS: dict[str, Any] = {"steps": 60, "eval_every": 20}
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    monkeypatch.setattr(slurm_watch, "ASK_S", 1.0)
+    monkeypatch.setattr(slurm_executor, "ASK_S", 1.0)
 
 
 def slurm(**settings: str) -> Slurm:

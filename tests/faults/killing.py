@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import multiprocessing
 import os
 import random
 import re
@@ -13,6 +12,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from shutil import copytree
 from types import MappingProxyType
@@ -24,7 +24,7 @@ from hooks.sitecustomize import arm
 import harness
 from harness.store import Store
 from harness.store import index as store_index
-from harness.work.forkserver import LATE
+from harness.work.forkserver import Child, ForkServer
 
 HOOKS = Path(__file__).parent / "hooks"
 GRID = (
@@ -52,7 +52,7 @@ HEAD = ("head",)
 LOST = "error: the head of the Ray cluster"
 MAIN = "import sys; from harness.cli.main import main; sys.argv[0] = 'harness'; main()"
 #: before it, where SLURM is to be asked every second
-ASKS = "from harness.work import slurm_watch; slurm_watch.ASK_S = 1.0; "
+ASKS = "from harness.work.slurm import executor; executor.ASK_S = 1.0; "
 
 
 class Kill(NamedTuple):
@@ -198,11 +198,13 @@ def index(folder: str, fault: Mapping[str, Any]) -> None:
     Store(Path(folder, "results")).indexed()
 
 
-def in_a_process(work: Callable[..., None], *given: object) -> int | None:
-    """Do something in a process that has the libraries already; its exit code."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__, "torch", "transformers", *LATE])
-    process = context.Process(target=work, args=given)
-    process.start()
-    process.join(120)
-    return process.exitcode
+def in_a_process(server: ForkServer, work: Callable[..., None], *given: object) -> Child:
+    """Begin something in a process that has the libraries already."""
+    return server.call(work, *given, environment={})
+
+
+def exit_code(child: Child) -> int | None:
+    """The exit code of such a process, once it has ended."""
+    with child.channel, suppress(EOFError, OSError):
+        child.channel.recv()
+    return child.exit_code()

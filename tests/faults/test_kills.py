@@ -6,7 +6,7 @@ import logging
 import signal
 import sys
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from pathlib import Path
 from shutil import copytree
 
@@ -20,6 +20,7 @@ from killing import (
     Series,
     Undisturbed,
     endured,
+    exit_code,
     hashes,
     in_a_process,
     index,
@@ -27,6 +28,8 @@ from killing import (
     short,
     undisturbed,
 )
+
+from harness.work.forkserver import Child, ForkServer
 
 log = logging.getLogger(__name__)
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="sessions and audit hooks are tested on Linux")
@@ -53,26 +56,33 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
 
 
 #: stages of a short run of one method that reads no images, but for those of caches: test_writes cuts their files short
-SHORT_STAGES = ("attempt noted", "log", "checkpoint", "best model", "trained", "scores of a suite", "result")
+SHORT_STAGES = ("log", "checkpoint", "best model", "scores of a suite", "result")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ForkServer]:
+    with ForkServer() as made:
+        yield made
 
 
 def test_a_short_run_that_was_killed_at_any_stage_ends_as_if_nothing_had_happened(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trace, problems = tmp_path / "trace", []
-    assert in_a_process(short, str(tmp_path / "whole"), {"trace": str(trace)}, "simcse") == 0
+    traced = in_a_process(server, short, str(tmp_path / "whole"), {"trace": str(trace)}, "simcse")
+    assert exit_code(traced) == 0
     wanted, operations = scores(tmp_path / "whole" / "results"), Counter(trace.read_text().splitlines())
     series = Series("serial", len(SHORT_STAGES), (WORKER,), stages=SHORT_STAGES)
     kills = {tmp_path / str(number): kill for number, kill in enumerate(series.kills(operations, seed=0))}
     assert {kill.stage for kill in kills.values()} == {*SHORT_STAGES}
 
-    def killed(folder: Path) -> int | None:
+    def killed(folder: Path) -> Child:
         copytree(tmp_path / "whole" / "cache", folder / "cache")
         fault = {**kills[folder]._asdict(), "count": str(folder.with_suffix(".count"))}
-        return in_a_process(short, str(folder), fault, "simcse")
+        return in_a_process(server, short, str(folder), fault, "simcse")
 
-    with ThreadPoolExecutor(2) as pool:
-        codes = dict(zip(kills, pool.map(killed, kills), strict=True))
+    begun = {folder: killed(folder) for folder in kills}
+    codes = {folder: exit_code(child) for folder, child in begun.items()}
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "whole" / "cache"))
     for folder, kill in kills.items():
         assert codes[folder] == -signal.SIGKILL or kill.delay
@@ -86,17 +96,17 @@ def test_a_short_run_that_was_killed_at_any_stage_ends_as_if_nothing_had_happene
 
 @pytest.mark.parametrize("at", ["open", "rename"])
 def test_an_index_whose_writer_was_killed_is_made_again(
-    at: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    at: str, server: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     short_run("none", tmp_path / "results", settings=None)
     wanted = scores(tmp_path / "results")
     trace, count = tmp_path / "trace", tmp_path / "count"
-    assert in_a_process(index, str(tmp_path), {"trace": str(trace)}) == 0
+    assert exit_code(in_a_process(server, index, str(tmp_path), {"trace": str(trace)})) == 0
     (line,) = {line for line in trace.read_text().splitlines() if ".cache/" in line and line.startswith(at)}
     for path in (tmp_path / "results" / ".cache").iterdir():
         path.unlink()
     fault = {"at": line, "nth": 1, "who": ["worker"], "delay": 0, "count": str(count)}
-    assert in_a_process(index, str(tmp_path), fault) == -signal.SIGKILL
+    assert exit_code(in_a_process(server, index, str(tmp_path), fault)) == -signal.SIGKILL
     monkeypatch.setattr("harness.store.index.WORTH_FILES", 1)
     assert scores(tmp_path / "results") == wanted
     assert [path.suffix for path in (tmp_path / "results" / ".cache").glob("index-*")] == [".bin"]

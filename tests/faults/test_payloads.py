@@ -38,7 +38,7 @@ from harness.store import Store
 from harness.store.folder import submissions
 from harness.toy import student_folder
 from harness.training.folder import TrainingFolder, load_checkpoint
-from harness.work.event_file import EventReader
+from harness.work.reports import EventReader
 
 DEEP = 10_000
 

@@ -20,12 +20,12 @@ from harness.runs.resources import Allocation
 from harness.stopping import stop_requested
 from harness.store import Failure, Store
 from harness.store.folder import Attempt, attempt, begin_attempt
-from harness.work import time_limit
+from harness.work import failures
 from harness.work.base import _report_death
+from harness.work.failures import seconds_of
+from harness.work.job import RunJob
 from harness.work.jobs import jobs_of
-from harness.work.run_job import RunJob
 from harness.work.software import Software
-from harness.work.time_limit import seconds_of
 
 
 class Alarm:
@@ -49,7 +49,7 @@ def hang() -> None:
 
 @pytest.fixture(autouse=True)
 def _time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(time_limit, "Timer", Alarm)
+    monkeypatch.setattr(failures, "Timer", Alarm)
 
 
 SLOW = """
@@ -142,7 +142,7 @@ def test_a_process_that_left_its_note_died_and_what_died_twice_goes_last(
 
 def test_a_job_in_slurm_gives_a_run_up_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("submitit", reason="submitit is not installed; its executor was not tested")
-    from harness.work import slurm_task
+    from harness.work.slurm import task as slurm_task
 
     released = threading.Event()
     monkeypatch.setattr(slurm_task, "GRACE_LATE_S", 0.2)

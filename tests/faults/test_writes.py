@@ -106,7 +106,7 @@ def test_two_writers_replace_each_other_whole_and_a_folder_may_go(tmp_path: Path
         while not stop.is_set():
             write_bytes(path, texts[1])
 
-    code = "import sys, pathlib; from harness.sources import write_bytes\n"
+    code = "import sys, pathlib; from harness.files import write_bytes\n"
     code += "for _ in range(40): write_bytes(pathlib.Path(sys.argv[1]), b'a' * 200_000)"
     other = subprocess.Popen([sys.executable, "-c", code, str(path)])
     ours = threading.Thread(target=write)

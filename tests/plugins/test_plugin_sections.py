@@ -32,7 +32,6 @@ CODE = '''\
             grid = Grid("times", "Seconds", ("variant", "seed"), ("seconds",), (False,), sections, ())
             return [Part("", "", [grid])]
 
-        @property
         def rows(self):
             runs = self.contents.results
             return [{"table": "times", "variant": one.spec.variant, "mean": one.train_seconds} for one in runs]

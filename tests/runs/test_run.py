@@ -19,8 +19,8 @@ from harness.runs.environment import Machine
 from harness.runs.resources import Allocation
 from harness.runs.run import run_one
 from harness.store import Result, Store
+from harness.work.job import RunJob
 from harness.work.jobs import jobs_of
-from harness.work.run_job import RunJob
 
 
 class KilledError(Exception):

@@ -15,10 +15,8 @@ from harness.runs.resources import Allocation
 from harness.runs.train import Bench, run_features
 from harness.store import Store
 from harness.work.estimates import TEACHER_MB, Estimates
-from harness.work.job import Job
-from harness.work.jobs import jobs_of
-from harness.work.preparation import FeaturesOfTask
-from harness.work.run_job import RunJob
+from harness.work.job import Job, RunJob
+from harness.work.jobs import FeaturesOfTask, jobs_of
 
 READER = "none[pooling=mean]/none/toy-bert/seed-0"
 

@@ -7,7 +7,8 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
@@ -25,12 +26,11 @@ from harness.processors import cores
 from harness.runs.resources import Jobs, Resources
 from harness.store import Failure, Result, Store
 from harness.store.folder import attempt
-from harness.work import processes
+from harness.work import forkserver
 from harness.work.base import ExecutorOptions
-from harness.work.forkserver import LATE
+from harness.work.forkserver import LATE, SERVER_ENVIRONMENT, ForkServer
 from harness.work.job import Job, Prepared
 from harness.work.local import Local
-from harness.work.processes import SERVER_ENVIRONMENT, ForkServer
 from harness.work.queue import Queue
 from harness.work.seats import CardSeats, Gpu, Seats, visible_gpus
 
@@ -47,10 +47,23 @@ class Box(Local):
         return CardSeats(BOX, None if self.options.jobs == "auto" else self.options.jobs)
 
 
+@pytest.fixture(scope="module")
+def _server() -> Iterator[ForkServer]:
+    with ForkServer() as made:
+        yield made
+
+
+@pytest.fixture
+def shared(_server: ForkServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The executor has a server that has imported torch already."""
+    monkeypatch.setattr("harness.work.local.ForkServer", lambda: nullcontext(_server))
+
+
 def local(jobs: int = 1) -> Local:
     return Local(ExecutorOptions(jobs, "cpu"))
 
 
+@pytest.mark.usefixtures("shared")
 def test_a_run_has_the_scores_of_this_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     (job,) = jobs(tmp_path / "here", "simcse")
@@ -66,6 +79,7 @@ def test_a_run_has_the_scores_of_this_process(tmp_path: Path, monkeypatch: pytes
     assert {event.memory_mb > 100 for event in events if event.kind == "progress"} == {True}, "it imports torch"
 
 
+@pytest.mark.usefixtures("shared")
 def test_a_process_that_dies_costs_only_the_job_it_had_and_jobs_share_the_cores(tmp_path: Path) -> None:
     (killed,) = jobs(tmp_path, "none[pooling=mean]")
 
@@ -82,9 +96,9 @@ def test_a_process_that_dies_costs_only_the_job_it_had_and_jobs_share_the_cores(
     assert attempt(Store(tmp_path), killed.id).deaths == 1
     assert [end.error for end in ends if isinstance(end, Prepared)] == ["", ""]
     assert {note["cores"] for note in notes(tmp_path)} == {max(1, cores() // 2)}
-    assert not list(filter(is_server, descendants(os.getpid())))
 
 
+@pytest.mark.usefixtures("shared")
 def test_jobs_on_cards_see_their_own_alone_and_are_repeated_alone_where_they_did_not_fit(tmp_path: Path) -> None:
     pairs = stubs(tmp_path, 4, memory_mb=30_000)
     greedy, hopeless, without, broken = stubs(tmp_path, 8, memory_mb=20_000)[4:]
@@ -109,7 +123,7 @@ def test_jobs_on_cards_see_their_own_alone_and_are_repeated_alone_where_they_did
 
 
 def test_a_server_that_cannot_start_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "COMMAND", "raise MemoryError")
+    monkeypatch.setattr(forkserver, "COMMAND", "raise MemoryError")
     with pytest.raises(UserError, match=r"no process for runs can be started.*--executor serial"):
         Local(ExecutorOptions()).execute(jobs(tmp_path, "none"), ignore)
 
@@ -148,9 +162,8 @@ import importlib, os, sys
 sys.path.insert(0, sys.argv[1])
 import torch
 torch.cuda._device_count_nvml = lambda: 1  # as the driver's library answers where there is a card
-from harness.runs import run
-from harness.work import forkserver, jobs, worker
-for name in forkserver.LATE:
+from harness.work import forkserver
+for name in (*forkserver.FIRST, *forkserver.LATE):
     importlib.import_module(name)
 if (child := os.fork()) == 0:
     os._exit(torch.cuda._is_in_bad_fork())

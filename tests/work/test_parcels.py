@@ -8,8 +8,8 @@ from executor_jobs import TAUGHT, ignore, jobs
 
 from harness.runs.resources import Allocation
 from harness.store import Failure, Result, Store
-from harness.work.parcels import Changes, deliver, outgoing, receive, unpack
-from harness.work.run_job import RunJob
+from harness.work.job import RunJob
+from harness.work.ray.parcels import Changes, deliver, outgoing, receive, unpack
 
 
 def tree(folder: Path) -> dict[str, bytes]:

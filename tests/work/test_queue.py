@@ -10,11 +10,9 @@ from executor_jobs import STUDENT, TAUGHT, jobs, plan, stubs
 from harness.planning.events import Event
 from harness.store import Failure, Store
 from harness.work import queue as queue_module
-from harness.work.job import Again, Job, Prepared
-from harness.work.jobs import jobs_of
-from harness.work.preparation import FeaturesOfCorpus, TokensOfCorpus
+from harness.work.job import Again, Job, Prepared, RunJob
+from harness.work.jobs import FeaturesOfCorpus, TokensOfCorpus, jobs_of
 from harness.work.queue import Queue
-from harness.work.run_job import RunJob
 
 
 def test_a_job_waits_for_the_training_of_its_teacher(tmp_path: Path) -> None:

@@ -19,9 +19,9 @@ from harness.runs.resources import Allocation
 from harness.stopping import Interrupted
 from harness.store import Result, Store
 from harness.work.base import ExecutorOptions, execute
+from harness.work.job import RunJob
 from harness.work.jobs import jobs_of
-from harness.work.ray import Ray
-from harness.work.run_job import RunJob
+from harness.work.ray.executor import Ray
 
 #: Enough to be killed between two checkpoints.
 STEPS: dict[str, Any] = {"steps": 60, "eval_every": 10}

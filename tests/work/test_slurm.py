@@ -24,12 +24,11 @@ from harness.store.folder import submissions
 from harness.work.base import ExecutorOptions
 from harness.work.job import Prepared
 from harness.work.jobs import jobs_of
-from harness.work.whereabouts import whereabouts
+from harness.work.slurm.commands import whereabouts
 
 pytest.importorskip("submitit", reason="submitit is not installed; its executor was not tested")
-from harness.work import slurm as slurm_module
-from harness.work import slurm_watch
-from harness.work.slurm import Slurm
+from harness.work.slurm import executor as slurm_executor
+from harness.work.slurm.executor import Slurm
 
 STATUS = ("--profile", "tiny", "--methods", "none,none[pooling=mean]", "--settings", "toy", "--suites", "sts")
 
@@ -40,9 +39,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, value in slurm_standin.install(tmp_path / "slurm").items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("PYTHONPATH", str(Path(slurm_standin.__file__).parent))
-    for module, names in {slurm_module: ("LOOK_S",), slurm_watch: ("ASK_S",)}.items():
-        for name in names:
-            monkeypatch.setattr(module, name, 0.1)
+    for name in ("LOOK_S", "ASK_S"):
+        monkeypatch.setattr(slurm_executor, name, 0.1)
     monkeypatch.setattr(slurm_standin, "PLACE", tmp_path / "slurm")
     return tmp_path / "slurm"
 

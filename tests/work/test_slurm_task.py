@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import itertools
 import os
 import pickle
 import re
@@ -19,19 +17,16 @@ from typing import Any
 import pytest
 import slurm_jobs
 import slurm_standin
-from builders import result
 from executor_jobs import jobs
 from slurm_jobs import errand, notes
 
-from harness.planning.events import Event, Stage
+from harness.planning.events import Event
 from harness.runs.resources import Allocation
 from harness.stopping import stop_requested, withdraw_stop
 from harness.store import Result, Store
 from harness.store.folder import Submission, note_submission, submission
-from harness.training.record import TrainingProgress
-from harness.work.end_file import read_end, write_end
-from harness.work.event_file import EventReader, EventWriter
 from harness.work.job import Again, Job, Prepared
+from harness.work.reports import EventReader, EventWriter, Report
 from harness.work.software import Software
 
 pytest.importorskip("submitit", reason="submitit is not installed; its executor was not tested")
@@ -39,8 +34,8 @@ import submitit
 from submitit.core.submission import process_job
 from submitit.core.utils import DelayedSubmission
 
-from harness.work import slurm_task
-from harness.work.slurm_task import Needed, SlurmOrder, SlurmTask, events_path
+from harness.work.slurm import task as slurm_task
+from harness.work.slurm.task import Needed, SlurmOrder, SlurmTask
 
 HANDLED = (signal.SIGUSR2, signal.SIGTERM, signal.SIGINT, signal.SIGCONT)
 STEPS = {"steps": 8, "eval_every": 4}
@@ -58,6 +53,10 @@ def _signals(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     withdraw_stop()
     for number, handler in before.items():
         signal.signal(number, handler)
+
+
+def report(job: Job, number: str = "7") -> Report:
+    return Report.of(job.store, job.id, number)
 
 
 def order(job: Job, *needs: Needed, software: Software | None = None) -> SlurmOrder:
@@ -109,13 +108,13 @@ def test_a_preempted_run_is_queued_again_and_ends_as_if_nothing_had_been(
     with pytest.raises(SystemExit):
         process_job(folder)
     assert requeued()
-    assert read_end(job.store, job.id, "7") is None
+    assert report(job).end() is None
     assert submission(job.store, job.id) is not None
-    reader = EventReader(events_path(job.store, job.id))
+    reader = EventReader(report(job).events)
     assert {event.kind for event in reader} >= {"start", "progress"}
     send("never")
     process_job(folder)
-    ends = read_end(job.store, job.id, "7")
+    ends = report(job).end()
     assert isinstance(ends, Result)
     assert isinstance(whole, Result)
     assert ends.evaluations[0].scores == whole.evaluations[0].scores
@@ -149,8 +148,8 @@ def test_sigint_lets_a_job_save_and_end(tmp_path: Path, send: Callable[..., None
     folder = submitted(tmp_path / "jobs", order(job))
     send("prepare", signal.SIGINT)
     process_job(folder)
-    assert read_end(job.store, job.id, "7") is Again.STOPPED
-    assert read_end(job.store, job.id, "8") is None, "of another submission"
+    assert report(job).end() is Again.STOPPED
+    assert report(job, "8").end() is None, "of another submission"
     assert not requeued()
     assert submission(job.store, job.id) is None
 
@@ -163,7 +162,7 @@ def test_a_job_that_meets_its_time_limit_too_often_fails(tmp_path: Path, send: C
         process_job(folder)
     assert requeued()
     process_job(folder)
-    failed = read_end(job.store, job.id, "7")
+    failed = report(job).end()
     assert isinstance(failed, Prepared)
     assert failed.error.startswith("saved, but could not be queued again: ")
     assert "timed-out too many times" in failed.error
@@ -196,7 +195,7 @@ def test_a_job_that_is_preempted_before_it_started_is_queued_again(tmp_path: Pat
 )
 def test_a_job_looks_for_what_it_needs_before_it_starts(tmp_path: Path, end: Any, why: str | None) -> None:
     if end:
-        write_end(Store(tmp_path), "x", "6", end)
+        Report.of(Store(tmp_path), "x", "6").write_end(end)
     SlurmTask(order(errand(tmp_path, "job"), Needed("teacher", "6", "x")))()
     assert notes(tmp_path, "job") == [f"failed: {why}" if why else "cpu 1"]
 
@@ -219,57 +218,6 @@ def test_a_job_waits_for_the_process_that_has_its_lock(tmp_path: Path, monkeypat
         monkeypatch.setattr(slurm_task, "PATIENCE_S", 0.0)
         assert held.enter_context(job.store.lock(job.id))
         assert SlurmTask(order(job))() is Again.HELD
-
-
-def test_events_are_read_whole_even_after_a_process_was_killed_in_a_line(tmp_path: Path) -> None:
-    now = [0.0]
-    path = tmp_path / "work" / "events"
-    reader, stage = EventReader(path), Stage("tokens", "toy", 0)
-    assert list(reader) == []
-    with EventWriter(path, lambda: now[0]) as write:
-        write(Event("start", "a"))
-        for _ in range(5):
-            now[0] += 1.0
-            write(Event("prepare", "a", stage=stage))
-        assert [event.kind for event in reader] == ["start", "prepare", "prepare", "prepare"], "every two seconds"
-    with path.open("ab") as stream:
-        stream.write(b'{"kind":"fai')
-    assert list(reader) == []
-    with EventWriter(path) as write:
-        write(Event("failed", "a", error="x"))
-    assert [event.error for event in reader] == ["x"]
-
-
-def test_nothing_executes_that_lies_among_events_and_ends(tmp_path: Path) -> None:
-    class Payload:
-        def __reduce__(self) -> tuple[Any, ...]:
-            return Path.touch, (tmp_path / "executed",)
-
-    poison = pickle.dumps(Payload())
-    (tmp_path / "events").write_bytes(base64.b64encode(poison) + b"\n" + poison + b"\n")
-    assert list(EventReader(tmp_path / "events")) == []
-    job = errand(tmp_path, "job")
-    for name in ("end.json", "7_0_result.pkl", "7_result.pkl"):
-        path = job.store.work(job.id) / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(poison)
-    assert read_end(job.store, job.id, "7") is None
-    assert not (tmp_path / "executed").exists()
-    pickle.loads(poison)
-    assert (tmp_path / "executed").exists()
-
-
-def test_an_event_is_read_as_it_was_written(tmp_path: Path) -> None:
-    made = TrainingProgress(3, 9, 1.5, {"text": 0.25}, dev=1.0, scored=True)
-    events = [
-        Event("progress", "a", "cpu", progress=made, memory_mb=7.5),
-        Event("evaluate", "a", stage=Stage("tasks", "sts", 1, None, "é")),
-        Event("done", "a", result=result()),
-    ]
-    with EventWriter(tmp_path / "events", itertools.count(step=10.0).__next__) as write:
-        for event in events:
-            write(event)
-    assert list(EventReader(tmp_path / "events")) == events
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="processes are looked up in /proc")

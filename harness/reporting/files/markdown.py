@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import groupby
 
 from harness.plaintext import for_markdown, visible
-from harness.reporting.seeds.sentences import Sentence
+from harness.reporting.seeds.words import Sentence
 from harness.reporting.tables.grids import CellText, Grid
 
 

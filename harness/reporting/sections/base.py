@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import ClassVar, NamedTuple
 
 from harness.errors import PlugInError
-from harness.registry import OWN, errors_of, get_class, names, target
+from harness.registry import OWN, errors_of, get_class, names, targets
 from harness.reporting.contents import Contents
 from harness.reporting.figures.papers import ReportFigure
 from harness.reporting.files.csv import CsvFields
-from harness.reporting.seeds.sentences import Sentence
+from harness.reporting.seeds.words import Sentence
 from harness.reporting.site.html import Pages, slug
 from harness.reporting.tables.grids import Grid
 
@@ -63,8 +62,7 @@ class ReportSection:
         """Its figures, which are written as files too."""
         return [figure for part in self.parts for figure in part.figures]
 
-    @cached_property
-    def rows(self) -> Sequence[CsvFields]:
+    def rows(self) -> Iterable[CsvFields]:
         """Its rows of tables.csv."""
         return ()
 
@@ -104,13 +102,17 @@ class ReportSection:
 
 def report_sections(contents: Contents) -> list[ReportSection]:
     """All registered sections in their order. One of another package that fails is left out, with a warning."""
-    made = []
+    own = {name for name, (place, *_) in targets(KIND).items() if place.partition(".")[0] in OWN}
+    made: list[ReportSection] = []
     for name in names(KIND):
-        own = target(KIND, name).partition(".")[0] in OWN
         try:
             section = get_class(KIND, name, ReportSection)(name, contents)
-            with nullcontext() if own else errors_of(KIND, name, "cannot be made"):
-                made.append((section.place, name, section, section.grids, section.figures, section.rows))
+            if name not in own:
+                with errors_of(KIND, name, "cannot be made"):
+                    _ = section.grids, section.figures, list(section.rows())
+            made.append(section)
         except PlugInError as error:
+            if name in own:
+                raise
             contents.problems.append(str(error))
-    return [section for _, _, section, *_ in sorted(made, key=lambda one: one[:2])]
+    return sorted(made, key=lambda section: section.place)

@@ -11,7 +11,7 @@ from harness.reporting.charts.plot import Plot
 from harness.reporting.sections.base import ReportSection
 from harness.reporting.seeds.forest import Forest, lead_text, leading
 from harness.reporting.seeds.headline import headline
-from harness.reporting.seeds.sentences import Sentence
+from harness.reporting.seeds.words import Sentence
 
 #: charts of the overview; the pages of profiles have the rest
 MOST_LEADS = 12

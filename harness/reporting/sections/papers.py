@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from harness.metrics import Score
@@ -69,10 +69,9 @@ class PapersSection(ReportSection):
             found += [figure for figure in drawn if figure.svg or material.is_paper]
         return found
 
-    @cached_property
-    def rows(self) -> Sequence[CsvFields]:
+    def rows(self) -> Iterable[CsvFields]:
         """The cells of all tables."""
-        return [fields for table in self.tables for fields in paper_rows(table)]
+        return (fields for table in self.tables for fields in paper_rows(table))
 
     @property
     def legend(self) -> str:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 
 from harness.reporting.charts.curves import MOST_PLACES, SeedRuns, curve_places, shown_runs
@@ -30,15 +29,14 @@ class ProfilesSection(ReportSection):
     menu = "Tables"
     is_shown = True
 
-    @cached_property
+    @property
     def grids(self) -> Sequence[Grid]:
-        """The summary tables."""
+        """The summary tables, worded at each use: they may be large."""
         return list(map(summary_grid, self.contents.tables))
 
-    @cached_property
-    def rows(self) -> Sequence[CsvFields]:
+    def rows(self) -> Iterable[CsvFields]:
         """The cells of the summary tables."""
-        return [fields for table in self.contents.tables for fields in summary_rows(table)]
+        return (fields for table in self.contents.tables for fields in summary_rows(table))
 
     def links(self, pages: Pages) -> Mapping[str, str]:
         """The pages of profiles by name."""
@@ -53,7 +51,7 @@ class ProfilesSection(ReportSection):
                 "profile.html",
                 f"profiles/{stem}.html",
                 profile=profile,
-                grids=[grid for table, grid in zip(self.contents.tables, self.grids, strict=True) if table in tables],
+                grids=map(summary_grid, tables),
                 curves=curve_places(runs),
                 more_curves=max(0, len({(label.setting, label.encoder) for label in runs}) - MOST_PLACES),
                 **_glance(tables, _defaults(runs)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -38,10 +38,9 @@ class RankingSection(ReportSection):
         """All rankings as tables."""
         return list(map(ranking_grid, self.tables))
 
-    @cached_property
-    def rows(self) -> Sequence[CsvFields]:
+    def rows(self) -> Iterable[CsvFields]:
         """Mean ranks."""
-        return [fields for table in self.tables for fields in ranking_rows(table)]
+        return (fields for table in self.tables for fields in ranking_rows(table))
 
     @property
     def is_shown(self) -> bool:

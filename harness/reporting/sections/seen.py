@@ -6,7 +6,7 @@ of one seed read the same batches; they are given where both runs have seen the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -56,10 +56,9 @@ class SeenSection(ReportSection):
         shown = [table for table in self.tables if table.has_seen]
         return [Part(f"pairs-{table.key}", table.title, [seen_grid(table)], seen_figures(table)) for table in shown]
 
-    @cached_property
-    def rows(self) -> Sequence[CsvFields]:
+    def rows(self) -> Iterable[CsvFields]:
         """Scores and gains on each kind of pairs."""
-        return [fields for table in self.tables for fields in _csv(table)]
+        return (fields for table in self.tables for fields in _csv(table))
 
     @property
     def notes(self) -> Sequence[str]:

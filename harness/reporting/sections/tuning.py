@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -60,10 +60,9 @@ class TuningSection(ReportSection):
             for report in self.reports
         ]
 
-    @cached_property
-    def rows(self) -> Sequence[CsvFields]:
+    def rows(self) -> Iterable[CsvFields]:
         """Test scores of what was picked, and expected best dev scores."""
-        return [fields for report in self.reports for fields in _csv(report)]
+        return (fields for report in self.reports for fields in _csv(report))
 
 
 def _csv(report: TunedReport) -> Iterator[CsvFields]:

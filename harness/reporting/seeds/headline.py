@@ -9,10 +9,9 @@ from harness.formatting import count_of, fixed, points
 from harness.method.naming import name_of
 from harness.metrics import Column
 from harness.reporting.seeds.groups import Cell, compare, trained_apart
-from harness.reporting.seeds.sentences import Sentence, SentenceKind
 from harness.reporting.seeds.summary import Block, Row, SummaryTable
 from harness.reporting.seeds.untrained import untrained_sentences
-from harness.reporting.seeds.words import certainty, judged
+from harness.reporting.seeds.words import Sentence, SentenceKind, certainty, judged
 from harness.reporting.tables.cells import FilledTable
 from harness.reporting.tables.grids import summary_text
 from harness.spec import CONTROLS, SpecError, Variant

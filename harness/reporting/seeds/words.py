@@ -1,8 +1,10 @@
-"""Suites and metrics as a reader calls them; their names in results stay the codes."""
+"""Words of a report: suites, metrics and verdicts as a reader calls them, and the sentences of its findings."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Literal
 
 from harness.formatting import p_value
 from harness.metrics import Column
@@ -76,3 +78,19 @@ def heading(column: Column, *, several: bool) -> tuple[str, str]:
         return "", column.task
     way, metric = by_way(column.metric)
     return ", ".join(filter(None, (column.task, way))), metric
+
+
+SentenceKind = Literal["lead", "untrained", "better", "worse", "mixed", "alone", "even", "untested", "control", "note"]
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A sentence about a `place` (setting, encoder and profile, or a paper's table).
+
+    Of one kind, sentences with more `weight` are more important: the size of a test's statistic.
+    """
+
+    place: str
+    text: str
+    kind: SentenceKind
+    weight: float = field(default=0.0, compare=False)

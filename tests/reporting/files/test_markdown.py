@@ -8,7 +8,7 @@ from builders import over_seeds, tables
 from file_samples import grid
 
 from harness.reporting.files.markdown import markdown
-from harness.reporting.seeds.sentences import Sentence
+from harness.reporting.seeds.words import Sentence
 from harness.reporting.tables.grids import summary_grid
 
 

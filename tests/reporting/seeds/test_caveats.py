@@ -24,7 +24,7 @@ from harness.reporting.seeds.caveats import has_collapsed
 from harness.reporting.seeds.forest import forests, lead_text
 from harness.reporting.seeds.groups import Cell
 from harness.reporting.seeds.headline import headline
-from harness.reporting.seeds.sides import compare_variants
+from harness.reporting.seeds.lookup import compare_variants
 from harness.reporting.tables.grids import CellText, cell_text, summary_grid
 from harness.store import Result, frame_of, metrics_of
 from harness.store.tunings import make_tuning

@@ -10,7 +10,7 @@ import pytest
 from builders import result, tables
 
 from harness.reporting.seeds.headline import headline
-from harness.reporting.seeds.sides import compare_variants
+from harness.reporting.seeds.lookup import compare_variants
 from harness.store import Result
 
 

@@ -7,7 +7,7 @@ from builders import frame, over_seeds, result, sts, tables
 
 from harness.papers.published import read_papers, read_published
 from harness.reporting.seeds.headline import headline
-from harness.reporting.seeds.sentences import Sentence
+from harness.reporting.seeds.words import Sentence
 from harness.reporting.tables.filled import paper_tables
 
 LOW, HIGH = [20.0, 24.0, 22.5], [70.0, 73.0, 72.2]

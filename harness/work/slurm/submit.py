@@ -18,9 +18,9 @@ from harness.runs.resources import Allocation, Resources
 from harness.store import Store
 from harness.store.folder import Submission, note_submission
 from harness.work.job import Job
-from harness.work.slurm_commands import largest_array
-from harness.work.slurm_table import SlurmTable
-from harness.work.slurm_task import Needed, SlurmOrder, SlurmTask, events_path
+from harness.work.slurm.commands import largest_array
+from harness.work.slurm.table import SlurmTable
+from harness.work.slurm.task import Needed, SlurmOrder, SlurmTask
 from harness.work.software import SHARED_VARIABLES, Software
 
 #: What notes on submitted jobs call this batch system.
@@ -94,8 +94,6 @@ class Submitter:
             with redirect_stderr(said):
                 executor = submitit.SlurmExecutor(self._folder, max_num_timeout=TIMEOUTS)
                 executor.update_parameters(**self._parameters(array, after))
-                for job in array.jobs:
-                    events_path(self.store, job.id).unlink(missing_ok=True)
                 sent = executor.submit_array(tasks)
         except (UncompletedJobError, FailedSubmissionError, RuntimeError, OSError) as error:
             why = first_line(error).removeprefix("sbatch: error: ")

@@ -1,9 +1,9 @@
-"""Look up the two sides and the score of a comparison as a user typed them."""
+"""Look up what a user names: the two variants and the score of a comparison, and groups of runs in a folder."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from string import hexdigits
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from harness.reporting.seeds.untrained import untrained_tests
 from harness.reporting.tables.named import filled_tables
 from harness.spec import UNTRAINED, Place, Variant, parse_encoder, parse_setting, split
 from harness.stats import t_test_from_summaries
-from harness.store import Result, frame_of, metrics_of, overrides_text
+from harness.store import PRESENT, UNKNOWN, Result, frame_of, metrics_of, overrides_text
 
 if TYPE_CHECKING:
     import pandas
@@ -235,3 +235,62 @@ def _several(pairs: Sequence[tuple[Label, Label]]) -> str:
             return f"both have runs with several {name}s ({', '.join(values)}); choose with --{name}"
     values = sorted({a.overrides or "none" for a, _ in pairs})
     return f"both have runs with several overrides ({' | '.join(values)}); choose with --set"
+
+
+#: digits of a group that are shown
+_DIGITS = 8
+
+
+@dataclass
+class ListedGroup:
+    """One group of a label: its seeds, when the last of its scores was made, and its states as in the frame."""
+
+    label: Label
+    group: str
+    seeds: set[int] = field(default_factory=set)
+    finished: str = ""
+    states: dict[str, None] = field(default_factory=dict)
+
+    @property
+    def named(self) -> str:
+        """How commands name it."""
+        return f"{self.label.variant}/{self.label.setting}/{self.label.encoder}#{self.group[:_DIGITS]}"
+
+    @property
+    def state(self) -> str:
+        """Whether it is present, or what has changed since; unknown otherwise."""
+        changed = [state for state in self.states if state not in (PRESENT, UNKNOWN)]
+        said = f"changed since: {' and '.join(changed)}" if changed else ""
+        return said or ("unknown" if UNKNOWN in self.states else PRESENT)
+
+
+def listed_groups(results: Sequence[Result]) -> list[ListedGroup]:
+    """The groups of results with scores, those of one label together, the newest first."""
+    frame = frame_of(results, ()).drop_duplicates(["profile", "fingerprint", "suite", "protocol"])
+    found: dict[tuple[Label, str], ListedGroup] = {}
+    columns = [*Label._fields, "group", "seed", "finished", "present"]
+    for *label, group, seed, finished, present in frame[columns].astype(object).to_numpy().tolist():
+        place = Label(*label), group
+        one = found.setdefault(place, ListedGroup(*place))
+        one.seeds.add(seed)
+        one.finished = max(one.finished, finished)
+        one.states[present] = None
+    newest = sorted(found.values(), key=lambda one: one.finished, reverse=True)
+    return sorted(newest, key=lambda one: one.label)
+
+
+def named_runs(results: Sequence[Result], text: str) -> list[Result]:
+    """The runs of a key, or of a NAME#GROUP. Raises UserError where there are none, or several groups of them."""
+    name, group = of_group(text)
+    found = [
+        one
+        for one in results
+        if name in ("", one.spec.key, one.spec.variant, one.spec.key.rpartition("/")[0])
+        and (one.group.startswith(group) or one.fingerprint.startswith(group))
+    ]
+    if not found:
+        raise UserError(f"no result is named {text}; `harness results list` shows the groups of runs")
+    groups = {(one.profile, one.group): f"{one.spec.key.rpartition('/')[0]}#{one.group[:_DIGITS]}" for one in found}
+    if len(groups) > 1:
+        raise UserError(f"{text} names several groups of runs: {', '.join(groups.values())}; choose one of them")
+    return found

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,17 +14,16 @@ from harness.errors import UserError
 from harness.planning.events import Listener
 from harness.runs.resources import Allocation
 from harness.work.base import Executor, ExecutorOptions
-from harness.work.job import End, Job
-from harness.work.queue import RETRY_S, Queue
-from harness.work.run_job import RunJob
+from harness.work.job import End, Job, RunJob
+from harness.work.queue import Queue
 from harness.work.software import Software
 
 # Ray reads these when it is imported. It prints about dead workers and nodes; this executor reports them itself.
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", "Raylet is terminated|marked dead|A worker died")
 try:
-    from harness.work.ray_cluster import Cluster, Head, inspect, joined
-    from harness.work.ray_tasks import Tasks
+    from harness.work.ray.cluster import Cluster, Head, inspect, joined
+    from harness.work.ray.tasks import Tasks
 except ImportError as error:
     raise UserError(f"--executor ray: {error}; install it with `pip install 'sentence-harness[ray]'`") from error
 
@@ -79,20 +77,14 @@ class Ray(Executor):
         Raises UserError where the cluster has lost its head.
         """
         assert self.cluster is not None
-        tasks = Tasks(queue, listen, self.cpus, self._part_of_gpu, self.cluster.memory, shared=self.shared)
-        head, look_at = Head(), 0.0
-        try:
-            while queue:
-                if head.answers() and time.monotonic() >= look_at:
-                    jobs = self.options.jobs
-                    tasks.send(self.cluster.slots(self.cpus) if jobs == "auto" else jobs)
-                    look_at = time.monotonic() + RETRY_S
-                if queue.stopping:
-                    tasks.stop()
-                if tasks.attend(RETRY_S):
-                    look_at = 0.0
-        finally:
-            tasks.cancel()
+        cluster, head, jobs = self.cluster, Head(), self.options.jobs
+
+        def room() -> int:
+            if not head.answers():
+                return 0
+            return cluster.slots(self.cpus) if jobs == "auto" else jobs
+
+        Tasks(queue, listen, self.cpus, self._part_of_gpu, cluster.memory, room, shared=self.shared).work()
 
     @property
     def _card_mb(self) -> float | None:

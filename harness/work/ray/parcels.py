@@ -1,19 +1,18 @@
 """Files of runs on their way between the results folder and a machine that does not see it.
 
-Sent out are the checkpoint and best model of a run and its teachers' models; sent back are the same as they change,
-and at the end its result.
+To the node: checkpoint, best model, teachers. Back: these when they change, the job's report, finally the result.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from harness.files import write_bytes
 from harness.store import Failure, Result, Store
-from harness.work.job import End
-from harness.work.run_job import RunJob
+from harness.work.job import End, RunJob
+from harness.work.reports import EVENTS
 
 #: Of a teacher, what its students need.
 _MODEL = ("best", "trained.json")
@@ -21,10 +20,14 @@ _MODEL = ("best", "trained.json")
 
 @dataclass(frozen=True)
 class Parcel:
-    """Contents by path below a results folder, in the order in which they were written; `gone` were removed."""
+    """Contents by path below a results folder, in the order in which they were written; `gone` were removed.
+
+    `lines` are to be added to files that only grow.
+    """
 
     files: Mapping[str, bytes]
     gone: tuple[str, ...] = ()
+    lines: Mapping[str, bytes] = field(default_factory=dict)
 
 
 def outgoing(job: RunJob) -> Parcel:
@@ -42,6 +45,11 @@ def outgoing(job: RunJob) -> Parcel:
 
 def unpack(parcel: Parcel, store: Store) -> None:
     """Write and remove the files of a parcel below a results folder."""
+    for name, content in parcel.lines.items():
+        path = store.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab") as stream:
+            stream.write(content)
     for name, content in parcel.files.items():
         write_bytes(store.root / name, content)
     for name in parcel.gone:
@@ -54,6 +62,7 @@ class Changes:
     def __init__(self, store: Store) -> None:
         self._root = store.root
         self._seen = self._state()
+        self._sent = dict[str, int]()
 
     def take(self) -> Parcel | None:
         """The files that are new, changed or gone; None if nothing is.
@@ -65,7 +74,15 @@ class Changes:
         gone = tuple(name for name in before if name not in self._seen)
         if not changed and not gone:
             return None
-        return Parcel({name: (self._root / name).read_bytes() for _, name in changed}, gone)
+        grown = [name for _, name in changed if name.endswith(EVENTS)]
+        files = {name: (self._root / name).read_bytes() for _, name in changed if name not in grown}
+        return Parcel(files, gone, {name: self._added(name) for name in grown})
+
+    def _added(self, name: str) -> bytes:
+        """What was added to a file since it was last sent."""
+        content = (self._root / name).read_bytes()[self._sent.get(name, 0) :]
+        self._sent[name] = self._sent.get(name, 0) + len(content)
+        return content
 
     def _state(self) -> dict[str, tuple[int, int]]:
         """When each file was written, in nanoseconds, and its number on the disk, by path."""
@@ -80,7 +97,7 @@ class Changes:
 def receive(parcel: Parcel, store: Store) -> Parcel:
     """Write what a parcel has of working folders; return the rest, which `deliver` needs at the end of the run."""
     working = {name: content for name, content in parcel.files.items() if name.startswith(".work/")}
-    unpack(Parcel(working, parcel.gone), store)
+    unpack(replace(parcel, files=working), store)
     return Parcel({name: content for name, content in parcel.files.items() if name not in working})
 
 

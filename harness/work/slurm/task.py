@@ -8,7 +8,6 @@ import socket
 import subprocess
 import threading
 from dataclasses import dataclass
-from pathlib import Path
 from time import monotonic, sleep
 from types import FrameType
 
@@ -19,12 +18,11 @@ from harness.runs.resources import Allocation
 from harness.stopping import request_stop, stop_requested, withdraw_stop
 from harness.store import Store
 from harness.store.folder import forget_submission
-from harness.work.end_file import read_end, write_end
-from harness.work.event_file import EventWriter
+from harness.work.failures import GRACE_S as GRACE_LATE_S
+from harness.work.failures import TimeLimitError
 from harness.work.job import Again, End, Job, cause, error_of
+from harness.work.reports import EventWriter, Report
 from harness.work.software import Software
-from harness.work.time_limit import GRACE_S as GRACE_LATE_S
-from harness.work.time_limit import TimeLimitError
 
 #: Seconds for which a job waits for another process to free its lock, and for files of another node to be seen.
 PATIENCE_S, FILES_S = 120.0, 30.0
@@ -54,10 +52,10 @@ class SlurmOrder:
     needs: tuple[Needed, ...]
     software: Software
 
-
-def events_path(store: Store, job: str) -> Path:
-    """The file of a job's events."""
-    return store.work(job) / "events"
+    @property
+    def report(self) -> Report:
+        """The report of the process that asks."""
+        return Report.of(self.job.store, self.job.id, own_id())
 
 
 class SlurmTask(Checkpointable):
@@ -86,14 +84,14 @@ class SlurmTask(Checkpointable):
         withdraw_stop()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
-        job = self.order.job
+        job, report = self.order.job, self.order.report
         try:
             self._thread.start()
             limit, started = job.limit_s, monotonic()
             while self._thread.is_alive():  # a signal that another thread gets would not wake this one
                 self._thread.join(SIGNAL_S)
                 if limit is not None and monotonic() - started > limit + GRACE_LATE_S:
-                    with EventWriter(events_path(job.store, job.id)) as write:
+                    with EventWriter(report.events) as write:
                         self._found = job.fail(TimeLimitError(limit), write)
                     break
             until = monotonic() + GRACE_S
@@ -101,9 +99,9 @@ class SlurmTask(Checkpointable):
                 sleep(SIGNAL_S)
         except (UncompletedJobError, subprocess.SubprocessError, OSError) as error:  # of submitit, at USR2
             if isinstance(self._found, Again):
-                with EventWriter(events_path(job.store, job.id)) as write:
+                with EventWriter(report.events) as write:
                     self._found = job.fail(f"saved, but could not be queued again: {error}", write)
-        write_end(job.store, job.id, own_id(), self._found)
+        report.write_end(self._found)
         if isinstance(self._found, BaseException):
             raise self._found
         forget_submission(job.store, job.id, own_id())
@@ -136,7 +134,7 @@ def own_id() -> str:
 
 def _perform(order: SlurmOrder) -> End | Again:
     job = order.job
-    with EventWriter(events_path(job.store, job.id)) as write:
+    with EventWriter(order.report.events) as write:
         if difference := order.software.difference(Software.here()):
             where = f"the software of {socket.gethostname()} differs from that of the command that submitted the job"
             return job.fail(f"{where}: {difference}; run the same command to submit it again", write)
@@ -154,7 +152,8 @@ def _perform(order: SlurmOrder) -> End | Again:
 def _lacks(needed: Needed, store: Store) -> str:
     """Why a need is not met; empty if it is."""
     until = monotonic() + FILES_S
-    while (found := read_end(store, needed.job, needed.id)) is None and monotonic() < until:
+    report = Report.of(store, needed.job, needed.id)
+    while (found := report.end()) is None and monotonic() < until:
         sleep(LOOK_S)
     if found is None:
         return cause(needed.key, f"it was killed before it ended (SLURM {needed.id})")
