@@ -440,7 +440,7 @@ class TeacherFinder:
         if of not in gives:
             given = " and ".join(gives)
             return _Unavailable(
-                f"the teacher '{name}' ({kind}) computes features of {given}, not of {of}; name another"
+                f"the teacher '{name}' ({kind}) computes features of {given}, not of {of}; name another teacher"
             )
         if table is None:
             return _ModelTeacher(name, self.inventory.once(self.find_run(name)))
