@@ -82,7 +82,8 @@ def test_a_slow_run_saves_and_resumes_and_one_that_hangs_is_interrupted(install:
     slow_methods.meanwhile = quick
     assert outcome(short_run("slow", tmp_path / "late")) == outcome(whole)
     (log,) = (tmp_path / "late").rglob("slow/*/*/*.log")
-    assert "training resumes at step" in log.read_text()
+    text = log.read_text()
+    assert 0 < text.index("training starts: ") < text.index("training resumes at step"), "the log keeps what came before"
 
 
 ENDLESS = """

