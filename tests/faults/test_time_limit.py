@@ -83,7 +83,7 @@ def test_a_slow_run_saves_and_resumes_and_one_that_hangs_is_interrupted(install:
     assert outcome(short_run("slow", tmp_path / "late")) == outcome(whole)
     (log,) = (tmp_path / "late").rglob("slow/*/*/*.log")
     text = log.read_text()
-    assert 0 < text.index("training starts: ") < text.index("training resumes at step"), "the log keeps what came before"
+    assert 0 < text.index("training starts: ") < text.index("training resumes at step"), "lines are lost"
 
 
 ENDLESS = """
