@@ -62,7 +62,8 @@ class _Process:
         self.log = folder / "tracker.log"
         with self.log.open("a", encoding="utf-8") as out:
             self.process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "harness.work.tracking.worker", name, str(folder)],
+                # unbuffered: the last line is the error, not what was printed before it
+                [sys.executable, "-u", "-P", "-m", "harness.work.tracking.worker", name, str(folder)],
                 stdin=subprocess.PIPE,
                 stdout=out,
                 stderr=out,
