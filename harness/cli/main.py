@@ -56,6 +56,7 @@ SECTIONS = {
 #: command -> module:name
 COMMANDS = {name: place for commands in SECTIONS.values() for name, place in commands.items()}
 
+NOWHERE = "the working folder was deleted; change to one that exists"
 #: answers of a file system about a path that a user gave, or about a full disk behind the output
 REFUSALS = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
 
@@ -101,6 +102,8 @@ def main() -> None:
         _set_up_logging()
         if sys.stdout is None:
             raise UserError("the standard output is closed; redirect it to a file or to /dev/null")
+        if _is_nowhere():  # torch cannot be imported there
+            raise UserError(NOWHERE)
         stop_at_sigterm()
         check_typed(sys.argv[1:])
         code = cli(prog_name="harness", standalone_mode=False)
@@ -157,7 +160,7 @@ def _no_output(error: OSError) -> int:
         sys.stderr.close()
         return 1
     if error.errno == errno.ENOENT and _is_nowhere():
-        return complain("the working folder was deleted; change to one that exists")
+        return complain(NOWHERE)
     if error.errno not in REFUSALS:
         raise error
     if error.filename is not None:

@@ -225,11 +225,12 @@ def test_a_closed_output_is_no_traceback(streams: str) -> None:
     assert ended.stderr in ("", "error: the standard output is closed; redirect it to a file or to /dev/null\n")
 
 
-def test_a_working_folder_that_was_deleted_is_one_line(tmp_path: Path) -> None:
+@pytest.mark.parametrize("words", [("new", "profile", "mine"), ("status", "--profile", "tiny")], ids=" ".join)
+def test_a_working_folder_that_was_deleted_is_one_line(tmp_path: Path, words: tuple[str, ...]) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
     code = f"import os; os.rmdir({str(gone)!r}); from harness.cli.start import main; main()"
-    command = [sys.executable, "-c", code, "new", "profile", "mine"]
+    command = [sys.executable, "-P", "-c", code, *words]  # the installed command has no "" in its path
     ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, cwd=gone)
     assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr == "error: the working folder was deleted; change to one that exists\n"
