@@ -10,9 +10,9 @@ and dropout and clipping are those of a card. Both sides compute the losses of t
 fused AdamW and its batches padded beforehand, so that tokenising and collating cost it nothing. Transfers are not part
 of it: there is no card.
 
-On two busy cores, float32, 60 rounds: SimCSE 13.5 ms beside 18.0 (0.75), MCSE 13.2 beside 18.3 (0.72), KDMCSE 15.0
-beside 19.7 (0.76), DALR 14.6 beside 18.8 (0.78); 0.84 to 0.88 in bf16, where both sides cast each weight in each step.
-With steps of one side in a row, which the caches of the processor help, it is 0.66 for SimCSE and for KDMCSE.
+On two quiet cores, float32, 40 rounds: SimCSE 9.9 ms beside 13.2 (0.75), MCSE 12.7 beside 15.4 (0.82), KDMCSE 12.9
+beside 16.4 (0.79), DALR 11.6 beside 15.1 (0.77). In bf16, where both sides cast each weight in each step, 0.84 to 0.88
+on busy cores.
 """
 
 from __future__ import annotations

@@ -39,8 +39,8 @@ SENTENCES = {"sts": 26_083 * 14.3, "geometry": 5_460 * 15.5, "transfer": 108_108
 DEV = 2_909 * 16.4
 #: The part of a card's peak rate that a training is taken to reach. Nothing here was measured on a card.
 UTILISATION = 0.35
-#: Seconds of a step on the host for each layer: `benchmarks/host.py` measured 21.5 ms of SimCSE's with 12.
-HOST = 0.0018
+#: Seconds of a step on the host for each layer: of four methods with 12, `benchmarks/host.py` measured 9.9 to 12.9 ms.
+HOST = 0.0011
 #: Bytes of a checkpoint a weight (the weight and AdamW's two moments), and bytes a second of a disk
 SAVED, DISK = 12, 1e9
 

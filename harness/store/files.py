@@ -209,14 +209,6 @@ class Store:
         path, there = self.path(result).with_suffix(".log"), self.log(result)
         _write(path, text if text.startswith(there) else there + text)
 
-    def log_stamp(self, result: Result) -> str:
-        """Names the state of a result's log."""
-        try:
-            found = self.path(result).with_suffix(".log").stat()
-        except OSError:
-            return ""
-        return f"{found.st_size} {found.st_mtime_ns}"
-
     def log(self, result: Result) -> str:
         """A result's log, one line per event; empty where there is none."""
         path = self.path(result).with_suffix(".log")
