@@ -11,7 +11,8 @@ from types import FrameType
 #: Signals that ask to stop; the second one of either kind stops at once.
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
-_requested = threading.Event()
+#: no `threading.Event`: a handler that interrupts its `set` and sets it again waits for ever for its lock
+_requested = False
 
 
 class Stopped(BaseException):
@@ -31,17 +32,19 @@ class Interrupted(KeyboardInterrupt):
 
 def request_stop() -> None:
     """Ask the work in this process to stop at its next safe point."""
-    _requested.set()
+    global _requested
+    _requested = True
 
 
 def stop_requested() -> bool:
     """Whether this process was asked to stop."""
-    return _requested.is_set()
+    return _requested
 
 
 def withdraw_stop() -> None:
     """Forget the request, once the work has stopped."""
-    _requested.clear()
+    global _requested
+    _requested = False
 
 
 def stop_here() -> None:

@@ -71,6 +71,7 @@ class SlurmTask(Checkpointable):
         self.order, self.end = order, end
         self._thread = threading.Thread(target=self._perform, daemon=True)
         self._found: End | Again | BaseException = Again.STOPPED
+        self._ended = False
         self._terminated = False
 
     def __getstate__(self) -> dict[str, object]:
@@ -110,8 +111,9 @@ class SlurmTask(Checkpointable):
     def checkpoint(self) -> DelayedSubmission:
         """Let the job save and stop; return what is to run once SLURM starts it again."""
         request_stop()
-        if self._thread.is_alive():  # it may not have started
-            self._thread.join()
+        # a second join in a signal handler can wait for ever for a lock of the first, which the handler interrupted
+        while self._thread.is_alive() and not self._ended:  # it may not have started
+            sleep(SIGNAL_S)
         end = None if isinstance(self._found, Again | BaseException) else self._found
         return DelayedSubmission(SlurmTask(self.order, end))
 
@@ -124,6 +126,8 @@ class SlurmTask(Checkpointable):
             self._found = self.end or _perform(self.order)
         except BaseException as error:  # the main thread raises it
             self._found = error
+        finally:
+            self._ended = True
 
 
 def own_id() -> str:
