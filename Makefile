@@ -27,10 +27,11 @@ steady: .venv/dev      ## the tests in random order five times, on a second Pyth
 	.venv-second/bin/python -m pip install --quiet --editable '.[dev]'
 	touch $@
 
+# torch by name too: uv takes the newest torchvision first, which asks for a newer torch
 floors:                ## the tests with the lowest versions of pyproject.toml
 	$(PYTHON) -m venv .venv-floors
 	.venv-floors/bin/python -m pip install --quiet uv
-	.venv-floors/bin/uv pip install --quiet --python .venv-floors/bin/python --resolution lowest-direct --editable '.[dev]'
+	.venv-floors/bin/uv pip install --quiet --python .venv-floors/bin/python --resolution lowest-direct --editable '.[dev]' 'torch<2.11'
 	.venv-floors/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 wheel:                 ## sdist and wheel in dist/, the wheel installed into an empty environment and run there

@@ -12,7 +12,6 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-import pytest
 import torch
 from torch._subclasses import FakeTensor, FakeTensorMode
 from torch.utils._pytree import tree_leaves, tree_map
@@ -25,10 +24,8 @@ def fake_cuda() -> Iterator[FakeDevice]:
     """Let 'cuda' be such a device, with autocast to bf16 and fp16; what is copied from it to the CPU is read as zeros.
 
     Reading a number, and a shape that depends on data, are refused. The random state of the device, of which there is
-    none, is not kept. Skips the test where torch asks the driver of a card even for a fake one, as torch 2.6 does.
+    none, is not kept.
     """
-    if not (hasattr(torch._C, "_ensureCUDADeviceGuardSet") or torch.cuda.is_available()):
-        pytest.skip("this torch has no fake CUDA device without a driver")
     with ExitStack() as stack:
         for name, value in (
             ("torch.cuda.amp.common.amp_definitely_not_available", lambda: False),
