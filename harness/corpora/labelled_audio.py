@@ -21,7 +21,7 @@ import numpy as np
 from harness.caches import in_cache, is_unusable
 from harness.corpora.base import CorpusSource, Media, check_positive
 from harness.encoders.audio import energies, filterbank, masked, mixed, padded
-from harness.encoders.ragged import Ragged, cached_ragged
+from harness.encoders.features import Ragged, cached_ragged
 from harness.errors import RESTORE, UserError
 from harness.locks import locked
 from harness.sources import OWN_FILE, Missing, digest, file_hash, is_there, placed

@@ -2,7 +2,7 @@
 
 Captions are in a Parquet file (columns image_id and captions), in a tab-separated table, plain or gzip, with the
 columns split, image_id or image_no, and caption: one caption per line, images in order of their first line; or in a
-table of a user (see `harness.corpora.captions`). Image features have one file per teacher, matched by image_id if both
+table of a user (see `harness.corpora.files`). Image features have one file per teacher, matched by image_id if both
 files have it and by the order of images otherwise.
 
 - `FLICKR8K`: the official test split, 1,000 images with five captions; its stored features are standardised by the
@@ -22,9 +22,8 @@ from typing import NamedTuple
 import numpy as np
 
 from harness.corpora.base import Pairs
-from harness.corpora.captions import CAPTION, IMAGE
 from harness.corpora.features import FeatureFile, IdsAndFeatures, StoredFeatures, standardised
-from harness.corpora.files import read_captions
+from harness.corpora.files import CAPTION, IMAGE, read_captions
 from harness.corpora.pixels import CaptionImages
 from harness.errors import RESTORE, UserError
 from harness.sources import FileSource, Missing, digest
