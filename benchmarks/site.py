@@ -28,15 +28,16 @@ import sys
 from pathlib import Path
 from harness.papers.published import read_papers, read_published
 from harness.reporting.contents import Contents
+from harness.reporting.sections.leaderboard import LeaderboardSection
 from harness.reporting.sections.seen import SeenSection
-from harness.reporting.seeds.headline import headline
 from harness.reporting.tables.filled import paper_tables
 from harness.reporting.tables.grids import summary_grid
 from harness.store import Store
 contents = Contents.of(Store(Path(sys.argv[1])))
 grids = [summary_grid(table) for table in contents.tables]
 filled = paper_tables(read_papers(), read_published(), contents.frame_with_parts(["paper"]))
-print(len(headline(contents.tables, filled)), "sentences,", len(SeenSection("seen", contents).tables), "of seen pairs")
+boards = LeaderboardSection("leaderboard", contents)
+print(len(boards.sentences), "sentences,", len(SeenSection("seen", contents).tables), "of seen pairs")
 """
 #: 500 variants x 10 settings: the newest against plain SimCSE by every test, and the audit of the papers
 COMPARISON = """

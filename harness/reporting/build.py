@@ -103,7 +103,7 @@ def write_site(contents: Contents, sections: Sequence[ReportSection], folder: Pa
     """Write every page into an empty folder; their paths."""
     drawn = [figure for section in sections for figure in section.figures if figure.svg]
     stems = slugs(figure.key for figure in drawn)
-    methods = [*(facts.name for facts in contents.methods), *contents.variants]
+    methods = sorted(contents.variants)
     papers = [paper.name for paper in contents.papers]
     shown = [section for section in sections if section.is_shown]
     pages = Pages(folder, contents.profiles, methods, papers, stems=stems, sections=shown, footer=footer)

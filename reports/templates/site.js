@@ -204,9 +204,190 @@ function addFilter(table) {
   table.parentElement.before(make("div", { className: "tools" }, input, count));
 }
 
+// The leaderboard: choices at its top, folded variants, gains as bars, and two rows compared. All choices are in the address.
+const CHOICES = ["profile", "setting", "encoder", "metric"];
+const minus = (text) => text.replace(/(^|\s|\()-(?=\d)/g, "$1\u2212");
+
+function table(heads, rows) {
+  const line = (cells, tag) => make("tr", {}, ...cells.map((cell, at) => make(at ? tag : "th", { textContent: minus(String(cell)), className: at ? "num" : "" })));
+  return make("div", { className: "scroll", tabIndex: 0 }, make("table", { className: "list" }, make("thead", {}, line(heads, "th")), make("tbody", {}, ...rows.map((row) => line(row, "td")))));
+}
+
+// A scale over some intervals and zero, with round ticks.
+function scaleOf(gains) {
+  const ends = [0, ...gains.filter(Boolean).flatMap(([size, low, high]) => [size, low, high])];
+  const [low, high] = [Math.min(...ends), Math.max(...ends)];
+  const rough = (high - low || 1) / 4;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].find((one) => one * power >= rough) * power;
+  const [first, last] = [Math.floor(low / step), Math.ceil(high / step) || 1];
+  const ticks = Array.from({ length: last - first + 1 }, (_, at) => Number(((first + at) * step).toPrecision(12)));
+  const percent = (value) => `${(100 * (value - first * step)) / ((last - first) * step)}%`;
+  return { ticks, percent };
+}
+
+function mark(className, left, width) {
+  const element = make("i", { className });
+  element.style.left = left;
+  if (width !== undefined) element.style.width = width;
+  return element;
+}
+
+class Board {
+  constructor(section) {
+    this.section = section;
+    this.folded = true;
+    this.rows = [...section.querySelectorAll("tr[data-row]")];
+    this.chosen = [];
+  }
+
+  get data() {
+    this.parsed ??= JSON.parse(this.section.querySelector(".board-data").textContent);
+    return this.parsed;
+  }
+
+  prepare(change) {
+    if (this.ready) return;
+    this.ready = true;
+    for (const [at, row] of this.rows.entries()) {
+      const number = Number(row.dataset.row);
+      const pick = button("Compare", () => {
+        this.chosen = this.chosen.includes(number) ? this.chosen.filter((one) => one !== number) : [...this.chosen.slice(-1), number];
+        change();
+      });
+      pick.dataset.pick = number;
+      row.lastElementChild.append(" ", pick);
+      const variants = [];
+      for (const other of this.rows.slice(at + 1)) {
+        if (!other.matches(".variant")) break;
+        variants.push(other);
+      }
+      if (row.matches(".method") && variants.length) {
+        const label = variants.length === 1 ? "1 variant" : `${variants.length} variants`;
+        const fold = button(label, () => {
+          const open = variants[0].hidden;
+          for (const one of variants) one.hidden = !open;
+          fold.setAttribute("aria-expanded", String(open));
+        });
+        fold.setAttribute("aria-expanded", "false");
+        fold.className = "fold";
+        row.querySelector("th").append(fold);
+        for (const one of variants) one.hidden = true;
+      }
+    }
+  }
+
+  // The gains over a baseline, in words and as bars below one axis.
+  drawGains(base) {
+    const gains = this.data.gains[base] ?? [];
+    const { ticks, percent } = scaleOf(gains);
+    const axis = make("span", { className: "axis" });
+    for (const tick of ticks) {
+      const label = mark("tick", percent(tick));
+      label.textContent = minus(String(tick));
+      axis.append(label);
+    }
+    const head = this.section.querySelector("th.gain");
+    head.querySelector(".axis")?.remove();
+    if (base) head.querySelector(".base").textContent = base;
+    if (gains.some(Boolean)) head.append(axis);
+    for (const row of this.rows) {
+      const gain = gains[Number(row.dataset.row)];
+      const cell = row.querySelector("td.gain");
+      if (!gain) {
+        if (gains.length) cell.textContent = "–";
+        continue;
+      }
+      const [size, low, high, text, test] = gain;
+      const kind = test.startsWith("better") ? "good" : test.startsWith("worse") ? "bad" : "";
+      const sure = !test.includes("alone") && kind;
+      const bar = make("span", { className: `gains ${kind} ${sure ? "sure" : ""}`, ariaHidden: "true" });
+      for (const tick of ticks) bar.append(mark(tick === 0 ? "zero" : "line", percent(tick)));
+      bar.append(mark("ends", percent(low), `calc(${percent(high)} - ${percent(low)})`), mark("dot", percent(size)));
+      cell.replaceChildren(bar, make("span", { className: "words", textContent: minus(text) }), make("span", { className: "extra", textContent: test }));
+    }
+  }
+
+  drawPair() {
+    const place = this.section.querySelector(".pair");
+    for (const one of this.section.querySelectorAll("[data-pick]")) one.setAttribute("aria-pressed", String(this.chosen.includes(Number(one.dataset.pick))));
+    const [a, b] = [...this.chosen].sort((one, other) => one - other);
+    const pair = this.data.pairs[`${a} ${b}`];
+    if (b === undefined || !pair) {
+      place.replaceChildren(...(this.chosen.length ? [make("p", { className: "about", textContent: b === undefined ? "Choose a second row to compare." : "These two are not compared here: the table is too long." })] : []));
+      return;
+    }
+    const [one, other] = [this.data.rows[a], this.data.rows[b]];
+    const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
+    const text = (value) => value.toFixed(this.data.digits);
+    const signed = (value) => (value > 0 ? "+" : "") + text(value);
+    const tasks = Object.keys(one.scores).filter((task) => task in other.scores);
+    const byTask = tasks.map((task) => [task, mean(one.scores[task]), mean(other.scores[task])]);
+    const seeds = one.seeds.filter((seed) => other.seeds.includes(seed));
+    const ofSeed = (row, seed) => row.scores[this.data.column]?.[row.seeds.indexOf(seed)];
+    const bySeed = seeds.map((seed) => [seed, ofSeed(one, seed), ofSeed(other, seed)]).filter(([, x, y]) => x !== undefined && y !== undefined);
+    const lines = (rows) => rows.map(([name, x, y]) => [name, text(x), text(y), signed(x - y)]);
+    const names = [one.name, other.name, "difference"];
+    place.replaceChildren(
+      make("h4", { textContent: `${one.name} and ${other.name}` }),
+      make("p", { textContent: minus(pair[0]) }),
+      make("div", { className: "columns" }, ...(pair[1].length ? [table(["test", "result"], pair[1])] : []), table(["task", ...names], lines(byTask)), table(["seed", ...names], lines(bySeed))),
+    );
+  }
+}
+
+function addLeaderboard() {
+  const boards = [...document.querySelectorAll(".board")].map((section) => new Board(section));
+  if (!boards.length) return;
+  const first = boards[0].section;
+  const tools = make("div", { className: "tools choices" });
+  first.before(tools);
+  const folded = document.querySelector("details.boards");
+  folded?.before(...boards.slice(1).map(({ section }) => section));
+  folded?.remove();
+  let state;
+  const read = () => {
+    const anchored = boards.find(({ section }) => `#${section.id}` === location.hash);
+    state = anchored ? { ...anchored.section.dataset } : Object.fromEntries(new URLSearchParams(location.hash.split("?")[1] ?? ""));
+  };
+  const show = () => {
+    let left = boards;
+    tools.replaceChildren();
+    const choice = (name, values, value, changed) => {
+      const select = make("select", { name });
+      for (const one of values) select.append(make("option", { value: one, textContent: one, selected: one === value }));
+      select.addEventListener("change", () => { changed(select.value); tools.querySelector(`[name=${name}]`).focus(); });
+      tools.append(make("label", {}, `${name} `, select));
+    };
+    for (const name of CHOICES) {
+      const values = [...new Set(left.map(({ section }) => section.dataset[name]))];
+      const value = values.includes(state[name]) ? state[name] : values[0];
+      left = left.filter(({ section }) => section.dataset[name] === value);
+      choice(name, values, value, (to) => { state[name] = to; write(); });
+    }
+    const [board] = left;
+    for (const { section } of boards) section.hidden = section !== board.section;
+    board.prepare(() => { state.compare = board.chosen.join(" "); write(); });
+    const bases = Object.keys(board.data.gains);
+    const base = bases.includes(state.baseline) ? state.baseline : board.data.base;
+    if (bases.length && base) choice("baseline", bases, base, (to) => { state.baseline = to; write(); });
+    board.drawGains(base);
+    board.chosen = (state.compare ?? "").split(" ").filter(Boolean).map(Number).filter((one) => one < board.data.rows.length).slice(0, 2);
+    board.drawPair();
+  };
+  const write = () => {
+    history.replaceState(null, "", `#leaderboard?${new URLSearchParams(state)}`);
+    show();
+  };
+  addEventListener("hashchange", () => { read(); show(); });
+  read();
+  show();
+}
+
 document.addEventListener("DOMContentLoaded", () => {
   addTheme();
   addCopies();
+  addLeaderboard();
   document.querySelectorAll("table.filterable").forEach(addFilter);
   document.querySelectorAll("table.sortable").forEach(addSorting);
 });

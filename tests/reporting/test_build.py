@@ -90,7 +90,7 @@ def test_every_table_scrolls_in_its_own_container(out: Path) -> None:
     for name, text in pages(out).items():
         tables = len(re.findall(r"<table", text))
         assert tables == len(re.findall(r'<div class="scroll"[^>]*>\s*<table', text)), name
-    assert len(re.findall(r"<table", pages(out)["index.html"])) == 6
+    assert len(re.findall(r"<table", pages(out)["index.html"])) == 8
 
 
 def test_pages_show_scores_facts_and_commands(out: Path) -> None:

@@ -14,7 +14,7 @@ from harness.reporting.tables.grids import summary_grid
 
 
 class MethodsSection(ReportSection):
-    """A page for each installed method and for each with results."""
+    """A page for each method with results."""
 
     place = 800
     title = menu = "Methods"

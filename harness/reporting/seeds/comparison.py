@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from harness.formatting import count_of, fixed, p_value, signed
 from harness.metrics import Metric, Score
@@ -121,12 +122,12 @@ class Comparison:
         """The t-test of the differences by seed, over the common seeds."""
         return paired_t_test(*([side.scores[seed] for seed in self.common] for side in (self.a, self.b)))
 
-    @property
+    @cached_property
     def permutation(self) -> Permutation:
         """The permutation test of the difference."""
         return permutation_test(self.a.values, self.b.values)
 
-    @property
+    @cached_property
     def bootstrap(self) -> Interval | None:
         """The bootstrap interval of the difference."""
         return bootstrap_difference(self.a.values, self.b.values)
@@ -141,7 +142,7 @@ class Comparison:
         """The side with the better mean; a if they are equal."""
         return self.b if self._is_better(self.b, self.a) else self.a
 
-    @property
+    @cached_property
     def dominance(self) -> float | None:
         """The almost-stochastic-order bound of 'the side ahead is better than the other'."""
         better, worse = (self.a, self.b) if self.ahead is self.a else (self.b, self.a)

@@ -1,21 +1,20 @@
-"""What each variant gains over the baseline of its setting and encoder, best first, and who leads in one sentence."""
+"""What each variant gains over the baseline of its setting and encoder, best first."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from harness.formatting import count_of, fixed, p_value
 from harness.method.naming import VariantName, name_of
 from harness.metrics import Column, Metric
 from harness.reporting.seeds.caveats import weakness_notes
 from harness.reporting.seeds.groups import Cell, compare
 from harness.reporting.seeds.summary import Block, Row, SummaryTable
 from harness.reporting.seeds.untrained import has_trained_pooling
-from harness.reporting.seeds.words import certainty, judged
-from harness.stats import FEWEST_SEEDS, mean_interval, paired_t_test
+from harness.spec import SpecError, Variant
+from harness.stats import mean_interval, paired_t_test
 from harness.verdicts import Significance
 
 GainKind = Literal["better", "worse", "not significant", "not tested", "baseline", "untrained", "other pooling"]
@@ -71,10 +70,10 @@ class Forest:
         """The baseline's name, whether it has runs or not."""
         return self.base.label.name if self.base else name_of(self.block.base)
 
-    @cached_property
-    def ranked(self) -> list[Gain]:
-        """The rows without an untrained encoder at another pooling than the trained rows'."""
-        return [gain for gain in self.gains if gain.kind != "other pooling"]
+    @property
+    def is_primary(self) -> bool:
+        """Whether its column is the first average."""
+        return self.column == next(iter(self.table.averages), None)
 
     @property
     def notes(self) -> list[str]:
@@ -87,24 +86,16 @@ class Forest:
         return sum(gain.cell.test is not None for gain in self.gains)
 
 
-def forests(table: SummaryTable, column: Column | None = None) -> list[Forest]:
-    """A forest for each setting and encoder of a table in a column, by default the first average that is judged."""
+def forests(table: SummaryTable, column: Column | None = None, fewest: int = 2) -> list[Forest]:
+    """A forest for each setting and encoder of a table with at least the `fewest` rows in a column.
+
+    The column is by default the first average that is judged.
+    """
     column = column or next(iter(table.averages), None)
     if column is None:
         return []
-    every = (_forest(table, block, column) for block in table.blocks if block.trained)
-    return [one for one in every if len(one.gains) > 1]
-
-
-def leading(tables: Sequence[SummaryTable], runs: Mapping[str, int]) -> list[Forest]:
-    """The forests of one suite of each profile, that with most tests: profiles with most runs and most tests first."""
-    best: dict[str, list[Forest]] = {}
-    for table in tables:
-        found, before = forests(table), best.get(table.profile, [])
-        if not before or min(map(importance, found), default=(2,)) < min(map(importance, before)):
-            best[table.profile] = found
-    every = [forest for found in best.values() for forest in found]
-    return sorted(every, key=lambda one: (-runs.get(one.table.profile, 0), *importance(one)))
+    every = (_forest(table, block, column) for block in table.blocks if block.trained or fewest == 1)
+    return [one for one in every if len(one.gains) >= fewest]
 
 
 def importance(forest: Forest) -> tuple[int, ...]:
@@ -112,60 +103,28 @@ def importance(forest: Forest) -> tuple[int, ...]:
     return forest.base is None, -forest.tested, -len(forest.gains)
 
 
-def lead_text(forest: Forest) -> str:
-    """Who leads, by how much and how sure, and what weakens the leader's score."""
-    best = forest.ranked[0]
-    weak = str(best.row.weakness([forest.column]))
-    return _lead(forest) + f" {best.name.text}: {weak}." * bool(weak)
+def ahead(one: float, other: float, metric: Metric) -> bool:
+    """Whether one score is better than another."""
+    return one > other if metric.larger_is_better else one < other
 
 
-def _lead(forest: Forest) -> str:
-    metric, best = forest.table.metric(forest.column), forest.ranked[0]
-    digits, seeds = metric.digits, best.cell.summary.n
-    where = f"on {forest.place}, profile {forest.table.profile} ({forest.table.suite} average)"
-    if forest.base is None:
-        score = fixed(best.cell.summary.mean, digits)
-        return (
-            f"{best.name} scores best {where}: {score} {metric.title}, {count_of(seeds, 'seed')}; "
-            f"no {forest.baseline} run to compare it with."
-        )
-    if best.kind == "baseline":
-        return f"{best.name} leads {where}: nothing scores higher than the baseline{_next(forest)}."
-    if best.kind == "untrained":
-        by = fixed(best.size, digits)
-        return f"No training helps {where}: {best.name} is {by} {metric.title} above {forest.baseline}{_next(forest)}."
-    claim = f"{best.name} {'leads' if best.certain else 'has the best mean'} {where}"
-    by = f"{fixed(best.size, digits)} {metric.title} better than {forest.baseline}"
-    return f"{claim}: {by} ({_sure(forest, best)}){_next(forest)}."
+def methods(forest: Forest) -> list[Gain]:
+    """The methods themselves, best first, without their variants; where a method has variants only, its best one."""
+    found: dict[str, Gain] = {}
+    for gain in forest.gains:
+        if gain.row.is_trained:
+            name = method_of(gain.row.label.variant)
+            if name not in found or (gain.row.is_method and not found[name].row.is_method):
+                found[name] = gain
+    return sorted(found.values(), key=lambda gain: -gain.size)
 
 
-def _sure(forest: Forest, best: Gain) -> str:
-    """What the test of the leader against the baseline says."""
-    assert forest.base
-    n, m = best.cell.summary.n, forest.base.cells[forest.column].summary.n
-    seeds = f"{count_of(n, 'seed')} each" if n == m else f"{n} and {count_of(m, 'seed')}"
-    if min(n, m) < FEWEST_SEEDS:
-        return f"not tested: {seeds}, and a test needs {FEWEST_SEEDS}"
-    digits = forest.table.metric(forest.column).digits
-    interval = f"95 % interval {fixed(best.low, digits)} to {fixed(best.high, digits)}"
-    said = certainty(best.cell) if best.certain else judged(best.cell)
-    return f"{interval}, {said or 'not tested'}, {seeds}"
-
-
-def _next(forest: Forest) -> str:
-    """How far the next trained variant is behind the first row, and whether a test tells them apart."""
-    first, rest = forest.ranked[0], [gain for gain in forest.ranked[1:] if gain.row.is_trained]
-    metric = forest.table.metric(forest.column)
-    above = forest.gains[: forest.gains.index(first)]
-    at = "".join(
-        f"; {gain.name}, at another pooling, is {fixed(gain.size - first.size, metric.digits)} above" for gain in above
-    )
-    if not rest:
-        return at
-    other = rest[0]
-    test = compare(first.cell, other.cell, metric).test
-    sure = f", {p_value(test.p)}" if test and first.row.is_trained else ""
-    return f"; next is {other.name}, {fixed(first.size - other.size, metric.digits)} behind{sure}{at}"
+def method_of(variant: str) -> str:
+    """The method of a variant; a text that is no variant is its own method."""
+    try:
+        return Variant.parse(variant).name
+    except SpecError:
+        return variant
 
 
 def _forest(table: SummaryTable, block: Block, column: Column) -> Forest:

@@ -1,172 +1,102 @@
-"""The main results in sentences computed from the tables."""
+"""The sentences on one leaderboard: who leads, the untrained encoder, controls, and what is stale."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from harness.formatting import count_of, fixed, points
-from harness.method.naming import name_of
-from harness.metrics import Column
+from harness.formatting import count_of, fixed, p_value
+from harness.reporting.seeds.caveats import freshness_notes
+from harness.reporting.seeds.forest import Forest, Gain, ahead, methods
 from harness.reporting.seeds.groups import Cell, compare, trained_apart
-from harness.reporting.seeds.summary import Block, Row, SummaryTable
+from harness.reporting.seeds.summary import Block, Row
 from harness.reporting.seeds.untrained import untrained_sentences
-from harness.reporting.seeds.words import Sentence, SentenceKind, certainty, judged
-from harness.reporting.tables.cells import FilledTable
+from harness.reporting.seeds.words import Sentence, certainty, judged
 from harness.reporting.tables.grids import summary_text
 from harness.spec import CONTROLS, SpecError, Variant
-from harness.verdicts import Agreement, Significance
-
-#: a row without a baseline gets a sentence only up to this number of metrics
-MOST_METRICS = 2
-#: the suite whose findings come before those of all others
-FIRST = "sts"
-#: the kinds of sentences, the most important first
-_RANK: tuple[SentenceKind, ...] = (
-    *("untrained", "better", "worse", "mixed", "control"),
-    *("alone", "even", "untested", "note"),
-)
+from harness.stats import FEWEST_SEEDS
+from harness.verdicts import Significance
 
 
-def headline(tables: Sequence[SummaryTable], papers: Sequence[FilledTable]) -> list[Sentence]:
-    """Describe every comparison with the baseline on a suite's average, the controls, and the papers' coverage.
-
-    Stale and incomplete rows come first, then findings on STS, notes last; of each suite the most important kinds: an
-    untrained encoder ahead of trained ones, then what is significant.
-    """
-
-    def place(said: tuple[str, Sentence]) -> tuple[object, ...]:
-        suite, sentence = said
-        return sentence.kind == "note", suite != FIRST, _RANK.index(sentence.kind), -sentence.weight
-
-    blocks = [(table, block) for table in tables for block in table.blocks]
-    said = [(table.suite, sentence) for table, block in blocks for sentence in untrained_sentences(table, block)]
-    said += [(table.suite, sentence) for table, block in blocks for sentence in _block(table, block)]
-    found = [
-        Sentence(f"{table.suite}, profile {table.profile}", note, "note") for table in tables for note in table.stale
-    ]
-    found += [sentence for _, sentence in sorted(said, key=place)]
-    found += [_coverage(filled) for filled in papers if any(row.own.seeds for row in filled.planned_rows)]
-    nothing = "No suite has an average to compare." if tables else "No results yet."
-    return found or [Sentence("", nothing, "note")]
+def headline(forest: Forest) -> list[Sentence]:
+    """What a leaderboard says: the leader, then the untrained encoder, controls, and what is stale or incomplete."""
+    place = f"{forest.place}, profile {forest.table.profile}"
+    found = [Sentence(place, lead_text(forest), "lead")]
+    found += untrained_sentences(forest.table, forest.block) if forest.is_primary else []
+    found += [Sentence(place, text, "control") for text in _controls(forest)]
+    stale = freshness_notes(row.weakness() for row in forest.block.rows)
+    return found + [Sentence(place, note, "note") for note in stale]
 
 
-def _block(table: SummaryTable, block: Block) -> Iterator[Sentence]:
-    place = f"{block.setting} / {block.encoder}, profile {table.profile}"
-    columns = table.averages
-    trained = block.trained
-    for row in trained or block.rows:
-        mine = [column for column in columns if column in row.cells]
-        if not mine or (block.is_baseline(row) and len(trained) > 1):
+def lead_text(forest: Forest) -> str:
+    """The leader against the next method, with what their test says; nothing is claimed of fewer than three seeds."""
+    where = f"on {forest.place}, profile {forest.table.profile} ({forest.table.suite} average)"
+    ranked = methods(forest)
+    if not ranked:
+        return f"No method has been trained {where}."
+    best, *others = ranked
+    score = _score(forest, best)
+    weak = str(best.row.weakness([forest.column]))
+    weak = f" {best.name.text}: {weak}." * bool(weak)
+    if not others:
+        return f"{best.name} scores {score} {where}; no other method has been run there.{weak}"
+    following = others[0]
+    if min(best.cell.summary.n, following.cell.summary.n) < FEWEST_SEEDS:
+        few = f"fewer than {FEWEST_SEEDS} seeds each, too few to compare"
+        return f"{best.name} scores {score} {where}, {following.name} {_score(forest, following)}: {few}.{weak}"
+    if best.row.data == following.row.data:
+        return f"{best.name} and {following.name} have the same scores {where}: {score}.{weak}"
+    metric = forest.table.metric(forest.column)
+    base = next((one for one in ranked if one.row == forest.block.baseline(best.row.label)), None)
+    cell = best.cell if base is following else compare(best.cell, following.cell, metric)
+    said = _against(forest, best, following, cell)
+    if base and base is not following:
+        said += f"; {_against(forest, best, base, best.cell)}"
+    claim = "leads" if cell.holds else "has the best mean"
+    return f"{best.name} {claim} {where} with {score}: {said}.{weak}"
+
+
+def _score(forest: Forest, gain: Gain) -> str:
+    metric, summary = forest.table.metric(forest.column), gain.cell.summary
+    return f"{summary_text(summary, metric.digits)} {metric.title} ({count_of(summary.n, 'seed')})"
+
+
+def _against(forest: Forest, best: Gain, other: Gain, cell: Cell) -> str:
+    """`0.29 better than DALR, the next method (95 % interval ..., p = ...)`."""
+    digits, test = forest.table.metric(forest.column).digits, cell.test
+    size = fixed(abs(best.cell.summary.mean - other.cell.summary.mean), digits)
+    role = "the baseline" if other.kind == "baseline" else "the next method"
+    if test is None:
+        return f"{size} better than {other.name}, {role}"
+    ends = sorted((test.low, test.high) if test.difference > 0 else (-test.low, -test.high))
+    sure = certainty(cell) if cell.holds else judged(cell)
+    interval = f"95 % interval {fixed(ends[0], digits)} to {fixed(ends[1], digits)}"
+    apart = trained_apart(best.row.training, other.row.training)
+    apart = f", trained with {apart}" if apart else ""
+    return f"{size} better than {other.name}, {role} ({interval}, {sure}{apart})"
+
+
+def _controls(forest: Forest) -> Iterator[str]:
+    """Each variant with scrambled features against the same variant with matching ones."""
+    metric, column = forest.table.metric(forest.column), forest.column
+    for gain in forest.gains:
+        full = _unscrambled(forest.block, gain.row)
+        if full is None or column not in full.cells:
             continue
-        base = block.baseline(row.label)
-        both = [column for column in mine if base and column in base.cells]
-        if base is None or not both:
-            if len(mine) <= MOST_METRICS:
-                yield Sentence(place, _uncompared(table, block, row, mine) + _weak(row, mine), "note")
-        elif len(both) > 1 or not table.metric(both[0]).larger_is_better:
-            cells = [row.cells[column] for column in both]
-            yield Sentence(place, _several(table, row, base, both) + _weak(row, both), _kind(cells), _weight(cells))
+        other = full.cells[column]
+        cell = compare(gain.cell, other, metric)
+        size = fixed(abs(cell.summary.mean - other.summary.mean), metric.digits)
+        side = "below" if ahead(other.summary.mean, cell.summary.mean, metric) else "above"
+        if cell.verdict is Significance.WORSE:
+            gained = other.verdict is Significance.BETTER
+            meaning = "; the gain depends on matching features" if gained else "; matching features matter"
+        elif cell.verdict is Significance.BETTER:
+            meaning = "; scrambled features do better than matching ones"
         else:
-            cell = row.cells[both[0]]
-            yield Sentence(
-                place,
-                f"{_comparison(table, row, base, both[0], cell)}.{_weak(row, both)}",
-                _kind([cell]),
-                _weight([cell]),
-            )
-            full = _unscrambled(block, row)
-            if full and both[0] in full.cells:
-                yield Sentence(place, _control(table, row, full, both[0]), "control")
-
-
-def _kind(cells: Sequence[Cell]) -> SentenceKind:
-    if all(cell.test is None for cell in cells):
-        return "untested"
-    verdicts = {cell.verdict for cell in cells if cell.holds}
-    if not verdicts:
-        return "alone" if any(cell.is_alone for cell in cells) else "even"
-    return "mixed" if len(verdicts) > 1 else "better" if Significance.BETTER in verdicts else "worse"
-
-
-def _weight(cells: Sequence[Cell]) -> float:
-    return max((abs(cell.test.statistic) for cell in cells if cell.test), default=0.0)
-
-
-def _weak(row: Row, columns: Sequence[Column]) -> str:
-    """A sentence on what weakens a row's scores."""
-    weak = str(row.weakness(columns))
-    return f" {row.label.name.text}: {weak}." * bool(weak)
-
-
-def _uncompared(table: SummaryTable, block: Block, row: Row, columns: Sequence[Column]) -> str:
-    """The scores of a row that has no baseline."""
-    metrics = [(row.cells[column], table.metric(column)) for column in columns]
-    scores = " and ".join(f"{summary_text(cell.summary, metric.digits)} {metric.title}" for cell, metric in metrics)
-    seeds = count_of(max(cell.summary.n for cell, _ in metrics), "seed")
-    reason = "" if block.is_baseline(row) else f"; not compared, no {name_of(block.base)} run"
-    reason = reason if row.is_trained else "; not trained"
-    return f"{row.label.name} scores {scores} ({table.suite} average, {seeds}){reason}."
-
-
-def _several(table: SummaryTable, row: Row, base: Row, columns: Sequence[Column]) -> str:
-    """One row against the baseline in several metrics."""
-    parts = []
-    for column in columns:
-        cell, metric = row.cells[column], table.metric(column)
-        difference = cell.summary.mean - base.cells[column].summary.mean
-        gained = (difference > 0) == metric.larger_is_better
-        side = f"{'lower' if difference < 0 else 'higher'} ({'better' if gained else 'worse'}"
-        certain = f", {certainty(cell) if cell.holds else judged(cell)}" if cell.test else ""
-        parts.append(f"{metric.title} {fixed(abs(difference), metric.digits)} {side}{certain})")
-    seeds = _seeds(row.cells[columns[0]], base.cells[columns[0]])
-    apart = trained_apart(row.training, base.training)
-    seeds += f"; trained with {apart}" if apart else ""
-    return f"{row.label.name} against {base.label.name} ({table.suite} average): {', '.join(parts)}; {seeds}."
-
-
-def _comparison(table: SummaryTable, row: Row, other: Row, column: Column, cell: Cell) -> str:
-    """Compare two rows in one metric: direction, size and certainty. `cell` is the row's, tested against the other."""
-    metric, against = table.metric(column), other.cells[column]
-    difference = cell.summary.mean - against.summary.mean
-    size = fixed(abs(difference), metric.digits)
-    if float(size) == 0:
-        claim = f"{row.label.name} and {other.label.name} differ by {size} {metric.title}"
-    elif cell.holds:
-        claim = (
-            f"{row.label.name} {'beats' if difference > 0 else 'trails'} {other.label.name} by {size} {metric.title}"
-        )
-    else:
-        side = "higher" if difference > 0 else "lower"
-        claim = f"{row.label.name} scores {size} {metric.title} {side} than {other.label.name}"
-    details = [f"{table.suite} average", _seeds(cell, against)]
-    if cell.test:
-        low, high = fixed(cell.test.low, metric.digits), fixed(cell.test.high, metric.digits)
-        details += [certainty(cell) if cell.holds else judged(cell), f"95 % interval {low} to {high}"]
-    apart = trained_apart(row.training, other.training)
-    details += [f"trained with {apart}"] if apart else []
-    return f"{claim} ({', '.join(details)})"
-
-
-def _seeds(cell: Cell, against: Cell) -> str:
-    n, m = cell.summary.n, against.summary.n
-    seeds = f"{count_of(n, 'seed')} each" if n == m else f"{n} and {count_of(m, 'seed')}"
-    if cell.values == against.values:
-        return f"{seeds}, the same scores"
-    return seeds if cell.test else f"{seeds}: {Agreement.TOO_FEW} to test"
-
-
-def _control(table: SummaryTable, row: Row, full: Row, column: Column) -> str:
-    """A variant with scrambled features against the same variant with matching ones."""
-    cell = compare(row.cells[column], full.cells[column], table.metric(column))
-    if cell.verdict is Significance.WORSE:
-        gained = full.cells[column].verdict is Significance.BETTER
-        meaning = "; the gain depends on matching features" if gained else "; matching features matter"
-    elif cell.verdict is Significance.BETTER:
-        meaning = "; scrambled features do better than matching ones"
-    else:
-        meaning = "; no evidence that matching features matter" if cell.test else ""
-    return f"Control: {_comparison(table, row, full, column, cell)}{meaning}."
+            meaning = "; no evidence that matching features matter" if cell.test else ""
+        sure = p_value(cell.test.p) if cell.test else "too few seeds to test"
+        apart = trained_apart(gain.row.training, full.training)
+        sure += f", trained with {apart}" if apart else ""
+        yield f"Control: {gain.name} scores {size} {metric.title} {side} {full.label.name} ({sure}){meaning}."
 
 
 def _unscrambled(block: Block, row: Row) -> Row | None:
@@ -179,15 +109,3 @@ def _unscrambled(block: Block, row: Row) -> Row | None:
         return None
     wanted = row.label._replace(variant=str(Variant.make(variant.name, options, variant.reading)))
     return block.by_label.get(wanted)
-
-
-def _coverage(filled: FilledTable) -> Sentence:
-    rows = filled.planned_rows
-    text = f"{sum(row.own.seeds > 0 for row in rows)} of {len(rows)} rows measured"
-    judged = (cell.judgement.verdict for row in rows for cell in row.own.cells.values() if cell.judgement)
-    found = Counter(verdict for verdict in judged if verdict is not Agreement.TOO_FEW)
-    if found:
-        kept = f"{found[Agreement.REPRODUCED]} reproduced within {points(filled.margin)}, " if filled.margin else ""
-        rest = f"{found[Agreement.DIFFERS]} differ, {found[Agreement.UNDECIDED]} not distinguishable"
-        text += f"; of {count_of(found.total(), 'testable cell')}, {kept}{rest}"
-    return Sentence(f"{filled.paper.name}, table {filled.name.removeprefix('T')}", f"{text}.", "note")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from harness.formatting import p_value
@@ -80,17 +80,13 @@ def heading(column: Column, *, several: bool) -> tuple[str, str]:
     return ", ".join(filter(None, (column.task, way))), metric
 
 
-SentenceKind = Literal["lead", "untrained", "better", "worse", "mixed", "alone", "even", "untested", "control", "note"]
+SentenceKind = Literal["lead", "untrained", "even", "untested", "control", "note"]
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence about a `place` (setting, encoder and profile, or a paper's table).
-
-    Of one kind, sentences with more `weight` are more important: the size of a test's statistic.
-    """
+    """A sentence about a `place`: setting, encoder and profile."""
 
     place: str
     text: str
     kind: SentenceKind
-    weight: float = field(default=0.0, compare=False)

@@ -21,9 +21,9 @@ from harness.reporting.sections.ranking import ranking_grid, ranking_rows, ranki
 from harness.reporting.sections.seen import seen_grid, seen_tables
 from harness.reporting.sections.tuning import tuned_grids, tuned_reports
 from harness.reporting.seeds.caveats import has_collapsed
-from harness.reporting.seeds.forest import forests, lead_text
+from harness.reporting.seeds.forest import forests
 from harness.reporting.seeds.groups import Cell
-from harness.reporting.seeds.headline import headline
+from harness.reporting.seeds.headline import lead_text
 from harness.reporting.seeds.lookup import compare_variants
 from harness.reporting.tables.grids import CellText, cell_text, summary_grid
 from harness.store import Result, frame_of, metrics_of
@@ -69,7 +69,6 @@ def test_a_collapsed_run_is_marked_wherever_its_score_stands() -> None:
         assert any(said in note for note in grid.notes)
         assert "‡" in markdown_table(grid)
         assert r"$^{\ddagger}$" in latex_table(grid)
-    assert said in headline([sts, shape], [])[0].text
     forest = forests(sts)[0]
     assert said in lead_text(forest)
     plot = forest_plot(forest)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 from builders import result, tables
 
+from harness.reporting.seeds.forest import forests
 from harness.reporting.seeds.headline import headline
 from harness.reporting.seeds.lookup import compare_variants
 from harness.store import Result
@@ -30,7 +31,7 @@ def calls(work: Callable[[], object]) -> int:
 @pytest.mark.parametrize(
     "work",
     [
-        lambda some: headline(tables(some), []),
+        lambda some: [headline(forest) for table in tables(some) for forest in forests(table)],
         lambda some: compare_variants(some, "mcse[lambda=1]", "simcse", "sts.Avg", setting="a"),
     ],
     ids=["tables and sentences", "comparison"],

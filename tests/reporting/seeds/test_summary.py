@@ -16,7 +16,6 @@ from harness.reporting.charts.heat import heat_plots
 from harness.reporting.sections.ranking import ranking_tables
 from harness.reporting.seeds.forest import forests
 from harness.reporting.seeds.groups import Cell, compare
-from harness.reporting.seeds.headline import headline
 from harness.reporting.seeds.summary import summary_tables
 from harness.reporting.tables.grids import cell_text, summary_grid
 from harness.store import Result, frame_of, metrics_of
@@ -70,7 +69,6 @@ def test_alignment_and_uniformity_have_no_star_bold_rank_sentence_or_plot() -> N
     texts = [cell for section in summary_grid(table).sections for line in section.lines for cell in line.cells]
     assert not any(cell.mark or cell.bold for cell in texts)
     assert not ranking_tables([table]) + forests(table) + heat_plots(table)
-    assert [sentence.kind for sentence in headline([table], [])] == ["note"]
     assert "Lower is better." in table.legend
     assert any("together" in text for text in table.legend)
 

@@ -1,0 +1,294 @@
+"""The leaderboard that a report begins with: the methods of each profile, setting, encoder and metric, best first."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import combinations
+from typing import NamedTuple
+
+from harness.formatting import fixed, p_value, signed
+from harness.metrics import AVERAGE, Score
+from harness.papers.published import PAPER_PROFILE
+from harness.reporting.charts.cost import cost_plot
+from harness.reporting.charts.plot import Plot
+from harness.reporting.sections.base import ReportSection
+from harness.reporting.seeds.comparison import Comparison, Side
+from harness.reporting.seeds.forest import Forest, Gain, ahead, forests, importance, method_of, methods
+from harness.reporting.seeds.groups import compare
+from harness.reporting.seeds.headline import headline
+from harness.reporting.seeds.summary import blocks_of
+from harness.reporting.seeds.words import Sentence, judged, suite_title
+from harness.reporting.tables.grids import ABSENT, CellText, cell_text
+from harness.spec import SpecError, Variant
+from harness.stats import FEWEST_SEEDS
+from harness.verdicts import Significance
+
+#: the suite whose leaderboards come first, and the profile whose come last
+FIRST_SUITE, TOY_PROFILE = "sts", "tiny"
+#: characters of a paper's place in the table
+LONGEST_SOURCE = 40
+#: leaderboards on the page, and rows of one that can be compared with each other; the tables have the rest
+MOST_BOARDS, MOST_COMPARED = 24, 40
+
+
+class BoardRow(NamedTuple):
+    """A row of a leaderboard: `number` is its place in the data, `also` are readings with the very same scores."""
+
+    number: int
+    gain: Gain
+    score: CellText
+    also: Sequence[str]
+    minutes: float
+
+
+class BoardMethod(NamedTuple):
+    """A method: its rank, its paper in short and in full, its own row, and those of its variants."""
+
+    name: str
+    rank: str
+    source: str
+    paper: str
+    entry: BoardRow
+    variants: Sequence[BoardRow]
+
+
+class Wins(NamedTuple):
+    """On how many of `tasks` each method has a better mean than each other."""
+
+    names: Sequence[str]
+    counts: Sequence[Sequence[int]]
+    tasks: int
+
+
+@dataclass(frozen=True)
+class Board:
+    """The leaderboard of a profile, setting, encoder and metric. `minutes` are of training, by group of runs."""
+
+    forest: Forest
+    minutes: Mapping[tuple[str, str], float]
+    papers: Mapping[str, str]
+
+    @cached_property
+    def key(self) -> str:
+        """Its id on the page."""
+        table, column = self.forest.table, self.forest.column
+        return f"board-{table.profile}-{table.suite}-{column.metric}-{self.forest.place}"
+
+    @cached_property
+    def metric(self) -> str:
+        """Its suite and column in words."""
+        table = self.forest.table
+        return f"{suite_title(table.suite)}, {table.title(self.forest.column)}"
+
+    @cached_property
+    def sentences(self) -> Sequence[Sentence]:
+        """What it says."""
+        return headline(self.forest)
+
+    @cached_property
+    def entries(self) -> Sequence[BoardRow]:
+        """The rows, best first. Readings of a method with equal scores are one."""
+        found: dict[object, list[Gain]] = {}
+        for gain in self.forest.gains:
+            found.setdefault((method_of(gain.row.label.variant), gain.row.data), []).append(gain)
+        digits = self.forest.table.metric(self.forest.column).digits
+        entries = []
+        for number, same in enumerate(found.values()):
+            first, *others = sorted(same, key=lambda gain: not gain.row.is_method)
+            score = cell_text(first.cell, digits, len(first.row.seeds))
+            minutes = self.minutes.get((first.row.label.profile, first.row.group), 0.0)
+            entries.append(BoardRow(number, first, score, [_reading(one) for one in others], minutes))
+        return entries
+
+    @cached_property
+    def methods(self) -> Sequence[BoardMethod]:
+        """The methods, best first, each with its variants; the untrained encoder is one without a rank."""
+        leaders = methods(self.forest)
+        of_method: dict[str, list[BoardRow]] = {}
+        for entry in self.entries:
+            of_method.setdefault(method_of(entry.gain.row.label.variant), []).append(entry)
+        found = []
+        for name, entries in of_method.items():
+            like_trained = (one for one in entries if one.gain in leaders or one.gain.kind == "untrained")
+            own = next(like_trained, entries[0])
+            paper = self.papers.get(name, "")
+            variants = [entry for entry in entries if entry is not own]
+            found.append(BoardMethod(name, self._rank(own.gain, leaders), _source(paper), paper, own, variants))
+        return sorted(found, key=lambda method: -method.entry.gain.size)
+
+    def _rank(self, gain: Gain, leaders: Sequence[Gain]) -> str:
+        """One more than the number of methods that are better by a test of the two."""
+        if gain not in leaders or gain.cell.summary.n < FEWEST_SEEDS:
+            return ABSENT
+        metric = self.forest.table.metric(self.forest.column)
+        tests = (compare(one.cell, gain.cell, metric) for one in leaders)
+        return str(1 + sum(cell.verdict is Significance.BETTER for cell in tests))
+
+    @cached_property
+    def wins(self) -> Wins | None:
+        """The wins per task of the methods; None of fewer than two methods or tasks."""
+        table, rows = self.forest.table, [gain.row for gain in methods(self.forest)]
+        tasks = [
+            column for column in table.columns if column.task != AVERAGE and column.metric == self.forest.column.metric
+        ]
+        if len(rows) < 2 or len(tasks) < 2:
+            return None
+        metric = table.metric(self.forest.column)
+        counts = [
+            [
+                sum(
+                    ahead(one.cells[task].summary.mean, other.cells[task].summary.mean, metric)
+                    for task in tasks
+                    if task in one.cells and task in other.cells
+                )
+                for other in rows
+            ]
+            for one in rows
+        ]
+        return Wins([row.label.name.text for row in rows], counts, len(tasks))
+
+    @cached_property
+    def cost(self) -> Plot | None:
+        """Scores against minutes of training; None of fewer than two methods."""
+        rows = [(one.entry.gain, one.entry.minutes) for one in self.methods if one.entry.minutes]
+        return cost_plot(self.forest, self.key, rows) if len(rows) > 1 else None
+
+    @cached_property
+    def data(self) -> Mapping[str, object]:
+        """What the page's script shows on request: gains over other baselines, and pairs of rows."""
+        forest, entries = self.forest, self.entries
+        metric = forest.table.metric(forest.column)
+        rows = [
+            {
+                "name": entry.gain.name.text,
+                "seeds": entry.gain.row.seeds,
+                "scores": {
+                    forest.table.title(column): [round(value, 4) for value in cell.values]
+                    for column, cell in entry.gain.row.cells.items()
+                    if column.metric == forest.column.metric
+                },
+            }
+            for entry in entries
+        ]
+        bases = {gain.row.label.variant: gain.name.text for gain in methods(forest) if not gain.row.label.overrides}
+        return {
+            "rows": rows,
+            "column": forest.table.title(forest.column),
+            "digits": metric.digits,
+            "base": forest.baseline.text if forest.base else "",
+            "gains": {name: self._gains(variant) for variant, name in bases.items()},
+            "pairs": {f"{a.number} {b.number}": self._pair(a, b) for a, b in combinations(entries[:MOST_COMPARED], 2)},
+        }
+
+    def words(self, entry: BoardRow) -> tuple[str, str]:
+        """The gain of a row over the baseline, and what its test says."""
+        digits = self.forest.table.metric(self.forest.column).digits
+        return said(entry.gain, digits) if self.forest.base else (ABSENT, "")
+
+    def _gains(self, base: str) -> Sequence[Sequence[object] | None]:
+        """Each row's gain over a baseline, its interval and what its test says."""
+        forest, metric = self.forest, self.forest.table.metric(self.forest.column)
+        if base != forest.block.base:
+            blocks = blocks_of(forest.block.rows, forest.table.metrics, base)
+            (forest,) = forests(replace(forest.table, blocks=blocks), forest.column, fewest=1)
+        by_label = {gain.row.label: gain for gain in forest.gains} if forest.base else {}
+        found = [by_label.get(entry.gain.row.label) for entry in self.entries]
+        return [
+            [*(round(x, 6) for x in (gain.size, gain.low, gain.high)), *said(gain, metric.digits)] if gain else None
+            for gain in found
+        ]
+
+    def _pair(self, a: BoardRow, b: BoardRow) -> Sequence[object]:
+        """The conclusion on two rows, and each test that could be made: name, p-value or bound."""
+        column, table = self.forest.column, self.forest.table
+        if any(len(entry.gain.cell.values) < len(entry.gain.row.seeds) for entry in (a, b)):
+            return ["Not compared here: some seeds have no score.", []]
+        sides = [_side(entry.gain) for entry in (a, b)]
+        family = None
+        for one, other in ((a.gain, b.gain), (b.gain, a.gain)):
+            base = self.forest.block.baseline(one.row.label)
+            family = one.cell.corrected if base and base.data == other.row.data else family
+        pair = Comparison(sides[0], sides[1], Score(table.suite, *column), table.metric(column), corrected=family)
+        if pair.one_sample or min(len(side.scores) for side in sides) < FEWEST_SEEDS:
+            return [pair.conclusion(), []]
+        found = {"pooled t-test": pair.pooled, "Welch's t-test": pair.welch, "paired t-test": pair.paired}
+        tests = [[name, p_value(test.p)] for name, test in found.items() if test]
+        tests.append(
+            ["permutation test", f"{p_value(pair.permutation.p)}, smallest possible {pair.permutation.smallest:.2g}"]
+        )
+        if pair.bootstrap:
+            low, high = (signed(end, table.metric(column).digits) for end in (pair.bootstrap.low, pair.bootstrap.high))
+            tests.append(["bootstrap interval", f"{low} to {high}"])
+        if pair.dominance is not None:
+            tests.append(["almost stochastic order, bound", f"{pair.dominance:.2f}"])
+        return [pair.conclusion(), tests]
+
+
+def _side(gain: Gain) -> Side:
+    row, cell = gain.row, gain.cell
+    return Side(row.label, dict(zip(row.seeds, cell.values, strict=True)), row.freshness, cell.caveats, row.pooling)
+
+
+def said(gain: Gain, digits: int) -> tuple[str, str]:
+    """A gain with its interval, and what its test says."""
+    if gain.kind == "baseline":
+        return "baseline", ""
+    ends = f" ({fixed(gain.low, digits)} to {fixed(gain.high, digits)})" if gain.low < gain.high else ""
+    test = gain.kind if not gain.row.is_trained else judged(gain.cell) or "not tested"
+    return f"{signed(gain.size, digits)}{ends}", test
+
+
+def _reading(gain: Gain) -> str:
+    """`@official` of another reading that is otherwise the method itself, else the name."""
+    try:
+        variant = Variant.parse(gain.row.label.variant)
+    except SpecError:
+        return gain.name.text
+    return gain.name.text if variant.options or gain.row.label.overrides else f"@{variant.reading}"
+
+
+def _source(paper: str) -> str:
+    """The authors and the year of a reference; empty of a longer text that has none."""
+    found = re.match(r"(?P<who>[^,]{1,40}),.*\b(?P<year>(?:19|20)\d\d)\b", paper)
+    return f"{found['who']} {found['year']}" if found else paper * (len(paper) <= LONGEST_SOURCE)
+
+
+class LeaderboardSection(ReportSection):
+    """Which method leads where, as tables whose choices a script puts at the top."""
+
+    place = 100
+    title = "Leaderboard"
+    overview = "overview/leaderboard.html"
+    is_shown = True
+
+    @cached_property
+    def boards(self) -> Sequence[Board]:
+        """The leaderboards: the papers' profile, then other real texts, then the toy world; STS before other suites."""
+        contents, times = self.contents, dict[tuple[str, str], list[float]]()
+        for result in contents.results:
+            times.setdefault((result.profile, result.group), []).append(result.train_seconds / 60)
+        minutes = {group: sum(some) / len(some) for group, some in times.items()}
+        papers = {facts.name: facts.paper for facts in contents.methods}
+        runs = Counter(result.profile for result in contents.results)
+        every = [
+            forest
+            for table in contents.tables
+            for column in table.averages
+            for forest in forests(table, column, fewest=1)
+        ]
+
+        def order(one: Forest) -> tuple[object, ...]:
+            profile, suite = one.table.profile, one.table.suite
+            first = profile != PAPER_PROFILE, profile == TOY_PROFILE, -runs[profile], profile
+            return *first, suite != FIRST_SUITE, not one.is_primary, *importance(one)
+
+        return [Board(forest, minutes, papers) for forest in sorted(every, key=order)[:MOST_BOARDS]]
+
+    @property
+    def sentences(self) -> Sequence[Sentence]:
+        """Those of the leaderboards."""
+        return [sentence for board in self.boards for sentence in board.sentences]

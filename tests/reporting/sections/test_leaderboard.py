@@ -1,0 +1,117 @@
+"""The leaderboard: order, ranks, what is folded, what counts as one row, and its data for the page's script."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from builders import error_tables, over_seeds, result
+
+from harness.reporting.contents import Contents
+from harness.reporting.sections.leaderboard import Board, LeaderboardSection
+from harness.reporting.seeds.forest import forests
+from harness.store import Result, Store
+
+LOW, MIDDLE, HIGH = [20.0, 24.0, 22.5], [50.0, 53.0, 52.2], [70.0, 73.0, 72.2]
+
+
+def boards(results: Sequence[Result]) -> Sequence[Board]:
+    return LeaderboardSection("leaderboard", Contents(Store(Path("nowhere")), results)).boards
+
+
+def board(**scores: list[float]) -> Board:
+    (found,) = boards([one for name, values in scores.items() for one in over_seeds(name, values)])
+    return found
+
+
+def test_methods_are_best_first_with_their_variants_below() -> None:
+    runs = over_seeds("simcse", LOW) + over_seeds("mcse", HIGH) + over_seeds("dalr", MIDDLE)
+    (found,) = boards([*runs, *over_seeds("mcse[lambda=1]", [90.0, 91.0, 92.0])])
+    assert [method.name for method in found.methods] == ["mcse", "dalr", "simcse"]
+    (variant,) = found.methods[0].variants
+    assert variant.gain.name.code == "mcse[lambda=1]"
+
+
+def test_a_rank_counts_the_methods_that_are_better_by_a_test() -> None:
+    near = [value + 0.3 for value in MIDDLE]
+    found = board(simcse=LOW, mcse=near, dalr=MIDDLE, kdmcse=[99.0, 99.0])
+    assert [(method.name, method.rank) for method in found.methods] == [
+        ("kdmcse", "–"),
+        ("mcse", "1"),
+        ("dalr", "1"),
+        ("simcse", "3"),
+    ]
+
+
+def test_readings_with_the_same_scores_are_one_row() -> None:
+    runs = over_seeds("simcse", LOW) + over_seeds("simcse@official", LOW) + over_seeds("mcse", HIGH)
+    (found,) = boards(runs)
+    assert found.methods[1].entry.also == ["@official"]
+    assert not found.methods[1].variants
+
+
+def test_real_texts_come_before_the_toy_world_and_the_papers_profile_before_both() -> None:
+    runs = [
+        one
+        for profile in ("tiny", "small", "paper")
+        for name in ("simcse", "mcse")
+        for one in over_seeds(name, HIGH, profile=profile)
+    ]
+    assert [found.forest.table.profile for found in boards(runs)] == ["paper", "small", "tiny"]
+
+
+def test_the_untrained_encoder_has_no_rank() -> None:
+    runs = over_seeds("simcse", LOW) + over_seeds("none[pooling=mean]", [99.0], setting="none")
+    (found,) = boards(runs)
+    assert [(method.name, method.rank) for method in found.methods] == [("none", "–"), ("simcse", "1")]
+
+
+def test_gains_over_another_baseline_are_tested_in_its_family() -> None:
+    found = board(simcse=LOW, mcse=HIGH, dalr=MIDDLE)
+    gains = found.data["gains"]
+    assert isinstance(gains, dict)
+    assert set(gains) == {"SimCSE", "MCSE", "DALR"}
+    assert gains["MCSE"][0][3] == "baseline"
+    assert gains["MCSE"][2][4].startswith("worse, p < 0.0001 after Holm's correction over 2 tests")
+    assert gains["SimCSE"][0][4] == found.words(found.methods[0].entry)[1]
+
+
+def test_any_two_rows_have_a_conclusion_and_their_tests() -> None:
+    pairs = board(simcse=LOW, mcse=HIGH, dalr=MIDDLE[:2]).data["pairs"]
+    assert isinstance(pairs, dict)
+    assert set(pairs) == {"0 1", "0 2", "1 2"}
+    conclusion, tests = pairs["0 2"]
+    assert conclusion.startswith("mcse is better than simcse")
+    assert {"pooled t-test", "Welch's t-test", "paired t-test", "permutation test"} <= {name for name, _ in tests}
+    assert pairs["0 1"][0].startswith("Too few seeds")
+    assert pairs["0 1"][1] == []
+
+
+def test_wins_are_counted_task_by_task_in_the_better_direction() -> None:
+    scores = {"simcse": (10.0, 90.0, 30.0), "mcse": (20.0, 80.0, 40.0)}
+    runs = [
+        result(
+            name,
+            seed,
+            {
+                "sts": {task: {"spearman": value} for task, value in zip("ABC", values, strict=True)}
+                | {"Avg": {"spearman": sum(values) / 3}}
+            },
+        )
+        for name, values in scores.items()
+        for seed in range(3)
+    ]
+    (found,) = boards(runs)
+    assert found.wins
+    assert (list(found.wins.names), [list(row) for row in found.wins.counts], found.wins.tasks) == (
+        ["MCSE", "SimCSE"],
+        [[0, 2], [1, 0]],
+        3,
+    )
+
+
+def test_lower_errors_are_ahead() -> None:
+    (forest,) = forests(error_tables(simcse=0.3, mcse=0.1, dalr=0.5)[0])
+    found = Board(forest, {}, {})
+    assert [method.name for method in found.methods] == ["mcse", "simcse", "dalr"]
+    assert found.words(found.methods[0].entry)[1].startswith("better")
