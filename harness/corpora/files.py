@@ -60,11 +60,9 @@ class LimitedFile(FileSource, CorpusSource):
         self.limit, self.columns = limit, tuple(columns)
 
     def fingerprint(self, root: Path | None) -> str:
-        """Hash of content, limit and columns."""
         return digest(super().fingerprint(root), self.limit, *self.columns)
 
     def check(self, root: Path | None) -> None:
-        """Refuse columns that the table does not have."""
         if self.columns and not self.missing(root):
             next(read_rows(self.paths(root)[0], *self.columns), None)
 
@@ -84,7 +82,6 @@ class SentencesFile(LimitedFile):
         super().__init__(file, how, limit, () if column is None else (column,))
 
     def load(self, root: Path | None) -> Sentences:
-        """Read the sentences. Raises MissingData or UserError."""
         return Sentences(list(self.texts(root)))
 
     def expected(self, root: Path | None) -> int | None:
@@ -127,7 +124,6 @@ class TripletsFile(LimitedFile):
             raise UserError(f"columns = {list(columns)} names a column twice; name three different ones in the profile")
 
     def load(self, root: Path | None) -> Triplets:
-        """Read the triplets. Raises MissingData, or UserError naming the line."""
         path = self.paths(root)[0]
         rows = (_named_triplets(path, self.columns) if self.columns else _read_triplets(path))[: self.limit]
         self._check_limit(path, len(rows))
@@ -188,7 +184,6 @@ class CaptionsFile(FileSource, CorpusSource):
         return Pairs(texts, pixels, stored, image_of=image_of)
 
     def texts(self, root: Path | None) -> Iterator[str]:
-        """Yield one caption of each image, or all of them. Raises UserError."""
         for image, texts in enumerate(read_captions(self._file(root), *self.columns)[1]):
             if self.captions == "all" or len(texts) == 1:
                 yield from texts
@@ -201,7 +196,6 @@ class CaptionsFile(FileSource, CorpusSource):
         return digest(self.images_fingerprint(root), self.captions, self.caption_seed, *matched)
 
     def images_fingerprint(self, root: Path | None) -> str:
-        """Hash of the file's content, and of a table's columns."""
         content = super().fingerprint(root)
         return digest(content, *self.columns) if is_table(self.files[0]) else content
 
@@ -210,7 +204,6 @@ class CaptionsFile(FileSource, CorpusSource):
         return self._ids(root)
 
     def with_captions(self, which: Literal["one", "all"]) -> CaptionsFile:
-        """The same file with one caption of each image as a row, or all."""
         other = copy.copy(self)
         other.captions = which
         return other
@@ -233,7 +226,6 @@ class CaptionsFile(FileSource, CorpusSource):
         return self._matched if self.captions == "all" else None
 
     def _file(self, root: Path | None) -> Path:
-        """The file of the captions that are asked for."""
         return self._file_of_lines(root) if self._all else self.paths(root)[0]
 
     def _ids(self, root: Path | None) -> list[str] | None:

@@ -52,15 +52,12 @@ class LikeTraining(FeatureFile):
         self.training = FeatureFile(training, how)
 
     def missing(self, root: Path | None) -> list[Missing]:
-        """The missing files."""
         return super().missing(root) + self.training.missing(root)
 
     def fingerprint(self, root: Path | None) -> str:
-        """Hash of both files."""
         return digest("standardised", super().fingerprint(root), self.training.fingerprint(root))
 
     def read(self, root: Path | None) -> IdsAndFeatures:
-        """Read ids and features. Raises MissingData or UserError."""
         (ids, values), (_, known) = super().read(root), self.training.read(root)
         if values.shape[1] != known.shape[1]:
             raise UserError(
@@ -103,7 +100,6 @@ class CaptionedFile(FileSource):
         return self.pixels is not None and (teacher not in self.features or bool(self.features[teacher].missing(root)))
 
     def fingerprint(self, root: Path | None) -> str:
-        """Hash of the captions and of the features and images that exist."""
         found = {teacher: file.fingerprint(root) for teacher, file in self.features.items() if not file.missing(root)}
         if pixels := self._pixels(root):
             found["images"] = pixels.fingerprint(root)

@@ -27,7 +27,6 @@ class Dropout(nn.Dropout):
     """`nn.Dropout` with masks that are drawn quickly on a CPU; the same elsewhere."""
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002 - the name that torch gives it
-        """Drop elements: any shape -> the same shape."""
         return dropped(input, self.p) if self.training else input
 
 

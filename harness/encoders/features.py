@@ -140,7 +140,6 @@ class _Store:
     dtype: np.dtype
 
     def file(self, suffix: str) -> Path:
-        """Return the file of this key with a suffix."""
         return self.stem.with_suffix(suffix)
 
     def whole(self) -> bool:

@@ -37,7 +37,6 @@ class ListedModule:
 
     @property
     def kind(self) -> str:
-        """The name of its class."""
         return self.type.rpartition(".")[2]
 
 
