@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -58,8 +59,8 @@ def test_mteb_reads_what_is_written(tmp_path: Path) -> None:
         assert found.dataset_revision == mteb.get_task(task).metadata.revision
         assert found.mteb_version == mteb.__version__
     assert loaded[SEVERAL].scores["test"][0]["cosine_pearson"] == 0.5, "all that mteb's own file has"
-    meta = mteb.models.ModelMeta.model_validate_json_resolved((folder / "model_meta.json").read_text())
-    assert (meta.name, meta.revision) == NAMED
+    meta = json.loads((folder / "model_meta.json").read_text())
+    assert (meta["name"], meta["revision"]) == NAMED
     (found,) = mteb.ResultCache(tmp_path / "out").load_results().model_results
     assert (found.model_name, found.model_revision, len(found.task_results)) == (*NAMED, 2)
 
