@@ -21,8 +21,7 @@ import harness
 from harness.caches import known_hash
 from harness.corpora.seen import cached_hashes
 from harness.declarations import Declarations
-from harness.encoders.features import cached_features
-from harness.encoders.ragged import cached_ragged
+from harness.encoders.features import cached_features, cached_ragged
 from harness.files import remove, write_note
 from harness.metrics import ArrayName
 from harness.planning.events import Event

@@ -86,7 +86,6 @@ class Pairs:
 
     @property
     def image_count(self) -> int:
-        """The number of images, m."""
         return len(self) if self.image_of is None else int(self.image_of[-1]) + 1
 
 

@@ -42,11 +42,9 @@ class FeatureFile(FileSource):
             raise UserError(f"a table of features needs file, and may have how and transform: {error}") from error
 
     def fingerprint(self, root: Path | None) -> str:
-        """Hash of content and transform."""
         return digest(super().fingerprint(root), self.transform)
 
     def read(self, root: Path | None) -> IdsAndFeatures:
-        """Read ids and features, transformed. Raises MissingData or UserError."""
         path = self.paths(root)[0]
         if path.suffix not in _READERS:
             raise UserError(f"{path} is not a feature file; convert it to one of {', '.join(sorted(_READERS))}")

@@ -8,37 +8,47 @@ CSV published by SimCSE (quoted; columns sent0, sent1, hard_neg), and tab-separa
 gzip, with at least those columns. Or, with `columns`, three columns of a table.
 
 captions-file: a Parquet file with columns image_id and captions (a list of strings), a table with an image's file name
-and one of its captions on a line (see `harness.corpora.captions`), or a text file with one caption per line, the layout
-of MCSE's preprocessing. A text file names no images; the Parquet file that it is matched
-to does (columns image_id, caption and captions, one row a line; see `harness.corpora.matching`).
+and one of its captions on a line, or a text file with one caption per line, the layout of MCSE's preprocessing. A text
+file names no images; the Parquet file that it is matched to does (columns image_id, caption and captions, one row a
+line).
+
+Tables of captions have a header, in which columns are found by name, or none. Two columns without a header are the
+image and the caption, as in the files that Flickr8k and Flickr30k are published with, whose images are numbered
+(`10815824.jpg#0`). Lines of one image need not follow each other; images are in the order of their first lines.
 """
 
 from __future__ import annotations
 
 import copy
 import csv
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from harness.corpora.base import CorpusSource, LazyTexts, Pairs, Sentences, Triplets, check_positive
-from harness.corpora.captions import CAPTION, IMAGE, captions_by_image
 from harness.corpora.features import FeatureFile, StoredFeatures
 from harness.corpora.pixels import CaptionImages
 from harness.errors import RESTORE, UserError
 from harness.parquet import read_columns
 from harness.seeds import generator
 from harness.sources import OWN_FILE, FileSource, Missing, digest
-from harness.textfiles import is_table, lines_of, read_lines, read_rows
+from harness.textfiles import TableRow, cells_of, is_jsonl, is_table, lines_of, read_lines, read_rows
 
 if TYPE_CHECKING:
     from pyarrow import ChunkedArray
 
-
+#: columns of triplets
 COLUMNS = ("sent0", "sent1", "hard_neg")
+#: columns of a table of captions
+IMAGE, CAPTION = "image", "caption"
+#: names of image files, by which a first line is told from a header
+_IMAGE_FILE = re.compile(r".*\.(jpe?g|png|gif|bmp|webp|tiff?)(#\d+)?", re.IGNORECASE)
+_NUMBER = re.compile(r"(?<=.)#\d+$")
 
 
 class LimitedFile(FileSource, CorpusSource):
@@ -50,11 +60,9 @@ class LimitedFile(FileSource, CorpusSource):
         self.limit, self.columns = limit, tuple(columns)
 
     def fingerprint(self, root: Path | None) -> str:
-        """Hash of content, limit and columns."""
         return digest(super().fingerprint(root), self.limit, *self.columns)
 
     def check(self, root: Path | None) -> None:
-        """Refuse columns that the table does not have."""
         if self.columns and not self.missing(root):
             next(read_rows(self.paths(root)[0], *self.columns), None)
 
@@ -74,7 +82,6 @@ class SentencesFile(LimitedFile):
         super().__init__(file, how, limit, () if column is None else (column,))
 
     def load(self, root: Path | None) -> Sentences:
-        """Read the sentences. Raises MissingData or UserError."""
         return Sentences(list(self.texts(root)))
 
     def expected(self, root: Path | None) -> int | None:
@@ -117,7 +124,6 @@ class TripletsFile(LimitedFile):
             raise UserError(f"columns = {list(columns)} names a column twice; name three different ones in the profile")
 
     def load(self, root: Path | None) -> Triplets:
-        """Read the triplets. Raises MissingData, or UserError naming the line."""
         path = self.paths(root)[0]
         rows = (_named_triplets(path, self.columns) if self.columns else _read_triplets(path))[: self.limit]
         self._check_limit(path, len(rows))
@@ -178,7 +184,6 @@ class CaptionsFile(FileSource, CorpusSource):
         return Pairs(texts, pixels, stored, image_of=image_of)
 
     def texts(self, root: Path | None) -> Iterator[str]:
-        """Yield one caption of each image, or all of them. Raises UserError."""
         for image, texts in enumerate(read_captions(self._file(root), *self.columns)[1]):
             if self.captions == "all" or len(texts) == 1:
                 yield from texts
@@ -191,7 +196,6 @@ class CaptionsFile(FileSource, CorpusSource):
         return digest(self.images_fingerprint(root), self.captions, self.caption_seed, *matched)
 
     def images_fingerprint(self, root: Path | None) -> str:
-        """Hash of the file's content, and of a table's columns."""
         content = super().fingerprint(root)
         return digest(content, *self.columns) if is_table(self.files[0]) else content
 
@@ -200,7 +204,6 @@ class CaptionsFile(FileSource, CorpusSource):
         return self._ids(root)
 
     def with_captions(self, which: Literal["one", "all"]) -> CaptionsFile:
-        """The same file with one caption of each image as a row, or all."""
         other = copy.copy(self)
         other.captions = which
         return other
@@ -223,7 +226,6 @@ class CaptionsFile(FileSource, CorpusSource):
         return self._matched if self.captions == "all" else None
 
     def _file(self, root: Path | None) -> Path:
-        """The file of the captions that are asked for."""
         return self._file_of_lines(root) if self._all else self.paths(root)[0]
 
     def _ids(self, root: Path | None) -> list[str] | None:
@@ -318,3 +320,39 @@ def _columns(path: Path) -> tuple[ChunkedArray, ChunkedArray]:
     if not (types.is_list(captions.type) or types.is_large_list(captions.type)):
         raise UserError(f"{path}: captions are of the type {captions.type}, not lists of strings; convert them")
     return table.column("image_id"), captions
+
+
+def captions_by_image(path: Path, image: str = IMAGE, caption: str = CAPTION) -> dict[str, list[str]]:
+    """The captions of each image, by its file name. Raises UserError naming the line."""
+    found: dict[str, list[str]] = {}
+    for line, (name, text) in _rows(path, image, caption):
+        name, text = _NUMBER.sub("", name.strip()), " ".join(text.split())
+        if not name or not text:
+            what = "caption" if name else "file name of an image"
+            raise UserError(f"{path}, line {line}: no {what}; correct the line or remove it")
+        found.setdefault(name, []).append(text)
+    if not found:
+        raise UserError(f"{path} has no captions; give a table with rows")
+    return found
+
+
+def _rows(path: Path, image: str, caption: str) -> Iterator[TableRow]:
+    if is_jsonl(path):
+        return read_rows(path, image, caption)
+    rows = cells_of(path)
+    line, first = next(rows, (1, []))
+    if {image, caption} <= {*first} or (image, caption) != (IMAGE, CAPTION):
+        return read_rows(path, image, caption)
+    if len(first) != 2 or not _IMAGE_FILE.fullmatch(first[0].strip()):
+        raise UserError(
+            f"{path}, line {line}: neither a header with the columns '{image}' and '{caption}' nor an image's file "
+            "name and its caption; name the columns in the profile: image = '...', caption = '...'"
+        )
+    return _without_header(path, chain([(line, first)], rows))
+
+
+def _without_header(path: Path, rows: Iterator[tuple[int, list[str]]]) -> Iterator[TableRow]:
+    for line, cells in rows:
+        if len(cells) != 2:
+            raise UserError(f"{path}, line {line}: {len(cells)} fields, the lines above have 2; correct the line")
+        yield TableRow(line, (cells[0], cells[1]))

@@ -21,7 +21,7 @@ import numpy as np
 from harness.caches import in_cache, is_unusable
 from harness.corpora.base import CorpusSource, Media, check_positive
 from harness.encoders.audio import energies, filterbank, masked, mixed, padded
-from harness.encoders.ragged import Ragged, cached_ragged
+from harness.encoders.features import Ragged, cached_ragged
 from harness.errors import RESTORE, UserError
 from harness.locks import locked
 from harness.sources import OWN_FILE, Missing, digest, file_hash, is_there, placed
@@ -136,7 +136,6 @@ class Recordings(Media):
         """Samples per second, and the samples, (n,). Raises UserError for an unreadable recording."""
 
     def augmented(self, how: str) -> Media:
-        """The same recordings under 'mixup+masks'. Raises UserError for another augmentation."""
         if how != MIXUP_AND_MASKS:
             return super().augmented(how)
         found = copy(self)
@@ -180,7 +179,6 @@ class AudioFiles(Recordings):
         self._files, self._banks = list(files.items()), banks
 
     def bank(self, row: int) -> np.ndarray:
-        """The cached filterbank, padded."""
         return padded(self._banks[row], self.frames)
 
     def wave(self, row: int) -> tuple[int, np.ndarray]:
@@ -215,18 +213,15 @@ class LabelledAudio(CorpusSource):
         self.top, self.bins, self.frames = top, bins, frames
 
     def missing(self, root: Path | None) -> list[Missing]:
-        """The archive or folder, and the index."""
         wanted = [name for name in (self.path, self.index) if name]
         return [Missing(name, self.how) for name in wanted if not is_there(placed(root, name))]
 
     def fingerprint(self, root: Path | None) -> str:
-        """Hash of contents and options."""
         index = file_hash(self.require(root) / self.index) if self.index else ""
         options = self.label, self.split, self.top, self.bins, self.frames
         return digest(VERSION, self._content(root), index, *options)
 
     def load(self, root: Path | None) -> AudioFiles:
-        """Locate the recordings and compute their filterbanks. Raises MissingData, or UserError naming a recording."""
         place = self.require(root) / self.path
         names = _indexed(self.require(root) / self.index, self.label, self.split) if self.index else _speakers(place)
         kept = {name for name, _ in Counter(names.values()).most_common(self.top)}

@@ -39,7 +39,6 @@ class EncodedImages(Media):
         self.items, self.labels, self._augmentation, self.warnings = items, labels, augmentation, warnings
 
     def batch(self, rows: np.ndarray, rng: np.random.Generator) -> dict[str, Tensor]:
-        """Two augmentations of each image: pixels (B, 2, 3, size, size) uint8."""
         import torch
 
         return {"pixels": torch.stack([self._views(int(row), rng) for row in rows])}
@@ -80,7 +79,6 @@ class LabelledImages(CorpusSource):
         self.per_class, self.sample_seed, self.bad = per_class, sample_seed, bad
 
     def missing(self, root: Path | None) -> list[Missing]:
-        """The file or folder."""
         return [] if is_there(placed(root, self.path)) else [Missing(self.path, self.how)]
 
     def fingerprint(self, root: Path | None) -> str:
@@ -94,7 +92,6 @@ class LabelledImages(CorpusSource):
         return digest(VIEWS_VERSION, content, self.size, self.labelled, self.per_class, self.sample_seed)
 
     def load(self, root: Path | None) -> EncodedImages:
-        """Read the labels, and bytes or paths of the images. Raises MissingData or UserError."""
         place = self.require(root) / self.path
         items, classes = _parquet(place) if place.is_file() else _folder(place)
         rows = self._sampled(classes)

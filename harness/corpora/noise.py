@@ -35,24 +35,19 @@ class Noisy(CorpusSource):
 
     @property
     def noise(self) -> dict[str, float]:
-        """The noise by the names of the parameters."""
         return {"deletion": self.deletion, "insertion": self.insertion, "swap": self.swap}
 
     def missing(self, root: Path | None) -> list[Missing]:
-        """What is missing of the clean corpus."""
         return self.clean.missing(root)
 
     def fingerprint(self, root: Path | None) -> str:
-        """Hash of the clean corpus and the noise."""
         return digest("noise", self.clean.fingerprint(root), self.deletion, self.insertion, self.swap)
 
     def load(self, root: Path | None) -> Triplets:
-        """Load the corpus and add the noise. Raises MissingData or UserError."""
         texts = list(self.texts(root))
         return Triplets(texts[0::3], texts[1::3], texts[2::3])
 
     def texts(self, root: Path | None) -> Iterator[str]:
-        """Yield the noisy texts, three per triplet."""
         rng = generator(axis="noise", deletion=str(self.deletion), insertion=self.insertion, swap=self.swap)
         for text in self.clean.texts(root):
             yield self._noisy(text, rng)

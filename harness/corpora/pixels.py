@@ -75,7 +75,6 @@ class Pixels(DecodedImages):
         return self.worked(_unchanged)
 
     def worked(self, work: OneImage) -> Iterator[np.ndarray]:
-        """Yield what `work` makes of each image, in order."""
         return self.decoder.several(self._numbers, work)
 
     @overload

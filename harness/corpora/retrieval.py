@@ -2,7 +2,7 @@
 
 Captions are in a Parquet file (columns image_id and captions), in a tab-separated table, plain or gzip, with the
 columns split, image_id or image_no, and caption: one caption per line, images in order of their first line; or in a
-table of a user (see `harness.corpora.captions`). Image features have one file per teacher, matched by image_id if both
+table of a user (see `harness.corpora.files`). Image features have one file per teacher, matched by image_id if both
 files have it and by the order of images otherwise.
 
 - `FLICKR8K`: the official test split, 1,000 images with five captions; its stored features are standardised by the
@@ -22,9 +22,8 @@ from typing import NamedTuple
 import numpy as np
 
 from harness.corpora.base import Pairs
-from harness.corpora.captions import CAPTION, IMAGE
 from harness.corpora.features import FeatureFile, IdsAndFeatures, StoredFeatures, standardised
-from harness.corpora.files import read_captions
+from harness.corpora.files import CAPTION, IMAGE, read_captions
 from harness.corpora.pixels import CaptionImages
 from harness.errors import RESTORE, UserError
 from harness.sources import FileSource, Missing, digest
@@ -53,15 +52,12 @@ class LikeTraining(FeatureFile):
         self.training = FeatureFile(training, how)
 
     def missing(self, root: Path | None) -> list[Missing]:
-        """The missing files."""
         return super().missing(root) + self.training.missing(root)
 
     def fingerprint(self, root: Path | None) -> str:
-        """Hash of both files."""
         return digest("standardised", super().fingerprint(root), self.training.fingerprint(root))
 
     def read(self, root: Path | None) -> IdsAndFeatures:
-        """Read ids and features. Raises MissingData or UserError."""
         (ids, values), (_, known) = super().read(root), self.training.read(root)
         if values.shape[1] != known.shape[1]:
             raise UserError(
@@ -104,7 +100,6 @@ class CaptionedFile(FileSource):
         return self.pixels is not None and (teacher not in self.features or bool(self.features[teacher].missing(root)))
 
     def fingerprint(self, root: Path | None) -> str:
-        """Hash of the captions and of the features and images that exist."""
         found = {teacher: file.fingerprint(root) for teacher, file in self.features.items() if not file.missing(root)}
         if pixels := self._pixels(root):
             found["images"] = pixels.fingerprint(root)

@@ -1,7 +1,11 @@
-"""Teacher features on disk: computed once per key, resumable, memory-mapped.
+"""Computed arrays on disk: once per key, resumable, and read row by row.
 
-Rows are appended to `NAME.part`, and `NAME.progress.json` counts the rows that are flushed to disk, with the hash of
-the file up to there. The finished file is `NAME.npy`, with the hash of its bytes in `NAME.sha256`.
+Features have one shape: their rows are appended to `NAME.part`, and `NAME.progress.json` counts the rows that are
+flushed to disk, with the hash of the file up to there. The finished file is `NAME.npy`, with the hash of its bytes in
+`NAME.sha256`; it is mapped into memory.
+
+Ragged arrays have rows of different lengths: those of a chunk are concatenated in `NUMBER.bin`; `NUMBER.json`, written
+after it, has their lengths and the hash of the bytes. Only the lengths are in memory.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ import io
 import math
 import os
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from mmap import mmap
 from pathlib import Path
@@ -21,8 +26,9 @@ import numpy as np
 
 from harness.caches import in_cache
 from harness.errors import UserError
-from harness.files import DamagedError, check_file, put_aside, read_note, write_note, write_text
+from harness.files import DamagedError, check_file, kept_files, put_aside, read_note, replaced, write_note, write_text
 from harness.locks import locked
+from harness.processors import own_cores
 from harness.sources import digest
 
 if TYPE_CHECKING:
@@ -134,7 +140,6 @@ class _Store:
     dtype: np.dtype
 
     def file(self, suffix: str) -> Path:
-        """Return the file of this key with a suffix."""
         return self.stem.with_suffix(suffix)
 
     def whole(self) -> bool:
@@ -224,3 +229,72 @@ class _Store:
     def _place(self, row: int, tail: tuple[int, ...]) -> int:
         """Return the byte offset of a row."""
         return len(self._header(tail)) + row * math.prod(tail) * self.dtype.itemsize
+
+
+#: row number -> the row, (length, width)
+ComputeRow = Callable[[int], np.ndarray]
+#: of ragged arrays: version of the layout, rows in a file, and the type in files
+VERSION = 2
+CHUNK = 512
+DTYPE = np.dtype(np.float16)
+
+
+class Ragged:
+    """n arrays of one width and different lengths, each read from disk on access."""
+
+    def __init__(self, folder: Path, lengths: Sequence[np.ndarray], width: int) -> None:
+        """`lengths` are the lengths of the rows of each chunk."""
+        self.folder, self.width = folder, width
+        self._starts = [np.concatenate([[0], np.cumsum(each)]) for each in lengths]
+        self._rows = sum(map(len, lengths))
+
+    def __len__(self) -> int:
+        return self._rows
+
+    def __getitem__(self, number: int) -> np.ndarray:
+        """Read row `number`, (length, width) float32."""
+        chunk, place = divmod(number, CHUNK)
+        start, stop = (int(at) * self.width for at in self._starts[chunk][place : place + 2])
+        data = np.fromfile(_data(self.folder, chunk), DTYPE, stop - start, offset=start * DTYPE.itemsize)
+        if len(data) != stop - start:
+            raise UserError(f"{_data(self.folder, chunk)} is truncated; delete it and run again")
+        return data.reshape(-1, self.width).astype(np.float32)
+
+
+def cached_ragged(key: str, rows: int, width: int, compute: ComputeRow) -> Ragged:
+    """Return the `rows` arrays of `key`, stored in float16; compute them on this process's cores if not cached.
+
+    An interrupted computation resumes after its last complete chunk; a damaged chunk is computed again. One process
+    computes while others with the same key wait. Raises what `compute` raises.
+    """
+    name = digest("ragged", VERSION, key, rows, width)
+
+    def found(folder: Path) -> Ragged:
+        with locked(folder.with_suffix(".lock"), folder):
+            lengths = []
+            for chunk, start in enumerate(range(0, rows, CHUNK)):
+                numbers = range(start, min(start + CHUNK, rows))
+                lengths.append(_lengths(_data(folder, chunk), numbers, compute))
+        return Ragged(folder, lengths, width)
+
+    return in_cache(f"ragged/{name}", found)
+
+
+def _data(folder: Path, chunk: int) -> Path:
+    return folder / f"{chunk:06d}.bin"
+
+
+def _lengths(data: Path, rows: range, compute: ComputeRow) -> np.ndarray:
+    """The lengths of a chunk's rows, which are computed where the chunk is absent or damaged."""
+    again = "its rows will be computed again"
+    noted = kept_files(data.with_suffix(".json"), {"sha256": data}, again, lambda: _made(data, rows, compute))
+    return np.array(noted["lengths"], dtype=np.int64)
+
+
+def _made(data: Path, rows: range, compute: ComputeRow) -> dict[str, list[int]]:
+    """Compute a chunk and flush it; return the lengths of its rows."""
+    with ThreadPoolExecutor(own_cores()) as pool:
+        found = [np.asarray(row, dtype=DTYPE) for row in pool.map(compute, rows)]
+    with replaced(data) as stream:
+        stream.writelines(row.tobytes() for row in found)
+    return {"lengths": [len(row) for row in found]}

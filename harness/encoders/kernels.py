@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from harness.encoders.blocks import blocked_attention
+from harness.encoders.dropout import blocked_attention
 from harness.encoders.rows import Packed, TokenRows
 from harness.errors import first_line
 

@@ -50,7 +50,6 @@ class FolderModel(Source):
     beside: str = ""
 
     def missing(self, root: Path | None) -> list[Missing]:
-        """Report a missing folder or missing weights."""
         return [] if _has_weights(self.folder) else [Missing(f"model weights in {self.folder}", self.how)]
 
     def fingerprint(self, root: Path | None) -> str:
@@ -66,7 +65,6 @@ class FolderModel(Source):
         return bool(self.beside) and (self.folder / self.beside).is_file()
 
     def path(self) -> Path:
-        """Return the folder. Raises MissingData."""
         absent = self.missing(None)
         if absent:
             raise MissingData(str(absent[0]))
@@ -88,7 +86,6 @@ class HubModel(Source):
     about: int | None = field(default=None, compare=False)
 
     def missing(self, root: Path | None) -> list[Missing]:
-        """Report a snapshot that is not in the local cache."""
         how = (
             f"run `hf download {self.hub} --revision {self.revision}`, or give a folder "
             "(an encoder's with --encoders NAME=FOLDER, a teacher's in a profile of your own)"
@@ -104,7 +101,6 @@ class HubModel(Source):
         return digest(self.hub, commit, *(["trusted"] if self.trusted else []))
 
     def path(self) -> Path:
-        """Return the snapshot's folder. Raises MissingData."""
         found = self._snapshot()
         if found is None:
             raise MissingData(str(self.missing(None)[0]))

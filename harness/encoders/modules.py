@@ -1,21 +1,27 @@
-"""Folders of sentence-transformers as their `modules.json` lists them; nothing is loaded.
+"""Model folders of sentence-transformers: reading and writing the files beside an encoder; no model is loaded.
 
-Nothing here imports torch or transformers: plans read these files.
+`modules.json` names the modules, `sentence_bert_config.json` the longest sequence, `1_Pooling` the pooling and
+`2_Dense` a head with its tanh. Types and keys are written under their older names, which newer versions read as well.
+
+Nothing here imports torch or transformers before it is called: plans read these files.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness import registry
-from harness.encoders.poolings import MODULES, pooling_named
+from harness.encoders.poolings import MODULES, Pooling, pooling_named
 from harness.errors import RESTORE, UserError
-from harness.files import read_regular
+from harness.files import read_regular, write_text
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 #: modules of these packages come with the libraries; all others are code of the folder or of another package
 _LIBRARY, _ACTIVATIONS = "sentence_transformers.", "torch."
@@ -31,7 +37,6 @@ class ListedModule:
 
     @property
     def kind(self) -> str:
-        """The name of its class."""
         return self.type.rpartition(".")[2]
 
 
@@ -148,3 +153,47 @@ def _read(file: Path) -> dict[str, Any]:
 
 def _unreadable(file: Path, error: Exception) -> UserError:
     return UserError(f"{file} is not a valid file of sentence-transformers: {error}; {RESTORE}")
+
+
+#: switches that are always in the pooling file
+_SWITCHES = ("pooling_mode_cls_token", "pooling_mode_mean_tokens")
+
+
+def write_modules(folder: Path, pooling: Pooling, width: int, longest: int, head: Mapping[str, Tensor]) -> None:
+    """Write the files beside a saved encoder; nothing for a pooling that sentence-transformers does not have.
+
+    `width` are the encoder's dimensions, `longest` the tokens of its longest sequence. `head` holds `weight` (d, d)
+    and `bias` (d,) of the linear layer before a tanh. Raises UserError for a pooling that needs a head without one.
+    """
+    if pooling.switch is None:
+        return
+    paths = {"Transformer": "", "Pooling": "1_Pooling"} | ({"Dense": "2_Dense"} if pooling.head else {})
+    modules = [
+        {"idx": index, "name": str(index), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        for index, (kind, path) in enumerate(paths.items())
+    ]
+    switches = dict.fromkeys(_SWITCHES, False) | {pooling.switch: True}
+    if pooling.head:
+        _write_dense(folder / paths["Dense"], head)
+    _write(folder / paths["Pooling"] / "config.json", {"word_embedding_dimension": width, **switches})
+    _write(folder / "sentence_bert_config.json", {"max_seq_length": longest, "do_lower_case": False})
+    _write(folder / "modules.json", modules)
+
+
+def _write_dense(folder: Path, head: Mapping[str, Tensor]) -> None:
+    from safetensors.torch import save_file
+
+    if not head:
+        raise UserError(
+            "the pooling needs a head, but the architecture of this encoder has none; "
+            "use an encoder such as BERT or RoBERTa"
+        )
+    width_out, width_in = head["weight"].shape
+    shape = {"in_features": width_in, "out_features": width_out, "bias": True}
+    _write(folder / "config.json", {**shape, "activation_function": "torch.nn.modules.activation.Tanh"})
+    layer = {f"linear.{name}": value.detach().contiguous() for name, value in head.items()}
+    save_file(layer, str(folder / "model.safetensors"), metadata={"format": "pt"})
+
+
+def _write(path: Path, content: Any) -> None:
+    write_text(path, json.dumps(content, indent=2) + "\n")

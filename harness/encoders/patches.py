@@ -75,7 +75,6 @@ class ImagePatches(nn.Module):
         return cls(token.view(-1), positions.view(-1, width), weight, bias)
 
     def forward(self, pixels: Tensor) -> Tensor:
-        """Embed pixels: (N, 1 + patches, d). Raises UserError for an image size that does not fit the positions."""
         size = self.projection.kernel_size[0] * round((len(self.positions) - 1) ** 0.5)
         height, width = pixels.shape[-2:]
         if (height, width) != (size, size):
@@ -107,7 +106,6 @@ class AudioPatches(nn.Module):
         self.positions = nn.Parameter(torch.randn(count, width) * 0.02) if positions else None
 
     def forward(self, spectrograms: Tensor) -> Tensor:
-        """Embed spectrograms: (N, 1 + patches, d)."""
         patches = self.projection(spectrograms.transpose(1, 2).unsqueeze(1)).flatten(2).transpose(1, 2)
         found = torch.cat([self.token.expand(len(patches), 1, -1), patches], dim=1)
         return found if self.positions is None else found + self.positions

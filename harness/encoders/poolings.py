@@ -53,7 +53,6 @@ class ClsPooling(Pooling):
     code = "vectors = output.last_hidden_state[:, 0]"
 
     def __call__(self, layers: Sequence[Tensor], mask: Tensor) -> Tensor:
-        """Take the first position: (B, d)."""
         return layers[-1][:, 0]
 
 
@@ -74,7 +73,6 @@ class MeanPooling(Pooling):
     code = f"hidden = output.last_hidden_state\n{_MEAN}"
 
     def __call__(self, layers: Sequence[Tensor], mask: Tensor) -> Tensor:
-        """Average over the tokens: (B, d)."""
         return _mean(layers[-1], mask)
 
 
@@ -85,7 +83,6 @@ class FirstLastPooling(Pooling):
     code = f"hidden = (output.hidden_states[0] + output.last_hidden_state) / 2\n{_MEAN}"
 
     def __call__(self, layers: Sequence[Tensor], mask: Tensor) -> Tensor:
-        """Average two layers, then the tokens: (B, d)."""
         return _mean((layers[0] + layers[-1]) / 2, mask)
 
 
@@ -93,7 +90,6 @@ class ModulesPooling(Pooling):
     """The modules of a folder of sentence-transformers, whatever they compute; that library reads the folder."""
 
     def __call__(self, layers: Sequence[Tensor], mask: Tensor) -> Tensor:
-        """Refuse hidden states: raises UserError."""
         raise UserError(
             f"the pooling '{MODULES}' evaluates a folder of sentence-transformers as a whole; name cls, mean, "
             "avg-first-last or pooler to pool an encoder's tokens"

@@ -55,7 +55,6 @@ class SentenceModules(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where the parameters are."""
         return torch.device(self.model.device)
 
     def views(self, sentences: Sequence[str], count: int) -> Tensor:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from harness.encoders.dropout import quicken
-from harness.encoders.folder import write_modules
+from harness.encoders.modules import write_modules
 from harness.encoders.packed import first_tokens, packed_forward, packing_of, padded_forward
 from harness.encoders.patches import media_forward
 from harness.encoders.poolings import pooling_named

@@ -82,7 +82,6 @@ class ClipTeacher(Teacher):
         return in_batches(pixels, _batch_size(self._device), lambda part: self._model.encode_image(self._ready(part)))
 
     def captions(self, sentences: Sequence[str]) -> np.ndarray:
-        """Compute features of n captions: (n, f) float32."""
         tokens = self._tokenizer
         return in_batches(
             sentences, _batch_size(self._device), lambda part: self._model.encode_text(tokens(part).to(self._device))
@@ -116,7 +115,6 @@ class TimmTeacher(Teacher):
         self._device = device
 
     def images(self, pixels: ImageArrays) -> np.ndarray:
-        """Compute features of n images, each (h, w, 3) uint8: (n, f) float32."""
         return in_batches(pixels, _batch_size(self._device), self._features)
 
     def _features(self, pixels: ImageArrays) -> Tensor:

@@ -89,7 +89,6 @@ class FiguresSuite(Suite):
 
     @classmethod
     def find(cls, task: str) -> SimilarityTask | RetrievalTask:
-        """Return a similarity or retrieval task by name. Raises UserError for one that is neither."""
         for kind in (RETRIEVAL, SIMILARITY):
             if task in registry.names(kind):
                 found: SimilarityTask | RetrievalTask = registry.get(kind, task)
@@ -98,17 +97,14 @@ class FiguresSuite(Suite):
 
     @classmethod
     def takes(cls, kind: str) -> bool:
-        """Whether tasks of a registry kind can be among its own."""
         return kind in (RETRIEVAL, SIMILARITY)
 
     @property
     def image_tasks(self) -> list[str]:
-        """Its retrieval tasks by name."""
         own = {name: getattr(task, "kind", None) for name, task in self._tasks.items()}
         return [name for name, kind in own.items() if kind == RETRIEVAL or name in registry.names(RETRIEVAL)]
 
     def fingerprint(self, root: Path | None) -> str:
-        """Hash the protocol, its options, the tasks and their contents."""
         return digest(super().fingerprint(root), self.captions, self.clusters, self.views, self.queries, self.seed)
 
     def evaluate(self, embed: Embedder, root: Path | None) -> SuiteScores:

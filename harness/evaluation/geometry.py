@@ -131,7 +131,6 @@ class GeometrySuite(PairSuite):
     )
 
     def score(self, subsets: Subsets, vectors: Embedded, trained_on: TrainedOn | None = None) -> TaskScores:
-        """Score one task, with a warning for each undefined metric."""
         pairs, batches = pairs_of(subsets), list(_batches(subsets))
         positive = [pair for pair in pairs if pair[2] > POSITIVE]
         values = {

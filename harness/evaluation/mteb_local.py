@@ -131,7 +131,6 @@ class SimilarityFileTask(LocalTask):
         self._source = source
 
     def load(self, root: Path | None) -> dict[str, Any]:
-        """Read the `pairs` of all subsets."""
         return {"pairs": pairs_of(self._source.load(root))}
 
 
@@ -146,11 +145,9 @@ class ClassificationFiles(LocalTask):
         self.language, self.settings = language, {"samples_per_label": samples}
 
     def fingerprint(self, root: Path | None) -> str:
-        """Hash content and settings."""
         return digest(super().fingerprint(root), self.settings)
 
     def load(self, root: Path | None) -> dict[str, Any]:
-        """Read `train` and `test`."""
         tables = [read_table(path, "label", "text") for path in self.paths(root)]
         return {
             split: [(row["label"], row["text"]) for row in table if row.get("split", split) == split]

@@ -83,7 +83,6 @@ class MTEBSuite(Suite):
         return digest(super().fingerprint(root), version("mteb"))
 
     def evaluate(self, embed: Embedder, root: Path | None) -> SuiteScores:
-        """Evaluate every task by mteb. Raises MissingData or UserError."""
         from datasets import disable_progress_bars
         from mteb import ResultCache
 
@@ -246,7 +245,6 @@ class KnownTask:
 
     @property
     def missing(self) -> MissingTask:
-        """The task as a missing input of a run."""
         how = f"download it when online, with: python -c \"import mteb; mteb.get_task('{self.name}').load_data()\""
         path, revision = self.dataset["path"], self.dataset["revision"]
         return MissingTask(f"the mteb task {self.name}", how, self.name, self.subsets, path, revision, self.licence)
@@ -259,7 +257,6 @@ class OwnTasks(Source):
         self.name = name
 
     def missing(self, root: Path | None) -> list[Missing]:
-        """List the tasks whose data are not in the local cache."""
         return [task.missing for task in self.known() if not task.is_cached]
 
     def fingerprint(self, root: Path | None) -> str:

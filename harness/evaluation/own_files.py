@@ -31,7 +31,6 @@ class _OwnFiles(FileSource):
         self.name, self._options = name, options
 
     def fingerprint(self, root: Path | None) -> str:
-        """Hash what is read. Raises UserError naming file and line."""
         key = digest("task", type(self).__name__, super().fingerprint(root), self._options)
         return known_hash(f"tasks/{key}", lambda: digest(self._content(root)))
 
@@ -59,7 +58,6 @@ class OwnPairs(_OwnFiles):
         super().__init__(name, [file], [self._columns, scale])
 
     def load(self, root: Path | None) -> dict[str, list[SentencePair]]:
-        """Read the pairs of each subset, in the order of the file. Raises MissingData, or UserError naming the line."""
         (path,) = self.paths(root)
         found: dict[str, list[SentencePair]] = {}
         for row in read_rows(path, *self._columns):

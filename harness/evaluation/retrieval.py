@@ -102,11 +102,9 @@ class RetrievalSuite(Suite):
         self.seen_images = seen_images
 
     def fingerprint(self, root: Path | None) -> str:
-        """Hash the protocol, its option, the tasks and their contents."""
         return digest(super().fingerprint(root), self.seen_images)
 
     def evaluate(self, embed: Embedder, root: Path | None) -> SuiteScores:
-        """Rank every task in the shared space. Raises MissingData or UserError."""
         shared = embed.shared if isinstance(embed, HasSpaces) else None
         if shared is None:
             return SuiteScores({}, warnings=[f"{self.name}: the model has no image side"])

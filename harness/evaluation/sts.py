@@ -150,7 +150,6 @@ class STSSuite(PairSuite):
     )
 
     def score(self, subsets: Subsets, vectors: Embedded, trained_on: TrainedOn | None = None) -> TaskScores:
-        """Score one task, with one warning where correlations of whole tasks and subsets are undefined."""
         sides = {name: cosines_and_gold(pairs, vectors) for name, pairs in subsets.items()}
         each = {name: _correlations(*side) for name, side in sides.items()}
         ranks, sizes = [part["spearman"] for part in each.values()], [len(pairs) for pairs in subsets.values()]
@@ -168,7 +167,6 @@ class STSSuite(PairSuite):
         return TaskScores(_percent(whole, sum(sizes)), counted, warnings)
 
     def collect(self, found: Mapping[str, TaskScores]) -> SuiteScores:
-        """Join the scores of all tasks, and average them and their parts by training."""
         joined = super().collect(found)
         averages: dict[str, Values] = {}
         for part in (UNSEEN, SEEN):

@@ -155,7 +155,6 @@ class Suite(ABC):
 
     @property
     def tasks(self) -> list[str]:
-        """The names of its tasks, in the order given."""
         return list(self._tasks)
 
     @property

@@ -146,11 +146,9 @@ class TransferSuite(Suite):
         self._probe, self._mode = probe, MODES[mode]
 
     def fingerprint(self, root: Path | None) -> str:
-        """Hash the protocol's version, the probe and its mode, and the tasks' names and contents."""
         return digest(super().fingerprint(root), self._probe, vars(self._mode))
 
     def evaluate(self, embed: Embedder, root: Path | None) -> SuiteScores:
-        """Train and test a probe on every task, on the embedder's device. Raises MissingData or UserError."""
         loaded: dict[str, dict[str, Labelled]] = {name: task.load(root) for name, task in self._tasks.items()}
         for name, splits in loaded.items():
             self._check(name, splits)

@@ -4,7 +4,6 @@ Standard deviations are the sample form (n - 1). Tests are two-sided. No result 
 the result is None or the limit, as each docstring says.
 """
 
-from harness.stats.effects import Effect, hedges_g, holm
 from harness.stats.equivalence import (
     Equivalence,
     equivalence_test,
@@ -12,7 +11,6 @@ from harness.stats.equivalence import (
     power_of_verdict,
     seeds_to_decide,
 )
-from harness.stats.power import detectable_difference, power_of_t_test, seeds_needed
 from harness.stats.resampling import (
     Permutation,
     Ranking,
@@ -27,10 +25,16 @@ from harness.stats.summary import Interval, Summary, mean_interval, summarise
 from harness.stats.t_tests import (
     ALPHA,
     FEWEST_SEEDS,
+    Effect,
     TTest,
+    detectable_difference,
+    hedges_g,
+    holm,
     one_sample_t_test,
     paired_t_test,
     pooled_deviation,
+    power_of_t_test,
+    seeds_needed,
     t_test,
     t_test_from_summaries,
 )

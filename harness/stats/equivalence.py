@@ -15,9 +15,15 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.stats.power import check_std, fewest_seeds, power_of_t_test
 from harness.stats.summary import Summary, noise
-from harness.stats.t_tests import ALPHA, pooled_deviation, t_test_from_summaries
+from harness.stats.t_tests import (
+    ALPHA,
+    check_std,
+    fewest_seeds,
+    pooled_deviation,
+    power_of_t_test,
+    t_test_from_summaries,
+)
 
 #: nodes of the Gauss-Legendre rule for each smooth piece of the integral
 _NODES = 200

@@ -1,9 +1,13 @@
-"""t-tests, from values or from means, standard deviations and counts."""
+"""t-tests, from values or from means, standard deviations and counts; effect sizes, Holm's correction and powers.
+
+Powers are those of the pooled, two-sided test with equally many seeds on both sides, by the noncentral t distribution
+(Cohen 1988).
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from harness.stats.summary import Summary, check_level, noise, summarise
@@ -123,3 +127,157 @@ def _without_spread(difference: float, scale: float, df: int, level: float) -> T
     if abs(difference) <= scale:
         return TTest(difference, 0.0, float(df), 1.0, difference, difference, level)
     return TTest(difference, math.copysign(math.inf, difference), float(df), 0.0, difference, difference, level)
+
+
+#: Beyond this statistic, the normal part of the noncentral t distribution is negligible.
+_FAR = 1000.0
+
+
+@dataclass(frozen=True)
+class Effect:
+    """Hedges' g and the confidence interval of the standardised difference, in pooled standard deviations."""
+
+    g: float
+    low: float
+    high: float
+    level: float
+
+
+def hedges_g(a: Summary, b: Summary, *, level: float = 0.95) -> Effect | None:
+    """Difference of means in pooled standard deviations with Hedges' exact correction for small samples (1981).
+
+    The interval is that of the population's standardised difference, found by inverting the noncentral t distribution
+    (Steiger and Fouladi 1997). None when a side has fewer than two values, no standard deviation, or when neither has
+    any spread: there is then no unit. Raises ValueError for a level outside (0, 1).
+    """
+    check_level(level)
+    if a.n < 2 or b.n < 2 or a.std is None or b.std is None or max(a.std, b.std) <= noise(a.mean, b.mean):
+        return None
+    df = a.n + b.n - 2
+    d = (a.mean - b.mean) / pooled_deviation(a, b)
+    correction = math.exp(math.lgamma(df / 2) - math.lgamma((df - 1) / 2)) / math.sqrt(df / 2)
+    scale = math.sqrt(1 / a.n + 1 / b.n)
+    tail = (1 - level) / 2
+    low, high = (scale * _noncentrality(d / scale, df, quantile) for quantile in (1 - tail, tail))
+    return Effect(d * correction, low, high, level)
+
+
+def holm(ps: Sequence[float]) -> list[float]:
+    """Adjusted p values in the order given: Holm's step-down method (1979), capped at 1.
+
+    Rejecting those below alpha keeps the chance of any false rejection below alpha. Raises ValueError for a p that is
+    not between 0 and 1.
+    """
+    if not all(0.0 <= p <= 1.0 for p in ps):
+        raise ValueError("p values lie between 0 and 1")
+    adjusted, highest = [0.0] * len(ps), 0.0
+    for rank, index in enumerate(sorted(range(len(ps)), key=lambda i: ps[i])):
+        highest = max(highest, min(1.0, (len(ps) - rank) * ps[index]))
+        adjusted[index] = highest
+    return adjusted
+
+
+def _noncentrality(statistic: float, df: int, quantile: float) -> float:
+    """The noncentrality for which `statistic` is this quantile of the noncentral t distribution."""
+    if statistic < 0:
+        return -_noncentrality(-statistic, df, 1 - quantile)
+    from scipy import optimize, stats
+
+    if statistic > _FAR:
+        return statistic * math.sqrt(float(stats.chi2.ppf(1 - quantile, df)) / df)
+
+    def excess(noncentrality: float) -> float:
+        return float(stats.nct.cdf(statistic, df, noncentrality)) - quantile
+
+    low, high, step = statistic, statistic, 1.0 + statistic / 2
+    while excess(low) < 0:
+        low -= step
+    while excess(high) > 0:
+        high += step
+    return float(optimize.brentq(excess, low, high, xtol=1e-10)) if high > low else low
+
+
+#: More seeds than anybody runs; beyond it the answer is that no number of seeds will do.
+_MOST = 10_000_000
+
+
+def power_of_t_test(effect: float, std: float, n: int, *, alpha: float = 0.05) -> float:
+    """The chance that n seeds a side show a true difference `effect` of means, `std` being that of one side.
+
+    Without any spread every difference is seen (1) and none is not (alpha); one seed shows nothing (0). Raises
+    ValueError for a negative std, n < 1, an effect of NaN or an alpha outside (0, 1).
+    """
+    _check(std, alpha)
+    if n < 1 or math.isnan(effect):
+        raise ValueError("a test needs seeds and a difference")
+    if n < 2:
+        return 0.0
+    if std == 0:
+        return 1.0 if effect else alpha
+    from scipy import stats
+
+    df, noncentrality = 2 * n - 2, abs(effect) / std * math.sqrt(n / 2)
+    critical = float(stats.t.ppf(1 - alpha / 2, df))
+    # far beyond the critical value the distribution function underflows to NaN
+    if noncentrality > critical + 38:
+        return 1.0
+    upper = float(stats.nct.sf(critical, df, noncentrality))
+    lower = float(stats.nct.cdf(-critical, df, noncentrality))
+    return min(1.0, upper + (0.0 if math.isnan(lower) else lower))
+
+
+def seeds_needed(effect: float, std: float, *, power: float = 0.8, alpha: float = 0.05) -> int:
+    """The fewest seeds a side that show `effect` with at least this power; never fewer than two.
+
+    Raises ValueError for no effect, or one that ten million seeds would not show.
+    """
+    _check(std, alpha, power)
+    found = fewest_seeds(lambda n: power_of_t_test(effect, std, n, alpha=alpha), power)
+    if found is None:
+        raise ValueError("no number of seeds can detect this difference")
+    return found
+
+
+def fewest_seeds(power_at: Callable[[int], float], power: float) -> int | None:
+    """The fewest seeds a side, at least two, with enough power; None if ten million are too few.
+
+    The power must not fall below the wanted one again as seeds are added. Raises ValueError for a power outside (0, 1).
+    """
+    _check(0.0, power)
+    if not power_at(_MOST) >= power:
+        return None
+    low, high = 1, 2
+    while power_at(high) < power:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if power_at(middle) < power else (low, middle)
+    return high
+
+
+def detectable_difference(std: float, n: int, *, power: float = 0.8, alpha: float = 0.05) -> float | None:
+    """The smallest difference that n seeds a side show with this power; None for one seed, 0 without spread."""
+    _check(std, alpha, power)
+    if n < 2:
+        return None
+    if std == 0 or power <= alpha:
+        return 0.0
+    from scipy import optimize
+
+    high = std
+    while power_of_t_test(high, std, n, alpha=alpha) < power:
+        high *= 2
+    found = optimize.brentq(lambda effect: power_of_t_test(effect, std, n, alpha=alpha) - power, 0.0, high, xtol=1e-12)
+    return float(found)
+
+
+def check_std(std: float) -> None:
+    """Raise ValueError for what is no standard deviation."""
+    if not (std >= 0 and math.isfinite(std)):
+        raise ValueError("a standard deviation is a number, never negative")
+
+
+def _check(std: float, *shares: float) -> None:
+    check_std(std)
+    if not all(0.0 < share < 1.0 for share in shares):
+        raise ValueError("power and alpha lie between 0 and 1")

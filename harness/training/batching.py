@@ -31,7 +31,6 @@ class Order:
 
     @property
     def batches(self) -> int:
-        """Batches per pass."""
         return -(-self.rows // self.batch_size)
 
     def first(self, batches: int) -> np.ndarray:
@@ -65,7 +64,6 @@ class Mixing:
 
     @property
     def epoch(self) -> int:
-        """Steps per epoch."""
         return self.text + self.paired
 
     @property

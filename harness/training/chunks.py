@@ -63,7 +63,6 @@ class _Piece:
         return cls(inputs, torch.get_rng_state(), torch.cuda.get_rng_state(device) if device.type == "cuda" else None)
 
     def restore(self) -> None:
-        """Set the states back."""
         torch.set_rng_state(self.cpu)
         if self.cuda is not None:
             torch.cuda.set_rng_state(self.cuda, next(iter(self.inputs.values())).device)

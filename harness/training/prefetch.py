@@ -87,7 +87,6 @@ class Prefetcher:
         return found
 
     def close(self) -> None:
-        """Stop the workers."""
         self._made = None
 
     def _loader(self, first: int) -> DataLoader[dict[str, Tensor] | str]:

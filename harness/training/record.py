@@ -49,12 +49,10 @@ class TrainingRecord:
 
     @property
     def best(self) -> float | None:
-        """The best dev score so far."""
         return max(self.dev_scores, default=None)
 
     @property
     def best_step(self) -> int | None:
-        """The first step with the best dev score."""
         return self.dev_steps[self.dev_scores.index(max(self.dev_scores))] if self.dev_scores else None
 
     def add_losses(self, step: int, means: Mapping[str, float]) -> None:
@@ -68,7 +66,6 @@ class TrainingRecord:
             values.append(means.get(name))
 
     def add_dev(self, step: int, score: float) -> None:
-        """Add a dev score."""
         self.dev_steps.append(step)
         self.dev_scores.append(score)
 
@@ -112,10 +109,8 @@ class LossWindow:
         return all(math.isfinite(float(value)) for value in self._sums.values())
 
     def state_dict(self) -> dict[str, tuple[Tensor, int]]:
-        """Sums and counts since the last point, for a checkpoint."""
         return {name: (value, self._counts[name]) for name, value in self._sums.items()}
 
     def load_state_dict(self, state: Mapping[str, tuple[Tensor, int]]) -> None:
-        """Continue from a checkpoint."""
         self._sums = {name: value for name, (value, _) in state.items()}
         self._counts = {name: count for name, (_, count) in state.items()}

@@ -121,7 +121,6 @@ class Batches:
         return sum(ahead.waited for ahead in self.ahead.values())
 
     def close(self) -> None:
-        """Stop the worker processes."""
         for ahead in self.ahead.values():
             ahead.close()
 

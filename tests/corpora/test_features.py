@@ -88,13 +88,6 @@ def test_a_missing_data_set_is_named_with_what_is_there(tmp_path: Path, suffix: 
     one_line(error)
 
 
-def test_parquet_without_its_columns_is_one_line(tmp_path: Path) -> None:
-    parquet.write_table(pa.table({"image_id": ["a"], "vector": [[1.0]]}), tmp_path / "features.parquet")
-    with pytest.raises(UserError, match=r"not a Parquet file with columns image_id and feature") as error:
-        FeatureFile("features.parquet", HOW).read(tmp_path)
-    one_line(error)
-
-
 def test_rows_of_unequal_width_are_refused(tmp_path: Path) -> None:
     parquet.write_table(pa.table({"image_id": ["a", "b"], "feature": [[1.0, 2.0], [1.0]]}), tmp_path / "f.parquet")
     with pytest.raises(UserError, match=r"f\.parquet cannot be read"):
@@ -116,11 +109,6 @@ def test_another_suffix_is_refused_with_the_ones_that_do(tmp_path: Path) -> None
         UserError, match=r"features\.csv is not a feature file.*\.h5, \.hdf5, \.npy, \.parquet, \.safeten"
     ):
         FeatureFile("features.csv", HOW).read(tmp_path)
-
-
-def test_an_absent_file_says_how_to_get_it(tmp_path: Path) -> None:
-    with pytest.raises(MissingData, match=rf"features\.npy: {HOW}"):
-        FeatureFile("features.npy", HOW).read(tmp_path)
 
 
 # Matching captions --------------------------------------------------------------------------------

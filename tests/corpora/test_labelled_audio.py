@@ -147,21 +147,13 @@ def drawn(media: Media, rows: list[int], seed: int = 0) -> np.ndarray:
     return media.ready(media.batch(np.array(rows), generator(seed=seed)))["spectrograms"].numpy()
 
 
-def write_wave(path: Path, samples: np.ndarray, rate: int = 16000) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with wave.open(str(path), "wb") as file:
-        file.setnchannels(1)
-        file.setsampwidth(2)
-        file.setframerate(rate)
-        file.writeframes((samples * 32767).astype("<i2").tobytes())
-
-
 @pytest.fixture
 def speech(tmp_path: Path) -> Path:
     lines = ["file\tspeaker_id\tsplit"]
     for number, speaker in enumerate((0, 0, 0, 1, 1, 2)):
         tone = 0.5 * np.sin(2 * np.pi * (200 + 100 * speaker) * np.arange(8000) / 16000)
-        write_wave(tmp_path / "wav" / f"{number}.wav", tone)
+        (tmp_path / "wav").mkdir(exist_ok=True)
+        (tmp_path / "wav" / f"{number}.wav").write_bytes(wav(tone, 16000))
         lines.append(f"{number}.wav\t{speaker}\t{'test' if number == 2 else 'train'}")
     (tmp_path / "index.tsv").write_text("\n".join(lines) + "\n")
     return tmp_path
@@ -257,27 +249,6 @@ def test_an_unknown_augmentation_is_one_line(speech: Path) -> None:
         media.augmented("echo")
 
 
-def test_augmented_recordings_depend_on_the_generator_alone(speech: Path) -> None:
-    media = audio().load(speech).augmented("mixup+masks")
-    np.testing.assert_array_equal(drawn(media, [0, 1, 4]), drawn(media, [0, 1, 4]))
-    assert not np.array_equal(drawn(media, [0, 1, 4]), drawn(media, [0, 1, 4], seed=1))
-
-
-def test_half_of_the_recordings_are_mixed_with_another(speech: Path) -> None:
-    """Half are mixed; a mixture of two equal tones is the tone again: 0.5 + 0.5 (9 + 4 + 1) / 36."""
-    plain = audio(bins=128).load(speech)
-    mixing = plain.augmented("mixup+masks")
-    rows, same = list(range(6)), []
-    expected = drawn(plain, rows)
-    for seed in range(50):
-        for item, whole in zip(drawn(mixing, rows, seed=seed), expected, strict=True):
-            seen = item != 0
-            if seen.sum() > 20:
-                same.append(bool(np.allclose(item[seen], whole[seen], atol=1e-2)))
-    assert len(same) > 150
-    assert np.mean(same) == pytest.approx(0.5 + 0.5 * 14 / 36, abs=0.1)
-
-
 def test_an_archive_is_read_like_a_folder(speech: Path) -> None:
     with tarfile.open(speech / "wav.tar.gz", "w:gz") as archive:
         archive.add(speech / "wav", "some/folder")
@@ -313,13 +284,7 @@ def test_an_index_that_does_not_fit_is_one_line(speech: Path) -> None:
 
 
 def test_bad_recordings_are_one_line(speech: Path) -> None:
-    write_wave(speech / "wav" / "1.wav", np.zeros(0))
-    with pytest.raises(UserError, match=r"1\.wav is empty"):
-        audio().load(speech)
-    (speech / "wav" / "1.wav").write_bytes(b"RIFF")
-    with pytest.raises(UserError, match=r"1\.wav cannot be read"):
-        audio().load(speech)
-    write_wave(speech / "wav" / "1.wav", np.ones(900), rate=8000)
+    (speech / "wav" / "1.wav").write_bytes(wav(np.ones(900), rate=8000))
     with pytest.raises(UserError, match="resample them to one rate"):
         audio().load(speech)
     with pytest.raises(UserError, match="no column 'person'"):

@@ -80,14 +80,8 @@ def test_what_an_image_corpus_holds_is_its_fingerprint(images: Path) -> None:
 
 
 def test_bad_images_are_one_line(images: Path) -> None:
-    (images / "tree" / "cat" / "1.JPEG").write_bytes(b"not an image")
     (images / "empty").mkdir()
     (images / "no.parquet").write_bytes(b"no")
-    with pytest.raises(
-        UserError, match=r"tree: 1 of 6 images cannot be decoded: cat/1\.JPEG \(not an image format"
-    ) as error:
-        LabelledImages("tree", "").load(images)
-    assert "set bad = 1" in str(error.value)
     with pytest.raises(UserError, match="has no folders with images"):
         LabelledImages("empty", "").load(images)
     with pytest.raises(UserError, match="not a Parquet file"):

@@ -6,9 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from harness.encoders import blocks
-from harness.encoders.blocks import blocked_attention
-from harness.encoders.dropout import dropped
+from harness.encoders import dropout
+from harness.encoders.dropout import blocked_attention, dropped
 
 HEADS, ROWS, LENGTH, WIDTH = 3, 4, 7, 5
 CHANCE, SCALE = 0.3, 0.4
@@ -46,7 +45,7 @@ def test_values_and_gradients_are_those_of_the_formula(
     heads: int, bias: Tensor | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever the number of heads at a time; the same random state drops the same weights."""
-    monkeypatch.setattr(blocks, "_BYTES", 4 * LENGTH**2 * heads)
+    monkeypatch.setattr(dropout, "_BYTES", 4 * LENGTH**2 * heads)
     given, results = drawn(), []
     for compute in (
         lambda: blocked_attention(*given, bias, CHANCE, SCALE),

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.encoders import ragged
-from harness.encoders.ragged import Ragged, cached_ragged
+from harness.encoders import features
+from harness.encoders.features import Ragged, cached_ragged
 from harness.errors import UserError
 
 
@@ -21,7 +21,7 @@ def row(number: int) -> np.ndarray:
 
 @pytest.fixture(autouse=True)
 def _small_chunks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(ragged, "CHUNK", 10)
+    monkeypatch.setattr(features, "CHUNK", 10)
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path))
 
 

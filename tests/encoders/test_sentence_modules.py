@@ -54,32 +54,21 @@ def dense(activation: nn.Module) -> Dense:
     return Dense(64, 5, activation_function=activation)
 
 
-def linear(vector: Tensor) -> Tensor:
+def rectified(hidden: Tensor) -> Tensor:
     layer = dense(nn.Identity()).linear
     with torch.inference_mode():
-        return layer.weight @ vector + layer.bias
-
-
-def position_weighted(hidden: Tensor) -> Tensor:
-    total = torch.zeros(64)
-    for position, state in enumerate(hidden, start=1):
-        total += position * state
-    return total / (len(hidden) * (len(hidden) + 1) / 2)
+        return (layer.weight @ hidden[0] + layer.bias).clamp(min=0)
 
 
 @pytest.mark.parametrize(
     ("modules", "defined"),
     [
-        ([Pooling(64, "max")], lambda hidden: hidden.amax(0)),
-        ([Pooling(64, "weightedmean")], position_weighted),
         ([Pooling(64, "lasttoken")], lambda hidden: hidden[-1]),
         ([Pooling(64, ("cls", "mean"))], lambda hidden: torch.cat([hidden[0], hidden.mean(0)])),
-        ([Pooling(64, "cls"), Pooling(64, "mean")], lambda hidden: hidden.mean(0)),
         ([Pooling(64, "mean"), Normalize()], lambda hidden: hidden.mean(0) / hidden.mean(0).norm()),
-        ([Pooling(64, "cls"), dense(nn.ReLU())], lambda hidden: linear(hidden[0]).clamp(min=0)),
-        ([Pooling(64, "mean"), dense(nn.Identity())], lambda hidden: linear(hidden.mean(0))),
+        ([Pooling(64, "cls"), dense(nn.ReLU())], rectified),
     ],
-    ids=["max", "weighted mean", "last", "two modes", "two poolings", "normalised", "relu", "linear"],
+    ids=["last", "two modes", "normalised", "relu"],
 )
 def test_vectors_are_what_the_modules_define(
     modules: list[Any], defined: Callable[[Tensor], Tensor], save: Save
@@ -224,7 +213,7 @@ READERS: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("harm", HARMS)
-@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("reader", ["student", "modules"])
 def test_what_a_folder_lacks_is_not_made_up(reader: str, harm: str, save: Save) -> None:
     folder = save(Pooling(64, "cls"))
     READERS[reader](folder)

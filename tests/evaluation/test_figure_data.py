@@ -58,15 +58,6 @@ def test_neighbours_in_blocks_are_a_full_sort(rows: int, width: int, cells: int,
         assert found_rows.tolist() == [row for row, _ in expected]
 
 
-def test_neighbours_of_noise() -> None:
-    rng = np.random.default_rng(0)
-    pool = rng.normal(size=(2000, 32)).astype(np.float32) * rng.uniform(0.1, 9, (2000, 1)).astype(np.float32)
-    for query, rows, values in zip(range(7), *nearest(pool, np.arange(7), 10), strict=True):
-        expected = slow_nearest(query, pool, 10)
-        assert rows.tolist() == [row for row, _ in expected]
-        assert values == pytest.approx([cosine for _, cosine in expected], abs=1e-6)
-
-
 @pytest.mark.parametrize("k", [0, 6])
 def test_too_few_sentences_are_an_error(k: int) -> None:
     with pytest.raises(ValueError, match="neighbours are left in a pool of 6"):

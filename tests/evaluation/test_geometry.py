@@ -111,12 +111,6 @@ def test_readings_by_subsets_weigh_each_by_its_pairs_and_differ_from_one_set() -
     assert scores["uniformity_subsets"] != pytest.approx(scores["uniformity"], abs=1e-3)
 
 
-def test_a_task_of_one_set_has_one_whole_split_reading() -> None:
-    scores, _ = scored({"": [("a", "b", 5.0), ("c", "d", 4.0), ("e", "f", 0.0)]})
-    assert scores["alignment_subsets"] == pytest.approx(scores["alignment"])
-    assert scores["uniformity_subsets"] == pytest.approx(scores["uniformity"])
-
-
 def test_a_subset_without_positives_is_passed_over_in_the_alignment_by_subsets() -> None:
     one, two, three = [("a", "b", 5.0), ("x", "y", 1.0)], [("c", "d", 4.0)], [("e", "f", 4.5)]
     scores, warnings = scored({"one": one, "two": two, "three": three})

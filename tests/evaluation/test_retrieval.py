@@ -18,8 +18,6 @@ from harness.errors import UserError
 from harness.evaluation import cosines
 from harness.evaluation.retrieval import TIE, RetrievalSuite, both_ways, ranks, recalls
 from harness.sources import digest
-from harness.toy import clip_folder
-from harness.toy.tasks import ToyRetrieval
 
 
 def slow_ranks(queries: np.ndarray, gallery: np.ndarray, query_of: np.ndarray, gallery_of: np.ndarray) -> list[int]:
@@ -119,9 +117,6 @@ def test_one_caption_an_image_has_one_protocol() -> None:
 def test_a_query_without_a_true_row_is_an_error() -> None:
     with pytest.raises(ValueError, match="no true row"):
         ranks(np.eye(2), np.eye(2), np.array([0, 2]), np.array([0, 1]))
-
-
-FLICKR8K_FILES = ["test.parquet", "test_squeezenet.parquet", "train_squeezenet.parquet"]
 
 
 @dataclass
@@ -312,23 +307,3 @@ def test_a_space_of_the_wrong_shape_is_a_bug(suite: Callable[..., RetrievalSuite
     shared = Shared(letters, lambda pairs: pictures(pairs)[:1])
     with pytest.raises(ValueError, match=r"shape \(1, 6\) for 2 images"):
         suite(Given("x", ["a", "b"], [0, 1], 2)).evaluate(Model(shared), None)
-
-
-def test_the_fingerprint_follows_the_data(suite: Callable[..., RetrievalSuite]) -> None:
-    first = suite(Given("x", ["a", "b"], [0, 1], 2)).fingerprint(None)
-    assert suite(Given("x", ["a", "b"], [0, 1], 2)).fingerprint(None) == first
-    assert suite(Given("x", ["a", "c"], [0, 1], 2)).fingerprint(None) != first
-
-
-def test_the_toy_clip_finds_the_pictures_of_the_toy_world(suite: Callable[..., RetrievalSuite]) -> None:
-    """Its two towers are a real shared space; chance is 0.5 among 200 pictures."""
-    from harness.encoders.teachers import open_teacher
-
-    teacher = open_teacher("open-clip", clip_folder())
-    shared = Shared(teacher.captions, lambda pairs: teacher.images(pairs.images))
-    task = ToyRetrieval("toy", 200)
-    scores = suite(task).evaluate(Model(shared), None).scores["toy"]
-    assert scores["t2i_R@1"] > 90
-    assert scores["i2t_R@1"] > 90
-    assert scores["t2i_R@1"] <= scores["t2i_R@5"] <= scores["t2i_R@10"]
-    assert (scores["n_texts"], scores["n_images"]) == (200, 200)

@@ -42,14 +42,6 @@ def test_hedges_g_interval_covers_what_the_noncentral_t_says() -> None:
     assert (back.g, back.low, back.high) == pytest.approx((-found.g, -found.high, -found.low))
 
 
-def test_hedges_g_interval_and_p_agree_about_zero() -> None:
-    for shift in (0.5, 1.0, 2.0, 2.5, 3.0):
-        b = [value - shift for value in A]
-        found, p = hedges_g(summarise(A), summarise(b)), scipy.stats.ttest_ind(A, b).pvalue
-        assert found is not None
-        assert (found.low > 0) == (p < 0.05)
-
-
 @pytest.mark.parametrize("far", [1e3, 1e6, 1e9])
 def test_hedges_g_of_a_huge_difference_stays_finite_and_in_proportion(far: float) -> None:
     found = hedges_g(Summary(far, 1.0, 5), Summary(0.0, 1.0, 5))
@@ -88,17 +80,6 @@ def test_bootstrap_against_all_resamples() -> None:
         found = bootstrap_difference(values, other, level=level, draws=40_000)
         assert found is not None
         assert (found.low, found.high) == pytest.approx(np.quantile(gaps, [0.5 - level / 2, 0.5 + level / 2]), abs=0.1)
-
-
-def test_bootstrap_agrees_with_scipy() -> None:
-    generator = np.random.default_rng(1)
-    sides = [generator.normal(size=30).tolist() for _ in range(2)]
-    theirs = scipy.stats.bootstrap(
-        sides, lambda a, b, axis: a.mean(axis) - b.mean(axis), method="percentile", n_resamples=20_000, rng=generator
-    )
-    mine = bootstrap_difference(*sides, draws=20_000)
-    assert mine is not None
-    assert (mine.low, mine.high) == pytest.approx(tuple(theirs.confidence_interval), abs=0.02)
 
 
 def test_bootstrap_edges() -> None:

@@ -35,10 +35,6 @@ def test_agrees_with_scipy_from_values(equal_variance: bool) -> None:
     )
 
 
-def test_values_and_their_summaries_give_the_same_test() -> None:
-    assert t_test(A, B) == t_test_from_summaries(summarise(A), summarise(B))
-
-
 def test_two_by_two_closed_form() -> None:
     # Means 1 and 4, variances 2 and 2: standard error sqrt(2), t = -3/sqrt(2), 2 degrees of freedom,
     # for which the distribution function is 1/2 + t / (2 sqrt(2 + t^2)).
@@ -93,15 +89,6 @@ def test_no_spread_gives_the_limit_and_no_nan(equal_variance: bool) -> None:
     one_sided = t_test([70.0, 70.0], [71.0, 71.5], equal_variance=equal_variance)
     assert one_sided is not None
     assert not any(math.isnan(value) for value in dataclasses.astuple(one_sided))
-
-
-def test_swapping_the_sides_swaps_the_signs_only() -> None:
-    there, back = t_test(A, B, equal_variance=False), t_test(B, A, equal_variance=False)
-    assert there is not None
-    assert back is not None
-    assert (back.difference, back.low, back.high, back.p) == pytest.approx(
-        (-there.difference, -there.high, -there.low, there.p)
-    )
 
 
 def test_refuses_nonsense() -> None:

@@ -16,7 +16,7 @@ from harness.corpora.tokens import Tokens, cached_tokens
 from harness.encoders.patches import ImagePatches
 from harness.encoders.student import Student
 from harness.files import CHECKSUMS, DamagedError, seal_folder
-from harness.method import Dimensions, Method, by_batches
+from harness.method import Dimensions, Method
 from harness.profiles import Training
 from harness.registry import get
 from harness.stopping import Stopped
@@ -120,26 +120,6 @@ def test_each_step_has_a_batch_of_text_and_one_of_images(tmp_path: Path, reading
         assert [stream for stream, _ in found] == order
     (images,) = (batch for stream, batch in found if stream)
     assert images.inputs["pixels"].shape == (8, 2, 3, 32, 32)
-
-
-def test_image_batches_are_a_function_of_seed_and_step(tmp_path: Path) -> None:
-    def pixels(seed: int, step: int) -> np.ndarray:
-        own = get("method", "visualcse").own_steps(get("method", "visualcse").configure("paper"))
-        student = Student.load(student_folder())
-        batches = Batches(
-            student,
-            TrainingData(sentences(student), media=IMAGES),
-            TRAINING,
-            own,
-            seed=seed,
-            setting="toy",
-            rule=by_batches,
-        )
-        return next(batch for stream, batch in batches.of(step) if stream).inputs["pixels"].numpy()
-
-    np.testing.assert_array_equal(pixels(0, 2), pixels(0, 2))
-    assert not np.array_equal(pixels(0, 2), pixels(1, 2))
-    assert not np.array_equal(pixels(0, 2), pixels(0, 3))
 
 
 def test_the_image_loss_moves_the_patches_and_without_it_they_stay(tmp_path: Path) -> None:

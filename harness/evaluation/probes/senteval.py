@@ -188,7 +188,6 @@ class RMSprop(Optimizer):
     """Tieleman and Hinton, 2012: learning rate 0.01, smoothing 0.99."""
 
     def step(self, gradient: Tensor) -> None:
-        """Update the parameters in place."""
         self._squares.mul_(0.99).addcmul_(gradient, gradient, value=0.01)
         self.parameters.addcdiv_(gradient, self._squares.sqrt().add_(1e-8), value=-0.01)
 
@@ -202,7 +201,6 @@ class Adam(Optimizer):
         self._steps = 0
 
     def step(self, gradient: Tensor) -> None:
-        """Update the parameters in place."""
         self._steps += 1
         self._mean.lerp_(gradient, 1 - 0.9)
         self._squares.mul_(0.999).addcmul_(gradient, gradient, value=1 - 0.999)
