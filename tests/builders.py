@@ -38,11 +38,12 @@ def tables(results: Sequence[Result]) -> list[SummaryTable]:
     return summary_tables(frame_of(results), metrics_of(results))
 
 
-def error_tables(**errors: float) -> list[SummaryTable]:
+def error_tables(settings: Sequence[str] = ("toy",), **errors: float) -> list[SummaryTable]:
     """The tables of a suite whose only metric is an error: three seeds of each variant around a value."""
     scores = {name: [{"error": value + seed / 1000} for seed in range(3)] for name, value in errors.items()}
     results = [
-        result(name, seed, {"probing": {"D": one, "Avg": one}})
+        result(name, seed, {"probing": {"D": one, "Avg": one}}, setting=setting)
+        for setting in settings
         for name, some in scores.items()
         for seed, one in enumerate(some)
     ]

@@ -62,7 +62,7 @@
 
   // A click on a name hides or shows its variant in all charts of the group; a double click shows it alone.
   function addToggles(list) {
-    const hidden = new Set();
+    const hidden = new Set([...list.querySelectorAll("li[data-hidden]")].map((item) => Number(item.dataset.v)));
     const entries = [...list.querySelectorAll("li")].map((item) => {
       const button = document.createElement("button");
       button.type = "button";

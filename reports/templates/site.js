@@ -136,7 +136,8 @@ function rankingOf(table) {
     for (const [row] of some) {
       const head = row.cells[0];
       head.dataset.v = head.textContent.trim();
-      head.append(make("span", { className: "where", textContent: titleOf(body) }));
+      const where = row.querySelector("[title^=none]") ? titleOf(body).split(" / ").at(-1) : titleOf(body);
+      head.append(make("span", { className: "where", textContent: where }));
     }
   }
   table.append(ranking);

@@ -18,6 +18,7 @@ from harness.reporting.charts.plot import (
     rows_of,
     variant_scales,
 )
+from harness.reporting.seeds.families import is_method
 from harness.reporting.seeds.groups import Label
 from harness.reporting.seeds.summary import BASELINE, SummaryTable
 from harness.spec import UNTRAINED
@@ -46,13 +47,14 @@ class RunCurve(NamedTuple):
 class Series:
     """The curve of a variant. `index` selects its look, equal on the whole page as far as looks go; -1 is the baseline.
 
-    `mean` is over the steps that all `seeds` have.
+    `mean` is over the steps that all `seeds` have. Beside methods, their variants are hidden until a click.
     """
 
     name: VariantName
     index: int
     mean: Points
     seeds: tuple[Points, ...]
+    is_method: bool = True
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ def shown_runs(results: Sequence[Result], tables: Sequence[SummaryTable]) -> dic
 def charts(runs: SeedRuns) -> list[Chart]:
     """A chart for each setting and encoder, and for each dev task and unweighted loss term, of one profile's runs.
 
-    Where there are more than MOST_VARIANTS variants, the baseline and the first others are drawn.
+    Where there are more than MOST_VARIANTS variants, the baseline, the methods and the first others are drawn.
     """
     places: dict[str, list[Label]] = {}
     for label in runs:
@@ -97,14 +99,23 @@ def charts(runs: SeedRuns) -> list[Chart]:
         indices = every if len(every) <= LOOKS else _indices(labels)
         left_out = "" if len(labels) == len(places[place]) else f" ({len(labels)} of {len(places[place])} variants)"
         for (term, y_label), lines in _lines(runs, labels).items():
-            series = (Series(label.name, indices[str(label)], _mean(one), tuple(one)) for label, one in lines.items())
+            series = (
+                Series(
+                    label.name, indices[str(label)], _mean(one), tuple(one), is_method(label.variant, label.overrides)
+                )
+                for label, one in lines.items()
+            )
             found.append(Chart(place, term, y_label, tuple(series), few, left_out))
     return found
 
 
 def _drawn(labels: Sequence[Label]) -> list[Label]:
     """The labels of a place that are drawn."""
-    first = sorted(labels, key=lambda label: label.variant != BASELINE or bool(label.overrides))[:MOST_VARIANTS]
+
+    def place(label: Label) -> tuple[bool, bool]:
+        return label.variant != BASELINE or bool(label.overrides), not is_method(label.variant, label.overrides)
+
+    first = sorted(labels, key=place)[:MOST_VARIANTS]
     return [label for label in labels if label in first]
 
 
@@ -190,8 +201,11 @@ def _place(place: str, mine: Sequence[Chart]) -> CurvePlace:
 def _legend(mine: Sequence[Chart]) -> tuple[LegendEntry, ...]:
     """An entry for each variant of some charts, the baseline first."""
     series = {one.index: one for chart in mine for one in chart.series}
+    # a chart without a method would be empty
+    alone = {one.index for chart in mine if not any(each.is_method for each in chart.series) for one in chart.series}
     return tuple(
-        LegendEntry(index + 1, series[index].name, look(index), len(series[index].seeds)) for index in sorted(series)
+        LegendEntry(index + 1, one.name, look(index), len(one.seeds), not one.is_method and index not in alone)
+        for index, one in sorted(series.items())
     )
 
 

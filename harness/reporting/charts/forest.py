@@ -10,6 +10,8 @@ from harness.reporting.tables.grids import summary_text
 
 #: variants in one plot; further ones are in the table
 MOST_ROWS = 40
+#: so few ticks that all have a label, zero too, at any width
+_TICKS = {"tickCount": {"expr": "clamp(floor(width / 80), 2, 8)"}, "labelOverlap": False}
 _COLOURS = {
     "better": "var(--good)",
     "worse": "var(--bad)",
@@ -35,6 +37,7 @@ def forest_plot(forest: Forest) -> Plot:
         "description": f"{', '.join(axis)}, {forest.place}",
         "encoding": {"y": row},
         "layer": [*([_zero()] if base else []), _interval(), _points(axis, forest)],
+        "resolve": {"axis": {"x": "independent"}},
     }
     key = f"forest-{forest.table.profile}-{forest.table.suite}{forest.table.about}-{forest.place}"
     title = f"{forest.place}, profile {forest.table.profile}: {forest.table.suite} average"
@@ -69,16 +72,18 @@ def _tested(gain: Gain) -> str:
 
 def _zero() -> ChartSpec:
     rule = {"type": "rule", "color": INK, "strokeWidth": 1}
-    return {"data": {"values": [{}]}, "mark": rule, "encoding": {"x": {"datum": 0, "type": "quantitative"}, "y": None}}
+    zero = {"datum": 0, "type": "quantitative", "axis": None}
+    return {"data": {"values": [{}]}, "mark": rule, "encoding": {"x": zero, "y": None}}
 
 
 def _interval() -> ChartSpec:
-    ends = {"x": {"field": "lo", "type": "quantitative"}, "x2": {"field": "hi"}}
+    above = {"orient": "top", "title": None, "grid": False, **_TICKS}
+    ends = {"x": {"field": "lo", "type": "quantitative", "axis": above}, "x2": {"field": "hi"}}
     return {"mark": {"type": "rule", "strokeWidth": 2}, "encoding": ends | {"color": _colour()}}
 
 
 def _points(axis: list[str], forest: Forest) -> ChartSpec:
-    scale: ChartSpec = {"zero": forest.base is not None}
+    scale: ChartSpec = {"zero": forest.base is not None, "padding": 12}
     lines = tooltip(
         ("name", "variant"),
         ("code", "code"),
@@ -92,7 +97,7 @@ def _points(axis: list[str], forest: Forest) -> ChartSpec:
     return {
         "mark": {"type": "point", "size": 80, "strokeWidth": 2, "opacity": 1},
         "encoding": {
-            "x": {"field": "x", "type": "quantitative", "title": axis, "scale": scale, "axis": {"tickCount": 6}},
+            "x": {"field": "x", "type": "quantitative", "title": axis, "scale": scale, "axis": _TICKS},
             "stroke": _colour(),
             "fill": fill,
             "tooltip": lines,

@@ -23,12 +23,13 @@ CELL = 46
 
 
 def heat_plots(table: SummaryTable) -> list[Plot]:
-    """A map for each setting and encoder, and for each judged metric with several tasks."""
+    """A map for each setting and encoder, that with most rows first, and for each judged metric with several tasks."""
     found = []
     for metric in table.metrics:
         columns = [column for column in table.columns if column.metric == metric]
         if table.metrics[metric].judged and sum(column.task != AVERAGE for column in columns) > 1:
-            blocks = (block for block in table.blocks if len(block.trained) > 1)
+            several = (block for block in table.blocks if len(block.trained) > 1)
+            blocks = sorted(several, key=lambda block: -len(block.trained))
             found += [_plot(table, block, columns) for block in blocks]
     return found
 

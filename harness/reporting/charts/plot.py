@@ -37,12 +37,16 @@ class Look(NamedTuple):
 
 
 class LegendEntry(NamedTuple):
-    """An entry of a legend: the number by which a specification knows a variant, its name, look and seeds."""
+    """An entry of a legend: the number by which a specification knows a variant, its name, look and seeds.
+
+    A `hidden` one is drawn after a click.
+    """
 
     number: int
     name: VariantName
     look: Look
     seeds: int
+    hidden: bool = False
 
 
 @dataclass(frozen=True)
@@ -114,7 +118,10 @@ def hiding(entries: Sequence[LegendEntry]) -> tuple[list[ChartSpec], ChartSpec]:
     names: list[str] = [""] * (1 + max((entry.number for entry in entries), default=0))
     for entry in entries:
         names[entry.number] = visible(str(entry.name))
-    params = [{"name": "hidden", "value": []}, {"name": "names", "value": names}]
+    params: list[ChartSpec] = [
+        {"name": "hidden", "value": [entry.number for entry in entries if entry.hidden]},
+        {"name": "names", "value": names},
+    ]
     transforms = [
         {"filter": "indexof(hidden, datum.v) < 0"},
         {"calculate": "names[datum.v]", "as": "variant"},

@@ -110,7 +110,7 @@ class RankingTable:
 
 
 def ranking_tables(tables: Sequence[SummaryTable]) -> list[RankingTable]:
-    """A ranking for each judged average of each summary table with at least two variants in one place."""
+    """A ranking for each judged average of each summary table with at least two variants in two places."""
     return [one for table in tables for column in table.averages for one in _of(table, column)]
 
 
@@ -158,13 +158,13 @@ def _scores(block: Block, column: Column) -> ByPlace:
 
 
 def _common(found: Mapping[str, ByPlace]) -> tuple[list[str], list[VariantName]]:
-    """Places, and the variants that all of them have: as many variants times places as there can be.
+    """At least two places, and the variants that all of them have: as many variants times places as there can be.
 
     Places are added from that with the most variants on.
     """
     best: tuple[int, list[str], list[VariantName]] = 0, [], []
     places = sorted(found, key=lambda place: -len(found[place]))
-    for count in range(1, len(places) + 1):
+    for count in range(2, len(places) + 1):
         names = [name for name in found[places[0]] if all(name in found[place] for place in places[:count])]
         if len(names) > 1 and len(names) * count > best[0]:
             best = len(names) * count, places[:count], names

@@ -25,7 +25,7 @@ from harness.method.naming import VariantName, name_of
 from harness.plaintext import visible
 from harness.reporting.files.grid_csv import table_csv
 from harness.reporting.files.latex import table as latex_table
-from harness.reporting.tables.grids import Grid, LineHead, code_of
+from harness.reporting.tables.grids import CellText, Grid, LineHead, code_of
 from harness.sources import digest
 from harness.store import overrides_text
 from harness.verdicts import tone
@@ -51,7 +51,7 @@ class Pages:
         self.folder, self.written = folder, list[str]()
         self.profiles, self.methods, self.papers = slugs(profiles), slugs(methods), slugs(papers)
         self._environment = environment(autoescape=True, finalize=_cleaned)
-        filters = (anchor, breaks, duration, looks, minus, named, slug, spec_json, spreads, tone)
+        filters = (anchor, breaks, duration, looks, marked, minus, named, slug, spec_json, spreads, tone)
         self._environment.filters |= {each.__name__: each for each in filters}
         texts = {"csv": table_csv, "latex": latex_table, "name_of": name_of, "overrides": overrides_text}
         self._environment.filters |= {"count": count_of, **texts}
@@ -129,15 +129,22 @@ def named(head: LineHead) -> Markup:
 
 
 def looks(grid: Grid) -> Sequence[str]:
-    """The class of each column: averages stand out, and the only one stays in view on a narrow screen."""
-    only = " only" if sum(grid.average) == 1 and not grid.groups else ""
-    return [f"avg{only}" if is_average else "" for is_average in grid.average]
+    """The class of each column: averages stand out."""
+    return ["avg" if is_average else "" for is_average in grid.average]
 
 
 def spreads(grid: Grid) -> Sequence[bool]:
     """Whether any cell of a column has a spread; the other cells then leave space for it to keep decimals aligned."""
-    lines = [line.cells for section in grid.sections for line in section.lines]
-    return [any(cells[index].spread for cells in lines) for index in range(len(grid.columns))]
+    return [any(cell.spread for cell in cells) for cells in _columns(grid)]
+
+
+def marked(grid: Grid) -> Sequence[bool]:
+    """Whether any cell of a column has a mark; all its cells then leave space for one."""
+    return [any(cell.mark or cell.caveats for cell in cells) for cells in _columns(grid)]
+
+
+def _columns(grid: Grid) -> Iterable[Sequence[CellText]]:
+    return zip(*(line.cells for section in grid.sections for line in section.lines), strict=True)
 
 
 def notes_html(text: str, pages: Mapping[str, str]) -> Markup:

@@ -48,7 +48,7 @@ def test_the_untrained_encoder_is_ranked_in_every_place() -> None:
 
 
 def test_smaller_is_better_where_it_is() -> None:
-    (found,) = ranking_tables(error_tables(simcse=0.3, mcse=0.1))
+    (found,) = ranking_tables(error_tables(["a", "b"], simcse=0.3, mcse=0.1))
     assert [row.name.code for row in found.rows] == ["mcse", "simcse"]
 
 
@@ -59,9 +59,13 @@ def test_what_is_not_everywhere_is_named() -> None:
     notes = ranking_grid(table).notes
     assert "Not ranked, not run in every place: KDMCSE." in notes
     assert "Places not used, without some of these variants: flickr / toy-bert." in notes
-    few = ranking(runs("wiki", simcse=[1.0, 2.0], mcse=[3.0]))
+    few = ranking([one for where in "ab" for one in runs(where, simcse=[1.0, 2.0], mcse=[3.0])])
     assert "Unreliable intervals, fewer than 3 seeds: MCSE (1), SimCSE (2)." in ranking_grid(few).notes
 
 
 def test_one_variant_has_no_ranking() -> None:
-    assert ranking_tables(tables(runs("wiki", simcse=[1.0, 2.0]))) == []
+    assert ranking_tables(tables(runs("wiki", simcse=[1.0, 2.0]) + runs("nli", simcse=[1.0, 2.0]))) == []
+
+
+def test_one_place_has_no_ranking() -> None:
+    assert ranking_tables(tables(WIKI)) == []

@@ -97,9 +97,14 @@ def test_tasks_that_selected_the_weights_and_stale_runs_are_marked_in_maps_ranki
 ) -> None:
     scores = {"sts": {task: {"spearman": 70.0} for task in ("ToySTS-dev", "Other", "Avg")}}
     others = {"sts": {task: {"spearman": 60.0} for task in ("ToySTS-dev", "Other", "Avg")}}
-    results = [result(name, seed, some) for name, some in (("mcse", scores), ("simcse", others)) for seed in range(3)]
+    results = [
+        result(name, seed, some, setting=setting)
+        for setting in ("toy", "wiki")
+        for name, some in (("mcse", scores), ("simcse", others))
+        for seed in range(3)
+    ]
     (table,) = tables(results)
-    (plot,) = heat_plots(table)
+    plot, _ = heat_plots(table)
     assert ["MCSE§ (stale)"] in plot.spec["params"][0]["value"]
     assert [value["text"] for value in plot.spec["data"]["values"][:3]] == ["70.0§", "70.0", "70.0§"]
     assert "changed since: method code" in plot.text

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from site_samples import EVIL
+from builders import result, sts
+from site_samples import EVIL, rendered
 
 playwright = pytest.importorskip("playwright.sync_api", reason="no page is opened; install the extra dev")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -86,6 +87,88 @@ def test_every_page_opens_without_a_complaint_and_fits_a_phone(watched: Watched,
         assert page.locator("main").inner_text().strip(), name
         page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, name
+
+
+TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
+
+
+@pytest.fixture(scope="module")
+def board_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A report of two settings with a heat map each, and gains of which one is significant only alone."""
+    scores = {"simcse": [70.0, 70.4, 70.8], "mcse": [71.2, 71.6, 72.0], "mcse[lambda=1]": [60.0, 60.2, 60.3]}
+    scores |= {"dalr": [70.1, 70.4, 70.7], "kdmcse": [70.1, 70.4, 70.8]}
+    results = [
+        result(name, seed, sts(**dict.fromkeys(TASKS, value)), setting=setting)
+        for setting in ("toy", "wiki")
+        for name, values in scores.items()
+        for seed, value in enumerate(values)
+    ]
+    return rendered(tmp_path_factory.mktemp("boards") / "out", results).parent
+
+
+@pytest.mark.parametrize("width", [390, 768])
+@pytest.mark.parametrize("page", ["index.html", "profiles/tiny.html"])
+def test_heat_maps_and_leaderboards_scroll_in_their_own_place(
+    watched: Watched, board_site: Path, page: str, width: int
+) -> None:
+    watched.site = board_site
+    watched.page.set_viewport_size({"width": width, "height": 844})
+    opened = watched.open(page)
+    opened.wait_for_selector("html[data-charts=drawn]")
+    opened.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+    assert opened.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_a_printed_page_has_its_headings_marks_plots_and_columns(watched: Watched, board_site: Path) -> None:
+    watched.site = board_site
+    watched.page.set_viewport_size({"width": 1000, "height": 700})
+    for name in ("index.html", "profiles/tiny.html"):
+        page = watched.open(name)
+        page.wait_for_selector("html[data-charts=drawn]")
+        page.emulate_media(media="print")
+        page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        assert page.locator(".view svg.marks").first.is_visible()
+        for text in ("STS12", "Avg") if name != "index.html" else ("rank", "minutes"):
+            assert page.locator("thead th", has_text=text).first.inner_text().strip().startswith(text), name
+        cut = "(all) => all.filter((one) => one.getBoundingClientRect().right > innerWidth + 1).length"
+        assert page.locator("td, svg.marks").evaluate_all(cut) == 0, name
+        page.emulate_media(media="screen")
+    page.emulate_media(media="print")
+    over = page.locator(".marks b").evaluate_all(
+        "(all) => all.map((one) => one.getBoundingClientRect().right - one.closest('td').getBoundingClientRect().right)"
+    )
+    assert over, "there are marks"
+    assert max(over) <= 0, "a mark has its place within its cell"
+
+
+def test_choices_of_the_leaderboard_are_kept_in_the_address(watched: Watched, board_site: Path) -> None:
+    watched.site = board_site
+    page = watched.open("index.html")
+    assert page.locator(".board:visible").count() == 1
+    page.get_by_label("setting").select_option("wiki")
+    page.get_by_label("baseline").select_option("MCSE")
+    row = page.locator(".board:visible tr.method", has_text="DALR")
+    assert "worse" in row.inner_text()
+    row.get_by_role("button", name="Compare").click()
+    page.locator(".board:visible tr.method", has_text="KDMCSE").get_by_role("button", name="Compare").click()
+    said = page.locator(".board:visible .pair").inner_text()
+    assert "No significant difference between kdmcse and dalr" in said
+    assert "permutation test" in said
+    address = page.url
+    page.goto("about:blank")
+    page.goto(address)
+    assert page.locator(".board:visible").get_attribute("data-setting") == "wiki"
+    assert page.get_by_label("baseline").input_value() == "MCSE"
+    assert page.locator(".board:visible .pair").inner_text() == said
+
+
+def test_variants_fold_below_their_method(watched: Watched, board_site: Path) -> None:
+    watched.site = board_site
+    page = watched.open("index.html")
+    variant = page.locator(".board:visible tr.variant")
+    assert not variant.is_visible()
+    page.get_by_role("button", name="1 variant").first.click()
+    assert variant.is_visible()
 
 
 def test_hostile_texts_are_shown_as_text(watched: Watched, site: Path) -> None:
@@ -221,9 +304,9 @@ def test_charts_follow_the_theme_and_their_legend(watched: Watched) -> None:
     place.locator("figure.plot .view svg").first.hover()
     playwright.expect(page.locator("#vg-tooltip-element")).to_contain_text("CSE")
     toggle = place.locator("ul.legend button").last
-    assert toggle.get_attribute("aria-pressed") == "true"
+    assert toggle.get_attribute("aria-pressed") == "false", "variants wait for a click"
     toggle.click()
-    assert toggle.get_attribute("aria-pressed") == "false"
+    assert toggle.get_attribute("aria-pressed") == "true"
     playwright.expect(drawn).not_to_have_count(before)
     toggle.click()
     playwright.expect(drawn).to_have_count(before)
