@@ -177,6 +177,5 @@ def _folder(path: Path) -> tuple[Sequence[Encoded], np.ndarray]:
 
 
 def _listed(path: Path) -> list[Path]:
-    """The images of all classes, sorted by class and name."""
     folders = sorted(item for item in path.iterdir() if item.is_dir())
     return [file for folder in folders for file in sorted(folder.iterdir()) if file.suffix.lower() in SUFFIXES]
