@@ -81,19 +81,21 @@ def kept_text(name: str) -> str | None:
         return None
 
 
-def keep_note(name: str, values: Mapping[str, Any]) -> None:
-    """Write a note into the cache."""
-    keep_text(name, sealed(json.dumps(values)))
+def cached_note(name: str, then: str, make: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
+    """The values of a note in the cache, made and kept where it is absent or damaged.
 
-
-def kept_note(name: str, then: str) -> dict[str, Any] | None:
-    """What `keep_note` wrote; None where there is nothing, or a damaged note, with a warning that ends with `then`."""
+    They are those of JSON: lists for tuples, texts as keys. The warning about a damaged note ends with `then`.
+    """
     text = kept_text(name)
-    try:
-        return None if text is None else note_in(text.encode())
-    except DamagedError as error:
-        log.warning("the cached note %s is damaged (%s); %s", name, error, then)
-        return None
+    if text is not None:
+        try:
+            return note_in(text.encode())
+        except DamagedError as error:
+            log.warning("the cached note %s is damaged (%s); %s", name, error, then)
+    made = json.dumps(make())
+    keep_text(name, sealed(made))
+    values: dict[str, Any] = json.loads(made)
+    return values
 
 
 def keep_text(name: str, text: str) -> None:

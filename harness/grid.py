@@ -108,6 +108,7 @@ def expand(
             check_setting(profile, setting)
             spec = RunSpec(variant, setting if trains else Variant(UNTRAINED), encoder, seed if trains else 0)
             runs[spec] = runs.get(spec) or resolve(profile, spec, overrides)
+            _refuse_idle_epochs(profile, runs[spec])
         except UnfitSettingError as error:
             skipped[Skipped(f"{variant}/{setting}", str(error))] = None
     return list(runs.values()), list(skipped)
@@ -172,6 +173,13 @@ def _check_rules(profile: str, rules: tuple[Rule, ...], method: str) -> None:
         if name not in installed:
             raise UserError(f"the profile '{profile}' has a rule for the method '{name}': {suggest(name, installed)}")
     check_readings(profile, rules, {method: declared_method(method).reading_values})
+
+
+def _refuse_idle_epochs(profile: Profile, run: Resolved) -> None:
+    variant = run.spec.variant
+    if "epochs" in dict(variant.options) and run.training.steps is not None:
+        why = f"the profile '{profile.name}' sets steps = {run.training.steps}, which replace epochs"
+        raise UserError(f"{variant}: {why}; write steps=N in the brackets, or --set epochs=N")
 
 
 def _training(profile: Profile, values: Mapping[str, OptionValue | None]) -> Training:

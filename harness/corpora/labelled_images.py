@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness.caches import keep_note, kept_note
+from harness.caches import cached_note
 from harness.corpora.base import CorpusSource, Media, check_positive, some_of
 from harness.encoders.pictures import UNREADABLE, VIEWS_VERSION, Encoded, decoded, described, opened
 from harness.errors import UserError
@@ -139,14 +139,14 @@ class LabelledImages(CorpusSource):
 def _unreadable(items: Sequence[Encoded], key: str) -> Mapping[int, str]:
     """The reason for each unreadable image, by its number; cached by `key`, which identifies the content."""
     note = f"readable/{digest('note on the readable', key)}.json"
-    kept = kept_note(note, "the images will be decoded again")
-    if kept is not None:
-        return {int(row): why for row, why in kept["unreadable"].items()}
-    # Pillow releases the interpreter's lock
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        found = {row: why for row, why in enumerate(pool.map(_why_not, items)) if why}
-    keep_note(note, {"unreadable": found})
-    return found
+
+    def read() -> dict[str, dict[int, str]]:
+        # Pillow releases the interpreter's lock
+        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+            return {"unreadable": {row: why for row, why in enumerate(pool.map(_why_not, items)) if why}}
+
+    found = cached_note(note, "the images will be decoded again", read)["unreadable"]
+    return {int(row): why for row, why in found.items()}
 
 
 def _why_not(item: Encoded) -> str:
@@ -177,6 +177,5 @@ def _folder(path: Path) -> tuple[Sequence[Encoded], np.ndarray]:
 
 
 def _listed(path: Path) -> list[Path]:
-    """The images of all classes, sorted by class and name."""
     folders = sorted(item for item in path.iterdir() if item.is_dir())
     return [file for folder in folders for file in sorted(folder.iterdir()) if file.suffix.lower() in SUFFIXES]

@@ -131,7 +131,6 @@ class CaptionedFile(FileSource):
         return _split_captions(path, self.split)
 
     def _pixels(self, root: Path | None) -> CaptionImages | None:
-        """The image files, if they exist."""
         return self.pixels if self.pixels and not self.pixels.missing(root) else None
 
 

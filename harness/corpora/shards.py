@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.caches import keep_note, kept_note
+from harness.caches import cached_note
 from harness.corpora.base import CorpusSource, Pairs, check_positive, some_of
 from harness.corpora.pixels import Decoder, Pixels
 from harness.errors import UserError
@@ -114,9 +114,11 @@ def _bytes(shard: Path, start: int, size: int) -> bytes:
 def _index(shard: Path) -> Index:
     """The index of a shard, cached by content."""
     note = f"shards/{digest('note on a shard', VERSION, file_hash(shard))}.json"
-    kept = kept_note(note, "the shard will be read again")
-    if kept is not None:
-        return Index([ShardPair(*pair) for pair in kept["pairs"]], kept["flaws"])
+    kept = cached_note(note, "the shard will be read again", lambda: _read_index(shard)._asdict())
+    return Index([ShardPair(*pair) for pair in kept["pairs"]], kept["flaws"])
+
+
+def _read_index(shard: Path) -> Index:
     images: dict[str, tuple[int, int]] = {}
     captions: dict[str, str] = {}
     flaws: list[str] = []
@@ -131,9 +133,7 @@ def _index(shard: Path) -> Index:
     flaws += [f"{key} has no image" for key in captions if key not in images]
     both = [key for key in images if key in captions]
     flaws += [f"{key} has a blank caption" for key in both if not captions[key]]
-    index = Index([ShardPair(key, captions[key], *images[key]) for key in both if captions[key]], flaws)
-    keep_note(note, index._asdict())
-    return index
+    return Index([ShardPair(key, captions[key], *images[key]) for key in both if captions[key]], flaws)
 
 
 def _members(shard: Path, flaws: list[str]) -> Iterator[tuple[str, str | tuple[int, int]]]:

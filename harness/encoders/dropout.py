@@ -130,7 +130,6 @@ class _Blocked(torch.autograd.Function):
 
 
 def _parts(kept: Tensor) -> list[slice]:
-    """Which heads to compute at a time."""
     count = max(1, _BYTES // (4 * kept.shape[1] * kept.shape[2]))
     return [slice(start, min(start + count, len(kept))) for start in range(0, len(kept), count)]
 
@@ -146,5 +145,4 @@ def _weights(query: Tensor, key: Tensor, bias: Tensor | None, part: slice, scale
 
 
 def _drop(weights: Tensor, kept: Tensor, raised: float) -> Tensor:
-    """Drop weights in place, and raise the others."""
     return weights.mul_(kept).mul_(raised)

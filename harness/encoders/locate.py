@@ -120,7 +120,6 @@ ModelSource = FolderModel | HubModel
 
 
 def _cached(hub: str, revision: str) -> Path | None:
-    """Return the folder of a snapshot in the local hub cache."""
     from huggingface_hub import try_to_load_from_cache
 
     for name in _CONFIGURATIONS:

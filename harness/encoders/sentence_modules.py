@@ -96,7 +96,6 @@ def open_model(folder: Path, pooling: str, *, trusted: bool = False) -> Student 
 
 
 def _loaded(folder: Path, trusted: bool) -> Any:
-    """Load a `SentenceTransformer` on the CPU. Raises one of UNREADABLE."""
     from sentence_transformers import SentenceTransformer
 
     encoders = [folder / module.path for module in listed_modules(folder) if module.kind == "Transformer"]

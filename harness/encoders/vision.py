@@ -128,7 +128,6 @@ def _decoded(image: Image.Image, crops: list[Crop], size: int) -> tuple[Tensor, 
 
 
 def _grey(colours: Tensor) -> Tensor:
-    """Convert (3, H, W) to grey, (1, H, W)."""
     red, green, blue = colours
     grey: Tensor = red * GREY[0] + green * GREY[1] + blue * GREY[2]
     return grey.unsqueeze(0)

@@ -36,7 +36,6 @@ class PlainEmbedder:
     device: str = "cpu"
 
     def __call__(self, sentences: Sequence[str]) -> np.ndarray:
-        """Embed n sentences: (n, d)."""
         return self.embed(sentences)
 
 
@@ -135,7 +134,6 @@ class Embedded:
         self._row = {sentence: row for row, sentence in enumerate(unique)}
 
     def __len__(self) -> int:
-        """Return the number of distinct sentences."""
         return len(self._row)
 
     def rows(self, sentences: Iterable[str]) -> np.ndarray:

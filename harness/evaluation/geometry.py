@@ -196,5 +196,4 @@ def _sides(pairs: Sequence[SentencePair], vectors: Embedded) -> tuple[np.ndarray
 
 
 def _mean(values: Sequence[tuple[float, int]]) -> float:
-    """Average (value, weight) pairs."""
     return sum(value * weight for value, weight in values) / sum(weight for _, weight in values)

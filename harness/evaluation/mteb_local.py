@@ -87,7 +87,6 @@ def build(task: OfflineTask, root: Path | None) -> AbsTask:
 
 
 def _dataset(kind: str, data: Mapping[str, Any]) -> Any:
-    """Convert plain data to what mteb's task classes hold."""
     from datasets import Dataset, DatasetDict
 
     if kind == "STS":

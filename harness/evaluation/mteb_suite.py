@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from harness import registry
-from harness.caches import keep_note, kept_note
+from harness.caches import cached_note
 from harness.errors import MissingData, UserError
 from harness.evaluation.embed import Embedded, Embedder, EmbedFunction, HasFolder, told
 from harness.evaluation.mteb_local import OfflineTask, build
@@ -266,13 +266,13 @@ class OwnTasks(Source):
     def known(self) -> list[KnownTask]:
         """List the tasks with data: an aggregate such as CQADupstackRetrieval counts as its parts. Raises UserError."""
         note = f"mteb/{digest('tasks', version('mteb'), self.name)}.json"
-        noted = kept_note(note, "it is read from mteb again")
-        if noted is not None:
-            return [_task(row) for row in noted["tasks"]]
-        parts = [part for task in self.build() for part in getattr(task.metadata, "tasks", None) or [task]]
-        found = [KnownTask.of(part) for part in parts]
-        keep_note(note, {"tasks": [asdict(task) for task in found]})
-        return found
+
+        def read() -> dict[str, Any]:
+            parts = [part for task in self.build() for part in getattr(task.metadata, "tasks", None) or [task]]
+            return {"tasks": [asdict(KnownTask.of(part)) for part in parts]}
+
+        rows = cached_note(note, "it is read from mteb again", read)["tasks"]
+        return [KnownTask(**{**row, "splits": tuple(row["splits"]), "subsets": tuple(row["subsets"])}) for row in rows]
 
     def build(self) -> list[AbsTask]:
         """Instantiate mteb's task classes. Raises UserError for a name that mteb does not know."""
@@ -290,11 +290,6 @@ class OwnTasks(Source):
             types = ", ".join(sorted({task.metadata.type for task in tasks}))
             raise UserError(f"the mteb benchmark '{benchmark}' has no type or task '{part}'; its types are {types}")
         return chosen
-
-
-def _task(row: Mapping[str, Any]) -> KnownTask:
-    """A task as kept in the cache folder."""
-    return KnownTask(**{**row, "splits": tuple(row["splits"]), "subsets": tuple(row["subsets"])})
 
 
 def datasets_cache() -> Path:

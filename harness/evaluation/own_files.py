@@ -114,7 +114,6 @@ class OwnClasses(_OwnFiles):
         return found
 
     def _rows(self, path: Path) -> dict[int, tuple[str, list[list[str]]]]:
-        """Label and words of each text, by line."""
         found = {}
         for row in read_rows(path, *self._columns):
             label, *texts = row.values

@@ -244,7 +244,6 @@ def _correlations(cosines: np.ndarray, gold: np.ndarray) -> dict[str, float | No
 
 
 def _undefined(cosines: np.ndarray, gold: np.ndarray) -> str:
-    """Why two vectors of length n have no correlation."""
     if len(gold) < 2:
         return "it has one pair only"
     return "all gold scores are equal" if np.ptp(gold) == 0 else "all similarities are equal"

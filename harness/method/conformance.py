@@ -170,7 +170,6 @@ def random_batches(method: Method) -> list[Batch | MediaBatch]:
 
 
 def _checked(method: type[Method], reading: str) -> tuple[set[str], list[str]]:
-    """The terms of a reading and its problems."""
     built = build(method, reading)
     seen: set[str] = set()
     problems = []

@@ -7,7 +7,6 @@ the result is None or the limit, as each docstring says.
 from harness.stats.equivalence import (
     Equivalence,
     equivalence_test,
-    power_of_equivalence,
     power_of_verdict,
     seeds_to_decide,
 )
@@ -62,7 +61,6 @@ __all__ = [
     "paired_t_test",
     "permutation_test",
     "pooled_deviation",
-    "power_of_equivalence",
     "power_of_t_test",
     "power_of_verdict",
     "seeds_needed",

@@ -69,25 +69,12 @@ def equivalence_test(a: Summary, b: Summary, margin: float, *, alpha: float = AL
     return Equivalence(difference, margin, p, found.low, found.high, found.level)
 
 
-def power_of_equivalence(effect: float, std: float, n: int, margin: float, *, alpha: float = ALPHA) -> float:
-    """The chance that n seeds a side show equivalence when the true difference is `effect`.
-
-    `std` is the true deviation of one side. One seed shows nothing (0); without any spread, an effect within the margin
-    is shown (1) and no other (0). Raises ValueError as `equivalence_test`, for a negative std, n < 1, or an effect of
-    NaN.
-    """
-    _check(margin, alpha, effect, std, n)
-    if n < 2 or std == 0:
-        return float(n > 1 and abs(effect) < margin)
-    case = _Case.of(effect, std, n, margin)
-    t = _quantile(1 - alpha, case.df)
-    return case.chance(lambda s: case.within(margin - t * s), 0.0, margin / t)
-
-
 def power_of_verdict(effect: float, std: float, n: int, margin: float, *, alpha: float = ALPHA) -> float:
     """The chance that n seeds a side show equivalence or a difference, by either test at `alpha`.
 
-    `effect` and `std` are the true difference and the true deviation of one side; errors as in `power_of_equivalence`.
+    `effect` and `std` are the true difference and the true deviation of one side. One seed shows nothing (0); without
+    any spread, there is no doubt (1). Raises ValueError as `equivalence_test`, for a negative std, n < 1, or an effect
+    of NaN.
     """
     _check(margin, alpha, effect, std, n)
     if n < 2 or std == 0:
@@ -108,7 +95,7 @@ def seeds_to_decide(effect: float, std: float, margin: float | None, *, power: f
     """The fewest seeds a side that show equivalence or a difference with this power; never fewer than two.
 
     Without a margin only a difference can be shown. None where ten million seeds would not do. Raises ValueError as
-    `power_of_equivalence`.
+    `power_of_verdict`.
     """
     if margin is None:
         return fewest_seeds(lambda n: power_of_t_test(effect, std, n), power)

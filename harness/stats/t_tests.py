@@ -101,7 +101,6 @@ def _deviations(a: Summary, b: Summary) -> tuple[float, float]:
 
 
 def _standard_error(a: Summary, b: Summary, equal_variance: bool) -> tuple[float, float]:
-    """Standard error of the difference of two means, and its degrees of freedom."""
     n_a, n_b = a.n, b.n
     if equal_variance:
         return pooled_deviation(a, b) * math.sqrt(1 / n_a + 1 / n_b), float(n_a + n_b - 2)
@@ -114,7 +113,6 @@ def _standard_error(a: Summary, b: Summary, equal_variance: bool) -> tuple[float
 
 
 def _tested(difference: float, error: float, df: float, level: float) -> TTest:
-    """The two-sided test of a difference with a standard error."""
     from scipy.special import stdtr, stdtrit  # scipy.stats takes a second to import
 
     statistic = difference / error

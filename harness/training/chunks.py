@@ -31,7 +31,6 @@ class Chunked:
     size: int
 
     def __call__(self, inputs: Mapping[str, Tensor], views: int) -> Tensor:
-        """Compute [CLS] of each item under `views` views: (B, views, d)."""
         rows = len(next(iter(inputs.values())))
         if rows <= self.size:
             return self.encode(inputs, views)
@@ -42,7 +41,6 @@ class Chunked:
 
 
 def _part(inputs: Mapping[str, Tensor], start: int, stop: int) -> Mapping[str, Tensor]:
-    """Some rows of a batch's inputs."""
     if isinstance(inputs, TokenRows):
         return inputs.part(start, stop)
     return {name: value[start:stop] for name, value in inputs.items()}

@@ -47,7 +47,6 @@ def build_method(
 
 
 def _attach(student: Student, patches: Patches, media: Media, pretrained: Path | None) -> None:
-    """Give the student the patch embedding of a stream."""
     ((name, sample),) = media.batch(np.array([0]), generator(axis="sample")).items()
     if name != "pixels":
         frames, bins = sample.shape[1:]

@@ -136,7 +136,6 @@ class Batches:
         return f"{stream}, rows {' '.join(map(str, rows.tolist()))}"
 
     def _text_rows(self, step: int) -> tuple[Stream, np.ndarray]:
-        """The stream of a step's text batch, and the rows of it."""
         kind, number = self.mixing.step(step)
         stream: Stream = self.text if kind == "text" else "pairs"
         rows = self.orders[stream].batch(number)

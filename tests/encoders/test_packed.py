@@ -126,8 +126,7 @@ def test_poolings_are_those_of_the_padded_pass(name: str, pooling: str) -> None:
     torch.testing.assert_close(found, torch.stack(expected), rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize(("hidden", "attention"), [(0.0, 0.3), (0.1, 0.0)])
-@pytest.mark.parametrize("name", ["bert", "roberta"])
+@pytest.mark.parametrize(("name", "hidden", "attention"), [("bert", 0.0, 0.3), ("roberta", 0.1, 0.0)])
 def test_dropout_is_that_of_the_padded_pass(name: str, hidden: float, attention: float) -> None:
     """Means and variances over 2,000 draws, within five standard errors; draws differ from view to view."""
     draws, model = 2000, made(name, hidden, attention)

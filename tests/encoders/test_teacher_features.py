@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -107,18 +106,6 @@ def test_a_kill_at_any_step_loses_at_most_one_chunk(step: int, tmp_path: Path, c
     safe = min(step // 4, 3)
     assert compute.calls == [(0, 4), (4, 8), (8, 10)][safe:]
     assert {path.suffix for path in cache.glob("[!.]*")} == {".npy", ".sha256", ".lock"}
-
-
-def test_a_process_killed_while_it_computes_is_gone_on_with(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    running = process(log, pause=0.3)
-    while not (log.is_file() and len(log.read_text().splitlines()) == 2):
-        time.sleep(0.01)
-    running.send_signal(signal.SIGKILL)
-    running.wait()
-    compute = Computed()
-    np.testing.assert_array_equal(cached_features("key", ROWS, compute, chunk=CHUNK), EXPECTED)
-    assert compute.calls == [(4, 8), (8, 10)]
 
 
 def test_of_two_processes_one_computes_and_one_waits(tmp_path: Path) -> None:

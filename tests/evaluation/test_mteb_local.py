@@ -86,16 +86,6 @@ def test_splits_labels_titles_and_judgements_are_read(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [("label\n0\n", "no column 'text'"), ("label\ttext\n0\n", "line 2: 1 tab-separated fields"), ("", "is empty")],
-)
-def test_bad_files_are_reported(tmp_path: Path, content: str, message: str) -> None:
-    (tmp_path / "c.tsv").write_text(content)
-    with pytest.raises(UserError, match=message):
-        ClassificationFiles("c", "c.tsv", "c.tsv").load(tmp_path)
-
-
 def test_documents_that_are_no_json_are_reported(tmp_path: Path) -> None:
     for name in ("q.tsv", "j.tsv"):
         (tmp_path / name).write_text("split\tquery_id\tdoc_id\tscore\ttext\ntest\tq\t2\t2\tx\n")

@@ -74,6 +74,13 @@ def test_steps_and_epochs_exclude_each_other(tmp_path: Path) -> None:
         harness.plan(str(profile), methods="simcse", results=tmp_path)
 
 
+def test_epochs_of_a_variant_that_the_profiles_steps_replace_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"simcse\[epochs=2\]: the profile 'tiny' sets steps = 400"):
+        harness.plan("tiny", methods="simcse[epochs=2]", results=tmp_path)
+    (run, *_) = harness.plan("tiny", methods="simcse[epochs=2]", set={"epochs": 1}, results=tmp_path).runs
+    assert (run.experiment.resolved.training.steps, run.experiment.resolved.training.epochs) == (None, 2)
+
+
 @pytest.mark.parametrize("given", [{"steps": 5}, {"epochs": 2}])
 def test_steps_or_epochs_of_the_command_replace_the_other_of_the_profile(given: dict[str, int], tmp_path: Path) -> None:
     for ours in ("steps = 400", "epochs = 3"):

@@ -39,21 +39,6 @@ def scores(seed: int, size: int = 6, spread: float = 4.0) -> torch.Tensor:
 
 
 @settings(max_examples=25, deadline=None)
-@given(seed=st.integers(0, 10**6), tau=st.floats(0.05, 2))
-def test_list_mle_is_dalrs_eq_10_written_out(seed: int, tau: float) -> None:
-    """The mean over rows of -log of the product of exp(S / tau) over the sum from its place on."""
-    student, teacher = (scores(seed + k, spread=0.3) for k in range(2))
-    expected = 0.0
-    for s, t in zip(student.tolist(), teacher.tolist(), strict=True):
-        order = sorted(range(6), key=lambda j: -t[j])
-        product = 1.0
-        for place in range(6):
-            product *= math.exp(s[order[place]] / tau) / sum(math.exp(s[k] / tau) for k in order[place:])
-        expected -= math.log(product) / 6
-    assert float(list_mle(student / tau, teacher)) == pytest.approx(expected, rel=1e-9, abs=1e-12)
-
-
-@settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 10**6), floor=st.sampled_from([1e-7, 0.1]), spread=st.floats(0.1, 20))
 def test_the_public_codes_floor_written_out(seed: int, floor: float, spread: float) -> None:
     student, teacher = scores(seed, spread=spread), scores(seed + 1)
