@@ -190,7 +190,7 @@ def seen() -> Iterator[str]:
     tables = [one for one in seen_tables(frame_of(results), metrics_of(results)) if one.mean]
     head = ["variant", "setting", "tasks", "seen pairs", "seen", "unseen", "gain on seen", "gain on unseen"]
     yield from table(head, (row for one in tables for row in _seen_rows(one)))
-    notes = [f"- {note}" for one in tables for note in one.notes() if note.startswith("Not compared")]
+    notes = [f"- {note}" for one in tables for note in one.notes() if note.startswith(("Not compared", "Fewer"))]
     yield from ["", *notes] if notes else []
 
 
@@ -204,7 +204,7 @@ def _seen_rows(one: SeenTable) -> Iterator[Sequence[str]]:
         for cell in cells:
             test = cell.gains.test if cell and cell.gains else None
             gains.append(interval(test, digits) if test else "")
-        yield [f"`{row.label}`", one.setting, one.mean, pairs, *scores, *gains]
+        yield [f"`{row.label}`", one.setting, ", ".join(one.averaged), pairs, *scores, *gains]
 
 
 def precision() -> Iterator[str]:

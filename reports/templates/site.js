@@ -205,6 +205,15 @@ function addFilter(table) {
   table.parentElement.before(make("div", { className: "tools" }, input, count));
 }
 
+// A page longer than three screens has a table of contents.
+function addContents() {
+  const main = document.querySelector("main");
+  const heads = [...main.querySelectorAll("h2, h3")].filter((head) => head.querySelector(".anchor") && !head.closest("figure, .board, .page"));
+  if (heads.length < 4 || main.scrollHeight < 3 * innerHeight) return;
+  const lines = heads.map((head) => make("li", { className: head.tagName === "H3" ? "deep" : "" }, make("a", { href: head.querySelector(".anchor").hash, textContent: head.textContent.trim() })));
+  main.querySelector("header").after(make("details", { className: "toc" }, make("summary", { textContent: "Contents" }), make("nav", { ariaLabel: "Contents" }, make("ul", {}, ...lines))));
+}
+
 // The leaderboard: choices at its top, folded variants, gains as bars, and two rows compared. All choices are in the address.
 const CHOICES = ["profile", "setting", "encoder", "metric"];
 const minus = (text) => text.replace(/(^|\s|\()-(?=\d)/g, "$1\u2212");
@@ -389,6 +398,7 @@ document.addEventListener("DOMContentLoaded", () => {
   addTheme();
   addCopies();
   addLeaderboard();
+  addContents();
   document.querySelectorAll("table.filterable").forEach(addFilter);
   document.querySelectorAll("table.sortable").forEach(addSorting);
 });

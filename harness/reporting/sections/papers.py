@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
+from harness.command_line import harness_command
+from harness.formatting import count_of
 from harness.metrics import Score
 from harness.papers.published import PAPER_PROFILE, Published
 from harness.reporting.figures.papers import Material, ReportFigure
@@ -68,6 +70,18 @@ class PapersSection(ReportSection):
             drawn = (material.figure(paper, name) for paper in self.contents.papers for name in paper.figures)
             found += [figure for figure in drawn if figure.svg or material.is_paper]
         return found
+
+    @cached_property
+    def without_runs(self) -> Sequence[tuple[str, str]]:
+        """The papers' tables without a run in one line each, with the command that runs them."""
+        return [
+            (
+                f"{count_of(len(table.planned_rows), 'row')} of {paper_grid(table).title}",
+                harness_command("run", table=f"{table.paper.name}:{table.name}"),
+            )
+            for table in self.contents.filled
+            if table.planned_rows and not table.coverage.measured
+        ]
 
     def rows(self) -> Iterable[CsvFields]:
         """The cells of all tables."""

@@ -83,6 +83,8 @@ def _csv(table: SeenTable) -> Iterator[CsvFields]:
 Numbers = Mapping[str, Mapping[int, float]]
 #: Two runs have seen the same pairs if their numbers of seen pairs differ by at most this share of the larger one.
 SHARE = 0.05
+#: below it, scores on seen pairs say nothing
+FEWEST_PAIRS = 100
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,7 @@ class SeenTable:
     """Scores on the parts of each task of a suite, of one profile, setting and encoder, the baseline first.
 
     `metric` is the suite's main one. `averaged` are the tasks in which all compared rows have gains on both parts in
-    all seeds; `mean` is the name of the task that holds the means over them, empty if there are none.
+    all seeds; `mean` is the name of the task that pools them, empty if there are none.
     """
 
     key: str
@@ -162,6 +164,11 @@ class SeenTable:
             cell.pairs.summary.mean > 0 for row in self.rows for (_, part), cell in row.cells.items() if part == SEEN
         )
 
+    def fewest_seen(self, task: str) -> float:
+        """The seen pairs of a task in the row that has fewest scored ones; 0 without any."""
+        cells = (row.cells.get((task, SEEN)) for row in self.rows)
+        return min((cell.pairs.summary.mean for cell in cells if cell and cell.scores), default=0.0)
+
     def legend(self) -> Iterator[str]:
         """Say how the numbers are made."""
         yield f"Scores in {self.metric.title}. Mean ± sample standard deviation over seeds."
@@ -176,8 +183,13 @@ class SeenTable:
 
     def notes(self) -> Iterator[str]:
         """Say what is averaged, and why rows are not compared."""
-        if len(self.averaged) > 1 and self.mean != AVERAGE:
-            yield f"{self.mean}, those with scores on both kinds of pairs: {', '.join(self.averaged)}."
+        if len(self.averaged) > 1:
+            listed = ", ".join(self.averaged)
+            yield f"{self.mean}: those with scores on both kinds of pairs, weighted by their pairs: {listed}."
+        few = {task: pairs for task in self.tasks if 0 < (pairs := self.fewest_seen(task)) < FEWEST_PAIRS}
+        if few:
+            listed = ", ".join(f"{task} ({pairs:.0f})" for task, pairs in few.items())
+            yield f"Fewer than {FEWEST_PAIRS} seen pairs say nothing about a method: {listed}."
         problems: dict[str, list[str]] = {}
         for row in self.rows:
             if row.problem:
@@ -224,16 +236,19 @@ class _Runs:
         return all(set(seeds) <= self.scores[part].get(task, {}).keys() for part in (SEEN, UNSEEN))
 
     def with_mean(self, name: str, tasks: Sequence[str]) -> _Runs:
-        """Add a task with the mean scores and the sum of the pairs of others, for the seeds that have all of them."""
+        """Add a task with the pairs of others and their scores, each weighted by its pairs.
 
-        def joined(numbers: Numbers, share: float) -> Numbers:
-            found = [numbers.get(task, {}) for task in tasks]
-            seeds = [seed for seed in found[0] if all(seed in one for one in found)]
-            mean = {seed: sum(one[seed] for one in found) * share for seed in seeds}
-            return {**numbers, name: mean} if mean else numbers
-
-        pairs = {part: joined(numbers, 1.0) for part, numbers in self.pairs.items()}
-        scores = {part: joined(numbers, 1 / len(tasks)) for part, numbers in self.scores.items()}
+        It has the seeds in which all of them have a score.
+        """
+        pairs, scores = {**self.pairs}, {**self.scores}
+        for part in (SEEN, UNSEEN):
+            found = [(self.pairs[part].get(task, {}), self.scores[part].get(task, {})) for task in tasks]
+            seeds = [seed for seed in found[0][1] if all(seed in values for _, values in found)]
+            counts = {seed: sum(numbers[seed] for numbers, _ in found) for seed in seeds}
+            if counts:
+                pooled = {seed: sum(n[seed] * values[seed] for n, values in found) / counts[seed] for seed in seeds}
+                pairs[part] = {**pairs[part], name: counts}
+                scores[part] = {**scores[part], name: pooled}
         return replace(self, pairs=pairs, scores=scores, averaged={name: tasks})
 
     def caveats(self, task: str) -> tuple[Caveat, ...]:
@@ -277,18 +292,11 @@ def _table(key: str, place: tuple[str, str, str, str], runs: Sequence[_Runs], me
         (side, other.seeds) for label, other in against.items() if other.base for side in (found[label], other.base)
     ]
     averaged = tuple(task for task in tasks if sides and all(side.has_both(task, seeds) for side, seeds in sides))
-    mean = _mean_name(averaged, tasks, all(side.has_both(AVERAGE, seeds) for side, seeds in sides))
-    if len(averaged) > 1 and mean != AVERAGE:
+    mean = f"{len(averaged)} tasks, pooled" if len(averaged) > 1 else "".join(averaged)
+    if len(averaged) > 1:
         found = {label: one.with_mean(mean, averaged) for label, one in found.items()}
     rows = tuple(_row(one, found, against[label]) for label, one in found.items())
     return SeenTable(key, *place, metric, rows, averaged, mean)
-
-
-def _mean_name(averaged: Sequence[str], tasks: Sequence[str], has_average: bool) -> str:
-    """The name of the task that holds the means over some tasks: the suite's own average where it is the same."""
-    if len(averaged) < 2:
-        return "".join(averaged)
-    return AVERAGE if has_average and len(averaged) == len(tasks) else f"mean of {len(averaged)} tasks"
 
 
 def _against(runs: _Runs, base: _Runs | None) -> _Against:
@@ -397,9 +405,11 @@ def seen_figures(table: SeenTable) -> list[ReportFigure]:
 def _figure(table: SeenTable, gains: Gains) -> ReportFigure:
     title = f"Gain over {name_of(BASELINE)} on seen and unseen pairs, {table.setting} / {table.encoder}"
     text = (
-        f"Mean over {', '.join(table.averaged)}. Bars are {1 - ALPHA:.0%} intervals (t) of the gain by seed; "
+        f"{', '.join(table.averaged)}, weighted by pairs. Bars are {1 - ALPHA:.0%} intervals (t) of the gain by seed; "
         "one seed has none."
     )
+    if table.fewest_seen(table.mean) < FEWEST_PAIRS:
+        text += f" Fewer than {FEWEST_PAIRS} pairs are seen: the gain on them says nothing."
     svg, pdf = drawn(title, _spec(gains, table.metric.title))
     return ReportFigure(f"gains-{table.key}", "", table.profile, title, text, svg, pdf)
 
@@ -434,7 +444,7 @@ def _spec(gains: Gains, unit: str) -> ChartSpec:
     layers = [
         {"mark": {"type": "rule"}, "encoding": {"x": axis("lo", title), "x2": {"field": "hi"}}},
         {
-            "mark": {"type": "point", "filled": True, "size": 60, "opacity": 1},
+            "mark": {"type": "point", "filled": True, "size": 30, "opacity": 1},
             "encoding": {"x": axis("x", title), "shape": looks["shape"]},
         },
     ]

@@ -31,7 +31,7 @@ def test_points_are_mean_gains_of_each_compared_row() -> None:
     assert [text for text in shown if text in ("DALR", "MCSE", "SimCSE", "KDMCSE (public code)")] == ["DALR", "MCSE"]
     assert {"seen pairs", "unseen pairs"} <= set(shown)
     assert "gain over SimCSE, points of Spearman (n = 2)" in shown
-    assert figure.caption.startswith("Mean over STS15. Bars are 95% intervals")
+    assert figure.caption.startswith("STS15, weighted by pairs. Bars are 95% intervals")
 
 
 @pytest.mark.parametrize("variants", [("simcse",), ("mcse", "kdmcse")])
