@@ -229,6 +229,29 @@ accept_option = click.option(
 )
 
 
+#: options in the help of a command that has many, by what they are about
+OPTION_GROUPS = {
+    "Runs": ("profile", "methods", "settings", "encoders", "seeds", "suites", "tasks", "set", "redo", "dry_run"),
+    "Runs of the papers": ("table", "figure", "paper", "readings", "released"),
+    "Tuning": ("tune", "trials"),
+    "Files": ("results", "data_root", "fetch", "accept_licences", "track"),
+    "Execution": ("device", "jobs", "chunk", "run_timeout"),
+    "Clusters": ("executor", "slurm_table", "wait", "address", "no_shared_folder", "executor_options"),
+}
+
+
+class GroupedOptions(click.Command):
+    """A command whose help lists its options by group."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        records = {each.name: each.get_help_record(ctx) for each in self.get_params(ctx)}
+        groups = {title: [records.pop(name, None) for name in names] for title, names in OPTION_GROUPS.items()}
+        for title, rows in {**groups, "Others": list(records.values())}.items():
+            if shown := [row for row in rows if row]:
+                with formatter.section(title):
+                    formatter.write_dl(shown)
+
+
 class CommandGroup(click.Group):
     """A group that prints its help when no subcommand is given, and suggests one when the name is unknown."""
 

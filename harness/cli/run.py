@@ -11,7 +11,7 @@ import click
 
 from harness.api import Execution
 from harness.cli.data import bring
-from harness.cli.options import accept_option, from_profile, names_option, options_of, registered
+from harness.cli.options import GroupedOptions, accept_option, from_profile, names_option, options_of, registered
 from harness.cli.output import echo, read_results, show_paper_tables, show_summaries, show_tuning
 from harness.command_line import harness_command, parse_texts
 from harness.formatting import count_of, duration, fixed
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _STATE_LINES = [f"{name:9} {text}" for name, text in STATES.items()]
 
 
-@click.command()
+@click.command(cls=GroupedOptions)
 @options_of(Selection)
 @options_of(Execution)
 @click.option(
@@ -118,7 +118,7 @@ def evaluate(context: click.Context, /, model: str | None, device: DeviceChoice,
     _show_results(context, plan, api.execute(plan, device=device, track=list(places), progress=True))
 
 
-@click.command(help="\n".join(["Show the state of each run of a grid.\n", "\b", *_STATE_LINES]))
+@click.command(cls=GroupedOptions, help="\n".join(["Show the state of each run of a grid.\n", "\b", *_STATE_LINES]))
 @options_of(Selection, without=["redo"])
 def status(**grid: Any) -> None:
     """Print a plan and the states of its runs."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,7 +29,7 @@ LAST_LINES = 10
 def logs(run: str, follow: bool, results: Path) -> None:
     """Print the log of a run in progress, failed or finished.
 
-    RUN is its key, a part of the key that no other run has, or six or more digits of its fingerprint.
+    RUN is its key, words of the key that no other run has, or six or more digits of its fingerprint.
     """
     from harness.planning.names import find_run
     from harness.store import Store
@@ -68,8 +69,8 @@ def logs(run: str, follow: bool, results: Path) -> None:
 def show(what: str, setting: str | None, encoder: str | None, profile: str | None, results: Path) -> None:
     """Show a run, a failed run, or a method and its values.
 
-    A run is given by its key, in any spelling of its options, or by its result file. A failed run is shown with its
-    traceback and the end of its log.
+    A run is given by its key, in any spelling of its options, words of the key that no other run has, six or more
+    digits of its fingerprint, or its result file. A failed run is shown with its traceback and the end of its log.
     """
     from harness.planning.names import find_run
     from harness.registry import names
@@ -78,10 +79,6 @@ def show(what: str, setting: str | None, encoder: str | None, profile: str | Non
     if what in names("method"):
         _show_method(what, profile or DEFAULT_PROFILE, setting, encoder)
         return
-    if "/" not in what and not what.endswith(".json"):
-        raise UserError(
-            f"'{what}' is neither a method ({', '.join(names('method'))}) nor a run METHOD/SETTING/ENCODER/seed-N"
-        )
     store = Store(results)
     failures = [] if what.endswith(".json") else _failures(store, what, profile)
     for failure in failures:
@@ -98,10 +95,14 @@ def show(what: str, setting: str | None, encoder: str | None, profile: str | Non
 
 def _failures(store: Store, key: str, profile: str | None) -> list[Failure]:
     from harness.profiles import load_profile
-    from harness.spec import RunSpec
+    from harness.spec import RunSpec, SpecError
+    from harness.store.files import is_named
 
-    spec, name = str(RunSpec.parse(key)), None if profile is None else load_profile(profile).name
-    return [one for one in store.failures() if one.spec.key == spec and name in (None, one.profile)]
+    name = None if profile is None else load_profile(profile).name
+    with suppress(SpecError):
+        key = str(RunSpec.parse(key))
+    named = (one for one in store.failures() if is_named(key, one.spec.key, one.fingerprint))
+    return [one for one in named if name in (None, one.profile)]
 
 
 def _show_failure(store: Store, failure: Failure) -> None:

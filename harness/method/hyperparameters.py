@@ -68,8 +68,9 @@ class Hyperparameters:
         options = cls.options()
         for name in values:
             if name not in options:
-                hint = suggest(name, sorted(options)) if len(options) > 8 else f"valid: {', '.join(sorted(options))}"
-                raise UserError(f"the method '{method}' has no option '{name}'; {hint}")
+                hint = suggest(name, sorted(options))
+                also = f"values of the training, such as batch_size, are valid too: `harness show {method}` lists them"
+                raise UserError(f"the method '{method}' has no option '{name}'; {hint} ({also})")
         read: dict[str, Any] = {
             options[name].name: _converted(f"{method}: '{name}'", options[name], value)
             for name, value in values.items()

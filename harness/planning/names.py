@@ -21,15 +21,19 @@ from harness.profiles import load_profile, shipped_profiles
 from harness.sources import digest
 from harness.spec import UNTRAINED, RunSpec, SpecError, Variant, parse_encoder, split
 from harness.store import Result, Spec, Store, find_results
+from harness.store.files import is_named, several
 
 
 def find_run(store: Store, text: str, profile: str | None = None) -> list[Result]:
-    """Look up a run by its key under any spelling, or by its result file; `profile` may be a file. Raises UserError."""
+    """Look up a run by its key under any spelling, words of it or its fingerprint, or by its result file.
+
+    `profile` may be a file. Raises UserError, also where several runs have these words.
+    """
     name = None if profile is None else load_profile(profile).name
     try:
         return find_results(store, text, name)
     except SpecError:
-        raise
+        return _named(store, text, name)
     except UserError:
         if text.endswith(".json"):
             raise
@@ -37,6 +41,20 @@ def find_run(store: Store, text: str, profile: str | None = None) -> list[Result
         if not found:
             raise
         return found
+
+
+def _named(store: Store, text: str, profile: str | None) -> list[Result]:
+    """The results of the one run that words of its key or digits of its fingerprint name."""
+    found = [one for one in store.indexed() if is_named(text, one.spec.key, one.fingerprint)]
+    found = [one for one in found if profile in (None, one.profile)]
+    keys = list(dict.fromkeys(one.spec.key for one in found))
+    if len(keys) > 1:
+        raise several(text, keys)
+    if not found:
+        lists = "`harness status` lists the runs of a grid, `harness list methods` the methods"
+        raise UserError(f"there is no result of '{text}' in {store.root}; {lists}")
+    wanted = {one.fingerprint for one in found}
+    return [one for one in find_results(store, keys[0], profile) if one.fingerprint in wanted]
 
 
 def is_same(result: Result, asked: RunSpec, profile: str | None = None) -> bool:

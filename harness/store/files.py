@@ -19,7 +19,8 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from glob import escape
@@ -55,6 +56,10 @@ _SAFE = "[]=,+@.:-_"
 _ADDED = 64
 #: bytes of the largest result that is read; the largest that a run has written had 2 MB
 LARGEST = 10**8
+#: runs named in an error line
+NAMED = 6
+
+_FINGERPRINT = re.compile(r"[0-9a-f]{6,64}")
 
 
 class Store:
@@ -293,6 +298,21 @@ def _check_name(what: str, name: str, size: int) -> None:
             f"the {what} '{name[:60]}...' makes a file name of {size} bytes in the folder of results, and "
             f"{LONGEST_NAME} are the most; shorten it"
         )
+
+
+def is_named(text: str, key: str, fingerprint: str) -> bool:
+    """Whether a text is the key of a run or whole words of it, or six or more digits of the fingerprint, the first."""
+    shared = min(len(text), len(fingerprint))
+    if _FINGERPRINT.fullmatch(text) and fingerprint[:shared] == text[:shared]:
+        return True
+    return bool(re.search(rf"(?<![\w.-]){re.escape(text)}(?![\w.-])", key))
+
+
+def several(text: str, names: Sequence[str]) -> UserError:
+    """The error for a text that names several runs."""
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    listed = ", ".join(names[:NAMED])
+    return UserError(f"'{text}' matches {len(names)} runs; give the key or fingerprint of one: {listed}{more}")
 
 
 def find_results(store: Store, text: str, profile: str | None = None) -> list[Result]:

@@ -22,19 +22,16 @@ from urllib.parse import unquote
 
 from harness.errors import UserError
 from harness.files import put_aside, read_regular
-from harness.store.files import Store
+from harness.store.files import Store, is_named, several
 from harness.store.folder import submission, submissions
 
 #: Seconds between two looks at a log that is followed.
 FOLLOW_S = 0.3
-#: Runs named in an error line.
-NAMED = 6
 
 LogState = Literal["submitted", "unfinished", "failed", "finished"]
 
 _START = re.compile(r"^\S+  start (.+) on \S+$", re.MULTILINE)
 _FINISHED = re.compile(r"(seed-[0-9]+)-([0-9a-f]+)")
-_FINGERPRINT = re.compile(r"[0-9a-f]{6,64}")
 
 
 def make_way(log: Path) -> None:
@@ -81,21 +78,17 @@ def stored_logs(store: Store) -> list[StoredLog]:
 
 
 def find_log(store: Store, text: str) -> StoredLog:
-    """Look up a log by its run's key, a part of it, or the first six or more digits of the fingerprint.
+    """Look up a log by its run's key, whole parts of it, or the first six or more digits of the fingerprint.
 
     Raises UserError, one line that names the runs that match, or similar ones where none does.
     """
     logs = stored_logs(store)
     exact = [one for one in logs if one.key == text]
-    found = exact or [one for one in logs if text in one.key or _has_fingerprint(one, text)]
+    found = exact or [one for one in logs if is_named(text, one.key, one.fingerprint)]
     if len(found) == 1:
         return found[0]
     if found:
-        names = [f"{one.key} ({one.state}, {one.fingerprint[:12]})" for one in found[:NAMED]]
-        more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
-        raise UserError(
-            f"'{text}' matches {len(found)} runs; give the key or fingerprint of one: {', '.join(names)}{more}"
-        )
+        raise several(text, [f"{one.key} ({one.state}, {one.fingerprint[:12]})" for one in found])
     near = difflib.get_close_matches(text, list({one.key for one in logs}), n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(near)}?" if near else "`harness status` lists the runs of a grid"
     raise UserError(f"there is no log of '{text}' in {store.root}; {hint}")
@@ -184,11 +177,6 @@ def _finished(store: Store) -> Iterator[StoredLog]:
             profile, *names = path.parent.relative_to(store.root).parts
             key = "/".join((*map(unquote, names), match.group(1)))
             yield StoredLog(key, "finished", match.group(2), path, profile)
-
-
-def _has_fingerprint(log: StoredLog, text: str) -> bool:
-    shared = min(len(text), len(log.fingerprint))
-    return bool(_FINGERPRINT.fullmatch(text)) and log.fingerprint[:shared] == text[:shared]
 
 
 def _changed(path: Path) -> int:

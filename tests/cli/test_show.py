@@ -70,6 +70,18 @@ def test_a_run_is_found_under_any_spelling_of_its_values(typed: Typed, tmp_path:
     assert "mcse against mcse[lambda=0.5]" in out
 
 
+def test_words_of_a_key_or_a_fingerprint_show_the_one_run_that_has_them(typed: Typed, tmp_path: Path) -> None:
+    store = Store(tmp_path / "results")
+    first, second = (result("mcse", seed) for seed in (0, 12))
+    store.save(first)
+    store.save(second)
+    for words in ("seed-12", "toy-bert/seed-12", second.fingerprint[:8]):
+        assert typed("show", words)[1].startswith(f"{second.spec.key}  ")
+    code, _, error = typed("show", "toy/toy-bert")
+    assert (code, first.spec.key in error, second.spec.key in error) == (2, True, True)
+    assert typed("show", "seed-1")[0] == 2
+
+
 @pytest.mark.parametrize("command", ["show", "logs"])
 @pytest.mark.parametrize("spelling", ["mcse", "mcse[lambda=1]"])
 def test_a_damaged_result_is_named_under_any_spelling(

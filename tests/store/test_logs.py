@@ -70,6 +70,9 @@ def test_a_key_a_part_of_it_or_a_fingerprint_will_do(tmp_path: Path) -> None:
     finished(store, OTHER)
     for text in (MINE.spec.key, "lambda=0.05", "seed-3", MINE.fingerprint[:6], MINE.fingerprint):
         assert found(store, text)[0] == "unfinished"
+    assert find_log(store, "simcse").state == "finished"
+    with pytest.raises(UserError, match="no log of 'cse'"):
+        find_log(store, "cse")
     with pytest.raises(UserError, match=r"'simcs/toy' in .*did you mean simcse/toy/toy-bert/seed-0"):
         find_log(store, "simcs/toy")
     with pytest.raises(UserError, match=r"no log of 'zzz' .*harness status"):
