@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -59,3 +60,15 @@ def put(head: torch.nn.Module, weight: torch.Tensor, bias: torch.Tensor, layer: 
     linear = head[layer]
     del linear.weight, linear.bias
     linear.weight, linear.bias = weight, bias
+
+
+def cosine(a: torch.Tensor, b: torch.Tensor) -> float:
+    """The cosine of two vectors as loops in float64."""
+    dot = sum(float(x) * float(y) for x, y in zip(a, b, strict=True))
+    return dot / math.sqrt(sum(float(x) ** 2 for x in a) * sum(float(y) ** 2 for y in b))
+
+
+def divergence(wanted: list[float], found: list[float]) -> float:
+    """KL(softmax(wanted) || softmax(found)) as loops."""
+    q, p = ([math.exp(x) / sum(map(math.exp, row)) for x in row] for row in (wanted, found))
+    return sum(a * math.log(a / b) for a, b in zip(q, p, strict=True))

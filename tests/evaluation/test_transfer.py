@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 from sklearn.metrics import f1_score
 
-from harness import registry
 from harness.errors import UserError
 from harness.evaluation import transfer
 from harness.evaluation.embed import Embedded, PlainEmbedder
@@ -22,6 +20,7 @@ from harness.evaluation.transfer import (
     MR,
     MRPC,
     SST2,
+    TRANSFER,
     TREC,
     Labelled,
     TransferFiles,
@@ -32,6 +31,7 @@ from harness.evaluation.transfer import (
     make_probe,
     score,
 )
+from harness.sources import Missing, digest
 
 TASKS = {value.name: value for value in vars(transfer).values() if isinstance(value, TransferFiles)}
 
@@ -116,58 +116,35 @@ def test_the_real_files_hold_what_senteval_counts(data_root: Path, name: str) ->
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "senteval_transfer.json").read_text())["tasks"]
 
-PACKAGE = '''
-import numpy as np
-
-from harness.evaluation.transfer import Labelled
-from harness.sources import digest
-
 
 class Numbers:
     """Samples are numbers, alone or in pairs; class 1 are those whose (last) number is 3 or more."""
 
-    def __init__(self, name, sizes, sides=1):
+    kind = TRANSFER
+
+    def __init__(self, name: str, sizes: dict[str, int], sides: int = 1) -> None:
         self.name, self.sizes, self.sides = name, sizes, sides
 
-    def missing(self, root):
+    def missing(self, root: Path | None) -> list[Missing]:
         return []
 
-    def fingerprint(self, root):
+    def fingerprint(self, root: Path | None) -> str:
         return digest(self.name, self.sizes, self.sides)
 
-    def load(self, root):
+    def load(self, root: Path | None) -> dict[str, Labelled]:
         return {split: self.samples(n) for split, n in self.sizes.items()}
 
-    def samples(self, n):
+    def samples(self, n: int) -> Labelled:
         numbers = np.arange(n) % 6
         sides = [["0"] * n] * (self.sides - 1) + [[str(number) for number in numbers]]
         return Labelled(tuple(sides), (numbers >= 3).astype(np.int64))
 
 
-whole = Numbers("whole", {"all": 120})
-tested = Numbers("tested", {"train": 90, "test": 31})
-fixed = Numbers("fixed", {"train": 90, "dev": 30, "test": 32})
-pairs = Numbers("pairs", {"train": 90, "test": 33}, sides=2)
-rare = Numbers("rare", {"train": 11, "test": 4})
-'''
-NAMES = ["whole", "tested", "fixed", "pairs", "rare"]
-
-
-@pytest.fixture(autouse=True)
-def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """An installed package that registers transfer tasks of its own."""
-    (tmp_path / "transfer_package.py").write_text(PACKAGE)
-    info = tmp_path / "transfer_package-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: transfer-package\nVersion: 1.0\n")
-    lines = [f"{name} = transfer_package:{name}" for name in NAMES]
-    lines.append("TREC = harness.evaluation.transfer:TREC")
-    (info / "entry_points.txt").write_text("\n".join(["[harness.transfer]", *lines, ""]))
-    monkeypatch.syspath_prepend(str(tmp_path))
-    registry._points.cache_clear()
-    yield
-    registry._points.cache_clear()
-    sys.modules.pop("transfer_package", None)
+WHOLE = Numbers("whole", {"all": 120})
+TESTED = Numbers("tested", {"train": 90, "test": 31})
+FIXED = Numbers("fixed", {"train": 90, "dev": 30, "test": 32})
+PAIRS = Numbers("pairs", {"train": 90, "test": 33}, sides=2)
+RARE = Numbers("rare", {"train": 11, "test": 4})
 
 
 def embed(sentences: Sequence[str]) -> np.ndarray:
@@ -184,7 +161,7 @@ def test_every_kind_of_task_is_scored_and_averaged() -> None:
         return embed(sentences)
 
     tasks = ["whole", "tested", "fixed", "pairs"]
-    evaluation = TransferSuite(tasks, mode="fast").evaluate(PlainEmbedder(recording), None)
+    evaluation = TransferSuite([WHOLE, TESTED, FIXED, PAIRS], mode="fast").evaluate(PlainEmbedder(recording), None)
     assert calls == [["0", "1", "2", "3", "4", "5"]]
     assert evaluation.warnings == []
     assert list(evaluation.scores) == [*tasks, "Avg"]
@@ -289,19 +266,19 @@ def test_vectors_that_are_not_finite_are_reported() -> None:
         vectors[0] = np.nan
         return vectors
 
-    evaluation = TransferSuite(["tested"], mode="fast").evaluate(PlainEmbedder(broken), None)
+    evaluation = TransferSuite([TESTED], mode="fast").evaluate(PlainEmbedder(broken), None)
     assert evaluation.scores["tested"] == {}
     assert evaluation.warnings[0].startswith("transfer: tested: no score: 1 of the 6 sentence vectors")
 
 
 def test_the_fingerprint_depends_on_probe_and_mode() -> None:
     def fingerprint(**options: str) -> str:
-        return TransferSuite(["whole"], **options).fingerprint(None)
+        return TransferSuite([WHOLE], **options).fingerprint(None)
 
     assert fingerprint() == fingerprint(probe="senteval", mode="full")
     assert fingerprint(mode="fast") == fingerprint(mode="dev")
     others = [fingerprint(), fingerprint(mode="fast"), fingerprint(probe="lbfgs")]
-    others.append(TransferSuite(["tested"]).fingerprint(None))
+    others.append(TransferSuite([TESTED]).fingerprint(None))
     assert len(set(others)) == 4
 
 
@@ -314,12 +291,12 @@ def test_the_fingerprint_depends_on_probe_and_mode() -> None:
 )
 def test_wrong_options(options: dict[str, str], message: str) -> None:
     with pytest.raises(UserError, match=message):
-        TransferSuite(["whole"], **options)
+        TransferSuite([WHOLE], **options)
 
 
 def test_a_class_that_cannot_reach_every_fold_is_an_error_of_the_data() -> None:
     with pytest.raises(UserError, match="'rare' has a class of 5 training samples, 5 folds need 10"):
-        TransferSuite(["rare"], mode="fast").evaluate(PlainEmbedder(embed), None)
+        TransferSuite([RARE], mode="fast").evaluate(PlainEmbedder(embed), None)
 
 
 @pytest.mark.long  # the probes are compared with the published algorithm one at a time in test_probes.py

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from golden_tools import assert_golden, entries, tensors
+from golden_tools import assert_golden, cosine, entries, tensors
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -47,10 +47,6 @@ def views(seed: int) -> tuple[torch.Tensor, torch.Tensor]:
     generator = torch.Generator().manual_seed(seed)
     first, second = torch.randn(2, 6, 5, dtype=torch.float64, generator=generator).unbind()
     return first, second
-
-
-def cosine(a: torch.Tensor, b: torch.Tensor) -> float:
-    return sum(float(x) * float(y) for x, y in zip(a, b, strict=True)) / float(a.norm() * b.norm())
 
 
 LABELS = st.lists(st.integers(0, 3), min_size=6, max_size=6)

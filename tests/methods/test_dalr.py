@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 import torch
-from golden_tools import Given, assert_golden, entries, put, tensors
+from golden_tools import Given, assert_golden, cosine, divergence, entries, put, tensors
 from harness_methods.dalr import DALR, Taught, after_text, text_teachers
 
 from harness.method import Dimensions, PairBatch, SentenceBatch, by_batches
@@ -111,16 +111,6 @@ def vectors(rows: int = ROWS) -> torch.Tensor:
 
 def terms_of(method: DALR, given: PairBatch, h: torch.Tensor) -> dict[str, torch.Tensor]:
     return method.loss(given, lambda tokens, views: h)[1]
-
-
-def cosine(a: torch.Tensor, b: torch.Tensor) -> float:
-    dot = sum(float(x) * float(y) for x, y in zip(a, b, strict=True))
-    return dot / math.sqrt(sum(float(x) ** 2 for x in a) * sum(float(y) ** 2 for y in b))
-
-
-def divergence(wanted: list[float], found: list[float]) -> float:
-    q, p = ([math.exp(x) / sum(map(math.exp, row)) for x in row] for row in (wanted, found))
-    return sum(a * math.log(a / b) for a, b in zip(q, p, strict=True))
 
 
 @pytest.mark.parametrize("targets", ["raw", "projected"])

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 import torch
-from golden_tools import Given, assert_golden, entries, put, tensors
+from golden_tools import Given, assert_golden, cosine, divergence, entries, put, tensors
 from harness_methods.kdmcse import KDMCSE, every_ceil
 from harness_methods.mcse import MCSE
 from harness_methods.simcse import SimCSE
@@ -75,12 +75,6 @@ def built(reading: str = "paper", seed: int = 0, **options: Any) -> KDMCSE:
 
 def terms_of(method: KDMCSE, given: dict[str, torch.Tensor], h: torch.Tensor) -> dict[str, torch.Tensor]:
     return method.loss(PairBatch({}, given), lambda tokens, views: h)[1]
-
-
-def cosine(a: torch.Tensor, b: torch.Tensor) -> float:
-    return sum(float(x) * float(y) for x, y in zip(a, b, strict=True)) / math.sqrt(
-        sum(float(x) ** 2 for x in a) * sum(float(y) ** 2 for y in b)
-    )
 
 
 def branch(views: list[Any], targets: Any, alpha: Any, margin: float, threshold: float) -> float:
@@ -193,11 +187,6 @@ def test_parts_of_dalr_are_added_on_kdmcses_projections() -> None:
         "ima": 0.2,
     }
     assert set(terms_of(built(**{"with": "iml"}), given, h)) == {"visual", "textual", "rank", "ima"}
-
-
-def divergence(wanted: list[float], found: list[float]) -> float:
-    q, p = ([math.exp(x) / sum(map(math.exp, row)) for x in row] for row in (wanted, found))
-    return sum(a * math.log(a / b) for a, b in zip(q, p, strict=True))
 
 
 @pytest.mark.parametrize("reading", ["paper", "official"])

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from golden_tools import CLOSE, Given, assert_gradients, entries, put, tensors
+from golden_tools import CLOSE, Given, assert_gradients, cosine, entries, put, tensors
 from harness_methods.mcse import MCSE
 from harness_methods.simcse import SimCSE
 
@@ -71,11 +71,6 @@ def test_mcse_without_info_is_simcse_on_every_batch() -> None:
             for batch in (SentenceBatch({}), PairBatch({}, {"image": images}))
         ]
     assert len({round(float(loss.detach()), 12) for loss in losses}) == 1
-
-
-def cosine(a: torch.Tensor, b: torch.Tensor) -> float:
-    dot = sum(float(x) * float(y) for x, y in zip(a, b, strict=True))
-    return dot / math.sqrt(sum(float(x) ** 2 for x in a) * sum(float(y) ** 2 for y in b))
 
 
 def test_the_paper_is_eq_1_to_4_written_out() -> None:
