@@ -93,9 +93,17 @@ def anchor(key: str) -> str:
 
 
 def spec_json(spec: Mapping[str, object]) -> Markup:
-    """A specification as JSON in which no markup can begin or end."""
+    """A specification as JSON in which no markup can begin or end, and control characters are shown."""
     compact = partial(json.dumps, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return htmlsafe_json_dumps(spec, dumps=compact)
+    return htmlsafe_json_dumps(_shown(spec), dumps=compact)
+
+
+def _shown(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {_shown(key): _shown(inner) for key, inner in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_shown(inner) for inner in value]
+    return visible(value) if isinstance(value, str) else value
 
 
 def slugs(names: Iterable[str]) -> dict[str, str]:
