@@ -28,6 +28,7 @@ SHOTS = (
     ("curves-dark", "profiles/tiny.html", "#curves-toy-toy-bert", 1100, 1000, "dark"),
     ("curves-390", "profiles/tiny.html", "#curves-toy-toy-bert", 390, 780, "dark"),
     ("heat", "profiles/small.html", "", 1100, 900, "light"),
+    ("print", "profiles/small.html", "#small-sts", 1000, 620, "print"),
     ("table-390", "profiles/tiny.html", "#tiny-sts", 390, 780, "light"),
 )
 
@@ -45,8 +46,12 @@ def main() -> None:
         report = harness.report(DOCS.parent / "results" / "reference", Path(folder) / "report")
         browser = playwright.chromium.launch(executable_path=sys.argv[1])
         for name, file, place, width, height, theme in SHOTS:
-            page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=theme)
+            page = browser.new_page(viewport={"width": width, "height": height})
+            page.emulate_media(color_scheme=None if theme == "print" else theme)
             shoot(page, (report.page.parent / file).as_uri() + place)
+            if theme == "print":
+                page.emulate_media(media="print")
+                page.evaluate("(id) => document.querySelector(id).scrollIntoView()", place)
             picture = Image.open(BytesIO(page.screenshot()))
             picture.convert("RGB").quantize(64).save(OUT / f"{name}.png", optimize=True)
             page.close()

@@ -1,9 +1,9 @@
 """Forward passes over packed rows: every layer but attention computes on real tokens only.
 
 An encoder laid out like BERT passes as functions of its parameters (`harness.encoders.layers`). For another one,
-transformers hands keyword arguments of a forward pass down to the attention, and calls a registered function for it
-(`harness.encoders.attention`), which finds the rows among them. Dropout is that of the padded pass, probabilities of
-attention included; only the random numbers differ.
+transformers hands keyword arguments of a forward pass down to the attention, and calls a registered function for it,
+which finds the rows among them. Dropout is that of the padded pass, probabilities of attention included; only the
+random numbers differ.
 """
 
 from __future__ import annotations
@@ -16,12 +16,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from harness.encoders.attention import ARGUMENT, NAME, registered
-from harness.encoders.kernels import Attention, attention_on, scattered
+from harness.encoders.kernels import Attention, attention_on, scattered, within
 from harness.encoders.layers import EncoderLayer, layers_of, through
 from harness.encoders.rows import Packed, TokenRows
 from harness.encoders.weights import UNREADABLE
 
+#: the name of the function within transformers, and of the argument that hands it the attention of the rows
+_NAME, _ARGUMENT = "harness-packed", "packed_rows"
+#: Keyword arguments of attention without influence on it; any other could change what it computes, and is refused.
+_WITHOUT_INFLUENCE = {"position_ids", "output_attentions", "output_hidden_states", "return_dict", "use_cache"}
 #: token ids of the trial: rows of one, some and many tokens, of a vocabulary of any size
 _TRIAL = ((5,), (6, 7, 8), (5, 9, 7, 6, 8, 9, 5), (8, 6))
 #: largest difference of the two passes of the trial, relative to the largest value; float32 rounds at 1e-7
@@ -56,9 +59,9 @@ def packing_of(model: Any) -> Packing | None:
     Tried on a few rows: the packed pass must give what the padded one gives. The model is on the CPU.
     """
     before = model.config._attn_implementation
-    if before != "sdpa" or not registered():
+    if before != "sdpa" or not _registered():
         return None
-    model.config._attn_implementation = NAME
+    model.config._attn_implementation = _NAME
     training = model.training
     try:
         found = _tried(model.eval())
@@ -74,7 +77,7 @@ def packed_forward(model: Any, packed: Packed, packing: Packing, *, all_layers: 
     if packing.layers:
         layers = _by_functions(model, packed, packing)
         return tuple(layers if all_layers else layers[-1:])
-    inputs = {**_inputs(packed, packing), ARGUMENT: partial(packing.attention, packed)}
+    inputs = {**_inputs(packed, packing), _ARGUMENT: partial(packing.attention, packed)}
     return tuple(layer.squeeze(0) for layer in padded_forward(model, inputs, all_layers=all_layers))
 
 
@@ -143,3 +146,48 @@ def _same(compute: Callable[[], tuple[Tensor, ...]], wanted: tuple[Tensor, ...])
         each.shape == given.shape and bool(((each - given).abs() <= _CLOSE * float(given.abs().max())).all())
         for each, given in zip(found, wanted, strict=True)
     )
+
+
+def _registered() -> bool:
+    """Make the function known to transformers; False for an older version, which has no such interface."""
+    try:
+        from transformers import AttentionInterface
+        from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
+    except ImportError:
+        return False
+    AttentionInterface.register(_NAME, _attention)
+    AttentionMaskInterface.register(_NAME, sdpa_mask)
+    return True
+
+
+def _attention(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    dropout: float = 0.0,
+    scaling: float | None = None,
+    packed_rows: Callable[[Tensor, Tensor, Tensor, float, float], Tensor] | None = None,
+    **kwargs: Any,
+) -> tuple[Tensor, None]:
+    """Attention within rows, as transformers calls it: (B, heads, L, d) three times -> (B, L, heads, d).
+
+    Packed rows are one row of N tokens. Raises TypeError where their attention would need more than the rows.
+    """
+    odd = [name for name, given in kwargs.items() if given is not None and name not in _WITHOUT_INFLUENCE]
+    plain = not odd and attention_mask is None and not getattr(module, "is_causal", False)
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    if packed_rows is None and plain and query.device.type == "cpu":
+        return within(query, key, value, None, dropout, scale).transpose(1, 2).contiguous(), None
+    if packed_rows is None:
+        from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+        found: tuple[Tensor, None] = sdpa_attention_forward(
+            module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **kwargs
+        )
+        return found
+    if not plain:
+        raise TypeError(f"attention over packed rows has no {', '.join(odd) or 'mask'}")
+    query, key, value = (each.squeeze(0).transpose(0, 1) for each in (query, key, value))
+    return packed_rows(query, key, value, dropout, scale).unsqueeze(0), None

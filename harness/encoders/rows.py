@@ -13,8 +13,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from harness.encoders.sending import sent
-
 NAMES = ("input_ids", "attention_mask")
 
 
@@ -149,3 +147,13 @@ class TokenRows(Mapping[str, Tensor]):
         )
         ids, mask = (tensor[start:stop] for tensor in self._tensors.values())
         return TokenRows(ids, mask, packed, lengths)
+
+
+def sent(value: Tensor, device: torch.device) -> Tensor:
+    """Copy a tensor of the host to a device.
+
+    A copy to a card is queued behind the work it has, from pinned memory, so that the host goes on to the next batch.
+    """
+    if device.type == "cuda" and torch.cuda.is_available():
+        return value.pin_memory().to(device, non_blocking=True)
+    return value.to(device)

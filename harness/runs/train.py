@@ -16,7 +16,7 @@ from transformers import PreTrainedTokenizerBase
 from harness.corpora.base import Media, Pairs
 from harness.corpora.tokens import TokenFile, Tokens, cached_tokens
 from harness.encoders.features import Stacked
-from harness.encoders.projections import read_projections
+from harness.encoders.heads import read_projections
 from harness.encoders.sentence_modules import SentenceModules, open_model
 from harness.encoders.student import Student
 from harness.errors import UserError

@@ -11,7 +11,7 @@ import torch
 
 from harness.corpora.base import Media
 from harness.corpora.tokens import Tokens
-from harness.encoders.sending import sent
+from harness.encoders.rows import sent
 from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.inputs import Stream

@@ -17,6 +17,7 @@ from harness.corpora.retrieval import CaptionedImages
 from harness.errors import UserError
 from harness.evaluation import cosines
 from harness.evaluation.retrieval import TIE, RetrievalSuite, both_ways, ranks, recalls
+from harness.evaluation.suites import RETRIEVAL
 from harness.sources import digest
 
 
@@ -146,6 +147,8 @@ class Model:
 class Given:
     """A task of given captions and images."""
 
+    kind = RETRIEVAL
+
     def __init__(self, name: str, texts: list[str], image_of: list[int], images: int) -> None:
         self.name = name
         self.data = CaptionedImages(texts, np.array(image_of), Pairs([str(image) for image in range(images)]))
@@ -160,16 +163,6 @@ class Given:
         return self.data
 
 
-@pytest.fixture
-def suite(monkeypatch: pytest.MonkeyPatch) -> Callable[..., RetrievalSuite]:
-    def made(*tasks: Any) -> RetrievalSuite:
-        known = {task.name: task for task in tasks}
-        monkeypatch.setattr(RetrievalSuite, "find", classmethod(lambda cls, name: known[name]))
-        return RetrievalSuite(list(known))
-
-    return made
-
-
 def letters(sentences: Sequence[str]) -> np.ndarray:
     return np.array([[text.count(letter) for letter in "abc012"] for text in sentences], dtype=np.float32)
 
@@ -181,19 +174,19 @@ def pictures(pairs: Pairs) -> np.ndarray:
     return letters([PLACES[text] for text in pairs.texts])
 
 
-def test_a_model_without_an_image_side_has_no_scores(suite: Callable[..., RetrievalSuite]) -> None:
+def test_a_model_without_an_image_side_has_no_scores() -> None:
     task = Given("one", ["a"], [0], 1)
     for embed in (letters, Model(None)):
-        evaluation = suite(task).evaluate(embed, None)
+        evaluation = RetrievalSuite([task]).evaluate(embed, None)
         assert evaluation.scores == {}
         assert evaluation.warnings == ["retrieval: the model has no image side"]
 
 
-def test_scores_of_tasks_and_their_average(suite: Callable[..., RetrievalSuite]) -> None:
+def test_scores_of_tasks_and_their_average() -> None:
     right = Given("right", ["a", "bba", "ccc"], [0, 1, 2], 3)
     half = Given("half", ["a", "ccb", "bba", "b", "c", "cca"], [0, 1, 1, 1, 2, 2], 3)
     shared = Shared(letters, pictures)
-    evaluation = suite(right, half).evaluate(Model(shared), None)
+    evaluation = RetrievalSuite([right, half]).evaluate(Model(shared), None)
     assert evaluation.warnings == []
     assert shared.asked == ["right", "half"]
     assert evaluation.scores["right"]["t2i_R@1"] == 100
@@ -208,7 +201,7 @@ def test_scores_of_tasks_and_their_average(suite: Callable[..., RetrievalSuite])
     assert average["t2i_R@1"] == pytest.approx((100 + 500 / 6) / 2)
     assert set(average) == {metric.name for metric in RetrievalSuite.metrics}
     again = Given("again", half.data.texts, half.data.image_of.tolist(), 3)
-    both = suite(half, again).evaluate(Model(shared), None).parts
+    both = RetrievalSuite([half, again]).evaluate(Model(shared), None).parts
     assert both["Avg"] == both["half"]
 
 
@@ -241,23 +234,23 @@ def trained(*ids: str) -> tuple[Given, Model]:
     return task, model
 
 
-def test_images_of_training_are_left_out_of_both_sides(suite: Callable[..., RetrievalSuite]) -> None:
+def test_images_of_training_are_left_out_of_both_sides() -> None:
     task, model = trained("3.jpg", "7.jpg")
-    evaluation = suite(task).evaluate(model, None)
+    evaluation = RetrievalSuite([task]).evaluate(model, None)
     assert evaluation.warnings == ["retrieval: ring: 2 of 120 images were seen in training and are left out"]
     scores = evaluation.scores["ring"]
     assert (scores["n_images"], scores["n_texts"], scores["n_seen"]) == (118, 236, 2)
     # a second caption lies where its neighbour is or was, so that its own image comes second
     assert scores["t2i_R@1"] == pytest.approx(100 * 118 / 236)
     assert scores["t2i_R@5"] == 100
-    kept = suite(task)
+    kept = RetrievalSuite([task])
     kept.seen_images = "keep"
     assert kept.evaluate(model, None).scores["ring"]["n_images"] == 120
 
 
-def test_too_few_images_are_not_scored(suite: Callable[..., RetrievalSuite]) -> None:
+def test_too_few_images_are_not_scored() -> None:
     task, model = trained(*(f"{image}.jpg" for image in range(21)))
-    evaluation = suite(task).evaluate(model, None)
+    evaluation = RetrievalSuite([task]).evaluate(model, None)
     assert evaluation.scores["ring"] == {"n_seen": 21, "n_images": 99}
     (line, average) = evaluation.warnings
     assert line == (
@@ -274,36 +267,40 @@ def test_seen_images_are_refused_or_kept_and_the_protocol_says_which() -> None:
         RetrievalSuite(["ToyRetrieval"], seen_images="drop")
 
 
-def test_repeated_captions_are_projected_once(suite: Callable[..., RetrievalSuite]) -> None:
+def test_repeated_captions_are_projected_once() -> None:
     calls: list[Sequence[str]] = []
 
     def texts(sentences: Sequence[str]) -> np.ndarray:
         calls.append(sentences)
         return letters(sentences)
 
-    scores = suite(Given("x", ["a", "b", "a"], [0, 1, 2], 3)).evaluate(Model(Shared(texts, pictures)), None).scores
+    scores = (
+        RetrievalSuite([Given("x", ["a", "b", "a"], [0, 1, 2], 3)])
+        .evaluate(Model(Shared(texts, pictures)), None)
+        .scores
+    )
     assert calls == [["a", "b"]]
     assert scores["x"]["t2i_R@1"] == pytest.approx(200 / 3)
 
 
-def test_vectors_that_are_not_finite_are_reported(suite: Callable[..., RetrievalSuite]) -> None:
+def test_vectors_that_are_not_finite_are_reported() -> None:
     def broken(pairs: Pairs) -> np.ndarray:
         return np.where(np.arange(len(pairs))[:, None] == 1, np.nan, pictures(pairs))
 
-    evaluation = suite(Given("x", ["a", "b", "c"], [0, 1, 2], 3)).evaluate(Model(Shared(letters, broken)), None)
+    evaluation = RetrievalSuite([Given("x", ["a", "b", "c"], [0, 1, 2], 3)]).evaluate(
+        Model(Shared(letters, broken)), None
+    )
     assert evaluation.warnings[0] == "retrieval: x: no score: 1 of 3 vectors are not finite"
     assert evaluation.scores["x"] == {}
 
 
 @pytest.mark.parametrize("image_of", [[0, 0], [0, 2]])
-def test_an_image_without_a_caption_is_an_error_of_the_data(
-    suite: Callable[..., RetrievalSuite], image_of: list[int]
-) -> None:
+def test_an_image_without_a_caption_is_an_error_of_the_data(image_of: list[int]) -> None:
     with pytest.raises(UserError, match="'x' has an image without a caption"):
-        suite(Given("x", ["a", "b"], image_of, 2)).evaluate(Model(Shared(letters, pictures)), None)
+        RetrievalSuite([Given("x", ["a", "b"], image_of, 2)]).evaluate(Model(Shared(letters, pictures)), None)
 
 
-def test_a_space_of_the_wrong_shape_is_a_bug(suite: Callable[..., RetrievalSuite]) -> None:
+def test_a_space_of_the_wrong_shape_is_a_bug() -> None:
     shared = Shared(letters, lambda pairs: pictures(pairs)[:1])
     with pytest.raises(ValueError, match=r"shape \(1, 6\) for 2 images"):
-        suite(Given("x", ["a", "b"], [0, 1], 2)).evaluate(Model(shared), None)
+        RetrievalSuite([Given("x", ["a", "b"], [0, 1], 2)]).evaluate(Model(shared), None)

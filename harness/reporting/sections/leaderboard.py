@@ -11,6 +11,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from harness.formatting import fixed, p_value, signed
+from harness.method.naming import name_of
 from harness.metrics import AVERAGE, Score
 from harness.papers.published import PAPER_PROFILE
 from harness.reporting.charts.cost import cost_plot
@@ -174,13 +175,13 @@ class Board:
             }
             for entry in entries
         ]
-        bases = {gain.row.label.variant: gain.name.text for gain in methods(forest) if not gain.row.label.overrides}
+        bases = dict.fromkeys(gain.row.label.variant for gain in methods(forest))
         return {
             "rows": rows,
             "column": forest.table.title(forest.column),
             "digits": metric.digits,
-            "base": forest.baseline.text if forest.base else "",
-            "gains": {name: self._gains(variant) for variant, name in bases.items()},
+            "base": name_of(forest.block.base).text if forest.base else "",
+            "gains": {name_of(variant).text: self._gains(variant) for variant in bases},
             "pairs": {f"{a.number} {b.number}": self._pair(a, b) for a, b in combinations(entries[:MOST_COMPARED], 2)},
         }
 

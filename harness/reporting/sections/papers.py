@@ -72,6 +72,12 @@ class PapersSection(ReportSection):
         return found
 
     @cached_property
+    def measured(self) -> Sequence[tuple[str, Grid]]:
+        """The tables with runs, each after the name of its paper."""
+        grids = ((paper, grid) for paper, some in self.by_paper.items() for grid in some)
+        return [(paper, grid) for paper, grid in grids if not grid.coverage or grid.coverage.measured]
+
+    @cached_property
     def without_runs(self) -> Sequence[tuple[str, str]]:
         """The papers' tables without a run in one line each, with the command that runs them."""
         return [

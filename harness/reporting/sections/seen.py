@@ -165,8 +165,8 @@ class SeenTable:
         )
 
     def fewest_seen(self, task: str) -> float:
-        """The seen pairs of a task in the row that has fewest scored ones; 0 without any."""
-        cells = (row.cells.get((task, SEEN)) for row in self.rows)
+        """The seen pairs of a task in that of the compared rows that has fewest scored ones; 0 without any."""
+        cells = (row.cells.get((task, SEEN)) for row in self.rows if not row.problem)
         return min((cell.pairs.summary.mean for cell in cells if cell and cell.scores), default=0.0)
 
     def legend(self) -> Iterator[str]:

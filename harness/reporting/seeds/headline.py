@@ -69,6 +69,7 @@ def _against(forest: Forest, best: Gain, other: Gain, cell: Cell) -> str:
         return f"{size} better than {other.name}, {role}"
     ends = sorted((test.low, test.high) if test.difference > 0 else (-test.low, -test.high))
     sure = certainty(cell) if cell.holds else judged(cell)
+    sure += "" if cell.corrected else " in a test of the two alone"
     interval = f"95 % interval {fixed(ends[0], digits)} to {fixed(ends[1], digits)}"
     apart = trained_apart(best.row.training, other.row.training)
     apart = f", trained with {apart}" if apart else ""

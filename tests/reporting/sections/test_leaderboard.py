@@ -76,6 +76,15 @@ def test_gains_over_another_baseline_are_tested_in_its_family() -> None:
     assert gains["SimCSE"][0][4] == found.words(found.methods[0].entry)[1]
 
 
+def test_runs_with_other_values_have_their_own_baseline() -> None:
+    changed = {"overrides": {"steps": 20}}
+    (found,) = boards(over_seeds("simcse", LOW, **changed) + over_seeds("mcse", HIGH, **changed))
+    gains = found.data["gains"]
+    assert isinstance(gains, dict)
+    assert found.data["base"] == "SimCSE"
+    assert gains["SimCSE"][0][4].startswith("better")
+
+
 def test_any_two_rows_have_a_conclusion_and_their_tests() -> None:
     pairs = board(simcse=LOW, mcse=HIGH, dalr=MIDDLE[:2]).data["pairs"]
     assert isinstance(pairs, dict)

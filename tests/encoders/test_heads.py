@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from harness.encoders.projections import read_projections
+from harness.encoders.heads import read_projections
 from harness.errors import UserError
 
 
