@@ -7,6 +7,7 @@ here, each for the place where it is shown; HTML is escaped by its templates, of
 from __future__ import annotations
 
 import re
+from html import unescape
 
 #: Characters of the longest word of a message, about three lines of a terminal, and of either end of a longer one.
 LONGEST_WORD, WORD_ENDS = 300, 100
@@ -43,6 +44,11 @@ def for_markdown(text: str) -> str:
     text = " ".join(visible(text).split()).replace("&", "&amp;").replace("<", "&lt;")
     text = re.sub(r"([\\`*_\[\]|#~])", r"\\\1", text)
     return text.replace("://", "&#58;//").replace("www.", "www&#46;")
+
+
+def from_markdown(text: str) -> str:
+    """A text of `for_markdown` as its reader sees it."""
+    return unescape(re.sub(r"\\([\\`*_\[\]|#~])", r"\1", text))
 
 
 def for_latex(text: str) -> str:

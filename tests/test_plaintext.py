@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from harness.plaintext import LONGEST_WORD, for_csv, for_latex, for_markdown, one_line, visible
+from harness.plaintext import LONGEST_WORD, for_csv, for_latex, for_markdown, from_markdown, one_line, visible
 
 TEXTS = st.text(st.characters(), max_size=30)
 HOSTILE = st.text(st.sampled_from("\x1b]0;\x07\x9b\u202e\r\n\t=+-@|*_`#[]()<>&\\{}$%^~!. :/wx1"), max_size=30)
@@ -37,6 +37,11 @@ def test_markdown_renders_as_the_text_itself(text: str) -> None:
     html = MarkdownIt("gfm-like", {"linkify": False}).render(f"| {for_markdown(text)} |\n| --- |\n")
     assert not re.search(r"<(?!/?(table|thead|tbody|tr|th)\b)", html), html
     assert html.count("<th>") <= 1
+
+
+@given(HOSTILE)
+def test_a_terminal_shows_of_markdown_the_text_itself(text: str) -> None:
+    assert from_markdown(for_markdown(text)) == " ".join(visible(text).split())
 
 
 def test_markdown_has_no_links_and_no_cells() -> None:

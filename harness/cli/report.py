@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import webbrowser
 from collections.abc import Iterable
 from pathlib import Path
@@ -24,6 +25,7 @@ from harness.cli.output import echo, read_results, warn
 from harness.command_line import DEFAULT_MARGIN, DEFAULT_REPORT, TABLE_FORMATS, harness_command
 from harness.errors import UserError
 from harness.formatting import count_of
+from harness.plaintext import from_markdown
 
 
 @click.command()
@@ -66,11 +68,16 @@ def _names(profile: str) -> Iterable[str]:
 @any_profile_option
 @results_option
 def table(name: str, text_format: str, profile: str | None, results: Path) -> None:
-    """Print one table as Markdown, LaTeX or CSV.
+    """Print one table as Markdown, LaTeX or CSV; in a terminal, Markdown has no escapes.
 
     NAME is a suite, such as sts, or a table of a paper, such as mcse:T1.
     """
-    click.echo(read_results(results, profile).text(name, text_format, profile), nl=False)
+    text = read_results(results, profile).text(name, text_format, profile).removesuffix("\n")
+    click.echo(from_markdown(text) if text_format == "markdown" and _is_terminal() else text)
+
+
+def _is_terminal() -> bool:
+    return sys.stdout.isatty()
 
 
 @click.command()

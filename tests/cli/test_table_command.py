@@ -48,6 +48,16 @@ def test_latex_is_ready_for_a_paper(results: Path) -> None:
     assert "harness run" not in text, "a paper names no command of ours"
 
 
+def test_markdown_ends_its_last_line_and_has_escapes_only_where_a_program_reads_it(
+    results: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = printed(results, "sts", "--profile", "tiny")
+    assert text.endswith("\n")
+    assert r"\*" in text
+    monkeypatch.setattr("harness.cli.report._is_terminal", lambda: True)
+    assert "\\" not in printed(results, "sts", "--profile", "tiny")
+
+
 def test_csv_has_codes_and_numbers_in_columns(results: Path) -> None:
     rows = list(csv.DictReader(io.StringIO(printed(results, "STS", "--format", "csv", "--profile", "tiny"))))
     assert [(row["code"], row["variant"]) for row in rows] == [
