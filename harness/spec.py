@@ -22,6 +22,8 @@ from harness.errors import UserError
 DEFAULT_READING = "paper"
 #: the setting of a method that does not train
 UNTRAINED = "none"
+#: the method that others are tested against
+BASELINE = "simcse"
 #: image teachers of a control experiment: the features of other rows in another order, or drawn at random with
 #: replacement, or noise
 CONTROLS = ("shuffled", "random", "noise")

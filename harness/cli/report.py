@@ -68,9 +68,9 @@ def _names(profile: str) -> Iterable[str]:
 @any_profile_option
 @results_option
 def table(name: str, text_format: str, profile: str | None, results: Path) -> None:
-    """Print one table as Markdown, LaTeX or CSV; in a terminal, Markdown has no escapes.
+    """Print one table as Markdown, LaTeX or CSV.
 
-    NAME is a suite, such as sts, or a table of a paper, such as mcse:T1.
+    NAME is a suite, such as sts, or a table of a paper, such as mcse:T1. In a terminal, Markdown has no escapes.
     """
     text = read_results(results, profile).text(name, text_format, profile).removesuffix("\n")
     click.echo(from_markdown(text) if text_format == "markdown" and _is_terminal() else text)

@@ -18,6 +18,7 @@ from harness.formatting import count_of, duration, fixed
 from harness.plaintext import one_line
 from harness.planning.selection import Selection
 from harness.planning.states import STATES
+from harness.spec import BASELINE
 
 if TYPE_CHECKING:
     from harness.planning.plan import Plan
@@ -137,9 +138,7 @@ def status(**grid: Any) -> None:
 
 def _describe(plan: Plan, trackers: Mapping[str, str] = MappingProxyType({})) -> None:
     """Print the number of runs, how many are done, what is skipped or missing, an estimate, and trackers."""
-    counts = f"{count_of(len(plan.runs), 'run')}, {len(plan.done)} done, {len(plan.todo)} to do"
-    counts += f", {len(plan.damaged)} damaged" if plan.damaged else ""
-    echo(f"profile {plan.request.profile.name}: {counts}")
+    echo(plan.counts)
     recorded = (f"tracker   {name}: {place}" for name, place in trackers.items())
     for line in (*_axes(plan), *_problems(plan), *_estimate(plan), *recorded):
         echo(f"  {line}")
@@ -180,6 +179,8 @@ def _problems(plan: Plan) -> Iterator[str]:
         yield f"skipping  {skip.what}: {skip.why}"
     for run in plan.damaged:
         yield f"damaged   {run.problem}"
+    if line := _without_baseline(plan):
+        yield line
     for state, note in dict.fromkeys((run.state, run.note) for run in plan.todo if run.note):
         runs = [run for run in plan.todo if run.note == note]
         changed = {"; ".join(run.changed) for run in runs}
@@ -197,6 +198,17 @@ def _problems(plan: Plan) -> Iterator[str]:
         yield f"by hand   {one.name}: {one.steps}"
 
 
+def _without_baseline(plan: Plan) -> str:
+    """What a grid without the baseline, or results of it, cannot have; empty where it has."""
+    request = plan.request
+    trained = [run for run in plan.todo if run.resolved.trains]
+    if not trained or request.wanted is not None or any(one.name == BASELINE for one in request.methods):
+        return ""
+    if any(one.spec.variant == BASELINE and one.profile == request.profile.name for one in plan.store.indexed()):
+        return ""
+    return f"baseline  add {BASELINE} to the methods: without its runs in {plan.store.root} no gain is tested"
+
+
 def _estimate(plan: Plan) -> Iterator[str]:
     if not plan.todo:
         return
@@ -208,7 +220,7 @@ def _estimate(plan: Plan) -> Iterator[str]:
     if expected.here is not None:
         each = f" ({fixed(expected.here / 3600, 1)} device-hours)" if plan.request.entries else ""
         yield f"estimate  about {duration(expected.here)}{each}, one run at a time; from finished runs of this profile"
-    else:
+    elif any(run.resolved.trains for run in plan.todo):
         hours = ", ".join(f"{_hours(seconds)} on one {name}" for name, seconds in expected.cards.items())
         yield f"estimate  about {hours}, one run at a time; by arithmetic (docs/reproduce.md), not measured"
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from harness.declarations import declarations
 from harness.errors import PlugInError, UserError
+from harness.formatting import count_of
 from harness.grid import Resolved, Skipped, UnfitSettingError, check_overrides, check_setting, expand, resolve
 from harness.method.declared import declared_method
 from harness.plaintext import one_line
@@ -14,12 +15,12 @@ from harness.planning.changes import changes
 from harness.planning.ingredients import Experiment, Experiments
 from harness.planning.inventory import Inventory
 from harness.planning.request import Request
-from harness.planning.states import KEPT, REDONE, RETRIED, STALE, UNSCORED, RunState
+from harness.planning.states import KEPT, REDONE, RESUMED, RETRIED, STALE, UNSCORED, RunState
 from harness.sources import Missing, data_root, digest
 from harness.spec import RunSpec
 from harness.store import Failure, Result, Spec, Store
 from harness.store.files import check_names
-from harness.store.folder import begins_to_redo, has_training, redo_of
+from harness.store.folder import begins_to_redo, checkpoint_step, has_training, redo_of
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,11 @@ class PlannedRun:
         return f"changed: {one_line('; '.join(self.changed))}" if self.changed else self.note
 
 
-@dataclass(frozen=True)
+#: runs that a printed plan lists
+SHOWN = 40
+
+
+@dataclass(frozen=True, repr=False)
 class Plan:
     """All runs of a request in their order, teachers before the first run that needs them."""
 
@@ -80,6 +85,21 @@ class Plan:
     runs: tuple[PlannedRun, ...]
     skipped: tuple[Skipped, ...]
     without_data: Mapping[str, tuple[Missing, ...]]
+
+    def __repr__(self) -> str:
+        lines = (f"{run.state:8} {run.key}  {run.why}".rstrip() for run in self.runs[:SHOWN])
+        more = [f"and {len(self.runs) - SHOWN} more"] if len(self.runs) > SHOWN else []
+        return "\n".join([self.counts, *lines, *more])
+
+    @property
+    def counts(self) -> str:
+        """The profile, and the numbers of runs by what is to be done about them."""
+        teachers = {teacher.key for run in self.runs for teacher in run.experiment.teachers}
+        added = sum(run.key in teachers and run.resolved.spec.variant not in self.request.methods for run in self.runs)
+        counts = [count_of(len(self.runs), "run") + (f" ({count_of(added, 'teacher')} among them)" if added else "")]
+        counts += [f"{len(self.done)} done", f"{len(self.todo)} to do"]
+        counts += [f"{len(self.damaged)} damaged"] if self.damaged else []
+        return f"profile {self.request.profile.name}: {', '.join(counts)}"
 
     @property
     def done(self) -> list[PlannedRun]:
@@ -212,6 +232,8 @@ def _planned(
         state, note = "trained", UNSCORED
     elif has_training(store, experiment.fingerprint):
         state, note = "trained", KEPT
+    elif step := checkpoint_step(store, experiment.fingerprint):
+        note = RESUMED.format(step)
     elif store.has_key(*place):
         note = STALE
         others = sorted((one for one in store.seeds(*place)[0] if one.spec == place[1]), key=lambda one: one.finished)

@@ -86,6 +86,12 @@ def has_training(store: Store, fingerprint: str) -> bool:
     return (store.work(fingerprint) / RECORD_FILE).is_file()
 
 
+def checkpoint_step(store: Store, fingerprint: str) -> int:
+    """The step of the newest checkpoint in a run's work folder, after which its training goes on; 0 without one."""
+    names = (path.name.split("-")[1] for path in store.work(fingerprint).glob("checkpoint-*-*.pt"))
+    return max((int(step) for step in names if step.isdigit()), default=0)
+
+
 def begin_attempt(store: Store, fingerprint: str) -> None:
     """Note, under the run's lock, that this process has the run."""
     _write_attempt(store, fingerprint, Attempt(True, attempt(store, fingerprint).settled.deaths))

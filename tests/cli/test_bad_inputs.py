@@ -63,7 +63,7 @@ def test_a_mistake_in_a_grid_is_one_line(typed: Typed, tmp_path: Path, words: tu
 #: mistakes of any command
 MISTAKES: tuple[tuple[tuple[str, ...], str], ...] = (
     (("run", "--profile", "tiny", "--methods", "simces"), "unknown method 'simces'; did you mean simcse"),
-    (("run", "--profile", "tiny", "--methods", "mcse[lamda=1]"), "no option 'lamda'; valid: images, lambda"),
+    (("run", "--profile", "tiny", "--methods", "mcse[lamda=1]"), "no option 'lamda'; did you mean lambda?"),
     (("run", "--profile", "tiny", "--methods", "mcse[lambda"), "unbalanced brackets"),
     (("run", "--profile", "tiny", "--set", "steps"), "--set 'steps' is not key=value"),
     (("run", "--profile", "tiny", "--set", "steps=ten"), "'steps' = 'ten' is refused"),

@@ -33,7 +33,7 @@ def run(*words: str, results: Path) -> Result:
 
 def test_a_table_is_planned_and_told(tmp_path: Path) -> None:
     printed = run("--table", "dalr:T3", "--profile", "tiny", "--seeds", "5", results=tmp_path).output
-    assert "47 runs, 0 done" in printed, "nine variants, five seeds, and two runs of MCSE that are teachers"
+    assert "47 runs (2 teachers among them), 0 done" in printed, "nine variants and five seeds"
     assert re.search(r"dalr:T3 +45 runs, 0 done", printed)
     assert "suites    sts\n" in printed
 
@@ -242,3 +242,11 @@ def test_mistakes_are_one_line_and_write_nothing(
     assert said in err
     assert err.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_grid_without_the_baseline_says_that_no_gain_is_tested(tmp_path: Path) -> None:
+    grid = ("--profile", "tiny", "--seeds", "1")
+    assert "add simcse" in run("--methods", "mcse", *grid, results=tmp_path).output
+    assert "add simcse" not in run("--methods", "mcse,simcse", *grid, results=tmp_path).output
+    Store(tmp_path).save(result("simcse"))
+    assert "add simcse" not in run("--methods", "mcse", *grid, results=tmp_path).output

@@ -33,7 +33,7 @@ def test_later_layers_win_and_texts_become_numbers() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"lamda": 1}, "no option 'lamda'; valid: .*lambda"),
+        ({"lamda": 1}, "no option 'lamda'; did you mean lambda"),
         ({"lambda": "much"}, "must be of type float"),
         ({"projection_dim": "2.5"}, "must be of type int"),
         ({"view_reduction": "max"}, "must be one of sum, mean"),

@@ -261,3 +261,18 @@ def test_a_tables_row_that_a_reading_cannot_train_is_skipped_and_a_users_own_is_
     assert len(plan.runs) == 18
     with pytest.raises(UserError, match="not of tokens; name another teacher"):
         harness.plan(methods="dalr[text=clip]@official", settings="wiki+flickr", results=tmp_path / "results")
+
+
+def test_an_interrupted_run_says_at_which_step_it_resumes(tmp_path: Path) -> None:
+    work = Store(tmp_path).work(fingerprint(tmp_path))
+    work.mkdir(parents=True)
+    for step in (9, 120):
+        (work / f"checkpoint-{step}-{'0' * 32}.pt").touch()
+    (run,) = plan(tmp_path).runs
+    assert (run.state, run.why) == ("missing", "interrupted; resumes at step 120")
+
+
+def test_a_plan_prints_the_state_of_each_run_and_counts_teachers(tmp_path: Path) -> None:
+    printed = str(harness.plan("tiny", methods="dalr", seeds=2, results=tmp_path)).splitlines()
+    assert printed[0].startswith("profile tiny: 4 runs (2 teachers among them), 0 done, 4 to do")
+    assert sorted(line.split()[1].partition("/")[0] for line in printed[1:]) == ["dalr", "dalr", "mcse", "mcse"]

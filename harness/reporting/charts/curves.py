@@ -20,8 +20,8 @@ from harness.reporting.charts.plot import (
 )
 from harness.reporting.seeds.families import is_method
 from harness.reporting.seeds.groups import Label
-from harness.reporting.seeds.summary import BASELINE, SummaryTable
-from harness.spec import UNTRAINED
+from harness.reporting.seeds.summary import SummaryTable
+from harness.spec import BASELINE, UNTRAINED
 from harness.store import Chosen, Result
 
 #: steps and values

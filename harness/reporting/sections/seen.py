@@ -21,9 +21,9 @@ from harness.reporting.files.csv import CsvFields, measured_fields
 from harness.reporting.sections.base import Part, ReportSection
 from harness.reporting.seeds.caveats import Caveat, Freshness, Weakness, weakness_notes
 from harness.reporting.seeds.groups import Cell, Group, Label, kept_groups
-from harness.reporting.seeds.summary import BASELINE
 from harness.reporting.seeds.words import suite_title
 from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section, cell_text, seeds_text
+from harness.spec import BASELINE
 from harness.stats import ALPHA, paired_t_test
 from harness.store import frame_of
 

@@ -18,7 +18,7 @@ from harness.reporting.files.csv import CsvFields, summary_rows
 from harness.reporting.sections.base import Part, ReportSection
 from harness.reporting.seeds.caveats import Freshness, Weakness, freshness_notes, joined_caveats, weakness_notes
 from harness.reporting.seeds.groups import Cell, Group, Label, kept_groups
-from harness.reporting.seeds.summary import BASELINE, Row, SummaryTable, blocks_of, legend_of, notes_on
+from harness.reporting.seeds.summary import Row, SummaryTable, blocks_of, legend_of, notes_on
 from harness.reporting.seeds.words import suite_title
 from harness.reporting.tables.grids import (
     ABSENT,
@@ -31,6 +31,7 @@ from harness.reporting.tables.grids import (
     summary_grid,
     summary_text,
 )
+from harness.spec import BASELINE
 from harness.stats import Summary, expected_best, summarise
 from harness.store import Result, frame_of, overrides_text, some_of
 from harness.store.tunings import TunedMethod, Tuning

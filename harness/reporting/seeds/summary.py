@@ -20,13 +20,12 @@ from harness.reporting.seeds.caveats import Freshness, Weakness, freshness_notes
 from harness.reporting.seeds.families import FamilyTest, corrected, is_method, primary_column
 from harness.reporting.seeds.groups import Cell, Group, Label, compare, kept_groups
 from harness.reporting.seeds.words import heading
-from harness.spec import UNTRAINED
+from harness.spec import BASELINE, UNTRAINED
 from harness.stats import ALPHA, FEWEST_SEEDS
 
 if TYPE_CHECKING:
     import pandas
 
-BASELINE = "simcse"
 #: what bold print means, where there is any
 BOLD = "Bold: the best mean of each setting and encoder."
 #: how an encoder is usually read before training
