@@ -174,11 +174,13 @@ def execute(how: PlanToExecute) -> Results:
     from harness.reporting.results import Results
     from harness.store import Failure, Result
     from harness.store.tunings import save_tuning
+    from harness.store.typed import note_typed
     from harness.work.failures import seconds_of
     from harness.work.tracking.base import installed_trackers
 
     plan, limit_s = how.plan, None if how.run_timeout is None else seconds_of(how.run_timeout)
     _check_inputs(plan)
+    note_typed(plan.store.root, plan.request.profile.name, plan.request.typed)
     if plan.request.tuning:
         save_tuning(plan.store, plan.request.tuning)
     ends: list[Result | Failure] = [planned.result for planned in plan.done if planned.result]
@@ -281,7 +283,7 @@ def results(folder: str | Path = DEFAULT_RESULTS, profile: str | None = None) ->
     from harness.store import Store
 
     store = Store(Path(folder))
-    found = store.indexed().judged(Present(profile))
+    found = store.indexed().judged(Present(store.root, profile))
     return Results(store.root, found, tuple(store.failures()), tuple(found.problems))
 
 
@@ -303,7 +305,8 @@ def report(
     from harness.reporting.build import write_report
     from harness.store import Store
 
-    return write_report(Store(Path(results)), Path(out), profile, margin, Present(profile), one_file=one_file)
+    store = Store(Path(results))
+    return write_report(store, Path(out), profile, margin, Present(store.root, profile), one_file=one_file)
 
 
 @dataclass(frozen=True)

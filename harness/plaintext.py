@@ -40,8 +40,13 @@ def one_line(text: str) -> str:
 
 
 def for_markdown(text: str) -> str:
-    """A text in which nothing becomes markup or a link, ends a cell or starts a line."""
-    text = " ".join(visible(text).split()).replace("&", "&amp;").replace("<", "&lt;")
+    """A text in which nothing becomes markup or a link, ends a cell or starts a line; commands stay code."""
+    parts = re.split(r"(`harness [^`|]*`)", " ".join(visible(text).split()))
+    return "".join(part if at % 2 else _escaped(part) for at, part in enumerate(parts))
+
+
+def _escaped(text: str) -> str:
+    text = text.replace("&", "&amp;").replace("<", "&lt;")
     text = re.sub(r"([\\`*_\[\]|#~])", r"\\\1", text)
     return text.replace("://", "&#58;//").replace("www.", "www&#46;")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,9 @@ from hypothesis import HealthCheck, settings
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 # tests compare what is computed alone and by two at a time; several threads would add in another order
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# a shell's background job ignores Ctrl-C, and so would every command that a test starts and interrupts
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 # before any test file imports the hub's client, which reads it once
 os.environ["HF_HUB_OFFLINE"] = "1"
 # what runs in bf16 here is small enough for a processor that emulates it

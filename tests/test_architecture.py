@@ -17,7 +17,7 @@ FLOORS = {
     **{name: (number - len(SHARED)) for number, name in enumerate(SHARED)},
     **dict.fromkeys(("spec", "stats", "losses", "encoders"), 1),
     **dict.fromkeys(("command_line", "method", "store", "fetching", "corpora", "evaluation", "profiles"), 2),
-    **dict.fromkeys(("setting", "papers", "toy", "training"), 3),
+    **dict.fromkeys(("setting", "commands", "papers", "toy", "training"), 3),
     **dict.fromkeys(("grid", "reporting"), 4),
     **{"planning": 5, "runs": 6, "work": 7, "api": 8, "cli": 9},
 }

@@ -16,6 +16,7 @@ from harness.formatting import count_of, fixed, p_value, signed
 from harness.spec import MOST_SEEDS
 
 if TYPE_CHECKING:
+    from harness.commands import Commands
     from harness.reporting.seeds.comparison import Comparison
     from harness.stats import Effect, Interval, TTest
 
@@ -39,6 +40,7 @@ def compare(a: str, b: str, metric: str, results: Path, **only: Any) -> None:
     Each may be a VARIANT/SETTING/ENCODER, and NAME#GROUP names the runs of an earlier state of code, data or values; a
     variant is found under any spelling of its options. Without --set, runs without overrides are preferred.
     """
+    from harness.commands import Commands
     from harness.planning.names import stored_spelling
     from harness.reporting.seeds.lookup import of_group
 
@@ -48,16 +50,16 @@ def compare(a: str, b: str, metric: str, results: Path, **only: Any) -> None:
     first, second = (f"{name}#{group}" if group else name for name, group in ((first, a_group), (second, b_group)))
     if first == second:
         raise UserError(f"{a} and {b} are the same variant; name two")
-    _show(loaded.compare(first, second, metric, **only))
+    _show(loaded.compare(first, second, metric, **only), Commands(loaded.folder))
 
 
-def _show(found: Comparison) -> None:
+def _show(found: Comparison, commands: Commands) -> None:
     a, b = found.a, found.b
     places = " and ".join(dict.fromkeys(f"{side.label.setting} / {side.label.encoder}" for side in (a, b)))
     score = " ".join(found.score)
     echo(f"{a.name} against {b.name}: {score}, profile {a.label.profile}, {places}")
     plain_table(("", "value", "95% interval", "p"), [*_means(found), *_tests(found)])
-    if line := found.without_untrained():
+    if line := commands.untrained(found.a.label.profile, found.lacking):
         echo(line)
     for line in found.warnings():
         echo(f"warning: {line}")

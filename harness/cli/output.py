@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
+    from harness.commands import Commands
     from harness.reporting.results import Results
     from harness.reporting.tables.grids import Grid
     from harness.store import Result
@@ -102,7 +103,7 @@ def wide_table(
         room = out.width - sum(min(width, _NARROW) for width in names) - _GAP * (len(heads) + 1)
     for group, some in _parts(widths, room, groups):
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        table.title, table.title_justify = _text(f"{title}; {group}" if group else title), "left"
+        out.print(_text(f"{title}; {group}" if group else title))  # a title of the table breaks at its width
         for head in heads:
             table.add_column(_text(head), overflow="fold")
         for at in some:
@@ -133,8 +134,10 @@ def _text(cell: object) -> Text:
     return Text(visible(str(cell)))
 
 
-def show_summaries(results: Sequence[Result], stored: Sequence[Result] = ()) -> None:
+def show_summaries(results: Sequence[Result], stored: Sequence[Result] = ()) -> list[str]:
     """Print the summary table of each suite: mean and deviation over seeds, marks for significance.
+
+    Returns the encoders that have no untrained run.
 
     `stored` are these and further results of the folder, whose tests count in the families and whose untrained encoders
     are shown.
@@ -147,30 +150,32 @@ def show_summaries(results: Sequence[Result], stored: Sequence[Result] = ()) -> 
     lines = unscored(results)
     every, frame = stored or results, frame_of(results)
     shown = {Label(*label) for label in frame[list(Label._fields)].drop_duplicates().itertuples(index=False)}
-    for summary in summary_tables(frame_of(every), metrics_of(every), lines, shown):
+    tables = summary_tables(frame_of(every), metrics_of(every), lines, shown)
+    for summary in tables:
         lines.pop((summary.profile, summary.suite), None)
         _show(summary_grid(summary), "setting / encoder")
     for (_, suite), whys in lines.items():  # of suites without a table
         for why in whys:
             echo(f"{suite}  {why}")
+    return sorted({encoder for summary in tables for encoder in summary.lacking})
 
 
-def show_tuning(tuning: Tuning, results: Sequence[Result]) -> None:
+def show_tuning(tuning: Tuning, results: Sequence[Result], commands: Commands) -> None:
     """Print the tables of a tuning: expected best dev scores, test scores and what each seed picked."""
     from harness.reporting.sections.tuning import tuned_grids, tuned_reports
     from harness.reporting.seeds.summary import summary_tables
     from harness.store import frame_of, metrics_of
 
     for report in tuned_reports([tuning], results, summary_tables(frame_of(results), metrics_of(results))):
-        for grid in tuned_grids(report):
+        for grid in tuned_grids(report, commands):
             _show(grid, "setting / encoder")
 
 
-def show_paper_tables(names: Iterable[str], profile: str, results: Sequence[Result]) -> None:
+def show_paper_tables(names: Iterable[str], profile: str, results: Sequence[Result], commands: Commands) -> None:
     """Print those of the papers' tables (mcse:T1) that the results fill, all readings of a row one below the other."""
     from harness.reporting.tables.named import papers_grids
 
-    grids = papers_grids(profile, results)
+    grids = papers_grids(profile, results, commands)
     for name in names:
         if name in grids and not grids[name].empty:
             _show(grids[name], "encoder")

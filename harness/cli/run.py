@@ -235,15 +235,19 @@ def _show_results(context: click.Context, plan: Plan, results: Results) -> None:
     if not plan.todo:
         echo(f"nothing to do: every {'other ' if plan.damaged else ''}run of this plan is finished")
     if len(results):
+        from harness.commands import Commands
         from harness.planning.present import as_planned, of_tuning
 
         in_folder = read_results(plan.store.root, named={run.problem for run in plan.damaged}).runs
         stored = as_planned(plan, in_folder)
-        show_summaries(results.runs, stored)
+        commands, profile = Commands(results.folder), plan.request.profile.name
+        lacking = show_summaries(results.runs, stored)
         if plan.request.tuning:
-            show_tuning(plan.request.tuning, of_tuning(results.runs, stored))
+            show_tuning(plan.request.tuning, of_tuning(results.runs, stored), commands)
         if plan.request.entries:
-            show_paper_tables(plan.request.entries, plan.request.profile.name, stored)
+            show_paper_tables(plan.request.entries, profile, stored, commands)
+        if line := commands.untrained(profile, lacking):
+            echo(line)
     if plan.todo and not _show_submitted(plan, results):
         folder = results.folder
         echo(f"results are in {folder}; `{harness_command('report', results=folder)}` renders them")

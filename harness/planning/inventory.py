@@ -27,9 +27,10 @@ from harness.profiles import Profile
 from harness.profiles.schema import ClassificationTable, ModelTable, RetrievalTable, SimilarityTable
 from harness.registry import errors_of, get, get_class, get_instance, names, suggest
 from harness.setting import read_with
-from harness.sources import OWN_FILE, Missing, digest, placed
+from harness.sources import OWN_FILE, Missing, data_root, digest, placed
 from harness.store import Protocol as EvaluationProtocol
 from harness.store import Result
+from harness.store.typed import Typed
 from harness.tomlfiles import check_keywords
 
 
@@ -115,6 +116,12 @@ class Inventory:
         self._found: dict[object, Ingredient[Any]] = {}
         self._corpora: dict[tuple[str, ...], UsedCorpus] = {}
         self._protocols: dict[str, EvaluationProtocol] = {}
+
+    @classmethod
+    def noted(cls, profile: Profile, typed: Typed) -> Inventory:
+        """With the data root and folders of encoders that runs of the profile were given last."""
+        root = typed.data_root if Path(typed.data_root).is_dir() else None
+        return cls(profile, data_root(root), {name: FolderModel(Path(at)) for name, at in typed.encoders.items()})
 
     def __getstate__(self) -> dict[str, object]:
         """Without corpora and suites, made again where they are asked for: those of others may not let be pickled."""

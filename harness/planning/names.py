@@ -22,6 +22,7 @@ from harness.sources import digest
 from harness.spec import UNTRAINED, RunSpec, SpecError, Variant, parse_encoder, split
 from harness.store import Result, Spec, Store, find_results
 from harness.store.files import is_named, several
+from harness.store.typed import read_typed
 
 
 def find_run(store: Store, text: str, profile: str | None = None) -> list[Result]:
@@ -126,14 +127,19 @@ def _stored(result: Result, run: Resolved) -> list[Any]:
 def model_name(model: FolderModel, asked: str | None, inventory: Inventory, store: Store) -> str:
     """The name of a folder's model in a store: that under which its content is known, else `asked`.
 
-    By default it is the shortest end of the folder's path that no other model has, in the store or in the profile.
-    Raises UserError where `asked` belongs to another model, or this model has another name.
+    By default it is the name that commands gave this folder, else the shortest end of the folder's path that no other
+    model has, in the store or in the profile. Raises UserError where `asked` belongs to another model, or this one has
+    another name.
     """
     folder = model.folder.resolve()
     if model.missing(None):
         return _cleaned(folder.name)
     content = model.fingerprint(None)
     known = sorted({one.spec.encoder for one in _untrained(store) if _is_of(one, content)})
+    typed = read_typed(store.root, inventory.profile.name).encoders
+    mine = next((name for name, place in typed.items() if Path(place) == folder), None)
+    if asked is None and mine is not None:
+        return mine
     if asked is None:
         free = (name for name in (*known, *_ends(folder)) if not _is_taken(name, content, inventory, store))
         found = next(free, None)

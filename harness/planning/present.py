@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 
@@ -19,10 +20,10 @@ from harness.planning.ingredients import Experiment, Experiments
 from harness.planning.inventory import Inventory
 from harness.planning.plan import Plan
 from harness.profiles import load_profile
-from harness.sources import data_root
 from harness.spec import UNTRAINED, RunSpec
 from harness.store import PRESENT, UNKNOWN, IndexedResults, Result
 from harness.store.columns import ColumnArray
+from harness.store.typed import read_typed
 
 #: what a suite's scores differ in under another protocol
 _PROTOCOL = "tasks or test data"
@@ -32,11 +33,11 @@ _GROUP = ("profile", "variant", "setting", "encoder", "overrides", "group")
 class Present:
     """Compares results with what their profiles, the code and the data are now; a `harness.store.Judge`."""
 
-    def __init__(self, profile: str | None = None, inventory: Inventory | None = None) -> None:
-        """`profile` may be the file of one of the results' profiles, `inventory` is that of a plan."""
-        given = load_profile(profile) if profile else None
-        known = {given.name: Inventory(given, data_root(), {})} if given else {}
-        self._given = known | ({inventory.profile.name: inventory} if inventory else {})
+    def __init__(self, results: Path, profile: str | None = None, inventory: Inventory | None = None) -> None:
+        """`profile` may be the file of one of the profiles of the results, `inventory` is that of a plan."""
+        self._results, given = results, load_profile(profile) if profile else None
+        self._profiles = {given.name: given} if given else {}
+        self._planned = {inventory.profile.name: inventory} if inventory else {}
         self._inventory = cache(self._found)
         self._experiments: dict[tuple[str, str], Experiments] = {}
 
@@ -61,8 +62,11 @@ class Present:
         return np.array(codes or [0], dtype=np.int32)[pair_of], list(states) or [UNKNOWN]
 
     def _found(self, name: str) -> Inventory | None:
+        noted = read_typed(self._results, name)
         try:
-            return self._given.get(name) or Inventory(load_profile(name), data_root(), {})
+            return self._planned.get(name) or Inventory.noted(
+                self._profiles.get(name) or load_profile(noted.profile or name), noted
+            )
         except UserError:
             return None
 
@@ -100,7 +104,7 @@ class Present:
 def as_planned(plan: Plan, stored: Sequence[Result]) -> IndexedResults:
     """The stored results of a plan's profile, judged by the plan."""
     assert isinstance(stored, IndexedResults)
-    return stored.judged(Present(inventory=plan.inventory)).of_profile(plan.request.profile.name)
+    return stored.judged(Present(plan.store.root, inventory=plan.inventory)).of_profile(plan.request.profile.name)
 
 
 def of_tuning(runs: Sequence[Result], stored: IndexedResults) -> IndexedResults:

@@ -19,12 +19,13 @@ from harness.planning.inventory import Inventory
 from harness.planning.names import model_name
 from harness.planning.selection import Names, Selection
 from harness.planning.sweep import listed_values, one_value_each, swept
-from harness.profiles import Profile, load_profile
+from harness.profiles import Profile, load_profile, shipped_profiles
 from harness.registry import get_class, names, suggest
 from harness.sources import data_root
 from harness.spec import UNTRAINED, RunSpec, SpecError, Variant, parse_encoder, parse_seeds, parse_setting, split
 from harness.store import Store, find_results
 from harness.store.tunings import Tuning, make_tuning
+from harness.store.typed import Typed
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,16 @@ class Request:
     tasks: Sequence[str] = ()
     selection: Selection = field(default_factory=Selection, compare=False)
     tuning: Tuning | None = None
+
+    @property
+    def typed(self) -> Typed:
+        """What the user gave beyond names."""
+        named = self.selection.profile
+        return Typed(
+            profile=str(Path(named).resolve()) if named not in shipped_profiles() else "",
+            data_root=str(self.data.resolve()) if self.data else "",
+            encoders={name: str(one.folder) for name, one in self.given.items() if isinstance(one, FolderModel)},
+        )
 
 
 def make_request(selection: Selection) -> Request:

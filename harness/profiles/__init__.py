@@ -11,12 +11,7 @@ from harness.profiles.schema import Profile, Rule, Training, check_readings
 from harness.registry import suggest
 from harness.tomlfiles import read_toml, validated
 
-__all__ = ["Profile", "Rule", "Training", "check_readings", "load_profile", "shipped_profiles", "typed_profile"]
-
-
-def typed_profile(name: str) -> str:
-    """What `--profile` takes for the profile of a result: a user's file is most often in the working folder."""
-    return name if name in shipped_profiles() else f"./{name}.toml"
+__all__ = ["Profile", "Rule", "Training", "check_readings", "load_profile", "shipped_profiles"]
 
 
 def load_profile(name: str) -> Profile:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from harness.command_line import DEFAULT_MARGIN, harness_command
+from harness.command_line import DEFAULT_MARGIN
+from harness.commands import Commands
 from harness.errors import UserError
 from harness.metrics import Metrics
 from harness.papers.published import PAPER_PROFILE, Paper, PublishedNumbers, read_papers, read_published
@@ -63,7 +64,7 @@ class Contents:
         results = indexed.of_profile(name) if name else indexed
         if not results:
             what = f"no results of the profile '{name}'" if name else "no results"
-            run = harness_command("run", profile=profile or "tiny", results=str(store.root))
+            run = Commands(store.root).run(profile=name or "tiny")
             raise UserError(f"{store.root} has {what}; run `{run}` first")
         failures = [failure for failure in store.failures() if name in (None, failure.profile)]
         tunings, problems = read_tunings(store)
@@ -86,6 +87,11 @@ class Contents:
         `variants` leaves out all others. Parts are several times as many rows as whole tasks.
         """
         return frame_of(without_overrides(self.results, profiles, variants))
+
+    @cached_property
+    def commands(self) -> Commands:
+        """The commands that make more runs of the store."""
+        return Commands(self.store.root)
 
     @cached_property
     def metrics(self) -> Metrics:
@@ -125,7 +131,7 @@ class Contents:
     @cached_property
     def filled(self) -> Sequence[FilledTable]:
         """The papers' tables, filled with the runs of the paper profile."""
-        return paper_tables(self.papers, self.published, self.paper_frame, self.margin)
+        return paper_tables(self.papers, self.published, self.paper_frame, self.margin, self.commands)
 
     @property
     def earlier(self) -> str:

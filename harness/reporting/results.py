@@ -8,7 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.command_line import harness_command, parse_overrides
+from harness.command_line import parse_overrides
+from harness.commands import Commands
 from harness.errors import UserError
 from harness.profiles import load_profile
 from harness.store import Failure, Result, frame_of
@@ -52,7 +53,7 @@ class Results:
         """
         from harness.reporting.tables.named import named_table
 
-        return named_table(name, self._profile(profile), self.runs)
+        return named_table(name, self._profile(profile), self.runs, Commands(self.folder))
 
     def text(self, name: str, text_format: str = "markdown", profile: str | None = None) -> str:
         """The same tables as "markdown", "latex" (booktabs, with a caption) or "csv", ready for a paper.
@@ -61,7 +62,7 @@ class Results:
         """
         from harness.reporting.tables.named import named_text
 
-        return named_text(name, self._profile(profile), self.runs, text_format)
+        return named_text(name, self._profile(profile), self.runs, text_format, Commands(self.folder))
 
     def compare(
         self,
@@ -90,7 +91,7 @@ class Results:
 
     def _check_runs(self) -> None:
         if not self.runs:
-            raise UserError(f"{self.folder} has no results; run `{harness_command('run', profile='tiny')}` first")
+            raise UserError(f"{self.folder} has no results; run `{Commands(self.folder).run(profile='tiny')}` first")
 
     def _profile(self, asked: str | None) -> str:
         if asked is not None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from pathlib import Path
 
-from harness.command_line import harness_command
-from harness.encoders.locate import FolderModel
+from harness.commands import Commands
 from harness.encoders.sentence_modules import SentenceModules, open_model
 from harness.encoders.student import Student
 from harness.errors import UserError
@@ -15,11 +14,11 @@ from harness.grid import Resolved, resolve
 from harness.planning.ingredients import Experiments
 from harness.planning.inventory import Inventory
 from harness.planning.names import find_run
-from harness.profiles import Profile, load_profile, shipped_profiles, typed_profile
-from harness.sources import data_root
+from harness.profiles import Profile, load_profile, shipped_profiles
 from harness.spec import RunSpec
 from harness.store import Result, Store
 from harness.store.folder import redo_of
+from harness.store.typed import Typed, read_typed
 from harness.training.folder import TrainingFolder
 
 
@@ -44,8 +43,9 @@ class FinishedRun:
 
         Raises UserError for a missing or another profile.
         """
-        self.result, self.store, self.given_profile, self.given_encoder = result, store, profile, encoder
-        self.profile = _profile(result, profile)
+        self.result, self.store, self.given_encoder = result, store, encoder
+        self._typed = read_typed(store.root, result.profile)
+        self.profile = _profile(result, profile, self._typed)
         if encoder is not None and self.resolved.trains:
             raise UserError(f"{result.spec.key} is a trained run with stored weights; remove --encoder")
 
@@ -88,10 +88,11 @@ class FinishedRun:
     def _untrained(self) -> Path:
         """The folder of an encoder that was not trained. Raises UserError where it has changed since."""
         key, name = self.result.spec.key, self.result.spec.encoder
-        given = {} if self.given_encoder is None else {name: FolderModel(self.given_encoder.expanduser().resolve())}
-        if name not in given and not self._is_named(name):
+        given = {} if self.given_encoder is None else {name: str(self.given_encoder.expanduser().resolve())}
+        typed = self._typed.model_copy(update={"encoders": self._typed.encoders | given})
+        if name not in typed.encoders and not self._is_named(name):
             raise UserError(f"{key} evaluated a model in a folder; give that folder with --encoder")
-        inventory = Inventory(self.profile, data_root(), given)
+        inventory = Inventory.noted(self.profile, typed)
         folder = inventory.encoder(name).source.path()
         if Experiments(inventory, self.result.overrides).of(self.resolved).fingerprint != self.result.fingerprint:
             raise UserError(f"{folder} is not the encoder that {key} evaluated; give that one with --encoder")
@@ -101,29 +102,19 @@ class FinishedRun:
         """Whether an encoder is found by its name alone."""
         return encoder in self.profile.encoders or "/" in encoder
 
-    def _command(self, results: str | Path = "AGAIN") -> str:
+    def _command(self, results: Path | None = None) -> str:
         """The command that trains the run, again in another folder unless one is given: in its own it is finished."""
-        spec = self.result.spec
-        return harness_command(
-            "run",
-            profile=self.given_profile or self.profile.name,
-            methods=spec.variant,
-            settings=spec.setting,
-            encoders=spec.encoder if self._is_named(spec.encoder) else f"{spec.encoder}=FOLDER",
-            seeds=f"{spec.seed},",
-            set=self.result.overrides,
-            results=results,
-        )
+        return Commands(self.store.root).again(self.result, results or Path("AGAIN"))
 
 
-def _profile(result: Result, given: str | None) -> Profile:
+def _profile(result: Result, given: str | None, typed: Typed) -> Profile:
     """The profile of a run. Raises UserError where it is not at hand, or another is given."""
-    if given is None and result.profile not in shipped_profiles():
+    if not given and not typed.profile and result.profile not in shipped_profiles():
         raise UserError(
             f"the profile '{result.profile}' of {result.spec.key} is not part of this package; "
-            f"give its file with --profile {typed_profile(result.profile)}"
+            f"give its file with --profile ./{result.profile}.toml"
         )
-    profile = load_profile(given or result.profile)
+    profile = load_profile(given or typed.profile or result.profile)
     if profile.name != result.profile:
         raise UserError(f"{result.spec.key} is a run of the profile '{result.profile}', not of '{profile.name}'")
     return profile

@@ -195,7 +195,7 @@ def test_the_untrained_encoder_stands_beside_both(shelf: Shelf, typed: Typed) ->
     shelf.put("simcse", SIMCSE)
     shelf.put("mcse", MCSE)
     words = ("compare", "mcse", "simcse", "--metric", "sts.Avg")
-    missing = "harness run --profile tiny --methods 'none[pooling=cls],none[pooling=mean]' --encoders bert"
+    missing = "harness run --profile tiny --methods 'none[pooling=cls],none[pooling=mean]' --encoders bert=FOLDER"
     assert f"Untrained bert not evaluated; `{missing}` adds it" in typed(*words)[1]
     shelf.put("none[pooling=mean]", [71.0], setting="none")
     out = typed(*words)[1]

@@ -17,6 +17,7 @@ from click.testing import CliRunner, Result
 import harness
 from harness.cli.main import cli
 from harness.cli.output import show_paper_tables
+from harness.commands import DEFAULT_COMMANDS
 from harness.errors import UserError
 from harness.planning.plan import make_plan
 from harness.planning.request import make_request
@@ -49,7 +50,7 @@ def test_the_tables_that_were_asked_for_are_printed(capsys: pytest.CaptureFixtur
     place: dict[str, Any] = {"profile": "paper", "setting": "flickr", "encoder": "bert-base-uncased"}
     variants = {"mcse": 74.0, "mcse@official": 73.0}
     finished = [result(name, seed, sts(Any=value), **place) for name, value in variants.items() for seed in range(2)]
-    show_paper_tables(["mcse:T2", "mcse:F3", "kdmcse:T1"], "paper", finished)
+    show_paper_tables(["mcse:T2", "mcse:F3", "kdmcse:T1"], "paper", finished, DEFAULT_COMMANDS)
     printed = capsys.readouterr().out
     assert re.search(r"printed, 5 seeds .*\n(.*\n)*.* measured, paper, 2 seeds +74\.0", printed)
     assert re.search(r"measured, official, 2 seeds +73\.0", printed)

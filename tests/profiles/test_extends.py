@@ -7,9 +7,10 @@ from textwrap import dedent
 
 import pytest
 
+from harness.commands import DEFAULT_COMMANDS
 from harness.errors import UserError
 from harness.grid import resolve
-from harness.profiles import load_profile, shipped_profiles, typed_profile
+from harness.profiles import load_profile, shipped_profiles
 from harness.spec import RunSpec, Variant
 
 
@@ -121,4 +122,4 @@ def test_no_file_of_a_chain_has_the_name_of_a_shipped_profile(tmp_path: Path) ->
 
 
 def test_messages_name_a_file_as_it_is_typed() -> None:
-    assert [typed_profile(name) for name in ("small", "mine")] == ["small", "./mine.toml"]
+    assert [DEFAULT_COMMANDS.profile(name) for name in ("small", "mine")] == ["small", "./mine.toml"]

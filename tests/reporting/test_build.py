@@ -105,7 +105,7 @@ def test_pages_show_scores_facts_and_commands(out: Path) -> None:
     assert '"numpy":"2.4.6"' in run
     assert "Loss term info" in run
     assert "Best 60.00 at step 100." in run
-    assert '"harness run --profile tiny --methods mcse --settings toy --encoders toy-bert --seeds 0,"' in run
+    assert '"harness run --profile tiny --methods mcse --settings toy --encoders toy-bert --seeds 0, --results ' in run
     assert "loss term info, unweighted" in found["profiles/tiny.html"]
     assert "alignment" not in found["methods/mcse.html"]
     assert "Eq." in found["methods/mcse.html"], "the installed methods are described"

@@ -7,13 +7,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from harness.command_line import harness_command
 from harness.errors import PlugInError
 from harness.formatting import count_of
 from harness.metrics import AVERAGE, Score
 from harness.papers.published import PAPER_PROFILE, Paper, Published, PublishedKey
 from harness.papers.schema import FigureSpec, pairs_of
-from harness.profiles import typed_profile
 from harness.registry import errors_of, get_instance
 from harness.reporting.contents import Contents
 from harness.reporting.figures.kinds import FigureData, FigureKind, FigureRun
@@ -126,9 +124,7 @@ class Material:
             found = {run.label.variant for run in data.runs}
             missing = [variant for variant in spec.variants if variant not in found]
             if missing:
-                yield harness_command(
-                    "run", profile=typed_profile(self.profile), methods=missing, seeds=spec.seeds, suites=suites
-                )
+                yield self.contents.commands.run(profile=self.profile, methods=missing, seeds=spec.seeds, suites=suites)
             return
         seeds = {Place(*run.label[1:4]): run.seeds(spec.suite) for run in data.runs}
         variants: dict[tuple[str, str], list[str]] = {}
@@ -136,8 +132,13 @@ class Material:
             if seeds.get(place, 0) < spec.seeds:
                 variants.setdefault((place.setting, place.encoder), []).append(place.variant)
         for (setting, encoder), methods in variants.items():
-            yield harness_command(
-                "run", methods=methods, settings=setting, encoders=encoder, seeds=spec.seeds, suites=suites
+            yield self.contents.commands.run(
+                profile=self.profile,
+                methods=methods,
+                settings=setting,
+                encoders=encoder,
+                seeds=spec.seeds,
+                suites=suites,
             )
 
     def _places(self, spec: FigureSpec) -> list[Place]:

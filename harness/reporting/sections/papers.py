@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
-from harness.command_line import harness_command
 from harness.formatting import count_of
 from harness.metrics import Score
 from harness.papers.published import PAPER_PROFILE, Published
@@ -34,7 +33,11 @@ class PapersSection(ReportSection):
         """The papers' tables, then their stand-ins."""
         contents = self.contents
         stand_ins = stand_in_tables(
-            contents.papers, contents.paper_frame, contents.stand_in_profiles, contents.teacher_options
+            contents.papers,
+            contents.paper_frame,
+            contents.stand_in_profiles,
+            contents.teacher_options,
+            contents.commands,
         )
         return [*contents.filled, *stand_ins]
 
@@ -51,6 +54,7 @@ class PapersSection(ReportSection):
             contents.arrays,
             contents.stand_in_profiles,
             contents.teacher_options,
+            contents.commands,
         )
         for paper, more in neighbours.items():
             found.setdefault(paper, []).extend(more)
@@ -83,7 +87,7 @@ class PapersSection(ReportSection):
         return [
             (
                 f"{count_of(len(table.planned_rows), 'row')} of {paper_grid(table).title}",
-                harness_command("run", table=f"{table.paper.name}:{table.name}"),
+                table.whole,
             )
             for table in self.contents.filled
             if table.planned_rows and not table.coverage.measured

@@ -44,6 +44,7 @@ class ProfilesSection(ReportSection):
 
     def write(self, pages: Pages) -> None:
         """Write a page for each profile, with the tables that other sections have for it."""
+        commands = self.contents.commands
         for profile, stem in pages.profiles.items():
             tables = [table for table in self.contents.tables if table.profile == profile]
             runs = shown_runs(self.contents.results, tables)
@@ -52,6 +53,7 @@ class ProfilesSection(ReportSection):
                 f"profiles/{stem}.html",
                 profile=profile,
                 grids=map(summary_grid, tables),
+                untrained=commands.untrained(profile, sorted({one for table in tables for one in table.lacking})),
                 curves=curve_places(runs),
                 more_curves=max(0, len({(label.setting, label.encoder) for label in runs}) - MOST_PLACES),
                 **_glance(tables, _defaults(runs)),

@@ -10,7 +10,7 @@ from functools import cached_property, partial
 from itertools import groupby
 from typing import NamedTuple
 
-from harness.command_line import harness_command
+from harness.commands import Commands
 from harness.formatting import duration, fixed
 from harness.metrics import AVERAGE, Metric, is_by_training
 from harness.plaintext import visible
@@ -19,7 +19,6 @@ from harness.reporting.charts.plot import plain
 from harness.reporting.sections.base import ReportSection
 from harness.reporting.site.html import TEMPLATES, Pages, anchor, slug, slugs
 from harness.reporting.tables.grids import ABSENT
-from harness.spec import UNTRAINED
 from harness.store import Chosen, Evaluation, Result, TeacherUse, is_earlier, overrides_text
 
 #: Most lines of a log on a page, half from its start and half from its end.
@@ -121,7 +120,11 @@ class RunsSection(ReportSection):
             siblings.setdefault((one.profile, one.group), {})[one.spec.seed] = name
         for name, one in zip(names, results, strict=True):
             whole, seeds = one.whole(), dict(sorted(siblings[one.profile, one.group].items()))
-            shown = {**_content(whole, store.log(whole)), "crumbs": _crumbs(whole, pages), "seeds": seeds}
+            shown = {
+                **_content(whole, store.log(whole), self.contents.commands),
+                "crumbs": _crumbs(whole, pages),
+                "seeds": seeds,
+            }
             pages.put(f"runs/{name}.js", f"showRun({_json(shown)});\n".encode())
 
 
@@ -235,20 +238,6 @@ def _average(evaluation: Evaluation, metric: Metric) -> str:
     return ABSENT if value is None else fixed(value, metric.digits)
 
 
-def run_command(result: Result) -> str:
-    """The command that trains and evaluates a run."""
-    spec = result.spec
-    return harness_command(
-        "run",
-        profile=result.profile,
-        methods=spec.variant,
-        settings=None if spec.setting == UNTRAINED else spec.setting,
-        encoders=spec.encoder,
-        seeds=f"{spec.seed},",
-        set=dict(sorted(result.overrides.items())),
-    )
-
-
 def score_tables(result: Result) -> Iterator[ScoreTable]:
     """For the newest evaluation of each suite: its tasks, further metrics, and the parts of its tasks."""
     for evaluation in result.current:
@@ -298,7 +287,7 @@ def _teacher_text(use: TeacherUse) -> str:
     return f"{use.teacher} (reads the {use.of}{source})"
 
 
-def _content(result: Result, log: str) -> dict[str, object]:
+def _content(result: Result, log: str, commands: Commands) -> dict[str, object]:
     """What the page of a run shows besides its links."""
     best, spec = result.dev.best_score, result.spec
     teachers = {role: _teacher_text(use) for role, use in result.teachers.items()}
@@ -314,7 +303,7 @@ def _content(result: Result, log: str) -> dict[str, object]:
         "curves": [_curve(curve) for curve in run_curves(result)],
         "best": "" if best is None else f"Best {fixed(best, 2)} at step {result.dev.best_step}.",
         "values": {part: _texts(found) for part, found in values.items()},
-        "command": run_command(result),
+        "command": commands.again(result),
         "facts": _texts(
             {
                 "profile": result.profile,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from harness.command_line import harness_command
+from harness.commands import DEFAULT_COMMANDS, Commands
 from harness.formatting import count_of, fixed
 from harness.method.naming import name_of
 from harness.metrics import AVERAGE, Column
@@ -57,7 +57,12 @@ class TuningSection(ReportSection):
     def parts(self) -> Sequence[Part]:
         """One for each tuning."""
         return [
-            Part(f"tuned-{report.tuning.key}", report.title, tuned_grids(report), tuned_figures(report))
+            Part(
+                f"tuned-{report.tuning.key}",
+                report.title,
+                tuned_grids(report, self.contents.commands),
+                tuned_figures(report),
+            )
             for report in self.reports
         ]
 
@@ -268,12 +273,12 @@ DIGITS = 2
 MOST_COLUMNS = 10
 
 
-def tuned_grids(report: TunedReport) -> list[Grid]:
+def tuned_grids(report: TunedReport, commands: Commands = DEFAULT_COMMANDS) -> list[Grid]:
     """All tables of a tuning, in order."""
-    return [expected_grid(report), *map(summary_grid, report.tables), picks_grid(report)]
+    return [expected_grid(report, commands), *map(summary_grid, report.tables), picks_grid(report)]
 
 
-def expected_grid(report: TunedReport) -> Grid:
+def expected_grid(report: TunedReport, commands: Commands = DEFAULT_COMMANDS) -> Grid:
     """Word the expected best dev score against the number of trials, mean and deviation over seeds."""
     counts = shown_counts(report.tuning.trials)
     sections = []
@@ -288,8 +293,8 @@ def expected_grid(report: TunedReport) -> Grid:
         )
         sections.append(Section(f"{place.setting} / {place.encoder}, {place.dev}", tuple(lines)))
     columns = tuple(count_of(n, "trial") for n in counts)
-    commands = tuple(
-        tune_command(report.tuning, place.setting, place.encoder, place.incomplete)
+    missing = tuple(
+        tune_command(report.tuning, place.setting, place.encoder, place.incomplete, commands)
         for place in report.places
         if place.incomplete
     )
@@ -301,16 +306,25 @@ def expected_grid(report: TunedReport) -> Grid:
         (False,) * len(columns),
         tuple(sections),
         tuple(_notes(report)),
-        commands,
+        missing,
     )
 
 
-def tune_command(tuning: Tuning, setting: str, encoder: str, seeds: Sequence[int]) -> str:
+def tune_command(
+    tuning: Tuning, setting: str, encoder: str, seeds: Sequence[int], commands: Commands = DEFAULT_COMMANDS
+) -> str:
     """The command that runs all trials of some seeds in one place."""
     tune = [word for method in tuning.methods for word in ("--tune", method.typed)]
     listed = f"{seeds[0]}," if len(seeds) == 1 else seeds
-    where = {"profile": tuning.profile, "settings": setting, "encoders": encoder}
-    return harness_command("run", *tune, trials=tuning.trials, **where, seeds=listed, set=tuning.overrides)
+    return commands.run(
+        *tune,
+        profile=tuning.profile,
+        trials=tuning.trials,
+        settings=setting,
+        encoders=encoder,
+        seeds=listed,
+        set=tuning.overrides,
+    )
 
 
 def shown_counts(trials: int) -> list[int]:

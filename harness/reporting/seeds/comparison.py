@@ -10,7 +10,6 @@ from harness.formatting import count_of, fixed, p_value, signed
 from harness.metrics import Metric, Score
 from harness.reporting.seeds.caveats import Caveat, Freshness, Weakness
 from harness.reporting.seeds.groups import Corrected, Label
-from harness.reporting.seeds.summary import without_untrained
 from harness.spec import UNTRAINED
 from harness.stats import (
     ALPHA,
@@ -173,12 +172,13 @@ class Comparison:
         difference = one.summary.mean - other.summary.mean
         return difference > 0 if self.metric.larger_is_better else difference < 0
 
-    def without_untrained(self) -> str:
-        """How to add the untrained encoder; empty where one of the compared scores is one, or it is there."""
+    @property
+    def lacking(self) -> list[str]:
+        """The encoders whose untrained run is missing; none where one of the compared scores is one."""
         labels = [side.label for side in (self.a, self.b, *self.untrained)]
         if any(label.setting == UNTRAINED for label in labels):
-            return ""
-        return without_untrained(labels[0].profile, sorted({label.encoder for label in labels}))
+            return []
+        return sorted({label.encoder for label in labels})
 
     def warnings(self) -> Iterator[str]:
         """Yield what weakens the comparison."""

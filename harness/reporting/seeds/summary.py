@@ -11,11 +11,9 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from harness.command_line import harness_command
 from harness.formatting import count_of
 from harness.method.naming import name_of
 from harness.metrics import AVERAGE, Column, Metric, Metrics
-from harness.profiles import typed_profile
 from harness.reporting.seeds.caveats import Freshness, Weakness, freshness_notes, weakness_notes
 from harness.reporting.seeds.families import FamilyTest, corrected, is_method, primary_column
 from harness.reporting.seeds.groups import Cell, Group, Label, compare, kept_groups
@@ -28,8 +26,6 @@ if TYPE_CHECKING:
 
 #: what bold print means, where there is any
 BOLD = "Bold: the best mean of each setting and encoder."
-#: how an encoder is usually read before training
-UNTRAINED_VARIANTS = ("none[pooling=cls]", "none[pooling=mean]")
 
 
 @dataclass(frozen=True)
@@ -103,7 +99,7 @@ class Block:
 class SummaryTable:
     """The scores of one profile's runs in one suite. `about` tells tables of one profile and suite apart.
 
-    `legend` says how its numbers are read, `notes` what is missing.
+    `legend` says how its numbers are read, `notes` what is missing; `lacking` are encoders without an untrained run.
     """
 
     profile: str
@@ -114,6 +110,7 @@ class SummaryTable:
     legend: tuple[str, ...]
     notes: tuple[str, ...]
     about: str = ""
+    lacking: tuple[str, ...] = ()
 
     @property
     def rows(self) -> list[Row]:
@@ -199,9 +196,8 @@ def _table(
         blocks = tuple(_of_labels(block, shown) for block in blocks if any(row.label in shown for row in block.rows))
     untrained = {label.encoder for label in labels if label.setting == UNTRAINED}
     lacking = {block.encoder for block in blocks if block.trained} - untrained
-    notes = (*notes_on(blocks, suite, metrics, labels), without_untrained(profile, sorted(lacking)))
-    legend = legend_of(columns, metrics, blocks)
-    return SummaryTable(profile, suite, columns, metrics, blocks, legend, tuple(filter(None, notes)))
+    notes, legend = tuple(notes_on(blocks, suite, metrics, labels)), legend_of(columns, metrics, blocks)
+    return SummaryTable(profile, suite, columns, metrics, blocks, legend, notes, lacking=tuple(sorted(lacking)))
 
 
 def _of_labels(block: Block, shown: Collection[Label]) -> Block:
@@ -314,12 +310,6 @@ def notes_on(
     if any(metric.judged for metric in metrics.values()):
         yield from _untested(blocks, suite, labels)
     yield from weakness_notes(row.weakness() for block in blocks for row in block.rows)
-
-
-def without_untrained(profile: str, encoders: Sequence[str]) -> str:
-    """Name the command that evaluates encoders before training; empty for none."""
-    command = harness_command("run", profile=typed_profile(profile), methods=UNTRAINED_VARIANTS, encoders=encoders)
-    return f"Untrained {' and '.join(encoders)} not evaluated; `{command}` adds it." * bool(encoders)
 
 
 def _untested(blocks: Sequence[Block], suite: str, labels: Collection[Label]) -> Iterator[str]:

@@ -8,13 +8,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
-from harness.command_line import harness_command
 from harness.formatting import count_of, points
 from harness.method.naming import name_of
 from harness.metrics import Score
 from harness.papers.published import PAPER_PROFILE, Paper, Published
 from harness.papers.schema import PaperColumn, PaperRow, PaperTable
-from harness.profiles import typed_profile
 from harness.reporting.seeds.caveats import Freshness, Weakness, joined_caveats
 from harness.reporting.seeds.families import FamilyTest
 from harness.reporting.seeds.families import corrected as correct
@@ -200,8 +198,8 @@ class Coverage(NamedTuple):
 class FilledTable:
     """A paper's table, encoder by encoder, filled by the runs of a profile.
 
-    `columns` are the paper's, or those with a stand-in. `released` is the command that evaluates public weights of its
-    rows, None where all have numbers.
+    `columns` are the paper's, or those with a stand-in. `whole` is the command that fills it, `released` the one that
+    evaluates public weights of its rows, None where all have numbers.
     """
 
     paper: Paper
@@ -209,6 +207,7 @@ class FilledTable:
     table: PaperTable
     blocks: tuple[EncoderRows, ...]
     columns: tuple[PaperColumn, ...]
+    whole: str
     profile: str = PAPER_PROFILE
     released: str | None = None
 
@@ -274,9 +273,7 @@ class FilledTable:
         """
         missing = tuple(dict.fromkeys(line.command for line in self.lines if line.command))
         if missing and not any(row.is_measured for row in self.planned_rows):
-            missing = (
-                harness_command("run", table=f"{self.paper.name}:{self.name}", profile=typed_profile(self.profile)),
-            )
+            missing = (self.whole,)
         return (*missing, *filter(None, [self.released]))
 
 

@@ -10,17 +10,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from harness.command_line import DEFAULT_MARGIN, harness_command
+from harness.command_line import DEFAULT_MARGIN
+from harness.commands import DEFAULT_COMMANDS, Commands
 from harness.errors import UserError
 from harness.metrics import Score
 from harness.papers.published import PAPER_PROFILE, Paper, Published, PublishedNumbers, published_key
 from harness.papers.released import RowKey, released_places
-from harness.papers.schema import WITH_EVERY_RUN, Definition, PaperRow, PaperTable
+from harness.papers.schema import WITH_EVERY_RUN, Definition, PaperColumn, PaperRow, PaperTable
 from harness.papers.standins import StandIns, TeacherOptions, teacher_options
-from harness.profiles import Profile, load_profile, typed_profile
+from harness.profiles import Profile, load_profile
 from harness.reporting.seeds.groups import Cell, Group, beside_print, compare, kept_groups, trained_apart
 from harness.reporting.tables.cells import EncoderRows, Family, FilledLine, FilledRow, FilledTable, PaperCell, corrected
-from harness.spec import DEFAULT_READING, UNTRAINED, Place, SpecError, Variant
+from harness.spec import DEFAULT_READING, Place, SpecError, Variant
 from harness.stats import ALPHA
 
 if TYPE_CHECKING:
@@ -31,14 +32,18 @@ _COLUMNS = {"dev": "dev", "cost": "minutes"}
 
 
 def paper_tables(
-    papers: Sequence[Paper], published: PublishedNumbers, frame: pandas.DataFrame, margin: float = DEFAULT_MARGIN
+    papers: Sequence[Paper],
+    published: PublishedNumbers,
+    frame: pandas.DataFrame,
+    margin: float = DEFAULT_MARGIN,
+    commands: Commands = DEFAULT_COMMANDS,
 ) -> list[FilledTable]:
     """Fill all tables of the papers; `margin`, in points, is that of their verdicts.
 
     Raises UserError for a row whose printed number is not in `published`.
     """
     profile = load_profile(PAPER_PROFILE)
-    runs = _Runs.of(beside_print(frame), profile, StandIns.of(profile), margin)
+    runs = _Runs.of(beside_print(frame), profile, StandIns.of(profile), margin, commands)
     return [runs.paper_table(paper, name, published) for paper in papers for name in paper.tables]
 
 
@@ -47,6 +52,7 @@ def stand_in_tables(
     frame: pandas.DataFrame,
     profiles: Sequence[Profile],
     options: TeacherOptions = teacher_options,
+    commands: Commands = DEFAULT_COMMANDS,
 ) -> list[FilledTable]:
     """Fill the tables from each profile with stand-ins, where every planned row with a stand-in has a run.
 
@@ -55,7 +61,7 @@ def stand_in_tables(
     found = []
     for profile in profiles:
         if profile.stands_for is not None and profile.name != PAPER_PROFILE:
-            runs = _Runs.of(frame, profile, StandIns.of(profile, options))
+            runs = _Runs.of(frame, profile, StandIns.of(profile, options), commands=commands)
             found += [runs.stand_in_table(paper, name) for paper in papers for name in paper.tables]
     return [table for table in found if len(table.rows) > 1 and all(row.is_measured for row in table.planned_rows)]
 
@@ -88,16 +94,24 @@ class _Runs:
     readings: Sequence[str]
     released: Mapping[RowKey, Sequence[Place]]
     margin: float | None
+    commands: Commands
     _cells: dict[tuple[Place, str], Mapping[Score, Cell]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, frame: pandas.DataFrame, profile: Profile, names: StandIns, margin: float | None = None) -> _Runs:
+    def of(
+        cls,
+        frame: pandas.DataFrame,
+        profile: Profile,
+        names: StandIns,
+        margin: float | None = None,
+        commands: Commands = DEFAULT_COMMANDS,
+    ) -> _Runs:
         groups: dict[Place, dict[str, Group]] = {}
         part = frame[(frame["profile"] == profile.name) & (frame["overrides"] == "")]
         for (label, suite), group in kept_groups(part).items():
             groups.setdefault(Place(label.variant, label.setting, label.encoder), {})[suite] = group
         readings = {_reading(place.variant) for place in groups} - {DEFAULT_READING}
-        return cls(profile.name, names, groups, sorted(readings), released_places(profile), margin)
+        return cls(profile.name, names, groups, sorted(readings), released_places(profile), margin, commands)
 
     def cells(self, place: Place, part: str = "") -> Mapping[Score, Cell]:
         """The scores over seeds of a place, of one part of each task or of whole tasks; none if it was not run."""
@@ -123,8 +137,7 @@ class _Runs:
                 for index, row in table.rows_of(encoder)
             ]
             blocks.append((encoder, tuple(row for row in rows if row)))
-        filled = FilledTable(paper, name, table, tuple(blocks), table.columns, released=self._released(paper, name))
-        return corrected(filled, _alpha(table))
+        return self._table(paper, name, tuple(blocks), table.columns)
 
     def stand_in_table(self, paper: Paper, name: str) -> FilledTable:
         """Rows that share a stand-in are one row; quoted rows are kept if they were run."""
@@ -140,8 +153,15 @@ class _Runs:
                 blocks.append((next(iter(rows)).encoder, tuple(rows.values())))
         used = {column for _, rows in blocks for row in rows for column in row.own.cells}
         columns = tuple(column for column in table.columns if column.name in used)
+        return self._table(paper, name, tuple(blocks), columns)
+
+    def _table(
+        self, paper: Paper, name: str, blocks: tuple[EncoderRows, ...], columns: tuple[PaperColumn, ...]
+    ) -> FilledTable:
+        table, whole = paper.tables[name], self.commands.run(profile=self.profile, table=f"{paper.name}:{name}")
         released = self._released(paper, name)
-        return corrected(FilledTable(paper, name, table, tuple(blocks), columns, self.profile, released), _alpha(table))
+        found = FilledTable(paper, name, table, blocks, columns, whole, self.profile, released)
+        return corrected(found, _alpha(table))
 
     def _released(self, paper: Paper, name: str) -> str | None:
         """The command that evaluates the table's public weights; None if all have every score, or there are none."""
@@ -149,7 +169,7 @@ class _Runs:
         places = {place for key, some in self.released.items() if key.table == table for place in some}
         if all(mine <= self.groups.get(place, {}).keys() for place in places):
             return None
-        return harness_command("run", "--released", table=table, profile=typed_profile(self.profile))
+        return self.commands.run("--released", profile=self.profile, table=table)
 
     def _row(
         self, row: PaperRow, paper: Paper, name: str, encoder: str, printed: Mapping[str, Published]
@@ -226,11 +246,10 @@ class _Runs:
 
     def _command(self, place: Place, row: PaperRow, table: PaperTable) -> str:
         """The command that fills a row; finished runs are not repeated."""
-        return harness_command(
-            "run",
+        return self.commands.run(
             profile=self.profile,
             methods=place.variant,
-            settings=None if place.setting == UNTRAINED else place.setting,
+            settings=place.setting,
             encoders=place.encoder,
             seeds=row.seeds or table.seeds,
             suites=[name for name in table.suites if self.names.has_suite(name)],

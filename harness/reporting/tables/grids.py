@@ -120,8 +120,8 @@ class Grid:
         return (*self.legend, *self.notes)
 
 
-def summary_grid(table: SummaryTable, *, whole: bool = False) -> Grid:
-    """Word a summary table, without an average that repeats its only task unless it shall be `whole`."""
+def summary_grid(table: SummaryTable, *, whole: bool = False, note: str = "") -> Grid:
+    """Word a summary table, without an average that repeats its only task unless it shall be `whole`, with a `note`."""
     shown = [column for column in table.columns if whole or not _repeats(table, column)]
     headings = [table.heading(column) for column in shown]
     title = ": ".join(filter(None, (suite_title(table.suite), metric_words(table.metrics))))
@@ -134,7 +134,7 @@ def summary_grid(table: SummaryTable, *, whole: bool = False) -> Grid:
         tuple(
             Section(f"{block.setting} / {block.encoder}", tuple(_lines(table, block, shown))) for block in table.blocks
         ),
-        table.notes,
+        (*table.notes, *filter(None, [note])),
         groups=tuple(group for group, _ in headings) if any(group for group, _ in headings) else (),
         legend=table.legend,
     )

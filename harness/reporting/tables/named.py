@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from harness.command_line import TABLE_FORMATS
+from harness.commands import DEFAULT_COMMANDS, Commands
 from harness.errors import UserError
 from harness.papers.needed import own_case
 from harness.papers.published import read_papers, read_published
@@ -30,31 +31,32 @@ FORMATS: Mapping[str, Callable[[Grid], str]] = dict(
 )
 
 
-def named_table(name: str, profile: str, results: Sequence[Result]) -> pandas.DataFrame:
+def named_table(name: str, profile: str, results: Sequence[Result], commands: Commands) -> pandas.DataFrame:
     """Return a suite's summary ("sts") or a paper's table ("mcse:T1") of one profile's results, one row a line.
 
     Raises UserError for a name that has no table under the profile.
     """
-    return _frame(named_grid(name, profile, results, whole=True))
+    return _frame(named_grid(name, profile, results, commands, whole=True))
 
 
-def named_text(name: str, profile: str, results: Sequence[Result], text_format: str) -> str:
+def named_text(name: str, profile: str, results: Sequence[Result], text_format: str, commands: Commands) -> str:
     """Return a table as the text of one of FORMATS. Raises UserError for a name that has no table under the profile."""
-    return FORMATS[text_format](named_grid(name, profile, results))
+    return FORMATS[text_format](named_grid(name, profile, results, commands))
 
 
-def named_grid(name: str, profile: str, results: Sequence[Result], *, whole: bool = False) -> Grid:
+def named_grid(name: str, profile: str, results: Sequence[Result], commands: Commands, *, whole: bool = False) -> Grid:
     """Return a table by its name. Raises UserError for a name that has no table under the profile.
 
     `whole` keeps averages that repeat a suite's only task.
     """
     if ":" in name:
-        grids = papers_grids(profile, results)
+        grids = papers_grids(profile, results, commands)
     else:
         mine = of_profile(results, profile)
         lines = unscored(mine)
         tables = summary_tables(frame_of(mine, ()), metrics_of(mine), lines)
-        grids = {one.suite: summary_grid(one, whole=whole) for one in tables}
+        notes = {one.suite: commands.untrained(profile, one.lacking) for one in tables}
+        grids = {one.suite: summary_grid(one, whole=whole, note=notes[one.suite]) for one in tables}
         if name not in grids and (profile, name) in lines:
             raise UserError(f"no run of profile '{profile}' has a score in '{name}': {'; '.join(lines[profile, name])}")
     found = own_case(name, grids)
@@ -64,19 +66,22 @@ def named_grid(name: str, profile: str, results: Sequence[Result], *, whole: boo
     raise UserError(f"no table '{name}' in the results of profile '{profile}'; {suggest(name, known)}")
 
 
-def papers_grids(profile: str, results: Sequence[Result]) -> dict[str, Grid]:
+def papers_grids(profile: str, results: Sequence[Result], commands: Commands = DEFAULT_COMMANDS) -> dict[str, Grid]:
     """Return the papers' tables by name ("mcse:T1") as one profile's results fill them.
 
     Those of a profile with stand-ins are there if every row has a run.
     """
-    return {f"{one.paper.name}:{one.name}": paper_grid(one) for one in filled_tables(profile, results)}
+    return {f"{one.paper.name}:{one.name}": paper_grid(one) for one in filled_tables(profile, results, commands)}
 
 
-def filled_tables(profile: str, results: Sequence[Result]) -> list[FilledTable]:
+def filled_tables(profile: str, results: Sequence[Result], commands: Commands = DEFAULT_COMMANDS) -> list[FilledTable]:
     """Fill the papers' tables by one profile's results."""
     frame, papers = frame_of(of_profile(results, profile)), read_papers()
     shipped = [load_profile(profile)] if profile in shipped_profiles() else []
-    filled = [*paper_tables(papers, read_published(), frame), *stand_in_tables(papers, frame, shipped)]
+    filled = [
+        *paper_tables(papers, read_published(), frame, commands=commands),
+        *stand_in_tables(papers, frame, shipped, commands=commands),
+    ]
     return [table for table in filled if table.profile == profile]
 
 

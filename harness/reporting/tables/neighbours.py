@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness.command_line import harness_command
+from harness.commands import DEFAULT_COMMANDS, Commands
 from harness.formatting import fixed
 from harness.method.naming import name_of
 from harness.metrics import ArrayName
@@ -47,6 +47,7 @@ def neighbour_grids(
     arrays: ReadArrays,
     profiles: Sequence[Profile] = (),
     options: TeacherOptions = teacher_options,
+    commands: Commands = DEFAULT_COMMANDS,
 ) -> dict[str, list[Grid]]:
     """Word the tables of nearest sentences, by paper.
 
@@ -63,7 +64,7 @@ def neighbour_grids(
     found: dict[str, list[Grid]] = {}
     for paper in papers:
         for name, entry in paper.neighbours.items():
-            grids = [_grid(paper, name, entry, finder) for finder in finders]
+            grids = [_grid(paper, name, entry, finder, commands) for finder in finders]
             found.setdefault(paper.name, []).extend(grid for grid in grids if grid)
     return found
 
@@ -128,7 +129,7 @@ class _Finder:
         return Answers(tuple(map(str, queries)), sentences[:, : entry.top], cosines[:, : entry.top])
 
 
-def _grid(paper: Paper, name: str, entry: NeighbourTable, finder: _Finder) -> Grid | None:
+def _grid(paper: Paper, name: str, entry: NeighbourTable, finder: _Finder, commands: Commands) -> Grid | None:
     """A table; None for a profile with stand-ins that does not fill it."""
     seed, answers = finder.answers(entry)
     full = bool(answers) and all(answers.values())
@@ -148,7 +149,7 @@ def _grid(paper: Paper, name: str, entry: NeighbourTable, finder: _Finder) -> Gr
             for at, query in enumerate(queries)
         ),
         tuple(_notes(paper, name, entry, finder, seed)),
-        () if full else (harness_command("run", table=f"{paper.name}:{name}"),),
+        () if full else (commands.run(profile=finder.profile, table=f"{paper.name}:{name}"),),
         "" if seed is not None else no_run_yet(finder.profile),
     )
 

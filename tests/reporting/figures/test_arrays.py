@@ -63,6 +63,6 @@ def test_commands_name_the_runs_that_the_suite_has_not_evaluated() -> None:
     runs += [scored("kdmcse", seed, "sts", {"Avg": {"spearman": 70.0}}, setting="wiki+flickr") for seed in range(5)]
     assert figure("dalr-F4", runs, arrays()).commands == (
         "harness run --methods kdmcse,dalr --settings wiki+flickr --encoders bert-base-uncased --seeds 1 "
-        "--suites figures",
+        "--suites figures --results nowhere",
     )
     assert figure("dalr-F4", [*runs, with_arrays("dalr"), with_arrays("kdmcse")], arrays()).commands == ()

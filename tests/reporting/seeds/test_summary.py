@@ -10,6 +10,7 @@ from builders import error_tables, over_seeds, result, sts, tables
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.commands import DEFAULT_COMMANDS
 from harness.formatting import duration, fixed, p_value, signed
 from harness.metrics import Column, Metric
 from harness.reporting.charts.heat import heat_plots
@@ -248,13 +249,14 @@ def test_the_untrained_encoder_stands_in_every_block_of_its_encoder() -> None:
     both = ["none[pooling=mean]", "simcse"]
     assert shown == {("none", "other"): both[:1], ("nli", "toy-bert"): both, ("wiki", "toy-bert"): both}
     assert len(table.rows) == 4
-    assert not any("Untrained" in note for note in table.notes)
+    assert table.lacking == ()
 
 
 def test_a_table_without_the_untrained_encoder_names_the_command() -> None:
     (table,) = tables(over_seeds("simcse", SIMCSE))
     command = "harness run --profile tiny --methods 'none[pooling=cls],none[pooling=mean]' --encoders toy-bert"
-    assert table.notes[-1] == f"Untrained toy-bert not evaluated; `{command}` adds it."
+    said = DEFAULT_COMMANDS.untrained("tiny", table.lacking)
+    assert said == f"Untrained toy-bert not evaluated; `{command}` adds it."
 
 
 def test_a_selection_is_tested_in_the_families_of_the_folder() -> None:

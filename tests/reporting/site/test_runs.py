@@ -9,24 +9,25 @@ import pytest
 from builders import over_seeds, result
 from site_samples import rendered, shown_run
 
+from harness.commands import DEFAULT_COMMANDS
 from harness.metrics import Metric
 from harness.reporting.build import render
 from harness.reporting.contents import Contents
 from harness.reporting.sections import runs
-from harness.reporting.sections.runs import run_command, run_lines, score_tables
+from harness.reporting.sections.runs import run_lines, score_tables
 from harness.spec import split
 from harness.store import Evaluation, Protocol, Result, Store
 
 
 def test_the_command_of_a_run_names_that_run() -> None:
     one = result("mcse[images=shuffled,lambda=1]", 3, overrides={"learning_rate": 0.001, "compile": True})
-    words = shlex.split(run_command(one))
+    words = shlex.split(DEFAULT_COMMANDS.again(one))
     assert words[:4] == ["harness", "run", "--profile", "tiny"]
     assert split(words[words.index("--methods") + 1]) == ["mcse[images=shuffled,lambda=1]"]
     assert words[words.index("--seeds") + 1] == "3,"
     sets = [words[at + 1] for at, word in enumerate(words) if word == "--set"]
     assert sets == ["compile=true", "learning_rate=0.001"]
-    assert "--settings" not in run_command(result("none[pooling=cls]", setting="none"))
+    assert "--settings" not in DEFAULT_COMMANDS.again(result("none[pooling=cls]", setting="none"))
 
 
 def test_parts_have_a_table_of_their_own_and_digits_come_from_the_metric() -> None:

@@ -1,0 +1,98 @@
+"""Commands to copy for the runs of a folder of results: each can be typed as it is where the runs were made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness.command_line import DEFAULT_RESULTS, Option, harness_command
+from harness.errors import UserError
+from harness.profiles import load_profile, shipped_profiles
+from harness.spec import UNTRAINED
+from harness.store import Result
+from harness.store.typed import Typed, read_typed
+
+#: an encoder before training, as it is usually read
+UNTRAINED_VARIANTS = ("none[pooling=cls]", "none[pooling=mean]")
+
+
+@dataclass(frozen=True)
+class Commands:
+    """The commands of a folder of results, with the places where runs of each profile were last found."""
+
+    results: Path = Path(DEFAULT_RESULTS)
+    _noted: dict[str, Typed] = field(default_factory=dict, compare=False, repr=False)
+    _named: dict[tuple[str, str], bool] = field(default_factory=dict, compare=False, repr=False)
+
+    def run(self, *words: str, profile: str, **options: Option) -> str:
+        """The command `harness run` with these words and options, which makes runs of a profile."""
+        noted, chosen = self._of(profile), dict[str, Any](options)
+        if chosen.get("settings") == UNTRAINED:
+            del chosen["settings"]
+        if "table" in chosen and not words:
+            chosen["encoders"] = list(noted.encoders)
+        if encoders := chosen.get("encoders"):
+            names = [encoders] if isinstance(encoders, str) else encoders
+            chosen["encoders"] = [self._encoder(name, profile) for name in names]
+        chosen.setdefault("results", shown(self.results))
+        chosen["data_root"] = shown(noted.data_root)
+        return harness_command("run", *words, profile=self.profile(profile), **chosen)
+
+    def again(self, result: Result, results: Path | None = None) -> str:
+        """The command that trains and evaluates a run, here or elsewhere."""
+        spec = result.spec
+        return self.run(
+            profile=result.profile,
+            methods=spec.variant,
+            settings=spec.setting,
+            encoders=spec.encoder,
+            seeds=f"{spec.seed},",
+            set=dict(sorted(result.overrides.items())),
+            results=shown(results or self.results),
+        )
+
+    def profile(self, name: str) -> str:
+        """What `--profile` takes for the profile of a result; a file that was never noted is in the working folder."""
+        return name if name in shipped_profiles() else shown(self._of(name).profile) or f"./{name}.toml"
+
+    def untrained(self, profile: str, encoders: Sequence[str]) -> str:
+        """Name the command that evaluates encoders before training; empty for none."""
+        if not encoders:
+            return ""
+        command = self.run(profile=profile, methods=UNTRAINED_VARIANTS, encoders=encoders)
+        return f"Untrained {' and '.join(encoders)} not evaluated; `{command}` adds it."
+
+    def _of(self, profile: str) -> Typed:
+        if profile not in self._noted:
+            self._noted[profile] = read_typed(self.results, profile)
+        return self._noted[profile]
+
+    def _encoder(self, name: str, profile: str) -> str:
+        """An encoder as `--encoders` takes it: with its folder, unless it is found by its name."""
+        if name in self._of(profile).encoders:
+            return f"{name}={shown(self._of(profile).encoders[name])}"
+        if (name, profile) not in self._named:
+            self._named[name, profile] = "/" in name or _is_named(name, self.profile(profile))
+        return name if self._named[name, profile] else f"{name}=FOLDER"
+
+
+#: the commands of the default folder
+DEFAULT_COMMANDS = Commands()
+
+
+def shown(place: str | Path) -> str:
+    """A place as short as it can be typed: without the working folder that it is in; "" for none."""
+    path, here = Path(place), Path.cwd()
+    inside = bool(place) and path.is_absolute() and path != here and path.is_relative_to(here)
+    return str(path.relative_to(here) if inside else place)
+
+
+def _is_named(encoder: str, profile: str) -> bool:
+    """Whether a profile names an encoder, or cannot say."""
+    try:
+        found = load_profile(profile)
+    except UserError:
+        return True
+    return encoder in found.encoders or encoder in found.released

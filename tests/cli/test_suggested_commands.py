@@ -1,0 +1,86 @@
+"""Every command that is suggested works as typed: an encoder by folder, results elsewhere, a profile of one's own."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import shlex
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from harness.toy import student_folder
+
+Typed = Callable[..., tuple[int, str, str]]
+
+PROFILE = """
+extends = "tiny"
+description = "short runs"
+
+[training]
+steps = 2
+eval_every = 2
+
+[suites.sts]
+tasks = ["ToySTS"]
+"""
+PLACES = ("--profile", "lab/own.toml", "--results", "elsewhere")
+
+
+def suggested(*texts: str) -> set[tuple[str, ...]]:
+    """The commands that texts name, as words."""
+    found = (one for text in texts for one in re.findall(r"`(harness [^`]+)`", html.unescape(text)))
+    return {tuple(shlex.split(one.replace("\\", ""))[1:]) for one in found}
+
+
+def of_pages(report: Path) -> Iterator[str]:
+    """What a report suggests: in its notes, and on the pages of runs."""
+    yield from (re.sub("<[^>]+>", "", path.read_text()) for path in report.rglob("*.html"))
+    for path in report.glob("runs/*-seed-*.js"):
+        page = json.loads(path.read_text().removeprefix("showRun(").removesuffix(");\n"))
+        yield f"`{page['command']}`"
+
+
+def test_suggested_commands_can_be_typed(tmp_path: Path, typed: Typed) -> None:
+    shutil.copytree(student_folder(), tmp_path / "models" / "enc")
+    (tmp_path / "lab").mkdir()
+    (tmp_path / "lab" / "own.toml").write_text(PROFILE)
+    run = ("run", *PLACES, "--encoders", "mine=models/enc", "--seeds", "1", "--suites", "sts")
+    scenes = [
+        (*run, "--methods", "mcse,simcse"),
+        ("compare", "mcse", "simcse", "--metric", "sts.ToySTS", "--results", "elsewhere"),
+        ("table", "sts", "--results", "elsewhere"),
+        ("status", *run[1:], "--methods", "mcse"),
+        ("report", "--results", "elsewhere"),
+    ]
+    ends = [typed(*words) for words in scenes]
+    assert [code for code, _, _ in ends] == [0] * len(scenes)
+    commands = suggested(*(text for _, *both in ends for text in both), *of_pages(tmp_path / "reports" / "build"))
+    mine = {words for words in commands if "lab/own.toml" in words}
+    assert {words[0] for words in commands} >= {"run", "report"}
+    assert any("none[pooling=cls],none[pooling=mean]" in words for words in mine)
+    assert sum("--seeds" in words for words in mine) >= 2, "one for each run"
+    other = {next((word.partition(":")[0] for word in words if ":" in word), words): words for words in commands - mine}
+    for words in sorted({*mine, *other.values()} - set(scenes)):  # of those that fill a paper's tables, one
+        code, _, err = typed(*words, *(["--dry-run"] if words[0] == "run" and words not in mine else []))
+        assert (code, err) == (0, "") or words[0] == "logs", (words, err)
+    assert "Untrained" not in typed("table", "sts", "--results", "elsewhere")[1]
+
+
+def test_results_of_an_encoder_by_folder_are_known_to_be_present(tmp_path: Path, typed: Typed) -> None:
+    """What `run` calls done, `table` does not call stale: both find the encoder and the profile."""
+    folder = tmp_path / "models" / "enc"
+    shutil.copytree(student_folder(), folder)
+    (tmp_path / "lab").mkdir()
+    (tmp_path / "lab" / "own.toml").write_text(PROFILE)
+    run = ("run", *PLACES, "--encoders", "mine=models/enc", "--methods", "simcse", "--seeds", "1", "--suites", "sts")
+    assert typed(*run)[0] == 0
+    listed = ("results", "list", "--results", "elsewhere")
+    assert "present" in typed(*listed)[1]
+    settings = folder / "tokenizer_config.json"
+    settings.write_text(settings.read_text().replace("64", "32"))
+    assert "present" not in typed(*listed)[1]
+    settings.write_text(settings.read_text().replace("32", "64"))
+    ((_, *paths),) = [typed(*("eval", "models/enc", "--pooling", "mean", "--suites", "sts", *PLACES))]
+    assert "mine" in paths[0], "eval names the folder as the run did, so it is the untrained row"
