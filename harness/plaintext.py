@@ -41,7 +41,7 @@ def one_line(text: str) -> str:
 
 def for_markdown(text: str) -> str:
     """A text in which nothing becomes markup or a link, ends a cell or starts a line; commands stay code."""
-    parts = re.split(r"(`harness [^`|]*`)", " ".join(visible(text).split()))
+    parts = re.split(r"(`harness\s[^`|]*`)", " ".join(visible(text).split()))
     return "".join(part if at % 2 else _escaped(part) for at, part in enumerate(parts))
 
 

@@ -7,6 +7,7 @@ import json
 import re
 import tomllib
 from collections.abc import Callable, Collection, Mapping, Sequence
+from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -22,6 +23,13 @@ Commit = Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
 Model = TypeVar("Model", bound=BaseModel)
 #: bytes of the largest file that is read, and parts of the longest key: the time to read one grows with their square
 LARGEST, LONGEST_KEY = 10**6, 32
+#: pydantic's errors in the words of a file
+_MESSAGES = {
+    "extra_forbidden": "there is no such key",
+    "dict_type": "it should be a table, with a name and a table for each entry",
+    "model_type": "it should be a table",
+    "missing": "it is missing",
+}
 _PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
 _STRICT = ConfigDict(strict=True, allow_inf_nan=False)
 _LONG_KEY = re.compile(rf"(?<![\w-])(?:{_PART}[ \t]*+\.[ \t]*+){{{LONGEST_KEY}}}")
@@ -76,11 +84,15 @@ def validated(content: Mapping[str, Any], what: str, model: type[Model], blame: 
     try:
         return model.model_validate({**content, **given})
     except ValidationError as error:
-        first = error.errors()[0]
+        # a key that does not exist is often the cause of those that are missing
+        first = min(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
         path, parts = blame(_there(content, first["loc"]))
         place = [str(part) for part in parts]
         table, key = ".".join(place[:-1]) or "top level", place[-1] if place else "the file as a whole"
-        message = first["msg"].removeprefix("Value error, ")
+        message = _MESSAGES.get(first["type"], first["msg"].removeprefix("Value error, "))
+        if first["type"] == "extra_forbidden" and len(place) == 1:
+            near = get_close_matches(key, model.model_fields, 1)
+            message += f"; did you mean {near[0]}?" if near else f"; it has {', '.join(model.model_fields)}"
         more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
         raise UserError(f"the {what} {path}, table [{table}], key '{key}': {message}{more}") from error
 
@@ -125,7 +137,8 @@ def check_keywords(kind: type, values: Mapping[str, object], place: str) -> None
             # as JSON, a list of a file is a sequence of any type, and true is no number
             known[name].validate_json(json.dumps(value))
         except ValidationError as error:
-            raise UserError(f"{place}, key '{name}': {error.errors()[0]['msg']}") from error
+            first = error.errors()[0]
+            raise UserError(f"{place}, key '{name}': {_MESSAGES.get(first['type'], first['msg'])}") from error
         except TypeError as error:
             raise UserError(f"{place}, key '{name}': a date is not allowed; write a text or a number") from error
 

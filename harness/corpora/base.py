@@ -177,6 +177,9 @@ class CorpusSource(Source):
         """The same corpus with one caption of each image as a row, or all; itself if images have one caption."""
         return self
 
+    def check_features(self, root: Path | None, teacher: str) -> None:
+        """Check that the images have features of a teacher, stored or to be computed. Raises UserError."""
+
     def check(self, root: Path | None) -> None:
         """Check the options against what is present below the data root, without loading it.
 

@@ -6,18 +6,26 @@ A file is Parquet (columns image_id and feature), HDF5 (data set `features`), .n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from harness.errors import RESTORE, UserError, first_line
-from harness.parquet import read_columns
+from harness.parquet import check_columns, read_columns
 from harness.sources import OWN_FILE, FileSource, digest
 
 TRANSFORMS = ("none", "sqrt-standardise")
 #: image ids, or None if the file has none, and features (images, f) float32
 IdsAndFeatures = tuple[list[str] | None, np.ndarray]
+
+
+class _Format(NamedTuple):
+    read: Callable[[Path], IdsAndFeatures]
+    count: Callable[[Path], int]
+    has_ids: bool = False
 
 
 class FeatureFile(FileSource):
@@ -44,17 +52,33 @@ class FeatureFile(FileSource):
     def fingerprint(self, root: Path | None) -> str:
         return digest(super().fingerprint(root), self.transform)
 
+    def rows(self, root: Path | None) -> tuple[bool, int]:
+        """Whether the rows have ids, and how many there are, without the features. Raises UserError."""
+        path, known = self._opened(root)
+        with _plain_errors(path):
+            return known.has_ids, known.count(path)
+
     def read(self, root: Path | None) -> IdsAndFeatures:
-        path = self.paths(root)[0]
-        if path.suffix not in _READERS:
-            raise UserError(f"{path} is not a feature file; convert it to one of {', '.join(sorted(_READERS))}")
-        try:
-            ids, values = _READERS[path.suffix](path)
-        except (OSError, EOFError, ValueError, TypeError, RuntimeError, LookupError, MemoryError) as error:
-            raise UserError(f"the feature file {path} cannot be read: {first_line(error)}; {RESTORE}") from error
+        path, known = self._opened(root)
+        with _plain_errors(path):
+            ids, values = known.read(path)
         if values.ndim != 2 or not values.size or not np.isfinite(values).all():
             raise UserError(f"{path} is not a matrix of finite numbers; {RESTORE}")
         return ids, standardised(values, values) if self.transform == "sqrt-standardise" else values
+
+    def _opened(self, root: Path | None) -> tuple[Path, _Format]:
+        path = self.paths(root)[0]
+        if path.suffix not in _FORMATS:
+            raise UserError(f"{path} is not a feature file; convert it to one of {', '.join(sorted(_FORMATS))}")
+        return path, _FORMATS[path.suffix]
+
+
+@contextmanager
+def _plain_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, EOFError, ValueError, TypeError, RuntimeError, LookupError, MemoryError) as error:
+        raise UserError(f"the feature file {path} cannot be read: {first_line(error)}; {RESTORE}") from error
 
 
 class StoredFeatures(Mapping[str, np.ndarray]):
@@ -72,12 +96,23 @@ class StoredFeatures(Mapping[str, np.ndarray]):
         ids, values = file.read(self.root)
         if ids is not None and (wanted := self.ids()) is not None:
             values = values[_rows_of(file, ids, wanted)]
-        elif len(values) != self.images:
+        else:
+            self._check_count(file, len(values))
+        return values
+
+    def check(self, teacher: str) -> None:
+        """Compare a file's columns and number of rows with the images; its features are not read. Raises UserError."""
+        file = self.files[teacher]
+        has_ids, rows = file.rows(self.root)
+        if not has_ids or self.ids() is None:
+            self._check_count(file, rows)
+
+    def _check_count(self, file: FeatureFile, rows: int) -> None:
+        if rows != self.images:
             raise UserError(
-                f"{file.files[0]} has {len(values)} rows for {self.images} captioned images; "
+                f"{file.files[0]} has {rows} rows for {self.images} captioned images; "
                 "use files made from the same list of images"
             )
-        return values
 
     def __contains__(self, teacher: object) -> bool:
         return teacher in self.files
@@ -129,31 +164,60 @@ def _hdf5(path: Path) -> IdsAndFeatures:
     import h5py
 
     with h5py.File(path) as file:
-        return None, _features_of(file)
+        return None, _numbers(_features_in(file)[:])
+
+
+def _hdf5_rows(path: Path) -> int:
+    import h5py
+
+    with h5py.File(path) as file:
+        return len(_features_in(file))
 
 
 def _npy(path: Path) -> IdsAndFeatures:
+    return None, _numbers(_mapped(path))
+
+
+def _mapped(path: Path) -> np.ndarray:
+    """Mapped, so that no shape allocates memory."""
     try:
-        found = np.load(path, mmap_mode="r", allow_pickle=False)  # mapped, so that no shape allocates memory
+        found: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
     except ValueError as error:
         raise ValueError("it is no .npy file of numbers, or shorter than its shape says") from error
-    return None, _numbers(found)
+    return found
 
 
 def _safetensors(path: Path) -> IdsAndFeatures:
-    from safetensors import SafetensorError
-    from safetensors.numpy import load_file
+    with _tensors(path) as file:
+        _check_entries(list(file.keys()))
+        return None, _numbers(file.get_tensor("features"))
+
+
+def _safetensors_rows(path: Path) -> int:
+    with _tensors(path) as file:
+        _check_entries(list(file.keys()))
+        return int(file.get_slice("features").get_shape()[0])
+
+
+@contextmanager
+def _tensors(path: Path) -> Iterator[Any]:
+    from safetensors import SafetensorError, safe_open
 
     try:
-        return None, _features_of(load_file(path))
+        with safe_open(path, framework="numpy") as file:
+            yield file
     except SafetensorError as error:
         raise ValueError(str(error)) from error
 
 
-def _features_of(entries: Mapping[str, np.ndarray]) -> np.ndarray:
-    if "features" not in entries:
-        raise ValueError(f"no 'features' among {', '.join(sorted(entries)) or 'no entries'}")
-    return _numbers(entries["features"])
+def _features_in(file: Any) -> Any:
+    _check_entries(list(file))
+    return file["features"]
+
+
+def _check_entries(names: Sequence[str]) -> None:
+    if "features" not in names:
+        raise ValueError(f"no 'features' among {', '.join(sorted(names)) or 'no entries'}")
 
 
 def _numbers(values: np.ndarray) -> np.ndarray:
@@ -163,10 +227,11 @@ def _numbers(values: np.ndarray) -> np.ndarray:
     return np.asarray(values, dtype=np.float32)
 
 
-_READERS: Mapping[str, Callable[[Path], IdsAndFeatures]] = {
-    ".parquet": _parquet,
-    ".hdf5": _hdf5,
-    ".h5": _hdf5,
-    ".npy": _npy,
-    ".safetensors": _safetensors,
+#: how a file is read, how many rows it has, and whether these have ids
+_FORMATS: Mapping[str, _Format] = {
+    ".parquet": _Format(_parquet, lambda path: check_columns(path, "image_id", "feature"), has_ids=True),
+    ".hdf5": _Format(_hdf5, _hdf5_rows),
+    ".h5": _Format(_hdf5, _hdf5_rows),
+    ".npy": _Format(_npy, lambda path: len(_mapped(path))),
+    ".safetensors": _Format(_safetensors, _safetensors_rows),
 }

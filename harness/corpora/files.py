@@ -180,8 +180,10 @@ class CaptionsFile(FileSource, CorpusSource):
         image_of = np.repeat(np.arange(images), counts) if self.captions == "all" else None
         texts = LazyTexts(images if image_of is None else len(image_of), lambda: list(self.texts(root)))
         pixels = self.pixels.pixels(root, images) if self.pixels else None
-        stored = StoredFeatures(self.stored, root, lambda: self._ids(root), images)
-        return Pairs(texts, pixels, stored, image_of=image_of)
+        return Pairs(texts, pixels, self._stored(root, images), image_of=image_of)
+
+    def _stored(self, root: Path | None, images: int) -> StoredFeatures:
+        return StoredFeatures(self.stored, root, lambda: self._ids(root), images)
 
     def texts(self, root: Path | None) -> Iterator[str]:
         for image, texts in enumerate(read_captions(self._file(root), *self.columns)[1]):
@@ -219,6 +221,17 @@ class CaptionsFile(FileSource, CorpusSource):
             lone = bool((count_captions(self.paths(root)[0], *self.columns) == 1).all())
         if lone:
             raise UserError(f"captions = all, but {self.files[0]} has only one caption per image")
+
+    def check_features(self, root: Path | None, teacher: str) -> None:
+        """Refuse a file of features that does not fit the captions, and a teacher that has neither file nor images."""
+        if teacher in self.stored:
+            if not self.missing(root) and not self.stored[teacher].missing(root):
+                self._stored(root, len(count_captions(self._file(root), *self.columns))).check(teacher)
+        elif self.pixels is None:
+            named = ", ".join(self.stored)
+            use = f'write images = "{next(iter(self.stored), "")}" at the top of the profile, or METHOD[images=...]'
+            has = f"only features of {named}; {use}" if named else "no features; name a file of them, or the images"
+            raise UserError(f"{self.files[0]} has no images for the teacher '{teacher}', and {has}")
 
     @property
     def _all(self) -> FileSource | None:

@@ -90,6 +90,16 @@ class UsedCorpus:
     stored: Mapping[str, Ingredient[Checkable]]
     pixels: Ingredient[Checkable] | None
 
+    def check_features(self, teacher: str) -> None:
+        """Check, once, that its images have features of a teacher, or can have them computed. Raises UserError."""
+        if teacher not in self._checked:
+            self.plain.source.check_features(self.plain.root, teacher)
+            self._checked.add(teacher)
+
+    @cached_property
+    def _checked(self) -> set[str]:
+        return set()
+
     @property
     def stream(self) -> Stream:
         """What its rows are: sentences, pairs, triplets, images or audio."""

@@ -270,6 +270,8 @@ class NamedTeacher:
 
     def needs(self, corpus: UsedCorpus | None) -> list[Ingredient[Checkable]]:
         """What its features of a corpus depend on besides the corpus itself; None for test images. Raises UserError."""
+        if corpus is not None and self.of == "image" and not isinstance(self.maker, _LitTeacher):
+            corpus.check_features(self.name)
         if corpus is not None and self.is_stored(corpus):
             return [corpus.stored[self.name]]
         return self.maker.needs(corpus, self.of)

@@ -240,8 +240,8 @@ def test_an_unknown_way_to_draw_is_refused() -> None:
 @pytest.mark.parametrize(
     ("columns", "text"),
     [
-        ({"image_id": ["a"], "caption": [["x"]]}, "not a Parquet file with columns image_id and captions"),
-        ({"name": ["a"], "captions": [["x"]]}, "not a Parquet file with columns image_id and captions"),
+        ({"image_id": ["a"], "caption": [["x"]]}, "has no column captions; it has image_id, caption; rename one"),
+        ({"name": ["a"], "captions": [["x"]]}, "has no column image_id; it has name, captions; rename one"),
         ({"image_id": ["a", "b"], "captions": [["x"], []]}, "the image b has no list of captions"),
         ({"image_id": ["a", "b"], "captions": [["x"], None]}, "the image b has no list of captions"),
         ({"image_id": ["a", "b"], "captions": [["x"], ["y", None]]}, "the image b has no list of captions"),

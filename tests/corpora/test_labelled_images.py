@@ -98,7 +98,7 @@ def test_labels_may_be_names_and_none_may_be_absent(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"b\.parquet, row 2: the image has no bytes"):
         LabelledImages("b.parquet", "").load(tmp_path)
     parquet.write_table(arrow.table({"jpeg": [red]}), tmp_path / "c.parquet")
-    with pytest.raises(UserError, match="not a Parquet file"):
+    with pytest.raises(UserError, match="has no column label_name; it has jpeg"):
         LabelledImages("c.parquet", "").load(tmp_path)
 
 

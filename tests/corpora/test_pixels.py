@@ -127,7 +127,7 @@ def test_what_is_wrong_with_images_is_one_line_when_they_are_read(root: Path) ->
     with pytest.raises(UserError, match=r"plain\.txt has no image_id"):
         CaptionsFile("plain.txt", "", images="images").load(root).images[0]  # type: ignore[union-attr,index]
     parquet.write_table(arrow.table({"image_id": ["a"], "captions": [["x"]]}), root / "captions.parquet")
-    with pytest.raises(UserError, match="not a Parquet file with columns jpeg"):
+    with pytest.raises(UserError, match="has no column jpeg; it has image_id, captions"):
         images(root, "jpeg")[0]
 
 

@@ -62,7 +62,7 @@ def test_the_runs_that_a_lit_teacher_reads_are_teachers() -> None:
 
 def test_what_is_missing_is_listed_once_and_named_in_the_identity(tmp_path: Path) -> None:
     tiny = profile()
-    files = Corpus(kind="captions-file", file="captions.parquet", how="fetch it", features={})
+    files = Corpus(kind="captions-file", file="captions.parquet", how="fetch it", images="photos")
     under = tiny.model_copy(
         update={
             "corpora": {**tiny.corpora, "files": files},
@@ -71,9 +71,9 @@ def test_what_is_missing_is_listed_once_and_named_in_the_identity(tmp_path: Path
     )
     taught = "dalr[text=run:simcse/files/toy-bert/seed-0]/files/toy-bert/seed-0"
     found = experiment(taught, under, tmp_path)
-    assert [str(item) for item in found.missing] == ["captions.parquet: fetch it"]
+    assert [item.what for item in found.missing] == ["captions.parquet", "photos"]
     assert found.identity["corpora"] == ["absent: captions.parquet"]
-    assert found.teachers[0].missing == found.missing
+    assert found.teachers[0].missing == found.missing[:1]
 
 
 def test_an_experiment_in_another_process_does_not_compute_its_fingerprints_again(monkeypatch) -> None:

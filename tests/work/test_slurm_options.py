@@ -43,7 +43,7 @@ def test_times_are_those_of_sbatch(text: str, minutes: int) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("gpu = 1", r"table \[slurm\], key 'gpu': Extra inputs are not permitted"),
+        ("gpu = 1", r"table \[slurm\], key 'gpu': there is no such key"),
         ("gpus = 2", "key 'gpus': String should match"),
         ('time = "two hours"', "key 'time': 'two hours' is not a SLURM time; write minutes, or D-HH:MM:SS"),
         ("width = 0", "key 'width': Input should be greater than or equal to 1"),

@@ -1,0 +1,117 @@
+"""A user's own image features: whatever is wrong with them is one line before anything is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+from safetensors.numpy import save_file
+
+import harness
+from harness.errors import UserError
+
+CAPTIONS = 6
+PROFILE = """
+extends = "tiny"
+images = "mine"
+
+[corpora.my-captions]
+kind = "captions-file"
+file = "./captions.parquet"
+
+[corpora.my-captions.features.mine]
+file = "./{file}"
+
+[settings.pairs]
+corpora = ["my-captions"]
+
+[training]
+steps = 2
+eval_every = 2
+batch_size = 4
+"""
+
+
+def features(rows: int = CAPTIONS) -> np.ndarray:
+    return np.random.default_rng(0).normal(size=(rows, 5)).astype(np.float32)
+
+
+def table(path: Path, rows: int = CAPTIONS, name: str = "image_id") -> None:
+    ids = [f"photo{row}" for row in reversed(range(rows))]
+    parquet.write_table(pa.table({name: ids, "feature": list(features(rows))}), path)
+
+
+def hdf5(path: Path, rows: int = CAPTIONS) -> None:
+    with h5py.File(path, "w") as file:
+        file["features"] = features(rows)
+
+
+WRITERS: dict[str, Callable[..., None]] = {
+    "f.parquet": table,
+    "f.hdf5": hdf5,
+    "f.npy": lambda path, rows=CAPTIONS: np.save(path, features(rows)),
+    "f.safetensors": lambda path, rows=CAPTIONS: save_file({"features": features(rows)}, path),
+}
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Captions of six photographs."""
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+    names = [f"photo{row}" for row in range(CAPTIONS)]
+    captions = [[f"a {word} dog"] for word in ("red", "blue", "small", "large", "green", "dark")]
+    parquet.write_table(pa.table({"image_id": names, "captions": captions}), tmp_path / "captions.parquet")
+    return tmp_path
+
+
+def plan(world: Path, file: str, method: str = "mcse", profile: str = PROFILE) -> harness.Plan:
+    (world / "own.toml").write_text(profile.format(file=file))
+    where = {"settings": "pairs", "seeds": 1, "suites": "sts", "results": world / "results"}
+    return harness.plan(str(world / "own.toml"), methods=method, **where)
+
+
+@pytest.mark.parametrize("file", WRITERS)
+def test_every_format_is_planned_and_trained_on(world: Path, file: str) -> None:
+    WRITERS[file](world / file)
+    finished = harness.execute(plan(world, file), executor="serial")
+    assert (len(finished), finished.failures) == (1, ())
+    assert finished.runs[0].whole().teachers["image"].source == str(world / file)
+
+
+@pytest.mark.parametrize("file", [name for name in WRITERS if name != "f.parquet"])
+def test_a_wrong_number_of_rows_is_refused_when_planned(world: Path, file: str) -> None:
+    WRITERS[file](world / file, CAPTIONS - 1)
+    with pytest.raises(UserError, match=rf"{file} has 5 rows for 6 captioned images"):
+        plan(world, file)
+    assert plan(world, file, "simcse").todo, "a method without images does not read it"
+
+
+def test_columns_are_checked_when_planned(world: Path) -> None:
+    table(world / "f.parquet", name="picture")
+    with pytest.raises(UserError, match=r"f\.parquet has no column image_id; it has picture, feature"):
+        plan(world, "f.parquet")
+    table(world / "f.parquet", CAPTIONS + 3)
+    assert plan(world, "f.parquet").todo, "with ids, features of more images than are captioned do no harm"
+
+
+def test_features_that_no_key_names_are_named(world: Path) -> None:
+    WRITERS["f.npy"](world / "f.npy")
+    unnamed = PROFILE.replace('images = "mine"\n', "")
+    with pytest.raises(UserError, match='only features of mine; write images = "mine" at the top of the profile'):
+        plan(world, "f.npy", profile=unnamed)
+    assert plan(world, "f.npy", "mcse[images=mine]", unnamed).todo
+    with pytest.raises(UserError, match="has no images for the teacher 'toy-clip', and no features"):
+        plan(world, "f.npy", profile=unnamed.replace('[corpora.my-captions.features.mine]\nfile = "./{file}"\n', ""))
+
+
+def test_a_table_of_the_wrong_name_or_kind_says_so(world: Path) -> None:
+    with pytest.raises(UserError, match="key 'corpus': there is no such key; did you mean corpora"):
+        plan(world, "f.npy", profile=PROFILE.replace("[corpora.", "[corpus."))
+    shorter = PROFILE.replace("[corpora.my-captions.features.mine]\nfile", "features")
+    with pytest.raises(UserError, match="key 'features': it should be a table, with a name and a table for each entry"):
+        plan(world, "f.npy", profile=shorter)
