@@ -31,7 +31,7 @@ run, schema {SCHEMA_VERSION}. Copy it, put it under version control, or read it 
 | `.work/FINGERPRINT/` | the best model of a run, and checkpoints while it is in progress |
 | `.superseded/` | results that `harness run --redo` replaced |
 | `.labs/LAB/` | results of other groups, from `harness results merge` |
-| `.typed/PROFILE.json` | where runs of a profile were last found on this machine: its file, the data root, folders of encoders; never merged or pushed |
+| `.typed/PROFILE.json` | where its runs were last found on this machine: profile file, data root, encoder folders |
 | `.cache/`, `.locks/` | expendable: an index of all results, and locks of runs in progress |
 
 **What can be relied on.** A file appears complete under its name, or not at all. Stored scores never change: a new
