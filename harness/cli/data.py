@@ -43,10 +43,14 @@ def fetch(context: click.Context, /, accept_licences: list[str], dry_run: bool, 
     huggingface_hub.
     """
     from harness import api
+    from harness.planning.missing import costly_suites
 
     if (root := grid["data_root"]) and not dry_run:
         root.mkdir(parents=True, exist_ok=True)
-    if not bring(api.to_fetch(api.plan(**grid)), accept_licences, dry_run):
+    plan = api.plan(**grid)
+    for line in costly_suites(plan):
+        echo(f"download  {line}")
+    if not bring(api.to_fetch(plan), accept_licences, dry_run):
         context.exit(1)
 
 
@@ -76,9 +80,14 @@ def _show(found: FetchList) -> None:
         plain_table(("name", "download", "what"), rows)
         for place, needed, free in found.room():
             echo(f"disk      {place}: about {readable(needed)} needed, {readable(free)} free")
-    for item in found.items:
-        if item.terms:
-            echo(f"licence   {item.name}: {item.terms}")
+    if lost := [item for item in found.items if item.place is None]:
+        size = readable(sum((item.size or 0) + item.copied + item.spare for item in lost))
+        echo(f"data root not set; give --data-root DIR or set HARNESS_DATA: about {size} needed there")
+    restricted = [item for item in found.items if item.terms]
+    for item in restricted:
+        echo(f"licence   {item.name}: {item.terms}")
+    if restricted:
+        echo(f"consent   --accept-licences {','.join(item.name for item in restricted)}")
     for one in found.by_hand:
         echo(f"by hand   {one.name}: {one.steps}")
     if not found.items:

@@ -173,7 +173,7 @@ def _axes(plan: Plan) -> Iterator[str]:
 
 
 def _problems(plan: Plan) -> Iterator[str]:
-    from harness.planning.missing import fetch_command, fetch_list, lacking
+    from harness.planning.missing import costly_suites, fetch_command, fetch_list, lacking, missing_encoders
 
     for skip in plan.skipped:
         yield f"skipping  {skip.what}: {skip.why}"
@@ -191,9 +191,12 @@ def _problems(plan: Plan) -> Iterator[str]:
         yield f"skipping suite {name}: {count_of(len(missing), 'input')} missing ({first}{more})"
     for item in plan.missing:
         yield f"missing   {item.what}"
+    for encoder in missing_encoders(plan):
+        yield f"or        --encoders {encoder}=FOLDER, where the model is already on this machine"
     found = fetch_list(lacking(plan), plan.inventory.root, ask=False)
     if found.items:
         yield f"fetch     `{fetch_command(plan)}` downloads {count_of(len(found.items), 'item')}, {found.size_text}"
+        yield from (f"download  {line}" for line in costly_suites(plan))
     for one in found.by_hand:
         yield f"by hand   {one.name}: {one.steps}"
 

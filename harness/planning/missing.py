@@ -65,11 +65,17 @@ def fetch_command(plan: Plan) -> str:
 def how_to_get(plan: Plan) -> str:
     """How to get a plan's missing inputs, in a few words."""
     found = fetch_list(lacking(plan), plan.inventory.root, ask=False)
+    absent = missing_encoders(plan)
+    given = (
+        f", or give --encoders {','.join(f'{name}=FOLDER' for name in absent)}"
+        if len(absent) == len(plan.missing) > 0
+        else ""
+    )
     left = ", ".join(one.name for one in found.by_hand)
     if not found.items:
         return found.by_hand[0].steps
     also = f", and {left} by hand" if left else ""
-    return f"run `{fetch_command(plan)}` ({found.size_text}{also})"
+    return f"run `{fetch_command(plan)}` ({found.size_text}{also}){given}"
 
 
 def fetch_list(missing: Iterable[Missing], root: Path | None, ask: bool = True) -> FetchList:
@@ -102,6 +108,23 @@ def fetch_list(missing: Iterable[Missing], root: Path | None, ask: bool = True) 
     with ThreadPoolExecutor(REQUESTS) as pool:
         items = tuple(pool.map(lambda make: make(), makers))
     return FetchList(items, (*manual.values(), *by_hand.values()))
+
+
+def missing_encoders(plan: Plan) -> list[str]:
+    """The encoders of a plan whose weights are not on this machine; a folder with them can be given instead."""
+    return [name for name in plan.request.encoders if plan.inventory.encoder(name).missing]
+
+
+def costly_suites(plan: Plan) -> Iterator[str]:
+    """Name each suite that alone causes a quarter of a plan's download or more, with the option that leaves it out."""
+    request, root = plan.request, plan.inventory.root
+    whole = fetch_list(lacking(plan), root, ask=False)
+    for name in plan.without_data if request.wanted is None and len(request.suites) > 1 else ():
+        others = (item for suite, missing in plan.without_data.items() if suite != name for item in missing)
+        size = whole.size - fetch_list([*plan.missing, *others], root, ask=False).size
+        if size and size >= whole.size / 4:
+            kept = ",".join(suite for suite in request.suites if suite != name)
+            yield f"{name} causes {readable(size)} of {whole.size_text}; `--suites {kept}` leaves it out"
 
 
 def provider(missing: Missing) -> Entry | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import threading
 from pathlib import Path
 
@@ -11,7 +12,16 @@ import harness
 from harness.encoders.locate import MissingModel
 from harness.errors import UserError
 from harness.fetching.downloads import Fetchable, FetchList
-from harness.planning.missing import disk_need, fetch_command, fetch_list, paper_needs, restricts
+from harness.planning.missing import (
+    costly_suites,
+    disk_need,
+    fetch_command,
+    fetch_list,
+    how_to_get,
+    missing_encoders,
+    paper_needs,
+    restricts,
+)
 from harness.profiles import load_profile
 from harness.sources import Missing
 
@@ -148,3 +158,14 @@ def test_every_model_of_the_paper_profile_has_a_size() -> None:
     profile = load_profile("paper")
     tables = {**profile.encoders, **profile.teachers, **profile.patches, **profile.released}
     assert [name for name, table in tables.items() if table.hub and table.about is None] == []
+
+
+def test_suites_that_cause_much_of_a_download_and_encoders_to_give_are_named(tmp_path: Path) -> None:
+    planned = harness.plan(methods="dalr", seeds=1, results=tmp_path)
+    (line,) = costly_suites(planned)
+    assert line.startswith("retrieval causes 6.7 GB of ")
+    option = shlex.split(line.partition("`")[2].partition("`")[0])
+    assert list(costly_suites(harness.plan(methods="dalr", seeds=1, results=tmp_path, suites=option[1]))) == []
+    assert missing_encoders(planned) == ["bert-base-uncased"]
+    only = harness.plan("small", methods="none[pooling=cls]", suites="sts", results=tmp_path)
+    assert how_to_get(only).endswith("or give --encoders all-minilm-l6-v2=FOLDER")
