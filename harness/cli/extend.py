@@ -110,13 +110,13 @@ def _write(starts: Mapping[Path, str], words: Mapping[str, str]) -> None:
 
 
 @click.command()
-@click.argument("what", metavar="PACKAGE|MODULE[:CLASS]|FILE.py")
+@click.argument("what", metavar="PACKAGE|FOLDER|MODULE[:CLASS]|FILE.py")
 @click.pass_context
 def check(context: click.Context, what: str) -> None:
     """Check the methods of a package or file on random batches.
 
-    It checks declarations, loss terms, gradients, seeds, checkpoints and devices, and prints a line for each. Exit code
-    1 if one fails.
+    Neither a folder nor a file need be installed. It checks declarations, loss terms, gradients, seeds, checkpoints and
+    devices, and prints a line for each. Exit code 1 if one fails.
     """
     from harness.method.conformance import check_all, methods_in  # imports torch
 

@@ -30,6 +30,7 @@ from harness.method.base import Method
 from harness.method.hyperparameters import ValueOrigin
 from harness.method.interface import Batch, Dimensions, Encode, MediaBatch, PairBatch, SentenceBatch, TripletBatch
 from harness.registry import OWN, get_class, names, target
+from harness.tomlfiles import toml_content
 
 #: seeds of the heads, and of what a loss draws
 HEADS, LOSS = 1, 2
@@ -46,7 +47,7 @@ class Checked:
 
 
 def methods_in(what: str) -> list[type[Method]]:
-    """The methods of a package, a module, a MODULE:CLASS or a Python file.
+    """The methods of a package, its folder, a module, a MODULE:CLASS or a Python file; a folder need not be installed.
 
     Those that it registers, else those that it defines. Raises UserError where there is none or it cannot be imported.
     """
@@ -54,6 +55,9 @@ def methods_in(what: str) -> list[type[Method]]:
     registered = [each for each in names("method") if target("method", each).partition(":")[0].split(".")[0] == place]
     if registered and not colon:
         return [get_class("method", each, Method) for each in registered]
+    folder = Path(place).expanduser()
+    if not colon and (folder / "pyproject.toml").is_file():
+        return [method for each in _declared(folder) for method in methods_in(each)]
     module = _imported(place)
     found = [one for one in vars(module).values() if inspect.isclass(one) and issubclass(one, Method)]
     if colon:
@@ -79,6 +83,17 @@ def check_all(method: type[Method]) -> Iterator[Checked]:
         yield Checked(name, check, found)
 
 
+def _declared(folder: Path) -> list[str]:
+    """The MODULE:CLASS of each method that a package's folder declares, made importable. Raises UserError for none."""
+    project = toml_content(folder / "pyproject.toml", "project").get("project", {})
+    found = project.get("entry-points", {}).get("harness.methods", {}) if isinstance(project, dict) else {}
+    if not isinstance(found, dict) or not found or not all(isinstance(place, str) for place in found.values()):
+        where = '[project.entry-points."harness.methods"]'
+        raise UserError(f"{folder}/pyproject.toml declares no method; add the table {where}")
+    sys.path[:0] = [str(place.resolve()) for place in (folder / "src", folder) if place.is_dir()]
+    return list(found.values())
+
+
 def _imported(place: str) -> ModuleType:
     path = Path(place).expanduser()
     try:
@@ -87,7 +102,13 @@ def _imported(place: str) -> ModuleType:
     except (UserError, *OWN_SIGNALS):
         raise
     except BaseException as error:
-        raise UserError(f"{place} cannot be imported: {_raised(error)}; fix it, or give another name") from error
+        raise UserError(f"{place} cannot be imported: {_raised(error)}; {_help(place, error)}") from error
+
+
+def _help(place: str, error: BaseException) -> str:
+    if isinstance(error, ModuleNotFoundError) and error.name == place.partition(".")[0]:
+        return "give its folder or file, or install it: `pip install -e FOLDER`"
+    return "fix it, or give another name"
 
 
 def _module(place: str, path: Path) -> ModuleType:

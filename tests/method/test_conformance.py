@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -115,6 +116,19 @@ def test_a_package_is_checked_by_what_it_registers(install: Install) -> None:
     ):
         with pytest.raises(UserError, match=why):
             methods_in(what)
+
+
+def test_a_folder_is_checked_before_it_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    assert CliRunner().invoke(cli, ["new", "method", "fresh_method"]).exit_code == 0
+    for words in ("fresh_method", "./fresh_method", "fresh_method/src/fresh_method.py"):
+        assert [method.name for method in methods_in(words)] == ["fresh_method"]
+    monkeypatch.delitem(sys.modules, "fresh_method")
+    project = tmp_path / "fresh_method" / "pyproject.toml"
+    project.write_text(project.read_text().replace("harness.methods", "harness.method"))
+    with pytest.raises(UserError, match="declares no method"):
+        methods_in("fresh_method")
 
 
 def test_a_weight_of_an_undeclared_term_is_refused_at_the_first_batch(install: Install, tmp_path: Path) -> None:
