@@ -25,6 +25,9 @@ from harness.encoders.weights import (
 )
 from harness.errors import UserError, first_line
 
+#: sentences between two reports
+COUNTED = 1024
+
 
 class SentenceModules(nn.Module):
     """A model of sentence-transformers with its modules, its default prompt and its longest sequence, in float32."""
@@ -75,14 +78,19 @@ class SentenceModules(nn.Module):
     def embed(
         self, sentences: Sequence[str], report: Callable[[int, int], None] = lambda done, total: None
     ) -> np.ndarray:
-        """Embed n sentences with the library's `encode`: float32 (n, d).
+        """Embed n sentences with the library's `encode`, longest first: float32 (n, d).
 
-        `report` is called with (sentences done, n), before and after.
+        `report` is called with (sentences done, n), before the first COUNTED and after each.
         """
         report(0, len(sentences))
-        vectors = self.model.encode(list(sentences), show_progress_bar=False, convert_to_numpy=True)
-        report(len(sentences), len(sentences))
-        return np.asarray(vectors, dtype=np.float32)
+        order = sorted(range(len(sentences)), key=lambda row: -len(sentences[row]))
+        parts = []
+        for start in range(0, max(1, len(order)), COUNTED):
+            some = [sentences[row] for row in order[start : start + COUNTED]]
+            parts.append(self.model.encode(some, show_progress_bar=False, convert_to_numpy=True))
+            report(min(start + COUNTED, len(order)), len(order))
+        vectors = np.concatenate(parts).astype(np.float32)
+        return vectors[np.argsort(order)]
 
 
 def open_model(folder: Path, pooling: str, *, trusted: bool = False) -> Student | SentenceModules:

@@ -128,6 +128,16 @@ def test_a_pretrained_model_gives_the_librarys_vectors() -> None:
     np.testing.assert_allclose(vectors, mean / np.linalg.norm(mean, axis=1, keepdims=True), atol=1e-5)
 
 
+def test_sentences_are_counted_and_keep_their_order(save: Save, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.encoders.sentence_modules.COUNTED", 3)
+    model, counts = SentenceModules.load(save(Pooling(64, "mean"))), list[tuple[int, int]]()
+    sentences = [*SENTENCES, *reversed(SENTENCES)]
+    vectors = model.embed(sentences, lambda *count: counts.append(count))
+    assert counts == [(0, 8), (3, 8), (6, 8), (8, 8)]
+    np.testing.assert_allclose(vectors, model.model.encode(sentences), atol=1e-6)
+    assert len(model.embed([])) == 0
+
+
 def test_views_have_dropout_and_repeat_by_seed(save: Save, tmp_path: Path) -> None:
     model = SentenceModules.load(save(Pooling(64, "mean"), dense(nn.Tanh())))
     embedder = RunEmbedder(model, model.embed, tmp_path)
