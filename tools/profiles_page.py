@@ -18,8 +18,8 @@ _HEAD = f"""# Profiles: every key of the file
 
 <!-- made by `python tools/profiles_page.py > docs/profiles.md` from the schema; edit the schema -->
 
-A profile is a TOML file. `--profile NAME` takes a shipped one, `--profile FILE.toml` one of your own; `harness new
-profile NAME` and `harness new task NAME` write templates that run as they are. Unknown keys are errors.
+For whoever writes a profile, a TOML file. `--profile NAME` takes a shipped one, `--profile FILE.toml` one of your own;
+`harness new profile NAME` and `harness new task NAME` write templates that run as they are. Unknown keys are errors.
 
 **Paths.** A path that begins with `./`, `../` or `~/` is relative to the folder of the profile file, an absolute path
 is used as it is, and any other is relative to the data root (`--data-root`, or the variable `HARNESS_DATA`).
@@ -46,7 +46,7 @@ _MEANINGS = {
     "columns": ".tsv, .csv or .jsonl: three columns, premise, entailed and contradicted hypothesis",
     "captions-file.captions": "'one' caption of each image, drawn once, or 'all'",
     "caption_seed": "the seed of the draw",
-    "features": "stored image features: a table for each teacher, with file, how and transform",
+    "features": "[stored features](your-data.md#stored-image-features): file, how and transform for each teacher",
     "images": "the folder of the image files, or 'jpeg' for that column of a Parquet file",
     "matched": "text file: file and how of the Parquet file with image and captions of each line",
     "image": "table: the column of the images' file names",

@@ -18,8 +18,9 @@ _HEAD = f"""# What a results folder holds
 
 <!-- made by `python tools/results_page.py > docs/results.md` from the code; edit tools/results_page.py -->
 
-A results folder (`--results`, by default `results`) is the whole database of a project: one JSON file for each finished
-run, schema {SCHEMA_VERSION}. Copy it, put it under version control, or read it with any program.
+For readers who process scores themselves. A results folder (`--results`, by default `results`) is the whole database of
+a project: one JSON file for each finished run, schema {SCHEMA_VERSION}. Copy it, put it under version control, or read
+it with any program.
 
 | file | content |
 | --- | --- |
