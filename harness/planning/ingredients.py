@@ -91,6 +91,14 @@ class Experiment:
             return ()
         return tuple(dict.fromkeys(item for model in features.teacher.models for item in model.missing))
 
+    def unfit_for(self, suite: Suite, root: Path | None) -> str:
+        """Why a suite cannot be evaluated: its images have features only in files of training data; else empty."""
+        features = self.ingredients.features.get("image")
+        if features is None or features.teacher.can_compute or not suite.computes(features.teacher.name, root):
+            return ""
+        name = features.teacher.name
+        return f"no file has {name} features of its images, and the profile has no model '{name}' that computes them"
+
     @cached_property
     def identity(self) -> dict[str, Any]:
         """Everything that can change the run's weights, by name; no path, no device, no clock."""

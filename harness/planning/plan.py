@@ -154,7 +154,10 @@ def make_plan(request: Request, store: Store) -> Plan:
     planned = []
     for experiment in ordered.values():
         wanted = request.suites if request.wanted is None else request.wanted.get(experiment.resolved.spec, ())
-        suites = [name for name in wanted if name not in without_data]
+        spec, suites = experiment.resolved.spec, [name for name in wanted if name not in without_data]
+        unfit = {name: experiment.unfit_for(inventory.suites[name], inventory.root) for name in suites}
+        skipped += [Skipped(f"{spec.variant}/{spec.setting}, suite {name}", why) for name, why in unfit.items() if why]
+        suites = [name for name in suites if not unfit[name]]
         planned.append(_planned(experiment, inventory, suites, store, failures, redo.get(experiment.fingerprint, "")))
         for name in without_data.keys() & wanted:
             more = experiment.missing_for(inventory.suites[name], inventory.root)

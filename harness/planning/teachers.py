@@ -300,6 +300,11 @@ class NamedTeacher:
         return self.of == "image" and self.name in corpus.stored
 
     @property
+    def can_compute(self) -> bool:
+        """Whether it is a model, and not only the name of features in files."""
+        return not isinstance(self.maker, _Unavailable)
+
+    @property
     def fitted_on(self) -> list[tuple[NamedTeacher, UsedCorpus]]:
         """The features of corpora that it is fitted on before it computes any."""
         return self.maker.fitted_on

@@ -1,16 +1,19 @@
-"""examples/plugin-template is what `harness new method` writes, and passes its own tests."""
+"""examples/: the template is what `harness new method` writes; the lab's package and the notebook work."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 import yaml
 from click.testing import CliRunner
+from IPython.core.interactiveshell import InteractiveShell
 from pages import ROOT
 from plugin_packages import Install, install
 from scripts import script
 
+import harness
 from harness.cli.main import cli
 
 __all__ = ["install"]
@@ -43,3 +46,31 @@ def test_the_workflow_keeps_the_report() -> None:
     assert {"push", "pull_request"} <= workflow[True].keys()  # YAML reads `on` as true
     (job,) = workflow["jobs"].values()
     assert "reports/build" in job["steps"][-1]["with"]["path"]
+
+
+def test_the_package_of_a_lab_trains_and_adds_its_section(tmp_path: Path, install: Install) -> None:
+    lab = ROOT / "examples" / "lab"
+    code = (lab / "src" / "lab.py").read_text()
+    install("lab", code, {"methods": {"relational": "Relational"}, "sections": {"cost": "Cost"}})
+    assert [line for line in code.splitlines() if line.startswith("class ") and "(Method)" in line]
+    results = tmp_path / "results"
+    finished = harness.run(str(lab / "lab.toml"), methods="relational", seeds=1, set={"steps": 4}, results=results)
+    (run,) = finished.runs
+    assert {"shape-pairs", "ToySTS"} <= set(finished.frame["task"])
+    assert run.whole().teachers["image"].source == str(lab / "features.npy")
+    index = harness.report(results, tmp_path / "report").page.read_text()
+    assert '<section id="cost">' in index
+    assert f">{run.peak_memory_mb:.0f}<" in index
+
+
+def test_the_notebook_runs_from_a_plan_to_a_figure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    notebook = json.loads((ROOT / "examples" / "first_experiment.ipynb").read_text())
+    cells = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    shell = InteractiveShell()
+    for cell in cells:
+        ended = shell.run_cell(cell)
+        ended.raise_error()
+    assert "<svg" in ended.result.data
+    assert len(shell.user_ns["finished"]) == 6
+    assert not [cell for cell in notebook["cells"] if cell.get("outputs")], "a notebook is kept without outputs"

@@ -115,3 +115,23 @@ def test_a_table_of_the_wrong_name_or_kind_says_so(world: Path) -> None:
     shorter = PROFILE.replace("[corpora.my-captions.features.mine]\nfile", "features")
     with pytest.raises(UserError, match="key 'features': it should be a table, with a name and a table for each entry"):
         plan(world, "f.npy", profile=shorter)
+
+
+def test_a_suite_whose_images_have_no_such_features_is_skipped_when_planned(world: Path) -> None:
+    WRITERS["f.npy"](world / "f.npy")
+    plan(world, "f.npy")
+    both = harness.plan(
+        str(world / "own.toml"),
+        methods="mcse,simcse",
+        settings="pairs",
+        seeds=1,
+        suites="sts,retrieval",
+        results=world / "results",
+    )
+    (skip,) = both.skipped
+    assert skip.what == "mcse/pairs, suite retrieval"
+    assert "no file has mine features of its images" in skip.why
+    assert {run.key.partition("/")[0]: run.todo for run in both.runs} == {
+        "mcse": ("sts",),
+        "simcse": ("sts", "retrieval"),
+    }

@@ -98,7 +98,7 @@ def board_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     scores = {"simcse": [70.0, 70.4, 70.8], "mcse": [71.2, 71.6, 72.0], "mcse[lambda=1]": [60.0, 60.2, 60.3]}
     scores |= {"dalr": [70.1, 70.4, 70.7], "kdmcse": [70.1, 70.4, 70.8]}
     results = [
-        result(name, seed, sts(**dict.fromkeys(TASKS, value)), setting=setting)
+        result(name, seed, sts(**{task: value + at for at, task in enumerate(TASKS)}), setting=setting)
         for setting in ("toy", "wiki")
         for name, values in scores.items()
         for seed, value in enumerate(values)
