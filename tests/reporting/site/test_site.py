@@ -89,6 +89,27 @@ def test_every_page_opens_without_a_complaint_and_fits_a_phone(watched: Watched,
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, name
 
 
+#: texts whose colour has less than 4.5 to 1 on what is behind them (WCAG 2.2, level AA; 3 to 1 if large), as lines
+FAINT = """() => {
+  const context = new OffscreenCanvas(1, 1).getContext("2d", {willReadFrequently: true});
+  const layers = (one) => one ? [...layers(one.parentElement), getComputedStyle(one).backgroundColor] : ["white"];
+  const painted = (colours) => {
+    for (const colour of colours) { context.fillStyle = colour; context.fillRect(0, 0, 1, 1); }
+    return [...context.getImageData(0, 0, 1, 1).data.slice(0, 3)];
+  };
+  const light = (colour) => colour
+    .map((part) => part / 255)
+    .map((part) => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, part, at) => sum + part * [0.2126, 0.7152, 0.0722][at], 0);
+  const texts = [...document.querySelectorAll("body *")].filter((one) =>
+    [...one.childNodes].some((node) => node.nodeType === 3 && node.data.trim()) && one.checkVisibility() && !one.closest("svg"));
+  return texts.filter((one) => {
+    const style = getComputedStyle(one), behind = layers(one);
+    const two = [painted(behind), painted([...behind, style.color])].map(light);
+    const size = parseFloat(style.fontSize), large = size >= 24 || (size >= 18.66 && style.fontWeight >= 700);
+    return (Math.max(...two) + 0.05) / (Math.min(...two) + 0.05) < (large ? 3 : 4.5);
+  }).map((one) => `${one.tagName}.${one.className}: ${one.textContent.trim().slice(0, 40)}`);
+}"""
 TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
 
 
@@ -104,6 +125,20 @@ def board_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for seed, value in enumerate(values)
     ]
     return rendered(tmp_path_factory.mktemp("boards") / "out", results).parent
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_texts_can_be_read_in_both_themes(watched: Watched, board_site: Path, site: Path, theme: str) -> None:
+    watched.page.emulate_media(color_scheme=theme)
+    for where, names in (
+        (board_site, ("index.html", "profiles/tiny.html")),
+        (site, ("index.html", "papers/mcse.html", "runs/index.html", run_page(site))),
+    ):
+        watched.site = where
+        for name in names:
+            assert watched.open(name).evaluate(FAINT) == [], (name, theme)
+    watched.page.evaluate("document.querySelector('h1').style.color = '#888'; document.body.style.background = '#777'")
+    assert "H1" in watched.page.evaluate(FAINT)[0], "what is faint is found"
 
 
 @pytest.mark.parametrize("width", [390, 768])
