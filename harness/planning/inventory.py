@@ -130,8 +130,8 @@ class Inventory:
     @classmethod
     def noted(cls, profile: Profile, typed: Typed) -> Inventory:
         """With the data root and folders of encoders that runs of the profile were given last."""
-        root = typed.data_root if Path(typed.data_root).is_dir() else None
-        return cls(profile, data_root(root), {name: FolderModel(Path(at)) for name, at in typed.encoders.items()})
+        folders = {name: FolderModel(Path(at)) for name, at in typed.encoders.items()}
+        return cls(profile, data_root(typed.data_root or None), folders)
 
     def __getstate__(self) -> dict[str, object]:
         """Without corpora and suites, made again where they are asked for: those of others may not let be pickled."""

@@ -26,9 +26,14 @@ class Typed(BaseModel):
 
 
 def read_typed(results: Path, profile: str) -> Typed:
-    """What was noted for a profile; nothing where there is no note that can be read."""
-    with suppress(OSError, DamagedError, ValidationError):
-        return Typed.model_validate(note_in(read_regular(_file(results, profile))))
+    """What was noted for a profile and is still there; nothing where there is no note that can be read."""
+    with suppress(OSError, DamagedError, ValidationError, ValueError):
+        noted = Typed.model_validate(note_in(read_regular(_file(results, profile))))
+        return Typed(
+            profile=noted.profile if Path(noted.profile).is_file() else "",
+            data_root=noted.data_root if Path(noted.data_root).is_dir() else "",
+            encoders={name: place for name, place in noted.encoders.items() if Path(place).is_dir()},
+        )
     return Typed()
 
 

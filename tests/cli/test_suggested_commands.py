@@ -10,9 +10,11 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from harness.commands import Commands
+from harness.store.typed import Typed, note_typed, read_typed
 from harness.toy import student_folder
 
-Typed = Callable[..., tuple[int, str, str]]
+Run = Callable[..., tuple[int, str, str]]
 
 PROFILE = """
 extends = "tiny"
@@ -42,7 +44,7 @@ def of_pages(report: Path) -> Iterator[str]:
         yield f"`{page['command']}`"
 
 
-def test_suggested_commands_can_be_typed(tmp_path: Path, typed: Typed) -> None:
+def test_suggested_commands_can_be_typed(tmp_path: Path, typed: Run) -> None:
     shutil.copytree(student_folder(), tmp_path / "models" / "enc")
     (tmp_path / "lab").mkdir()
     (tmp_path / "lab" / "own.toml").write_text(PROFILE)
@@ -68,7 +70,7 @@ def test_suggested_commands_can_be_typed(tmp_path: Path, typed: Typed) -> None:
     assert "Untrained" not in typed("table", "sts", "--results", "elsewhere")[1]
 
 
-def test_results_of_an_encoder_by_folder_are_known_to_be_present(tmp_path: Path, typed: Typed) -> None:
+def test_results_of_an_encoder_by_folder_are_known_to_be_present(tmp_path: Path, typed: Run) -> None:
     """What `run` calls done, `table` does not call stale: both find the encoder and the profile."""
     folder = tmp_path / "models" / "enc"
     shutil.copytree(student_folder(), folder)
@@ -84,3 +86,17 @@ def test_results_of_an_encoder_by_folder_are_known_to_be_present(tmp_path: Path,
     settings.write_text(settings.read_text().replace("32", "64"))
     ((_, *paths),) = [typed(*("eval", "models/enc", "--pooling", "mean", "--suites", "sts", *PLACES))]
     assert "mine" in paths[0], "eval names the folder as the run did, so it is the untrained row"
+
+
+def test_places_that_are_gone_are_forgotten(tmp_path: Path) -> None:
+    note_typed(tmp_path, "own", Typed(profile=str(tmp_path / "own.toml"), data_root="/nowhere", encoders={"a": "/no"}))
+    note_typed(tmp_path, "own", Typed(encoders={"b": str(tmp_path)}))
+    assert read_typed(tmp_path, "own") == Typed(encoders={"b": str(tmp_path)})
+    assert (
+        Commands(tmp_path)
+        .run(profile="own", encoders=["a", "b"])
+        .startswith(f"harness run --profile ./own.toml --encoders a,b={tmp_path} ")
+    )
+    (note,) = (tmp_path / ".typed").iterdir()
+    note.write_text("{}")
+    assert read_typed(tmp_path, "own") == Typed()
