@@ -174,13 +174,11 @@ def execute(how: PlanToExecute) -> Results:
     from harness.reporting.results import Results
     from harness.store import Failure, Result
     from harness.store.tunings import save_tuning
-    from harness.store.typed import note_typed
     from harness.work.failures import seconds_of
     from harness.work.tracking.base import installed_trackers
 
     plan, limit_s = how.plan, None if how.run_timeout is None else seconds_of(how.run_timeout)
     _check_inputs(plan)
-    note_typed(plan.store.root, plan.request.profile.name, plan.request.typed)
     if plan.request.tuning:
         save_tuning(plan.store, plan.request.tuning)
     ends: list[Result | Failure] = [planned.result for planned in plan.done if planned.result]

@@ -24,6 +24,7 @@ from harness.runs.resources import Allocation, DeviceChoice, Jobs
 from harness.stopping import Interrupted, request_stop, stop_on_signals, withdraw_stop
 from harness.store import Failure, Result, Store
 from harness.store.folder import LAST_AFTER, attempt, begin_redo, settle_attempt
+from harness.store.typed import note_typed
 from harness.work.job import End, Job, Prepared, RunJob
 from harness.work.jobs import jobs_of
 from harness.work.queue import Queue
@@ -130,6 +131,7 @@ def execute(
     """
     with _left_as_it_was(plan.store.root):
         _check_writable(plan.store)
+        note_typed(plan.store.root, plan.request.profile.name, plan.request.typed)
         ends = _carried_out(plan, listen, jobs, device, executor, settings or {}, chunk, limit_s)
     return [end for end in ends if not isinstance(end, Prepared)]
 
@@ -164,7 +166,7 @@ def _left_as_it_was(root: Path) -> Iterator[None]:
     try:
         yield
     except UserError:
-        if made and root.is_dir() and {path.name for path in root.iterdir()} <= {".locks"}:
+        if made and root.is_dir() and {path.name for path in root.iterdir()} <= {".locks", ".typed"}:
             shutil.rmtree(root)
         raise
 

@@ -77,6 +77,8 @@ def test_results_of_an_encoder_by_folder_are_known_to_be_present(tmp_path: Path,
     (tmp_path / "lab").mkdir()
     (tmp_path / "lab" / "own.toml").write_text(PROFILE)
     run = ("run", *PLACES, "--encoders", "mine=models/enc", "--methods", "simcse", "--seeds", "1", "--suites", "sts")
+    assert typed(*run, "--executor", "nope")[0] == 2
+    assert not (tmp_path / "elsewhere").exists(), "a refused command leaves no note"
     assert typed(*run)[0] == 0
     listed = ("results", "list", "--results", "elsewhere")
     assert "present" in typed(*listed)[1]
