@@ -141,11 +141,11 @@ def summary_grid(table: SummaryTable, *, whole: bool = False, note: str = "") ->
 
 
 def _repeats(table: SummaryTable, column: Column) -> bool:
-    """Whether an average has the same numbers as one task, in every row."""
-    others = (one for one in table.columns if one.metric == column.metric and not one.task.startswith(AVERAGE))
-    return column.task.startswith(AVERAGE) and any(
-        all(_values(row, one) == _values(row, column) for row in table.rows) for one in others
-    )
+    """Whether an average has the same numbers as the only task, in every row."""
+    if not column.task.startswith(AVERAGE):
+        return False
+    tasks = [one for one in table.columns if one.metric == column.metric and not one.task.startswith(AVERAGE)]
+    return len(tasks) == 1 and all(_values(row, tasks[0]) == _values(row, column) for row in table.rows)
 
 
 def _values(row: Row, column: Column) -> tuple[float, ...]:
