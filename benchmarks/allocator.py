@@ -1,6 +1,6 @@
 """What a run on the processor gains by keeping the memory that it frees (`harness.processors.keep_freed_memory`).
 
-    python benchmarks/allocator.py --data-root DATA --encoder all-minilm-l6-v2=FOLDER [--rounds 3] [--steps 30]
+    HARNESS_DATA=DATA python benchmarks/allocator.py [--rounds 3] [--steps 30]
 
 A run of the profile `small`, 30 steps of MCSE with its evaluation, each in a process of its own, in turns: with
 glibc's defaults, with large blocks given back at once (4 MB), and with freed memory kept.
@@ -19,6 +19,8 @@ import tempfile
 import time
 from unittest.mock import patch
 
+from full_size import needs_data, student
+
 from harness import processors
 
 #: what is given to mallopt(3), by the name of the case
@@ -36,10 +38,9 @@ def one_run(case: str, options: argparse.Namespace) -> list[float]:
         (result,) = harness.run(
             "small",
             methods="mcse",
-            encoders=options.encoder,
+            encoders=f"all-minilm-l6-v2={student()}",
             seeds=1,
             set={"steps": options.steps},
-            data_root=options.data_root,
             results=results,
             executor="serial",
             device="cpu",
@@ -52,8 +53,6 @@ def one_run(case: str, options: argparse.Namespace) -> list[float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data-root", required=True)
-    parser.add_argument("--encoder", required=True)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=30)
     parser.add_argument("--case", choices=CASES, help=argparse.SUPPRESS)
@@ -61,6 +60,7 @@ def main() -> None:
     if options.case:
         print(json.dumps(one_run(options.case, options)))
         return
+    needs_data()
     taken: dict[str, list[list[float]]] = {case: [] for case in CASES}
     for _ in range(options.rounds):
         for case, rows in taken.items():

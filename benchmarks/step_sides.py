@@ -203,7 +203,7 @@ def typed(doc: str | None, cases: Iterable[str], rounds: int, precisions: Sequen
     return parser.parse_args()
 
 
-def answer(step: Callable[[int], None], now: Callable[[], float] = time.perf_counter) -> None:
+def answer(step: Callable[[int], object], now: Callable[[], float] = time.perf_counter) -> None:
     """Take a step at each line of standard input and print its seconds; at the end, the peak of memory in MB."""
     print(json.dumps("ready"), flush=True)
     for number, _ in enumerate(sys.stdin):

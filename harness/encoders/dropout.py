@@ -17,7 +17,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 #: values of 16 bits, and the smallest of them as a signed number
 _VALUES, _SMALLEST = 2**16, -(2**15)
@@ -35,7 +34,7 @@ def dropped(values: Tensor, chance: float) -> Tensor:
     if chance == 0:
         return values
     if values.device.type != "cpu" or chance == 1 or torch.compiler.is_compiling():
-        return functional.dropout(values, chance)
+        return torch.dropout(values, chance, train=True)
     return values * _mask(values, chance)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -85,4 +86,4 @@ def _linear(module: nn.Linear, states: Tensor) -> Tensor:
 
 
 def _normed(module: nn.LayerNorm, states: Tensor) -> Tensor:
-    return functional.layer_norm(states, module.normalized_shape, module.weight, module.bias, module.eps)
+    return torch.layer_norm(states, module.normalized_shape, module.weight, module.bias, module.eps)

@@ -1,0 +1,159 @@
+"""`harness run` of SimCSE beside sentence-transformers' trainer and MultipleNegativesRankingLoss, whole commands.
+
+    pip install accelerate
+    HARNESS_DATA=DATA python benchmarks/peers.py [--steps 60] [--rounds 2] [--cases text-fp32,...]
+
+Both train the same encoder with the same sentences, batch, length, steps, learning rate and precision, score the
+development set of STS-B at the end and then its test set, each in a process of its own, in turns. `text` is
+Wikipedia's sentences, `captions` those of Flickr8k, which are shorter. accelerate, which that trainer needs, is a
+dependency of this script alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+from full_size import needs_data, student
+
+BATCH, LENGTH, RATE, LIMIT = 64, 32, 3e-5, 12_000
+#: how many times as fast the harness has to be
+BARS = {"text-fp32": 1.5, "text-bf16": 2.0, "captions-fp32": 2.0, "captions-bf16": 3.0}
+#: the corpus of the profile `small` for each kind of text
+SETTINGS = {"text": "wiki", "captions": "flickr8k"}
+#: columns of the gold score and of the first sentence in a file of STS-B
+SCORE, FIRST = 4, 5
+
+
+def ours(case: str, options: argparse.Namespace, folder: Path) -> list[str | Path]:
+    """The command of the harness."""
+    kind, precision = case.split("-")
+    values = {"steps": options.steps, "eval_every": options.steps, "precision": precision, "batch_size": BATCH}
+    return [
+        *(
+            Path(sys.executable).with_name("harness"),
+            "run",
+            "--profile",
+            "small",
+            "--methods",
+            "simcse",
+            "--seeds",
+            "1",
+        ),
+        *("--settings", SETTINGS[kind], "--encoders", f"all-minilm-l6-v2={student()}", "--device", "cpu"),
+        *("--results", str(folder), "--suites", "sts", "--tasks", "STS-B"),
+        *(word for key, value in values.items() for word in ("--set", f"{key}={value}")),
+    ]
+
+
+def theirs(case: str, options: argparse.Namespace, folder: Path) -> list[str | Path]:
+    """The command of the other trainer, which is this script."""
+    return [sys.executable, __file__, "--steps", str(options.steps), "--peer", case, "--out", str(folder)]
+
+
+def sentences(kind: str, root: Path) -> list[str]:
+    """The texts of a corpus of the profile."""
+    if kind == "captions":
+        return [row[0] for row in pd.read_parquet(root / "paired/flickr8k/train.parquet")["captions"]]
+    with gzip.open(root / "wiki/enwiki_sentences.txt.gz", "rt", encoding="utf-8") as lines:
+        return [line.rstrip("\n") for line, _ in zip(lines, range(LIMIT), strict=False)]
+
+
+def peer(case: str, options: argparse.Namespace) -> None:
+    """Train and score by sentence-transformers; prints the seconds of the training."""
+    from datasets import Dataset
+    from sentence_transformers import (
+        SentenceTransformer,
+        SentenceTransformerTrainer,
+        SentenceTransformerTrainingArguments,
+    )
+    from sentence_transformers.sentence_transformer import losses
+    from sentence_transformers.sentence_transformer.evaluation import EmbeddingSimilarityEvaluator
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+
+    root = Path(os.environ["HARNESS_DATA"])
+    kind, precision = case.split("-")
+    transformer = Transformer(str(student()), max_seq_length=LENGTH)
+    model = SentenceTransformer(
+        modules=[transformer, Pooling(transformer.get_embedding_dimension(), "cls")], device="cpu"
+    )
+    texts = sentences(kind, root)
+    arguments = SentenceTransformerTrainingArguments(
+        options.out,
+        max_steps=options.steps,
+        per_device_train_batch_size=BATCH,
+        learning_rate=RATE,
+        bf16=precision == "bf16",
+        use_cpu=True,
+        save_strategy="no",
+        report_to="none",
+        disable_tqdm=True,
+    )
+    trainer = SentenceTransformerTrainer(
+        model,
+        arguments,
+        train_dataset=Dataset.from_dict({"anchor": texts, "positive": texts}),
+        loss=losses.MultipleNegativesRankingLoss(model, scale=20.0),
+    )
+    seconds = trainer.train().metrics["train_runtime"]
+    for split in ("dev", "test"):
+        score, first, second = similarities(root / "sts" / f"STSB-{split}.tsv")
+        EmbeddingSimilarityEvaluator(first, second, score, batch_size=BATCH)(model)
+    print(seconds)
+
+
+def similarities(file: Path) -> tuple[list[float], list[str], list[str]]:
+    """Gold scores and both columns of sentences."""
+    rows = [line.split("\t") for line in file.read_text("utf-8").splitlines()[1:]]
+    return [float(row[SCORE]) for row in rows], [row[FIRST] for row in rows], [row[FIRST + 1] for row in rows]
+
+
+def trained(side: Callable[..., list[str | Path]], case: str, options: argparse.Namespace) -> tuple[float, float]:
+    """Seconds of the whole command and of the training in it."""
+    with tempfile.TemporaryDirectory() as folder:
+        clock = time.perf_counter()
+        done = subprocess.run(side(case, options, Path(folder)), stdout=subprocess.PIPE, text=True, check=True)
+        seconds = time.perf_counter() - clock
+        if side is theirs:
+            return seconds, float(done.stdout.splitlines()[-1])
+        import harness
+
+        (result,) = harness.results(folder).runs
+        return seconds, result.train_seconds
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--cases", default=",".join(BARS))
+    parser.add_argument("--peer", help=argparse.SUPPRESS)
+    parser.add_argument("--out", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.peer:
+        peer(options.peer, options)
+        return
+    needs_data()
+    print("| | harness s | of it training | sentence-transformers s | of it training | whole | training | bar |")
+    print("|" + " --- |" * 8)
+    for case in options.cases.split(","):
+        rounds = [(*trained(ours, case, options), *trained(theirs, case, options)) for _ in range(options.rounds)]
+        whole, training, other, others = (statistics.median(column) for column in zip(*rounds, strict=True))
+        print(
+            f"| {case} | {whole:.1f} | {training:.1f} | {other:.1f} | {others:.1f} | {other / whole:.2f} | "
+            f"{others / training:.2f} | {BARS[case]} |",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
