@@ -13,7 +13,7 @@ import contextlib
 import io
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -32,6 +32,8 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "reference-results.md"
 REFERENCE = ROOT / "results" / "reference"
 MARKED = re.compile(r"(?<=<!-- numbers: )(\S+)( -->\n)(.*?)(?=<!-- end -->)", re.DOTALL)
+#: DALR by its text teacher alone
+WITHOUT_PICTURES = "dalr[info_weight=0,lambda=0]"
 #: the papers' tables whose rows were run on toy data
 TABLES = ("mcse:T2", "kdmcse:T3", "dalr:T3", "dalr:T9", "nonling:T4")
 
@@ -45,9 +47,9 @@ def reference() -> Sequence[Result]:
     return found
 
 
-def of(profile: str, suite: str) -> SummaryTable:
-    """A suite's table of one profile."""
-    results = [one for one in reference() if one.profile == profile]
+def of(profile: str, suite: str, seeds: Collection[int] | None = None) -> SummaryTable:
+    """A suite's table of one profile, of all seeds or of some."""
+    results = [one for one in reference() if one.profile == profile and (seeds is None or one.spec.seed in seeds)]
     return next(one for one in summary_tables(frame_of(results), metrics_of(results)) if one.suite == suite)
 
 
@@ -207,9 +209,27 @@ def _seen_rows(one: SeenTable) -> Iterator[Sequence[str]]:
         yield [f"`{row.label}`", one.setting, ", ".join(one.averaged), pairs, *scores, *gains]
 
 
-def precision() -> Iterator[str]:
-    """Training in bf16 against training in float32, profile small."""
+def teacher() -> Iterator[str]:
+    """What DALR gains by its text teacher and what by pictures, profile small."""
     one = of("small", "sts")
+    column = next(column for column in one.columns if column.task == AVERAGE)
+    (block,) = (block for block in one.blocks if block.setting == "wiki+flickr8k")
+    cells = {row.label.variant: row.cells[column] for row in block.trained if not row.label.overrides}
+    steps = ("`simcse`", "simcse"), ("and the text teacher", WITHOUT_PICTURES), ("and the pictures: `dalr`", "dalr")
+    rows, before = [], None
+    for said, variant in steps:
+        cell, digits = cells[variant], one.metric(column).digits
+        test = before and t_test_from_summaries(cell.summary, before.summary)
+        shown = f"{interval(test, digits)}, {p_value(test.p)}" if test else ""
+        rows.append([said, str(summary_text(cell.summary, digits)), shown])
+        before = cell
+    yield from table(["", f"Avg of 7 STS, {cells['dalr'].summary.n} seeds", "more than the row above (95 %)"], rows)
+
+
+def precision() -> Iterator[str]:
+    """Training in bf16 against training in float32 with the same seeds, profile small."""
+    halved = {one.spec.seed for one in reference() if one.overrides.get("precision") == "bf16"}
+    one = of("small", "sts", halved)
     column = next(column for column in one.columns if column.task == AVERAGE)
     known = {row.label: row for row in one.rows}
     rows = []
@@ -240,6 +260,7 @@ BLOCKS = {
     "tiny-tables": tiny_tables,
     "small": small,
     "seen": seen,
+    "teacher": teacher,
     "precision": precision,
     "python": python,
 }
