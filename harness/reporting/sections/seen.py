@@ -188,7 +188,7 @@ class SeenTable:
             yield f"{self.mean}: those with scores on both kinds of pairs, weighted by their pairs: {listed}."
         few = {task: pairs for task in self.tasks if 0 < (pairs := self.fewest_seen(task)) < FEWEST_PAIRS}
         if few:
-            listed = ", ".join(f"{task} ({pairs:.0f})" for task, pairs in few.items())
+            listed = "; ".join(f"{task} ({pairs:.0f})" for task, pairs in few.items())
             yield f"Fewer than {FEWEST_PAIRS} seen pairs say nothing about a method: {listed}."
         problems: dict[str, list[str]] = {}
         for row in self.rows:
