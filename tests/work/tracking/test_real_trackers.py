@@ -94,7 +94,8 @@ def test_wandb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import wandb
 
     wandb.teardown()  # files are complete once its process has ended, as at the end of a tracker's
-    mine = sorted(tmp_path.glob(f"wandb/offline-run-*-{IDS[KEY]}/*.wandb"))
+    # the folder of a second session within the same second ends in "-1"
+    mine = sorted(tmp_path.glob(f"wandb/offline-run-*-{IDS[KEY]}*/*.wandb"))
     assert [steps_of(path) for path in mine] == [[10, 20], [20, 30]]
     records = list(wandb_records(mine[1]))
     (run,) = (each.run for each in records if each.WhichOneof("record_type") == "run")
