@@ -20,7 +20,7 @@ from pathlib import Path
 from harness.formatting import count_of, fixed, p_value, signed
 from harness.metrics import AVERAGE, SEEN, UNSEEN, Column
 from harness.reporting.sections.seen import SeenTable, seen_tables
-from harness.reporting.seeds.summary import Block, Row, SummaryTable, summary_tables
+from harness.reporting.seeds.summary import Row, SummaryTable, summary_tables
 from harness.reporting.seeds.words import judged
 from harness.reporting.tables.grids import Grid, cell_text, summary_text
 from harness.reporting.tables.named import papers_grids
@@ -81,9 +81,9 @@ def interval(test: TTest, digits: int) -> str:
     return f"{signed(test.difference, digits)} ({low} to {high})"
 
 
-def verdicts(block: Block, column: Column) -> Iterator[str]:
+def verdicts(rows: Iterable[Row], column: Column) -> Iterator[str]:
     """Sentences on which variants differ from SimCSE, alone and in their families."""
-    cells = {row.label: row.cells[column] for row in block.trained if row.cells[column].test and _is_shown(row)}
+    cells = {row.label: row.cells[column] for row in rows if row.cells[column].test}
     sides = {Significance.BETTER: "Better than", Significance.WORSE: "Worse than"}
     for verdict, said in sides.items():
         mine = {f"`{label}`": cell for label, cell in cells.items() if cell.verdict is verdict}
@@ -116,7 +116,7 @@ def tiny() -> Iterator[str]:
         [f"ToySTS, Spearman x 100, {seeds}", "`@paper`", "less `simcse` (95 %), Holm's p", "`@official`"], rows
     )
     yield ""
-    yield from verdicts(block, column)
+    yield from verdicts((row for row in block.trained if _is_shown(row)), column)
 
 
 def _is_shown(row: Row) -> bool:
@@ -182,7 +182,7 @@ def small() -> Iterator[str]:
     yield from table(head, rows)
     yield ""
     for block in one.blocks:
-        for line in verdicts(block, shown[1]):
+        for line in verdicts((row for row in block.trained if not row.label.overrides), shown[1]):
             yield f"- `{block.setting}`: {line[2].lower()}{line[3:]}"
 
 
