@@ -10,7 +10,7 @@ from pathlib import Path
 import harness
 from harness.planning.events import Event, Listener
 from harness.planning.plan import Plan
-from harness.runs.resources import Allocation
+from harness.runs.environment import Allocation
 from harness.store import Result, Store
 from harness.training.record import TrainingProgress
 from harness.work.job import Prepared, RunJob

@@ -30,7 +30,7 @@ from queue import SimpleQueue
 from fake_runs import SECONDS, EmptyRun, FakeRun, IdleRun, peak_mb, planned
 
 from harness.planning.events import Event, Listener
-from harness.runs.resources import Allocation
+from harness.runs.environment import Allocation
 from harness.store import Store
 from harness.work.base import Executor, ExecutorOptions
 from harness.work.job import Again, End, Job, Prepared, RunJob

@@ -24,14 +24,13 @@ from safetensors.torch import save_file
 
 from harness.corpora.labelled_images import EncodedImages
 from harness.corpora.pixels import Decoder, Pixels
-from harness.encoders.audio import filterbank
 from harness.encoders.features import cached_features
-from harness.encoders.pictures import opened, worked
+from harness.encoders.media import filterbank, opened, worked
 from harness.encoders.teachers import Teacher, open_teacher
 from harness.encoders.vision import DEVIATION, MEAN, Augmentation
 from harness.seeds import generator
 from harness.training.batching import Order
-from harness.training.prefetch import MediaInputs, Prefetcher
+from harness.training.streams import MediaInputs, Prefetcher
 
 BATCH, BATCHES = 48, 6
 #: ImageNet's usual picture, one of a modern camera, and an utterance of the length that 1,024 frames hold

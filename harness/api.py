@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from harness.planning.seen import Overlaps
     from harness.reporting.build import WrittenReport
     from harness.reporting.results import Results
-    from harness.runs.resources import DeviceChoice, Jobs
+    from harness.runs.environment import DeviceChoice, Jobs
 
 #: n sentences -> n rows of floats, (n, d)
 SentenceFunction = Callable[[Sequence[str]], "np.ndarray"]

@@ -31,7 +31,7 @@ from typing import Any, BinaryIO, Final
 import numpy as np
 
 from harness.errors import UserError, first_line
-from harness.plaintext import LONGEST_NAME
+from harness.formatting import LONGEST_NAME
 
 log = logging.getLogger(__name__)
 

@@ -14,8 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import ClassVar, Literal, NamedTuple
 
-from harness.corpora.base import CorpusSource
-from harness.corpora.noise import Noisy
+from harness.corpora.base import CorpusSource, Noisy
 from harness.errors import UserError
 from harness.inputs import Stream
 from harness.registry import get_class, names, suggest

@@ -18,7 +18,7 @@ from harness.planning.plan import Plan, make_plan
 from harness.planning.request import Request
 from harness.processors import own_cores
 from harness.profiles import Profile, load_profile
-from harness.runs.resources import Allocation, DeviceChoice, Resources
+from harness.runs.environment import Allocation, DeviceChoice, Resources
 from harness.spec import Variant, parse_setting
 from harness.store import Store
 from harness.work.estimates import Estimates

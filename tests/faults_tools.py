@@ -19,12 +19,12 @@ from builders import result
 
 import harness
 from harness.caches import known_hash
-from harness.corpora.seen import cached_hashes
 from harness.declarations import Declarations
 from harness.encoders.features import cached_features, cached_ragged
 from harness.files import remove, write_note
 from harness.metrics import ArrayName
 from harness.planning.events import Event
+from harness.planning.seen import cached_hashes
 from harness.reporting.results import Results
 from harness.runs.log import RunLog
 from harness.store import Failure, Store
@@ -32,7 +32,7 @@ from harness.store.columns import TablesWriter
 from harness.store.folder import Submission, begin_attempt, note_submission
 from harness.store.index import write_tables
 from harness.training.folder import TrainingFolder
-from harness.work.ray.parcels import Parcel, unpack
+from harness.work.ray.node import Parcel, unpack
 from harness.work.reports import EventWriter
 
 #: runs of a second

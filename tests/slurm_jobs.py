@@ -11,7 +11,7 @@ from pathlib import Path
 from harness.planning.events import Event, Listener, Stage
 from harness.planning.inventory import Inventory
 from harness.profiles import load_profile
-from harness.runs.resources import Allocation, DeviceChoice, Resources
+from harness.runs.environment import Allocation, DeviceChoice, Resources
 from harness.store import Store
 from harness.work.estimates import Estimates
 from harness.work.job import End, Job, Prepared

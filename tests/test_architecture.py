@@ -9,8 +9,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 #: small modules that all others may import; each imports only those before it
 SHARED = (
-    *("errors", "seeds", "stopping", "inputs", "metrics", "verdicts", "formatting", "plaintext", "processors"),
-    *("locks", "tomlfiles", "parquet", "files", "textfiles", "caches", "sources", "foreign", "registry"),
+    *("errors", "seeds", "stopping", "inputs", "metrics", "verdicts", "formatting", "processors"),
+    *("locks", "tomlfiles", "files", "datafiles", "caches", "sources", "foreign", "registry"),
     *("plugin_code", "declarations"),
 )
 FLOORS = {

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from harness.plaintext import LONGEST_WORD, for_csv, for_latex, for_markdown, from_markdown, one_line, visible
+from harness.formatting import LONGEST_WORD, for_csv, for_latex, for_markdown, from_markdown, one_line, visible
 
 TEXTS = st.text(st.characters(), max_size=30)
 HOSTILE = st.text(st.sampled_from("\x1b]0;\x07\x9b\u202e\r\n\t=+-@|*_`#[]()<>&\\{}$%^~!. :/wx1"), max_size=30)

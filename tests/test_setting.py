@@ -10,7 +10,7 @@ import pyarrow
 import pyarrow.parquet as parquet
 import pytest
 
-from harness.corpora.noise import Noisy
+from harness.corpora.base import Noisy
 from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.method import by_batches

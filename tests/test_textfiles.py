@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.datafiles import lines_of, read_lines, read_table
 from harness.errors import UserError
-from harness.textfiles import lines_of, read_lines, read_table
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])

@@ -14,7 +14,7 @@ from harness.command_line import DEFAULT_PROFILE, harness_command
 from harness.errors import PlugInError
 from harness.formatting import count_of
 from harness.planning.selection import Selection
-from harness.runs.resources import Device
+from harness.runs.environment import Device
 
 if TYPE_CHECKING:
     from harness.fetching.downloads import FetchList

@@ -17,7 +17,7 @@ from harness import __version__
 from harness.cli.options import CommandGroup
 from harness.cli.output import OneLine, check_typed, complain, echo
 from harness.errors import UserError
-from harness.plaintext import one_line
+from harness.formatting import one_line
 from harness.stopping import Interrupted, stop_at_sigterm
 
 #: section of the help -> its commands, each with its module in harness.cli and its name there; a module imports little

@@ -13,9 +13,9 @@ from click.shell_completion import CompletionItem
 
 from harness.command_line import DEFAULT_PROFILE, DEFAULT_RESULTS
 from harness.errors import UserError
-from harness.plaintext import LONGEST_NAME
+from harness.formatting import LONGEST_NAME
 from harness.planning.selection import Selection
-from harness.runs.resources import DeviceChoice, Jobs
+from harness.runs.environment import DeviceChoice, Jobs
 
 #: names to offer, given the profile on the command line
 Offer = Callable[[str], Iterable[str]]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.errors import UserError
-from harness.plaintext import one_line, visible
+from harness.formatting import one_line, visible
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -24,8 +24,7 @@ from harness.cli.options import (
 from harness.cli.output import echo, read_results, warn
 from harness.command_line import DEFAULT_MARGIN, DEFAULT_REPORT, TABLE_FORMATS, harness_command
 from harness.errors import UserError
-from harness.formatting import count_of
-from harness.plaintext import from_markdown
+from harness.formatting import count_of, from_markdown
 
 
 @click.command()

@@ -14,8 +14,7 @@ from harness.cli.data import bring
 from harness.cli.options import GroupedOptions, accept_option, from_profile, names_option, options_of, registered
 from harness.cli.output import echo, read_results, show_paper_tables, show_summaries, show_tuning
 from harness.command_line import harness_command, parse_texts
-from harness.formatting import count_of, duration, fixed
-from harness.plaintext import one_line
+from harness.formatting import count_of, duration, fixed, one_line
 from harness.planning.selection import Selection
 from harness.planning.states import STATES
 from harness.spec import BASELINE
@@ -23,7 +22,7 @@ from harness.spec import BASELINE
 if TYPE_CHECKING:
     from harness.planning.plan import Plan
     from harness.reporting.results import Results
-    from harness.runs.resources import DeviceChoice, Jobs
+    from harness.runs.environment import DeviceChoice, Jobs
 
 _STATE_LINES = [f"{name:9} {text}" for name, text in STATES.items()]
 

@@ -12,8 +12,7 @@ from harness.cli.options import complete_profile, completer, from_profile, names
 from harness.cli.output import echo, plain_table
 from harness.command_line import DEFAULT_PROFILE
 from harness.errors import UserError
-from harness.formatting import duration
-from harness.plaintext import one_line
+from harness.formatting import duration, one_line
 
 if TYPE_CHECKING:
     from harness.store import Failure, Result, Store

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from harness.datafiles import check_columns, read_columns
 from harness.errors import RESTORE, UserError, first_line
-from harness.parquet import check_columns, read_columns
 from harness.sources import OWN_FILE, FileSource, digest
 
 TRANSFORMS = ("none", "sqrt-standardise")

@@ -1,7 +1,7 @@
 """Sentences, triplets and captions in files below the data root.
 
 sentences-file: one sentence per line, UTF-8, plain or gzip; lines are split at line feeds only, and empty lines
-are skipped. Or, with `column`, that column of a table (.tsv, .csv or .jsonl, see `harness.textfiles`).
+are skipped. Or, with `column`, that column of a table (.tsv, .csv or .jsonl, see `harness.datafiles`).
 
 triplets-file: one triplet of natural language inference per line. Two formats are recognised by the header line: the
 CSV published by SimCSE (quoted; columns sent0, sent1, hard_neg), and tab-separated text without quoting, plain or
@@ -33,11 +33,10 @@ import numpy as np
 from harness.corpora.base import CorpusSource, LazyTexts, Pairs, Sentences, Triplets, check_positive
 from harness.corpora.features import FeatureFile, StoredFeatures
 from harness.corpora.pixels import CaptionImages
+from harness.datafiles import TableRow, cells_of, is_jsonl, is_table, lines_of, read_columns, read_lines, read_rows
 from harness.errors import RESTORE, UserError
-from harness.parquet import read_columns
 from harness.seeds import generator
 from harness.sources import OWN_FILE, FileSource, Missing, digest
-from harness.textfiles import TableRow, cells_of, is_jsonl, is_table, lines_of, read_lines, read_rows
 
 if TYPE_CHECKING:
     from pyarrow import ChunkedArray

@@ -13,9 +13,9 @@ import numpy as np
 
 from harness.caches import cached_note
 from harness.corpora.base import CorpusSource, Media, check_positive, some_of
-from harness.encoders.pictures import UNREADABLE, VIEWS_VERSION, Encoded, decoded, described, opened
+from harness.datafiles import column_names, read_columns
+from harness.encoders.media import UNREADABLE, VIEWS_VERSION, Encoded, decoded, described, opened
 from harness.errors import UserError
-from harness.parquet import column_names, read_columns
 from harness.seeds import generator
 from harness.sources import OWN_FILE, Missing, digest, file_hash, is_there, placed
 

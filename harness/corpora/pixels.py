@@ -11,9 +11,9 @@ from typing import overload
 
 import numpy as np
 
-from harness.encoders.pictures import UNREADABLE, DecodedImages, Encoded, OneImage, decoded, described
+from harness.datafiles import read_columns
+from harness.encoders.media import UNREADABLE, DecodedImages, Encoded, OneImage, decoded, described
 from harness.errors import UserError
-from harness.parquet import read_columns
 from harness.sources import Missing, Source, digest, placed
 
 #: images decoded ahead of the teacher

@@ -25,9 +25,9 @@ from harness.corpora.base import Pairs
 from harness.corpora.features import FeatureFile, IdsAndFeatures, StoredFeatures, standardised
 from harness.corpora.files import CAPTION, IMAGE, read_captions
 from harness.corpora.pixels import CaptionImages
+from harness.datafiles import is_table, read_table
 from harness.errors import RESTORE, UserError
 from harness.sources import FileSource, Missing, digest
-from harness.textfiles import is_table, read_table
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from harness.encoders.kernels import within
-from harness.encoders.layers import EncoderLayer, through
+from harness.encoders.packed import EncoderLayer, through
 from harness.errors import RESTORE, UserError
 
 #: names of class token, positions, patch weight and patch bias in the files that hold a ViT, without prefix

@@ -21,7 +21,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from harness.encoders.pictures import rgb
+from harness.encoders.media import rgb
 
 #: mean and deviation of ImageNet's pixels: red, green, blue
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)

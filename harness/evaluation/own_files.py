@@ -13,11 +13,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from harness.caches import known_hash
+from harness.datafiles import TableRow, read_rows
 from harness.errors import UserError
 from harness.evaluation.suites import SIMILARITY, SentencePair
 from harness.evaluation.transfer import TRANSFER, Labelled, in_order
 from harness.sources import FileSource, digest
-from harness.textfiles import TableRow, read_rows
 
 #: the scores of unrelated and of equal meaning in similarity tasks
 _SCALE = (0.0, 5.0)

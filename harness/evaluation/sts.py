@@ -30,6 +30,7 @@ from pathlib import Path
 
 import numpy as np
 
+from harness.datafiles import read_table
 from harness.errors import UserError
 from harness.evaluation.cosines import NotFiniteError, cosine, pearson, spearman
 from harness.evaluation.embed import Embedded, EmbedFunction, TrainedOn
@@ -46,7 +47,6 @@ from harness.evaluation.suites import (
 )
 from harness.metrics import AVERAGE, NO_SCORE, SEEN, UNSEEN, Metric
 from harness.sources import FileSource, digest
-from harness.textfiles import read_table
 
 _HOW = (
     "put the STS files below --data-root or HARNESS_DATA in the layout of docs/data.md; the "

@@ -30,13 +30,13 @@ from pathlib import Path
 
 import numpy as np
 
+from harness.datafiles import read_table
 from harness.errors import UserError
 from harness.evaluation.embed import Embedded, Embedder, told
 from harness.evaluation.probes import L2, MODES, Mode, Probe, Split, stratified
 from harness.evaluation.suites import Suite, SuiteScores, TaskScores, Values, scored_if_finite
 from harness.metrics import Metric
 from harness.sources import FileSource, digest
-from harness.textfiles import read_table
 
 _HOW = (
     "put the transfer files below --data-root or HARNESS_DATA in the layout of docs/data.md; the "

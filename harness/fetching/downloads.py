@@ -20,7 +20,7 @@ from harness.fetching.entries import Entry, restricted, with_inputs
 from harness.fetching.entry_files import Watch
 from harness.fetching.folder import Say, readable, state
 from harness.fetching.transfer import Progress
-from harness.plaintext import one_line
+from harness.formatting import one_line
 from harness.registry import suggest
 
 

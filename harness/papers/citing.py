@@ -9,10 +9,10 @@ from typing import Annotated, Literal, NamedTuple
 from pydantic import Field, model_validator
 
 from harness import __version__
+from harness.formatting import for_latex
 from harness.metrics import AVERAGE
 from harness.papers.published import REPORTS
 from harness.papers.schema import PaperPart
-from harness.plaintext import for_latex
 from harness.spec import UNTRAINED
 from harness.store import Result
 from harness.tomlfiles import Name, read_toml

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 
 from harness.declarations import declarations
 from harness.errors import PlugInError, UserError
-from harness.formatting import count_of
+from harness.formatting import count_of, one_line
 from harness.grid import Resolved, Skipped, UnfitSettingError, check_overrides, check_setting, expand, resolve
 from harness.method.declared import declared_method
-from harness.plaintext import one_line
-from harness.planning.changes import changes
-from harness.planning.ingredients import Experiment, Experiments
+from harness.planning.ingredients import Experiment, Experiments, changes
 from harness.planning.inventory import Inventory
 from harness.planning.request import Request
 from harness.planning.states import KEPT, REDONE, RESUMED, RETRIED, STALE, UNSCORED, RunState

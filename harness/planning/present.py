@@ -15,8 +15,7 @@ import numpy as np
 from harness.declarations import declarations
 from harness.errors import UserError
 from harness.grid import resolve
-from harness.planning.changes import changes, known_changes
-from harness.planning.ingredients import Experiment, Experiments
+from harness.planning.ingredients import Experiment, Experiments, changes, known_changes
 from harness.planning.inventory import Inventory
 from harness.planning.plan import Plan
 from harness.profiles import load_profile

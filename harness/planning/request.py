@@ -11,14 +11,12 @@ from harness.encoders.locate import FolderModel, HubModel, ModelSource
 from harness.encoders.modules import declared_pooling
 from harness.errors import UserError
 from harness.evaluation.suites import Suite
-from harness.grid import Overrides
+from harness.grid import Overrides, listed_values, one_value_each, swept
 from harness.method.declared import declared_method
-from harness.papers.needed import Runs, merged, wanted_runs
-from harness.papers.released import released_runs, released_spec
+from harness.papers.needed import Runs, merged, released_runs, released_spec, wanted_runs
 from harness.planning.inventory import Inventory
 from harness.planning.names import model_name
 from harness.planning.selection import Names, Selection
-from harness.planning.sweep import listed_values, one_value_each, swept
 from harness.profiles import Profile, load_profile, shipped_profiles
 from harness.registry import get_class, names, suggest
 from harness.sources import data_root

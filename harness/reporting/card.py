@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from harness import __version__
 from harness.errors import UserError
 from harness.evaluation.suites import Suite
-from harness.formatting import count_of, fixed
+from harness.formatting import count_of, fixed, for_markdown
 from harness.method import Method, method_named
 from harness.metrics import AVERAGE, Metric, Score
 from harness.papers.citing import entry, works_of
-from harness.plaintext import for_markdown
 from harness.registry import get_class
+from harness.reporting.pages import environment
 from harness.reporting.seeds.summary import SummaryTable, summary_tables
-from harness.reporting.site.html import environment
 from harness.reporting.tables.grids import ABSENT, cell_text
 from harness.spec import Variant, canonical
 from harness.store import Result, metrics_of

@@ -28,7 +28,7 @@ from harness.store import (
     unscored,
     without_overrides,
 )
-from harness.store.arrays import NamedArrays
+from harness.store.files import NamedArrays
 from harness.store.tunings import Tuning, read_tunings
 
 if TYPE_CHECKING:

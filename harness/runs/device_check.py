@@ -37,7 +37,7 @@ from harness.planning.ingredients import Experiments
 from harness.planning.inventory import Inventory
 from harness.profiles import Training, load_profile
 from harness.registry import OWN, names, target
-from harness.runs.resources import Device
+from harness.runs.environment import Device
 from harness.runs.train import Bench, trainer_of
 from harness.spec import RunSpec
 from harness.stopping import Stopped

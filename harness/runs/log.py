@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 
-from harness.plaintext import visible
+from harness.formatting import visible
 from harness.planning.events import Event, Stage
 from harness.store.logs import make_way
 

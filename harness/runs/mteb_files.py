@@ -19,8 +19,8 @@ from harness.errors import UserError, first_line
 from harness.metrics import AVERAGE
 from harness.profiles import load_profile, shipped_profiles
 from harness.registry import names
+from harness.runs.export import check_new, write_whole
 from harness.runs.finished import find_result
-from harness.runs.whole_folder import check_new, write_whole
 from harness.sources import digest
 from harness.store import Evaluation, Result, Store
 from harness.store.folder import SCORED_BY_MTEB

@@ -27,7 +27,7 @@ from harness.method import Method
 from harness.planning.events import Event, Listener, Stage
 from harness.planning.ingredients import Experiment
 from harness.planning.inventory import UsedCorpus
-from harness.planning.pairs import FeatureContext, KnownPairs
+from harness.planning.teachers import FeatureContext, KnownPairs
 from harness.runs.environment import peak_memory_mb
 from harness.seeds import generator
 from harness.setting import kept_rows
@@ -35,10 +35,9 @@ from harness.sources import digest
 from harness.store import Store
 from harness.training.batching import Mixing
 from harness.training.folder import TrainingFolder
-from harness.training.model import build_method
 from harness.training.record import TrainingProgress, TrainingRecord
 from harness.training.streams import Subset, TrainingData
-from harness.training.trainer import Trainer
+from harness.training.trainer import Trainer, build_method
 
 #: Seconds between two looks at a teacher that another process trains.
 PATIENCE_S = 0.5

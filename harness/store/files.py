@@ -25,8 +25,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from glob import escape
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote, unquote
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from harness.errors import UserError, first_line
@@ -34,20 +37,40 @@ from harness.files import (
     DamagedError,
     open_regular,
     put_aside,
+    read_arrays,
     read_regular,
     remove_leftovers,
     sealed,
     unsealed,
+    write_arrays,
     write_text,
 )
+from harness.formatting import LONGEST_NAME
 from harness.locks import try_lock
 from harness.metrics import ArrayName
-from harness.plaintext import LONGEST_NAME
 from harness.spec import RunSpec, Variant
-from harness.store.arrays import Array, NamedArrays, read_named_arrays, write_named_arrays
 from harness.store.index import forget_index, listing, refreshed
 from harness.store.indexed import IndexedResults, contradiction, joined_results
 from harness.store.schema import SCHEMA_VERSION, Evaluation, Failure, Result, Spec
+
+#: numbers or texts of any shape
+Array = NDArray[Any]
+NamedArrays = Mapping[ArrayName, Array]
+_INDEX = "index"
+
+
+def write_named_arrays(path: Path, arrays: NamedArrays) -> None:
+    """Write arrays; row i of the entry `index`, (n, 3) texts, is the ArrayName of the entry `i`."""
+    numbered = {str(number): values for number, values in enumerate(arrays.values())}
+    write_arrays(path, {_INDEX: np.array([list(name) for name in arrays], dtype=np.str_).reshape(-1, 3), **numbered})
+
+
+def read_named_arrays(path: Path) -> dict[ArrayName, Array]:
+    """Read a file of `write_named_arrays`. Raises UserError naming a damaged file."""
+    stored = read_arrays(path)
+    names = [ArrayName(*map(str, row)) for row in stored[_INDEX]]
+    return {name: stored[str(number)] for number, name in enumerate(names)}
+
 
 log = logging.getLogger(__name__)
 

@@ -36,8 +36,7 @@ from harness.files import (
     write_note,
     write_text,
 )
-from harness.store.arrays import NamedArrays, read_named_arrays, write_named_arrays
-from harness.store.files import Store
+from harness.store.files import NamedArrays, Store, read_named_arrays, write_named_arrays
 from harness.store.schema import Evaluation, Protocol, Result, Spec
 
 #: The record of a training that has ended, in the run's work folder.

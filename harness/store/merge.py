@@ -13,8 +13,7 @@ from typing import Literal, NamedTuple
 
 from harness.caches import is_unusable
 from harness.errors import UserError
-from harness.store.arrays import read_named_arrays
-from harness.store.files import Store
+from harness.store.files import Store, read_named_arrays
 from harness.store.labs import check_identity, contributor, disagreement, lab_store, labs_of, same_training
 from harness.store.schema import Result
 from harness.store.tunings import read_tunings, save_tuning

@@ -17,8 +17,7 @@ from PIL import Image
 from harness.caches import known_hash
 from harness.corpora.base import CorpusSource, Media, Pairs, Sentences, Triplets
 from harness.corpora.labelled_audio import Recordings
-from harness.encoders.audio import filterbank
-from harness.encoders.pictures import VIEWS_VERSION
+from harness.encoders.media import VIEWS_VERSION, filterbank
 from harness.errors import UserError
 from harness.seeds import generator
 from harness.sources import Generated, digest, file_hash

@@ -20,7 +20,7 @@ from harness.locks import try_lock
 from harness.planning.events import Listener, both
 from harness.planning.plan import Plan
 from harness.registry import get_class, suggest
-from harness.runs.resources import Allocation, DeviceChoice, Jobs
+from harness.runs.environment import Allocation, DeviceChoice, Jobs
 from harness.stopping import Interrupted, request_stop, stop_on_signals, withdraw_stop
 from harness.store import Failure, Result, Store
 from harness.store.folder import LAST_AFTER, attempt, begin_redo, settle_attempt

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.planning.ingredients import Experiment
-from harness.runs.resources import Resources
+from harness.runs.environment import Resources
 from harness.store import Result
 
 #: What a process takes beside tensors: torch and its libraries, in memory; the CUDA context, on the GPU (MB).

@@ -18,8 +18,7 @@ from types import FrameType
 
 from harness.errors import PlugInError, UserError
 from harness.foreign import raised_at
-from harness.formatting import duration
-from harness.plaintext import one_line
+from harness.formatting import duration, one_line
 from harness.registry import OWN, plugin_modules
 from harness.stopping import Stopped, request_stop, withdraw_stop
 

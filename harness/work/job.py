@@ -19,8 +19,7 @@ from harness.planning.events import Event, Listener
 from harness.planning.inventory import Inventory
 from harness.planning.plan import PlannedRun
 from harness.processors import keep_freed_memory, use_cores
-from harness.runs.environment import Machine, pick_device
-from harness.runs.resources import Allocation, DeviceChoice, Resources
+from harness.runs.environment import Allocation, DeviceChoice, Machine, Resources, pick_device
 from harness.stopping import Interrupted, Stopped, stop_here
 from harness.store import Failure, Result, Spec, Store
 from harness.store.files import remove_leftovers_of

@@ -20,10 +20,9 @@ from harness.inputs import MEDIA
 from harness.planning.events import Event, Listener, Stage
 from harness.planning.ingredients import Experiment
 from harness.planning.inventory import Ingredient, Inventory, UsedCorpus
-from harness.planning.pairs import KnownPairs
 from harness.planning.plan import Plan, PlannedRun
-from harness.planning.teachers import NamedTeacher
-from harness.runs.resources import Allocation, DeviceChoice, Resources
+from harness.planning.teachers import KnownPairs, NamedTeacher
+from harness.runs.environment import Allocation, DeviceChoice, Resources
 from harness.sources import digest
 from harness.store import Store
 from harness.store.folder import LAST_AFTER, attempt

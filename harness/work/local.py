@@ -1,4 +1,4 @@
-"""The executor of one machine: each job in a process of its own, on all cores or on all GPUs."""
+"""The executors of one machine: each job in a process of its own, on all cores or GPUs; or in this process."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ from typing import Any
 from harness.errors import PlugInError, UserError
 from harness.planning.events import Listener
 from harness.processors import cores
-from harness.runs.environment import free_memory_mb, pick_device
-from harness.runs.resources import DeviceChoice, Jobs
+from harness.runs.environment import DeviceChoice, Jobs, free_memory_mb, pick_device
 from harness.store.logs import make_way
-from harness.work.base import Executor
+from harness.work.base import Executor, ExecutorOptions
 from harness.work.crew import Crew, Death, Out
 from harness.work.failures import death_text, sending
 from harness.work.forkserver import Child, ForkServer
@@ -180,3 +179,17 @@ class _Processes(Crew[_Process]):
 
     def cancel(self) -> None:
         """The server's end is theirs."""
+
+
+class Serial(Executor):
+    """Carries out one job at a time in this process; a run that crashes ends the process."""
+
+    def __init__(self, options: ExecutorOptions) -> None:
+        super().__init__(options)
+        if options.jobs not in (1, "auto"):
+            raise UserError("the executor serial carries out one run at a time; remove --jobs, or --executor serial")
+
+    def work(self, queue: Queue, listen: Listener) -> None:
+        """Perform each job when it can start."""
+        for job in queue:
+            queue.end(job, job.perform(self.share, listen))

@@ -17,8 +17,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from harness.formatting import count_of, duration, fixed
-from harness.plaintext import one_line, visible
+from harness.formatting import count_of, duration, fixed, one_line, visible
 from harness.planning.events import Event, Listener
 from harness.store import Store
 from harness.work.tally import Tally, Work, result_text

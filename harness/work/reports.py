@@ -22,7 +22,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from harness.files import DamagedError, note_in, open_regular, read_regular, write_note
 from harness.planning.events import Event, Listener, both
-from harness.runs.resources import Allocation
+from harness.runs.environment import Allocation
 from harness.store import Failure, Result, Store
 from harness.work.job import Again, End, Job, Prepared
 

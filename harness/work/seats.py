@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from harness.processors import cores
-from harness.runs.resources import Allocation, Resources
+from harness.runs.environment import Allocation, Resources
 
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 #: The part of a card's memory that runs are given; the rest is for what others do on it.

@@ -17,7 +17,7 @@ from executor_jobs import ignore, jobs, plan
 from ray_nodes import NODE, cluster, ray, scores
 
 from harness.planning.events import Event, Listener
-from harness.runs.resources import Allocation
+from harness.runs.environment import Allocation
 from harness.store import Failure, Result, Store
 from harness.work.base import ExecutorOptions, execute
 from harness.work.crew import DEATHS

@@ -16,7 +16,7 @@ import pytest
 from harness.corpora import labelled_audio
 from harness.corpora.base import Media
 from harness.corpora.labelled_audio import LabelledAudio, samples
-from harness.encoders.audio import filterbank, masked, mixed
+from harness.encoders.media import filterbank, masked, mixed
 from harness.errors import UserError
 from harness.seeds import generator
 

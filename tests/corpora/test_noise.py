@@ -8,8 +8,7 @@ from typing import Literal
 
 import pytest
 
-from harness.corpora.base import CorpusSource, Triplets
-from harness.corpora.noise import Noisy
+from harness.corpora.base import CorpusSource, Noisy, Triplets
 
 WORDS = [f"w{number}" for number in range(20)]
 

@@ -16,7 +16,7 @@ from harness.corpora import pixels
 from harness.corpora.base import Pairs
 from harness.corpora.files import CaptionsFile
 from harness.corpora.pixels import Decoder, Pixels
-from harness.encoders.pictures import worked
+from harness.encoders.media import worked
 from harness.encoders.teachers import open_teacher
 from harness.errors import MissingData, UserError
 from harness.toy import clip_folder

@@ -13,8 +13,8 @@ from PIL import Image
 
 from harness.caches import cache_folder
 from harness.corpora.labelled_images import LabelledImages
-from harness.encoders import pictures
-from harness.encoders.pictures import decoded
+from harness.encoders import media
+from harness.encoders.media import decoded
 from harness.errors import UserError
 from harness.files import write_note
 from harness.seeds import generator
@@ -126,7 +126,7 @@ def test_an_image_of_too_many_pixels_is_not_decoded(tmp_path: Path) -> None:
     for side in (10_000, 60_000):
         raw = bytearray(PNG)
         raw[16:24] = side.to_bytes(4, "big") * 2
-        raw[29:33] = pictures.zlib.crc32(bytes(raw[12:29])).to_bytes(4, "big")
+        raw[29:33] = media.zlib.crc32(bytes(raw[12:29])).to_bytes(4, "big")
         tree(tmp_path, {"cat/0.jpg": JPEG, "cat/1.png": bytes(raw)})
         with pytest.raises(UserError, match=r"cat/1\.png \(.*pixels"):
             LabelledImages("tree", "").load(tmp_path)

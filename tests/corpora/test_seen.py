@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.corpora.seen import SeenRows, cached_hashes, image_name, text_hashes
-from harness.textfiles import normalised_text
+from harness.datafiles import normalised_text
+from harness.planning.seen import SeenRows, cached_hashes, image_name, text_hashes
 
 
 def hashes(*texts: str) -> np.ndarray:

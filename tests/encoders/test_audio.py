@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 import pytest
 
-from harness.encoders.audio import filterbank, masked
+from harness.encoders.media import filterbank, masked
 from harness.seeds import generator
 
 

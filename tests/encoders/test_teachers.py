@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModel, AutoTokenizer
 
 from harness.corpora.base import Pairs
-from harness.encoders import teachers_image, teachers_text
+from harness.encoders import teacher_kinds
 from harness.encoders.teachers import Teacher, check_vocabulary, open_teacher
 from harness.errors import UserError
 from harness.registry import names
@@ -165,8 +165,8 @@ def test_features_do_not_depend_on_the_batch(clip: Teacher, pairs: Pairs, timm_f
 
     whole = looked_at()
     for size in (1, 3):
-        for module in (teachers_image, teachers_text):
-            monkeypatch.setattr(module, "BATCH", size)
+        for batch in ("BATCH", "TEXT_BATCH"):
+            monkeypatch.setattr(teacher_kinds, batch, size)
         for found, expected in zip(looked_at(), whole, strict=True):
             np.testing.assert_allclose(found, expected, atol=1e-5)
 

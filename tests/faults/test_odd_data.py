@@ -14,16 +14,16 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from harness import textfiles
+from harness import datafiles
 from harness.corpora.features import FeatureFile
 from harness.corpora.files import CaptionsFile, SentencesFile, TripletsFile, read_captions
 from harness.corpora.labelled_audio import LabelledAudio
 from harness.corpora.labelled_images import LabelledImages
 from harness.corpora.retrieval import CaptionedFile
+from harness.datafiles import lines_of, read_rows, read_table
 from harness.encoders.modules import listed_modules
 from harness.errors import UserError
 from harness.sources import Source
-from harness.textfiles import lines_of, read_rows, read_table
 
 
 def huge() -> bytes:
@@ -77,7 +77,7 @@ def test_a_line_of_json_that_is_no_text_is_named(tmp_path: Path, line: str) -> N
 def test_a_line_without_end_is_refused_before_it_is_read(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(textfiles, "LONGEST_LINE", 1000)
+    monkeypatch.setattr(datafiles, "LONGEST_LINE", 1000)
     content = b"short\n" + b"\0" * 2000
     (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
     with pytest.raises(UserError, match="line 2 has more than"):

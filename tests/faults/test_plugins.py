@@ -14,7 +14,7 @@ from plugin_packages import Install
 import harness
 from harness.errors import PlugInError
 from harness.planning.plan import Plan
-from harness.runs.resources import Allocation
+from harness.runs.environment import Allocation
 from harness.store import Store
 from harness.work import base, crew
 from harness.work.job import Job, RunJob

@@ -16,7 +16,7 @@ from plugin_packages import Install
 
 import harness
 from harness.errors import UserError
-from harness.runs.resources import Allocation
+from harness.runs.environment import Allocation
 from harness.stopping import stop_requested
 from harness.store import Failure, Store
 from harness.store.folder import Attempt, attempt, begin_attempt

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from harness.datafiles import normalised_text, read_lines, read_table
 from harness.errors import UserError
-from harness.fetching.matching import WHOLE, Match, match
-from harness.textfiles import normalised_text, read_lines, read_table
+from harness.fetching.recipes.captions import WHOLE, Match, match
 
 #: the first images of train.txt of Flickr30k Entities
 LISTED = (

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from harness.corpora.base import Pairs
 from harness.corpora.files import CaptionsFile
+from harness.datafiles import read_rows
 from harness.errors import UserError
-from harness.textfiles import read_rows
 
 TWO = {"a.jpg": ["one dog", "a dog, runs"], "b c.png": ["two cats"]}
 ROWS = [(name, text) for name, texts in TWO.items() for text in texts]

@@ -7,8 +7,8 @@ import re
 import pytest
 
 from harness.errors import UserError
+from harness.papers.needed import RowKey, check_released, released_places, released_runs, released_spec
 from harness.papers.published import read_papers, read_published
-from harness.papers.released import RowKey, check_released, released_places, released_runs, released_spec
 from harness.profiles import Profile, load_profile
 from harness.profiles.schema import ReleasedRows
 

@@ -21,10 +21,9 @@ from harness.errors import PlugInError, UserError
 from harness.grid import resolve
 from harness.planning.ingredients import Experiment, Experiments
 from harness.planning.inventory import Inventory
-from harness.planning.pairs import FeatureContext, KnownPairs
 from harness.planning.plan import make_plan
 from harness.planning.request import Request
-from harness.planning.teachers import RoleFeatures
+from harness.planning.teachers import FeatureContext, KnownPairs, RoleFeatures
 from harness.profiles import Profile, load_profile
 from harness.profiles.schema import TeacherTable
 from harness.runs.train import Bench, run_features, train, training_data

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from harness.datafiles import read_lines, read_table
 from harness.errors import MissingData, UserError
-from harness.fetching.matching import match
+from harness.fetching.recipes.captions import match
 from harness.planning.inventory import Inventory
 from harness.planning.seen import PairOverlap, SettingData, overlaps_of
 from harness.profiles import Profile, load_profile
 from harness.profiles.schema import Corpus, Setting
 from harness.spec import parse_setting
-from harness.textfiles import read_lines, read_table
 
 FILE = {"kind": "captions-file", "how": "fetch it"}
 

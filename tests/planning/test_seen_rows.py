@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.corpora.seen import image_name
+from harness.datafiles import normalised_text
 from harness.evaluation.suites import pairs_of
 from harness.grid import resolve
 from harness.inputs import Stream
@@ -17,7 +17,7 @@ from harness.planning.ingredients import Experiments
 from harness.planning.inventory import Inventory
 from harness.planning.plan import make_plan
 from harness.planning.request import make_request
-from harness.planning.seen import RunTraining
+from harness.planning.seen import RunTraining, image_name
 from harness.planning.selection import Selection
 from harness.profiles import Profile, load_profile
 from harness.profiles.schema import Corpus, Setting
@@ -26,7 +26,6 @@ from harness.runs.environment import Machine
 from harness.runs.run import run_one
 from harness.spec import RunSpec
 from harness.store import Store
-from harness.textfiles import normalised_text
 from harness.training.batching import Order
 
 FILE = {"kind": "captions-file", "how": "fetch it"}

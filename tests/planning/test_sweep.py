@@ -7,10 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import UserError
-from harness.grid import resolve
+from harness.grid import listed_values, resolve, swept
 from harness.planning.request import make_request
 from harness.planning.selection import Selection
-from harness.planning.sweep import listed_values, swept
 from harness.spec import RunSpec, Variant
 
 

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from harness.grid import Resolved, resolve
 from harness.method import method_named
-from harness.papers.ablations import Ablation, read_ablations
-from harness.papers.published import read_papers
+from harness.papers.published import Ablation, read_ablations, read_papers
 from harness.papers.schema import PaperTable
 from harness.profiles import load_profile
 from harness.spec import RunSpec, Variant, parse_setting

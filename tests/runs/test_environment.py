@@ -7,8 +7,7 @@ import torch
 
 from harness.errors import UserError
 from harness.processors import cores
-from harness.runs.environment import Machine, package_versions, peak_memory_mb, pick_device, revision
-from harness.runs.resources import Allocation
+from harness.runs.environment import Allocation, Machine, package_versions, peak_memory_mb, pick_device, revision
 
 
 def test_a_device_is_picked_and_a_missing_one_refused() -> None:

@@ -15,8 +15,7 @@ from harness.metrics import ArrayName
 from harness.planning.plan import make_plan
 from harness.planning.request import make_request
 from harness.planning.selection import Selection
-from harness.runs.environment import Machine
-from harness.runs.resources import Allocation
+from harness.runs.environment import Allocation, Machine
 from harness.runs.run import run_one
 from harness.store import Result, Store
 from harness.work.job import RunJob

@@ -22,9 +22,9 @@ from harness.corpora.labelled_images import EncodedImages
 from harness.encoders.vision import Augmentation
 from harness.errors import UserError
 from harness.toy.corpora import ToyImages
-from harness.training import prefetch
+from harness.training import streams
 from harness.training.batching import Order
-from harness.training.prefetch import MediaInputs, Prefetcher, free_workers
+from harness.training.streams import MediaInputs, Prefetcher, free_workers
 
 
 def jpegs(count: int) -> list[bytes]:
@@ -104,7 +104,7 @@ from pathlib import Path
 import torch
 from harness.corpora.labelled_images import LabelledImages
 from harness.training.batching import Order
-from harness.training.prefetch import Prefetcher, MediaInputs
+from harness.training.streams import Prefetcher, MediaInputs
 
 def children(pid):
     return {int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
@@ -152,11 +152,11 @@ def test_workers_outlive_signals_but_neither_their_stream_nor_their_run(tmp_path
 
 def test_workers_are_used_where_decoding_is_work_and_cores_are_free(monkeypatch: pytest.MonkeyPatch) -> None:
     files, toys = EncodedImages([], np.arange(0), Augmentation(8)), ToyImages(size=4).load(None)
-    monkeypatch.setattr(prefetch.os, "sched_getaffinity", lambda pid: set(range(6)), raising=False)
-    monkeypatch.setattr(prefetch.torch, "get_num_threads", lambda: 4)
+    monkeypatch.setattr(streams.os, "sched_getaffinity", lambda pid: set(range(6)), raising=False)
+    monkeypatch.setattr(streams.torch, "get_num_threads", lambda: 4)
     cpu, cuda = torch.device("cpu"), torch.device("cuda")
     assert [free_workers(media, where) for media in (files, toys) for where in (cpu, cuda)] == [2, 5, 0, 0]
-    monkeypatch.setattr(prefetch.torch, "get_num_threads", lambda: 6)
+    monkeypatch.setattr(streams.torch, "get_num_threads", lambda: 6)
     assert free_workers(files, cpu) == 0
-    monkeypatch.setattr(prefetch, "SHARED", (Path("/"), 2**70))
+    monkeypatch.setattr(streams, "SHARED", (Path("/"), 2**70))
     assert free_workers(files, cuda) == 0

@@ -10,7 +10,7 @@ from executor_jobs import ignore, jobs, plan
 
 from harness.errors import UserError
 from harness.planning.events import Event
-from harness.runs.resources import Allocation
+from harness.runs.environment import Allocation
 from harness.stopping import request_stop, withdraw_stop
 from harness.store import Failure, Result, Store
 from harness.work.base import execute

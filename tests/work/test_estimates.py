@@ -12,7 +12,7 @@ from builders import result
 from executor_jobs import jobs
 
 from harness.planning.events import Event
-from harness.runs.resources import Resources
+from harness.runs.environment import Resources
 from harness.store import Result, Store, index
 from harness.work.estimates import (
     CONTEXT_MB,

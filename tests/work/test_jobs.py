@@ -11,7 +11,7 @@ from executor_jobs import plan
 from harness.planning.events import Event
 from harness.profiles import load_profile
 from harness.profiles.schema import TeacherTable
-from harness.runs.resources import Allocation
+from harness.runs.environment import Allocation
 from harness.runs.train import Bench, run_features
 from harness.store import Store
 from harness.work.estimates import TEACHER_MB, Estimates

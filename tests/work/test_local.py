@@ -23,7 +23,7 @@ from harness.cli.run import _describe_cards as describe_cards
 from harness.errors import UserError
 from harness.planning.events import Event, both
 from harness.processors import cores
-from harness.runs.resources import Jobs, Resources
+from harness.runs.environment import Jobs, Resources
 from harness.store import Failure, Result, Store
 from harness.store.folder import attempt
 from harness.work import forkserver

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from executor_jobs import TAUGHT, ignore, jobs
 
-from harness.runs.resources import Allocation
+from harness.runs.environment import Allocation
 from harness.store import Failure, Result, Store
 from harness.work.job import RunJob
-from harness.work.ray.parcels import Changes, deliver, outgoing, receive, unpack
+from harness.work.ray.node import Changes, deliver, outgoing, receive, unpack
 
 
 def tree(folder: Path) -> dict[str, bytes]:

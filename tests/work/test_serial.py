@@ -10,7 +10,7 @@ from executor_jobs import STUDENT, TAUGHT, jobs
 from harness.planning.events import Event
 from harness.store import Failure, Result
 from harness.work.base import ExecutorOptions
-from harness.work.serial import Serial
+from harness.work.local import Serial
 
 
 def keys(ends: list[Result | Failure]) -> list[tuple[str, type]]:

@@ -14,7 +14,7 @@ from harness.cli.main import cli
 from harness.errors import UserError
 from harness.registry import get_class
 from harness.work.base import Executor, ExecutorOptions
-from harness.work.slurm.table import SlurmTable, slurm_table
+from harness.work.slurm.commands import SlurmTable, slurm_table
 
 GRID = ("run", "--profile", "tiny", "--methods", "none", "--seeds", "1", "--suites", "sts")
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "clusters.md"

@@ -21,7 +21,7 @@ from executor_jobs import jobs
 from slurm_jobs import errand, notes
 
 from harness.planning.events import Event
-from harness.runs.resources import Allocation
+from harness.runs.environment import Allocation
 from harness.stopping import stop_requested, withdraw_stop
 from harness.store import Result, Store
 from harness.store.folder import Submission, note_submission, submission

@@ -20,10 +20,10 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from harness.datafiles import read_columns
 from harness.errors import UserError
 from harness.fetching.entries import Entry
 from harness.fetching.recipes.base import Got, Take, clean, content_of, only, raw_lines, write_parquet, write_table
-from harness.parquet import read_columns
 from harness.seeds import generator
 
 

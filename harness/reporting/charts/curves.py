@@ -18,8 +18,7 @@ from harness.reporting.charts.plot import (
     rows_of,
     variant_scales,
 )
-from harness.reporting.seeds.families import is_method
-from harness.reporting.seeds.groups import Label
+from harness.reporting.seeds.groups import Label, is_method
 from harness.reporting.seeds.summary import SummaryTable
 from harness.spec import BASELINE, UNTRAINED
 from harness.store import Chosen, Result

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from harness.formatting import visible
 from harness.method.naming import VariantName
-from harness.plaintext import visible
 
 #: a Vega-Lite specification or a part of one
 ChartSpec = dict[str, Any]

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 from xml.sax.saxutils import escape
 
-from harness.plaintext import visible
+from harness.formatting import visible
 from harness.reporting.charts.plot import ChartSpec
 from harness.stats import Summary
 

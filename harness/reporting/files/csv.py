@@ -1,14 +1,22 @@
-"""tables.csv: the tables of a report unrounded, one row for each cell of each measured line."""
+"""Tables and runs as CSV.
+
+report.csv has one row a run, that is one a seed, with its hyperparameters and unrounded scores as columns; tables.csv
+one row for each cell of each measured line, unrounded. The CSV beside one table is rounded as the report prints it.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TextIO
 
-from harness.plaintext import for_csv
+from harness.formatting import for_csv
+from harness.method.naming import name_of
 from harness.reporting.seeds.groups import Cell, Label
 from harness.reporting.seeds.summary import SummaryTable
+from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section, code_of
+from harness.store import Result, overrides_text
 
 #: `difference`, `low`, `high`, `p` and `p_holm` (after Holm over the `tests` of its family) compare with `against`;
 #: all from `minus_published` on with the paper, `p_equivalence` being that of a difference within the `margin`. In a
@@ -74,3 +82,91 @@ def measured_fields(cell: Cell, against: str | None) -> CsvFields:
 
 def _corrected(cell: Cell) -> CsvFields:
     return {"p_holm": cell.corrected.p, "tests": cell.corrected.tests} if cell.corrected else {}
+
+
+#: what a cell has beside its number -> the end of that column's name
+_PARTS = {"spread": "deviation", "mark": "mark", "caveats": "caveat", "extra": "remark"}
+
+
+def table_csv(grid: Grid) -> str:
+    """The table with a column for each number, and for the deviations, marks and remarks that any cell has."""
+    lines = [(section, line, heads) for section in grid.sections for line, heads in _filled(section)]
+    parts = [
+        [part for part in _PARTS if any(getattr(line.cells[at], part) for _, line, _ in lines)]
+        for at in range(len(grid.columns))
+    ]
+    names = [
+        name
+        for title, some in zip(grid.titles, parts, strict=True)
+        for name in (title, *(f"{title} {_PARTS[part]}" for part in some))
+    ]
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(map(for_csv, ("where", "code", *grid.heads, *names)))
+    for section, line, heads in lines:
+        values = (value for cell, some in zip(line.cells, parts, strict=True) for value in _values(cell, some))
+        writer.writerow(map(for_csv, (section.title, *heads, *values)))
+    return stream.getvalue()
+
+
+def _filled(section: Section) -> Iterator[tuple[Line, list[str]]]:
+    """Each line with its heads, after the code of the first; heads shared with lines above are repeated."""
+    shared: Line | None = None
+    for line in section.lines:
+        shared = line if line.span or shared is None else shared
+        heads = [*shared.heads[:-1], line.heads[-1]]
+        yield line, [code_of(heads[0]), *map(str, heads)]
+
+
+def _values(cell: CellText, parts: list[str]) -> list[str]:
+    return ["" if cell.value == ABSENT else cell.value, *(getattr(cell, part) for part in parts)]
+
+
+#: columns of every run; those of hyperparameters (GROUP.NAME), teachers (teacher.ROLE) and scores (SUITE.TASK.METRIC)
+#: follow, empty where a run has none
+RUN_COLUMNS = (
+    *("profile", "variant", "name", "method", "setting", "encoder", "seed", "overrides"),
+    *("fingerprint", "group", "backend", "dev", "minutes"),
+)
+
+
+def write_runs(results: Sequence[Result], stream: TextIO) -> None:
+    """Write report.csv, one result at a time. Scores are those of whole tasks, in the metrics that tables show."""
+    values: dict[str, None] = {}
+    scores: dict[str, None] = {}
+    for one in results:
+        values.update(dict.fromkeys(name for name, _ in _option_values(one)))
+        scores.update(dict.fromkeys(name for name, _ in _scores(one)))
+    writer = csv.DictWriter(stream, (*RUN_COLUMNS, *sorted(values), *scores), restval="", lineterminator="\n")
+    writer.writerow({name: for_csv(name) for name in writer.fieldnames})
+    for one in results:
+        fields = dict([*_fields(one), *_option_values(one), *_scores(one)])
+        writer.writerow({name: for_csv(value) for name, value in fields.items()})
+
+
+def _fields(one: Result) -> Iterator[tuple[str, object]]:
+    overrides = overrides_text(one.overrides)
+    yield from (("profile", one.profile), ("variant", one.spec.variant))
+    yield from (("name", name_of(one.spec.variant, overrides).text), ("method", one.spec.method))
+    yield from (("setting", one.spec.setting), ("encoder", one.spec.encoder), ("seed", one.spec.seed))
+    yield from (("overrides", overrides), ("fingerprint", one.fingerprint), ("group", one.group))
+    yield from (("backend", one.backend), ("dev", one.best_dev), ("minutes", one.train_seconds / 60))
+
+
+def _option_values(one: Result) -> Iterator[tuple[str, object]]:
+    """Hyperparameters and teachers."""
+    for group, values in one.hyperparameters.items():
+        for name, value in values.items():
+            yield f"{group}.{name}", value
+    for role, used in one.teachers.items():
+        yield f"teacher.{role}", used.teacher
+
+
+def _scores(one: Result) -> Iterator[tuple[str, object]]:
+    for suite in one.suites:
+        found = one.latest(suite)
+        shown = {metric.name for metric in found.protocol.metrics if metric.shown} if found else set()
+        for task, values in found.scores.items() if found else ():
+            for name, value in values.items():
+                if not shown or name in shown:
+                    yield f"{suite}.{task}.{name}", value

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from harness.plaintext import for_latex
+from harness.formatting import for_latex
 from harness.reporting.seeds.caveats import COLLAPSED, SELECTED
 from harness.reporting.tables.grids import ABSENT, BETTER, WORSE, CellText, Grid, Line, Section
 from harness.verdicts import Agreement

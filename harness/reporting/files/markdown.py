@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from harness.plaintext import for_markdown, visible
+from harness.formatting import for_markdown, visible
 from harness.reporting.seeds.words import Sentence
 from harness.reporting.tables.grids import CellText, Grid
 

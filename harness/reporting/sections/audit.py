@@ -8,8 +8,8 @@ from itertools import groupby
 
 from harness.papers.audit.findings import audit
 from harness.papers.audit.numbers import Finding, tally
+from harness.reporting.pages import Pages
 from harness.reporting.sections.base import ReportSection
-from harness.reporting.site.html import Pages
 
 
 class AuditSection(ReportSection):

@@ -11,8 +11,8 @@ from harness.registry import OWN, errors_of, get_class, names, targets
 from harness.reporting.contents import Contents
 from harness.reporting.figures.papers import ReportFigure
 from harness.reporting.files.csv import CsvFields
+from harness.reporting.pages import Pages, slug
 from harness.reporting.seeds.words import Sentence
-from harness.reporting.site.html import Pages, slug
 from harness.reporting.tables.grids import Grid
 
 KIND = "report section"

@@ -10,12 +10,10 @@ from typing import NamedTuple
 from harness.formatting import count_of, fixed, signed
 from harness.method.naming import name_of
 from harness.metrics import Metric
-from harness.papers.ablations import ABLATION_SCORE, Ablation, printed_difference, read_ablations
-from harness.papers.published import PublishedNumbers
+from harness.papers.published import ABLATION_SCORE, Ablation, PublishedNumbers, printed_difference, read_ablations
 from harness.reporting.sections.base import Part, ReportSection
 from harness.reporting.seeds.caveats import Weakness, weakness_notes
-from harness.reporting.seeds.families import FamilyTest, corrected
-from harness.reporting.seeds.groups import Cell, compare, trained_apart
+from harness.reporting.seeds.groups import Cell, FamilyTest, compare, corrected, trained_apart
 from harness.reporting.seeds.summary import Block, Row, SummaryTable
 from harness.reporting.seeds.words import certainty, judged
 from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section

@@ -14,19 +14,54 @@ from harness.formatting import fixed, p_value, signed
 from harness.method.naming import name_of
 from harness.metrics import AVERAGE, Score
 from harness.papers.published import PAPER_PROFILE
-from harness.reporting.charts.cost import cost_plot
-from harness.reporting.charts.plot import Plot
+from harness.reporting.charts.plot import INK, ChartSpec, Plot, rows_of, tooltip
 from harness.reporting.sections.base import ReportSection
 from harness.reporting.seeds.comparison import Comparison, Side
-from harness.reporting.seeds.forest import Forest, Gain, ahead, forests, importance, method_of, methods
+from harness.reporting.seeds.forest import Forest, Gain, ahead, forests, headline, importance, method_of, methods
 from harness.reporting.seeds.groups import compare
-from harness.reporting.seeds.headline import headline
 from harness.reporting.seeds.summary import blocks_of
 from harness.reporting.seeds.words import Sentence, judged, suite_title
-from harness.reporting.tables.grids import ABSENT, CellText, cell_text
+from harness.reporting.tables.grids import ABSENT, CellText, cell_text, summary_text
 from harness.spec import SpecError, Variant
 from harness.stats import FEWEST_SEEDS
 from harness.verdicts import Significance
+
+
+def cost_plot(forest: Forest, key: str, rows: Sequence[tuple[Gain, float]]) -> Plot:
+    """A named point for each row with its minutes."""
+    metric = forest.table.metric(forest.column)
+    values = [
+        {
+            "name": gain.name.text,
+            "x": minutes,
+            "y": gain.cell.summary.mean,
+            "score": str(summary_text(gain.cell.summary, metric.digits)),
+        }
+        for gain, minutes in rows
+    ]
+    x = {
+        "field": "x",
+        "type": "quantitative",
+        "title": "minutes of training, mean over seeds",
+        "axis": {"tickCount": 5},
+    }
+    y = {"field": "y", "type": "quantitative", "title": metric.title, "scale": {"zero": False}}
+    lines = tooltip(("name", "method"), ("score", "mean ± deviation"), ("x", "minutes", ".3~g"))
+    spec: ChartSpec = {
+        **rows_of(values),
+        "height": 220,
+        "description": f"{metric.title} against minutes of training, {forest.place}",
+        "encoding": {"x": x, "y": y},
+        "layer": [
+            {"mark": {"type": "point", "filled": True, "size": 70, "color": INK}, "encoding": {"tooltip": lines}},
+            {
+                "mark": {"type": "text", "align": "center", "dy": -10, "color": INK, "fontSize": 12},
+                "encoding": {"text": {"field": "name", "type": "nominal"}},
+            },
+        ],
+    }
+    return Plot(f"cost-{key}", "Score against minutes", spec, unscripted="The table has the same numbers.")
+
 
 #: the suite whose leaderboards come first, and the profile whose come last
 FIRST_SUITE, TOY_PROFILE = "sts", "tiny"

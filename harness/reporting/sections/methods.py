@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from harness.reporting.contents import Contents
+from harness.reporting.pages import Pages, notes_html
 from harness.reporting.sections.base import ReportSection
 from harness.reporting.seeds.summary import SummaryTable
-from harness.reporting.site.html import Pages, notes_html
 from harness.reporting.tables.grids import summary_grid
 
 

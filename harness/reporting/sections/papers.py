@@ -10,8 +10,8 @@ from harness.metrics import Score
 from harness.papers.published import PAPER_PROFILE, Published
 from harness.reporting.figures.papers import Material, ReportFigure
 from harness.reporting.files.csv import CsvFields, measured_fields
+from harness.reporting.pages import Pages
 from harness.reporting.sections.base import ReportSection
-from harness.reporting.site.html import Pages
 from harness.reporting.tables.cells import FilledTable, PaperCell
 from harness.reporting.tables.filled import stand_in_tables
 from harness.reporting.tables.grids import Grid

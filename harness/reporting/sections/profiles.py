@@ -11,10 +11,10 @@ from harness.reporting.charts.heat import heat_plots
 from harness.reporting.charts.plot import Plot
 from harness.reporting.charts.sweeps import UnnamedOptions, sweep_plot, sweeps
 from harness.reporting.files.csv import CsvFields, summary_rows
+from harness.reporting.pages import Pages
 from harness.reporting.sections.base import ReportSection
 from harness.reporting.seeds.forest import forests, importance
 from harness.reporting.seeds.summary import SummaryTable
-from harness.reporting.site.html import Pages
 from harness.reporting.tables.grids import Grid, summary_grid
 
 #: charts of one kind on a page of a profile; the tables have the rest

@@ -1,4 +1,4 @@
-"""What ran, the index of runs, and one page, run.html?KEY, that shows everything a result file holds from KEY.js."""
+"""What ran and what failed, the index of runs, and one page, run.html?KEY, with all of a result file from KEY.js."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from itertools import groupby
 from typing import NamedTuple
 
 from harness.commands import Commands
-from harness.formatting import duration, fixed
+from harness.formatting import duration, fixed, visible
 from harness.metrics import AVERAGE, Metric, is_by_training
-from harness.plaintext import visible
 from harness.reporting.charts.curves import RunCurve, curve_title, run_curves, run_spec
 from harness.reporting.charts.plot import plain
+from harness.reporting.pages import TEMPLATES, Pages, anchor, slug, slugs
 from harness.reporting.sections.base import ReportSection
-from harness.reporting.site.html import TEMPLATES, Pages, anchor, slug, slugs
 from harness.reporting.tables.grids import ABSENT
 from harness.store import Chosen, Evaluation, Result, TeacherUse, is_earlier, overrides_text
 
@@ -349,3 +348,16 @@ def _shortened(log: str) -> str:
     lines, half = log.splitlines(), LOG_LINES // 2
     omitted = len(lines) - 2 * half
     return "\n".join(lines if omitted <= 0 else [*lines[:half], f"({omitted} lines omitted)", *lines[-half:]])
+
+
+class FailuresSection(ReportSection):
+    """What is in no table, on the overview."""
+
+    place = 950
+    title = "Failures"
+    overview = "overview/failures.html"
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether anything failed or has no score."""
+        return bool(self.contents.failures or self.contents.unscored)

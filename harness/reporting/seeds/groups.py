@@ -2,6 +2,8 @@
 
 One label may have been run more than once with something else changed: another data set, another version of a suite.
 One group of its runs is shown for each suite, of one training and one protocol; the others are counted, never mixed.
+
+A family is the comparisons that answer one question, and are therefore corrected together (docs/statistics.md).
 """
 
 from __future__ import annotations
@@ -25,6 +27,12 @@ from harness.verdicts import Significance
 if TYPE_CHECKING:
     import pandas
 
+
+from collections.abc import Hashable
+
+from harness.metrics import AVERAGE
+from harness.spec import DEFAULT_READING, SpecError, Variant
+from harness.stats import holm
 
 #: what stands for a label: the present group before one of which that is not known, and that before a stale one
 _RANKS = {PRESENT: 2, UNKNOWN: 1}
@@ -293,3 +301,46 @@ def beside_print(frame: pandas.DataFrame) -> pandas.DataFrame:
     They come from the paper profile as shipped with this package, whatever a user's own profile is called.
     """
     return frame[(frame["profile"] == PAPER_PROFILE) & (frame["profile_origin"] == "package")]
+
+
+class FamilyTest(NamedTuple):
+    """A cell that was tested against its reference, in one column of one setting and encoder.
+
+    `data` are all scores of both sides: comparisons of equal data are one test. `is_method` separates the methods from
+    their variants, which are a family of their own.
+    """
+
+    cell: Cell
+    data: Hashable
+    is_method: bool = True
+
+
+def is_method(variant: str, overrides: str) -> bool:
+    """Whether runs are those of a method as its profile trains it: no option, no other reading, nothing from --set."""
+    try:
+        parsed = Variant.parse(variant)
+    except SpecError:
+        return False
+    return not overrides and not parsed.options and parsed.reading == DEFAULT_READING
+
+
+def primary_column(columns: Sequence[Column]) -> Column | None:
+    """The column that decides: the only average, or else the only task. All others are secondary."""
+    averages = [column for column in columns if column.task == AVERAGE]
+    found = averages or columns
+    return found[0] if len(found) == 1 else None
+
+
+def corrected(comparisons: Sequence[FamilyTest], alpha: float = ALPHA) -> list[Cell]:
+    """The cells of one column in one setting and encoder, with Holm's correction over each family.
+
+    A variant with the data of a method is that method's test, not another one.
+    """
+    tested = [one for one in comparisons if one.cell.test]
+    methods = {one.data: one.cell for one in tested if one.is_method}
+    variants = {one.data: one.cell for one in tested if one.data not in methods}
+    adjusted: dict[Hashable, Corrected] = {}
+    for family in (methods, variants):
+        ps = holm([cell.test.p for cell in family.values() if cell.test])
+        adjusted |= {data: Corrected(p, len(family), alpha) for data, p in zip(family, ps, strict=True)}
+    return [replace(one.cell, corrected=adjusted.get(one.data) if one.cell.test else None) for one in comparisons]

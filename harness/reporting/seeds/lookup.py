@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from harness.errors import UserError
 from harness.metrics import Column, Metric, Metrics, Score
-from harness.papers.ablations import ABLATION_SCORE, read_ablations
+from harness.papers.published import ABLATION_SCORE, read_ablations
 from harness.reporting.sections.claims import claim_tests
 from harness.reporting.seeds.comparison import Comparison, Side
 from harness.reporting.seeds.groups import Corrected, Group, Label, kept_groups

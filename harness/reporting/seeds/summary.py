@@ -15,8 +15,17 @@ from harness.formatting import count_of
 from harness.method.naming import name_of
 from harness.metrics import AVERAGE, Column, Metric, Metrics
 from harness.reporting.seeds.caveats import Freshness, Weakness, freshness_notes, weakness_notes
-from harness.reporting.seeds.families import FamilyTest, corrected, is_method, primary_column
-from harness.reporting.seeds.groups import Cell, Group, Label, compare, kept_groups
+from harness.reporting.seeds.groups import (
+    Cell,
+    FamilyTest,
+    Group,
+    Label,
+    compare,
+    corrected,
+    is_method,
+    kept_groups,
+    primary_column,
+)
 from harness.reporting.seeds.words import heading
 from harness.spec import BASELINE, UNTRAINED
 from harness.stats import ALPHA, FEWEST_SEEDS

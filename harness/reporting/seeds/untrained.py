@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from harness.formatting import count_of
 from harness.metrics import Column, Metric
-from harness.reporting.seeds.families import FamilyTest, corrected
-from harness.reporting.seeds.groups import Cell, Label, compare
+from harness.reporting.seeds.groups import Cell, FamilyTest, Label, compare, corrected
 from harness.reporting.seeds.summary import Block, Row, SummaryTable
 from harness.reporting.seeds.words import Sentence
 from harness.reporting.tables.grids import summary_text

@@ -14,9 +14,8 @@ from harness.metrics import Score
 from harness.papers.published import PAPER_PROFILE, Paper, Published
 from harness.papers.schema import PaperColumn, PaperRow, PaperTable
 from harness.reporting.seeds.caveats import Freshness, Weakness, joined_caveats
-from harness.reporting.seeds.families import FamilyTest
-from harness.reporting.seeds.families import corrected as correct
-from harness.reporting.seeds.groups import Cell
+from harness.reporting.seeds.groups import Cell, FamilyTest
+from harness.reporting.seeds.groups import corrected as correct
 from harness.spec import Place
 from harness.stats import (
     ALPHA,

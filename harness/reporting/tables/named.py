@@ -12,7 +12,7 @@ from harness.papers.needed import own_case
 from harness.papers.published import read_papers, read_published
 from harness.profiles import load_profile, shipped_profiles
 from harness.registry import suggest
-from harness.reporting.files.grid_csv import table_csv
+from harness.reporting.files.csv import table_csv
 from harness.reporting.files.latex import table as latex_table
 from harness.reporting.files.markdown import table as markdown_table
 from harness.reporting.seeds.summary import summary_tables

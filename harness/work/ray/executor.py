@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from harness.errors import UserError
 from harness.planning.events import Listener
-from harness.runs.resources import Allocation
+from harness.runs.environment import Allocation
 from harness.work.base import Executor, ExecutorOptions
 from harness.work.job import End, Job, RunJob
 from harness.work.queue import Queue

@@ -1,4 +1,8 @@
-"""The work of a Ray worker: one job, which reports into the results folder, or into parcels for it."""
+"""The work of a Ray worker: one job, which reports into the results folder, or into parcels for it.
+
+Parcels hold files of runs on their way between the results folder and a machine that does not see it: to the node
+checkpoint, best model, teachers; back these when they change, the job's report, finally the result.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,10 @@ import socket
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -17,14 +21,124 @@ from typing import Any
 import ray
 
 from harness.errors import UserError
+from harness.files import write_bytes
 from harness.planning.events import Event
-from harness.runs.resources import Allocation
+from harness.runs.environment import Allocation
 from harness.stopping import request_stop, withdraw_stop
-from harness.store import Store
-from harness.work.job import Job
-from harness.work.ray.parcels import Changes, Parcel, unpack
-from harness.work.reports import Report, perform
+from harness.store import Failure, Result, Store
+from harness.work.job import End, Job, RunJob
+from harness.work.reports import EVENTS, Report, perform
 from harness.work.software import Software
+
+#: Of a teacher, what its students need.
+_MODEL = ("best", "trained.json")
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """Contents by path below a results folder, in the order in which they were written; `gone` were removed.
+
+    `lines` are to be added to files that only grow.
+    """
+
+    files: Mapping[str, bytes]
+    gone: tuple[str, ...] = ()
+    lines: Mapping[str, bytes] = field(default_factory=dict)
+
+
+def outgoing(job: RunJob) -> Parcel:
+    """What a run continues from: its working folder and result, if there are any, and its teachers' models."""
+    store = job.store
+    files = _files(store.work(job.id))
+    for teacher in job.run.experiment.teachers:
+        folder = store.work(teacher.fingerprint)
+        files += [path for path in _files(folder) if path.relative_to(folder).parts[0] in _MODEL]
+    finished = store.find(job.inventory.profile.name, job.spec, job.id)
+    if finished is not None:
+        files.append(store.path(finished))
+    return Parcel({path.relative_to(store.root).as_posix(): path.read_bytes() for path in files})
+
+
+def unpack(parcel: Parcel, store: Store) -> None:
+    """Write and remove the files of a parcel below a results folder."""
+    for name, content in parcel.lines.items():
+        path = store.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab") as stream:
+            stream.write(content)
+    for name, content in parcel.files.items():
+        write_bytes(store.root / name, content)
+    for name in parcel.gone:
+        (store.root / name).unlink(missing_ok=True)
+
+
+class Changes:
+    """What is new below a results folder since the last look."""
+
+    def __init__(self, store: Store) -> None:
+        self._root = store.root
+        self._seen = self._state()
+        self._sent = dict[str, int]()
+
+    def take(self) -> Parcel | None:
+        """The files that are new, changed or gone; None if nothing is.
+
+        To be called while nothing is written there.
+        """
+        before, self._seen = self._seen, self._state()
+        changed = sorted((stamp, name) for name, stamp in self._seen.items() if before.get(name) != stamp)
+        gone = tuple(name for name in before if name not in self._seen)
+        if not changed and not gone:
+            return None
+        grown = [name for _, name in changed if name.endswith(EVENTS)]
+        files = {name: (self._root / name).read_bytes() for _, name in changed if name not in grown}
+        return Parcel(files, gone, {name: self._added(name) for name in grown})
+
+    def _added(self, name: str) -> bytes:
+        """What was added to a file since it was last sent."""
+        content = (self._root / name).read_bytes()[self._sent.get(name, 0) :]
+        self._sent[name] = self._sent.get(name, 0) + len(content)
+        return content
+
+    def _state(self) -> dict[str, tuple[int, int]]:
+        """When each file was written, in nanoseconds, and its number on the disk, by path."""
+        stamps = {path: path.stat() for path in _files(self._root)}
+        return {
+            path.relative_to(self._root).as_posix(): (found.st_mtime_ns, found.st_ino)
+            for path, found in stamps.items()
+            if path.relative_to(self._root).parts[0] != ".locks"
+        }
+
+
+def receive(parcel: Parcel, store: Store) -> Parcel:
+    """Write what a parcel has of working folders; return the rest, which `deliver` needs at the end of the run."""
+    working = {name: content for name, content in parcel.files.items() if name.startswith(".work/")}
+    unpack(replace(parcel, files=working), store)
+    return Parcel({name: content for name, content in parcel.files.items() if name not in working})
+
+
+def deliver(end: End, rest: Parcel, store: Store) -> End:
+    """Store the end of a run that was carried out elsewhere: arrays, log, and then its result or failure."""
+    log = next((content.decode(errors="replace") for name, content in rest.files.items() if name.endswith(".log")), "")
+    if isinstance(end, Failure):
+        store.save_failure(end, log)
+    elif isinstance(end, Result):
+        for name, content in rest.files.items():
+            if name.endswith(".npz") and not (store.root / name).is_file():
+                write_bytes(store.root / name, content)
+        store.save_log(end, log)
+        return store.save(end)
+    return end
+
+
+def _files(folder: Path) -> list[Path]:
+    """The files below a folder, without those that are only half written."""
+    return sorted(path for path in folder.rglob("*") if path.is_file() and not _temporary(path.relative_to(folder)))
+
+
+def _temporary(path: Path) -> bool:
+    return any(part.startswith(".") and part.endswith(".tmp") for part in path.parts)
+
 
 #: Reading the files that are sent to the driver may take this part of a run's time; at least so many seconds apart.
 READING, PAUSE_S = 0.05, 1.0

@@ -15,15 +15,14 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from harness.errors import PlugInError, UserError, first_line
 from harness.planning.events import Event, Listener
-from harness.runs.resources import Allocation
+from harness.runs.environment import Allocation
 from harness.work.crew import Crew, Death, Out
 from harness.work.failures import sending
 from harness.work.job import Again, End, Job, Prepared, RunJob
 from harness.work.queue import RETRY_S, Queue
 from harness.work.ray.bell import Bell
 from harness.work.ray.cluster import worker_environment
-from harness.work.ray.node import Errand, serve
-from harness.work.ray.parcels import Parcel, deliver, outgoing, receive
+from harness.work.ray.node import Errand, Parcel, deliver, outgoing, receive, serve
 from harness.work.reports import Report
 from harness.work.software import Software
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from harness.errors import UserError
 from harness.locks import locked
 from harness.planning.events import Event, Listener
-from harness.runs.resources import DeviceChoice, Jobs
+from harness.runs.environment import DeviceChoice, Jobs
 from harness.store.folder import Submission, forget_submission, submission
 from harness.work.base import Executor, ExecutorOptions
 from harness.work.crew import Crew, Death, Out
@@ -18,8 +18,7 @@ from harness.work.job import Again, End, Job, Prepared, RunJob
 from harness.work.jobs import Preparation
 from harness.work.queue import Queue
 from harness.work.reports import Report
-from harness.work.slurm.commands import NOT_ITS_FAULT, SlurmState, cancel, last_state, states
-from harness.work.slurm.table import OPTIONS, slurm_table
+from harness.work.slurm.commands import NOT_ITS_FAULT, OPTIONS, SlurmState, cancel, last_state, slurm_table, states
 
 try:
     from harness.work.slurm.submit import Submitter

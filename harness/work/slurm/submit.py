@@ -14,12 +14,11 @@ import submitit
 from submitit.core.utils import FailedSubmissionError, JobPaths, UncompletedJobError
 
 from harness.errors import UserError, first_line
-from harness.runs.resources import Allocation, Resources
+from harness.runs.environment import Allocation, Resources
 from harness.store import Store
 from harness.store.folder import Submission, note_submission
 from harness.work.job import Job
-from harness.work.slurm.commands import largest_array
-from harness.work.slurm.table import SlurmTable
+from harness.work.slurm.commands import SlurmTable, largest_array
 from harness.work.slurm.task import Needed, SlurmOrder, SlurmTask
 from harness.work.software import SHARED_VARIABLES, Software
 

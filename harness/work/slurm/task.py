@@ -14,7 +14,7 @@ from types import FrameType
 from submitit.core.utils import UncompletedJobError
 from submitit.helpers import Checkpointable, DelayedSubmission
 
-from harness.runs.resources import Allocation
+from harness.runs.environment import Allocation
 from harness.stopping import request_stop, stop_requested, withdraw_stop
 from harness.store import Store
 from harness.store.folder import forget_submission

@@ -7,7 +7,7 @@ import io
 
 from builders import over_seeds, result, sts
 
-from harness.reporting.files.runs_csv import write_runs
+from harness.reporting.files.csv import write_runs
 
 
 def test_each_seed_is_a_row_with_its_values_and_scores() -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from builders import over_seeds, tables
 
-from harness.papers.ablations import printed_difference, read_ablations
-from harness.papers.published import read_published
+from harness.papers.published import printed_difference, read_ablations, read_published
 from harness.registry import get, names
 from harness.reporting.sections.claims import claims_grid
 from harness.reporting.tables.grids import code_of

@@ -13,17 +13,15 @@ from builders import result, tables
 from harness.metrics import SEEN, UNSEEN, Column
 from harness.reporting.charts.forest import forest_plot
 from harness.reporting.charts.heat import heat_plots
-from harness.reporting.files.csv import summary_rows, tidy
-from harness.reporting.files.grid_csv import table_csv
+from harness.reporting.files.csv import summary_rows, table_csv, tidy
 from harness.reporting.files.latex import table as latex_table
 from harness.reporting.files.markdown import table as markdown_table
 from harness.reporting.sections.ranking import ranking_grid, ranking_rows, ranking_tables
 from harness.reporting.sections.seen import seen_grid, seen_tables
 from harness.reporting.sections.tuning import tuned_grids, tuned_reports
 from harness.reporting.seeds.caveats import has_collapsed
-from harness.reporting.seeds.forest import forests
+from harness.reporting.seeds.forest import forests, lead_text
 from harness.reporting.seeds.groups import Cell
-from harness.reporting.seeds.headline import lead_text
 from harness.reporting.seeds.lookup import compare_variants
 from harness.reporting.tables.grids import CellText, cell_text, summary_grid
 from harness.store import Result, frame_of, metrics_of

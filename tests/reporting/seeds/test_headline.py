@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 from builders import over_seeds, tables
 
-from harness.reporting.seeds.forest import forests
-from harness.reporting.seeds.headline import headline, lead_text
+from harness.reporting.seeds.forest import forests, headline, lead_text
 from harness.reporting.seeds.words import Sentence
 
 LOW, HIGH = [20.0, 24.0, 22.5], [70.0, 73.0, 72.2]

@@ -8,8 +8,8 @@ import pytest
 from builders import result
 from site_samples import EVIL, LONG
 
+from harness.reporting.pages import LONGEST, notes_html, slug, slugs
 from harness.reporting.sections.runs import run_names
-from harness.reporting.site.html import LONGEST, notes_html, slug, slugs
 
 
 @pytest.mark.parametrize("text", [*EVIL, LONG, "", "..", "/", ".hidden", "CON", "a/b\\c:d", "\x00\n"])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import UserError
-from harness.reporting.site.folder import new_folder
+from harness.reporting.build import new_folder
 
 
 def write(out: Path, *names: str) -> None:

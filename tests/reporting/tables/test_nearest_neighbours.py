@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from builders import frame, result
 
+from harness.formatting import for_markdown
 from harness.metrics import ArrayName
 from harness.papers.published import read_papers
-from harness.plaintext import for_markdown
 from harness.profiles import load_profile
 from harness.reporting.files.latex import table as latex_table
 from harness.reporting.files.markdown import table as markdown_table

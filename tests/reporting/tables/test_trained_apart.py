@@ -5,12 +5,10 @@ from __future__ import annotations
 import pytest
 from builders import frame, over_seeds, tables
 
-from harness.papers.ablations import read_ablations
-from harness.papers.published import read_papers, read_published
+from harness.papers.published import read_ablations, read_papers, read_published
 from harness.reporting.sections.claims import claims_grid
-from harness.reporting.seeds.forest import forests
+from harness.reporting.seeds.forest import forests, lead_text
 from harness.reporting.seeds.groups import kept_groups, trained_apart
-from harness.reporting.seeds.headline import lead_text
 from harness.reporting.tables.filled import paper_tables
 from harness.reporting.tables.worded import paper_grid
 from harness.store import Result

@@ -1,7 +1,7 @@
-"""Text files: lines, tab-separated tables with a header, tables of users; texts compared by their words.
+"""Files of users: lines of text, tab-separated tables with a header, tables by columns, Parquet.
 
 A table of a user is named .tsv (no quoting), .csv (quoted where necessary) or .jsonl (an object a line), each plain
-or with .gz; its columns are chosen by name.
+or with .gz; its columns are chosen by name. Texts are compared by their words.
 """
 
 from __future__ import annotations
@@ -12,12 +12,16 @@ import json
 import re
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from harness.errors import RESTORE, UserError
+from harness.errors import RESTORE, UserError, first_line
 from harness.files import open_regular
+
+if TYPE_CHECKING:
+    from pyarrow import Table
 
 #: bytes of the longest line that is read
 LONGEST_LINE = 10**7
@@ -170,3 +174,43 @@ def _refuse(constant: str) -> None:
 def normalised_text(text: str) -> str:
     """Lower-case a text and replace everything but letters and digits, of any script, by single blanks."""
     return _BLANK.sub(" ", text.lower()).strip()
+
+
+def column_names(path: Path) -> list[str]:
+    """Names of the columns of a Parquet file. Raises UserError if it is none."""
+    import pyarrow.parquet as parquet
+
+    with _plain_errors(path, "file"):
+        return list(parquet.read_schema(path).names)
+
+
+def check_columns(path: Path, *names: str) -> int:
+    """The number of rows, from the end of the file. Raises UserError if a column is missing, or it is no such file."""
+    import pyarrow.parquet as parquet
+
+    with _plain_errors(path, "file"):
+        found = parquet.read_metadata(path)
+        there = list(found.schema.to_arrow_schema().names)
+    if missing := [name for name in names if name not in there]:
+        has = f"it has {', '.join(there[:10])}" if there else "it has none"
+        raise UserError(f"{path} has no column {' and '.join(missing)}; {has}; rename one, or give another file")
+    return int(found.num_rows)
+
+
+def read_columns(path: Path, *names: str) -> Table:
+    """Read columns of a Parquet file. Raises UserError if it is none or has no such column."""
+    import pyarrow.parquet as parquet
+
+    check_columns(path, *names)
+    with _plain_errors(path, "file"):
+        return parquet.read_table(path, columns=list(names)).select(list(names))
+
+
+@contextmanager
+def _plain_errors(path: Path, what: str) -> Iterator[None]:
+    from pyarrow import ArrowException
+
+    try:
+        yield
+    except (ArrowException, OSError, KeyError) as error:
+        raise UserError(f"{path} is not a Parquet {what}: {first_line(error)}; {RESTORE}") from error

@@ -1,11 +1,14 @@
-"""Render the templates in reports/templates, and Markdown notes. Texts from results are escaped.
+"""Pages from the templates in reports/templates and from Markdown notes; and all of a report's pages as one file.
 
-Pages load nothing from the network.
+Texts from results are escaped. Pages load nothing from the network.
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
+import posixpath
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,6 +16,7 @@ from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from jinja2.utils import htmlsafe_json_dumps
@@ -20,10 +24,9 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from markupsafe import Markup
 
-from harness.formatting import count_of, duration
+from harness.formatting import count_of, duration, visible
 from harness.method.naming import VariantName, name_of
-from harness.plaintext import visible
-from harness.reporting.files.grid_csv import table_csv
+from harness.reporting.files.csv import table_csv
 from harness.reporting.files.latex import table as latex_table
 from harness.reporting.tables.grids import CellText, Grid, LineHead, code_of
 from harness.sources import digest
@@ -194,3 +197,98 @@ def _linked(tokens: Sequence[Token], pages: Mapping[str, str]) -> list[Token]:
 def _cleaned(value: object) -> object:
     """What a template prints: of texts that are not markup, control characters are shown; then they are escaped."""
     return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+NAME = "report.html"
+#: bytes of pages, and of figures, from which on the rest is left out: mail servers refuse more than about 25 MB
+MOST_PAGES, MOST_FIGURES = 8_000_000, 8_000_000
+_SCRIPTS = ("vega.js", "site.js", "charts.js")
+_STYLES = ("style.css", "charts.css")
+#: templates escape < and > in all texts, so that this finds whole tags only
+_TAG = re.compile(r"<[a-zA-Z][^<>]*>")
+_ATTRIBUTE = re.compile(r' (id|href|src)="([^"]*)"')
+
+
+def write_one_file(folder: Path, names: Iterable[str], footer: str) -> Path:
+    """Write NAME into the folder of a report, of the pages with these names in their order, and return its path."""
+    pages, left_out = _pages(folder, names)
+    figures = _figures(folder)
+    titles = {path: re.sub(r"<[^>]*>", "", text[text.index("<h1>") : text.index("</h1>")]) for path, text in pages}
+    within = {path: "" if path == "index.html" else f"page-{anchor(path.removesuffix('.html'))}" for path, _ in pages}
+    scripts = [folder.joinpath(name).read_text("utf-8") for name in _SCRIPTS]
+    hashes = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts)
+    lacking = [count_of(left_out, "page") + " (too large)"] if left_out else []
+    images = sum(1 for _ in folder.glob("figures/*.svg")) - len(figures)
+    lacking += [count_of(images, "figure") + " (too large)"] if images else []
+    html = (
+        environment(autoescape=True)
+        .get_template("one_file.html")
+        .render(
+            policy=" ".join(f"'sha256-{one}'" for one in hashes),
+            styles=[Markup(folder.joinpath(name).read_text("utf-8")) for name in _STYLES],
+            scripts=list(map(Markup, scripts)),
+            pages=[
+                (within[path], Markup(titles[path]), Markup(_moved(text, path, within, figures)))
+                for path, text in pages
+            ],
+            lacking=lacking,
+            footer=footer,
+        )
+    )
+    target = folder / NAME
+    target.write_text(html, encoding="utf-8")
+    return target
+
+
+def _pages(folder: Path, names: Iterable[str]) -> tuple[list[tuple[str, str]], int]:
+    """Path and content of each page, as far as they fit, and the number of those that do not."""
+    found: list[tuple[str, str]] = []
+    size = left_out = 0
+    for path in map(folder.joinpath, names):
+        size += path.stat().st_size
+        if found and size > MOST_PAGES:
+            size, left_out = size - path.stat().st_size, left_out + 1
+            continue
+        text = path.read_text("utf-8")
+        start, end = '<main id="main">', "</main>"
+        content = text[text.index(start) + len(start) : text.rindex(end)].replace(' loading="lazy"', "")
+        found.append((path.relative_to(folder).as_posix(), content))
+    return found, left_out
+
+
+def _figures(folder: Path) -> dict[str, str]:
+    """The figures as addresses that hold them, as far as they fit."""
+    found: dict[str, str] = {}
+    size = 0
+    for path in sorted(folder.glob("figures/*.svg"), key=lambda path: path.stat().st_size):
+        size += path.stat().st_size
+        if size <= MOST_FIGURES:
+            held = base64.b64encode(path.read_bytes()).decode()
+            found[path.relative_to(folder).as_posix()] = f"data:image/svg+xml;base64,{held}"
+    return found
+
+
+def _moved(text: str, path: str, within: Mapping[str, str], figures: Mapping[str, str]) -> str:
+    """A page's content with ids of its own, links to where their targets are now, and figures inside."""
+
+    def attribute(found: re.Match[str]) -> str:
+        name, value = found[1], found[2]
+        if name == "id":
+            return f' id="{_id(within[path], value)}"'
+        parts = urlsplit(value)
+        if parts.scheme:
+            return found[0]
+        target = (
+            posixpath.normpath(posixpath.join(posixpath.dirname(path), unquote(parts.path))) if parts.path else path
+        )
+        if name == "src":
+            return f' src="{figures[target]}"' if target in figures else ""
+        inside = target in within and not parts.query
+        return f' href="#{_id(within[target], parts.fragment)}"' if inside else ""
+
+    return _TAG.sub(lambda tag: _ATTRIBUTE.sub(attribute, tag[0]), text)
+
+
+def _id(page: str, name: str) -> str:
+    """The id of a part of a page, and for no part that of the page itself."""
+    return "--".join(filter(None, (page, name))) or "top"
