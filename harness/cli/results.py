@@ -15,7 +15,7 @@ from harness.formatting import count_of
 
 if TYPE_CHECKING:
     from harness.store import Store
-    from harness.store.merge import Merged
+    from harness.store.labs import Merged
 
 
 @click.group("results", cls=CommandGroup)
@@ -93,8 +93,7 @@ def merge_command(folders: tuple[Path, ...], results: Path, contributors: tuple[
     something was left out.
     """
     from harness.store import Store
-    from harness.store.labs import named_stores
-    from harness.store.merge import merge
+    from harness.store.labs import merge, named_stores
 
     into = Store(results)
     if not contributors and results.resolve() in [folder.resolve() for folder in folders]:

@@ -15,8 +15,8 @@ from harness.cli.options import GroupedOptions, accept_option, from_profile, nam
 from harness.cli.output import echo, read_results, show_paper_tables, show_summaries, show_tuning
 from harness.command_line import harness_command, parse_texts
 from harness.formatting import count_of, duration, fixed, one_line
+from harness.planning.events import STATES
 from harness.planning.selection import Selection
-from harness.planning.states import STATES
 from harness.spec import BASELINE
 
 if TYPE_CHECKING:

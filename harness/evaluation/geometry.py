@@ -19,8 +19,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from harness.evaluation.cosines import normalised
-from harness.evaluation.embed import Embedded, TrainedOn
+from harness.evaluation.embed import Embedded, TrainedOn, normalised
 from harness.evaluation.suites import PairSuite, SentencePair, Subsets, TaskScores, pairs_of, sentences_of
 from harness.metrics import Metric
 

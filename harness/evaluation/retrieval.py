@@ -24,8 +24,17 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from harness.errors import UserError
-from harness.evaluation.cosines import row_blocks, units
-from harness.evaluation.embed import Embedded, Embedder, HasSpaces, HasTraining, ImageTextSpace, TrainedOn, told
+from harness.evaluation.embed import (
+    Embedded,
+    Embedder,
+    HasSpaces,
+    HasTraining,
+    ImageTextSpace,
+    TrainedOn,
+    row_blocks,
+    told,
+    units,
+)
 from harness.evaluation.suites import RETRIEVAL, Suite, SuiteScores, Task, TaskScores, Values, scored_if_finite
 from harness.metrics import AVERAGE, NO_SCORE, Metric
 from harness.sources import digest

@@ -32,8 +32,7 @@ import numpy as np
 
 from harness.datafiles import read_table
 from harness.errors import UserError
-from harness.evaluation.cosines import NotFiniteError, cosine, pearson, spearman
-from harness.evaluation.embed import Embedded, EmbedFunction, TrainedOn
+from harness.evaluation.embed import Embedded, EmbedFunction, NotFiniteError, TrainedOn, cosine, pearson, spearman
 from harness.evaluation.suites import (
     PairSuite,
     SentencePair,

@@ -14,8 +14,7 @@ import numpy as np
 
 from harness import registry
 from harness.errors import UserError
-from harness.evaluation.cosines import NotFiniteError
-from harness.evaluation.embed import Embedded, Embedder, HasTraining, TrainedOn, told
+from harness.evaluation.embed import Embedded, Embedder, HasTraining, NotFiniteError, TrainedOn, told
 from harness.metrics import AVERAGE, NO_SCORE, ArrayName, Metric
 from harness.sources import Missing, digest
 

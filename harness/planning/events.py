@@ -1,8 +1,11 @@
-"""What a run reports while it is carried out. Every listener (terminal, log, notebook) gets these events."""
+"""What a run reports while it is carried out, and its states.
+
+Every listener (terminal, log, notebook) gets these events.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -61,3 +64,23 @@ def both(one: Listener, other: Listener) -> Listener:
         other(event)
 
     return listen
+
+
+RunState = Literal["done", "running", "queued", "trained", "failed", "missing", "damaged"]
+#: the states of a run in the order in which they are shown; those of jobs, `running` and `queued`, are no plan's
+STATES: Mapping[RunState, str] = {
+    "done": "trained and evaluated",
+    "running": "in another process, or in SLURM",
+    "queued": "submitted to SLURM, not yet started",
+    "trained": "some suites are not yet evaluated",
+    "failed": "the line shows the error, or how SLURM ended the job",
+    "missing": "not yet trained, or to be trained again; the line shows why",
+    "damaged": "its result cannot be read; restore it or move it away",
+}
+#: what is done about runs that are not done, and why
+UNSCORED = "trained; some suites will be evaluated"
+RETRIED = "failed earlier; will retry"
+STALE = "results exist for another configuration only; will be trained"
+RESUMED = "interrupted; resumes at step {}"
+KEPT = "the saved weights will be evaluated; --redo trains them again"
+REDONE = "will be trained again; the old results move to .superseded when the new ones are complete"

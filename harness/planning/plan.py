@@ -10,10 +10,10 @@ from harness.errors import PlugInError, UserError
 from harness.formatting import count_of, one_line
 from harness.grid import Resolved, Skipped, UnfitSettingError, check_overrides, check_setting, expand, resolve
 from harness.method.declared import declared_method
+from harness.planning.events import KEPT, REDONE, RESUMED, RETRIED, STALE, UNSCORED, RunState
 from harness.planning.ingredients import Experiment, Experiments, changes
 from harness.planning.inventory import Inventory
 from harness.planning.request import Request
-from harness.planning.states import KEPT, REDONE, RESUMED, RETRIED, STALE, UNSCORED, RunState
 from harness.sources import Missing, data_root, digest
 from harness.spec import RunSpec
 from harness.store import Failure, Result, Spec, Store

@@ -15,8 +15,7 @@ from harness.errors import UserError
 from harness.fetching.repositories import Remote, download, find_or_make, find_remote, upload
 from harness.formatting import count_of
 from harness.store import Store
-from harness.store.labs import check_lab, contributor, labs_of
-from harness.store.merge import Merged, merge
+from harness.store.labs import Merged, check_lab, contributor, labs_of, merge
 
 #: the folder of a repository that has the labs
 _FOLDER = "labs"

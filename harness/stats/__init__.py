@@ -20,20 +20,23 @@ from harness.stats.resampling import (
     permutation_test,
     violation_ratio,
 )
-from harness.stats.summary import Interval, Summary, mean_interval, summarise
 from harness.stats.t_tests import (
     ALPHA,
     FEWEST_SEEDS,
     Effect,
+    Interval,
+    Summary,
     TTest,
     detectable_difference,
     hedges_g,
     holm,
+    mean_interval,
     one_sample_t_test,
     paired_t_test,
     pooled_deviation,
     power_of_t_test,
     seeds_needed,
+    summarise,
     t_test,
     t_test_from_summaries,
 )

@@ -15,11 +15,12 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.stats.summary import Summary, noise
 from harness.stats.t_tests import (
     ALPHA,
+    Summary,
     check_std,
     fewest_seeds,
+    noise,
     pooled_deviation,
     power_of_t_test,
     t_test_from_summaries,

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.stats.equivalence import Floats
-from harness.stats.summary import Interval, check_level, noise, summarise
+from harness.stats.t_tests import Interval, check_level, noise, summarise
 
 #: Up to this many ways to split the values in two groups, all are counted.
 _EXACT = 20_000

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from harness.command_line import harness_command
+from harness.planning.events import STATES, RunState
 from harness.planning.plan import Plan, PlannedRun
-from harness.planning.states import STATES, RunState
 from harness.store import Result
 from harness.store.folder import Submission, in_progress, submissions
 from harness.work.slurm.commands import Whereabouts, whereabouts

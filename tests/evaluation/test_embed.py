@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from harness.evaluation.cosines import NotFiniteError, cosine, pearson, spearman
-from harness.evaluation.embed import Embedded
+from harness.evaluation.embed import Embedded, NotFiniteError, cosine, pearson, spearman
 
 
 def test_each_distinct_sentence_is_embedded_once_in_one_call() -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from harness.corpora.base import Pairs
 from harness.corpora.retrieval import CaptionedImages
 from harness.errors import UserError
-from harness.evaluation import cosines
+from harness.evaluation import embed
 from harness.evaluation.retrieval import TIE, RetrievalSuite, both_ways, ranks, recalls
 from harness.evaluation.suites import RETRIEVAL
 from harness.sources import digest
@@ -50,7 +50,7 @@ def test_ranks_in_blocks_are_brute_force(images: int, captions: int, width: int,
     pictures = rng.integers(-2, 3, (images, width)).astype(np.float32)
     every = np.arange(images)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cosines, "_CELLS", cells)
+        patch.setattr(embed, "_CELLS", cells)
         assert ranks(texts, pictures, owners, every).tolist() == slow_ranks(texts, pictures, owners, every)
         assert ranks(pictures, texts, every, owners).tolist() == slow_ranks(pictures, texts, every, owners)
 
@@ -176,8 +176,8 @@ def pictures(pairs: Pairs) -> np.ndarray:
 
 def test_a_model_without_an_image_side_has_no_scores() -> None:
     task = Given("one", ["a"], [0], 1)
-    for embed in (letters, Model(None)):
-        evaluation = RetrievalSuite([task]).evaluate(embed, None)
+    for model in (letters, Model(None)):
+        evaluation = RetrievalSuite([task]).evaluate(model, None)
         assert evaluation.scores == {}
         assert evaluation.warnings == ["retrieval: the model has no image side"]
 

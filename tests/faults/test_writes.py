@@ -25,7 +25,7 @@ from harness.files import replaced, write_bytes
 from harness.locks import try_lock
 from harness.runs.export import export as write_export
 from harness.store import Spec, Store
-from harness.store.merge import merge
+from harness.store.labs import merge
 
 PLACES = places()
 

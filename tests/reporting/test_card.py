@@ -12,7 +12,7 @@ from builders import frame, result
 from huggingface_hub import ModelCard
 from markdown_it import MarkdownIt
 
-from harness.reporting.card import ModelFacts, Provenance, display_name, model_card
+from harness.runs.export import ModelFacts, Provenance, display_name, model_card
 from harness.store import Result
 
 FACTS = ModelFacts("cls", modules=True, width=64, longest=512, encoder="toy-bert", setting="a toy")

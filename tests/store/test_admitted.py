@@ -19,7 +19,7 @@ from harness.files import sealed
 from harness.reporting.build import render
 from harness.reporting.contents import Contents
 from harness.store import Result, Store
-from harness.store.merge import merge
+from harness.store.labs import merge
 
 Content = dict[str, Any]
 

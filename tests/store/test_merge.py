@@ -22,8 +22,7 @@ from harness.metrics import ArrayName
 from harness.reporting.sections.labs import labs_grid
 from harness.sources import digest
 from harness.store import Result, Store
-from harness.store.labs import HERE, check_identity, contributor, labs_of, named_stores, repeated
-from harness.store.merge import merge
+from harness.store.labs import HERE, check_identity, contributor, labs_of, merge, named_stores, repeated
 from harness.store.tunings import make_tuning, read_tunings, save_tuning
 
 #: what a kill leaves half-written

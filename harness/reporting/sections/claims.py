@@ -1,8 +1,8 @@
-"""The papers' ablation claims with the verdicts of this store's own runs."""
+"""The papers' ablation claims with the verdicts of this store's own runs, and the audit of the printed numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import groupby
 from typing import NamedTuple
@@ -10,7 +10,10 @@ from typing import NamedTuple
 from harness.formatting import count_of, fixed, signed
 from harness.method.naming import name_of
 from harness.metrics import Metric
+from harness.papers.audit.findings import audit
+from harness.papers.audit.numbers import Finding, tally
 from harness.papers.published import ABLATION_SCORE, Ablation, PublishedNumbers, printed_difference, read_ablations
+from harness.reporting.pages import Pages
 from harness.reporting.sections.base import Part, ReportSection
 from harness.reporting.seeds.caveats import Weakness, weakness_notes
 from harness.reporting.seeds.groups import Cell, FamilyTest, compare, corrected, trained_apart
@@ -118,3 +121,29 @@ def _measured(cell: Cell, worse: Cell, metric: Metric) -> tuple[CellText, CellTe
     if cell.is_alone:
         return CellText(difference, extra=interval), CellText.judged(ClaimVerdict.ALONE, extra=judged(cell))
     return CellText(difference, extra=interval), CellText.judged(VERDICTS[cell.verdict], extra=certainty(cell))
+
+
+class AuditSection(ReportSection):
+    """What the papers state, recomputed from their printed numbers."""
+
+    place = 900
+    title = "Audit of the printed numbers"
+    menu = "Audit"
+    overview = "overview/audit.html"
+    home = "audit.html"
+    is_shown = True
+
+    @cached_property
+    def findings(self) -> Mapping[str, Sequence[Finding]]:
+        """The checked statements by paper."""
+        found = groupby(audit(self.contents.published), key=lambda finding: finding.paper)
+        return {paper: list(some) for paper, some in found}
+
+    @property
+    def counts(self) -> Mapping[str, Mapping[str, int]]:
+        """The number of statements by paper and verdict."""
+        return {paper: tally(some) for paper, some in self.findings.items()}
+
+    def write(self, pages: Pages) -> None:
+        """Write the page."""
+        pages.write("audit.html", self.home, findings=self.findings)

@@ -12,9 +12,9 @@ from harness.metrics import Column, Metric, Metrics, Score
 from harness.papers.published import ABLATION_SCORE, read_ablations
 from harness.reporting.sections.claims import claim_tests
 from harness.reporting.seeds.comparison import Comparison, Side
+from harness.reporting.seeds.forest import untrained_tests
 from harness.reporting.seeds.groups import Corrected, Group, Label, kept_groups
 from harness.reporting.seeds.summary import Block, summary_tables
-from harness.reporting.seeds.untrained import untrained_tests
 from harness.reporting.tables.named import filled_tables
 from harness.spec import UNTRAINED, Place, Variant, parse_encoder, parse_setting, split
 from harness.stats import t_test_from_summaries

@@ -6,8 +6,7 @@ import scipy.stats
 from builders import over_seeds, tables
 
 from harness.reporting.sections.ranking import ranking_tables
-from harness.reporting.seeds.forest import forests, lead_text
-from harness.reporting.seeds.untrained import untrained_sentences
+from harness.reporting.seeds.forest import forests, lead_text, untrained_sentences
 from harness.reporting.seeds.words import Sentence
 from harness.store import Result
 

@@ -14,8 +14,8 @@ from harness.papers.published import read_papers
 from harness.profiles import load_profile
 from harness.reporting.files.latex import table as latex_table
 from harness.reporting.files.markdown import table as markdown_table
+from harness.reporting.sections.papers import neighbour_grids
 from harness.reporting.tables.grids import Grid
-from harness.reporting.tables.neighbours import neighbour_grids
 from harness.store import Result
 
 PAPERS = read_papers()
