@@ -49,16 +49,6 @@ def test_a_sentence_is_a_line_stripped_and_empty_lines_are_left_out(tmp_path: Pa
     assert len(loaded) == 4
 
 
-@pytest.mark.parametrize("separator", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c"])
-def test_other_line_separators_stay_inside_a_sentence(tmp_path: Path, separator: str) -> None:
-    source = sentences(tmp_path, f"one{separator}sentence\nanother\n".encode())
-    assert source.load(tmp_path).texts == [f"one{separator}sentence", "another"]
-
-
-def test_a_byte_order_mark_is_no_part_of_the_first_sentence(tmp_path: Path) -> None:
-    assert sentences(tmp_path, b"\xef\xbb\xbfone\ntwo\n").load(tmp_path).texts == ["one", "two"]
-
-
 def test_a_limit_takes_the_first_sentences_and_counts_no_empty_line(tmp_path: Path) -> None:
     source = sentences(tmp_path, b"a\n\nb\n\nc\nd\n", limit=3)
     assert source.load(tmp_path).texts == ["a", "b", "c"]
@@ -242,6 +232,7 @@ def test_an_unknown_way_to_draw_is_refused() -> None:
     [
         ({"image_id": ["a"], "caption": [["x"]]}, "has no column captions; it has image_id, caption; rename one"),
         ({"name": ["a"], "captions": [["x"]]}, "has no column image_id; it has name, captions; rename one"),
+        ({"image_id": ["a", "b", "a"], "captions": [["x"], ["y"], ["z"]]}, "has the image a twice"),
         ({"image_id": ["a", "b"], "captions": [["x"], []]}, "the image b has no list of captions"),
         ({"image_id": ["a", "b"], "captions": [["x"], None]}, "the image b has no list of captions"),
         ({"image_id": ["a", "b"], "captions": [["x"], ["y", None]]}, "the image b has no list of captions"),
@@ -256,7 +247,7 @@ def test_a_parquet_file_of_another_shape_is_one_line(
 ) -> None:
     parquet.write_table(pa.table(columns), tmp_path / "captions.parquet")
     with pytest.raises(UserError, match=text) as error:
-        CaptionsFile("captions.parquet", HOW).load(tmp_path)
+        list(CaptionsFile("captions.parquet", HOW).load(tmp_path).texts)
     assert "captions.parquet" in message(error)
 
 

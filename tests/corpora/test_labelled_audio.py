@@ -23,11 +23,11 @@ from harness.seeds import generator
 RATE, SECONDS = 8000, 1.5
 
 
-def wav(samples: np.ndarray, rate: int = RATE) -> bytes:
+def wav(samples: np.ndarray, rate: int = RATE, width: int = 2) -> bytes:
     stream = io.BytesIO()
     with wave.open(stream, "wb") as file:
         file.setnchannels(1)
-        file.setsampwidth(2)
+        file.setsampwidth(width)
         file.setframerate(rate)
         file.writeframes((samples * 32767).astype("<i2").tobytes())
     return stream.getvalue()
@@ -271,23 +271,43 @@ def test_librispeechs_folders_need_a_package(tmp_path: Path) -> None:
             LabelledAudio("speech", "").load(tmp_path)
 
 
-def test_an_index_that_does_not_fit_is_one_line(speech: Path) -> None:
-    (speech / "wav" / "3.wav").unlink()
-    with pytest.raises(UserError, match=r"has no recording 3\.wav"):
-        audio().load(speech)
-    with (speech / "index.tsv").open("a") as stream:
-        stream.write("9.wav\n")
-    with pytest.raises(UserError, match=r"index\.tsv, line 8: 1 tab-separated fields"):
-        audio().load(speech)
-    with pytest.raises(UserError, match="top = 0 selects no rows"):
-        audio(top=0)
+#: file of the folder -> what it holds instead, and what the line says
+INDEX = b"file\tspeaker_id\tsplit\n0.wav\t0\ttrain\n"
+HARMS = {
+    "missing": ("wav/3.wav", None, r"has no recording 3\.wav"),
+    "empty": ("wav/1.wav", wav(np.ones(0), 16000), r"the recording 1\.wav is empty; remove or replace it"),
+    "no bytes": ("wav/2.wav", b"", r"the recording 2\.wav cannot be read: unexpected end of file"),
+    "8 bits": ("wav/2.wav", wav(np.ones(900), 16000, 1), r"2\.wav cannot be read: its samples do not have 16 bits"),
+    "rate": ("wav/1.wav", wav(np.ones(900), 8000), r"several sampling rates, \[8000, 16000\], such as 1\.wav"),
+    "index short": ("index.tsv", INDEX + b"9.wav\n", r"index\.tsv, line 3: 1 tab-separated fields"),
+    "index twice": ("index.tsv", INDEX + b"0.wav\t2\ttrain\n", r"index\.tsv lists the recording 0\.wav twice"),
+    "index Latin-1": (
+        "index.tsv",
+        INDEX + b"\xe9.wav\t4\ttrain\n",
+        r"index\.tsv, line 3, cannot be read as UTF-8",
+    ),
+}
 
 
-def test_bad_recordings_are_one_line(speech: Path) -> None:
-    (speech / "wav" / "1.wav").write_bytes(wav(np.ones(900), rate=8000))
-    with pytest.raises(UserError, match="resample them to one rate"):
+@pytest.mark.parametrize("harm", HARMS)
+def test_a_bad_recording_or_index_is_one_line(harm: str, speech: Path) -> None:
+    file, content, message = HARMS[harm]
+    (speech / file).unlink()
+    if content is not None:
+        (speech / file).write_bytes(content)
+    with pytest.raises(UserError, match=message) as error:
         audio().load(speech)
-    with pytest.raises(UserError, match="no column 'person'"):
-        audio(label="person").load(speech)
-    with pytest.raises(UserError, match="no rows of the split 'dev'"):
-        audio(split="dev").load(speech)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"label": "person"}, "no column 'person'"),
+        ({"split": "dev"}, "no rows of the split 'dev'"),
+        ({"top": 0}, "top = 0 selects no rows"),
+    ],
+)
+def test_options_that_select_nothing_are_one_line(options: dict[str, object], message: str, speech: Path) -> None:
+    with pytest.raises(UserError, match=message):
+        audio(**options).load(speech)

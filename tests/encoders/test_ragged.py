@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from pathlib import Path
 
 import numpy as np
@@ -73,19 +71,3 @@ def test_a_damaged_chunk_is_computed_again_and_one_cut_short_meanwhile_is_named(
     chunk.write_bytes(chunk.read_bytes()[:8])
     with pytest.raises(UserError, match=r"000001\.bin is truncated"):
         found[18]
-
-
-def test_a_second_caller_waits_for_the_first() -> None:
-    asked: list[int] = []
-
-    def slow(number: int) -> np.ndarray:
-        asked.append(number)
-        time.sleep(0.01)
-        return row(number)
-
-    both = [threading.Thread(target=cached_ragged, args=("key", 12, 3, slow)) for _ in range(2)]
-    for each in both:
-        each.start()
-    for each in both:
-        each.join()
-    assert sorted(asked) == list(range(12))

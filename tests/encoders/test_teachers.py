@@ -12,7 +12,7 @@ import pytest
 import timm
 import torch
 from PIL import Image
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from transformers import AutoModel, AutoTokenizer
 
 from harness.corpora.base import Pairs
@@ -72,7 +72,7 @@ def test_clip_captions_find_their_pictures_among_pictures_it_was_not_trained_on(
     assert images.shape == captions.shape == (200, 64)
     assert images.dtype == captions.dtype == np.float32
     found = (unit(captions) @ unit(images).T).argmax(1) == np.arange(200)
-    assert found.mean() > 0.5, "chance is 0.005"
+    assert found.mean() > 0.9, "chance is 0.005"
     assert np.linalg.norm(images, axis=1).std() > 0.1, "the features are not normalised"
 
 
@@ -216,19 +216,6 @@ def test_a_folder_that_cannot_be_read_is_one_line(
     with pytest.raises(UserError, match=f"teacher folder {folder} cannot be read: .*; it needs") as refusal:
         open_teacher(kind, folder)
     assert "\n" not in str(refusal.value)
-
-
-@pytest.mark.parametrize(("absent", "pooling"), [("pooler", "pooler"), ("embeddings.word_embeddings", "cls")])
-def test_weights_that_count_are_not_made_up(absent: str, pooling: str, tmp_path: Path) -> None:
-    folder = shutil.copytree(student_folder(), tmp_path / "teacher")
-    weights = load_file(folder / "model.safetensors")
-    kept = {name: value for name, value in weights.items() if not name.startswith(absent)}
-    assert len(kept) < len(weights)
-    save_file(kept, folder / "model.safetensors", {"format": "pt"})
-    with pytest.raises(UserError, match=f"no weights of {absent}"):
-        open_teacher("text", folder, pooling=pooling)
-    if absent == "pooler":
-        assert open_teacher("text", folder, pooling="cls").captions(["a"]).shape == (1, 64)
 
 
 def test_one_vocabulary_passes_and_another_names_the_teacher(tmp_path: Path) -> None:

@@ -76,23 +76,6 @@ def test_scores_hold_no_nan_and_an_average_needs_every_task() -> None:
     json.dumps(evaluation.scores, allow_nan=False)
 
 
-def test_a_task_with_vectors_that_are_not_finite_has_no_score() -> None:
-    def broken(sentences: Sequence[str]) -> np.ndarray:
-        vectors = embed(sentences)
-        vectors[0] = np.nan
-        return vectors
-
-    evaluation = STSSuite([NEAR]).evaluate(broken, None)
-    assert evaluation.scores["near"] == {}
-    assert evaluation.warnings[0] == "sts: near: no score: 1 of the 4 sentence vectors of the suite are not finite"
-
-
-@pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_a_model_without_any_finite_vector_fails(value: float) -> None:
-    with pytest.raises(UserError, match="none of the model's 4 sentence vectors is finite"):
-        STSSuite([NEAR]).evaluate(lambda texts: np.full((len(texts), 2), value, np.float32), None)
-
-
 def test_missing_things_are_listed_once() -> None:
     assert [str(line) for line in STSSuite([NEAR, ABSENT, ABSENT_TOO]).missing(None)] == ["a file: make it"]
     assert STSSuite([NEAR]).missing(None) == []

@@ -49,9 +49,9 @@ def client_env(standin: StandIn, tmp_path: Path) -> dict[str, str]:
 def start(client_env: dict[str, str]) -> Start:
     """Start a fetch of an entry (TOML text) in a process of its own, with the real client against the stand-in."""
 
-    def run(root: Path, text: str, offline: bool = False, before: tuple[str, ...] = (), **env: str) -> Any:
+    def run(root: Path, text: str, offline: bool = False, **env: str) -> Any:
         return subprocess.Popen(
-            [*before, sys.executable, "-c", SCRIPT, str(root), text, str(int(offline))],
+            [sys.executable, "-c", SCRIPT, str(root), text, str(int(offline))],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

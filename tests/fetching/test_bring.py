@@ -156,15 +156,6 @@ def test_features_are_counted(tmp_path):
         import_given(tmp_path, fetching.entry("flickr-resnet"), given)
 
 
-def test_the_captions_of_the_bundle_are_mcses(data_root, tmp_path):
-    given = tmp_path / "given"
-    given.mkdir()
-    (given / "flickr_random_captions.txt").symlink_to(data_root / "captions" / "flickr_random_captions.txt")
-    import_given(tmp_path, fetching.entry("flickr-captions"), given)
-    assert not (tmp_path / "flickr" / "captions.txt").is_symlink()
-    assert fetching.verify(tmp_path, fetching.entry("flickr-captions")) == []
-
-
 def test_the_order_of_checks_keeps_a_broken_recipe_out(tmp_path, folder, monkeypatch):
     """A recipe that stops in the middle leaves nothing below the data root but the catalogue's own folder."""
 

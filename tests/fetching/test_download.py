@@ -5,8 +5,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -123,6 +121,9 @@ def test_an_entry_with_a_wrong_checksum(standin, tmp_path):
     (aside,) = (tmp_path / ".catalogue" / "rejected").iterdir()
     assert str(aside) in str(caught.value)
     assert not (tmp_path / "data").exists()
+    standin.files["/plain/data.bin"] = CONTENT
+    fetch(tmp_path, made, print, lambda _: lambda *_: None)
+    assert (tmp_path / "data" / "data.bin").read_bytes() == CONTENT
 
 
 def test_a_full_disk_while_writing_outputs(standin, tmp_path, monkeypatch):
@@ -150,25 +151,3 @@ def test_what_cannot_fit_is_refused_before(standin, tmp_path, monkeypatch):
     with pytest.raises(UserError, match=r"needs about 5 MB, .* has only 4 MB free"):
         fetch(tmp_path, made, print, lambda _: lambda *_: None)
     assert standin.asked == []
-
-
-def test_a_killed_process_goes_on(standin, start, tmp_path):
-    standin.files["/plain/data.bin"] = CONTENT
-    # the client reads a mebibyte at a time
-    standin.hangs["/plain/data.bin"] = 2 * 2**20
-    part = tmp_path / ".catalogue" / "staging" / "data" / "files" / "data.bin.part"
-    process = start(tmp_path, entry(standin))
-    deadline = time.monotonic() + 120
-    while not part.is_file() or part.stat().st_size < 2**20:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    process.send_signal(signal.SIGKILL)
-    process.communicate(timeout=120)
-    kept = part.stat().st_size
-    standin.go_on.set()
-    standin.asked.clear()
-    process = start(tmp_path, entry(standin))
-    out, err = process.communicate(timeout=120)
-    assert process.returncode == 0, out + err
-    assert standin.gets("/plain/data.bin") == [f"bytes={kept}-"]
-    assert (tmp_path / "data" / "data.bin").read_bytes() == CONTENT

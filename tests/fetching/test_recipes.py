@@ -23,7 +23,6 @@ from harness.evaluation.sts import STS12, STSB_DEV
 from harness.fetching import entry
 from harness.fetching.folder import count_rows
 from harness.fetching.recipes import RECIPES
-from harness.fetching.recipes.base import unpack
 from harness.fetching.recipes.data_sets import sentences
 from harness.profiles import load_profile
 
@@ -351,8 +350,3 @@ def test_unpacked_folders_are_found_inside_an_archive(tmp_path):
         packed.add(source, "other")
     with pytest.raises(UserError, match="contains no folder train-clean-100"):
         run("librispeech", {"train-clean-100.tar.gz": [tmp_path / "w.tar.gz"]}, tmp_path / "wrong")
-
-
-def test_a_real_archive_of_the_bundle_unpacks(data_root, tmp_path):
-    unpack(data_root / "audio" / "fsdd_wav.tar.gz", tmp_path / "wav")
-    assert len(list((tmp_path / "wav").rglob("*.wav"))) == 1200

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
-import open_clip
 import pytest
-import torch
 from pretrain_toy import pretrain_clip, pretrain_student
 from transformers import AutoTokenizer
 
@@ -16,7 +13,6 @@ from harness.encoders.student import Student
 from harness.encoders.teachers import open_teacher
 from harness.seeds import generator
 from harness.toy import clip_folder, student_folder
-from harness.toy.corpora import ToyPairs
 from harness.toy.world import ATTRIBUTES, describe, draw_scenes, render, vocabulary
 
 
@@ -27,22 +23,6 @@ def test_the_tokenizers_know_every_word() -> None:
         ids = [number for word in words for number in tokenizer(word)["input_ids"][1:-1]]
         assert len(set(ids)) == len(words)
         assert tokenizer.unk_token_id not in ids
-
-
-def test_a_caption_finds_its_picture_among_pictures_it_was_not_trained_on() -> None:
-    pairs = ToyPairs(size=300, split="test").load(None)
-    assert pairs.images is not None
-    images = torch.from_numpy(open_teacher("open-clip", clip_folder()).images(pairs.images))
-    model = open_clip.create_model_from_pretrained(f"local-dir:{clip_folder()}", return_transform=False).eval()
-    tokenizer = AutoTokenizer.from_pretrained(str(clip_folder()))
-    config = json.loads((clip_folder() / "open_clip_config.json").read_text())
-    length = config["model_cfg"]["text_cfg"]["context_length"]
-    tokens = tokenizer(list(pairs.texts), padding="max_length", max_length=length, return_tensors="pt")["input_ids"]
-    with torch.inference_mode():
-        texts = model.encode_text(tokens)
-    scores = torch.nn.functional.normalize(texts, dim=-1) @ torch.nn.functional.normalize(images, dim=-1).T
-    found = (scores.argmax(1) == torch.arange(300)).float().mean()
-    assert found > 0.9, "chance is 0.003"
 
 
 @pytest.fixture(scope="module")
@@ -80,16 +60,6 @@ def test_the_threshold_of_the_filter_separates_captions_of_one_scene_from_all_ot
     assert among[other].mean() < 1e-3
     assert across[same].mean() > 0.8
     assert across[other].mean() < 1e-3
-
-
-def test_features_are_those_of_the_tower_whatever_the_batch() -> None:
-    pairs = ToyPairs(size=300).load(None)
-    assert pairs.images is not None
-    teacher = open_teacher("open-clip", clip_folder())
-    features = teacher.images(pairs.images)
-    assert features.dtype == np.float32
-    assert features.shape == (300, 64)
-    np.testing.assert_allclose(teacher.images(pairs.images[:3]), features[:3], atol=1e-5)
 
 
 def test_pretraining_lowers_both_losses_and_writes_what_is_read(tmp_path: Path) -> None:

@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from harness.corpora.base import CorpusSource, Media
 from harness.errors import UserError
 from harness.seeds import generator
-from harness.toy.corpora import RATE, ToyPairs, ToySentences, labelled_pictures, labelled_tones
+from harness.toy.corpora import RATE, ToyImages, ToyPairs, ToySentences, ToyTones, labelled_pictures, labelled_tones
 from harness.toy.tasks import TOY_STS, TOY_STS_DEV, related_scenes
 from harness.toy.world import (
     ATTRIBUTES,
@@ -159,3 +160,18 @@ def test_the_pitch_of_a_tone_is_its_colour() -> None:
     for wave, pitch in zip(waves[shape == 0], colour[shape == 0], strict=True):
         peak = np.abs(np.fft.rfft(wave)).argmax() * RATE / len(wave)
         assert abs(12 * np.log2(peak / 220) - 3 * pitch) < 0.7
+
+
+def drawn(media: Media, rows: list[int], seed: int = 0) -> np.ndarray:
+    (values,) = media.ready(media.batch(np.array(rows), generator(seed=seed))).values()
+    return values.numpy()
+
+
+@pytest.mark.parametrize("source", [ToyImages(size=40), ToyTones(size=40)], ids=["images", "tones"])
+def test_toy_media_are_the_same_every_time_and_learnable(source: CorpusSource) -> None:
+    media = source.load(None)
+    assert len(media) == 40
+    assert media.labels.dtype == np.int64
+    np.testing.assert_array_equal(drawn(media, [3, 5]), drawn(source.load(None), [3, 5]))
+    assert not np.array_equal(drawn(media, [3]), drawn(media, [5]))
+    assert source.fingerprint(None) != type(source)(seed=1, size=40).fingerprint(None)
