@@ -43,8 +43,17 @@ def ours(case: str, options: argparse.Namespace, folder: Path) -> list[str | Pat
     kind, precision = case.split("-")
     values = {"steps": options.steps, "eval_every": options.steps, "precision": precision, "batch_size": BATCH}
     return [
-        *(Path(sys.executable).with_name("harness"), *"run --profile small --methods simcse --seeds 1".split()),
-        *("--settings", SETTINGS[kind], "--encoders", f"all-minilm-l6-v2={student()}", "--device", "cpu"),
+        *(Path(sys.executable).with_name("harness"), "run", "--profile", "small", "--methods", "simcse"),
+        *(
+            "--seeds",
+            "1",
+            "--settings",
+            SETTINGS[kind],
+            "--encoders",
+            f"all-minilm-l6-v2={student()}",
+            "--device",
+            "cpu",
+        ),
         *("--results", str(folder), "--suites", "sts", "--tasks", "STS-B"),
         *(word for key, value in values.items() for word in ("--set", f"{key}={value}")),
     ]
