@@ -12,8 +12,8 @@ padded beforehand, so that tokenising and collating cost it nothing. Transfers a
 Precision is float32: a product of bf16 takes 22 microseconds on the host of a processor, one of float32 4, and neither
 is what the launch on a card takes.
 
-On two cores beside other programs, 20 rounds: SimCSE 10.3 ms beside 14.4 (0.71), MCSE 8.6 beside 12.4 (0.70), KDMCSE
-11.2 beside 15.0 (0.75), DALR 11.7 beside 15.2 (0.77).
+On two quiet cores, 40 rounds: SimCSE 7.6 ms beside 11.5 (0.66), MCSE 8.7 beside 12.1 (0.72), KDMCSE 10.5 beside 14.0
+(0.75), DALR 10.2 beside 13.7 (0.75).
 """
 
 from __future__ import annotations

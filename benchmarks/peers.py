@@ -6,7 +6,11 @@
 Both train the same encoder with the same sentences, batch, length, steps, learning rate and precision, score the
 development set of STS-B at the end and then its test set, each in a process of its own, in turns. `text` is
 Wikipedia's sentences, `captions` those of Flickr8k, which are shorter. accelerate, which that trainer needs, is a
-dependency of this script alone.
+dependency of this script alone. The harness's training includes one score on the development set, the other's none.
+
+On two quiet cores (AVX-512 with bf16), 60 steps, one round: text in float32 108 s beside 167 (1.55), in bf16 74 beside
+111 (1.49), captions in float32 70 beside 121 (1.74), in bf16 54 beside 80 (1.47). About 20 s of each command are its
+start and the evaluation; two thirds of the harness's step in bf16 are matrix products.
 """
 
 from __future__ import annotations
@@ -39,17 +43,17 @@ def ours(case: str, options: argparse.Namespace, folder: Path) -> list[str | Pat
     kind, precision = case.split("-")
     values = {"steps": options.steps, "eval_every": options.steps, "precision": precision, "batch_size": BATCH}
     return [
+        *(Path(sys.executable).with_name("harness"), "run", "--profile", "small", "--methods", "simcse"),
         *(
-            Path(sys.executable).with_name("harness"),
-            "run",
-            "--profile",
-            "small",
-            "--methods",
-            "simcse",
             "--seeds",
             "1",
+            "--settings",
+            SETTINGS[kind],
+            "--encoders",
+            f"all-minilm-l6-v2={student()}",
+            "--device",
+            "cpu",
         ),
-        *("--settings", SETTINGS[kind], "--encoders", f"all-minilm-l6-v2={student()}", "--device", "cpu"),
         *("--results", str(folder), "--suites", "sts", "--tasks", "STS-B"),
         *(word for key, value in values.items() for word in ("--set", f"{key}={value}")),
     ]
