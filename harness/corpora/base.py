@@ -31,14 +31,11 @@ from harness.corpora.features import FeatureFile
 from harness.corpora.pixels import Pixels
 from harness.errors import UserError
 from harness.inputs import Stream
-from harness.sources import Source
+from harness.seeds import generator
+from harness.sources import Missing, Source, digest
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-
-from harness.seeds import generator
-from harness.sources import Missing, digest
 
 
 @dataclass(frozen=True)
@@ -154,7 +151,6 @@ class CorpusSource(Source):
 
     @property
     def per_row(self) -> int:
-        """Texts per row."""
         return 3 if self.stream == "triplets" else 1
 
     @abstractmethod

@@ -88,7 +88,6 @@ class SentencesFile(LimitedFile):
         return self.limit or sum(1 for _ in lines_of(self.paths(root)[0]))
 
     def texts(self, root: Path | None) -> Iterator[str]:
-        """Yield the sentences, read lazily. Raises UserError, at the end if there are fewer than the limit."""
         path = self.paths(root)[0]
         found = 0
         for text in self._lines(path):
@@ -169,11 +168,9 @@ class CaptionsFile(FileSource, CorpusSource):
         self.stored = {name: FeatureFile.of(table) for name, table in (features or {}).items()}
 
     def missing(self, root: Path | None) -> list[Missing]:
-        """The captions, and the matched file if it has the captions that are asked for."""
         return super().missing(root) + (self._all.missing(root) if self._all else [])
 
     def load(self, root: Path | None) -> Pairs:
-        """Count the captions; texts and features are read on access. Raises MissingData or UserError."""
         counts = count_captions(self._file(root), *self.columns)
         images = len(counts)
         image_of = np.repeat(np.arange(images), counts) if self.captions == "all" else None
@@ -201,7 +198,6 @@ class CaptionsFile(FileSource, CorpusSource):
         return digest(content, *self.columns) if is_table(self.files[0]) else content
 
     def image_ids(self, root: Path | None) -> list[str] | None:
-        """The ids in the captions' file, or in the one that it is matched to. Raises UserError."""
         return self._ids(root)
 
     def with_captions(self, which: Literal["one", "all"]) -> CaptionsFile:

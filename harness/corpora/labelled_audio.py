@@ -182,7 +182,6 @@ class AudioFiles(Recordings):
         return padded(self._banks[row], self.frames)
 
     def wave(self, row: int) -> tuple[int, np.ndarray]:
-        """The file's samples."""
         name, path = self._files[row]
         return samples(path, name)
 

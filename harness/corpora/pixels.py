@@ -111,7 +111,6 @@ class CaptionImages(Source):
         self.captions, self.images, self.how, self._ids, self._named = captions, images, how, ids, named
 
     def missing(self, root: Path | None) -> list[Missing]:
-        """The folder, and the file with the ids; nothing if the images are in the captions file."""
         absent = self._named.missing(root) if self._named else []
         if self.images == COLUMN or placed(root, self.images).is_dir():
             return absent
@@ -124,7 +123,6 @@ class CaptionImages(Source):
         return digest("images", [[file.name, file.stat().st_size] for file in self._files(root)])
 
     def pixels(self, root: Path | None, count: int) -> Pixels:
-        """The images of the captions file, located on access."""
         names = cache(lambda: self._names(root))
         decoder = Decoder(self._reader(root), lambda number: names()[number], count)
         return Pixels(decoder, lambda: self.fingerprint(root))

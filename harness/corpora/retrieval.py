@@ -47,7 +47,6 @@ class LikeTraining(FeatureFile):
     """Stored features of test images, transformed by `sqrt-standardise` with the moments of the training images."""
 
     def __init__(self, file: str, training: str, how: str) -> None:
-        """`training` is the file of the training images' features."""
         super().__init__(file, how)
         self.training = FeatureFile(training, how)
 
@@ -107,7 +106,6 @@ class CaptionedFile(FileSource):
         return digest(super().fingerprint(root), self.split, found, *columns)
 
     def load(self, root: Path | None) -> CaptionedImages:
-        """Read the captions; features are read on access. Raises MissingData or UserError."""
         ids, captions, known = self._captions(root)
         pixels, count = self._pixels(root), len(captions)
         # a teacher without a file computes its features where the images are

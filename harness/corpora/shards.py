@@ -56,7 +56,6 @@ class ShardPairs(CorpusSource):
         self.path, self.how, self.limit, self.bad = path, how, limit, bad
 
     def missing(self, root: Path | None) -> list[Missing]:
-        """The folder, if it has no shards."""
         found = any(placed(root, self.path).glob("*.tar"))
         return [] if found else [Missing(f"{self.path}/*.tar", self.how)]
 
@@ -65,7 +64,6 @@ class ShardPairs(CorpusSource):
         return digest("shards", VERSION, [file_hash(shard) for shard in self._shards(root)], self.limit)
 
     def load(self, root: Path | None) -> Pairs:
-        """Load the captions; images are read on access. Raises MissingData or UserError."""
         pairs: list[tuple[Path, ShardPair]] = []
         flaws: list[str] = []
         for shard in self._shards(root):

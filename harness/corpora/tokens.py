@@ -46,7 +46,6 @@ class Tokens:
     """Rows of one stream from one or more corpora, each of `per_row` sentences (three for triplets)."""
 
     def __init__(self, files: Sequence[TokenFile], pad: int, per_row: int = 1) -> None:
-        """`pad` is the tokenizer's padding id."""
         self._files, self._pad, self._per_row = tuple(files), pad, per_row
         self._starts = np.cumsum([0, *map(len, files)])
 
@@ -55,11 +54,9 @@ class Tokens:
 
     @property
     def count(self) -> int:
-        """The total number of tokens, with special tokens."""
         return sum(len(file.ids) for file in self._files)
 
     def batch(self, rows: np.ndarray) -> TokenRows:
-        """The sentences of some rows in order."""
         sentences = (rows[:, None] * self._per_row + np.arange(self._per_row)).ravel()
         begins, lengths = np.empty(len(sentences), np.int64), np.empty(len(sentences), np.int64)
         of_file = np.searchsorted(self._starts, sentences, side="right") - 1

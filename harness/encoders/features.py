@@ -79,7 +79,6 @@ class Stacked:
     dtype = np.dtype(np.float32)
 
     def __init__(self, parts: Sequence[np.ndarray]) -> None:
-        """Raises UserError where the parts' shapes differ."""
         shapes = {tuple(part.shape[1:]) for part in parts}
         if len(shapes) != 1:
             raise UserError(
@@ -155,7 +154,6 @@ class _Store:
         return True
 
     def fill(self, compute: ComputeRows, chunk: int, report: RowsDone) -> None:
-        """Compute the missing rows."""
         done, tail, state = self._kept()
         report(done, self.rows)
         for start in range(done, self.rows, chunk):
@@ -227,7 +225,6 @@ class _Store:
         return stream.getvalue()
 
     def _place(self, row: int, tail: tuple[int, ...]) -> int:
-        """Return the byte offset of a row."""
         return len(self._header(tail)) + row * math.prod(tail) * self.dtype.itemsize
 
 

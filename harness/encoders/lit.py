@@ -30,7 +30,6 @@ class Tower:
     weight: np.ndarray
 
     def __call__(self, features: np.ndarray) -> np.ndarray:
-        """Project features: (n, f) -> (n, width) float32 of norm 1."""
         projected: np.ndarray = ((np.asarray(features, dtype=np.float32) - self.mean) / self.spread) @ self.weight.T
         projected /= np.maximum(np.linalg.norm(projected, axis=1, keepdims=True), np.float32(1e-12))
         return projected

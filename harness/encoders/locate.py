@@ -61,7 +61,6 @@ class FolderModel(Source):
 
     @property
     def has_beside(self) -> bool:
-        """Whether there is a file beside the weights, and it is there."""
         return bool(self.beside) and (self.folder / self.beside).is_file()
 
     def path(self) -> Path:
@@ -96,7 +95,6 @@ class HubModel(Source):
         return [MissingModel(what, how, self.hub, self.revision, beside=self.beside, about=self.about)]
 
     def fingerprint(self, root: Path | None) -> str:
-        """Hash the hub name and commit."""
         commit = self.revision if self.revision != MAIN else self.path().name
         return digest(self.hub, commit, *(["trusted"] if self.trusted else []))
 

@@ -34,7 +34,6 @@ class Packed:
 
     @property
     def rows(self) -> int:
-        """The number of rows, B."""
         return len(self.offsets) - 1
 
     @property
@@ -129,7 +128,6 @@ class TokenRows(Mapping[str, Tensor]):
         return rows.to(ids.device) if bool((rows["attention_mask"] == mask.cpu()).all()) else None
 
     def to(self, device: torch.device) -> TokenRows:
-        """Copy the packed rows to a device."""
         ids, mask = self._tensors.values()
         return TokenRows(ids, mask, self.packed.to(device), self.lengths)
 

@@ -33,7 +33,6 @@ class SentenceModules(nn.Module):
     """A model of sentence-transformers with its modules, its default prompt and its longest sequence, in float32."""
 
     def __init__(self, model: Any) -> None:
-        """`model` is a `SentenceTransformer`."""
         super().__init__()
         self.model = model.float().eval()
 

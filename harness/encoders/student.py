@@ -77,13 +77,11 @@ class Student(nn.Module):
 
     @property
     def width(self) -> int:
-        """Dimensions of a sentence vector."""
         config: Any = self.model.config
         return int(config.hidden_size)
 
     @property
     def device(self) -> torch.device:
-        """Where the parameters are."""
         return next(self.model.parameters()).device
 
     @property
@@ -100,7 +98,6 @@ class Student(nn.Module):
         return table.num_embeddings - (0 if table.padding_idx is None else table.padding_idx + 1)
 
     def check_length(self, max_length: int) -> None:
-        """Raise UserError where the model cannot read so many tokens."""
         if self._positions is not None and max_length > self._positions:
             raise UserError(
                 f"max_length = {max_length}, and the encoder reads {self._positions} tokens at most; give "

@@ -92,7 +92,6 @@ class ClipTeacher(Teacher):
         )
 
     def _ready(self, pixels: ImageArrays) -> Tensor:
-        """Return the input of the image tower, (n, 3, H, W)."""
         if isinstance(pixels, np.ndarray) and pixels.shape[1:3] == self._size:
             return self._preparation.scaled(pixels, self._device)
         return self._preparation.batch(pixels, self._device)
@@ -151,7 +150,6 @@ class TextTeacher(Teacher):
 
     @torch.inference_mode()
     def captions(self, sentences: Sequence[str]) -> np.ndarray:
-        """Compute sentence vectors, (n, d) float32, in batches of similar length."""
         tokenizer = self._student.tokenizer
         encoded = tokenizer(list(sentences), truncation=True, max_length=self._max_length)["input_ids"]
         order = np.argsort([-len(ids) for ids in encoded], kind="stable")

@@ -87,7 +87,6 @@ class FiguresSuite(Suite):
         queries: int = 6,
         seed: int = 0,
     ) -> None:
-        """Raises UserError for an unknown task or a number that leaves nothing to draw."""
         super().__init__(tasks)
         if captions < 2 or views < 2 or queries < 1 or not 1 <= clusters <= captions:
             raise UserError(
@@ -117,7 +116,6 @@ class FiguresSuite(Suite):
         return digest(super().fingerprint(root), self.captions, self.clusters, self.views, self.queries, self.seed)
 
     def evaluate(self, embed: Embedder, root: Path | None) -> SuiteScores:
-        """Compute the arrays of every task (see `HasViews` and `HasSpaces` for what needs more than vectors)."""
         scores: dict[str, Values] = {}
         arrays: dict[ArrayName, np.ndarray] = {}
         warnings: list[str] = []

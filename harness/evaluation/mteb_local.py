@@ -160,7 +160,6 @@ class RetrievalFiles(LocalTask):
     type = "Retrieval"
 
     def load(self, root: Path | None) -> dict[str, Any]:
-        """Read `corpus` (title before text), `queries` with a judgement, and `relevant`."""
         corpus, queries, judgements = self.paths(root)
         relevant: dict[str, dict[str, int]] = {}
         for row in read_table(judgements, "split", "query_id", "doc_id", "score"):
@@ -178,7 +177,6 @@ class RerankingFile(LocalTask):
     type = "Reranking"
 
     def load(self, root: Path | None) -> dict[str, Any]:
-        """Read `corpus` (all candidates), `queries`, `relevant` and `candidates`."""
         data: dict[str, Any] = {"corpus": {}, "queries": {}, "relevant": {}, "candidates": {}}
         rows: dict[str, list[dict[str, str]]] = {}
         for row in read_table(self.paths(root)[0], "split", "query_no", "label", "query", "candidate"):

@@ -122,7 +122,6 @@ class MTEBModel:
     """
 
     def __init__(self, embed: EmbedFunction, name: str) -> None:
-        """`name` is the model's name in mteb's result files."""
         from mteb.models.model_meta import ModelMeta, ScoringFunction
 
         self._embed = embed
@@ -136,13 +135,11 @@ class MTEBModel:
         return Embedded(self._embed, texts).rows(texts)
 
     def similarity(self, embeddings1: Any, embeddings2: Any) -> Any:
-        """Compute all cosines, (n, d) and (m, d) -> (n, m)."""
         from mteb.similarity_functions import cos_sim
 
         return cos_sim(embeddings1, embeddings2)
 
     def similarity_pairwise(self, embeddings1: Any, embeddings2: Any) -> Any:
-        """Compute the cosine of each pair of rows, (n, d) and (n, d) -> (n,)."""
         from mteb.similarity_functions import pairwise_cos_sim
 
         return pairwise_cos_sim(embeddings1, embeddings2)
@@ -221,7 +218,6 @@ class KnownTask:
 
     @classmethod
     def of(cls, task: AbsTask) -> KnownTask:
-        """Read it from an instance of mteb's task class."""
         from datasets.naming import camelcase_to_snakecase
         from mteb.abstasks import AbsTaskRetrieval
 
@@ -260,7 +256,6 @@ class OwnTasks(Source):
         return [task.missing for task in self.known() if not task.is_cached]
 
     def fingerprint(self, root: Path | None) -> str:
-        """Hash names, pinned revisions, splits and subsets."""
         return digest([[task.name, task.dataset, task.splits, task.subsets] for task in self.known()])
 
     def known(self) -> list[KnownTask]:

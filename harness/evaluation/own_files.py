@@ -97,7 +97,6 @@ class OwnClasses(_OwnFiles):
         self._splits, self._columns = tuple(files), (label, *texts)
 
     def load(self, root: Path | None) -> dict[str, Labelled]:
-        """Read the samples of each split in SentEval's order. Raises MissingData, or UserError naming the line."""
         paths = dict(zip(self._splits, self.paths(root), strict=True))
         rows = {split: self._rows(path) for split, path in paths.items()}
         classes = sorted({label for label, _ in rows[self._splits[0]].values()})

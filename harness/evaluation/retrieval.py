@@ -104,7 +104,6 @@ class RetrievalSuite(Suite):
     needs_images = True
 
     def __init__(self, tasks: Sequence[str], seen_images: str = "refuse") -> None:
-        """`seen_images` is 'refuse' or 'keep'. Raises UserError."""
         super().__init__(tasks)
         if seen_images not in ("refuse", "keep"):
             raise UserError(f"the suite 'retrieval' has seen_images = '{seen_images}'; write 'refuse' or 'keep'")

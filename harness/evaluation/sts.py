@@ -72,15 +72,10 @@ class SimilarityFile(FileSource):
         self.name, self._score, self._subset, self._split = name, score, subset, split
 
     def fingerprint(self, root: Path | None) -> str:
-        """Hash the file's content, and the split where it has several."""
         content = super().fingerprint(root)
         return digest(content, self._split) if self._split else content
 
     def load(self, root: Path | None) -> dict[str, list[SentencePair]]:
-        """Read the pairs of each subset, both in the order of the file.
-
-        Raises MissingData, or UserError naming the file and line that cannot be read.
-        """
         (path,) = self.paths(root)
         selected = filter(None, (self._subset, "split" if self._split else ""))
         found: dict[str, list[SentencePair]] = {}

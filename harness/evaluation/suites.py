@@ -149,7 +149,6 @@ class Suite(ABC):
 
     @classmethod
     def find(cls, task: str) -> Any:
-        """Return a task by name. Raises UserError for an unknown one."""
         return registry.get_instance(cls.kind, task, Task)
 
     @property
@@ -162,7 +161,6 @@ class Suite(ABC):
         return self.tasks if self.kind == RETRIEVAL else []
 
     def missing(self, root: Path | None) -> list[Missing]:
-        """List the missing data of its tasks, each once."""
         return list(dict.fromkeys(absent for task in self._tasks.values() for absent in task.missing(root)))
 
     def computes(self, teacher: str, root: Path | None) -> bool:
@@ -210,7 +208,6 @@ class PairSuite(Suite):
     """A suite over similarity tasks; every distinct sentence of all its tasks is embedded once."""
 
     def evaluate(self, embed: Embedder, root: Path | None) -> SuiteScores:
-        """Score every task and average. Raises MissingData or UserError."""
         loaded: dict[str, Subsets] = {name: task.load(root) for name, task in self._tasks.items()}
         for name, subsets in loaded.items():
             if not subsets or not all(subsets.values()):

@@ -71,7 +71,6 @@ class TransferFiles(FileSource):
         self._splits, self._columns = tuple(files), columns
 
     def load(self, root: Path | None) -> dict[str, Labelled]:
-        """Read the samples of each split in SentEval's order. Raises MissingData, or UserError naming the line."""
         return {split: self._read(path) for split, path in zip(self._splits, self.paths(root), strict=True)}
 
     def _read(self, path: Path) -> Labelled:

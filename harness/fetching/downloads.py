@@ -135,7 +135,6 @@ class Fetchable:
 
     @property
     def size_text(self) -> str:
-        """The size of the download in words."""
         if self.size is None:
             return "unknown"
         return readable(self.size) if self.size else "made here"
@@ -163,12 +162,10 @@ class FetchList:
 
     @property
     def unknown(self) -> list[str]:
-        """Names of things whose size is not known."""
         return [item.name for item in self.items if item.size is None]
 
     @property
     def size_text(self) -> str:
-        """The size in words."""
         if not self.size:
             return "of unknown size" if self.unknown else "nothing to download"
         return f"{readable(self.size)}{' and more of unknown size' if self.unknown else ''}"

@@ -47,12 +47,10 @@ class Origin(Table):
 
     @property
     def name(self) -> str:
-        """The file name."""
         return self.file.rpartition("/")[2]
 
     @property
     def where(self) -> str:
-        """The source, for messages."""
         if self.hub:
             return f"hub {self.hub} at {str(self.revision)[:7]}"
         return self.address or self.output or "by hand"
@@ -86,11 +84,9 @@ class Output(Table):
     pattern: Annotated[str, Field(description="the files that are counted in a folder")] = "*"
 
     def holds(self, path: str) -> bool:
-        """Whether a path is this output or inside it."""
         return path == self.path or (self.kind == "folder" and path.startswith(f"{self.path}/"))
 
     def counts(self, name: str) -> bool:
-        """Whether `files` counts a file of this name."""
         return fnmatchcase(name, self.pattern)
 
 
@@ -112,7 +108,6 @@ class Entry(Table):
 
     @property
     def by_hand(self) -> list[Origin]:
-        """The origins that must be downloaded manually."""
         return [origin for origin in self.origins if origin.hand is not None]
 
     @property
@@ -124,7 +119,6 @@ class Entry(Table):
 
     @property
     def import_command(self) -> str:
-        """The command that imports its files from a folder."""
         return f"harness data import {self.name} FOLDER"
 
     @model_validator(mode="after")

@@ -41,7 +41,6 @@ class HubFile:
 
     @property
     def folder(self) -> str:
-        """Its folder in the repository, '' for none."""
         return self.name.rpartition("/")[0]
 
 

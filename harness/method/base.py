@@ -108,7 +108,6 @@ class Method(nn.Module, ABC):
 
     @property
     def left_out(self) -> frozenset[str]:
-        """Names of the terms and parts that `without` leaves out."""
         return frozenset(self.hyperparameters.without.split("+"))
 
     def weights(self) -> dict[str, float]:

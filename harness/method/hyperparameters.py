@@ -59,7 +59,6 @@ class Hyperparameters:
 
     @classmethod
     def teacher_options(cls) -> frozenset[str]:
-        """Names of the options whose values name teachers."""
         return frozenset(name for name, item in cls.options().items() if item.metadata["teacher"])
 
     @classmethod

@@ -58,7 +58,6 @@ class ToyCorpus(Generated, CorpusSource):
         self.seed, self.size = seed, self.rows if size is None else size
 
     def fingerprint(self, root: Path | None) -> str:
-        """Hash of the rows."""
         return cached_hash([type(self).__name__, vars(self)], self.row_hash)
 
     @abstractmethod
@@ -73,11 +72,9 @@ class ToySentences(ToyCorpus):
     rows = 8192
 
     def row_hash(self) -> str:
-        """Hash of the sentences."""
         return digest(self.load(None).texts)
 
     def load(self, root: Path | None) -> Sentences:
-        """Generate the sentences."""
         rng = generator(world="toy", part="sentences", seed=self.seed)
         return Sentences(describe(draw_scenes(rng, self.size), rng))
 
@@ -98,12 +95,10 @@ class ToyPairs(ToyCorpus):
         self.split, self.repeats = split, repeats
 
     def row_hash(self) -> str:
-        """Hash of the captions and of the pictures' bytes."""
         pairs = self.load(None)
         return digest(pairs.texts, hashlib.sha256(np.asarray(pairs.images).tobytes()).hexdigest())
 
     def load(self, root: Path | None) -> Pairs:
-        """Generate captions and pictures, (size, 32, 32, 3) uint8."""
         scenes, rng = self.scenes(), generator(world="toy", part="pairs", split=self.split, seed=self.seed)
         return Pairs(describe(scenes, rng), render(scenes, rng))
 
@@ -134,12 +129,10 @@ class ToyTriplets(ToyCorpus):
     stream = "triplets"
 
     def row_hash(self) -> str:
-        """Hash of the sentences."""
         triplets = self.load(None)
         return digest(triplets.premises, triplets.entailed, triplets.contradicted)
 
     def load(self, root: Path | None) -> Triplets:
-        """Generate the triplets."""
         rng = generator(world="toy", part="triplets", seed=self.seed)
         scenes = draw_scenes(rng, self.size)
         changed = scenes.copy()
@@ -172,7 +165,6 @@ class Pictures(Media):
         self._augmentation = Augmentation(SIDE, smallest=0.6, jitter=0.25, grey=0.0)
 
     def batch(self, rows: np.ndarray, rng: np.random.Generator) -> dict[str, Tensor]:
-        """Two augmentations of each picture: (B, 2, 3, 32, 32) uint8."""
         return {"pixels": self._augmentation.views([Image.fromarray(self._pixels[row]) for row in rows], rng)}
 
 
@@ -185,12 +177,10 @@ class Tones(Recordings):
         self._banks = np.stack([filterbank(wave, RATE, bins=BINS, frames=FRAMES) for wave in waves])
 
     def bank(self, row: int) -> np.ndarray:
-        """The filterbank of a tone: (48, 32)."""
         bank: np.ndarray = self._banks[row]
         return bank
 
     def wave(self, row: int) -> tuple[int, np.ndarray]:
-        """The tone's samples at 8 kHz."""
         return RATE, self._waves[row]
 
 
@@ -200,12 +190,10 @@ class ToyImages(ToyCorpus):
     stream = "images"
 
     def row_hash(self) -> str:
-        """Hash of pixels, labels and the version of the augmentation."""
         pixels, labels = labelled_pictures(self.size, self.seed)
         return digest(VIEWS_VERSION, digest(hashlib.sha256(pixels.tobytes()).hexdigest(), labels.tolist()))
 
     def load(self, root: Path | None) -> Pictures:
-        """Draw the pictures."""
         return Pictures(*labelled_pictures(self.size, self.seed))
 
 
@@ -221,7 +209,6 @@ class ToyTones(ToyCorpus):
         return digest(hashlib.sha256(np.round(waves * 2**15).astype("<i4").tobytes()).hexdigest(), labels.tolist())
 
     def load(self, root: Path | None) -> Tones:
-        """Generate the tones and compute their filterbanks."""
         return Tones(*labelled_tones(self.size, self.seed))
 
 

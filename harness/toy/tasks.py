@@ -35,11 +35,9 @@ class ToySimilarity(Generated):
         self.name, self.sizes = name, sizes
 
     def fingerprint(self, root: Path | None) -> str:
-        """Hash of sentences and scores."""
         return cached_hash(["similarity", self.name, self.sizes], lambda: digest(self.load(root)))
 
     def load(self, root: Path | None) -> dict[str, list[Pair]]:
-        """Subset -> (sentence, sentence, gold 0..5)."""
         return {subset: self._pairs(subset, size) for subset, size in self.sizes.items()}
 
     def _pairs(self, subset: str, size: int) -> list[Pair]:
@@ -70,11 +68,9 @@ class ToyRetrieval(Generated):
         self.name, self.pairs = name, ToyPairs(split="test", size=size)
 
     def fingerprint(self, root: Path | None) -> str:
-        """Hash of captions and pictures."""
         return self.pairs.fingerprint(root)
 
     def load(self, root: Path | None) -> CaptionedImages:
-        """Generate captions and pictures."""
         pairs = self.pairs.load(root)
         ids = self.pairs.image_ids(root)
         return CaptionedImages(list(pairs.texts), np.arange(len(pairs)), pairs, ids)
@@ -94,11 +90,9 @@ class ToyTask(Generated):
         self.name, self.type, self._generate = f"ToyMTEB-{kind}", kind, generate
 
     def fingerprint(self, root: Path | None) -> str:
-        """Hash of the data."""
         return digest(self.load(root))
 
     def load(self, root: Path | None) -> dict[str, Any]:
-        """Generate the data."""
         return self._generate()
 
 

@@ -56,7 +56,6 @@ class _Piece:
 
     @classmethod
     def now(cls, inputs: Mapping[str, Tensor]) -> _Piece:
-        """The rows with the states as they are."""
         device = next(iter(inputs.values())).device
         return cls(inputs, torch.get_rng_state(), torch.cuda.get_rng_state(device) if device.type == "cuda" else None)
 

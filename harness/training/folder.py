@@ -54,7 +54,6 @@ class TrainingFolder:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the training has ended, and what it left is as it was written."""
         try:
             self.check_best()
             return self._record() is not None

@@ -81,7 +81,6 @@ class LossWindow:
         self.first_bad: tuple[int, str, float] | None = None
 
     def add(self, terms: Mapping[str, Tensor], step: int = 0) -> None:
-        """Add the terms of one batch of a step, from 0."""
         for name, term in terms.items():
             value = term.detach().float()
             self._sums[name] = self._sums[name] + value if name in self._sums else value

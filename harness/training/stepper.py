@@ -66,11 +66,9 @@ class Stepper:
         return self.own.learning_rate * (self.steps - number) / self.steps
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state for a checkpoint."""
         return {"optimizer": self.optimizer.state_dict(), "scaler": self.scaler.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore the state of a checkpoint."""
         self.optimizer.load_state_dict(state["optimizer"])
         self.scaler.load_state_dict(state["scaler"])
 
@@ -133,7 +131,6 @@ class AdamW(torch.optim.Optimizer):
                 self._update(cohort)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Restore moments and numbers of steps."""
         super().load_state_dict(state_dict)
         self._cohorts = []
 
@@ -190,7 +187,6 @@ class _Cohort:
 
     @property
     def number(self) -> int:
-        """Steps so far."""
         return int(self.states[0].get("step", 0))
 
     def split(self, *, moving: bool) -> Iterator[tuple[bool, _Cohort]]:

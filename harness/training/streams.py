@@ -200,7 +200,6 @@ class TrainingData:
         return {stream: len(tokens) if stream in whole else self.used(stream) for stream, tokens in self.tokens.items()}
 
     def used(self, stream: Stream) -> int:
-        """Rows of a stream that batches are drawn from."""
         if stream in self.subsets:
             return len(self.subsets[stream].rows)
         return len(self.media[stream] if stream in self.media else self.tokens[stream])

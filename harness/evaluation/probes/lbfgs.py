@@ -43,11 +43,9 @@ class LBFGSProbe:
         self.folds, self._device = folds, device
 
     def refit_split(self, rows: np.ndarray) -> Split:
-        """Train on all rows."""
         return Split(rows, rows[:0])
 
     def fit(self, x: np.ndarray, labels: np.ndarray, splits: Sequence[Split], l2: np.ndarray) -> Fitted:
-        """Minimise one regression for each split and each of its l2 weights (see `Probe.fit`)."""
         rows = with_ones(x.astype(np.float64))
         classes = int(labels.max()) + 1
         # in the basis of the features' second moments the curvature is nearly diagonal; rotation keeps norms
@@ -163,7 +161,6 @@ class _State:
         return cls(points, values, gradients, curvature, -gradients / curvature, lengths, memory, memory.clone())
 
     def rows(self, which: Tensor) -> _State:
-        """Select some of the problems."""
         return _State(**{name: value[which] for name, value in vars(self).items()})
 
     def move(self, points: Tensor, values: Tensor, gradients: Tensor) -> None:

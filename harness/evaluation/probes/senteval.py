@@ -42,7 +42,6 @@ class SentEvalProbe:
         return held_out(rows, HELD_OUT)
 
     def fit(self, x: np.ndarray, labels: np.ndarray, splits: Sequence[Split], l2: np.ndarray) -> Fitted:
-        """Train one classifier for each split and each of its l2 weights (see `Probe.fit`)."""
         features, classes = (torch.from_numpy(each).to(self._device) for each in (with_ones(x), labels))
         data = _Data(features, classes, torch.nn.functional.one_hot(classes).to(features.dtype))
         weights = np.empty((*l2.shape, data.targets.shape[1], x.shape[1] + 1), dtype=x.dtype)
@@ -108,7 +107,6 @@ class _Training:
         self._buffer = data.features.new_empty(self._count * mode.batch, width)
 
     def run(self) -> None:
-        """Train until every classifier has stopped."""
         for _ in range(0, MAX_PASSES + 1, self._mode.passes):
             for _ in range(self._mode.passes):
                 self._pass()
@@ -122,7 +120,6 @@ class _Training:
         return self._best.cpu().numpy(), (self._correct.double() / sizes).cpu().numpy()
 
     def _weights(self) -> Tensor:
-        """Return the current weights, (f, m, C, d + 1)."""
         return self._optimizer.parameters.view(len(self._places), self._grid, self._data.targets.shape[1], -1)
 
     def _pass(self) -> None:
@@ -178,7 +175,6 @@ class Optimizer(ABC):
         """Update the parameters in place; `gradient` (F, r, w) includes decay times parameters."""
 
     def keep(self, places: Tensor) -> None:
-        """Keep only some of the F."""
         for name, value in vars(self).items():
             if isinstance(value, Tensor):
                 setattr(self, name, value[places])

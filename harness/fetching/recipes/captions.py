@@ -55,7 +55,6 @@ class Match:
 
     @cached_property
     def counts(self) -> dict[str, int]:
-        """The number of lines by method; zero for a method that was not needed."""
         found = Counter(self.methods)
         return {method: found[method] for method in METHODS}
 
