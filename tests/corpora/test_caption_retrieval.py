@@ -29,7 +29,6 @@ def test_the_toy_task_has_one_caption_a_picture() -> None:
     assert TOY_RETRIEVAL.missing(None) == []
     assert data.image_of.tolist() == list(range(1000))
     assert data.texts == list(data.images.texts)
-    assert data.images.images is not None
     assert data.images.images.shape == (1000, 32, 32, 3)
     assert ToyRetrieval("toy", 20).fingerprint(None) != ToyRetrieval("toy", 21).fingerprint(None)
 
@@ -81,7 +80,6 @@ def test_images_in_a_folder_stand_for_stored_features(tmp_path: Path) -> None:
     pairs = pickle.loads(pickle.dumps(task)).load(tmp_path).images  # as runs in processes of their own read it
     assert "net" not in pairs.features, "a teacher without a file computes its features"
     images = pairs.images
-    assert images is not None
     assert [image.shape for image in images] == [(3, 4, 3)] * 2
     assert [int(image[0, 0, 0]) for image in images] == [10, 200]
     np.save(tmp_path / "net.npy", np.ones((2, 1), dtype=np.float32))
@@ -140,7 +138,6 @@ def test_the_captions_of_the_papers_test_images(
     captions.symlink_to(data_root / task.files[0])
     with h5py.File(features, "w") as file:
         file["features"] = np.arange(images, dtype=np.float32)[:, None]
-    assert task.pixels is not None
     assert [absent.what for absent in task.missing(data_root)] == [task.pixels.images]
     assert fetching.providers(task.pixels.images)
     data = task.load(tmp_path)

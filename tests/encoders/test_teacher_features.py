@@ -141,7 +141,7 @@ def interrupted(key: str = "key", **options: str) -> None:
         return EXPECTED[start:stop]
 
     with pytest.raises(RuntimeError, match="no"):
-        cached_features(key, ROWS, compute, chunk=CHUNK, **options)  # type: ignore[arg-type]
+        cached_features(key, ROWS, compute, chunk=CHUNK, **options)
 
 
 def test_a_part_file_that_is_cut_short_is_computed_again(cache: Path, caplog) -> None:
@@ -237,7 +237,7 @@ def test_stacked_rows_are_those_of_the_arrays_put_together(shape: tuple[int, ...
 
 def test_stacked_reads_only_the_rows_asked_for() -> None:
     parts = [Spy(np.ones((5, 2))), Spy(np.ones((4, 2)))]
-    Stacked(parts).in_order(np.arange(9)[::-1])[np.array([0, 8, 8])]  # type: ignore[arg-type]
+    Stacked(parts).in_order(np.arange(9)[::-1])[np.array([0, 8, 8])]
     assert [part.read for part in parts] == [[0, 0], [3]]
 
 

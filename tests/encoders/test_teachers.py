@@ -77,7 +77,6 @@ def test_clip_captions_find_their_pictures_among_pictures_it_was_not_trained_on(
 
 
 def test_clip_takes_images_of_any_size(clip: Teacher, pairs: Pairs) -> None:
-    assert pairs.images is not None
     wide = [np.asarray(Image.fromarray(image).resize((96, 64))) for image in pairs.images[:2]]
     features = clip.images([*wide, pairs.images[2]])
     assert features.shape == (3, 64)
@@ -149,7 +148,7 @@ def test_timm_images_go_the_way_of_the_public_code(network: torch.nn.Module, tim
         left, top = (round((side - 224) / 2) for side in resized.size)
         cropped = np.asarray(resized.crop((left, top, left + 224, top + 224)), dtype=np.float32) / 255
         with torch.inference_mode():
-            maps = network.forward_features(torch.from_numpy((cropped - mean) / std).permute(2, 0, 1)[None])  # type: ignore[operator]
+            maps = network.forward_features(torch.from_numpy((cropped - mean) / std).permute(2, 0, 1)[None])
         np.testing.assert_allclose(found, maps[0].mean(dim=(1, 2)).numpy(), atol=1e-5)
 
 

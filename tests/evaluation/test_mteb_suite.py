@@ -149,7 +149,6 @@ def test_results_are_kept_in_mtebs_own_layout_and_not_computed_again(tmp_path: P
     folder = tmp_path / "run" / "mteb" / suite.fingerprint(None)[:12]
     cache = mteb.ResultCache(folder)
     kept = cache.load_task_result("ToyMTEB-STS", "harness/run", "1")
-    assert kept is not None
     assert 100 * kept.get_score() == first.scores["ToyMTEB-STS"]["main_score"]
 
 

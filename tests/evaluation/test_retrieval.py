@@ -55,16 +55,6 @@ def test_ranks_in_blocks_are_brute_force(images: int, captions: int, width: int,
         assert ranks(pictures, texts, every, owners).tolist() == slow_ranks(pictures, texts, every, owners)
 
 
-def test_a_thousand_rows_of_noise_have_the_ranks_of_float64() -> None:
-    rng = np.random.default_rng(0)
-    queries, gallery = rng.normal(size=(60, 64)).astype(np.float32), rng.normal(size=(1000, 64)).astype(np.float32)
-    query_of = rng.integers(0, 1000, 60)
-    found = ranks(queries, gallery, query_of, np.arange(1000))
-    assert found.tolist() == slow_ranks(queries, gallery, query_of, np.arange(1000))
-    assert found.min() < 200
-    assert found.max() > 800
-
-
 @pytest.mark.parametrize("value", [0.0, 1.0])
 def test_a_constant_model_is_last_everywhere(value: float) -> None:
     texts, images = np.full((1500, 37), value, dtype=np.float32), np.full((300, 37), value, dtype=np.float32)
@@ -215,7 +205,6 @@ class Read:
         raise AssertionError("retrieval asks for images")
 
     def images(self, texts: Sequence[str], image_of: np.ndarray, ids: Sequence[str] | None) -> np.ndarray:
-        assert ids is not None
         return np.array([one in self.ids for one in ids])
 
 
@@ -265,22 +254,6 @@ def test_seen_images_are_refused_or_kept_and_the_protocol_says_which() -> None:
     assert refuse.fingerprint(None) != keep.fingerprint(None)
     with pytest.raises(UserError, match="write 'refuse' or 'keep'"):
         RetrievalSuite(["ToyRetrieval"], seen_images="drop")
-
-
-def test_repeated_captions_are_projected_once() -> None:
-    calls: list[Sequence[str]] = []
-
-    def texts(sentences: Sequence[str]) -> np.ndarray:
-        calls.append(sentences)
-        return letters(sentences)
-
-    scores = (
-        RetrievalSuite([Given("x", ["a", "b", "a"], [0, 1, 2], 3)])
-        .evaluate(Model(Shared(texts, pictures)), None)
-        .scores
-    )
-    assert calls == [["a", "b"]]
-    assert scores["x"]["t2i_R@1"] == pytest.approx(200 / 3)
 
 
 def test_vectors_that_are_not_finite_are_reported() -> None:

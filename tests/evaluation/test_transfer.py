@@ -14,7 +14,7 @@ from sklearn.metrics import f1_score
 from harness.errors import UserError
 from harness.evaluation import transfer
 from harness.evaluation.embed import Embedded, PlainEmbedder
-from harness.evaluation.probes import L2, MODES, Fitted, Split
+from harness.evaluation.probes import L2, Fitted, Split
 from harness.evaluation.transfer import (
     CR,
     MR,
@@ -28,7 +28,6 @@ from harness.evaluation.transfer import (
     best,
     classify,
     f1,
-    make_probe,
     score,
 )
 from harness.sources import Missing, digest
@@ -248,16 +247,6 @@ def test_f1_is_that_of_class_1() -> None:
     labels, predicted = random.integers(0, 2, (2, 50))
     assert f1(predicted, labels) == pytest.approx(f1_score(labels, predicted))
     assert f1(np.zeros(50, dtype=int), labels) == 0.0
-
-
-def test_both_probes_part_what_a_line_can_part() -> None:
-    random = np.random.default_rng(0)
-    labels = np.arange(200) % 2
-    x = (random.standard_normal((200, 3)) + 10 * labels[:, None] - 5).astype(np.float32)
-    for name in ("senteval", "lbfgs"):
-        found = classify({"all": (x, labels)}, make_probe(name, MODES["fast"], "cpu"))
-        assert found.test == found.dev == 1.0
-        np.testing.assert_array_equal(found.predicted, labels)
 
 
 def test_vectors_that_are_not_finite_are_reported() -> None:

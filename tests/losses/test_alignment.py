@@ -54,7 +54,6 @@ def test_alignment_is_zero_at_equality_and_positive_elsewhere(seed: int, tau: fl
     scores = drawn(5, 5, seed=seed).requires_grad_()
     equal = soft_alignment(scores, scores.detach(), tau, tau)
     equal.backward()
-    assert scores.grad is not None
     assert float(equal.detach()) == pytest.approx(0, abs=1e-12)
     assert float(scores.grad.norm()) == pytest.approx(0, abs=1e-12)
     assert float(soft_alignment(scores, drawn(5, 5, seed=seed + 1), tau, tau).detach()) > 0
@@ -65,7 +64,6 @@ def test_alignment_of_very_sharp_targets_is_finite() -> None:
     loss = soft_alignment(scores, drawn(4, 4, seed=1), 1e-3, 1e-4)
     loss.backward()
     assert loss.isfinite()
-    assert scores.grad is not None
     assert bool(scores.grad.isfinite().all())
 
 
@@ -103,7 +101,6 @@ def test_logits_of_any_size_stay_finite() -> None:
     loss = in_batch_g2l(local, sentences, 0.05, torch.tensor([[1, 1, 0]] * 4))
     loss.backward()
     assert loss.isfinite()
-    assert sentences.grad is not None
     assert bool(sentences.grad.isfinite().all())
 
 
@@ -123,7 +120,6 @@ def test_one_sentence_or_no_token_costs_nothing() -> None:
     empty = in_batch_g2l(local, sentences, 0.05, torch.zeros(3, 2))
     (alone + empty).backward()
     assert float(alone.detach()) == float(empty.detach()) == 0
-    assert sentences.grad is not None
     assert bool(sentences.grad.isfinite().all())
 
 

@@ -102,7 +102,6 @@ def test_the_order_of_a_batch_does_not_matter(order: list[int], name: str) -> No
 def test_a_wrong_image_is_the_rolled_one() -> None:
     images: Any = torch.arange(10.0).reshape(5, 2)
     moved = rolled(images, 2)
-    assert moved is not None
     assert all(torch.equal(moved[i], images[(i - 2) % 5]) for i in range(5))
     assert rolled(images, 5) is None
     assert rolled(images[:1], 1) is None

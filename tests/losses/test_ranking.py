@@ -88,7 +88,6 @@ def test_a_list_far_apart_keeps_its_gradient_in_float32() -> None:
     """exp(-110) is 0 in float32; without a floor the loss still pushes what lies that far down."""
     student = torch.tensor([[0.0, -110.0, -111.0]], requires_grad=True)
     list_mle(student, torch.tensor([[3.0, 1.0, 2.0]])).backward()
-    assert student.grad is not None
     nearer = 1 / (1 + math.exp(-1))
     assert student.grad[0].tolist() == pytest.approx([0, nearer, -nearer], abs=1e-5)
 
@@ -106,5 +105,4 @@ def test_a_list_of_one_costs_nothing() -> None:
     loss = list_net(one, one)
     assert float(loss.detach()) == 0
     loss.backward()
-    assert one.grad is not None
     assert float(one.grad) == 0

@@ -92,5 +92,4 @@ def test_the_paper_is_eq_1_to_4_written_out() -> None:
             info -= math.log(scores[i] / sum(scores)) / 6  # Eq. 3
     for batch, expected in ((PairBatch({}, {"image": features}), text + 0.7 * info), (SentenceBatch({}), text)):
         total, _ = method.loss(batch, lambda tokens, views: vectors)  # Eq. 4
-        assert total is not None
         assert float(total.detach()) == pytest.approx(expected, rel=1e-10)

@@ -32,11 +32,9 @@ def test_it_is_two_one_sided_t_tests(margin: float) -> None:
     below = scipy.stats.ttest_ind([value - margin for value in A], B, alternative="less").pvalue
     interval = scipy.stats.ttest_ind(A, B).confidence_interval(0.9)
     found = equivalence_test(summarise(A), summarise(B), margin)
-    assert found is not None
     assert found.p == pytest.approx(max(above, below))
     assert (found.low, found.high, found.level) == pytest.approx((interval.low, interval.high, 0.9))
     back = equivalence_test(summarise(B), summarise(A), margin)
-    assert back is not None
     assert (back.p, back.difference) == pytest.approx((found.p, -found.difference))
 
 
@@ -50,7 +48,6 @@ def test_p_is_below_alpha_where_the_interval_lies_within_the_margin(
     a: Summary, b: Summary, margin: float, alpha: float
 ) -> None:
     found = equivalence_test(a, b, margin, alpha=alpha)
-    assert found is not None
     outside = max(-found.low, found.high) - margin
     if abs(outside) > 1e-9:
         assert (found.p < alpha) == (outside < 0)
@@ -59,12 +56,10 @@ def test_p_is_below_alpha_where_the_interval_lies_within_the_margin(
 def test_without_spread_the_margin_alone_decides() -> None:
     def p(difference: float) -> float:
         found = equivalence_test(Summary(70.0 + difference, 0.0, 3), Summary(70.0, 0.0, 5), 1.0)
-        assert found is not None
         return found.p
 
     assert [p(0.0), p(-0.99), p(1.0), p(-2.0)] == [0.0, 0.0, 1.0, 1.0]
     ulp = equivalence_test(Summary(76.1, 0.0, 2), Summary(75.1, 0.0, 2), 1.0)
-    assert ulp is not None
     assert ulp.p == 1.0, "76.1 - 75.1 is below 1 by a rounding error only"
     assert equivalence_test(Summary(70.0, None, 1), Summary(70.0, 0.5, 5), 1.0) is None
 
@@ -91,7 +86,6 @@ def test_power_against_simulated_experiments(effect: float, std: float, n: int) 
 @pytest.mark.parametrize(("effect", "std"), [(0.0, 1.0), (0.5, 0.6), (1.0, 0.8), (-1.4, 1.2), (3.0, 0.5)])
 def test_seeds_to_decide_are_the_first_with_enough_power(effect: float, std: float) -> None:
     n = seeds_to_decide(effect, std, 1.0)
-    assert n is not None
     powers = [power_of_verdict(effect, std, count, 1.0) for count in range(2, n + 1)]
     assert [power >= 0.8 for power in powers] == [False] * (n - 2) + [True]
     assert seeds_to_decide(10 * effect, 10 * std, 10.0) == n, "the unit does not matter"

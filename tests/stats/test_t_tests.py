@@ -29,7 +29,6 @@ def test_agrees_with_scipy_from_values(equal_variance: bool) -> None:
     mine = t_test(A, B, equal_variance=equal_variance, level=0.9)
     theirs = scipy.stats.ttest_ind(A, B, equal_var=equal_variance)
     interval = theirs.confidence_interval(0.9)
-    assert mine is not None
     assert dataclasses.astuple(mine) == pytest.approx(
         (np.mean(A) - np.mean(B), theirs.statistic, theirs.df, theirs.pvalue, interval.low, interval.high, 0.9)
     )
@@ -39,7 +38,6 @@ def test_two_by_two_closed_form() -> None:
     # Means 1 and 4, variances 2 and 2: standard error sqrt(2), t = -3/sqrt(2), 2 degrees of freedom,
     # for which the distribution function is 1/2 + t / (2 sqrt(2 + t^2)).
     found = t_test([0.0, 2.0], [3.0, 5.0])
-    assert found is not None
     t = 3 / math.sqrt(2)
     assert found.statistic == pytest.approx(-t)
     assert found.p == pytest.approx(1 - t / math.sqrt(2 + t * t))
@@ -67,7 +65,6 @@ def test_published_figures_give_the_known_p(
     where: str, a: tuple[float, float], b: tuple[float, float], p: float, places: int
 ) -> None:
     found = t_test_from_summaries(Summary(*a, 5), Summary(*b, 5))
-    assert found is not None
     assert found.p == pytest.approx(p, abs=0.6 * 10**-places), where
 
 
@@ -82,12 +79,9 @@ def test_too_few_seeds_give_no_test() -> None:
 def test_no_spread_gives_the_limit_and_no_nan(equal_variance: bool) -> None:
     same = t_test([0.1 + 0.2, 0.3], [0.3, 0.3, 0.3], equal_variance=equal_variance)
     apart = t_test([70.0, 70.0], [71.0, 71.0], equal_variance=equal_variance)
-    assert same is not None
-    assert apart is not None
     assert (same.statistic, same.p) == (0.0, 1.0)
     assert (apart.statistic, apart.p, apart.low, apart.high) == (-math.inf, 0.0, -1.0, -1.0)
     one_sided = t_test([70.0, 70.0], [71.0, 71.5], equal_variance=equal_variance)
-    assert one_sided is not None
     assert not any(math.isnan(value) for value in dataclasses.astuple(one_sided))
 
 

@@ -42,7 +42,6 @@ def gradients(one: Trainer, batch: Any, encode: Any) -> dict[str, Tensor]:
     one.student.zero_grad()
     one.method.zero_grad()
     total, _ = one.method.loss(batch, encode)
-    assert total is not None
     total.backward()
     named = (*one.student.named_parameters(), *one.method.named_parameters())
     return {name: value.grad.clone() for name, value in named if value.grad is not None}
@@ -71,7 +70,7 @@ def test_both_passes_have_the_same_dropout(name: str, precision: str, tmp_path: 
     one = trainer(name, precision, CPU, tmp_path, chunk=3)
     one.student.train()
     off = "sentences" if one.batches.mixing.step(0)[0] == "pairs" else "pairs"
-    inner, passes = one.encode.encode, ([], [])  # type: ignore[attr-defined]
+    inner, passes = one.encode.encode, ([], [])
 
     def recorded(inputs: Mapping[str, Tensor], views: int) -> Tensor:
         found = inner(inputs, views)
@@ -80,7 +79,6 @@ def test_both_passes_have_the_same_dropout(name: str, precision: str, tmp_path: 
 
     one.encode = Chunked(recorded, 3)
     for _, total, _ in one.losses(0):
-        assert total is not None
         state = torch.get_rng_state()
         total.backward()
         assert torch.equal(torch.get_rng_state(), state)
@@ -95,7 +93,7 @@ def test_both_passes_have_the_same_dropout(name: str, precision: str, tmp_path: 
 def test_a_batch_that_fits_is_encoded_whole(tmp_path: Path) -> None:
     """With as many rows as the batch has, training is bit for bit that without pieces."""
     totals = [next(trainer("simcse", "fp32", CPU, tmp_path, chunk).losses(0))[1] for chunk in (None, 8)]
-    assert torch.equal(*totals)  # type: ignore[arg-type]
+    assert torch.equal(*totals)
 
 
 def test_the_activations_of_one_piece_are_held_at_a_time(tmp_path: Path) -> None:
@@ -109,7 +107,6 @@ def test_the_activations_of_one_piece_are_held_at_a_time(tmp_path: Path) -> None
         held = most[chunk] = Held(weights)
         with torch.autograd.graph.saved_tensors_hooks(held.keep, lambda kept: kept.value):
             total = next(one.losses(0))[1]
-            assert total is not None
             total.backward()
     assert most[2].most < 0.3 * most[None].most
 

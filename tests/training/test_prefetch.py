@@ -138,7 +138,6 @@ def test_workers_outlive_signals_but_neither_their_stream_nor_their_run(tmp_path
     (tmp_path / "script.py").write_text(SCRIPT)
     words = [sys.executable, str(tmp_path / "script.py"), str(tmp_path)]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as run:
-        assert run.stdout is not None
         assert run.stdout.readline() == "started\n"
         line = run.stdout.readline()
         pids = [int(pid) for pid in line.split()]

@@ -19,7 +19,7 @@ def stepper(own: OwnSteps | None, *modules: torch.nn.Module, steps: int = 10) ->
 
 
 def own(schedule: str, decay: float = 0.0) -> OwnSteps:
-    return OwnSteps(48, 0.01, Patches(), decay, schedule)  # type: ignore[arg-type]
+    return OwnSteps(48, 0.01, Patches(), decay, schedule)
 
 
 def test_schedules_start_at_their_rate_and_end_at_zero() -> None:
