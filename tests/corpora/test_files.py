@@ -10,7 +10,7 @@ import pyarrow.parquet as parquet
 import pytest
 
 from harness.corpora.files import CaptionsFile, SentencesFile
-from harness.errors import MissingData, UserError
+from harness.errors import UserError
 from harness.profiles import load_profile
 
 HOW = "fetch it from the authors"
@@ -92,22 +92,11 @@ def test_an_empty_file_is_refused(tmp_path: Path, content: bytes) -> None:
         CaptionsFile("text.txt", HOW).load(tmp_path)
 
 
-def test_a_missing_file_says_how_to_get_it(tmp_path: Path) -> None:
-    source = SentencesFile("wiki/absent.txt", HOW)
-    for root in (None, tmp_path):
-        assert [str(item) for item in source.missing(root)] == [f"wiki/absent.txt: {HOW}"]
-        with pytest.raises(MissingData, match=f"wiki/absent.txt: {HOW}"):
-            source.load(root)
-
-
 def test_content_and_limit_change_a_fingerprint_and_the_path_does_not(tmp_path: Path) -> None:
-    one, two = tmp_path / "one", tmp_path / "two"
-    one.mkdir()
-    two.mkdir()
-    original = sentences(one, b"a\nb\n").fingerprint(one)
-    assert sentences(two, b"a\nb\n", "renamed.txt").fingerprint(two) == original
-    assert sentences(one, b"a\nb\n", limit=2).fingerprint(one) != original
-    assert sentences(two, b"a\nc\n").fingerprint(two) != original
+    original = sentences(tmp_path, b"a\nb\n").fingerprint(tmp_path)
+    assert sentences(tmp_path, b"a\nb\n", "renamed.txt").fingerprint(tmp_path) == original
+    assert sentences(tmp_path, b"a\nb\n", limit=2).fingerprint(tmp_path) != original
+    assert sentences(tmp_path, b"a\nc\n").fingerprint(tmp_path) != original
 
 
 # Captions -----------------------------------------------------------------------------------------
@@ -202,18 +191,10 @@ def test_a_text_file_has_one_caption_a_line_and_keeps_blank_lines_in_place(tmp_p
     assert list(loaded.texts) == ["A dog .", " ", "Two\u2028cats ."]
 
 
-def test_content_draw_and_seed_change_a_fingerprint_and_the_path_does_not(tmp_path: Path) -> None:
-    one, two = tmp_path / "one", tmp_path / "two"
-    one.mkdir()
-    two.mkdir()
-    original = captions(one, FIVE).fingerprint(one)
-    assert captions(two, FIVE).fingerprint(two) == original
-    found = {
-        original,
-        captions(one, FIVE, captions="all").fingerprint(one),
-        captions(one, FIVE, caption_seed=1).fingerprint(one),
-        captions(two, {**FIVE, "image0": ["another"]}).fingerprint(two),
-    }
+def test_content_draw_and_seed_change_a_fingerprint(tmp_path: Path) -> None:
+    options = ({}, {"captions": "all"}, {"caption_seed": 1})
+    found = {captions(tmp_path, FIVE, **each).fingerprint(tmp_path) for each in options}
+    found.add(captions(tmp_path, {**FIVE, "image0": ["another"]}).fingerprint(tmp_path))
     assert len(found) == 4
 
 

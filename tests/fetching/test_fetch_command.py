@@ -267,13 +267,6 @@ def test_offline_and_without_a_hub_each_thing_says_so(standin, world, harness):
     assert standin.asked == []
 
 
-def test_a_licence_of_the_hub_that_restricts_use_is_asked_for(standin, world, harness):
-    standin.cards["owner/bert"] = {"license": "cc-by-nc-4.0"}
-    refused = harness("fetch", "--methods", "none")
-    assert refused.returncode == 2
-    assert "owner/bert: cc-by-nc-4.0" in refused.stderr
-
-
 def test_steps_by_hand_are_listed_and_the_rest_is_brought(world, harness):
     (world / "mine.toml").write_text(PROFILE.replace("text/words.txt", "text/secret.txt"))
     _write_entries(
@@ -347,17 +340,3 @@ def test_the_data_of_mteb_come_too_and_are_read_offline(standin, mteb_hub, world
     (result,) = (file for file in (world / "results").rglob("*.json") if ".work" not in file.parts)
     scores = json.loads(result.read_text())["evaluations"][0]["scores"]
     assert {"STSBenchmark", "SciFact"} < set(scores)
-
-
-@pytest.mark.long
-def test_a_retrieval_set_that_is_there_in_part_is_fetched_again(standin, mteb_hub, world, harness):
-    typed = ("--methods", "none", "--suites", "mteb", "--accept-licences", "SciFact")
-    scifact = mteb.get_task("SciFact").metadata.dataset
-    path = f"/datasets/{scifact['path']}/resolve/{scifact['revision']}/corpus.jsonl"
-    standin.refuse[path] = (403, "")
-    failed = harness("fetch", *typed)
-    assert failed.returncode == 1
-    assert "failed    SciFact: " in failed.stderr
-    del standin.refuse[path]
-    assert "to fetch  1 item" in harness("fetch", *typed).stdout
-    assert harness("fetch", *typed).stdout == "nothing to download: nothing is missing\n"

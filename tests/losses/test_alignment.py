@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import torch
-from golden_tools import assert_golden, entries, tensors
+from golden_tools import assert_golden, drawn, entries, tensors
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -42,10 +42,6 @@ def test_the_token_term_is_the_public_codes(entry: dict[str, Any]) -> None:
     mask = inputs["mask"].detach() if "mask" in inputs else None
     loss = in_batch_g2l(inputs["local"], inputs["global"], entry["params"]["temp"], mask)
     assert_golden(entry, inputs, "loss", loss)
-
-
-def drawn(*shape: int, seed: int = 0) -> torch.Tensor:
-    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
 
 @settings(max_examples=25, deadline=None)

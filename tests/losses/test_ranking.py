@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import torch
-from golden_tools import assert_golden, entries, tensors
+from golden_tools import assert_golden, drawn, entries, tensors
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -35,7 +35,7 @@ def test_list_net_is_the_public_codes(entry: dict[str, Any]) -> None:
 
 
 def scores(seed: int, size: int = 6, spread: float = 4.0) -> torch.Tensor:
-    return spread * torch.randn(size, size, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    return spread * drawn(size, size, seed=seed)
 
 
 @settings(max_examples=25, deadline=None)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from golden_tools import assert_golden, cosine, entries, tensors
+from golden_tools import assert_golden, cosine, drawn, entries, tensors
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -44,8 +44,7 @@ def test_the_class_rank_is_the_public_codes(entry: dict[str, Any]) -> None:
 
 
 def views(seed: int) -> tuple[torch.Tensor, torch.Tensor]:
-    generator = torch.Generator().manual_seed(seed)
-    first, second = torch.randn(2, 6, 5, dtype=torch.float64, generator=generator).unbind()
+    first, second = drawn(2, 6, 5, seed=seed)
     return first, second
 
 

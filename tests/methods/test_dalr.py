@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 import torch
-from golden_tools import Given, assert_golden, cosine, divergence, entries, put, tensors
+from golden_tools import Given, assert_golden, cosine, divergence, drawn, entries, put, tensors
 from harness_methods.dalr import DALR, Taught, after_text, text_teachers
 
 from harness.method import Dimensions, PairBatch, SentenceBatch, by_batches
@@ -90,10 +90,6 @@ def built(reading: str = "paper", **options: Any) -> DALR:
     chosen = DALR.configure(reading, {"temperature": 0.2, "temperature_multimodal": 0.3, **options})
     widths = dict.fromkeys(DALR.features(chosen), WIDTH)
     return DALR(chosen, Dimensions(WIDTH, widths)).double()
-
-
-def drawn(*shape: int, seed: int) -> torch.Tensor:
-    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
 
 def batch(method: DALR, rows: int = ROWS) -> PairBatch:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 import torch
-from golden_tools import Given, assert_golden, cosine, divergence, entries, put, tensors
+from golden_tools import Given, assert_golden, cosine, divergence, drawn, entries, put, tensors
 from harness_methods.kdmcse import KDMCSE, every_ceil
 from harness_methods.mcse import MCSE
 from harness_methods.simcse import SimCSE
@@ -62,8 +62,7 @@ def features(seed: int = 3, rows: int = 6) -> dict[str, torch.Tensor]:
 
 
 def vectors(seed: int = 5, rows: int = 6) -> torch.Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(rows, 2, WIDTH, dtype=torch.float64, generator=generator, requires_grad=True)
+    return drawn(rows, 2, WIDTH, seed=seed).requires_grad_()
 
 
 def built(reading: str = "paper", seed: int = 0, **options: Any) -> KDMCSE:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from golden_tools import drawn
 
 from harness.losses.contrastive import info_nce
 from harness.losses.supcon import class_rank_cross_entropy, cross_view_supcon, supcon
@@ -17,10 +18,6 @@ UNPAIRED = {
     "audiocse": "spectrograms",
     "audiocse-sup": "spectrograms",
 }
-
-
-def vectors(rows: int, views: int, seed: int) -> torch.Tensor:
-    return torch.randn(rows, views, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
 
 def built(name: str, reading: str = "paper", **options: object):
@@ -40,12 +37,12 @@ def test_text_batches_are_those_of_the_text_method_and_media_batches_have_the_ot
     base = built("simcse-sup" if supervised else "simcse")
     base.text_head.load_state_dict(method.text_head.state_dict())
     batch = TripletBatch({}) if supervised else SentenceBatch({})
-    found = vectors(6, 1, 1) if supervised else vectors(6, 2, 1)
+    found = drawn(6, 1, 8, seed=1) if supervised else drawn(6, 2, 8, seed=1)
     ours, theirs = (one.loss(batch, lambda inputs, views: found) for one in (method, base))
     assert set(ours[1]) == {"text"}
     torch.testing.assert_close(ours[0], theirs[0])
     media = MediaBatch({UNPAIRED[name]: torch.zeros(1)}, LABELS)
-    total, terms = method.loss(media, lambda inputs, views: vectors(6, 2, 2))
+    total, terms = method.loss(media, lambda inputs, views: drawn(6, 2, 8, seed=2))
     assert set(terms) == {other_term(name)}
     assert total is not None
 
@@ -55,7 +52,7 @@ def test_text_batches_are_those_of_the_text_method_and_media_batches_have_the_ot
 @pytest.mark.parametrize("name", UNPAIRED)
 def test_each_reading_has_the_loss_it_says(name: str, reading: str, contrast: str) -> None:
     method = built(name, reading, contrast=contrast)
-    seen = vectors(6, 2, 2)
+    seen = drawn(6, 2, 8, seed=2)
     _, terms = method.loss(MediaBatch({}, LABELS), lambda inputs, views: seen)
     stacked = name.endswith("-sup")
     first, second = method.media_head(method.text_head(seen) if stacked else seen).unbind(1)
@@ -98,7 +95,7 @@ def test_what_the_paper_leaves_open_is_the_public_codes_in_every_reading(name: s
 
 def test_omega_weighs_the_other_term() -> None:
     method = built("visualcse", image_weight=0.25)
-    total, terms = method.loss(MediaBatch({}, LABELS), lambda inputs, views: vectors(6, 2, 2))
+    total, terms = method.loss(MediaBatch({}, LABELS), lambda inputs, views: drawn(6, 2, 8, seed=2))
     torch.testing.assert_close(total, 0.25 * terms["visual"])
 
 
@@ -113,7 +110,7 @@ def test_supervised_sentences_are_read_through_the_head_they_were_trained_with()
 def test_triplets_lie_in_groups_of_three() -> None:
     """NonLing Eq. 3 as loops: premise i against all entailed and contradicted hypotheses of the batch."""
     method = built("simcse-sup")
-    found = vectors(6, 1, 3)
+    found = drawn(6, 1, 8, seed=3)
     loss, _ = method.loss(TripletBatch({}), lambda inputs, views: found)
     heads = torch.nn.functional.normalize(method.text_head(found[:, 0]), dim=-1)
     expected = 0.0
