@@ -63,7 +63,6 @@ class Resolved:
 
     @property
     def method(self) -> type[Method]:
-        """The method's class."""
         from harness.method import method_named  # imports torch
 
         return method_named(self.spec.variant.name)

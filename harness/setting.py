@@ -55,7 +55,6 @@ class Size(SettingOption):
         self.rows = _count(text)
 
     def kept(self) -> Kept:
-        """These rows."""
         return Kept(self.rows, self.steps_of_all)
 
 
@@ -107,7 +106,6 @@ class Captions(SettingOption):
         self.which: Literal["one", "all"] = "one" if text == "one" else "all"
 
     def read(self, source: CorpusSource) -> CorpusSource:
-        """The corpus with these captions as rows."""
         return source.with_captions(self.which)
 
 

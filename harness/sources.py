@@ -70,7 +70,6 @@ class Generated(Source):
     """A source that needs no files."""
 
     def missing(self, root: Path | None) -> list[Missing]:
-        """Nothing."""
         return []
 
 
@@ -98,7 +97,6 @@ class FileSource(Source):
         return [place / name for name in self.files]
 
     def missing(self, root: Path | None) -> list[Missing]:
-        """Files that do not exist."""
         return [Missing(name, self.how) for name in self.files if not placed(root, name).is_file()]
 
     def fingerprint(self, root: Path | None) -> str:

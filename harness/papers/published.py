@@ -95,7 +95,6 @@ class Paper(PaperPart):
 
     @property
     def heading(self) -> str:
-        """The paper's name in headings."""
         return self.short or self.name
 
 

@@ -73,7 +73,6 @@ class Experiment:
 
     @property
     def key(self) -> str:
-        """The run's key."""
         return str(self.resolved.spec)
 
     @cached_property

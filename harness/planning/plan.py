@@ -43,7 +43,6 @@ class PlannedRun:
 
     @property
     def key(self) -> str:
-        """The run's key."""
         return self.experiment.key
 
     @property
@@ -53,12 +52,10 @@ class PlannedRun:
 
     @property
     def resolved(self) -> Resolved:
-        """The run's values."""
         return self.experiment.resolved
 
     @property
     def fingerprint(self) -> str:
-        """The identity of the run's training."""
         return self.experiment.fingerprint
 
     @property

@@ -156,7 +156,6 @@ class FrozenModel(Source):
     model: ModelSource
 
     def missing(self, root: Path | None) -> list[Missing]:
-        """The model's missing files."""
         absent = self.model.missing(root)
         return [replace(one, reader=self.kind) if isinstance(one, MissingModel) else one for one in absent]
 
@@ -171,7 +170,6 @@ class FrozenModel(Source):
         return fingerprint if self.kind in BY_MODEL_ALONE else digest(self.kind, fingerprint)
 
     def folder(self, context: FeatureContext) -> Path:
-        """The model's folder."""
         return self.model.path()
 
 
@@ -186,11 +184,9 @@ class RunModel(Source):
     precision: ClassVar[str] = "fp32"
 
     def missing(self, root: Path | None) -> list[Missing]:
-        """The run's missing data."""
         return list(self.absent)
 
     def fingerprint(self, root: Path | None) -> str:
-        """The run's fingerprint."""
         return self.training
 
     def folder(self, context: FeatureContext) -> Path:
@@ -212,7 +208,6 @@ class _ModelTeacher(_Maker):
 
     @property
     def models(self) -> list[Ingredient[Checkable]]:
-        """The model."""
         return [self.model]
 
     def key(self, known: KnownPairs, of: FeatureKind, context: FeatureContext) -> str:
@@ -274,7 +269,6 @@ class _LitTeacher(_Maker, Generated):
 
     @property
     def models(self) -> list[Ingredient[Checkable]]:
-        """Those of both teachers."""
         return [*self.images.models, *self.captions.models]
 
     @property

@@ -105,7 +105,6 @@ class Contents:
 
     @cached_property
     def tables(self) -> list[SummaryTable]:
-        """One table for each profile and suite."""
         return summary_tables(frame_of(self.results, ()), self.metrics, self.unscored)
 
     @cached_property
@@ -115,12 +114,10 @@ class Contents:
 
     @cached_property
     def published(self) -> PublishedNumbers:
-        """The printed numbers."""
         return read_published()
 
     @cached_property
     def stand_in_profiles(self) -> Sequence[Profile]:
-        """The shipped profiles that have results."""
         return [load_profile(name) for name in shipped_profiles() if name in self.profiles]
 
     @cached_property
@@ -140,7 +137,6 @@ class Contents:
 
     @cached_property
     def profiles(self) -> list[str]:
-        """Names of the profiles that have results."""
         return sorted({result.profile for result in self.results})
 
     @cached_property

@@ -33,7 +33,6 @@ class Results:
     problems: tuple[str, ...] = ()
 
     def __len__(self) -> int:
-        """The number of runs."""
         return len(self.runs)
 
     def __repr__(self) -> str:

@@ -124,7 +124,6 @@ class DeviceCheck:
 
     @property
     def sections(self) -> Mapping[str, Callable[[], Iterator[Outcome]]]:
-        """The checks by what they are about."""
         return {
             f"{self.device}: what is there": self.cards,
             "attention against the padded pass, forward and gradient": self.attention,

@@ -88,7 +88,6 @@ class RunEmbedder:
 
     @property
     def device(self) -> str:
-        """The student's device."""
         return str(self.student.device)
 
     def __call__(self, sentences: Sequence[str]) -> np.ndarray:

@@ -84,7 +84,6 @@ class CardScore(NamedTuple):
 
     @property
     def text(self) -> str:
-        """This run's score, rounded."""
         return ABSENT if self.own is None else fixed(self.own, self.metric.digits)
 
 

@@ -51,7 +51,6 @@ class FinishedRun:
 
     @cached_property
     def resolved(self) -> Resolved:
-        """The run's values."""
         return resolve(self.profile, RunSpec.parse(self.result.spec.key), self.result.overrides)
 
     @property

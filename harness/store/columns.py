@@ -76,7 +76,6 @@ class Tables:
         return cls(texts, runs, evaluations, scores, lambda: parts)
 
     def __len__(self) -> int:
-        """The number of runs."""
         return len(self.runs["path"])
 
     @cached_property
@@ -243,7 +242,6 @@ class TablesWriter:
     """Adds results, or files that cannot be used, one by one."""
 
     def __init__(self) -> None:
-        """Start without any."""
         self._places: dict[str, int] = {}
         # arrays of numbers: lists would hold four times the memory
         self._rows: dict[str, dict[str, array[Any]]] = {

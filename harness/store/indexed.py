@@ -46,7 +46,6 @@ class IndexedResult(Result):
 
     @property
     def suites(self) -> list[str]:
-        """The suites that it was evaluated on."""
         tables = self._owner.tables
         places = tables.evaluations["suite"][slice(*tables.evaluations_from[self._row : self._row + 2])]
         return list(dict.fromkeys(map(tables.texts.__getitem__, places.tolist())))
@@ -73,15 +72,12 @@ class IndexedResult(Result):
     __hash__ = None  # type: ignore[assignment]
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Result:  # type: ignore[override]
-        """A copy of the whole result."""
         return self.whole().model_copy(update=update, deep=deep)
 
     def model_dump(self, **options: Any) -> dict[str, Any]:
-        """The whole result as a dictionary."""
         return self.whole().model_dump(**options)
 
     def model_dump_json(self, **options: Any) -> str:
-        """The whole result as JSON."""
         return self.whole().model_dump_json(**options)
 
 
@@ -129,7 +125,6 @@ class IndexedResults(Sequence[Result]):
         return found
 
     def judged(self, judge: Judge | None) -> IndexedResults:
-        """The same results with a judge."""
         return IndexedResults(self.root, self.read, self.tables, self.joined, self.problems, judge)
 
     def where(self, kept: Sequence[bool]) -> IndexedResults:
@@ -137,7 +132,6 @@ class IndexedResults(Sequence[Result]):
         return self._some(np.flatnonzero(kept))
 
     def of_profile(self, name: str) -> IndexedResults:
-        """The results of one profile."""
         return self._some(np.flatnonzero(self.tables.runs["profile"] == _place(self.tables.texts, name)))
 
     def without_overrides(self, profiles: Collection[str], variants: Collection[str] | None) -> IndexedResults:

@@ -48,7 +48,6 @@ class Spec(Record):
 
     @classmethod
     def of(cls, run: RunSpec) -> Spec:
-        """The record of a run's spec."""
         method, variant, setting = run.variant.name, str(run.variant), str(run.setting)
         return cls(method=method, variant=variant, setting=setting, encoder=run.encoder, seed=run.seed)
 
@@ -197,7 +196,6 @@ class Result(Record):
 
     @property
     def suites(self) -> list[str]:
-        """The suites that it was evaluated on."""
         return list(dict.fromkeys(evaluation.suite for evaluation in self.evaluations))
 
     @property
@@ -217,7 +215,6 @@ class Result(Record):
 
     @property
     def all_warnings(self) -> list[str]:
-        """Warnings of training and of all evaluations."""
         return [*self.warnings, *(line for evaluation in self.evaluations for line in evaluation.warnings)]
 
     def whole(self) -> Result:

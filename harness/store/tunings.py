@@ -92,7 +92,6 @@ class Tuning(BaseModel):
 
     @property
     def variants(self) -> list[str]:
-        """The trials of all methods, each once."""
         return list(dict.fromkeys(trial for method in self.methods for trial in method.trials))
 
 

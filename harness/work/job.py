@@ -165,7 +165,6 @@ class RunJob(Job):
 
     @property
     def key(self) -> str:
-        """The run's key."""
         return self.run.key
 
     @property
@@ -175,7 +174,6 @@ class RunJob(Job):
 
     @property
     def spec(self) -> Spec:
-        """Which run it is."""
         return Spec.of(self.run.resolved.spec)
 
     def resources(self, known: Estimates) -> Resources:

@@ -169,11 +169,9 @@ class TokensOfCorpus(Preparation):
 
     @property
     def key(self) -> str:
-        """Corpus and encoder."""
         return f"tokens of {self.corpus.name} for {self.experiment.resolved.spec.encoder}"
 
     def make(self, bench: Bench) -> None:
-        """Tokenise."""
         from harness.encoders.student import Student
         from harness.runs.train import token_file
 
@@ -193,7 +191,6 @@ class RecordingsOfCorpus(Preparation):
 
     @property
     def key(self) -> str:
-        """The corpus."""
         return f"recordings of {self.corpus.name}"
 
     def make(self, bench: Bench) -> None:
@@ -210,7 +207,6 @@ class FeaturesOfCorpus(Preparation):
 
     @property
     def key(self) -> str:
-        """Teacher, kind and corpus."""
         return _features(self.teacher, self.corpus.name)
 
     def resources(self, known: Estimates) -> Resources:
@@ -234,7 +230,6 @@ class FeaturesOfTask(Preparation):
 
     @property
     def key(self) -> str:
-        """Teacher, kind and task."""
         return _features(self.teacher, self.task.source.name)
 
     def resources(self, known: Estimates) -> Resources:

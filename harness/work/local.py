@@ -48,7 +48,6 @@ class Local(Executor):
             _Processes(queue, listen, server, self.seats(queue, server)).work()
 
     def seats(self, queue: Queue, server: ForkServer) -> Seats:
-        """The slots of this machine."""
         jobs = self.options.jobs
         if pick_device(self.options.device) == "cuda":
             cards = visible_gpus(partial(_memory_of, server))

@@ -258,7 +258,6 @@ class Lines(_Ends):
         return first or self.clock() - self.last.get(event.run, 0.0) >= LINE_EVERY_S
 
     def say(self, run: str, text: str) -> None:
-        """Print a line about a run."""
         self.last[run] = self.clock()
         self.line(f"{run}  {text}")
 
@@ -310,6 +309,5 @@ class _Notebook(_Ends):
         return whole
 
     def draw(self) -> None:
-        """Update the output."""
         self.output.update(self.whole())
         self.updated = time.monotonic()

@@ -71,7 +71,6 @@ class Queue:
 
     @property
     def waiting(self) -> list[Job]:
-        """Jobs that have not started."""
         return [*self._ready, *self._waits]
 
     def take(self, fits: Callable[[Job], bool] = lambda job: True) -> Job | None:

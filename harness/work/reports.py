@@ -102,7 +102,6 @@ class Report:
 
     @property
     def events(self) -> Path:
-        """The file of its events."""
         return self.folder / f"{self.number}{EVENTS}"
 
     @property

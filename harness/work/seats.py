@@ -98,7 +98,6 @@ class CoreSeats(Seats):
         self._left, self._allocation = jobs, Allocation.equal("cpu", jobs)
 
     def take(self, job: str, needs: Callable[[], Resources], *, alone: bool = False) -> Seat | None:
-        """Return a seat while there is one."""
         if not self._left:
             return None
         self._left -= 1
@@ -106,7 +105,6 @@ class CoreSeats(Seats):
         return Seat(self._allocation, {VISIBLE: ""})
 
     def free(self, seat: Seat) -> None:
-        """Give a seat back."""
         self._left += 1
 
 
@@ -165,7 +163,6 @@ class CardSeats(Seats):
         return free
 
     def free(self, seat: Seat) -> None:
-        """Give a seat back."""
         if seat.card is None:
             self._without += 1
         else:

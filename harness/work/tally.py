@@ -43,17 +43,14 @@ class Tally:
 
     @property
     def total(self) -> int:
-        """All runs to do."""
         return len(self.planned)
 
     @property
     def ended(self) -> int:
-        """Runs that are done or failed."""
         return self.done + len(self.failed)
 
     @property
     def active(self) -> list[Work]:
-        """Runs in progress."""
         return [work for work in self.running.values() if work.key in self.planned]
 
     @property
@@ -63,7 +60,6 @@ class Tally:
 
     @property
     def waiting(self) -> int:
-        """Runs that have not started."""
         return max(0, self.total - self.ended - len(self.active))
 
     def take(self, event: Event) -> None:

@@ -31,7 +31,6 @@ class Printed:
 
     @property
     def value(self) -> float:
-        """The number itself."""
         return self.number.value
 
     @property
@@ -94,7 +93,6 @@ class Finding:
 
     @property
     def word(self) -> str:
-        """The verdict in words."""
         return str(self.verdict) if self.claimed else f"{NOT_CLAIMED}, {self.verdict}"
 
 

@@ -145,5 +145,4 @@ class AuditSection(ReportSection):
         return {paper: tally(some) for paper, some in self.findings.items()}
 
     def write(self, pages: Pages) -> None:
-        """Write the page."""
         pages.write("audit.html", self.home, findings=self.findings)

@@ -122,7 +122,6 @@ class Board:
 
     @cached_property
     def sentences(self) -> Sequence[Sentence]:
-        """What it says."""
         return headline(self.forest)
 
     @cached_property
@@ -326,5 +325,4 @@ class LeaderboardSection(ReportSection):
 
     @property
     def sentences(self) -> Sequence[Sentence]:
-        """Those of the leaderboards."""
         return [sentence for board in self.boards for sentence in board.sentences]

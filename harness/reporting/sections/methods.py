@@ -21,11 +21,9 @@ class MethodsSection(ReportSection):
     is_shown = True
 
     def links(self, pages: Pages) -> Mapping[str, str]:
-        """The pages of methods by name."""
         return {name: f"methods/{stem}.html" for name, stem in pages.methods.items()}
 
     def write(self, pages: Pages) -> None:
-        """Write the pages."""
         described = {facts.name: facts for facts in self.contents.methods}
         links = {name: f"{stem}.html" for name, stem in pages.methods.items()}
         for name, stem in pages.methods.items():

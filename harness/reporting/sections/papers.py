@@ -189,7 +189,6 @@ class PapersSection(ReportSection):
 
     @cached_property
     def tables(self) -> Sequence[FilledTable]:
-        """The papers' tables, then their stand-ins."""
         contents = self.contents
         stand_ins = stand_in_tables(
             contents.papers,
@@ -221,7 +220,6 @@ class PapersSection(ReportSection):
 
     @cached_property
     def grids(self) -> Sequence[Grid]:
-        """The tables of all papers."""
         return [grid for some in self.by_paper.values() for grid in some]
 
     @cached_property
@@ -253,16 +251,13 @@ class PapersSection(ReportSection):
         ]
 
     def rows(self) -> Iterable[CsvFields]:
-        """The cells of all tables."""
         return (fields for table in self.tables for fields in paper_rows(table))
 
     @property
     def legend(self) -> str:
-        """What the verdicts mean."""
         return verdict_note(self.contents.margin)
 
     def write(self, pages: Pages) -> None:
-        """Write a page for each paper."""
         for paper in self.contents.papers:
             figures = [figure for figure in self.figures if figure.paper == paper.name]
             grids = self.by_paper.get(paper.name, ())

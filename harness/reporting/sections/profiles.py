@@ -35,11 +35,9 @@ class ProfilesSection(ReportSection):
         return list(map(summary_grid, self.contents.tables))
 
     def rows(self) -> Iterable[CsvFields]:
-        """The cells of the summary tables."""
         return (fields for table in self.contents.tables for fields in summary_rows(table))
 
     def links(self, pages: Pages) -> Mapping[str, str]:
-        """The pages of profiles by name."""
         return {f"Profile {name}": f"profiles/{stem}.html" for name, stem in pages.profiles.items()}
 
     def write(self, pages: Pages) -> None:

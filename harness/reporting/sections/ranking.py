@@ -30,16 +30,13 @@ class RankingSection(ReportSection):
 
     @cached_property
     def tables(self) -> list[RankingTable]:
-        """All rankings."""
         return ranking_tables(self.contents.tables)
 
     @cached_property
     def grids(self) -> Sequence[Grid]:
-        """All rankings as tables."""
         return list(map(ranking_grid, self.tables))
 
     def rows(self) -> Iterable[CsvFields]:
-        """Mean ranks."""
         return (fields for table in self.tables for fields in ranking_rows(table))
 
     @property
@@ -48,7 +45,6 @@ class RankingSection(ReportSection):
         return bool(self.tables)
 
     def of_profile(self, profile: str) -> Sequence[Grid]:
-        """The rankings of a profile."""
         return [grid for table, grid in zip(self.tables, self.grids, strict=True) if table.profile == profile]
 
 
@@ -105,7 +101,6 @@ class RankingTable:
 
     @property
     def title(self) -> str:
-        """The average that is ranked, in words."""
         return ": ".join(filter(None, heading(self.column, several=True)))
 
 

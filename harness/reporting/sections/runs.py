@@ -99,16 +99,13 @@ class RunsSection(ReportSection):
 
     @cached_property
     def results(self) -> Chosen:
-        """All results in their order."""
         return in_order(self.contents.results)
 
     @property
     def ran(self) -> Sequence[Ran]:
-        """What ran where."""
         return list(what_ran(self.results))
 
     def write(self, pages: Pages) -> None:
-        """Write the index and the pages."""
         results, store = self.results, self.contents.store
         names = run_names(results)
         _write_index(pages, names, results)
@@ -359,5 +356,4 @@ class FailuresSection(ReportSection):
 
     @property
     def is_shown(self) -> bool:
-        """Whether anything failed or has no score."""
         return bool(self.contents.failures or self.contents.unscored)

@@ -123,7 +123,6 @@ class SeenLine:
 
     @property
     def is_compared(self) -> bool:
-        """Whether the row has gains."""
         return not (self.is_baseline or self.problem)
 
 
@@ -153,7 +152,6 @@ class SeenTable:
 
     @property
     def title(self) -> str:
-        """What the table is about."""
         where = f"{self.setting} / {self.encoder}, profile {self.profile}"
         return f"{suite_title(self.suite)} on seen and unseen pairs: {where}"
 

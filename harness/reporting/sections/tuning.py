@@ -50,12 +50,10 @@ class TuningSection(ReportSection):
 
     @cached_property
     def reports(self) -> list[TunedReport]:
-        """The tunings that have results."""
         return tuned_reports(self.contents.tunings, self.contents.results, self.contents.tables)
 
     @cached_property
     def parts(self) -> Sequence[Part]:
-        """One for each tuning."""
         return [
             Part(
                 f"tuned-{report.tuning.key}",
@@ -143,7 +141,6 @@ class TunedReport:
 
     @property
     def title(self) -> str:
-        """What it is about."""
         methods = ", ".join(name_of(method.base).text for method in self.tuning.methods)
         overrides = overrides_text(self.tuning.overrides)
         more = f" ({overrides})" if overrides else ""

@@ -48,7 +48,6 @@ class Side:
 
     @property
     def values(self) -> list[float]:
-        """The scores in order of seeds."""
         return [self.scores[seed] for seed in sorted(self.scores)]
 
     @property
@@ -58,7 +57,6 @@ class Side:
 
     @property
     def interval(self) -> Interval | None:
-        """The t interval of the mean."""
         return mean_interval(self.summary)
 
     @property
@@ -68,7 +66,6 @@ class Side:
 
     @property
     def seeds(self) -> str:
-        """The seeds as text."""
         return ",".join(map(str, sorted(self.scores)))
 
 
@@ -113,7 +110,6 @@ class Comparison:
 
     @property
     def common(self) -> list[int]:
-        """The seeds that both sides have."""
         return sorted(self.a.scores.keys() & self.b.scores.keys())
 
     @property
@@ -123,12 +119,10 @@ class Comparison:
 
     @cached_property
     def permutation(self) -> Permutation:
-        """The permutation test of the difference."""
         return permutation_test(self.a.values, self.b.values)
 
     @cached_property
     def bootstrap(self) -> Interval | None:
-        """The bootstrap interval of the difference."""
         return bootstrap_difference(self.a.values, self.b.values)
 
     @property

@@ -138,12 +138,10 @@ class Group:
 
     @property
     def lines(self) -> pandas.DataFrame:
-        """Their lines of the frame."""
         return self.frame.frame.iloc[self.rows]
 
     @cached_property
     def seeds(self) -> tuple[int, ...]:
-        """The seeds, ascending."""
         return tuple(sorted(set(self.frame.values("seed", self.rows))))
 
     @property

@@ -123,7 +123,6 @@ class SummaryTable:
 
     @property
     def rows(self) -> list[Row]:
-        """The rows of all blocks, each once."""
         return list({row.label: row for block in self.blocks for row in block.rows}.values())
 
     @property

@@ -217,12 +217,10 @@ class FilledTable:
 
     @property
     def rows(self) -> list[FilledRow]:
-        """The rows of all encoders."""
         return [row for _, rows in self.blocks for row in rows]
 
     @property
     def lines(self) -> list[FilledLine]:
-        """The measured lines of all rows."""
         return [line for row in self.rows for line in row.lines]
 
     @property

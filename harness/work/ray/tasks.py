@@ -75,7 +75,6 @@ class Tasks(Crew[_Task]):
         self._ready: list[Any] = []
 
     def start(self) -> None:
-        """Send jobs while there is room."""
         room = self.room()
         while len(self.out) < room and (job := self.queue.take()) is not None:
             if self.shared:
@@ -120,7 +119,6 @@ class Tasks(Crew[_Task]):
         self.out[job] = _Task(job, report, messages=messages, held=held)
 
     def wait(self) -> None:
-        """Wait for a message."""
         self._ready = []
         waited = [task.messages for task in self.out.values() if task.over == math.inf]
         if not waited:
@@ -158,7 +156,6 @@ class Tasks(Crew[_Task]):
             self.put_back(task, Again.STOPPED)
 
     def kill(self, out: _Task) -> None:
-        """Cancel a task at once."""
         ray.cancel(out.messages, force=True)
 
     def release(self, out: _Task) -> None:
@@ -171,7 +168,6 @@ class Tasks(Crew[_Task]):
         return end if self.shared else deliver(end, Parcel(out.rest), out.job.store)
 
     def cancel(self) -> None:
-        """Cancel all tasks at once."""
         for task in self.out.values():
             ray.cancel(task.messages, force=True)
             task.held.close()

@@ -36,13 +36,11 @@ class _Common(Tracker):
         """The last step that the library's run holds, or 0."""
 
     def begin(self, run: TrackedRun) -> int:
-        """Start or continue a run."""
         # Trackio finishes the run that is current in its context when another one starts
         made = self._runs[run.key] = copy_context().run(self.init, run)
         return self.reached(made)
 
     def log(self, run: TrackedRun, step: int, values: TrackedValues) -> None:
-        """Log values at a step."""
         self._runs[run.key].log(dict(values), step=step)
 
 
