@@ -19,7 +19,7 @@ from collections.abc import Sequence, Sized
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import numpy as np
 
@@ -51,7 +51,7 @@ FIVE = 5
 
 
 class ImagesWithCaptions(Protocol):
-    """m images and their n captions, in any order."""
+    """m images and their n captions, in any order; `ids`, if there are any, are those of other data sets."""
 
     @property
     def texts(self) -> list[str]:
@@ -64,13 +64,6 @@ class ImagesWithCaptions(Protocol):
     @property
     def images(self) -> Sized:
         """The images as the corpora load them: m pairs, each of an image and one of its captions."""
-
-
-@runtime_checkable
-class HasImageIds(Protocol):
-    """Images with captions whose ids are those of other data sets; None where they have none."""
-
-    ids: Sequence[str] | None
 
 
 class RetrievalTask(Task, Protocol):
@@ -134,7 +127,7 @@ class RetrievalSuite(Suite):
 
 def seen_images(data: ImagesWithCaptions, trained_on: TrainedOn) -> np.ndarray:
     """Whether training read each of the m images of a task: (m,) bool."""
-    return trained_on.images(data.texts, data.image_of, data.ids if isinstance(data, HasImageIds) else None)
+    return trained_on.images(data.texts, data.image_of, getattr(data, "ids", None))
 
 
 def _ranked(

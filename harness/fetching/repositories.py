@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,6 +21,7 @@ from harness.fetching.folder import Say, books, hash_of, held
 from harness.fetching.transfer import Progress, plain_errors
 from harness.files import DamagedError, sealed, unsealed, write_text
 
+RepositoryKind = Literal["model", "dataset"]
 #: weights that transformers and timm read, the preferred first
 _WEIGHTS = ("model.safetensors", "model-*-of-*.safetensors", "pytorch_model.bin", "pytorch_model-*-of-*.bin")
 #: kind of teacher -> weights that it prefers to these
@@ -52,17 +54,27 @@ class HubRepository:
     commit: str
     licence: str | None
     files: tuple[HubFile, ...]
+    kind: RepositoryKind = "model"
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        return frozenset(file.name for file in self.files)
 
 
-def look_up(hub: str, kind: Literal["model", "dataset"], revision: str) -> HubRepository:
-    """Ask the hub for the files of a repository. Raises UserError."""
+def look_up(hub: str, kind: RepositoryKind, revision: str) -> HubRepository:
+    """Ask the hub for the files of a repository, with their sizes. Raises UserError."""
+    with plain_errors(hub, kind, f"{hub} at {revision}", _BY_HAND):
+        return _asked(hub, kind, revision, sizes=True)
+
+
+def _asked(hub: str, kind: RepositoryKind, revision: str | None, *, sizes: bool) -> HubRepository:
     from huggingface_hub import HfApi
 
-    with plain_errors(hub, kind, f"{hub} at {revision}", _BY_HAND):
-        found: Any = HfApi().repo_info(hub, repo_type=kind, revision=revision, files_metadata=True)
+    found: Any = HfApi().repo_info(hub, repo_type=kind, revision=revision, files_metadata=sizes)
     files = (HubFile(one.rfilename, one.size, one.lfs.sha256 if one.lfs else None) for one in found.siblings or ())
     licence = (found.card_data or {}).get("license")
-    return HubRepository(hub, found.sha, " or ".join(licence) if isinstance(licence, list) else licence, tuple(files))
+    named = " or ".join(licence) if isinstance(licence, list) else licence
+    return HubRepository(hub, str(found.sha), named, tuple(files), kind)
 
 
 def files_read(found: HubRepository, readers: Sequence[str], beside: Collection[str] = ()) -> list[HubFile]:
@@ -171,18 +183,7 @@ def _records(root: Path) -> dict[str, str]:
         raise UserError(f"{path} is not a record of commits: {error}; remove it and fetch the models again") from error
 
 
-RepositoryKind = Literal["model", "dataset"]
 _REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
-
-
-@dataclass(frozen=True)
-class Remote:
-    """A repository at a commit, and its files by name."""
-
-    name: str
-    kind: RepositoryKind
-    commit: str
-    files: frozenset[str]
 
 
 def check_repository(name: str) -> str:
@@ -192,16 +193,13 @@ def check_repository(name: str) -> str:
     return name
 
 
-def find_remote(name: str, kind: RepositoryKind, revision: str | None = None) -> Remote:
+def find_remote(name: str, kind: RepositoryKind, revision: str | None = None) -> HubRepository:
     """Look up a repository. Raises UserError where the hub does not show it."""
-    from huggingface_hub import HfApi
-
     with _plain(name, kind, f"{name} at {revision or 'main'}"):
-        found: Any = HfApi().repo_info(check_repository(name), repo_type=kind, revision=revision)
-    return Remote(name, kind, str(found.sha), frozenset(one.rfilename for one in found.siblings or ()))
+        return _asked(check_repository(name), kind, revision, sizes=False)
 
 
-def find_or_make(name: str, kind: RepositoryKind) -> Remote:
+def find_or_make(name: str, kind: RepositoryKind) -> HubRepository:
     """Look up a repository that is to be written to; one that is not there is made, and is private."""
     from huggingface_hub import HfApi
 
@@ -210,17 +208,17 @@ def find_or_make(name: str, kind: RepositoryKind) -> Remote:
     return find_remote(name, kind)
 
 
-def download(remote: Remote, patterns: list[str], folder: Path) -> None:
+def download(remote: HubRepository, patterns: list[str], folder: Path) -> None:
     """Download the files of a repository that match, at its commit."""
     from huggingface_hub import snapshot_download
 
-    with _plain(remote.name, remote.kind, f"{remote.name} at {remote.commit}"):
+    with _plain(remote.hub, remote.kind, f"{remote.hub} at {remote.commit}"):
         snapshot_download(
-            remote.name, repo_type=remote.kind, revision=remote.commit, local_dir=folder, allow_patterns=patterns
+            remote.hub, repo_type=remote.kind, revision=remote.commit, local_dir=folder, allow_patterns=patterns
         )
 
 
-def upload(remote: Remote, files: Mapping[str, Path], message: str) -> str:
+def upload(remote: HubRepository, files: Mapping[str, Path], message: str) -> str:
     """Write files by their names in one commit on top of the one that was looked up; return the new commit.
 
     Raises UserError, with nothing written, where somebody else has written meanwhile.
@@ -228,9 +226,9 @@ def upload(remote: Remote, files: Mapping[str, Path], message: str) -> str:
     from huggingface_hub import CommitOperationAdd, HfApi
 
     operations = [CommitOperationAdd(name, str(path)) for name, path in sorted(files.items())]
-    with _plain(remote.name, remote.kind, remote.name):
+    with _plain(remote.hub, remote.kind, remote.hub):
         done = HfApi().create_commit(
-            remote.name, operations, commit_message=message, repo_type=remote.kind, parent_commit=remote.commit
+            remote.hub, operations, commit_message=message, repo_type=remote.kind, parent_commit=remote.commit
         )
     return str(done.oid)
 

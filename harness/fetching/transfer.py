@@ -45,10 +45,6 @@ REFUSALS = {
 _CUT = (http.client.HTTPException, urllib.error.URLError, ConnectionError, TimeoutError)
 
 
-class Cut(Exception):  # noqa: N818
-    """The connection ended before the file was complete."""
-
-
 def download(url: str, target: Path, what: str, say: Say, progress: Progress, pause: float = 1.0) -> None:
     """Download a file, resuming an interrupted download of this or an earlier call.
 
@@ -68,7 +64,7 @@ def download(url: str, target: Path, what: str, say: Say, progress: Progress, pa
                 why = REFUSALS.get(error.code, f"the server answers {error.code}")
                 raise UserError(f"{what}: {why} ({url}); download it manually and run `harness data import`") from error
             reason = _reason(error)
-        except (*_CUT, Cut) as error:
+        except _CUT as error:
             reason = _reason(error)
         failed = 0 if _size(part) > before else failed + 1
         if failed >= TRIES:
@@ -83,7 +79,7 @@ def download(url: str, target: Path, what: str, say: Say, progress: Progress, pa
 
 
 def _once(url: str, part: Path, progress: Progress) -> None:
-    """Download over one connection into the part file. Raises Cut, urllib's errors or OSError."""
+    """Download over one connection into the part file. Raises one of _CUT, or OSError."""
     known = _known(part)
     have = _size(part) if known else 0
     request = urllib.request.Request(url, headers={"Accept-Encoding": "identity", "User-Agent": "harness"})
@@ -96,7 +92,7 @@ def _once(url: str, part: Path, progress: Progress) -> None:
         if error.code != 416:
             raise
         part.unlink()
-        raise Cut("the server does not support resuming at this position") from error
+        raise ConnectionError("the server does not support resuming at this position") from error
     with response:
         goes_on = response.status == 206 and str(response.headers.get("Content-Range", "")).startswith(f"bytes {have}-")
         have = have if goes_on else 0
@@ -113,7 +109,7 @@ def _once(url: str, part: Path, progress: Progress) -> None:
             out.flush()
             os.fsync(out.fileno())
     if total is not None and have < total:
-        raise Cut("the connection was cut")
+        raise ConnectionError("the connection was cut")
 
 
 def _size(path: Path) -> int:

@@ -289,7 +289,7 @@ def push_model(folder: Path, repository: str, run: str) -> str:
     Raises UserError for a repository that has files, of which none is overwritten, and one that cannot be written to.
     """
     remote = find_or_make(repository, "model")
-    if held := remote.files - {".gitattributes"}:
+    if held := remote.names - {".gitattributes"}:
         raise UserError(f"{repository} has {count_of(len(held), 'file')} already; give a new repository")
     files = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
     return upload(remote, files, f"Add {run}")

@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from harness.errors import UserError
-from harness.fetching.repositories import Remote, download, find_or_make, find_remote, upload
+from harness.fetching.repositories import HubRepository, download, find_or_make, find_remote, upload
 from harness.formatting import count_of
 from harness.store import Store
 from harness.store.labs import Merged, check_lab, contributor, labs_of, merge
@@ -65,10 +65,10 @@ def push(store: Store, repository: str, lab: str) -> Pushed:
 
 
 @contextmanager
-def _downloaded(remote: Remote) -> Iterator[tuple[dict[str, Store], list[str]]]:
+def _downloaded(remote: HubRepository) -> Iterator[tuple[dict[str, Store], list[str]]]:
     """The stores of a repository's labs that have results, and one line for each name that is none of a lab."""
     names = sorted(
-        {name.split("/")[1] for name in remote.files if name.startswith(f"{_FOLDER}/") and name.count("/") > 1}
+        {name.split("/")[1] for name in remote.names if name.startswith(f"{_FOLDER}/") and name.count("/") > 1}
     )
     sources, problems = dict[str, Store](), list[str]()
     with TemporaryDirectory() as folder:
@@ -84,20 +84,20 @@ def _downloaded(remote: Remote) -> Iterator[tuple[dict[str, Store], list[str]]]:
         yield sources, problems
 
 
-def _new_files(both: Store, remote: Remote, theirs: dict[str, Store]) -> Iterator[tuple[str, Path]]:
+def _new_files(both: Store, remote: HubRepository, theirs: dict[str, Store]) -> Iterator[tuple[str, Path]]:
     """What a repository lacks of merged results: files that are new, and results with more evaluations."""
     for lab, held in labs_of(both).items():
         for path in held.files():
             name = f"{_FOLDER}/{lab}/{path.relative_to(held.root).as_posix()}"
             result = held.read(path)
-            if name not in remote.files or _extends(path, theirs[lab], held):
+            if name not in remote.names or _extends(path, theirs[lab], held):
                 yield name, path
             if contributor(both, result) != lab:
                 continue
             for evaluation in result.evaluations:
                 arrays = both.arrays_path(result, evaluation)
                 beside = f"{name.rpartition('/')[0]}/{arrays.name}"
-                if arrays.is_file() and beside not in remote.files:
+                if arrays.is_file() and beside not in remote.names:
                     yield beside, arrays
 
 
