@@ -81,6 +81,7 @@ STATES: Mapping[RunState, str] = {
 UNSCORED = "trained; some suites will be evaluated"
 RETRIED = "failed earlier; will retry"
 STALE = "results exist for another configuration only; will be trained"
+UNSURE = "results exist, perhaps of this run: inputs that are missing belong to its identity"
 RESUMED = "interrupted; resumes at step {}"
 KEPT = "the saved weights will be evaluated; --redo trains them again"
 REDONE = "will be trained again; the old results move to .superseded when the new ones are complete"

@@ -10,8 +10,8 @@ from harness.errors import PlugInError, UserError
 from harness.formatting import count_of, one_line
 from harness.grid import Resolved, Skipped, UnfitSettingError, check_overrides, check_setting, expand, resolve
 from harness.method.declared import declared_method
-from harness.planning.events import KEPT, REDONE, RESUMED, RETRIED, STALE, UNSCORED, RunState
-from harness.planning.ingredients import Experiment, Experiments, changes
+from harness.planning.events import KEPT, REDONE, RESUMED, RETRIED, STALE, UNSCORED, UNSURE, RunState
+from harness.planning.ingredients import Experiment, Experiments, changes, known_changes
 from harness.planning.inventory import Inventory
 from harness.planning.request import Request
 from harness.sources import Missing, data_root, digest
@@ -26,7 +26,7 @@ class PlannedRun:
     """A run with its state. `todo` are the suites still to evaluate, `absent` what they lack besides their data.
 
     A damaged run has a `problem`, and nothing is done about it: its result is restored or moved away by hand. `note`
-    says what is done about another, where that is not plain, and `changed` in what a run differs from its newest
+    says what is done about another, where that is not plain, and `changed` in what a run differs from an earlier
     result. `redo` is the command that asked to train it anew (see `harness.store.folder`).
     """
 
@@ -233,12 +233,21 @@ def _planned(
     elif step := checkpoint_step(store, experiment.fingerprint):
         note = RESUMED.format(step)
     elif store.has_key(*place):
-        note = STALE
         others = sorted((one for one in store.seeds(*place)[0] if one.spec == place[1]), key=lambda one: one.finished)
-        changed = changes(others[-1], experiment) if others else ()
+        note, changed = _beside(others, experiment)
     absent = (item for name in todo for item in experiment.missing_for(inventory.suites[name], inventory.root))
     absences = tuple(dict.fromkeys(absent))
     return PlannedRun(experiment, state, todo, result, failure, absences, note=note, changed=changed, redo=redo)
+
+
+def _beside(others: Sequence[Result], experiment: Experiment) -> tuple[str, tuple[str, ...]]:
+    """What is said of a run beside earlier results of its key, and what has changed since them."""
+    if not others:
+        return STALE, ()
+    if not experiment.missing:
+        return STALE, changes(others[-1], experiment)
+    known = [known_changes(one, experiment) for one in reversed(others)]
+    return (STALE, min(known, key=len)) if all(known) else (UNSURE, ())
 
 
 def suites_without_data(request: Request, inventory: Inventory) -> dict[str, tuple[Missing, ...]]:

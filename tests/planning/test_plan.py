@@ -272,6 +272,17 @@ def test_an_interrupted_run_says_at_which_step_it_resumes(tmp_path: Path) -> Non
     assert (run.state, run.why) == ("missing", "interrupted; resumes at step 120")
 
 
+def test_what_has_changed_is_not_guessed_while_inputs_are_missing(tmp_path: Path) -> None:
+    """Other reference runs of the key differ in their precision; those of the profile's own wait for the encoder."""
+    results = Path(__file__).parents[2] / "results" / "reference"
+    chosen = {"profile": "small", "methods": "simcse", "settings": "wiki+flickr8k", "results": results}
+    (run,) = harness.plan(**chosen, seeds=[4], data_root=tmp_path).runs
+    assert (run.state, run.changed) == ("missing", ())
+    assert "perhaps of this run" in run.why
+    (run,) = harness.plan(**chosen, seeds=[4], data_root=tmp_path, set={"steps": 7}).runs
+    assert run.why.startswith("changed: settings: steps ")
+
+
 def test_a_plan_prints_the_state_of_each_run_and_counts_teachers(tmp_path: Path) -> None:
     printed = str(harness.plan("tiny", methods="dalr", seeds=2, results=tmp_path)).splitlines()
     assert printed[0].startswith("profile tiny: 4 runs (2 teachers among them), 0 done, 4 to do")
