@@ -1,4 +1,4 @@
-"""Plain downloads: whole, cut and going on, refused, with the disk full."""
+"""Plain downloads: whole, cut and going on, refused, with the disk full; shown as plain lines without a terminal."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import UserError
+from harness.fetching.downloads import LINE_EVERY_S, shown
 from harness.fetching.entries import read_entries
 from harness.fetching.entry_files import fetch
 from harness.fetching.transfer import TRIES, download
@@ -151,3 +152,23 @@ def test_what_cannot_fit_is_refused_before(standin, tmp_path, monkeypatch):
     with pytest.raises(UserError, match=r"needs about 5 MB, .* has only 4 MB free"):
         fetch(tmp_path, made, print, lambda _: lambda *_: None)
     assert standin.asked == []
+
+
+def test_plain_lines_come_now_and_then_with_amount_and_rate(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = 100.0
+    monkeypatch.setattr("harness.fetching.downloads.monotonic", lambda: now)
+    with shown() as (say, watch):
+        say("data: fetching [it] from /somewhere")
+        progress = watch("data.bin")
+        progress(1_000_000, 50_000_000)
+        now += LINE_EVERY_S - 1
+        progress(9_000_000, 50_000_000)
+        now += 1
+        progress(21_000_000, 50_000_000)
+        progress(22_000_000, None)
+    assert capsys.readouterr().err.splitlines() == [
+        "data: fetching [it] from /somewhere",
+        "data.bin: 21 MB of 50 MB, 2 MB/s",
+    ]

@@ -1,13 +1,27 @@
+"""Summaries, t-tests, effect sizes and powers against scipy, published and textbook values, and simulation."""
+
 from __future__ import annotations
 
 import dataclasses
 import math
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
 import scipy.stats
 
-from harness.stats import Summary, summarise, t_test, t_test_from_summaries
+from harness.stats import (
+    Summary,
+    bootstrap_difference,
+    detectable_difference,
+    hedges_g,
+    mean_interval,
+    power_of_t_test,
+    seeds_needed,
+    summarise,
+    t_test,
+    t_test_from_summaries,
+)
 
 A = [76.1, 77.9, 75.0, 78.2, 77.0]
 B = [74.2, 75.1, 73.0, 76.4]
@@ -90,3 +104,115 @@ def test_refuses_nonsense() -> None:
         t_test(A, B, level=95)
     with pytest.raises(ValueError, match="negative"):
         t_test_from_summaries(Summary(1.0, -0.1, 5), Summary(1.0, 0.1, 5))
+
+
+def test_hedges_g_by_hand() -> None:
+    # Means 1 and 4, pooled deviation sqrt(2), 2 degrees of freedom: gamma(1) / (sqrt(1) gamma(1/2)) = 1 / sqrt(pi).
+    found = hedges_g(summarise([0.0, 2.0]), summarise([3.0, 5.0]))
+    assert found.g == pytest.approx(-3 / math.sqrt(2) / math.sqrt(math.pi))
+
+
+def test_hedges_g_interval_covers_what_the_noncentral_t_says() -> None:
+    found = hedges_g(summarise(A), summarise(B), level=0.9)
+    scale = math.sqrt(1 / 5 + 1 / 4)
+    t = float(scipy.stats.ttest_ind(A, B).statistic)
+    assert scipy.stats.nct.cdf(t, 7, found.low / scale) == pytest.approx(0.95)
+    assert scipy.stats.nct.cdf(t, 7, found.high / scale) == pytest.approx(0.05)
+    back = hedges_g(summarise(B), summarise(A), level=0.9)
+    assert (back.g, back.low, back.high) == pytest.approx((-found.g, -found.high, -found.low))
+
+
+@pytest.mark.parametrize("far", [1e3, 1e6, 1e9])
+def test_hedges_g_of_a_huge_difference_stays_finite_and_in_proportion(far: float) -> None:
+    found = hedges_g(Summary(far, 1.0, 5), Summary(0.0, 1.0, 5))
+    low, high = np.sqrt(scipy.stats.chi2.ppf([0.025, 0.975], 8) / 8)
+    assert (found.low / far, found.high / far) == pytest.approx((low, high), rel=1e-4)
+
+
+def test_hedges_g_without_a_unit_or_seeds_is_none() -> None:
+    assert hedges_g(summarise([1.0, 1.0]), summarise([2.0, 2.0])) is None
+    assert hedges_g(summarise([1.0]), summarise([2.0, 3.0])) is None
+    assert hedges_g(Summary(1.0, None, 5), Summary(1.0, 0.1, 5)) is None
+    one_sided = hedges_g(summarise([1.0, 1.0]), summarise([2.0, 2.5]))
+    assert all(map(math.isfinite, (one_sided.g, one_sided.low, one_sided.high)))
+
+
+def test_mean_interval_agrees_with_scipy() -> None:
+    found = mean_interval(summarise(A), level=0.9)
+    assert (found.low, found.high) == pytest.approx(scipy.stats.t.interval(0.9, 4, np.mean(A), scipy.stats.sem(A)))
+    assert mean_interval(Summary(1.0, None, 1)) is None
+    still = mean_interval(Summary(1.0, 0.0, 3))
+    assert (still.low, still.high) == (1.0, 1.0)
+    with pytest.raises(ValueError, match="negative"):
+        mean_interval(Summary(1.0, -1.0, 3))
+
+
+def test_bootstrap_against_all_resamples() -> None:
+    values, other = [1.0, 2.5, 4.0, 4.5], [0.0, 1.0, 5.0]
+    gaps = [np.mean(x) - np.mean(y) for x in product(values, repeat=4) for y in product(other, repeat=3)]
+    for level in (0.9, 0.95):
+        found = bootstrap_difference(values, other, level=level, draws=40_000)
+        assert (found.low, found.high) == pytest.approx(np.quantile(gaps, [0.5 - level / 2, 0.5 + level / 2]), abs=0.1)
+
+
+def test_bootstrap_edges() -> None:
+    assert bootstrap_difference([1.0, 2.0], [1.0]) is None
+    assert bootstrap_difference(A, B, seed=1) == bootstrap_difference(A, B, seed=1)
+    still = bootstrap_difference([3.0, 3.0], [1.0, 1.0])
+    assert (still.low, still.high) == (2.0, 2.0)
+    with pytest.raises(ValueError, match="finite"):
+        bootstrap_difference([1.0, math.nan], [1.0, 2.0])
+
+
+# Cohen 1988, table 2.4.1: n a side for d, at 0.05 two-sided and power 0.80.
+@pytest.mark.parametrize(("d", "n"), [(0.2, 394), (0.5, 64), (0.8, 26)])
+def test_seeds_needed_are_those_of_the_textbook(d: float, n: int) -> None:
+    assert seeds_needed(d, 1.0) == n
+    assert seeds_needed(7 * d, 7.0) == n
+
+
+@pytest.mark.parametrize("n", [2, 3, 5, 20])
+def test_power_against_simulated_experiments(n: int) -> None:
+    generator = np.random.default_rng(n)
+    a, b = generator.normal(0.9, 0.7, (40_000, n)), generator.normal(0.0, 0.7, (40_000, n))
+    seen = float(np.mean(scipy.stats.ttest_ind(a, b, axis=1).pvalue < 0.05))
+    assert power_of_t_test(0.9, 0.7, n) == pytest.approx(seen, abs=0.01)
+
+
+def test_seeds_needed_is_the_first_with_enough_power() -> None:
+    for effect, std, power in ((0.9, 0.7, 0.8), (0.3, 0.5, 0.9), (5.0, 0.7, 0.8)):
+        n = seeds_needed(effect, std, power=power)
+        assert power_of_t_test(effect, std, n) >= power
+        assert n == 2 or power_of_t_test(effect, std, n - 1) < power
+
+
+def test_detectable_difference_inverts_power() -> None:
+    for n in (2, 5, 20):
+        found = detectable_difference(0.7, n)
+        assert power_of_t_test(found, 0.7, n) == pytest.approx(0.8)
+
+
+def test_power_is_never_nan_and_never_falls() -> None:
+    for n in (2, 5, 500):
+        powers = [power_of_t_test(effect, 1.0, n) for effect in np.geomspace(1e-4, 1e4, 120)]
+        assert all(earlier <= later + 1e-9 for earlier, later in pairwise(powers))
+        assert powers[0] == pytest.approx(0.05, abs=1e-3)
+        assert powers[-1] == 1.0
+
+
+def test_power_edges() -> None:
+    assert power_of_t_test(0.5, 1.0, 1) == 0.0
+    assert power_of_t_test(0.5, 0.0, 3) == 1.0
+    assert power_of_t_test(0.0, 0.0, 3) == 0.05
+    assert detectable_difference(1.0, 1) is None
+    assert detectable_difference(0.0, 3) == 0.0
+    for effect in (0.0, 1e-9):
+        with pytest.raises(ValueError, match="no number of seeds"):
+            seeds_needed(effect, 1.0)
+    with pytest.raises(ValueError, match="a difference"):
+        seeds_needed(math.nan, 1.0)
+    for std in (-1.0, math.nan, math.inf):
+        with pytest.raises(ValueError, match="deviation"):
+            seeds_needed(1.0, std)
+    with pytest.raises(ValueError, match="alpha"):
+        power_of_t_test(1.0, 1.0, 5, alpha=0.0)
