@@ -21,6 +21,7 @@ from harness.corpora.retrieval import (
     LikeTraining,
 )
 from harness.errors import MissingData, UserError
+from harness.fetching.recipes.base import write_parquet
 from harness.toy.tasks import TOY_RETRIEVAL, ToyRetrieval
 
 
@@ -34,10 +35,7 @@ def test_the_toy_task_has_one_caption_a_picture() -> None:
 
 
 def write(root: Path, name: str, columns: dict[str, list[Any]]) -> None:
-    import pyarrow
-    import pyarrow.parquet as parquet
-
-    parquet.write_table(pyarrow.table(columns), root / name)
+    write_parquet(root / name, columns)
 
 
 def test_features_follow_the_images_and_the_moments_of_training(tmp_path: Path) -> None:

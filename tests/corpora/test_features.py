@@ -5,8 +5,6 @@ from pathlib import Path
 
 import h5py
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as parquet
 import pytest
 from safetensors.numpy import save_file
 
@@ -14,6 +12,7 @@ from harness.corpora.base import Pairs
 from harness.corpora.features import FeatureFile
 from harness.corpora.files import CaptionsFile
 from harness.errors import MissingData, UserError
+from harness.fetching.recipes.base import write_parquet
 
 HOW = "fetch it from the authors"
 SUFFIXES = (".parquet", ".hdf5", ".h5", ".npy", ".safetensors")
@@ -24,7 +23,7 @@ IMAGES = ("a", "b", "c", "d")
 def write(root: Path, suffix: str, values: np.ndarray, ids: Sequence[object] = IMAGES, key: str = "features") -> str:
     path = root / f"features{suffix}"
     if suffix == ".parquet":
-        parquet.write_table(pa.table({"image_id": list(ids), "feature": list(values)}), path)
+        write_parquet(path, {"image_id": list(ids), "feature": list(values)})
     elif suffix == ".npy":
         np.save(path, values)
     elif suffix == ".safetensors":
@@ -43,7 +42,7 @@ def pairs(root: Path, features: str, ids: Sequence[object] | None = IMAGES, **op
     else:
         name = "captions.parquet"
         texts = [[f"first of {item}", f"second of {item}"] for item in ids]
-        parquet.write_table(pa.table({"image_id": list(ids), "captions": texts}), root / name)
+        write_parquet(root / name, {"image_id": list(ids), "captions": texts})
     table = {"file": features, "how": HOW, **options}
     return CaptionsFile(name, HOW, captions="all", features={"resnet": table}).load(root)
 
@@ -59,7 +58,9 @@ def one_line(error: pytest.ExceptionInfo[UserError]) -> None:
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_every_format_gives_float32_rows(tmp_path: Path, suffix: str, kind: type[np.floating]) -> None:
     written = VALUES.astype(kind)
-    ids, values = FeatureFile(write(tmp_path, suffix, written), HOW).read(tmp_path)
+    file = FeatureFile(write(tmp_path, suffix, written), HOW)
+    ids, values = file.read(tmp_path)
+    assert file.rows(tmp_path) == (suffix == ".parquet", 4), "counted without the features"
     assert values.dtype == np.float32
     np.testing.assert_array_equal(values, written.astype(np.float32))
     assert ids == (list(IMAGES) if suffix == ".parquet" else None)
@@ -89,7 +90,7 @@ def test_a_missing_data_set_is_named_with_what_is_there(tmp_path: Path, suffix: 
 
 
 def test_rows_of_unequal_width_are_refused(tmp_path: Path) -> None:
-    parquet.write_table(pa.table({"image_id": ["a", "b"], "feature": [[1.0, 2.0], [1.0]]}), tmp_path / "f.parquet")
+    write_parquet(tmp_path / "f.parquet", {"image_id": ["a", "b"], "feature": [[1.0, 2.0], [1.0]]})
     with pytest.raises(UserError, match=r"f\.parquet cannot be read"):
         FeatureFile("f.parquet", HOW).read(tmp_path)
 

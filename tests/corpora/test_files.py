@@ -3,15 +3,18 @@ from __future__ import annotations
 import gzip
 from collections import Counter
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as parquet
 import pytest
 
-from harness.corpora.files import CaptionsFile, SentencesFile
+from harness.corpora.base import CorpusSource, Noisy, Triplets
+from harness.corpora.files import CaptionsFile, SentencesFile, TripletsFile
 from harness.errors import UserError
+from harness.fetching.recipes.base import write_parquet
 from harness.profiles import load_profile
+from harness.toy.corpora import ToyTriplets
+from harness.toy.world import LEXICON
 
 HOW = "fetch it from the authors"
 
@@ -22,7 +25,7 @@ def sentences(root: Path, content: bytes, name: str = "text.txt", limit: int | N
 
 
 def captions(root: Path, rows: dict[str, list[str]], **options: object) -> CaptionsFile:
-    parquet.write_table(pa.table({"image_id": list(rows), "captions": list(rows.values())}), root / "captions.parquet")
+    write_parquet(root / "captions.parquet", {"image_id": list(rows), "captions": list(rows.values())})
     return CaptionsFile("captions.parquet", HOW, **options)
 
 
@@ -148,7 +151,7 @@ MATCHED = {"image_id": ["7.jpg", "3.jpg"], "caption": LINES, "captions": [["two 
 
 def lines_matched(root: Path, rows: dict[str, object], **options: object) -> CaptionsFile:
     (root / "captions.txt").write_text("\n".join(LINES))
-    parquet.write_table(pa.table(rows), root / "matched.parquet")
+    write_parquet(root / "matched.parquet", rows)
     return CaptionsFile("captions.txt", HOW, matched={"file": "matched.parquet", "how": "match it"}, **options)
 
 
@@ -221,7 +224,7 @@ def test_an_unknown_way_to_draw_is_refused() -> None:
 def test_a_parquet_file_of_another_shape_is_one_line(
     tmp_path: Path, columns: dict[str, list[object]], text: str
 ) -> None:
-    parquet.write_table(pa.table(columns), tmp_path / "captions.parquet")
+    write_parquet(tmp_path / "captions.parquet", columns)
     with pytest.raises(UserError, match=text) as error:
         list(CaptionsFile("captions.parquet", HOW).load(tmp_path).texts)
     assert "captions.parquet" in message(error)
@@ -258,3 +261,129 @@ def test_the_small_profile_reads_flickr8k_with_its_features(data_root: Path) -> 
     every = CaptionsFile("paired/flickr8k/train.parquet", HOW, captions="all").load(data_root)
     assert len(every) == 30_000
     assert all(text in every.texts[5 * row : 5 * row + 5] for row, text in enumerate(loaded.texts))
+
+
+def test_a_line_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "nli.tsv").write_bytes(b"sent0\tsent1\thard_neg\na\tb\tc\na\tb\rb\tc\n")
+    with pytest.raises(UserError, match=r"nli\.tsv, line 3: .*correct the line") as refusal:
+        TripletsFile("nli.tsv", "").load(tmp_path)
+    assert "\n" not in str(refusal.value)
+
+
+def test_triplets_are_read_in_both_forms(tmp_path: Path) -> None:
+    """Quotes may hold commas and line ends."""
+    (tmp_path / "nli.csv").write_text('sent0,sent1,hard_neg\n"One, two",b,c\nd,e,"f ""g"""\n')
+    (tmp_path / "nli.tsv").write_text('source\tsent0\tsent1\thard_neg\nx\tOne, two\tb\tc\nx\td\te\tf "g"\n')
+    for name in ("nli.csv", "nli.tsv"):
+        found = TripletsFile(name, "").load(tmp_path)
+        assert (list(found.premises), list(found.contradicted)) == (["One, two", "d"], ["c", 'f "g"'])
+    assert len(TripletsFile("nli.csv", "", limit=1).load(tmp_path)) == 1
+    (tmp_path / "nli.csv").write_bytes(b'sent0,sent1,hard_neg\r\n"One,\ntwo",b,c\r\n')
+    assert list(TripletsFile("nli.csv", "").load(tmp_path).premises) == ["One,\ntwo"]
+
+
+@pytest.mark.parametrize(
+    ("text", "limit", "message"),
+    [
+        ("a,b\n1,2\n", None, "needs the columns sent0"),
+        ("sent0,sent1,hard_neg\n", None, "no triplet"),
+        ("sent0,sent1,hard_neg\na,b,c\na,b\n", None, "line 3: a triplet needs three texts"),
+        ("sent0,sent1,hard_neg\na,,c\n", None, "line 2: a triplet needs three texts"),
+        ("sent0,sent1,hard_neg\na,b,c\n", 2, "fewer than the limit 2"),
+    ],
+)
+def test_bad_triplets_are_one_line(tmp_path: Path, text: str, limit: int | None, message: str) -> None:
+    (tmp_path / "nli.csv").write_text(text)
+    with pytest.raises(UserError, match=message) as refusal:
+        TripletsFile("nli.csv", "", limit=limit).load(tmp_path)
+    assert "\n" not in str(refusal.value)
+
+
+def test_real_triplets_load(data_root: Path) -> None:
+    assert len(TripletsFile("nli/triplets_en.tsv.gz", "").load(data_root)) == 8626
+
+
+def test_toy_triplets_share_a_template_and_differ_in_one_attribute() -> None:
+    meaning = {
+        word: (name, value) for name, values in LEXICON.items() for value, words in values.items() for word in words
+    }
+
+    def read(sentence: str) -> dict[str, str]:
+        return dict(meaning[word] for word in sentence.split() if word in meaning)
+
+    def template(sentence: str) -> list[str]:
+        return [meaning.get(word, (word,))[0] for word in sentence.split()]
+
+    triplets = ToyTriplets(size=200).load(None)
+    assert len({tuple(template(premise)) for premise in triplets.premises}) > 1
+    for texts in zip(triplets.premises, triplets.entailed, triplets.contradicted, strict=True):
+        assert template(texts[0]) == template(texts[1]) == template(texts[2])
+        premise, entailed, contradicted = map(read, texts)
+        assert premise == entailed
+        assert sum(premise[name] != contradicted[name] for name in premise) == 1
+
+
+WORDS = [f"w{number}" for number in range(20)]
+
+
+class Clean(CorpusSource):
+    stream: Literal["sentences", "pairs", "triplets", "images", "audio"] = "triplets"
+
+    def __init__(self, *texts: str) -> None:
+        self.listed = list(texts) or [" ".join(WORDS)] * 300
+
+    def missing(self, root: Path | None) -> list:
+        return []
+
+    def fingerprint(self, root: Path | None) -> str:
+        return "clean"
+
+    def load(self, root: Path | None) -> Triplets:
+        return Triplets(self.listed[0::3], self.listed[1::3], self.listed[2::3])
+
+
+def noisy(*texts: str, **options: float) -> list[list[str]]:
+    return [text.split() for text in Noisy(Clean(*texts), **options).texts(None)]
+
+
+def test_a_deletion_of_two_fifths_leaves_three_fifths_in_their_order() -> None:
+    found = noisy(deletion=0.4)
+    assert 0.58 < sum(map(len, found)) / (300 * 20) < 0.62
+    assert all(words == [word for word in WORDS if word in set(words)] for words in found)
+    assert len({len(words) for words in found}) > 5
+
+
+def test_one_word_always_stays() -> None:
+    found = noisy("one", "two words", "three", deletion=0.99)
+    assert all(found)
+    assert set(found[1]) <= {"two", "words"}
+
+
+def test_an_insertion_repeats_words_of_the_text() -> None:
+    for words in noisy(insertion=2):
+        assert len(words) == 22
+        assert set(words) == set(WORDS)
+
+
+def test_a_swap_keeps_the_words() -> None:
+    found = noisy(swap=2)
+    assert all(Counter(words) == Counter(WORDS) for words in found)
+    moved = [sum(one != other for one, other in zip(words, WORDS, strict=True)) for words in found]
+    assert max(moved) == 4
+    assert sum(moved) / len(moved) > 3
+
+
+def test_it_is_drawn_once(tmp_path: Path) -> None:
+    assert noisy(deletion=0.3, insertion=2, swap=2) == noisy(deletion=0.3, insertion=2, swap=2)
+    one, other = (Noisy(Clean(), deletion=chance) for chance in (0.3, 0.4))
+    assert one.fingerprint(None) != other.fingerprint(None) != Clean().fingerprint(None)
+
+
+@pytest.mark.parametrize("options", [{"deletion": 0.5}, {"insertion": 3}, {"swap": 1}])
+def test_a_loaded_triplet_is_the_three_texts_of_a_row(options: dict[str, float]) -> None:
+    source = Noisy(Clean("a b c", "d e f", "g h i", "j k l", "m n o", "p q r"), **options)
+    loaded = source.load(None)
+    assert [*zip(loaded.premises, loaded.entailed, loaded.contradicted, strict=True)][1] == tuple(source.texts(None))[
+        3:
+    ]
+    assert source.per_row == 3

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from made_files import write_tar
 
 from harness.corpora import labelled_audio
 from harness.corpora.base import Media
@@ -68,10 +69,7 @@ def test_filterbanks_are_kept_and_waves_are_read_again_for_mixing_alone(
 
 def test_a_member_of_an_archive_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "secret.wav").write_bytes(wav(tone(0)))
-    with tarfile.open(tmp_path / "a.tar", "w") as archive:
-        link = tarfile.TarInfo("0.wav")
-        link.type, link.linkname = tarfile.SYMTYPE, str(tmp_path / "secret.wav")
-        archive.addfile(link)
+    write_tar(tmp_path / "a.tar", {"0.wav": tmp_path / "secret.wav"})
     (tmp_path / "index.tsv").write_text("file\tspeaker_id\n0.wav\t1\n")
     with pytest.raises(UserError, match=r"a\.tar has no recording 0\.wav"):
         LabelledAudio("a.tar", "", index="index.tsv").load(tmp_path)
@@ -79,11 +77,7 @@ def test_a_member_of_an_archive_that_is_a_link_is_not_followed(tmp_path: Path) -
 
 @pytest.mark.parametrize("place", ["../outside.wav", "/outside.wav"])
 def test_an_archive_is_unpacked_into_the_cache_alone(tmp_path: Path, place: str) -> None:
-    raw = wav(tone(0))
-    with tarfile.open(tmp_path / "a.tar", "w") as archive:
-        member = tarfile.TarInfo(place)
-        member.size = len(raw)
-        archive.addfile(member, io.BytesIO(raw))
+    write_tar(tmp_path / "a.tar", {place: wav(tone(0))})
     (tmp_path / "index.tsv").write_text("file\tspeaker_id\noutside.wav\t1\n")
     media = LabelledAudio("a.tar", "", index="index.tsv", bins=16, frames=20).load(tmp_path)
     assert media.batch(np.arange(1), generator(seed=0))["spectrograms"].shape == (1, 20, 16)

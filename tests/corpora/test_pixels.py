@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import threading
 from pathlib import Path
 
 import numpy as np
-import pyarrow as arrow
-import pyarrow.parquet as parquet
 import pytest
-from PIL import Image
+from made_files import image_bytes
 
 from harness.corpora import pixels
 from harness.corpora.files import CaptionsFile
@@ -18,6 +15,7 @@ from harness.corpora.pixels import Decoder, Pixels
 from harness.encoders.media import worked
 from harness.encoders.teachers import open_teacher
 from harness.errors import MissingData, UserError
+from harness.fetching.recipes.base import write_parquet
 from harness.toy import clip_folder
 
 NAMES = ["a", "b.jpg", "c"]
@@ -28,16 +26,14 @@ def picture(number: int) -> np.ndarray:
 
 
 def png(number: int) -> bytes:
-    stream = io.BytesIO()
-    Image.fromarray(picture(number)).save(stream, "PNG")
-    return stream.getvalue()
+    return image_bytes(picture(number))
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     """Three images of two captions each, in a folder and in a column."""
     table = {"image_id": NAMES, "captions": [[f"{name} {k}" for k in range(2)] for name in NAMES]}
-    parquet.write_table(arrow.table({**table, "jpeg": [png(n) for n in range(3)]}), tmp_path / "captions.parquet")
+    write_parquet(tmp_path / "captions.parquet", {**table, "jpeg": [png(n) for n in range(3)]})
     (tmp_path / "images").mkdir()
     for number, name in enumerate(("a.png", "b.jpg", "c.jpeg")):
         (tmp_path / "images" / name).write_bytes(png(number))
@@ -121,6 +117,6 @@ def test_what_is_wrong_with_images_is_one_line_when_they_are_read(root: Path) ->
     (root / "plain.txt").write_text("one\ntwo\n")
     with pytest.raises(UserError, match=r"plain\.txt has no image_id"):
         CaptionsFile("plain.txt", "", images="images").load(root).images[0]
-    parquet.write_table(arrow.table({"image_id": ["a"], "captions": [["x"]]}), root / "captions.parquet")
+    write_parquet(root / "captions.parquet", {"image_id": ["a"], "captions": [["x"]]})
     with pytest.raises(UserError, match="has no column jpeg; it has image_id, captions"):
         images(root, "jpeg")[0]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import io
-import tarfile
 from pathlib import Path
 
 import numpy as np
 import pytest
+from made_files import image_bytes, write_tar
 from PIL import Image
 
 from harness.corpora.shards import ShardPairs
@@ -15,9 +14,7 @@ from harness.errors import MissingData, UserError
 
 
 def png(number: int) -> bytes:
-    stream = io.BytesIO()
-    Image.new("RGB", (8 + number, 8), (number, 2 * number, 100)).save(stream, "PNG")
-    return stream.getvalue()
+    return image_bytes(Image.new("RGB", (8 + number, 8), (number, 2 * number, 100)))
 
 
 def pair(number: int) -> dict[str, bytes]:
@@ -25,20 +22,10 @@ def pair(number: int) -> dict[str, bytes]:
     return {f"{key}.jpg": png(number), f"{key}.json": b"{}", f"{key}.txt": f"caption  {number}\n".encode()}
 
 
-def shard(path: Path, files: dict[str, bytes]) -> Path:
-    path.parent.mkdir(exist_ok=True)
-    with tarfile.open(path, "w") as archive:
-        for name, raw in files.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(raw)
-            archive.addfile(member, io.BytesIO(raw))
-    return path
-
-
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    shard(tmp_path / "cc" / "00001.tar", {**pair(3), **pair(4)})
-    shard(tmp_path / "cc" / "00000.tar", {**pair(0), **pair(1), **pair(2)})
+    write_tar(tmp_path / "cc" / "00001.tar", {**pair(3), **pair(4)})
+    write_tar(tmp_path / "cc" / "00000.tar", {**pair(0), **pair(1), **pair(2)})
     (tmp_path / "cc" / "00000_stats.json").write_text("{}")
     return tmp_path
 
@@ -74,7 +61,7 @@ def test_a_limit_takes_the_first_pairs_and_reads_no_further_shard(root: Path) ->
     ],
 )
 def test_a_flaw_is_named_and_left_out_up_to_the_limit(root: Path, files: dict[str, bytes], flaw: str) -> None:
-    shard(root / "cc" / "00002.tar", {**files, **pair(5)})
+    write_tar(root / "cc" / "00002.tar", {**files, **pair(5)})
     with pytest.raises(UserError, match=rf"cc: 1 flaws .*00002\.tar: {flaw}.*set bad = 1") as error:
         ShardPairs("cc", "").load(root)
     assert "\n" not in str(error.value)
@@ -97,21 +84,13 @@ def test_a_shard_cut_short_anywhere_keeps_its_whole_pairs(root: Path, kept: int)
 
 def test_links_are_not_followed(root: Path) -> None:
     (root / "secret.txt").write_text("secret")
-    with tarfile.open(root / "cc" / "00002.tar", "w") as archive:
-        for name, raw in pair(7).items():
-            member = tarfile.TarInfo(name)
-            if name.endswith(".txt"):
-                member.type, member.linkname = tarfile.SYMTYPE, str(root / "secret.txt")
-                archive.addfile(member)
-            else:
-                member.size = len(raw)
-                archive.addfile(member, io.BytesIO(raw))
+    write_tar(root / "cc" / "00002.tar", {**pair(7), "00007.txt": root / "secret.txt"})
     with pytest.raises(UserError, match="00007 has no caption"):
         ShardPairs("cc", "").load(root)
 
 
 def test_an_image_that_cannot_be_decoded_is_named_when_a_teacher_comes_to_it(root: Path) -> None:
-    shard(root / "cc" / "00002.tar", {**pair(5), "00005.jpg": b"no image"})
+    write_tar(root / "cc" / "00002.tar", {**pair(5), "00005.jpg": b"no image"})
     images = ShardPairs("cc", "").load(root).images
     with pytest.raises(UserError, match=r"the image 00002\.tar/00005 cannot be decoded"):
         [np.asarray(image) for image in images[3:6]]
@@ -119,7 +98,7 @@ def test_an_image_that_cannot_be_decoded_is_named_when_a_teacher_comes_to_it(roo
 
 def test_contents_and_limit_are_the_fingerprint(root: Path) -> None:
     found = {ShardPairs("cc", "", limit=limit).fingerprint(root) for limit in (None, 3)}
-    shard(root / "cc" / "00001.tar", pair(8))
+    write_tar(root / "cc" / "00001.tar", pair(8))
     assert len(found | {ShardPairs("cc", "").fingerprint(root)}) == 3
     assert ShardPairs("cc", "", bad=9).fingerprint(root) == ShardPairs("cc", "").fingerprint(root)
     (root / "empty").mkdir()

@@ -111,20 +111,6 @@ def test_vectors_and_all_gradients_are_those_of_the_padded_pass(name: str, atten
         torch.testing.assert_close(ours[key], value, rtol=0, atol=1e-12, msg=key)
 
 
-@pytest.mark.parametrize("pooling", ["cls", "mean", "avg-first-last"])
-@pytest.mark.parametrize("name", ["bert", "roberta"])
-def test_poolings_are_those_of_the_padded_pass(name: str, pooling: str) -> None:
-    model = made(name)
-    tokens = rows(model.config.pad_token_id)
-    layers = padded(model, tokens).hidden_states
-    expected = []
-    for row, length in enumerate(LENGTHS):
-        last, first = layers[-1][row, :length], layers[0][row, :length]
-        expected.append({"cls": last[0], "mean": last.mean(0), "avg-first-last": ((first + last) / 2).mean(0)}[pooling])
-    found = Student(model, Pads, pooling).pooled(tokens)
-    torch.testing.assert_close(found, torch.stack(expected), rtol=0, atol=1e-12)
-
-
 @pytest.mark.parametrize(("name", "hidden", "attention"), [("bert", 0.0, 0.3), ("roberta", 0.1, 0.0)])
 def test_dropout_is_that_of_the_padded_pass(name: str, hidden: float, attention: float) -> None:
     """Means and variances over 2,000 draws, within five standard errors; draws differ from view to view."""

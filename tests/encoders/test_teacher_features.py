@@ -1,4 +1,4 @@
-"""The store of teacher features: resumed, mapped, checked; and rows gathered from several arrays."""
+"""Features on disk: resumed, mapped, checked, gathered from several arrays; and rows of different lengths."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from harness.caches import cache_folder
-from harness.encoders.features import Stacked, cached_features
+from harness.encoders import features
+from harness.encoders.features import Ragged, Stacked, cached_features, cached_ragged
 from harness.errors import UserError
 
 ROWS, CHUNK = 10, 4
@@ -247,3 +248,63 @@ def test_stacked_refuses_other_shapes_and_rows() -> None:
     for rows in ([-1], [5]):
         with pytest.raises(IndexError, match="0 to 4"):
             Stacked([np.ones((5, 2))])[np.array(rows)]
+
+
+def row(number: int) -> np.ndarray:
+    """Length number mod 7 (none among them), width 3."""
+    return (np.arange(number % 7 * 3).reshape(-1, 3) + number).astype(np.float32)
+
+
+@pytest.fixture(autouse=True)
+def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(features, "CHUNK", 10)
+
+
+def check(found: Ragged, rows: int) -> None:
+    assert len(found) == rows
+    for number in range(rows):
+        np.testing.assert_array_equal(found[number], row(number))
+        assert found[number].dtype == np.float32
+
+
+def test_rows_come_back_with_their_own_lengths_and_are_computed_once() -> None:
+    asked: list[int] = []
+
+    def compute(number: int) -> np.ndarray:
+        asked.append(number)
+        return row(number)
+
+    for _ in range(2):
+        check(cached_ragged("key", 37, 3, compute), 37)
+    assert sorted(asked) == list(range(37))
+    cached_ragged("another", 37, 3, compute)
+    assert len(asked) == 74
+
+
+def test_a_killed_computation_goes_on_at_its_last_whole_chunk() -> None:
+    asked: list[int] = []
+
+    def dies(number: int) -> np.ndarray:
+        if number == 25:
+            raise KeyboardInterrupt
+        return row(number)
+
+    def goes_on(number: int) -> np.ndarray:
+        asked.append(number)
+        return row(number)
+
+    with pytest.raises(KeyboardInterrupt):
+        cached_ragged("key", 37, 3, dies)
+    check(cached_ragged("key", 37, 3, goes_on), 37)
+    assert sorted(asked) == list(range(20, 37))
+
+
+def test_a_damaged_chunk_is_computed_again_and_one_cut_short_meanwhile_is_named(cache: Path) -> None:
+    cached_ragged("key", 37, 3, row)
+    (chunk,) = cache.parent.glob("ragged/*/000001.bin")
+    chunk.write_bytes(chunk.read_bytes()[::-1])
+    found = cached_ragged("key", 37, 3, row)
+    check(found, 37)
+    chunk.write_bytes(chunk.read_bytes()[:8])
+    with pytest.raises(UserError, match=r"000001\.bin is truncated"):
+        found[18]

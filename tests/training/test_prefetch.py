@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import select
 import subprocess
@@ -12,15 +11,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pyarrow as arrow
-import pyarrow.parquet as parquet
 import pytest
 import torch
-from PIL import Image
+from made_files import image_bytes
 
 from harness.corpora.labelled_images import EncodedImages
 from harness.encoders.vision import Augmentation
 from harness.errors import UserError
+from harness.fetching.recipes.base import write_parquet
 from harness.toy.corpora import ToyImages
 from harness.training import streams
 from harness.training.batching import Order
@@ -28,13 +26,8 @@ from harness.training.streams import MediaInputs, Prefetcher, free_workers
 
 
 def jpegs(count: int) -> list[bytes]:
-    found = []
-    for number in range(count):
-        stream = io.BytesIO()
-        pixels = np.random.default_rng(number).integers(0, 256, (48, 64, 3), dtype=np.uint8)
-        Image.fromarray(pixels).save(stream, "JPEG")
-        found.append(stream.getvalue())
-    return found
+    draws = (np.random.default_rng(number) for number in range(count))
+    return [image_bytes(rng.integers(0, 256, (48, 64, 3), dtype=np.uint8), "JPEG") for rng in draws]
 
 
 def source(items: list[bytes], size: int = 24) -> MediaInputs:
@@ -134,7 +127,7 @@ sys.stdin.read()
 
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="needs /proc to see processes")
 def test_workers_outlive_signals_but_neither_their_stream_nor_their_run(tmp_path: Path) -> None:
-    parquet.write_table(arrow.table({"jpeg": jpegs(8), "label": list(range(8))}), tmp_path / "images.parquet")
+    write_parquet(tmp_path / "images.parquet", {"jpeg": jpegs(8), "label": list(range(8))})
     (tmp_path / "script.py").write_text(SCRIPT)
     words = [sys.executable, str(tmp_path / "script.py"), str(tmp_path)]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as run:

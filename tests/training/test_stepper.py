@@ -1,8 +1,13 @@
-"""Optimizers: the main one and those of streams with steps of their own."""
+"""Optimizers, the main one and those of streams with steps of their own; and the AdamW of the public code.
+
+AdamW is compared with the equations of transformers' AdamW written out for single numbers.
+"""
 
 from __future__ import annotations
 
+import copy
 import math
+from dataclasses import dataclass
 
 import pytest
 import torch
@@ -45,3 +50,102 @@ def test_each_optimizer_moves_what_its_loss_reaches_with_its_own_moments() -> No
     assert not torch.equal(text.weight, before[1])
     touched = {id(parameter) for parameter in other.optimizer.state}
     assert id(text.weight) not in touched
+
+
+STEPS = 40
+#: the gradient of a linear loss is its factor; the paired head is reached by every fourth step from the third on
+PAIRED = [step for step in range(STEPS) if step % 4 == 2]
+PEAK, DECAY, EPSILON = 0.01, 0.1, 1e-3
+
+
+@dataclass
+class Number:
+    """One parameter under transformers' AdamW: `step` adds epsilon to sqrt(v), and decays at the end."""
+
+    value: float
+    decay: float
+    m: float = 0.0
+    v: float = 0.0
+    t: int = 0
+
+    def step(self, gradient: float, rate: float) -> None:
+        self.t += 1
+        self.m = 0.9 * self.m + 0.1 * gradient
+        self.v = 0.999 * self.v + 0.001 * gradient**2
+        size = rate * math.sqrt(1 - 0.999**self.t) / (1 - 0.9**self.t)
+        self.value -= size * self.m / (math.sqrt(self.v) + EPSILON)
+        self.value -= rate * self.decay * self.value
+
+
+def parts(decay: float, unreached: str = "momentum", precision: str = "fp32") -> tuple[torch.nn.ModuleDict, Stepper]:
+    torch.manual_seed(3)
+    model = torch.nn.ModuleDict({name: torch.nn.Linear(2, 1) for name in ("text", "head", "never")}).double()
+    training = Training(
+        learning_rate=PEAK, weight_decay=decay, adam_epsilon=EPSILON, unreached=unreached, precision=precision
+    )
+    return model, Stepper([model], training, STEPS, torch.device("cpu"), None)
+
+
+def numbers(model: torch.nn.ModuleDict, name: str, decay: float) -> list[Number]:
+    weight, bias = (each.detach().flatten().tolist() for each in model[name].parameters())
+    return [*(Number(value, decay) for value in weight), *(Number(value, 0.0) for value in bias)]
+
+
+def loss(model: torch.nn.ModuleDict, step: int, factors: torch.Tensor) -> torch.Tensor:
+    names = ["text", "head"] if step in PAIRED else ["text"]
+    flat = torch.cat([each.flatten() for name in names for each in model[name].parameters()])
+    return (flat * factors[step, : len(flat)]).sum()
+
+
+@pytest.mark.parametrize("decay", [0.0, DECAY])
+@pytest.mark.parametrize("unreached", ["momentum", "rest"])
+def test_every_number_follows_transformers_adamw(unreached: str, decay: float) -> None:
+    """A head has its first step at its first gradient; later, a gradient that was zeroed in place is a gradient 0."""
+    model, stepper = parts(decay, unreached)
+    factors = 0.1 * torch.randn(STEPS, 6, dtype=torch.float64)
+    expected = {name: numbers(model, name, decay) for name in ("text", "head", "never")}
+    for step in range(STEPS):
+        stepper.step(loss(model, step, factors), step)
+        rate = PEAK * (STEPS - step) / STEPS
+        gradients = factors[step].tolist()
+        for number, gradient in zip(expected["text"], gradients[:3], strict=True):
+            number.step(gradient, rate)
+        for number, gradient in zip(expected["head"], gradients[3:], strict=True):
+            if step in PAIRED:
+                number.step(gradient, rate)
+            elif unreached == "momentum" and step > PAIRED[0]:
+                number.step(0.0, rate)
+        for name in expected:
+            found = [value for each in model[name].parameters() for value in each.detach().flatten().tolist()]
+            assert found == pytest.approx([number.value for number in expected[name]], rel=0, abs=1e-12), (name, step)
+
+
+def test_a_resumed_optimizer_moves_unreached_parameters_as_an_uninterrupted_one() -> None:
+    """The state of a checkpoint says which parameters had a gradient; the first step after it reaches no head."""
+    factors = torch.randn(STEPS, 6, dtype=torch.float64)
+    model, stepper = parts(DECAY)
+    for step in range(PAIRED[0] + 1):
+        stepper.step(loss(model, step, factors), step)
+    resumed, other = parts(DECAY)
+    resumed.load_state_dict(copy.deepcopy(model.state_dict()))
+    other.load_state_dict(copy.deepcopy(stepper.state_dict()))
+    for step in range(PAIRED[0] + 1, STEPS):
+        stepper.step(loss(model, step, factors), step)
+        other.step(loss(resumed, step, factors), step)
+    for name, value in model.state_dict().items():
+        assert torch.equal(value, resumed.state_dict()[name]), name
+
+
+def test_scaled_gradients_give_the_same_steps_and_an_overflow_gives_none() -> None:
+    """The scaler of fp16 multiplies the loss; parameters without a gradient pass it."""
+    factors = torch.randn(STEPS, 6, dtype=torch.float64)
+    plain, plain_stepper = parts(DECAY)
+    scaled, stepper = parts(DECAY, precision="fp16")
+    for step in range(PAIRED[1] + 2):
+        plain_stepper.step(loss(plain, step, factors), step)
+        stepper.step(loss(scaled, step, factors), step)
+    before = copy.deepcopy(scaled.state_dict())
+    for name, value in plain.state_dict().items():
+        torch.testing.assert_close(before[name], value, rtol=1e-12, atol=0)
+    stepper.step(loss(scaled, PAIRED[1] + 2, factors * float("inf")), PAIRED[1] + 2)
+    assert all(torch.equal(before[name], value) for name, value in scaled.state_dict().items())

@@ -1,0 +1,32 @@
+"""Images and archives as files of users and publishers hold them."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+
+def image_bytes(image: Image.Image | np.ndarray, kind: str = "PNG", **options: object) -> bytes:
+    stream = io.BytesIO()
+    picture = Image.fromarray(image) if isinstance(image, np.ndarray) else image
+    picture.save(stream, kind, **options)
+    return stream.getvalue()
+
+
+def write_tar(path: Path, files: Mapping[str, bytes | Path]) -> None:
+    """Write members in their order; a path is what a symbolic link points to."""
+    path.parent.mkdir(exist_ok=True)
+    with tarfile.open(path, "w") as archive:
+        for name, content in files.items():
+            member = tarfile.TarInfo(name)
+            if isinstance(content, Path):
+                member.type, member.linkname = tarfile.SYMTYPE, str(content)
+                archive.addfile(member)
+            else:
+                member.size = len(content)
+                archive.addfile(member, io.BytesIO(content))
