@@ -23,7 +23,6 @@ from harness.cli.main import COMMANDS, cli
 @pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_each_command_is_found_by_its_own_name(name: str) -> None:
     command = cli.get_command(click.Context(cli), name)
-    assert command is not None
     assert command.name == name
     assert command.help
 

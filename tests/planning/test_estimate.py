@@ -118,7 +118,6 @@ def test_a_step_takes_as_long_as_the_card_or_the_host_and_scores_and_checkpoints
 def test_without_finished_runs_the_times_of_cards_are_estimated(tmp_path: Path) -> None:
     request = Request(PAPER, [Variant("simcse")], [parse_setting("wiki")], ["bert-base-uncased"], (0, 1), ["sts"])
     expected = estimate(make_plan(request, Store(tmp_path)))
-    assert expected is not None
     assert expected.here is None
     for card in CARDS:
         # without its data, the suite is no part of the plan
@@ -138,6 +137,5 @@ def test_runs_take_as_long_as_those_of_their_method_did(tmp_path: Path) -> None:
     other = store.save(end.model_copy(update={"train_seconds": 90.0, "fingerprint": "f" * 64}))
     (evaluation,) = other.evaluations
     expected = estimate(plan(tmp_path, "simcse", seeds=(0, 1)))
-    assert expected is not None
     assert expected.cards == {}
     assert expected.here == pytest.approx(2 * (45 + evaluation.seconds))

@@ -121,8 +121,6 @@ def test_a_run_scores_pairs_by_the_sentences_that_its_few_steps_read(tmp_path: P
     (run,) = (plan := make_plan(make_request(selection), Store(tmp_path))).runs
     result = run_one(run, plan.inventory, Store(tmp_path), Machine("cpu", 1), lambda event: None)
     sts, retrieval = result.latest("sts"), result.latest("retrieval")
-    assert sts is not None
-    assert retrieval is not None
     order = Order(len(sentences), 16, seed=0, setting="own", stream="sentences")
     read = {sentences[row] for number in range(2) for row in order.batch(number)}
     seen = sum(first in read or second in read for first, second, _ in pairs)

@@ -94,7 +94,6 @@ def test_the_battery_and_stand_ins_treat_it_like_this_project_s(install: Install
     assert check_method(registry.get_class("method", "guided", Method)) == []
     assert list(teacher_options("guided")) == ["guide"]
     place = StandIns.of(load_profile("tiny")).place("guided[close=true,guide=simcse]", "wiki", "bert-base-uncased")
-    assert place is not None
     assert place.variant == "guided[close=true,guide=run:mcse/toy/toy-bert/seed-0]"
 
 

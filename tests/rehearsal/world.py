@@ -118,6 +118,5 @@ def printed_commands(document: str, heading: str) -> list[str]:
     text = (ROOT / document).read_text(encoding="utf-8")
     part = re.split(rf"^#+ {re.escape(heading)}$", text, flags=re.M)[1]
     block = re.search(r"```sh\n(.*?)```", part, flags=re.S)
-    assert block is not None
     lines = block[1].replace("\\\n", " ").splitlines()
     return [" ".join(line.partition(" #")[0].split()) for line in lines if line.startswith("harness ")]

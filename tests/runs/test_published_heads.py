@@ -152,7 +152,6 @@ def test_the_image_teacher_is_missing_where_images_are_scored(fetched: Callable[
 
 def test_by_default_weights_with_heads_are_scored_on_images_too(tmp_path: Path) -> None:
     request = make_request(Selection("paper", released=True))
-    assert request.wanted is not None
     scored = {spec.encoder for spec, suites in request.wanted.items() if "retrieval" in suites}
     assert scored == {name for name, one in load_profile("paper").released.items() if one.heads}
 

@@ -244,7 +244,6 @@ def test_the_table_compares_labs_and_averages_nothing(labs: dict[str, Store], tm
     into = store_of(tmp_path / "all", made(1, "own", shift=0.125))
     merge(into, labs)
     grid = labs_grid(list(repeated(into)))
-    assert grid is not None
     (section,) = grid.sections
     rows = [(line.heads[1], str(line.cells[0]), str(line.cells[2]), str(line.cells[3])) for line in section.lines]
     assert rows == [

@@ -207,7 +207,6 @@ def test_a_lock_excludes_other_processes_and_dies_with_its_own(tmp_path: Path) -
     )
     process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True)
     try:
-        assert process.stdout is not None
         assert process.stdout.readline().strip() == "True"
         with store.lock("f" * 64) as mine:
             assert not mine

@@ -144,7 +144,6 @@ def test_what_others_use_of_a_card_is_not_given_away_and_asked_again_before_each
     assert [seat.card for seat in (first, second) if seat] == [1, 1]
     free["empty"] = 1_000.0
     assert seats.take("third", small) is None, "another process has taken the rest"
-    assert first is not None
     assert "expandable_segments:True" in first.environment.values()
 
 
@@ -229,7 +228,6 @@ def test_a_large_job_gets_a_card_although_small_ones_wait() -> None:
         later = seats.take(f"later {number}", small)
         assert later is None or later.card == 1, "the first card is kept for the large job"
     found = seats.take("large", large)
-    assert found is not None
     assert (found.card, found.allocation.gpu_share) == (0, 1.0)
 
 
@@ -268,7 +266,6 @@ def started(results: Path) -> subprocess.Popen[str]:
     code = "import sys; from harness.cli.main import main; main()"
     command = [sys.executable, "-c", code, *LONG.split(), *VALUES.split(), "--results", str(results)]
     driver = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert driver.stdout is not None
     while "  step " not in (line := driver.stdout.readline()):
         assert line, driver.communicate()
     return driver

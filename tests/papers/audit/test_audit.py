@@ -190,7 +190,6 @@ def test_rounding_is_taken_in_the_papers_favour() -> None:
         for f in (1.0, (5 / 4) ** 0.5)
     ]
     found = contrast(a, b)
-    assert found is not None
     assert (found.least, found.most) == pytest.approx((min(tried), max(tried)))
     assert found.least < found.p < found.most
 

@@ -52,7 +52,6 @@ def grid(
 
 
 def lines(found: Grid | None) -> list[tuple[str, ...]]:
-    assert found is not None
     return [
         (section.title, *line.heads, *(cell.value for cell in line.cells))
         for section in found.sections
@@ -63,7 +62,6 @@ def lines(found: Grid | None) -> list[tuple[str, ...]]:
 def test_two_models_stand_side_by_side() -> None:
     results = [run("mcse"), run("simcse")]
     found = grid("mcse:T8", results, {"simcse 0": answers("s"), "mcse 0": answers("m")})
-    assert found is not None
     assert found.heads == ("rank", "SimCSE / flickr", "MCSE / flickr")
     assert found.columns == ("cosine, SimCSE / flickr", "cosine, MCSE / flickr")
     assert lines(found) == [
@@ -89,7 +87,6 @@ def test_the_lowest_seed_that_both_have_is_shown() -> None:
     arrays = {f"{one.spec.variant} {one.spec.seed}": answers(f"{one.spec.variant}{one.spec.seed}") for one in results}
     found = grid("mcse:T8", results, arrays)
     assert lines(found)[0][2:4] == ("simcse1 query 0 0", "mcse1 query 0 0")
-    assert found is not None
     assert any("seed 1" in note for note in found.notes)
 
 
@@ -116,14 +113,12 @@ def test_what_is_missing_is_asked_for(why: str) -> None:
         arrays["mcse 0"] = answers("m", ["strange", *QUERIES[1:]] if why == "other queries" else QUERIES)
     found = grid("mcse:T8", [run("simcse"), *other], arrays)
     assert lines(found)[0] == ("query 0", "1", "s query 0 0", "–", "0.9000", "–")
-    assert found is not None
     assert found.commands == ("harness run --table mcse:T8",)
 
 
 def test_without_runs_a_table_is_empty_with_its_command() -> None:
     for name in ("mcse:T8", "dalr:T10", "nonling:TD.1"):
         found = grid(name, [result()], {})
-        assert found is not None
         assert found.sections == ()
         assert found.empty == "no run of profile paper yet"
         assert found.commands == (f"harness run --table {name}",)
@@ -140,8 +135,6 @@ def test_without_runs_a_table_is_empty_with_its_command() -> None:
 )
 def test_the_pools_searched_here_and_in_the_paper_are_said(name: str, pool: str) -> None:
     found, before = grid(name, [run("simcse")], {"simcse 0": answers("s")}), grid(name, [], {})
-    assert found is not None
-    assert before is not None
     here = [note for note in found.notes if note.startswith("Searched here")]
     said = "Searched here: the 5,000 captions of the test images of Flickr30k."
     assert here == ([] if found.empty else [said])
@@ -158,7 +151,6 @@ def test_the_shape_of_a_table_on_the_toy_world() -> None:
         "visualcse 0": answers("v", task="ToyRetrieval"),
     }
     found = grid("nonling:TD.1", both, arrays, "tiny")
-    assert found is not None
     assert found.title.endswith("on toy data")
     assert lines(found)[0][2:4] == ("s query 0 0", "v query 0 0")
     assert not any("Flickr30k" in note for note in found.notes)
@@ -170,7 +162,6 @@ def test_hostile_sentences_are_text() -> None:
     evil = ["<script>alert(1)</script>", "a | b\n\n# c", "\\input{x} & 5 % _", "agrees"]
     arrays = {"simcse 0": answers(evil[0], evil), "mcse 0": answers("\\end{tabular}", evil)}
     found = grid("mcse:T8", [run("simcse"), run("mcse")], arrays)
-    assert found is not None
     assert all(cell.verdict is None for section in found.sections for line in section.lines for cell in line.cells)
     (line,) = [
         line for line in markdown_table(found).splitlines() if line.startswith(f"| {for_markdown(evil[1])} | 1 |")

@@ -65,7 +65,6 @@ def test_each_reading_has_its_line_below_print(both: list[Result]) -> None:
     assert [text.partition(" ")[0] for text in measured] == ["73.3", "71.5"]
     differences = [line.cells[0].value for line in found if line.kind == "difference"]
     printed = row(table([]), "mcse").own.cells["Avg"].published
-    assert printed is not None
     assert differences == [f"{mean - printed.value:+.1f}" for mean in (73.3, 71.5)]
 
 
@@ -74,8 +73,6 @@ def test_a_reading_is_tested_against_the_same_reading(both: list[Result]) -> Non
     assert (own.against, code.against) == ("simcse", "simcse@official")
     for line, values, rival in ((own, MCSE, SIMCSE), (code, MCSE_CODE, SIMCSE_CODE)):
         cell = line.cells["Avg"].measured
-        assert cell is not None
-        assert cell.test is not None
         assert cell.test.p == pytest.approx(scipy.stats.ttest_ind(values, rival).pvalue)
     marks = [line.cells[0].mark.strip("()") for line in lines(table(both), "mcse") if line.kind == "measured"]
     assert marks == ["*", "†"]
@@ -153,7 +150,6 @@ def test_files_have_every_line(both: list[Result]) -> None:
     mine = [one for one in rows if one["setting"] == "flickr" and one["encoder"] == "bert-base-uncased"]
     named = {one["variant"]: (one["mean"][:4], one["published"], one["against"]) for one in mine}
     printed = row(filled, "mcse").own.cells["Avg"].published
-    assert printed is not None
     assert named["mcse"] == ("73.3", str(printed.value), "simcse")
     assert named["mcse@official"] == ("71.5", str(printed.value), "simcse@official")
     text = latex_table(paper_grid(filled))

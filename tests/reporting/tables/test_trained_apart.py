@@ -42,7 +42,6 @@ def test_headlines_and_claims_say_it(epochs: int, precision: str, said: str) -> 
     (forest,) = forests(made[0])
     assert lead_text(forest).partition(", trained with ")[2] == (f"{said})." if said else "")
     grid = claims_grid(read_ablations(), made, read_published())
-    assert grid is not None
     (line,) = [line for part in grid.sections for line in part.lines]
     assert line.heads[0] == "unpaired images help (nonling T3)" + (f"; here {said}" if said else "")
 
