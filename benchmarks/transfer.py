@@ -116,7 +116,7 @@ def parity(arguments: argparse.Namespace) -> None:
         splits = TASKS[name].load(arguments.data)
         vectors = Embedded(student.embed, (text for split in splits.values() for side in split.sides for text in side))
         clock = Clock()
-        found = score(splits, vectors, make_probe("senteval", MODES[arguments.mode], arguments.device))
+        found = score(splits, vectors, make_probe("senteval", MODES[arguments.mode], arguments.device)).scores
         known = expected.get(name, {}).get(arguments.mode, {})
         figures = (f"{metric} {found[metric]:.2f} ({known.get(metric, '-')})" for metric in found if metric in SHOWN)
         print(f"{name} {arguments.mode}: {', '.join(figures)}; {clock.read()[0]:.1f} s", flush=True)

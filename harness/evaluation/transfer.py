@@ -34,7 +34,7 @@ from harness.datafiles import read_table
 from harness.errors import UserError
 from harness.evaluation.embed import Embedded, Embedder, told
 from harness.evaluation.probes import L2, MODES, Mode, Probe, Split, stratified
-from harness.evaluation.suites import Suite, SuiteScores, TaskScores, Values, scored_if_finite
+from harness.evaluation.suites import Suite, SuiteScores, TaskScores, scored_if_finite
 from harness.metrics import Metric
 from harness.sources import FileSource, digest
 
@@ -155,10 +155,7 @@ class TransferSuite(Suite):
         vectors = Embedded(embed, (sentence for side in sides for sentence in side))
         probe = make_probe(self._probe, self._mode, embed.device)
         return self.collect(
-            {
-                name: scored_if_finite(partial(_task_scores, splits, vectors, probe))
-                for name, splits in told(embed, loaded)
-            }
+            {name: scored_if_finite(partial(score, splits, vectors, probe)) for name, splits in told(embed, loaded)}
         )
 
     def _check(self, name: str, splits: Mapping[str, Labelled]) -> None:
@@ -172,10 +169,6 @@ class TransferSuite(Suite):
             )
 
 
-def _task_scores(splits: Mapping[str, Labelled], vectors: Embedded, probe: Probe) -> TaskScores:
-    return TaskScores(score(splits, vectors, probe))
-
-
 def make_probe(name: str, mode: Mode, device: str) -> Probe:
     """Make one of `PROBES` on a PyTorch device; PyTorch is imported here, since planning needs no probe."""
     import torch
@@ -187,14 +180,14 @@ def make_probe(name: str, mode: Mode, device: str) -> Probe:
     return SentEvalProbe(mode, on) if name == "senteval" else LBFGSProbe(mode.folds, on)
 
 
-def score(splits: Mapping[str, Labelled], vectors: Embedded, probe: Probe) -> Values:
+def score(splits: Mapping[str, Labelled], vectors: Embedded, probe: Probe) -> TaskScores:
     """Score one task (see `TransferSuite`)."""
     train, test = (splits["all"],) * 2 if "all" in splits else (splits["train"], splits["test"])
     found = classify({name: (features(split, vectors), split.labels) for name, split in splits.items()}, probe)
     values = {"acc": 100 * found.test, "devacc": 100 * found.dev}
     if len(test.sides) == 2:
         values["f1"] = 100 * f1(found.predicted, test.labels)
-    return values | {"n_train": len(train.labels), "n_test": len(test.labels)}
+    return TaskScores(values | {"n_train": len(train.labels), "n_test": len(test.labels)})
 
 
 def features(split: Labelled, vectors: Embedded) -> np.ndarray:
