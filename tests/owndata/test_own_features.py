@@ -99,9 +99,7 @@ def test_features_that_no_key_names_are_named(world: Path) -> None:
         plan(world, "f.npy", profile=unnamed.replace('[corpora.my-captions.features.mine]\nfile = "./{file}"\n', ""))
 
 
-def test_a_table_of_the_wrong_name_or_kind_says_so(world: Path) -> None:
-    with pytest.raises(UserError, match="key 'corpus': there is no such key; did you mean corpora"):
-        plan(world, "f.npy", profile=PROFILE.replace("[corpora.", "[corpus."))
+def test_a_file_in_place_of_a_table_of_features_says_so(world: Path) -> None:
     shorter = PROFILE.replace("[corpora.my-captions.features.mine]\nfile", "features")
     with pytest.raises(UserError, match="key 'features': it should be a table, with a name and a table for each entry"):
         plan(world, "f.npy", profile=shorter)
