@@ -146,7 +146,7 @@ def test_a_job_in_slurm_gives_a_run_up_that_hangs(tmp_path: Path, monkeypatch: p
     from harness.work.slurm import task as slurm_task
 
     released = threading.Event()
-    monkeypatch.setattr(slurm_task, "GRACE_LATE_S", 0.2)
+    monkeypatch.setattr(slurm_task, "GRACE_S", 0.2)
     monkeypatch.setattr(RunJob, "carry_out", lambda job, allocation, listen: released.wait(60))
     (job,) = jobs(tmp_path, "simcse")
     late = slurm_task.SlurmOrder(replace(job, limit_s=0.3), Allocation("cpu", 1), (), Software.here())

@@ -18,8 +18,7 @@ from harness.runs.environment import Allocation
 from harness.stopping import request_stop, stop_requested, withdraw_stop
 from harness.store import Store
 from harness.store.folder import forget_submission
-from harness.work.failures import GRACE_S as GRACE_LATE_S
-from harness.work.failures import TimeLimitError
+from harness.work.failures import GRACE_S, TimeLimitError
 from harness.work.job import Again, End, Job, cause, error_of
 from harness.work.reports import EventWriter, Report
 from harness.work.software import Software
@@ -31,7 +30,7 @@ LOOK_S = 1.0
 #: Seconds within which the main thread notices a signal.
 SIGNAL_S = 0.2
 #: Seconds after SIGTERM in which SLURM ends the job or queues it again: the longest grace time we know of.
-GRACE_S = 3600.0
+ENDED_S = 3600.0
 
 
 @dataclass(frozen=True)
@@ -91,11 +90,11 @@ class SlurmTask(Checkpointable):
             limit, started = job.limit_s, monotonic()
             while self._thread.is_alive():  # a signal that another thread gets would not wake this one
                 self._thread.join(SIGNAL_S)
-                if limit is not None and monotonic() - started > limit + GRACE_LATE_S:
+                if limit is not None and monotonic() - started > limit + GRACE_S:
                     with EventWriter(report.events) as write:
                         self._found = job.fail(TimeLimitError(limit), write)
                     break
-            until = monotonic() + GRACE_S
+            until = monotonic() + ENDED_S
             while self._terminated and self._found is Again.STOPPED and monotonic() < until:
                 sleep(SIGNAL_S)
         except (UncompletedJobError, subprocess.SubprocessError, OSError) as error:  # of submitit, at USR2
