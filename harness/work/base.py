@@ -132,31 +132,17 @@ def execute(
     with _left_as_it_was(plan.store.root):
         _check_writable(plan.store)
         note_typed(plan.store.root, plan.request.profile.name, plan.request.typed)
-        ends = _carried_out(plan, listen, jobs, device, executor, settings or {}, chunk, limit_s)
+        check_cache()
+        _begin_to_redo(plan)
+        listed = jobs_of(plan, chunk, limit_s)
+        runs = [job for job in listed if isinstance(job, RunJob)]
+        for run in runs:
+            _report_death(run)
+        kind = get_class("executor", executor or DEFAULT, Executor)
+        chosen = kind.default_jobs(device) if jobs is None else jobs
+        fitting = chosen if chosen == "auto" else max(1, min(chosen, len(runs)))
+        ends = kind(ExecutorOptions(fitting, device, settings or {})).execute(listed, listen)
     return [end for end in ends if not isinstance(end, Prepared)]
-
-
-def _carried_out(
-    plan: Plan,
-    listen: Listener,
-    jobs: Jobs | None,
-    device: DeviceChoice,
-    executor: str | None,
-    settings: Mapping[str, str],
-    chunk: int | None,
-    limit_s: float | None,
-) -> list[End]:
-    """Carry out a plan in a folder that can be written."""
-    check_cache()
-    _begin_to_redo(plan)
-    listed = jobs_of(plan, chunk, limit_s)
-    runs = [job for job in listed if isinstance(job, RunJob)]
-    for run in runs:
-        _report_death(run)
-    kind = get_class("executor", executor or DEFAULT, Executor)
-    chosen = kind.default_jobs(device) if jobs is None else jobs
-    options = ExecutorOptions(chosen if chosen == "auto" else max(1, min(chosen, len(runs))), device, settings)
-    return kind(options).execute(listed, listen)
 
 
 @contextmanager
