@@ -42,9 +42,13 @@ class Watched:
         self.page, self.site, self.wrong = page, site, []
         page.on("console", lambda message: self.wrong.append(f"{message.type}: {message.text}"))
         page.on("pageerror", lambda error: self.wrong.append(str(error)))
-        page.on("requestfailed", lambda request: self.wrong.append(f"failed: {request.url}"))
+        page.on("requestfailed", self._failed)
         page.on("request", lambda request: request.url.startswith("file:") or self.wrong.append(request.url))
         page.on("dialog", lambda dialog: (self.wrong.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+
+    def _failed(self, request: Any) -> None:
+        if request.failure != "net::ERR_ABORTED":  # by leaving the page
+            self.wrong.append(f"{request.failure}: {request.url}")
 
     def open(self, name: str, query: str = "") -> Any:
         path, mark, key = name.partition("?")
