@@ -177,11 +177,11 @@ def sealed(text: str) -> str:
     return f'{body},"digest":"{text_hash(body)}"}}\n'
 
 
-def unsealed(content: bytes) -> bytes | None:
-    """A JSON object without its digest; None where it has none. Raises DamagedError for one that does not match."""
+def unsealed(content: bytes) -> bytes:
+    """A JSON object without its digest. Raises DamagedError where it has none, or one that does not match."""
     found = _SEAL.search(content)
     if found is None:
-        return None
+        raise DamagedError("it has no digest: it is truncated or from another version")
     body = content[: found.start()]
     if hashlib.sha256(body).hexdigest().encode() != found[1]:
         raise DamagedError("its content does not match its digest: it was changed or damaged after it was written")
@@ -237,11 +237,8 @@ def kept_files(
 
 def note_in(content: bytes) -> dict[str, Any]:
     """The values in the content of a note. Raises DamagedError."""
-    body = unsealed(content)
-    if body is None:
-        raise DamagedError("it has no digest: it is truncated or from another version")
     try:
-        values: dict[str, Any] = json.loads(body)
+        values: dict[str, Any] = json.loads(unsealed(content))
     except (ValueError, RecursionError) as error:
         raise DamagedError(f"it is not JSON: {first_line(error)}") from error
     return values

@@ -177,7 +177,7 @@ def _records(root: Path) -> dict[str, str]:
         return {}
     try:
         content = path.read_bytes()
-        known = json.loads(unsealed(content) or content)  # of an earlier version: no digest
+        known = json.loads(unsealed(content) if b'"digest"' in content else content)  # an earlier version had none
         return {str(hub): str(commit) for hub, commit in known.items()}
     except (OSError, DamagedError, ValueError, AttributeError, RecursionError) as error:
         raise UserError(f"{path} is not a record of commits: {error}; remove it and fetch the models again") from error

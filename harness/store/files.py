@@ -50,7 +50,7 @@ from harness.locks import try_lock
 from harness.metrics import ArrayName
 from harness.spec import RunSpec, Variant
 from harness.store.index import forget_index, listing, refreshed
-from harness.store.indexed import IndexedResults, contradiction, joined_results
+from harness.store.indexed import IndexedResults, joined
 from harness.store.schema import SCHEMA_VERSION, Evaluation, Failure, Result, Spec
 
 #: numbers or texts of any shape
@@ -142,8 +142,6 @@ class Store:
             if len(content) > LARGEST:
                 raise DamagedError(f"it has more than {LARGEST / 1e6:.0f} MB")
             body = unsealed(content)
-            if body is None:
-                raise DamagedError("it has no digest")
             try:
                 return Result.model_validate_json(body)
             except ValidationError:  # of a newer schema, or wrong when it was written
@@ -176,10 +174,10 @@ class Store:
         """
         folder = self.folder("", spec).relative_to(self.root)
         paths = (path for top in sorted(self.root.glob("[!.]*")) for path in _of_seed(top / folder, spec.seed))
-        results, contradictions = _joined({path: self.read(path) for path in paths})
+        results, contradictions = joined({path: self.read(path) for path in paths})
         if contradictions:
             raise UserError(contradictions[0])
-        return results
+        return [*results.values()]
 
     def spellings(self, run: RunSpec) -> list[RunSpec]:
         """The runs with results that differ from a run in nothing but options and reading of the method."""
@@ -282,8 +280,8 @@ class Store:
                 found[path] = self.read(path)
             except UserError as error:
                 problems.append(str(error))
-        results, contradictions = _joined(found)
-        return results, problems + contradictions
+        results, contradictions = joined(found)
+        return [*results.values()], problems + contradictions
 
 
 def _write(path: Path, text: str) -> None:
@@ -357,35 +355,15 @@ def find_results(store: Store, text: str, profile: str | None = None) -> list[Re
     return found
 
 
-def _joined(found: Mapping[Path, Result]) -> tuple[list[Result], list[str]]:
-    """Results in their order, those of one training and key merged, and a line for each contradiction."""
-    trainings: dict[str, dict[Path, Result]] = {}
-    for path, result in found.items():
-        trainings.setdefault(result.fingerprint, {})[path] = result
-    lines = {fingerprint: contradiction(files) for fingerprint, files in trainings.items()}
-    agreeing: dict[tuple[str, str, str], list[Result]] = {}
-    for result in (result for result in found.values() if not lines[result.fingerprint]):
-        agreeing.setdefault((result.profile, result.spec.key, result.fingerprint), []).append(result)
-    return [joined_results(results) for results in agreeing.values()], [line for line in lines.values() if line]
-
-
 def _failures(paths: Iterable[Path]) -> Iterator[tuple[Path, Failure]]:
     """The records of those files that are there."""
     for path in paths:
         try:
-            yield path, _failure(read_regular(path))
+            yield path, Failure.model_validate_json(unsealed(read_regular(path)))
         except FileNotFoundError:
             pass  # none was recorded, or the run has succeeded meanwhile
         except (DamagedError, OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
             log.warning("the failure record %s cannot be read (%s); remove it", path, first_line(error))
-
-
-def _failure(content: bytes) -> Failure:
-    """The record in a file. Raises DamagedError, or what the reading of JSON that is none raises."""
-    body = unsealed(content)
-    if body is None:
-        raise DamagedError("it has no digest")
-    return Failure.model_validate_json(body)
 
 
 def _of_seed(folder: Path, seed: int) -> list[Path]:
