@@ -18,7 +18,7 @@ from typing import IO, Literal, cast
 
 from harness.errors import UserError
 from harness.fetching.entries import Entry, Origin, Output
-from harness.files import write_text
+from harness.files import text_hash, write_text
 from harness.locks import locked
 
 #: shows a message to the user
@@ -142,11 +142,7 @@ def write_manifest(path: Path, place: Path, entry: Entry) -> None:
     files = [file for output in entry.outputs for file in files_of(place / output.path)]
     lines = [f"{hash_of(file)}  {file.relative_to(place).as_posix()}\n" for file in files]
     text = "".join([f"# {entry.name}: {entry.title}; from {sources}\n", *lines])
-    write_text(path, f"# {_hash(text)}\n{text}")
-
-
-def _hash(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
+    write_text(path, f"# {text_hash(text)}\n{text}")
 
 
 def read_manifest(path: Path) -> dict[str, str]:
@@ -154,7 +150,7 @@ def read_manifest(path: Path) -> dict[str, str]:
     found, text = {}, path.read_text(encoding="utf-8", errors="replace")
     first, _, rest = text.partition("\n")
     stated = _DIGEST.fullmatch(first)  # of an earlier version: none
-    if stated and stated[1] != _hash(rest):
+    if stated and stated[1] != text_hash(rest):
         raise UserError(f"{path} was changed or damaged after it was written; remove it and fetch or import again")
     for number, line in enumerate(text.splitlines(), start=1):
         if line.startswith("#"):

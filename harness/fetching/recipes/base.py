@@ -21,7 +21,7 @@ from harness.files import remove
 #: file of an origin -> paths of its files, or of the folder that replaces it in an import
 Got = Mapping[str, Sequence[Path]]
 #: puts a file or folder at another path, by move, copy or link
-Take = Callable[[Path, Path], None]
+Take = Callable[[Path, Path], object]
 #: (entry, downloads, folder for the outputs, take)
 Recipe = Callable[[Entry, Got, Path, Take], None]
 _DAMAGED = (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
