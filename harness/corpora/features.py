@@ -146,7 +146,6 @@ def _rooted(values: np.ndarray) -> np.ndarray:
 
 
 def _rows_of(file: FeatureFile, ids: list[str], wanted: list[str]) -> np.ndarray:
-    """The row of each wanted image. Raises UserError."""
     rows = {name: row for row, name in enumerate(ids)}
     if len(rows) != len(ids):
         raise UserError(f"{file.files[0]} has an image_id twice; {RESTORE}")

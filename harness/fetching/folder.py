@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Literal, cast
 
+from harness.datafiles import check_columns
 from harness.errors import UserError
 from harness.fetching.entries import Entry, Origin, Output
 from harness.files import text_hash, write_text
@@ -218,9 +219,7 @@ def count_rows(path: Path) -> int:
     """Count the rows of a Parquet, HDF5, CSV or tab-separated file, or the lines of a text. Raises UserError."""
     try:
         if path.suffix == ".parquet":
-            import pyarrow.parquet as parquet
-
-            return int(parquet.read_metadata(path).num_rows)
+            return check_columns(path)
         if path.suffix == ".hdf5":
             import h5py
 

@@ -79,7 +79,6 @@ class Tables:
 
     @cached_property
     def parts(self) -> Columns:
-        """The scores of parts of tasks."""
         return self.find_parts()
 
     @cached_property
@@ -88,11 +87,9 @@ class Tables:
         return _starts(self.evaluations["run"], 0, len(self) + 1)
 
     def text(self, column: ColumnArray, row: int) -> str:
-        """A text of a column."""
         return self.texts[int(column[row])]
 
     def of_runs(self, name: str) -> list[str]:
-        """A column of runs as texts."""
         return list(map(self.texts.__getitem__, self.runs[name].tolist()))
 
     def take(self, rows: ColumnArray) -> Tables:
@@ -203,7 +200,6 @@ class Tables:
         )
 
     def _blocks(self, columns: Columns, at: int) -> dict[tuple[str, str], dict[str, float]]:
-        """The scores of an evaluation by task and part."""
         here = slice(*_starts(columns["evaluation"], at, at + 2).tolist())
         texts = (map(self.texts.__getitem__, columns[name][here].tolist()) for name in ("task", "part", "metric"))
         found: dict[tuple[str, str], dict[str, float]] = {}
@@ -212,7 +208,6 @@ class Tables:
         return found
 
     def _of(self, columns: Columns, evaluations: ColumnArray) -> Columns:
-        """The scores of some evaluations."""
         starts = _starts(columns["evaluation"], 0, len(self.evaluations["run"]) + 1)
         scores, owners = _gathered(starts, evaluations)
         return {name: owners if name == "evaluation" else column[scores] for name, column in columns.items()}

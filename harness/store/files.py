@@ -102,11 +102,9 @@ class Store:
         return self.root.joinpath(*map(file_name, names))
 
     def path(self, result: Result) -> Path:
-        """The file of a result."""
         return self._path(result.profile, result.spec, result.fingerprint)
 
     def arrays_path(self, result: Result, evaluation: Evaluation) -> Path:
-        """The file of the arrays of one evaluation."""
         path = self.path(result)
         return path.with_name(f"{path.stem}.{quote(evaluation.suite, safe='')}-{evaluation.protocol.key}.npz")
 
@@ -255,7 +253,6 @@ class Store:
         return path
 
     def forget_failure(self, profile: str, spec: Spec, fingerprint: str) -> None:
-        """Remove the record of a run's failure with its log."""
         failed = self._failure_path(fingerprint)
         for path, failure in _failures([failed]):
             if failure.concerns(profile, spec, fingerprint):
@@ -371,7 +368,6 @@ def _of_seed(folder: Path, seed: int) -> list[Path]:
 
 
 def _reason(error: Exception) -> str:
-    """What is wrong with a file, in one line."""
     if not isinstance(error, ValidationError):
         return first_line(error)
     first = error.errors()[0]

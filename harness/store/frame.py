@@ -167,7 +167,6 @@ def _pooling(hyperparameters: str) -> str:
 def _categories(
     texts: Sequence[str], column: ColumnArray, named: Callable[[str], str]
 ) -> tuple[ColumnArray, list[str]]:
-    """The codes of a column and their names."""
     used, codes = np.unique(column, return_inverse=True)
     names: dict[str, int] = {}
     renamed = np.array([names.setdefault(named(texts[place]), len(names)) for place in used.tolist()] or [0])

@@ -175,7 +175,6 @@ class Merged:
     problems: list[str] = field(default_factory=list)
 
     def count(self, lab: str, state: Standing) -> int:
-        """The number of a lab's results of a state."""
         return sum(place[0] == lab and found == state for place, found in self.states.items())
 
 
@@ -198,7 +197,8 @@ def merge(into: Store, sources: Mapping[str, Store]) -> Merged:
             raise UserError(f"{store.root} has no results; give folders of results")
     done = Merged()
     try:
-        _take_all(into, sources, done)
+        for lab, store in sources.items():
+            _take_all(into, lab, store, done)
     except OSError as error:
         if not is_unusable(error):
             raise
@@ -208,18 +208,16 @@ def merge(into: Store, sources: Mapping[str, Store]) -> Merged:
     return done
 
 
-def _take_all(into: Store, sources: Mapping[str, Store], done: Merged) -> None:
-    """Take the results and the tunings of stores."""
-    for lab, store in sources.items():
-        for one in contributions(lab, store):
-            try:
-                _take(into, one, done)
-            except UserError as error:
-                done.problems.append(f"{error}; left out")
-        tunings, damaged = read_tunings(store)
-        done.problems += damaged
-        for tuning in tunings:
-            save_tuning(into, tuning)
+def _take_all(into: Store, lab: str, store: Store, done: Merged) -> None:
+    for one in contributions(lab, store):
+        try:
+            _take(into, one, done)
+        except UserError as error:
+            done.problems.append(f"{error}; left out")
+    tunings, damaged = read_tunings(store)
+    done.problems += damaged
+    for tuning in tunings:
+        save_tuning(into, tuning)
 
 
 def contributions(lab: str, store: Store) -> Iterator[Contribution]:
