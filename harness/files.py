@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import io
 import json
 import logging
 import os
@@ -20,7 +19,6 @@ import re
 import shutil
 import stat
 import time
-import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -28,9 +26,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-import numpy as np
-
-from harness.errors import UserError, first_line
+from harness.errors import first_line
 from harness.formatting import LONGEST_NAME
 
 log = logging.getLogger(__name__)
@@ -152,23 +148,6 @@ def _flush_names(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
-
-
-def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Write named arrays of numbers or texts as a compressed .npz file."""
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, allow_pickle=False, **arrays)
-    write_bytes(path, buffer.getvalue())
-
-
-def read_arrays(path: Path) -> dict[str, np.ndarray]:
-    """Read arrays written by `write_arrays`. Raises UserError for a damaged file."""
-    try:
-        with open_regular(path) as stream, np.load(stream, allow_pickle=False) as stored:
-            return {name: stored[name] for name in stored.files}
-    except (OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile) as error:
-        advice = "restore the file, or remove it with the result next to it"
-        raise UserError(f"the arrays {path} cannot be read: {first_line(error)}; {advice}") from error
 
 
 def sealed(text: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -16,6 +15,7 @@ from harness.corpora.base import CorpusSource, Media, check_positive, some_of
 from harness.datafiles import column_names, read_columns
 from harness.encoders.media import UNREADABLE, VIEWS_VERSION, Encoded, decoded, described, opened
 from harness.errors import UserError
+from harness.processors import cores
 from harness.seeds import generator
 from harness.sources import OWN_FILE, Missing, digest, file_hash, is_there, placed
 
@@ -142,7 +142,7 @@ def _unreadable(items: Sequence[Encoded], key: str) -> Mapping[int, str]:
 
     def read() -> dict[str, dict[int, str]]:
         # Pillow releases the interpreter's lock
-        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        with ThreadPoolExecutor(cores()) as pool:
             return {"unreadable": {row: why for row, why in enumerate(pool.map(_why_not, items)) if why}}
 
     found = cached_note(note, "the images will be decoded again", read)["unreadable"]

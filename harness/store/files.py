@@ -16,10 +16,12 @@ schema raises its number and brings the upgrade of records with the number befor
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import os
 import re
+import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -37,12 +39,11 @@ from harness.files import (
     DamagedError,
     open_regular,
     put_aside,
-    read_arrays,
     read_regular,
     remove_leftovers,
     sealed,
     unsealed,
-    write_arrays,
+    write_bytes,
     write_text,
 )
 from harness.formatting import LONGEST_NAME
@@ -56,20 +57,26 @@ from harness.store.schema import SCHEMA_VERSION, Evaluation, Failure, Result, Sp
 #: numbers or texts of any shape
 Array = NDArray[Any]
 NamedArrays = Mapping[ArrayName, Array]
-_INDEX = "index"
 
 
 def write_named_arrays(path: Path, arrays: NamedArrays) -> None:
-    """Write arrays; row i of the entry `index`, (n, 3) texts, is the ArrayName of the entry `i`."""
+    """Write arrays as .npz; row i of the entry `index`, (n, 3) texts, is the ArrayName of the entry `i`."""
+    names = np.array([list(name) for name in arrays], dtype=np.str_).reshape(-1, 3)
     numbered = {str(number): values for number, values in enumerate(arrays.values())}
-    write_arrays(path, {_INDEX: np.array([list(name) for name in arrays], dtype=np.str_).reshape(-1, 3), **numbered})
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, allow_pickle=False, index=names, **numbered)
+    write_bytes(path, buffer.getvalue())
 
 
 def read_named_arrays(path: Path) -> dict[ArrayName, Array]:
     """Read a file of `write_named_arrays`. Raises UserError naming a damaged file."""
-    stored = read_arrays(path)
-    names = [ArrayName(*map(str, row)) for row in stored[_INDEX]]
-    return {name: stored[str(number)] for number, name in enumerate(names)}
+    try:
+        with open_regular(path) as stream, np.load(stream, allow_pickle=False) as stored:
+            names = [ArrayName(*map(str, row)) for row in stored["index"]]
+            return {name: stored[str(number)] for number, name in enumerate(names)}
+    except (OSError, ValueError, KeyError, TypeError, EOFError, MemoryError, zipfile.BadZipFile) as error:
+        advice = "restore the file, or remove it with the result next to it"
+        raise UserError(f"the arrays {path} cannot be read: {first_line(error)}; {advice}") from error
 
 
 log = logging.getLogger(__name__)

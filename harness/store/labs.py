@@ -287,7 +287,7 @@ def _copy_beside(into: Store, one: Contribution, result: Result, done: Merged) -
         if path.is_file() and not into.arrays_path(result, evaluation).is_file():
             try:
                 into.save_arrays(result, evaluation, read_named_arrays(path))
-            except (UserError, KeyError, ValueError, TypeError) as error:
-                done.problems.append(f"the arrays {path} are left out: {error}")
+            except UserError as error:
+                done.problems.append(f"{error}; left out")
     if not into.log(result) and (log := one.store.log(result)):
         into.save_log(result, log)

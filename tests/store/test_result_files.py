@@ -156,6 +156,12 @@ def test_arrays_belong_to_an_evaluation_and_are_never_replaced(tmp_path: Path) -
     assert store.arrays(both)[gold].tolist() == [1], "the newest evaluation's"
     assert store.arrays(one)[gold].tolist() == [0, 1, 2]
     assert store.arrays(result(seed=1)) == {}
+    path, other = store.arrays_path(one, old), store.arrays_path(result(seed=1), old)
+    store.save_arrays(result(seed=1), old, {gold: np.arange(3), texts: np.array([["é", "long text"]])})
+    assert path.read_bytes() == other.read_bytes()
+    path.write_bytes(other.read_bytes()[:40])
+    with refused(f"the arrays {path} cannot be read"):
+        store.arrays(one)
 
 
 def test_a_log_grows_and_keeps_its_lines(tmp_path: Path) -> None:
