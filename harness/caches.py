@@ -12,16 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from harness.errors import UserError
-from harness.files import (
-    ABANDONED_S,
-    DamagedError,
-    note_in,
-    read_regular,
-    remove_leftovers,
-    sealed,
-    text_hash,
-    write_text,
-)
+from harness.files import ABANDONED_S, read_note, read_regular, remove_leftovers, sealed, text_hash, write_text
 
 T = TypeVar("T")
 
@@ -86,16 +77,12 @@ def cached_note(name: str, then: str, make: Callable[[], Mapping[str, Any]]) -> 
 
     They are those of JSON: lists for tuples, texts as keys. The warning about a damaged note ends with `then`.
     """
-    text = kept_text(name)
-    if text is not None:
-        try:
-            return note_in(text.encode())
-        except DamagedError as error:
-            log.warning("the cached note %s is damaged (%s); %s", name, error, then)
-    made = json.dumps(make())
-    keep_text(name, sealed(made))
-    values: dict[str, Any] = json.loads(made)
-    return values
+    noted = read_note(cache_folder() / name, then)
+    if noted is None:
+        made = json.dumps(make())
+        keep_text(name, sealed(made))
+        noted = json.loads(made)
+    return noted
 
 
 def keep_text(name: str, text: str) -> None:

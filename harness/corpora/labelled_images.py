@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from harness.caches import cached_note
-from harness.corpora.base import CorpusSource, Media, check_positive, some_of
+from harness.corpora.base import CorpusSource, Media, check_positive
 from harness.datafiles import column_names, read_columns
 from harness.encoders.media import UNREADABLE, VIEWS_VERSION, Encoded, decoded, described, opened
 from harness.errors import UserError
+from harness.formatting import first_of
 from harness.processors import cores
 from harness.seeds import generator
 from harness.sources import OWN_FILE, Missing, digest, file_hash, is_there, placed
@@ -124,7 +125,7 @@ class LabelledImages(CorpusSource):
         if not bad:
             return order, []
         found = f"{self.path}: {len(bad)} of {len(items)} images cannot be decoded"
-        listed = some_of([f"{names[row]} ({why})" for row, why in bad.items()])
+        listed = first_of([f"{names[row]} ({why})" for row, why in bad.items()], 5, "; ")
         if len(bad) > self.bad or len(bad) == len(items):
             raise UserError(
                 f"{found}: {listed}; remove or replace them, or set bad = {len(bad)} for the corpus to use the next "

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from harness.caches import cached_note
-from harness.corpora.base import CorpusSource, Pairs, check_positive, some_of
+from harness.corpora.base import CorpusSource, Pairs, check_positive
 from harness.corpora.pixels import Decoder, Pixels
 from harness.errors import UserError
 from harness.files import open_regular
+from harness.formatting import first_of
 from harness.sources import OWN_FILE, Missing, digest, file_hash, placed
 
 log = logging.getLogger(__name__)
@@ -87,7 +88,7 @@ class ShardPairs(CorpusSource):
 
     def _checked(self, flaws: list[str], found: int) -> list[str]:
         """The warning about flaws. Raises UserError for more than `bad` flaws or too few pairs."""
-        listed = f"{self.path}: {len(flaws)} flaws among {found} pairs: {some_of(flaws)}"
+        listed = f"{self.path}: {len(flaws)} flaws among {found} pairs: {first_of(flaws, 5, '; ')}"
         if len(flaws) > self.bad:
             raise UserError(f"{listed}; restore the shards, or set bad = {len(flaws)} for the corpus to skip them")
         if not found or (self.limit and found < self.limit):

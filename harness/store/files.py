@@ -46,7 +46,7 @@ from harness.files import (
     write_bytes,
     write_text,
 )
-from harness.formatting import LONGEST_NAME
+from harness.formatting import LONGEST_NAME, first_of
 from harness.locks import try_lock
 from harness.metrics import ArrayName
 from harness.spec import RunSpec, Variant
@@ -335,9 +335,8 @@ def is_named(text: str, key: str, fingerprint: str) -> bool:
 
 def several(text: str, names: Sequence[str]) -> UserError:
     """The error for a text that names several runs."""
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    listed = ", ".join(names[:NAMED])
-    return UserError(f"'{text}' matches {len(names)} runs; give the key or fingerprint of one: {listed}{more}")
+    listed = first_of(names, NAMED)
+    return UserError(f"'{text}' matches {len(names)} runs; give the key or fingerprint of one: {listed}")
 
 
 def find_results(store: Store, text: str, profile: str | None = None) -> list[Result]:
