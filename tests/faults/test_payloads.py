@@ -273,29 +273,19 @@ def test_no_file_of_a_report_acts_on_a_name(reported: tuple[Store, Path]) -> Non
         ("compare", "simcse", "mcse", "--metric", "sts.Avg"),
         ("logs", "owned"),
         ("report", "--profile", "tiny"),
+        ("show",),
     ],
     ids=lambda words: words[0],
 )
 def test_no_command_sends_a_name_to_the_terminal(
     words: tuple[str, ...], reported: tuple[Store, Path], monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["harness", *words, "--results", str(reported[0].root)])
-    with pytest.raises(SystemExit):
-        main()
-    _is_plain("".join(capsys.readouterr()))
-
-
-def test_a_run_of_others_is_shown_as_plain_text(
-    reported: tuple[Store, Path], monkeypatch: pytest.MonkeyPatch, capsys: Any
-) -> None:
-    for file in reported[0].files():
-        monkeypatch.setattr(sys, "argv", ["harness", "show", str(file)])
+    store = reported[0]
+    for place in ([str(file)] for file in store.files()) if words == ("show",) else [["--results", str(store.root)]]:
+        monkeypatch.setattr(sys, "argv", ["harness", *words, *place])
         with pytest.raises(SystemExit):
             main()
-    _is_plain("".join(capsys.readouterr()))
-
-
-def _is_plain(text: str) -> None:
+    text = "".join(capsys.readouterr())
     assert text
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", text), text
 

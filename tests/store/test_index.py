@@ -177,27 +177,28 @@ def test_a_damaged_result_is_named_until_it_is_repaired(store: Store) -> None:
     assert same(store)
 
 
-@pytest.mark.parametrize("damage", ["cut", "empty", "flip", "grown", "noise", "folder"])
+#: what a damaged index holds instead of its content; None: it is a folder
+DAMAGES: dict[str, Callable[[bytes], bytes] | None] = {
+    "cut": lambda content: content[: len(content) // 2],
+    "empty": lambda content: b"",
+    "flip": lambda content: content[:2000] + bytes([content[2000] ^ 1]) + content[2001:],
+    "grown": lambda content: content + b"\0",
+    "noise": lambda content: os.urandom(1000),
+    "folder": None,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_index_is_made_again(store: Store, reads: list[str], damage: str) -> None:
     assert len(store.indexed())
     (path,) = store.root.glob(".cache/*")
-    content = path.read_bytes()
-    middle = len(content) // 2
-    damages: dict[str, Callable[[], object]] = {
-        "cut": lambda: path.write_bytes(content[:middle]),
-        "empty": lambda: path.write_bytes(b""),
-        "flip": lambda: path.write_bytes(content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]),
-        "grown": lambda: path.write_bytes(content + b"\0"),
-        "noise": lambda: path.write_bytes(os.urandom(1000)),
-        "folder": lambda: path.rename(path.with_suffix(".old")) / "in the way",
-    }
-    damages[damage]()
-    if damage == "folder":
-        path.mkdir()
+    content, damaged = path.read_bytes(), DAMAGES[damage]
+    path.unlink()
+    path.write_bytes(damaged(content)) if damaged else path.mkdir()
     reads.clear()
     assert len(store.indexed()) == len(reads)
     assert same(store)
-    assert damage == "folder" or path.read_bytes() == content
+    assert damaged is None or path.read_bytes() == content
 
 
 def test_a_folder_that_cannot_be_written_has_no_index(store: Store) -> None:
