@@ -53,11 +53,23 @@ class IndexedResult(Result):
     @property
     def stamp(self) -> str:
         """Names the state of its file; empty where that is not certain."""
-        return self._owner.stamp(self._row)
+        runs = self._owner.tables.runs
+        mtime = int(runs["mtime"][self._row])
+        return "" if self._row in self._owner.joined or mtime < 0 else f"{runs['size'][self._row]} {mtime}"
 
     def whole(self) -> Result:
-        """The result as its file holds it."""
-        return self._owner.whole(self._row)
+        """The result as its file holds it. Raises StaleIndexError where it is gone, damaged or of another training."""
+        owner, runs = self._owner, self._owner.tables.runs
+        if self._row in owner.joined:
+            return owner.joined[self._row]
+        path = owner.root / owner.tables.text(runs["path"], self._row)
+        try:
+            found = owner.read(path)
+        except UserError as error:
+            raise StaleIndexError(str(error)) from error
+        if found.fingerprint != owner.tables.text(runs["fingerprint"], self._row):
+            raise StaleIndexError(f"the result {path} has changed in the meantime; run the same command again")
+        return found
 
     if not TYPE_CHECKING:
 
@@ -142,24 +154,6 @@ class IndexedResults(Sequence[Result]):
         runs = tables.of_runs("method"), tables.of_runs("encoder"), tables.runs["train_seconds"].tolist()
         for method, encoder, training, start, stop in zip(*runs, starts, starts[1:], strict=False):
             yield method, encoder, training, dict(zip(suites[start:stop], seconds[start:stop], strict=True))
-
-    def whole(self, row: int) -> Result:
-        """A result as its file holds it. Raises StaleIndexError where it is gone, damaged or of another training."""
-        if row in self.joined:
-            return self.joined[row]
-        path = self.root / self.tables.text(self.tables.runs["path"], row)
-        try:
-            found = self.read(path)
-        except UserError as error:
-            raise StaleIndexError(str(error)) from error
-        if found.fingerprint != self.tables.text(self.tables.runs["fingerprint"], row):
-            raise StaleIndexError(f"the result {path} has changed in the meantime; run the same command again")
-        return found
-
-    def stamp(self, row: int) -> str:
-        """Names the state of a result's file; empty where that is not certain."""
-        mtime = int(self.tables.runs["mtime"][row])
-        return "" if row in self.joined or mtime < 0 else f"{self.tables.runs['size'][row]} {mtime}"
 
     def _some(self, rows: ColumnArray) -> IndexedResults:
         if np.array_equal(rows, np.arange(len(self))):
