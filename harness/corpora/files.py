@@ -113,7 +113,7 @@ class TripletsFile(LimitedFile):
 
     def load(self, root: Path | None) -> Triplets:
         path = self.paths(root)[0]
-        rows = (_named_triplets(path, self.columns) if self.columns else _read_triplets(path))[: self.limit]
+        rows = _triplets(path, self.columns)[: self.limit]
         self._check_limit(path, len(rows))
         return Triplets(*zip(*rows, strict=True))
 
@@ -245,39 +245,36 @@ class CaptionsFile(FileSource, CorpusSource):
         return path
 
 
-def _named_triplets(path: Path, columns: Sequence[str]) -> list[tuple[str, ...]]:
-    rows = []
-    for row in read_rows(path, *columns):
-        texts = tuple(" ".join(text.split()) for text in row.values)
-        if not all(texts):
-            raise UserError(f"{path}, line {row.line}: a triplet needs three texts; correct the line or remove it")
-        rows.append(texts)
-    if not rows:
-        raise UserError(f"{path} has no triplets; give a table with rows")
-    return rows
+def _triplets(path: Path, columns: Sequence[str]) -> list[tuple[str, ...]]:
+    found = []
+    for line, texts in _chosen(path, columns) if columns else _published(path):
+        if len(texts) < len(COLUMNS) or not all(texts):
+            raise UserError(f"{path}, line {line}: a triplet needs three texts; correct the line or remove it")
+        found.append(texts)
+    if not found:
+        raise UserError(f"{path} has no triplets; give a file with rows")
+    return found
 
 
-def _read_triplets(path: Path) -> list[tuple[str, ...]]:
+def _chosen(path: Path, columns: Sequence[str]) -> Iterator[TableRow]:
+    for line, texts in read_rows(path, *columns):
+        yield TableRow(line, tuple(" ".join(text.split()) for text in texts))
+
+
+def _published(path: Path) -> Iterator[TableRow]:
     lines = read_lines(path)
     tabs = "\t" in lines[0]
     broken = (f"{line}\n" for line in lines)
     reader = csv.reader(broken, delimiter="\t" if tabs else ",", quoting=csv.QUOTE_NONE if tabs else csv.QUOTE_MINIMAL)
-    rows = []
     try:
         header = [name.strip() for name in next(reader)]
         places = [header.index(name) for name in COLUMNS]
         for row in filter(None, reader):
-            texts = tuple(row[place].strip() for place in places if place < len(row))
-            if len(texts) < len(COLUMNS) or not all(texts):
-                raise csv.Error("a triplet needs three texts")
-            rows.append(texts)
+            yield TableRow(reader.line_num, tuple(row[place].strip() for place in places if place < len(row)))
     except csv.Error as error:
         raise UserError(f"{path}, line {reader.line_num}: {error}; correct the line") from error
     except ValueError as error:
         raise UserError(f"{path} needs the columns {', '.join(COLUMNS)}: {error}; {RESTORE}") from error
-    if not rows:
-        raise UserError(f"{path} has a header and no triplets; {RESTORE}")
-    return rows
 
 
 def count_captions(path: Path, image: str = IMAGE, caption: str = CAPTION) -> np.ndarray:
