@@ -6,7 +6,8 @@ import errno
 import json
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -43,6 +44,17 @@ def check_cache() -> None:
 def is_unusable(error: OSError) -> bool:
     """Whether an error says that a folder is full, read-only, forbidden, or no folder."""
     return error.errno in _UNUSABLE
+
+
+@contextmanager
+def writing_to(what: object, advice: str) -> Iterator[None]:
+    """Convert an error that says so of a folder into a UserError of one line: `what` cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        if not is_unusable(error):
+            raise
+        raise UserError(f"{what} cannot be written: {error.strerror}; {advice}") from error
 
 
 def in_cache(name: str, make: Callable[[Path], T]) -> T:

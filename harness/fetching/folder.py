@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import errno
 import gzip
 import hashlib
 import io
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Literal, cast
 
+from harness.caches import writing_to
 from harness.datafiles import check_columns
 from harness.errors import UserError
 from harness.fetching.entries import Entry, Origin, Output
@@ -42,23 +42,11 @@ def held(root: Path, name: str, say: Say) -> Iterator[None]:
 
     Converts errors of full disks and read-only or forbidden folders into a UserError of one line.
     """
-    known = {
-        errno.ENOSPC: "the disk is full",
-        errno.EDQUOT: "the disk quota is used up",
-        errno.EROFS: "the disk cannot be written to",
-        errno.EACCES: "permission denied",
-    }
-    try:
+    advice = "free some space or set another --data-root, and run the command again; incomplete files are ignored"
+    with writing_to(root, advice):
         books(root).mkdir(parents=True, exist_ok=True)
         with locked(books(root) / f"{name}.lock", name, say):
             yield
-    except OSError as error:
-        if error.errno not in known:
-            raise
-        raise UserError(
-            f"{error.filename or root}: {known[error.errno]}; free some space or set another --data-root, and run the "
-            "command again; incomplete files are ignored"
-        ) from error
 
 
 def check_room(root: Path, name: str, needed: int | None) -> None:

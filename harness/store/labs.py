@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
-from harness.caches import is_unusable
+from harness.caches import writing_to
 from harness.errors import UserError
 from harness.formatting import count_of
 from harness.sources import digest
@@ -196,15 +196,9 @@ def merge(into: Store, sources: Mapping[str, Store]) -> Merged:
         if not (store.files() or labs_of(store)):
             raise UserError(f"{store.root} has no results; give folders of results")
     done = Merged()
-    try:
+    with writing_to(into.root, "give another folder, or make room and repeat the merge"):
         for lab, store in sources.items():
             _take_all(into, lab, store, done)
-    except OSError as error:
-        if not is_unusable(error):
-            raise
-        raise UserError(
-            f"{into.root} cannot be written: {error.strerror}; give another folder, or make room and repeat the merge"
-        ) from error
     return done
 
 

@@ -132,7 +132,7 @@ def test_a_full_disk_while_writing_outputs(standin, tmp_path, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr("harness.fetching.transfer.os.fsync", full)
-        with pytest.raises(UserError, match="the disk is full"):
+        with pytest.raises(UserError, match="No space left on device"):
             bring(tmp_path, made)
     assert not (tmp_path / "data").exists()
     assert not (tmp_path / ".catalogue" / "data.sha256").exists()
