@@ -22,8 +22,8 @@ import logging
 import os
 import re
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from glob import escape
 from pathlib import Path
@@ -245,11 +245,9 @@ class Store:
         path = self.path(result).with_suffix(".log")
         return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
 
-    @contextmanager
-    def lock(self, fingerprint: str) -> Iterator[bool]:
+    def lock(self, fingerprint: str) -> AbstractContextManager[bool]:
         """Hold a training's lock; gives False at once when another process holds it."""
-        with try_lock(self.root / ".locks" / f"{fingerprint[:32]}.lock") as acquired:
-            yield acquired
+        return try_lock(self.root / ".locks" / f"{fingerprint[:32]}.lock")
 
     def save_failure(self, failure: Failure, log: str = "") -> Path:
         """Record a failure and the run's log; the latest of a run replaces the one before."""
@@ -260,16 +258,16 @@ class Store:
         return path
 
     def forget_failure(self, profile: str, spec: Spec, fingerprint: str) -> None:
-        failed = self._failure_path(fingerprint)
-        for path, failure in _failures([failed]):
-            if failure.concerns(profile, spec, fingerprint):
-                path.with_suffix(".log").unlink(missing_ok=True)
-                path.unlink(missing_ok=True)
+        path = self._failure_path(fingerprint)
+        failure = _read_failure(path)
+        if failure and failure.concerns(profile, spec, fingerprint):
+            path.with_suffix(".log").unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
 
     def failures(self) -> list[Failure]:
         """The failures on record, in order of their keys."""
-        found = _failures(sorted((self.root / "failed").glob("*.json")))
-        return sorted((failure for _, failure in found), key=lambda failure: failure.spec.key)
+        found = map(_read_failure, sorted((self.root / "failed").glob("*.json")))
+        return sorted(filter(None, found), key=lambda failure: failure.spec.key)
 
     def _failure_path(self, fingerprint: str) -> Path:
         return self.root / "failed" / f"{fingerprint[:16]}.json"
@@ -358,15 +356,15 @@ def find_results(store: Store, text: str, profile: str | None = None) -> list[Re
     return found
 
 
-def _failures(paths: Iterable[Path]) -> Iterator[tuple[Path, Failure]]:
-    """The records of those files that are there."""
-    for path in paths:
-        try:
-            yield path, Failure.model_validate_json(unsealed(read_regular(path)))
-        except FileNotFoundError:
-            pass  # none was recorded, or the run has succeeded meanwhile
-        except (DamagedError, OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
-            log.warning("the failure record %s cannot be read (%s); remove it", path, first_line(error))
+def _read_failure(path: Path) -> Failure | None:
+    """The record in a file; None where it is not there, as of a run that has succeeded meanwhile, or damaged."""
+    try:
+        return Failure.model_validate_json(unsealed(read_regular(path)))
+    except FileNotFoundError:
+        return None
+    except (DamagedError, OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
+        log.warning("the failure record %s cannot be read (%s); remove it", path, first_line(error))
+        return None
 
 
 def _of_seed(folder: Path, seed: int) -> list[Path]:
