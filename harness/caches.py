@@ -6,22 +6,14 @@ import errno
 import json
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 from harness.errors import UserError
-from harness.files import (
-    ABANDONED_S,
-    DamagedError,
-    note_in,
-    read_regular,
-    remove_leftovers,
-    sealed,
-    text_hash,
-    write_text,
-)
+from harness.files import ABANDONED_S, read_note, read_regular, remove_leftovers, sealed, text_hash, write_text
 
 T = TypeVar("T")
 
@@ -52,6 +44,17 @@ def check_cache() -> None:
 def is_unusable(error: OSError) -> bool:
     """Whether an error says that a folder is full, read-only, forbidden, or no folder."""
     return error.errno in _UNUSABLE
+
+
+@contextmanager
+def writing_to(what: object, advice: str) -> Iterator[None]:
+    """Convert an error that says so of a folder into a UserError of one line: `what` cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        if not is_unusable(error):
+            raise
+        raise UserError(f"{what} cannot be written: {error.strerror}; {advice}") from error
 
 
 def in_cache(name: str, make: Callable[[Path], T]) -> T:
@@ -86,16 +89,12 @@ def cached_note(name: str, then: str, make: Callable[[], Mapping[str, Any]]) -> 
 
     They are those of JSON: lists for tuples, texts as keys. The warning about a damaged note ends with `then`.
     """
-    text = kept_text(name)
-    if text is not None:
-        try:
-            return note_in(text.encode())
-        except DamagedError as error:
-            log.warning("the cached note %s is damaged (%s); %s", name, error, then)
-    made = json.dumps(make())
-    keep_text(name, sealed(made))
-    values: dict[str, Any] = json.loads(made)
-    return values
+    noted = read_note(cache_folder() / name, then)
+    if noted is None:
+        made = json.dumps(make())
+        keep_text(name, sealed(made))
+        noted = json.loads(made)
+    return noted
 
 
 def keep_text(name: str, text: str) -> None:

@@ -34,7 +34,6 @@ class Declarations:
     """Cached declarations of registered classes."""
 
     def __init__(self) -> None:
-        """Read what is kept for the present code."""
         self._file = cache_folder() / "declarations" / f"{state_of_code()[:32]}.json"
         self._known = _read(self._file)
         self._new = False
@@ -60,7 +59,6 @@ class Declarations:
         return self._known[key]
 
     def save(self) -> None:
-        """Keep new answers for other processes."""
         if not self._new:
             return
         self._new = False

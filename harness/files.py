@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import io
 import json
 import logging
 import os
@@ -20,7 +19,6 @@ import re
 import shutil
 import stat
 import time
-import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -28,9 +26,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-import numpy as np
-
-from harness.errors import UserError, first_line
+from harness.errors import first_line
 from harness.formatting import LONGEST_NAME
 
 log = logging.getLogger(__name__)
@@ -154,34 +150,17 @@ def _flush_names(folder: Path) -> None:
             os.close(handle)
 
 
-def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """Write named arrays of numbers or texts as a compressed .npz file."""
-    buffer = io.BytesIO()
-    np.savez_compressed(buffer, allow_pickle=False, **arrays)
-    write_bytes(path, buffer.getvalue())
-
-
-def read_arrays(path: Path) -> dict[str, np.ndarray]:
-    """Read arrays written by `write_arrays`. Raises UserError for a damaged file."""
-    try:
-        with open_regular(path) as stream, np.load(stream, allow_pickle=False) as stored:
-            return {name: stored[name] for name in stored.files}
-    except (OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile) as error:
-        advice = "restore the file, or remove it with the result next to it"
-        raise UserError(f"the arrays {path} cannot be read: {first_line(error)}; {advice}") from error
-
-
 def sealed(text: str) -> str:
     """A JSON object with members, as text, with its digest as one more."""
     body = text.strip().removesuffix("}")
     return f'{body},"digest":"{text_hash(body)}"}}\n'
 
 
-def unsealed(content: bytes) -> bytes | None:
-    """A JSON object without its digest; None where it has none. Raises DamagedError for one that does not match."""
+def unsealed(content: bytes) -> bytes:
+    """A JSON object without its digest. Raises DamagedError where it has none, or one that does not match."""
     found = _SEAL.search(content)
     if found is None:
-        return None
+        raise DamagedError("it has no digest: it is truncated or from another version")
     body = content[: found.start()]
     if hashlib.sha256(body).hexdigest().encode() != found[1]:
         raise DamagedError("its content does not match its digest: it was changed or damaged after it was written")
@@ -237,11 +216,8 @@ def kept_files(
 
 def note_in(content: bytes) -> dict[str, Any]:
     """The values in the content of a note. Raises DamagedError."""
-    body = unsealed(content)
-    if body is None:
-        raise DamagedError("it has no digest: it is truncated or from another version")
     try:
-        values: dict[str, Any] = json.loads(body)
+        values: dict[str, Any] = json.loads(unsealed(content))
     except (ValueError, RecursionError) as error:
         raise DamagedError(f"it is not JSON: {first_line(error)}") from error
     return values

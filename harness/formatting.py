@@ -8,6 +8,7 @@ command; HTML is escaped by its templates, of texts that `visible` has cleaned.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from html import unescape
 
 #: Characters of the longest word of a message, about three lines of a terminal, and of either end of a longer one.
@@ -112,6 +113,12 @@ def p_value(p: float) -> str:
 def count_of(number: int, thing: str) -> str:
     """`1 seed`, `3 seeds`."""
     return f"{number} {thing}" + ("" if number == 1 else "s")
+
+
+def first_of(items: Sequence[str], most: int, between: str = ", ") -> str:
+    """The first items, and how many there are more: `a, b and 3 more`."""
+    more = f" and {len(items) - most} more" if len(items) > most else ""
+    return f"{between.join(items[:most])}{more}"
 
 
 def points(number: float) -> str:

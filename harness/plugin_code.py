@@ -80,7 +80,6 @@ def _file(name: str) -> Path | None:
 
 
 def _in_folder(folder: Path, name: str) -> Path | None:
-    """The file of a module or package in a folder."""
     names = (f"{name}/__init__.py", f"{name}.py", *(f"{name}{suffix}" for suffix in EXTENSION_SUFFIXES))
     return next((folder / each for each in names if (folder / each).is_file()), None)
 

@@ -63,7 +63,6 @@ class _Registered:
     def __init__(self, kind: str, name: str) -> None:
         self.kind, self.name = kind, name
         self.points: dict[str, EntryPoint] = {}
-        self.problems: dict[type, str] = {}
 
     @property
     def point(self) -> EntryPoint:
@@ -82,14 +81,6 @@ class _Registered:
                 return self.point.load(), ""
         except UserError as error:
             return None, str(error)
-
-    def problem(self, base: type) -> str:
-        """What is wrong with the object where an instance or a subclass of `base` is needed; empty for nothing."""
-        if base not in self.problems:
-            wrong = _fault(self.loaded[0], base)
-            what = f"the {self.kind} '{self.name}' ({self.point.value}) {wrong}; repair or uninstall the package"
-            self.problems[base] = what if wrong else ""
-        return self.problems[base]
 
 
 @cache
@@ -178,9 +169,10 @@ def _find(kind: str, name: str) -> _Registered:
 def _checked(kind: str, name: str, base: type) -> Any:
     found = get(kind, name)
     with errors_of(kind, name, "cannot be checked"):
-        problem = _find(kind, name).problem(base)
-    if problem:
-        raise PlugInError(problem)
+        wrong = _fault(found, base)
+    if wrong:
+        place = target(kind, name)
+        raise PlugInError(f"the {kind} '{name}' ({place}) {wrong}; repair or uninstall the package")
     return found
 
 

@@ -13,6 +13,7 @@ from harness.store import (
     BACKEND_VERSION,
     DevCurve,
     Evaluation,
+    Failure,
     LossCurves,
     Protocol,
     Result,
@@ -126,6 +127,11 @@ def result(
         "warnings": [],
     }
     return Result.model_validate(values | changes)
+
+
+def failure(of: Result, error: str = "out of memory") -> Failure:
+    """The record of a failure of a result's run."""
+    return Failure(spec=of.spec, profile=of.profile, fingerprint=of.fingerprint, error=error, traceback="", when="now")
 
 
 def sts(**tasks: float) -> Scores:

@@ -161,7 +161,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif path in ("/uc", "/download") and self.standin.drive:
             self._drive(path, wanted, body)
         elif path in self.standin.files:
-            self._file(path, wanted, body)
+            self._content(path, self.standin.files[path], wanted, body)
         else:
             code = "EntryNotFound" if "/resolve/" in path else ""
             self._send(404, {"X-Error-Code": code} if code else {}, b"no")
@@ -257,9 +257,6 @@ class _Handler(BaseHTTPRequestHandler):
         known = {"id": hub.removeprefix("datasets/"), "sha": commit, "siblings": files, "tags": [], "downloads": 0}
         known |= {"cardData": self.standin.cards.get(hub, {}), "private": False, "disabled": False, "likes": 0}
         self._send(200, {"Content-Type": "application/json"}, json.dumps(known).encode())
-
-    def _file(self, path: str, wanted: str, body: bool) -> None:
-        self._content(path, self.standin.files[path], wanted, body)
 
     def _drive(self, path: str, wanted: str, body: bool) -> None:
         """A file of the drive by its id, or the question about it."""

@@ -40,22 +40,10 @@ finally:
 
 
 def test_a_finished_plan_asked_again_imports_no_torch(tmp_path: Path) -> None:
-    words = [
-        "run",
-        "--profile",
-        "tiny",
-        "--methods",
-        "simcse,mcse",
-        "--seeds",
-        "1",
-        "--suites",
-        "sts",
-        "--executor",
-        "serial",
-    ]
-    words += ["--set", "steps=2", "--set", "eval_every=2", "--results", str(tmp_path / "results")]
+    words = "run --profile tiny --methods simcse,mcse --seeds 1 --suites sts --executor serial --set steps=2"
+    words += " --set eval_every=2"
     environment = {**os.environ, "HARNESS_CACHE": str(tmp_path / "cache")}
-    command = [sys.executable, "-c", PROCESS, *words]
+    command = [sys.executable, "-c", PROCESS, *words.split(), "--results", str(tmp_path / "results")]
     printed = []
     for _ in range(2):
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

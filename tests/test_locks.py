@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from executor_jobs import ignore, plan
+from refusals import refused
 
 from harness import fetching
 from harness.encoders.features import cached_features
@@ -65,10 +66,8 @@ def test_a_file_system_without_locks_is_refused_in_one_line_and_leaves_no_soft_l
     monkeypatch.setattr("fcntl.flock", flock)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with pytest.raises(UserError, match="has no file locks") as refused, Store(tmp_path).lock("a" * 64):
+        with refused("has no file locks.*--executor ray --no-shared-folder"), Store(tmp_path).lock("a" * 64):
             pytest.fail("the lock was given")
-    assert "--executor ray --no-shared-folder" in str(refused.value)
-    assert "\n" not in str(refused.value)
     monkeypatch.undo()
     with Store(tmp_path).lock("a" * 64) as acquired:
         assert acquired, "nothing of the refused lock is in the way"

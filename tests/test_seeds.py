@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,8 +29,3 @@ def test_a_number_is_not_its_text() -> None:
 
 def test_a_generator_starts_anew() -> None:
     assert generator(seed=1).integers(1 << 30) == generator(seed=1).integers(1 << 30)
-
-
-def test_no_axis_is_an_error() -> None:
-    with pytest.raises(ValueError, match="axis"):
-        derive_seed()

@@ -1,29 +1,15 @@
-"""Files that are never half-written, content hashes, locks and stored arrays."""
+"""Files that are never half-written, hashes of contents, and sources of data."""
 
 from __future__ import annotations
 
 import hashlib
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from harness.errors import MissingData, UserError
-from harness.files import read_arrays, write_arrays, write_text
+from harness.errors import MissingData
+from harness.files import write_text
 from harness.sources import FileSource, data_root, digest, file_hash
-
-
-def test_arrays_are_read_back_and_the_bytes_are_the_same(tmp_path: Path) -> None:
-    arrays = {"a.b": np.arange(3, dtype=np.float32), "texts": np.array([["é", "long text"]])}
-    for name in ("one.npz", "two.npz"):
-        write_arrays(tmp_path / name, arrays)
-    found = read_arrays(tmp_path / "one.npz")
-    assert found["texts"].tolist() == [["é", "long text"]]
-    np.testing.assert_array_equal(found["a.b"], arrays["a.b"])
-    assert (tmp_path / "one.npz").read_bytes() == (tmp_path / "two.npz").read_bytes()
-    (tmp_path / "one.npz").write_bytes((tmp_path / "two.npz").read_bytes()[:40])
-    with pytest.raises(UserError, match=r"one\.npz cannot be read"):
-        read_arrays(tmp_path / "one.npz")
 
 
 def test_a_digest_depends_on_values_and_not_on_the_order_of_keys() -> None:

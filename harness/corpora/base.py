@@ -198,11 +198,6 @@ def check_positive(option: str, value: int | None) -> None:
         raise UserError(f"{option} = {value} selects no rows; set 1 or more in the profile, or remove the line")
 
 
-def some_of(items: Sequence[str], named: int = 5) -> str:
-    """List the first items for a message, and count the others."""
-    return "; ".join(items[:named]) + (f" and {len(items) - named} more" if len(items) > named else "")
-
-
 class Noisy(CorpusSource):
     """Triplets with noise in every text: `deletion` is a probability, `insertion` and `swap` are counts per text."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -18,14 +18,9 @@ from harness.errors import RESTORE, UserError, first_line
 from harness.sources import OWN_FILE, FileSource, digest
 
 TRANSFORMS = ("none", "sqrt-standardise")
+SUFFIXES = (".h5", ".hdf5", ".npy", ".parquet", ".safetensors")
 #: image ids, or None if the file has none, and features (images, f) float32
 IdsAndFeatures = tuple[list[str] | None, np.ndarray]
-
-
-class _Format(NamedTuple):
-    read: Callable[[Path], IdsAndFeatures]
-    count: Callable[[Path], int]
-    has_ids: bool = False
 
 
 class FeatureFile(FileSource):
@@ -54,23 +49,32 @@ class FeatureFile(FileSource):
 
     def rows(self, root: Path | None) -> tuple[bool, int]:
         """Whether the rows have ids, and how many there are, without the features. Raises UserError."""
-        path, known = self._opened(root)
+        path = self._path(root)
         with _plain_errors(path):
-            return known.has_ids, known.count(path)
+            if path.suffix == ".parquet":
+                return True, check_columns(path, "image_id", "feature")
+            with _matrix(path) as (rows, _):
+                return False, rows
 
     def read(self, root: Path | None) -> IdsAndFeatures:
-        path, known = self._opened(root)
+        path, ids = self._path(root), None
         with _plain_errors(path):
-            ids, values = known.read(path)
+            if path.suffix == ".parquet":
+                table = read_columns(path, "image_id", "feature")
+                ids = [str(name) for name in table.column("image_id").to_pylist()]
+                values = np.stack(table.column("feature").to_numpy()).astype(np.float32)
+            else:
+                with _matrix(path) as (_, stored):
+                    values = _numbers(stored[:])
         if values.ndim != 2 or not values.size or not np.isfinite(values).all():
             raise UserError(f"{path} is not a matrix of finite numbers; {RESTORE}")
         return ids, standardised(values, values) if self.transform == "sqrt-standardise" else values
 
-    def _opened(self, root: Path | None) -> tuple[Path, _Format]:
+    def _path(self, root: Path | None) -> Path:
         path = self.paths(root)[0]
-        if path.suffix not in _FORMATS:
-            raise UserError(f"{path} is not a feature file; convert it to one of {', '.join(sorted(_FORMATS))}")
-        return path, _FORMATS[path.suffix]
+        if path.suffix not in SUFFIXES:
+            raise UserError(f"{path} is not a feature file; convert it to one of {', '.join(SUFFIXES)}")
+        return path
 
 
 @contextmanager
@@ -142,7 +146,6 @@ def _rooted(values: np.ndarray) -> np.ndarray:
 
 
 def _rows_of(file: FeatureFile, ids: list[str], wanted: list[str]) -> np.ndarray:
-    """The row of each wanted image. Raises UserError."""
     rows = {name: row for row, name in enumerate(ids)}
     if len(rows) != len(ids):
         raise UserError(f"{file.files[0]} has an image_id twice; {RESTORE}")
@@ -154,28 +157,28 @@ def _rows_of(file: FeatureFile, ids: list[str], wanted: list[str]) -> np.ndarray
         ) from error
 
 
-def _parquet(path: Path) -> IdsAndFeatures:
-    table = read_columns(path, "image_id", "feature")
-    values = np.stack(table.column("feature").to_numpy()).astype(np.float32)
-    return [str(name) for name in table.column("image_id").to_pylist()], values
+@contextmanager
+def _matrix(path: Path) -> Iterator[tuple[int, Any]]:
+    """The number of rows of a file without ids, and its features, which are read as they are sliced."""
+    if path.suffix == ".npy":
+        values = _mapped(path)
+        yield len(values), values
+    elif path.suffix == ".safetensors":
+        from safetensors import SafetensorError, safe_open
 
+        try:
+            with safe_open(path, framework="numpy") as file:
+                _check_entries(list(file.keys()))
+                values = file.get_slice("features")
+                yield values.get_shape()[0], values
+        except SafetensorError as error:
+            raise ValueError(str(error)) from error
+    else:
+        import h5py
 
-def _hdf5(path: Path) -> IdsAndFeatures:
-    import h5py
-
-    with h5py.File(path) as file:
-        return None, _numbers(_features_in(file)[:])
-
-
-def _hdf5_rows(path: Path) -> int:
-    import h5py
-
-    with h5py.File(path) as file:
-        return len(_features_in(file))
-
-
-def _npy(path: Path) -> IdsAndFeatures:
-    return None, _numbers(_mapped(path))
+        with h5py.File(path) as file:
+            _check_entries(list(file))
+            yield len(file["features"]), file["features"]
 
 
 def _mapped(path: Path) -> np.ndarray:
@@ -185,34 +188,6 @@ def _mapped(path: Path) -> np.ndarray:
     except ValueError as error:
         raise ValueError("it is no .npy file of numbers, or shorter than its shape says") from error
     return found
-
-
-def _safetensors(path: Path) -> IdsAndFeatures:
-    with _tensors(path) as file:
-        _check_entries(list(file.keys()))
-        return None, _numbers(file.get_tensor("features"))
-
-
-def _safetensors_rows(path: Path) -> int:
-    with _tensors(path) as file:
-        _check_entries(list(file.keys()))
-        return int(file.get_slice("features").get_shape()[0])
-
-
-@contextmanager
-def _tensors(path: Path) -> Iterator[Any]:
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(path, framework="numpy") as file:
-            yield file
-    except SafetensorError as error:
-        raise ValueError(str(error)) from error
-
-
-def _features_in(file: Any) -> Any:
-    _check_entries(list(file))
-    return file["features"]
 
 
 def _check_entries(names: Sequence[str]) -> None:
@@ -225,13 +200,3 @@ def _numbers(values: np.ndarray) -> np.ndarray:
     if values.dtype.kind not in "fiub":
         raise ValueError(f"it holds {values.dtype}, not real numbers")
     return np.asarray(values, dtype=np.float32)
-
-
-#: how a file is read, how many rows it has, and whether these have ids
-_FORMATS: Mapping[str, _Format] = {
-    ".parquet": _Format(_parquet, lambda path: check_columns(path, "image_id", "feature"), has_ids=True),
-    ".hdf5": _Format(_hdf5, _hdf5_rows),
-    ".h5": _Format(_hdf5, _hdf5_rows),
-    ".npy": _Format(_npy, lambda path: len(_mapped(path))),
-    ".safetensors": _Format(_safetensors, _safetensors_rows),
-}

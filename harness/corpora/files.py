@@ -1,16 +1,4 @@
-"""Sentences, triplets and captions in files below the data root.
-
-sentences-file: one sentence per line, UTF-8, plain or gzip; lines are split at line feeds only, and empty lines
-are skipped. Or, with `column`, that column of a table (.tsv, .csv or .jsonl, see `harness.datafiles`).
-
-triplets-file: one triplet of natural language inference per line. Two formats are recognised by the header line: the
-CSV published by SimCSE (quoted; columns sent0, sent1, hard_neg), and tab-separated text without quoting, plain or
-gzip, with at least those columns. Or, with `columns`, three columns of a table.
-
-captions-file: a Parquet file with columns image_id and captions (a list of strings), a table with an image's file name
-and one of its captions on a line, or a text file with one caption per line, the layout of MCSE's preprocessing. A text
-file names no images; the Parquet file that it is matched to does (columns image_id, caption and captions, one row a
-line).
+"""Sentences, triplets and captions in files below the data root: lines of text, tables of users, Parquet.
 
 Tables of captions have a header, in which columns are found by name, or none. Two columns without a header are the
 image and the caption, as in the files that Flickr8k and Flickr30k are published with, whose images are numbered
@@ -73,7 +61,7 @@ class LimitedFile(FileSource, CorpusSource):
 
 
 class SentencesFile(LimitedFile):
-    """One sentence per line, or per row in the column `column` of a table; empty ones are skipped."""
+    """One sentence per line, plain or gzip, or per row in the column `column` of a table; empty ones are skipped."""
 
     stream = "sentences"
 
@@ -109,7 +97,9 @@ class SentencesFile(LimitedFile):
 class TripletsFile(LimitedFile):
     """One triplet per line: premise, entailed and contradicted hypothesis.
 
-    `columns` are their three columns in a table (.tsv, .csv or .jsonl), else sent0, sent1 and hard_neg.
+    `columns` are their three columns in a table (.tsv, .csv or .jsonl). Without them, the header line tells the CSV
+    that SimCSE publishes (quoted; columns sent0, sent1, hard_neg) from text with tabs and without quoting, plain or
+    gzip, that has these columns.
     """
 
     stream = "triplets"
@@ -123,7 +113,7 @@ class TripletsFile(LimitedFile):
 
     def load(self, root: Path | None) -> Triplets:
         path = self.paths(root)[0]
-        rows = (_named_triplets(path, self.columns) if self.columns else _read_triplets(path))[: self.limit]
+        rows = _triplets(path, self.columns)[: self.limit]
         self._check_limit(path, len(rows))
         return Triplets(*zip(*rows, strict=True))
 
@@ -131,6 +121,8 @@ class TripletsFile(LimitedFile):
 class CaptionsFile(FileSource, CorpusSource):
     """Captions with stored image features, with images, or with both.
 
+    The file is Parquet (columns image_id and captions, a list of strings), a table with an image's file name and one of
+    its captions on a line, or text with one caption per line, as MCSE's preprocessing writes it.
     In a table (.tsv, .csv or .jsonl), `image` and `caption` are the columns of the image's file name and the caption.
     `captions` is 'one' for one caption of each image, drawn once by `caption_seed` as MCSE does, or 'all' for every
     caption. `features` maps teacher -> [file, how, transform] of stored image features, matched by image_id if both
@@ -138,8 +130,9 @@ class CaptionsFile(FileSource, CorpusSource):
     or without .jpg, .jpeg or .png; Flickr30k: 'flickr/images', COCO: 'coco/train2014'), or 'jpeg' for that column of
     the Parquet file. Images are needed only by teachers without stored features, and decoded on access.
 
-    `matched` is, for a text file, file and how of the Parquet file with the image and all captions of each line. It is
-    needed for 'all' captions and for images; training on one caption an image with stored features does without it.
+    `matched` is, for a text file, file and how of the Parquet file with the image and all captions of each line
+    (columns image_id, caption and captions). It is needed for 'all' captions and for images; training on one caption an
+    image with stored features does without it.
     """
 
     stream = "pairs"
@@ -252,39 +245,36 @@ class CaptionsFile(FileSource, CorpusSource):
         return path
 
 
-def _named_triplets(path: Path, columns: Sequence[str]) -> list[tuple[str, ...]]:
-    rows = []
-    for row in read_rows(path, *columns):
-        texts = tuple(" ".join(text.split()) for text in row.values)
-        if not all(texts):
-            raise UserError(f"{path}, line {row.line}: a triplet needs three texts; correct the line or remove it")
-        rows.append(texts)
-    if not rows:
-        raise UserError(f"{path} has no triplets; give a table with rows")
-    return rows
+def _triplets(path: Path, columns: Sequence[str]) -> list[tuple[str, ...]]:
+    found = []
+    for line, texts in _chosen(path, columns) if columns else _published(path):
+        if len(texts) < len(COLUMNS) or not all(texts):
+            raise UserError(f"{path}, line {line}: a triplet needs three texts; correct the line or remove it")
+        found.append(texts)
+    if not found:
+        raise UserError(f"{path} has no triplets; give a file with rows")
+    return found
 
 
-def _read_triplets(path: Path) -> list[tuple[str, ...]]:
+def _chosen(path: Path, columns: Sequence[str]) -> Iterator[TableRow]:
+    for line, texts in read_rows(path, *columns):
+        yield TableRow(line, tuple(" ".join(text.split()) for text in texts))
+
+
+def _published(path: Path) -> Iterator[TableRow]:
     lines = read_lines(path)
     tabs = "\t" in lines[0]
     broken = (f"{line}\n" for line in lines)
     reader = csv.reader(broken, delimiter="\t" if tabs else ",", quoting=csv.QUOTE_NONE if tabs else csv.QUOTE_MINIMAL)
-    rows = []
     try:
         header = [name.strip() for name in next(reader)]
         places = [header.index(name) for name in COLUMNS]
         for row in filter(None, reader):
-            texts = tuple(row[place].strip() for place in places if place < len(row))
-            if len(texts) < len(COLUMNS) or not all(texts):
-                raise csv.Error("a triplet needs three texts")
-            rows.append(texts)
+            yield TableRow(reader.line_num, tuple(row[place].strip() for place in places if place < len(row)))
     except csv.Error as error:
         raise UserError(f"{path}, line {reader.line_num}: {error}; correct the line") from error
     except ValueError as error:
         raise UserError(f"{path} needs the columns {', '.join(COLUMNS)}: {error}; {RESTORE}") from error
-    if not rows:
-        raise UserError(f"{path} has a header and no triplets; {RESTORE}")
-    return rows
 
 
 def count_captions(path: Path, image: str = IMAGE, caption: str = CAPTION) -> np.ndarray:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,10 +11,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from harness.caches import cached_note
-from harness.corpora.base import CorpusSource, Media, check_positive, some_of
+from harness.corpora.base import CorpusSource, Media, check_positive
 from harness.datafiles import column_names, read_columns
 from harness.encoders.media import UNREADABLE, VIEWS_VERSION, Encoded, decoded, described, opened
 from harness.errors import UserError
+from harness.formatting import first_of
+from harness.processors import cores
 from harness.seeds import generator
 from harness.sources import OWN_FILE, Missing, digest, file_hash, is_there, placed
 
@@ -124,7 +125,7 @@ class LabelledImages(CorpusSource):
         if not bad:
             return order, []
         found = f"{self.path}: {len(bad)} of {len(items)} images cannot be decoded"
-        listed = some_of([f"{names[row]} ({why})" for row, why in bad.items()])
+        listed = first_of([f"{names[row]} ({why})" for row, why in bad.items()], 5, "; ")
         if len(bad) > self.bad or len(bad) == len(items):
             raise UserError(
                 f"{found}: {listed}; remove or replace them, or set bad = {len(bad)} for the corpus to use the next "
@@ -142,7 +143,7 @@ def _unreadable(items: Sequence[Encoded], key: str) -> Mapping[int, str]:
 
     def read() -> dict[str, dict[int, str]]:
         # Pillow releases the interpreter's lock
-        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        with ThreadPoolExecutor(cores()) as pool:
             return {"unreadable": {row: why for row, why in enumerate(pool.map(_why_not, items)) if why}}
 
     found = cached_note(note, "the images will be decoded again", read)["unreadable"]

@@ -14,6 +14,7 @@ import numpy as np
 from harness.datafiles import read_columns
 from harness.encoders.media import UNREADABLE, DecodedImages, Encoded, OneImage, decoded, described
 from harness.errors import UserError
+from harness.processors import cores
 from harness.sources import Missing, Source, digest, placed
 
 #: images decoded ahead of the teacher
@@ -57,7 +58,7 @@ class Decoder:
     @cached_property
     def pool(self) -> ThreadPoolExecutor:
         """The threads, one a core; Pillow releases the interpreter's lock while it decodes and resizes."""
-        return ThreadPoolExecutor(len(os.sched_getaffinity(0)))
+        return ThreadPoolExecutor(cores())
 
 
 class Pixels(DecodedImages):

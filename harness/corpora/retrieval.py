@@ -141,7 +141,6 @@ class _Captions(NamedTuple):
 
 
 def _split_captions(path: Path, split: str) -> _Captions:
-    """The captions of each image of one split of a table. Raises UserError."""
     found: dict[str, list[str]] = {}
     rows = read_table(path, "split", "caption")
     for row in rows:

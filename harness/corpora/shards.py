@@ -9,14 +9,16 @@ from __future__ import annotations
 import logging
 import tarfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from harness.caches import cached_note
-from harness.corpora.base import CorpusSource, Pairs, check_positive, some_of
+from harness.corpora.base import CorpusSource, Pairs, check_positive
 from harness.corpora.pixels import Decoder, Pixels
 from harness.errors import UserError
 from harness.files import open_regular
+from harness.formatting import first_of
 from harness.sources import OWN_FILE, Missing, digest, file_hash, placed
 
 log = logging.getLogger(__name__)
@@ -33,13 +35,6 @@ class ShardPair(NamedTuple):
     caption: str
     start: int
     size: int
-
-
-class Index(NamedTuple):
-    """The pairs of a shard, and a description of each flaw."""
-
-    pairs: list[ShardPair]
-    flaws: list[str]
 
 
 class ShardPairs(CorpusSource):
@@ -67,9 +62,10 @@ class ShardPairs(CorpusSource):
         pairs: list[tuple[Path, ShardPair]] = []
         flaws: list[str] = []
         for shard in self._shards(root):
-            index = _index(shard)
-            flaws += [f"{shard.name}: {flaw}" for flaw in index.flaws]
-            pairs += [(shard, pair) for pair in index.pairs]
+            note = f"shards/{digest('note on a shard', VERSION, file_hash(shard))}.json"
+            index = cached_note(note, "the shard will be read again", partial(_index, shard))
+            flaws += [f"{shard.name}: {flaw}" for flaw in index["flaws"]]
+            pairs += [(shard, ShardPair(*pair)) for pair in index["pairs"]]
             if self.limit and len(pairs) >= self.limit:
                 break
         warnings = self._checked(flaws, len(pairs))
@@ -87,7 +83,7 @@ class ShardPairs(CorpusSource):
 
     def _checked(self, flaws: list[str], found: int) -> list[str]:
         """The warning about flaws. Raises UserError for more than `bad` flaws or too few pairs."""
-        listed = f"{self.path}: {len(flaws)} flaws among {found} pairs: {some_of(flaws)}"
+        listed = f"{self.path}: {len(flaws)} flaws among {found} pairs: {first_of(flaws, 5, '; ')}"
         if len(flaws) > self.bad:
             raise UserError(f"{listed}; restore the shards, or set bad = {len(flaws)} for the corpus to skip them")
         if not found or (self.limit and found < self.limit):
@@ -109,14 +105,8 @@ def _bytes(shard: Path, start: int, size: int) -> bytes:
         return stream.read(size)
 
 
-def _index(shard: Path) -> Index:
-    """The index of a shard, cached by content."""
-    note = f"shards/{digest('note on a shard', VERSION, file_hash(shard))}.json"
-    kept = cached_note(note, "the shard will be read again", lambda: _read_index(shard)._asdict())
-    return Index([ShardPair(*pair) for pair in kept["pairs"]], kept["flaws"])
-
-
-def _read_index(shard: Path) -> Index:
+def _index(shard: Path) -> dict[str, list[Any]]:
+    """The pairs of a shard, and a description of each flaw."""
     images: dict[str, tuple[int, int]] = {}
     captions: dict[str, str] = {}
     flaws: list[str] = []
@@ -131,7 +121,7 @@ def _read_index(shard: Path) -> Index:
     flaws += [f"{key} has no image" for key in captions if key not in images]
     both = [key for key in images if key in captions]
     flaws += [f"{key} has a blank caption" for key in both if not captions[key]]
-    return Index([ShardPair(key, captions[key], *images[key]) for key in both if captions[key]], flaws)
+    return {"pairs": [ShardPair(key, captions[key], *images[key]) for key in both if captions[key]], "flaws": flaws}
 
 
 def _members(shard: Path, flaws: list[str]) -> Iterator[tuple[str, str | tuple[int, int]]]:

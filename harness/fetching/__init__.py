@@ -3,7 +3,7 @@
 from harness.fetching.downloads import require_consent, shown, terms_of
 from harness.fetching.entries import Entry, entries, entry, providers, with_inputs
 from harness.fetching.entry_files import Watch, fetch, import_folder
-from harness.fetching.folder import Say, State, readable, state, verify
+from harness.fetching.folder import Say, readable, state, verify
 from harness.fetching.repositories import (
     HubRepository,
     fetch_model,
@@ -12,15 +12,12 @@ from harness.fetching.repositories import (
     record_commit,
     recorded_commit,
 )
-from harness.fetching.transfer import Progress
 from harness.fetching.transfer import size_of as hub_size
 
 __all__ = [
     "Entry",
     "HubRepository",
-    "Progress",
     "Say",
-    "State",
     "Watch",
     "entries",
     "entry",

@@ -5,13 +5,12 @@ Nothing is downloaded before the user accepts the licences that restrict its use
 
 from __future__ import annotations
 
-import queue
 import shutil
-import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
+from multiprocessing.pool import ThreadPool
 from pathlib import Path
 from time import monotonic
 
@@ -197,31 +196,19 @@ class FetchList:
 
     def carry_out(self, say: Say, watch: Watch) -> dict[str, str]:
         """Download everything, several things at a time; return the reasons of those that failed, by name."""
-        failed: dict[str, str] = {}
-        waiting: queue.SimpleQueue[Fetchable] = queue.SimpleQueue()
-        for item in self.items:
-            waiting.put(item)
 
-        def work() -> None:
-            while True:
-                try:
-                    item = waiting.get_nowait()
-                except queue.Empty:
-                    return
-                try:
-                    item.bring(say, watch)
-                except Exception as error:  # whatever stops one download, the others go on
-                    why = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {first_line(error)}"
-                    failed[item.name] = why
-                    say(f"{item.name}: failed")
+        def failure(item: Fetchable) -> str:
+            try:
+                item.bring(say, watch)
+            except Exception as error:  # whatever stops one download, the others go on
+                say(f"{item.name}: failed")
+                return str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {first_line(error)}"
+            return ""
 
-        # daemons, so that an interrupted command ends at once; what is received is kept
-        workers = [threading.Thread(target=work, daemon=True) for _ in range(min(AT_A_TIME, len(self.items)))]
-        for worker in workers:
-            worker.start()
-        for worker in workers:
-            worker.join()
-        return {item.name: failed[item.name] for item in self.items if item.name in failed}
+        # its threads are daemons, so that an interrupted command ends at once; what is received is kept
+        with ThreadPool(AT_A_TIME) as pool:
+            reasons = pool.map(failure, self.items, chunksize=1)
+        return {item.name: why for item, why in zip(self.items, reasons, strict=True) if why}
 
 
 def _existing(place: Path) -> Path:

@@ -49,7 +49,7 @@ def fetch(root: Path, entry: Entry, say: Say, watch: Watch, offline: bool = Fals
     with held(root, entry.name, say):
         if not work.is_done():
             check_room(root, entry.name, entry.about)
-            work.make({}, _move)
+            work.make({}, Path.replace)
 
 
 def import_folder(root: Path, entry: Entry, folder: Path, link: bool, say: Say, watch: Watch) -> None:
@@ -138,7 +138,12 @@ class _Work:
         remove(out)
         out.mkdir(parents=True)
         self.say(f"{entry.name}: making and checking {len(entry.outputs)} output(s)")
-        RECIPES[entry.recipe](entry, got, out, take)
+
+        def put(source: Path, target: Path) -> None:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            take(source, target)
+
+        RECIPES[entry.recipe](entry, got, out, put)
         for output in entry.outputs:
             if not (out / output.path).exists():
                 raise UserError(f"{entry.name}: its files contain no data for {output.path}; check the input")
@@ -197,16 +202,9 @@ class _Work:
         return path
 
 
-def _move(source: Path, target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    source.replace(target)
-
-
 def _copy(source: Path, target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
     (shutil.copytree if source.is_dir() else shutil.copyfile)(source, target)
 
 
 def _link(source: Path, target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
     target.symlink_to(source.resolve(), target_is_directory=source.is_dir())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import errno
 import gzip
 import hashlib
 import io
@@ -16,9 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Literal, cast
 
+from harness.caches import writing_to
+from harness.datafiles import check_columns
 from harness.errors import UserError
 from harness.fetching.entries import Entry, Origin, Output
-from harness.files import write_text
+from harness.files import text_hash, write_text
 from harness.locks import locked
 
 #: shows a message to the user
@@ -41,23 +42,11 @@ def held(root: Path, name: str, say: Say) -> Iterator[None]:
 
     Converts errors of full disks and read-only or forbidden folders into a UserError of one line.
     """
-    known = {
-        errno.ENOSPC: "the disk is full",
-        errno.EDQUOT: "the disk quota is used up",
-        errno.EROFS: "the disk cannot be written to",
-        errno.EACCES: "permission denied",
-    }
-    try:
+    advice = "free some space or set another --data-root, and run the command again; incomplete files are ignored"
+    with writing_to(root, advice):
         books(root).mkdir(parents=True, exist_ok=True)
         with locked(books(root) / f"{name}.lock", name, say):
             yield
-    except OSError as error:
-        if error.errno not in known:
-            raise
-        raise UserError(
-            f"{error.filename or root}: {known[error.errno]}; free some space or set another --data-root, and run the "
-            "command again; incomplete files are ignored"
-        ) from error
 
 
 def check_room(root: Path, name: str, needed: int | None) -> None:
@@ -142,11 +131,7 @@ def write_manifest(path: Path, place: Path, entry: Entry) -> None:
     files = [file for output in entry.outputs for file in files_of(place / output.path)]
     lines = [f"{hash_of(file)}  {file.relative_to(place).as_posix()}\n" for file in files]
     text = "".join([f"# {entry.name}: {entry.title}; from {sources}\n", *lines])
-    write_text(path, f"# {_hash(text)}\n{text}")
-
-
-def _hash(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
+    write_text(path, f"# {text_hash(text)}\n{text}")
 
 
 def read_manifest(path: Path) -> dict[str, str]:
@@ -154,7 +139,7 @@ def read_manifest(path: Path) -> dict[str, str]:
     found, text = {}, path.read_text(encoding="utf-8", errors="replace")
     first, _, rest = text.partition("\n")
     stated = _DIGEST.fullmatch(first)  # of an earlier version: none
-    if stated and stated[1] != _hash(rest):
+    if stated and stated[1] != text_hash(rest):
         raise UserError(f"{path} was changed or damaged after it was written; remove it and fetch or import again")
     for number, line in enumerate(text.splitlines(), start=1):
         if line.startswith("#"):
@@ -222,9 +207,7 @@ def count_rows(path: Path) -> int:
     """Count the rows of a Parquet, HDF5, CSV or tab-separated file, or the lines of a text. Raises UserError."""
     try:
         if path.suffix == ".parquet":
-            import pyarrow.parquet as parquet
-
-            return int(parquet.read_metadata(path).num_rows)
+            return check_columns(path)
         if path.suffix == ".hdf5":
             import h5py
 

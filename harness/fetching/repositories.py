@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -177,7 +176,7 @@ def _records(root: Path) -> dict[str, str]:
         return {}
     try:
         content = path.read_bytes()
-        known = json.loads(unsealed(content) or content)  # of an earlier version: no digest
+        known = json.loads(unsealed(content) if b'"digest"' in content else content)  # an earlier version had none
         return {str(hub): str(commit) for hub, commit in known.items()}
     except (OSError, DamagedError, ValueError, AttributeError, RecursionError) as error:
         raise UserError(f"{path} is not a record of commits: {error}; remove it and fetch the models again") from error
@@ -195,7 +194,7 @@ def check_repository(name: str) -> str:
 
 def find_remote(name: str, kind: RepositoryKind, revision: str | None = None) -> HubRepository:
     """Look up a repository. Raises UserError where the hub does not show it."""
-    with _plain(name, kind, f"{name} at {revision or 'main'}"):
+    with plain_errors(name, kind, f"{name} at {revision or 'main'}"):
         return _asked(check_repository(name), kind, revision, sizes=False)
 
 
@@ -203,7 +202,7 @@ def find_or_make(name: str, kind: RepositoryKind) -> HubRepository:
     """Look up a repository that is to be written to; one that is not there is made, and is private."""
     from huggingface_hub import HfApi
 
-    with _plain(name, kind, name):
+    with plain_errors(name, kind, name):
         HfApi().create_repo(check_repository(name), repo_type=kind, private=True, exist_ok=True)
     return find_remote(name, kind)
 
@@ -212,7 +211,7 @@ def download(remote: HubRepository, patterns: list[str], folder: Path) -> None:
     """Download the files of a repository that match, at its commit."""
     from huggingface_hub import snapshot_download
 
-    with _plain(remote.hub, remote.kind, f"{remote.hub} at {remote.commit}"):
+    with plain_errors(remote.hub, remote.kind, f"{remote.hub} at {remote.commit}"):
         snapshot_download(
             remote.hub, repo_type=remote.kind, revision=remote.commit, local_dir=folder, allow_patterns=patterns
         )
@@ -226,29 +225,8 @@ def upload(remote: HubRepository, files: Mapping[str, Path], message: str) -> st
     from huggingface_hub import CommitOperationAdd, HfApi
 
     operations = [CommitOperationAdd(name, str(path)) for name, path in sorted(files.items())]
-    with _plain(remote.hub, remote.kind, remote.hub):
+    with plain_errors(remote.hub, remote.kind, remote.hub):
         done = HfApi().create_commit(
             remote.hub, operations, commit_message=message, repo_type=remote.kind, parent_commit=remote.commit
         )
     return str(done.oid)
-
-
-@contextmanager
-def _plain(name: str, kind: RepositoryKind, place: str) -> Iterator[None]:
-    """Errors of the client as one line; those of writing say what writing needs."""
-    from huggingface_hub.errors import HfHubHTTPError
-
-    try:
-        with plain_errors(name, kind, place, "check its name"):
-            yield
-    except UserError as error:
-        cause = error.__cause__
-        status = cause.response.status_code if isinstance(cause, HfHubHTTPError) else 0
-        if status in (401, 403):
-            login = "log in with `hf auth login` or HF_TOKEN, with a token that may write there"
-            raise UserError(f"the hub does not let you write to {name} ({status}); {login}") from cause
-        if status in (409, 412):
-            raise UserError(
-                f"{name} was changed by someone else in the meantime; run the same command again"
-            ) from cause
-        raise

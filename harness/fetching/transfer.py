@@ -18,7 +18,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from email.message import Message
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -260,47 +260,51 @@ def size_of(entry: Entry) -> int | None:
 
 
 @contextmanager
-def plain_errors(what: str, kind: Literal["model", "dataset"], place: str, by_hand: str) -> Iterator[None]:
-    """Convert the client's errors into a UserError of one line.
+def plain_errors(
+    repository: str, kind: Literal["model", "dataset"], place: str, by_hand: str = "", about: str = ""
+) -> Iterator[None]:
+    """Convert the client's errors into a UserError of one line, which begins with `about`.
 
-    `place` is what is asked of the repository `what`; `by_hand` is what to do without the hub.
+    `place` is what is asked of the repository; `by_hand` is what to do without the hub.
     """
-    from huggingface_hub import errors
-
-    word = "data set" if kind == "dataset" else "model"
-    log_in = "log in with `hf auth login` or HF_TOKEN, or"
-    found: Exception
     try:
         yield
-    except errors.GatedRepoError as error:
-        address = f"https://huggingface.co/{'datasets/' if kind == 'dataset' else ''}{what}"
-        why, found = f"{what} is gated; accept its terms at {address} and {log_in}", error
-    except errors.RepositoryNotFoundError as error:
-        why, found = f"the hub has no {word} {what} that you may see; {log_in}", error
-    except (errors.RevisionNotFoundError, errors.RemoteEntryNotFoundError) as error:
-        why, found = f"the hub has no {place} (404);", error
-    except (errors.OfflineModeIsEnabled, errors.LocalEntryNotFoundError) as error:
-        where = "check HF_HUB_OFFLINE, HF_ENDPOINT and the proxy"
-        why, found = f"the hub cannot be reached and {place} is not in its local cache; {where}, or", error
-    except errors.HfHubHTTPError as error:
-        why, found = f"the hub answers {error.response.status_code} for {place}; try later, or", error
-    except (errors.HTTPError, OSError) as error:  # type: ignore[attr-defined]
-        if isinstance(error, OSError) and error.errno is not None:
+    except Exception as error:
+        why = _why(error, repository, kind, place)
+        if not why:
             raise
-        text = " ".join(str(error).split())
-        why, found = f"the connection to the hub failed: {text}; run the command again, or", error
-    else:
-        return
-    raise UserError(f"{why} {by_hand}") from found
+        raise UserError(f"{about}{why}{', or ' if by_hand else ''}{by_hand}") from error
 
 
-@contextmanager
-def _origin_errors(origin: Origin, what: str) -> Iterator[None]:
+def _why(error: Exception, repository: str, kind: str, place: str) -> str:
+    """What an error of the hub's client means, and what to do; empty for any other."""
+    from huggingface_hub import errors
+
+    log_in = "log in with `hf auth login` or HF_TOKEN"
+    if isinstance(error, errors.GatedRepoError):
+        address = f"https://huggingface.co/{'datasets/' if kind == 'dataset' else ''}{repository}"
+        return f"{repository} is gated; accept its terms at {address} and {log_in}"
+    if isinstance(error, errors.RepositoryNotFoundError):
+        word = "data set" if kind == "dataset" else "model"
+        return f"the hub has no {word} {repository} that you may see; check its name, {log_in}"
+    if isinstance(error, errors.RevisionNotFoundError | errors.RemoteEntryNotFoundError):
+        return f"the hub has no {place} (404); check its name"
+    if isinstance(error, errors.OfflineModeIsEnabled | errors.LocalEntryNotFoundError):
+        where = "check HF_HUB_OFFLINE, HF_ENDPOINT and the proxy"
+        return f"the hub cannot be reached and {place} is not in its local cache; {where}"
+    if isinstance(error, errors.HfHubHTTPError):
+        status = error.response.status_code
+        if status in (401, 403):
+            return f"the hub does not let you use {repository} ({status}); {log_in}, with a token that may do this"
+        if status in (409, 412):
+            return f"{repository} was changed by someone else in the meantime; run the same command again"
+        return f"the hub answers {status} for {place}; try later"
+    of_connection = isinstance(error, errors.HTTPError) or (isinstance(error, OSError) and error.errno is None)  # type: ignore[attr-defined]
+    return f"the connection to the hub failed: {_words(error)}; run the command again" if of_connection else ""
+
+
+def _origin_errors(origin: Origin, what: str) -> AbstractContextManager[None]:
     """`plain_errors` for an origin of an entry."""
     place = f"{origin.hub}/{origin.file} at {origin.revision}"
     by_hand = f"download {origin.name} manually and run `harness data import`"
-    try:
-        with plain_errors(str(origin.hub), "dataset", place, by_hand):
-            yield
-    except UserError as error:
-        raise UserError(f"{what}: {error}") from error.__cause__
+    return plain_errors(str(origin.hub), "dataset", place, by_hand, f"{what}: ")

@@ -41,18 +41,17 @@ SCORE_TYPES: dict[str, type[np.generic]] = {
     **dict.fromkeys(("evaluation", "task", "part", "metric"), np.int32),
     "value": np.float64,
 }
-#: table -> column -> type of its numbers
+#: table -> column -> type of its numbers; `parts` are scores too
 TYPES: Mapping[str, Mapping[str, type[np.generic]]] = {
     "runs": RUN_TYPES,
     "evaluations": EVALUATION_TYPES,
     "scores": SCORE_TYPES,
+    "parts": SCORE_TYPES,
 }
-#: table -> columns of places in `texts`
-TEXTS = {
-    "runs": (*RUN_TEXTS, *RUN_JSON),
-    "evaluations": ("suite", "protocol", "key", "warnings", "finished"),
-    "scores": ("task", "part", "metric"),
-}
+#: columns of places in `texts`, in whatever table
+TEXTS = frozenset(
+    (*RUN_TEXTS, *RUN_JSON, *("suite", "protocol", "key", "warnings", "finished"), *("task", "part", "metric"))
+)
 
 
 @dataclass(frozen=True)
@@ -80,7 +79,6 @@ class Tables:
 
     @cached_property
     def parts(self) -> Columns:
-        """The scores of parts of tasks."""
         return self.find_parts()
 
     @cached_property
@@ -89,11 +87,9 @@ class Tables:
         return _starts(self.evaluations["run"], 0, len(self) + 1)
 
     def text(self, column: ColumnArray, row: int) -> str:
-        """A text of a column."""
         return self.texts[int(column[row])]
 
     def of_runs(self, name: str) -> list[str]:
-        """A column of runs as texts."""
         return list(map(self.texts.__getitem__, self.runs[name].tolist()))
 
     def take(self, rows: ColumnArray) -> Tables:
@@ -117,43 +113,38 @@ class Tables:
         moved = np.array([places.setdefault(text, len(places)) for text in more.texts] or [0], dtype=np.int32)
         first = {"run": len(self), "evaluation": len(self.evaluations["run"])}
 
-        def after(table: str, columns: Columns, others: Columns) -> Columns:
+        def after(columns: Columns, others: Columns) -> Columns:
             added = {
-                name: moved[column] if name in TEXTS[table] else column + first.get(name, 0)
-                for name, column in others.items()
+                name: moved[column] if name in TEXTS else column + first.get(name, 0) for name, column in others.items()
             }
             return {name: np.concatenate([column, added[name]]) for name, column in columns.items()}
 
         return Tables(
             list(places),
-            after("runs", self.runs, more.runs),
-            after("evaluations", self.evaluations, more.evaluations),
-            after("scores", self.scores, more.scores),
-            lambda: after("scores", self.parts, more.parts),
+            after(self.runs, more.runs),
+            after(self.evaluations, more.evaluations),
+            after(self.scores, more.scores),
+            lambda: after(self.parts, more.parts),
         )
 
     def compact(self) -> Tables:
         """The same tables without texts that nothing refers to."""
         used = np.zeros(len(self.texts), dtype=bool)
-        for table, columns in self.named():
-            for name in TEXTS[table]:
+        for columns in self.columns:
+            for name in TEXTS & columns.keys():
                 used[columns[name]] = True
         moved = (np.cumsum(used) - 1).astype(np.int32)
         texts = [text for text, kept in zip(self.texts, used.tolist(), strict=True) if kept]
-        return Tables.made(
-            texts,
-            [
-                {name: moved[column] if name in TEXTS[table] else column for name, column in columns.items()}
-                for table, columns in self.named()
-            ],
-        )
-
-    def named(self) -> list[tuple[str, Columns]]:
-        """All columns with the name of their kind of table."""
-        return [
-            *(("runs", self.runs), ("evaluations", self.evaluations)),
-            *(("scores", self.scores), ("scores", self.parts)),
+        columns_of = [
+            {name: moved[column] if name in TEXTS else column for name, column in columns.items()}
+            for columns in self.columns
         ]
+        return Tables.made(texts, columns_of)
+
+    @property
+    def columns(self) -> list[Columns]:
+        """Those of all tables, in the order of TYPES."""
+        return [self.runs, self.evaluations, self.scores, self.parts]
 
     def evaluations_of(self, row: int) -> list[Evaluation]:
         """The evaluations of a run; tasks without scores are left out."""
@@ -209,7 +200,6 @@ class Tables:
         )
 
     def _blocks(self, columns: Columns, at: int) -> dict[tuple[str, str], dict[str, float]]:
-        """The scores of an evaluation by task and part."""
         here = slice(*_starts(columns["evaluation"], at, at + 2).tolist())
         texts = (map(self.texts.__getitem__, columns[name][here].tolist()) for name in ("task", "part", "metric"))
         found: dict[tuple[str, str], dict[str, float]] = {}
@@ -218,7 +208,6 @@ class Tables:
         return found
 
     def _of(self, columns: Columns, evaluations: ColumnArray) -> Columns:
-        """The scores of some evaluations."""
         starts = _starts(columns["evaluation"], 0, len(self.evaluations["run"]) + 1)
         scores, owners = _gathered(starts, evaluations)
         return {name: owners if name == "evaluation" else column[scores] for name, column in columns.items()}
@@ -245,8 +234,7 @@ class TablesWriter:
         self._places: dict[str, int] = {}
         # arrays of numbers: lists would hold four times the memory
         self._rows: dict[str, dict[str, array[Any]]] = {
-            table: {name: array(np.dtype(kind).char) for name, kind in _types(table).items()}
-            for table in ("runs", "evaluations", "scores", "parts")
+            table: {name: array(np.dtype(kind).char) for name, kind in types.items()} for table, types in TYPES.items()
         }
 
     def add(self, path: str, size: int, mtime: int, found: Result | str) -> None:
@@ -321,7 +309,3 @@ def tables_of(results: Iterable[Result]) -> Tables:
     for result in results:
         writer.add("", 0, 0, result)
     return writer.tables()
-
-
-def _types(table: str) -> Mapping[str, type[np.generic]]:
-    return TYPES["scores" if table == "parts" else table]

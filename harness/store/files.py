@@ -16,12 +16,14 @@ schema raises its number and brings the upgrade of records with the number befor
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import zipfile
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from glob import escape
 from pathlib import Path
@@ -37,39 +39,44 @@ from harness.files import (
     DamagedError,
     open_regular,
     put_aside,
-    read_arrays,
     read_regular,
     remove_leftovers,
     sealed,
     unsealed,
-    write_arrays,
+    write_bytes,
     write_text,
 )
-from harness.formatting import LONGEST_NAME
+from harness.formatting import LONGEST_NAME, first_of
 from harness.locks import try_lock
 from harness.metrics import ArrayName
 from harness.spec import RunSpec, Variant
 from harness.store.index import forget_index, listing, refreshed
-from harness.store.indexed import IndexedResults, contradiction, joined_results
+from harness.store.indexed import IndexedResults, joined
 from harness.store.schema import SCHEMA_VERSION, Evaluation, Failure, Result, Spec
 
 #: numbers or texts of any shape
 Array = NDArray[Any]
 NamedArrays = Mapping[ArrayName, Array]
-_INDEX = "index"
 
 
 def write_named_arrays(path: Path, arrays: NamedArrays) -> None:
-    """Write arrays; row i of the entry `index`, (n, 3) texts, is the ArrayName of the entry `i`."""
+    """Write arrays as .npz; row i of the entry `index`, (n, 3) texts, is the ArrayName of the entry `i`."""
+    names = np.array([list(name) for name in arrays], dtype=np.str_).reshape(-1, 3)
     numbered = {str(number): values for number, values in enumerate(arrays.values())}
-    write_arrays(path, {_INDEX: np.array([list(name) for name in arrays], dtype=np.str_).reshape(-1, 3), **numbered})
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, allow_pickle=False, index=names, **numbered)
+    write_bytes(path, buffer.getvalue())
 
 
 def read_named_arrays(path: Path) -> dict[ArrayName, Array]:
     """Read a file of `write_named_arrays`. Raises UserError naming a damaged file."""
-    stored = read_arrays(path)
-    names = [ArrayName(*map(str, row)) for row in stored[_INDEX]]
-    return {name: stored[str(number)] for number, name in enumerate(names)}
+    try:
+        with open_regular(path) as stream, np.load(stream, allow_pickle=False) as stored:
+            names = [ArrayName(*map(str, row)) for row in stored["index"]]
+            return {name: stored[str(number)] for number, name in enumerate(names)}
+    except (OSError, ValueError, KeyError, TypeError, EOFError, MemoryError, zipfile.BadZipFile) as error:
+        advice = "restore the file, or remove it with the result next to it"
+        raise UserError(f"the arrays {path} cannot be read: {first_line(error)}; {advice}") from error
 
 
 log = logging.getLogger(__name__)
@@ -102,11 +109,9 @@ class Store:
         return self.root.joinpath(*map(file_name, names))
 
     def path(self, result: Result) -> Path:
-        """The file of a result."""
         return self._path(result.profile, result.spec, result.fingerprint)
 
     def arrays_path(self, result: Result, evaluation: Evaluation) -> Path:
-        """The file of the arrays of one evaluation."""
         path = self.path(result)
         return path.with_name(f"{path.stem}.{quote(evaluation.suite, safe='')}-{evaluation.protocol.key}.npz")
 
@@ -142,8 +147,6 @@ class Store:
             if len(content) > LARGEST:
                 raise DamagedError(f"it has more than {LARGEST / 1e6:.0f} MB")
             body = unsealed(content)
-            if body is None:
-                raise DamagedError("it has no digest")
             try:
                 return Result.model_validate_json(body)
             except ValidationError:  # of a newer schema, or wrong when it was written
@@ -176,10 +179,10 @@ class Store:
         """
         folder = self.folder("", spec).relative_to(self.root)
         paths = (path for top in sorted(self.root.glob("[!.]*")) for path in _of_seed(top / folder, spec.seed))
-        results, contradictions = _joined({path: self.read(path) for path in paths})
+        results, contradictions = joined({path: self.read(path) for path in paths})
         if contradictions:
             raise UserError(contradictions[0])
-        return results
+        return [*results.values()]
 
     def spellings(self, run: RunSpec) -> list[RunSpec]:
         """The runs with results that differ from a run in nothing but options and reading of the method."""
@@ -242,11 +245,9 @@ class Store:
         path = self.path(result).with_suffix(".log")
         return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
 
-    @contextmanager
-    def lock(self, fingerprint: str) -> Iterator[bool]:
+    def lock(self, fingerprint: str) -> AbstractContextManager[bool]:
         """Hold a training's lock; gives False at once when another process holds it."""
-        with try_lock(self.root / ".locks" / f"{fingerprint[:32]}.lock") as acquired:
-            yield acquired
+        return try_lock(self.root / ".locks" / f"{fingerprint[:32]}.lock")
 
     def save_failure(self, failure: Failure, log: str = "") -> Path:
         """Record a failure and the run's log; the latest of a run replaces the one before."""
@@ -257,17 +258,16 @@ class Store:
         return path
 
     def forget_failure(self, profile: str, spec: Spec, fingerprint: str) -> None:
-        """Remove the record of a run's failure with its log."""
-        failed = self._failure_path(fingerprint)
-        for path, failure in _failures([failed]):
-            if failure.concerns(profile, spec, fingerprint):
-                path.with_suffix(".log").unlink(missing_ok=True)
-                path.unlink(missing_ok=True)
+        path = self._failure_path(fingerprint)
+        failure = _read_failure(path)
+        if failure and failure.concerns(profile, spec, fingerprint):
+            path.with_suffix(".log").unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
 
     def failures(self) -> list[Failure]:
         """The failures on record, in order of their keys."""
-        found = _failures(sorted((self.root / "failed").glob("*.json")))
-        return sorted((failure for _, failure in found), key=lambda failure: failure.spec.key)
+        found = map(_read_failure, sorted((self.root / "failed").glob("*.json")))
+        return sorted(filter(None, found), key=lambda failure: failure.spec.key)
 
     def _failure_path(self, fingerprint: str) -> Path:
         return self.root / "failed" / f"{fingerprint[:16]}.json"
@@ -282,8 +282,8 @@ class Store:
                 found[path] = self.read(path)
             except UserError as error:
                 problems.append(str(error))
-        results, contradictions = _joined(found)
-        return results, problems + contradictions
+        results, contradictions = joined(found)
+        return [*results.values()], problems + contradictions
 
 
 def _write(path: Path, text: str) -> None:
@@ -333,9 +333,8 @@ def is_named(text: str, key: str, fingerprint: str) -> bool:
 
 def several(text: str, names: Sequence[str]) -> UserError:
     """The error for a text that names several runs."""
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    listed = ", ".join(names[:NAMED])
-    return UserError(f"'{text}' matches {len(names)} runs; give the key or fingerprint of one: {listed}{more}")
+    listed = first_of(names, NAMED)
+    return UserError(f"'{text}' matches {len(names)} runs; give the key or fingerprint of one: {listed}")
 
 
 def find_results(store: Store, text: str, profile: str | None = None) -> list[Result]:
@@ -357,35 +356,15 @@ def find_results(store: Store, text: str, profile: str | None = None) -> list[Re
     return found
 
 
-def _joined(found: Mapping[Path, Result]) -> tuple[list[Result], list[str]]:
-    """Results in their order, those of one training and key merged, and a line for each contradiction."""
-    trainings: dict[str, dict[Path, Result]] = {}
-    for path, result in found.items():
-        trainings.setdefault(result.fingerprint, {})[path] = result
-    lines = {fingerprint: contradiction(files) for fingerprint, files in trainings.items()}
-    agreeing: dict[tuple[str, str, str], list[Result]] = {}
-    for result in (result for result in found.values() if not lines[result.fingerprint]):
-        agreeing.setdefault((result.profile, result.spec.key, result.fingerprint), []).append(result)
-    return [joined_results(results) for results in agreeing.values()], [line for line in lines.values() if line]
-
-
-def _failures(paths: Iterable[Path]) -> Iterator[tuple[Path, Failure]]:
-    """The records of those files that are there."""
-    for path in paths:
-        try:
-            yield path, _failure(read_regular(path))
-        except FileNotFoundError:
-            pass  # none was recorded, or the run has succeeded meanwhile
-        except (DamagedError, OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
-            log.warning("the failure record %s cannot be read (%s); remove it", path, first_line(error))
-
-
-def _failure(content: bytes) -> Failure:
-    """The record in a file. Raises DamagedError, or what the reading of JSON that is none raises."""
-    body = unsealed(content)
-    if body is None:
-        raise DamagedError("it has no digest")
-    return Failure.model_validate_json(body)
+def _read_failure(path: Path) -> Failure | None:
+    """The record in a file; None where it is not there, as of a run that has succeeded meanwhile, or damaged."""
+    try:
+        return Failure.model_validate_json(unsealed(read_regular(path)))
+    except FileNotFoundError:
+        return None
+    except (DamagedError, OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
+        log.warning("the failure record %s cannot be read (%s); remove it", path, first_line(error))
+        return None
 
 
 def _of_seed(folder: Path, seed: int) -> list[Path]:
@@ -393,7 +372,6 @@ def _of_seed(folder: Path, seed: int) -> list[Path]:
 
 
 def _reason(error: Exception) -> str:
-    """What is wrong with a file, in one line."""
     if not isinstance(error, ValidationError):
         return first_line(error)
     first = error.errors()[0]

@@ -264,8 +264,7 @@ def begin_redo(store: Store, runs: Mapping[str, str], asked: str) -> None:
     if new:
         write_note(_list(store, asked), {"runs": list(new)})
     for fingerprint in new:
-        earlier = _unused(store, _earlier(fingerprint))
-        _write_redo(store, fingerprint, Redo(asked, earlier))
+        _write_redo(store, fingerprint, Redo(asked, _unused_name(store, fingerprint)))
     for fingerprint in runs:
         with store.lock(fingerprint) as mine:
             note = redo_of(store, fingerprint)
@@ -286,7 +285,7 @@ def supersede(store: Store, runs: Iterable[Result]) -> list[Path]:
             if not mine or submission(store, one.fingerprint) or redo_of(store, one.fingerprint):
                 raise UserError(f"{one.spec.key} is in progress; drop it when that has ended")
         for one, _ in chosen:
-            earlier = _unused(store, _earlier(one.fingerprint))
+            earlier = _unused_name(store, one.fingerprint)
             work, place = store.work(one.fingerprint), Store(store.root / ".superseded" / earlier)
             _move(sorted(work.iterdir()) if work.is_dir() else [], store, place)
             # the result last: as long as it is there, the same command finds it again
@@ -334,11 +333,9 @@ def _move(paths: Iterable[Path], store: Store, to: Store) -> None:
         path.replace(place)
 
 
-def _earlier(fingerprint: str) -> str:
-    return f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{fingerprint[:16]}"
-
-
-def _unused(store: Store, name: str) -> str:
+def _unused_name(store: Store, fingerprint: str) -> str:
+    """Names the folder that gets what a run had."""
+    name = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{fingerprint[:16]}"
     names = (name, *(f"{name}-{number}" for number in range(2, 1000)))
     return next(each for each in names if not (store.root / ".superseded" / each).exists())
 

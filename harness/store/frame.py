@@ -13,8 +13,8 @@ import numpy as np
 from harness.errors import UserError
 from harness.metrics import NO_SCORE, Metric, Metrics
 from harness.registry import get
-from harness.store.columns import ColumnArray, Columns, Tables, tables_of
-from harness.store.indexed import UNKNOWN, IndexedResults
+from harness.store.columns import ColumnArray, Columns, Tables
+from harness.store.indexed import UNKNOWN, IndexedResults, tables_in
 from harness.store.schema import Result
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def frame_of(results: Sequence[Result], parts: Collection[str] | None = None) ->
     """
     import pandas
 
-    tables = _tables(results)
+    tables = tables_in(results)
     runs, evaluations, scores = tables.runs, tables.evaluations, _scores(tables, parts)
     of_evaluation = scores["evaluation"]
     of_run = evaluations["run"][of_evaluation] if len(of_evaluation) else of_evaluation
@@ -106,7 +106,7 @@ def metrics_of(results: Sequence[Result]) -> Metrics:
 
     Results of earlier versions do not say which metrics are not judged; the installed suite does.
     """
-    tables = _tables(results)
+    tables = tables_in(results)
     suites, protocols = (tables.evaluations[name].tolist() for name in ("suite", "protocol"))
     finished = [tables.texts[place] for place in tables.evaluations["finished"].tolist()]
     found: dict[str, dict[str, Metric]] = {}
@@ -123,7 +123,7 @@ def metrics_of(results: Sequence[Result]) -> Metrics:
 
 def unscored(results: Sequence[Result]) -> dict[tuple[str, str], list[str]]:
     """One line for each run with tasks without a score, which a frame does not have: (profile, suite) -> lines."""
-    tables = _tables(results)
+    tables = tables_in(results)
     marked = [place for place, text in enumerate(tables.texts) if f": {NO_SCORE}: " in text]
     rows = tables.evaluations["run"][np.isin(tables.evaluations["warnings"], marked)]
     lines: dict[tuple[str, str], list[str]] = {}
@@ -138,10 +138,6 @@ def unscored(results: Sequence[Result]) -> dict[tuple[str, str], list[str]]:
 def overrides_text(overrides: Mapping[str, object]) -> str:
     """Overrides, or values of the training, as the frame's column holds them."""
     return ",".join(f"{key}={value}" for key, value in sorted(overrides.items()))
-
-
-def _tables(results: Sequence[Result]) -> Tables:
-    return results.tables if isinstance(results, IndexedResults) else tables_of(results)
 
 
 def _scores(tables: Tables, parts: Collection[str] | None) -> Columns:
@@ -171,7 +167,6 @@ def _pooling(hyperparameters: str) -> str:
 def _categories(
     texts: Sequence[str], column: ColumnArray, named: Callable[[str], str]
 ) -> tuple[ColumnArray, list[str]]:
-    """The codes of a column and their names."""
     used, codes = np.unique(column, return_inverse=True)
     names: dict[str, int] = {}
     renamed = np.array([names.setdefault(named(texts[place]), len(names)) for place in used.tolist()] or [0])

@@ -15,15 +15,15 @@ from __future__ import annotations
 
 import json
 import mmap
-import os
 import stat
 import time
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
+from glob import glob
 from itertools import chain
 from pathlib import Path
-from typing import Any, BinaryIO, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -33,10 +33,6 @@ from harness.store.columns import TYPES, ColumnArray, Columns, Tables, TablesWri
 from harness.store.indexed import ReadResult
 from harness.store.schema import SCHEMA_VERSION, Result
 
-#: kinds of the tables in the file, parts last
-_KINDS = ("runs", "evaluations", "scores", "scores")
-#: bytes that are checked at a time
-_PIECE = 2**22
 #: Increased when the columns change; each schema of results has indexes of its own.
 INDEX_VERSION: Final = 2
 #: Fewer files than this have no index: reading them takes a few hundredths of a second.
@@ -57,7 +53,17 @@ class Listed(NamedTuple):
 
 def listing(root: Path) -> list[Listed]:
     """All result files of a folder, sorted; work, locks and failures are not among them."""
-    return [found for top in _folders(str(root), "") if not top.startswith(".") for found in _below(str(root), top, 3)]
+    paths = glob("*/*/*/*/seed-*.json", root_dir=root)  # noqa: PTH207 - a path object for each of many files takes long
+    return [_listed(root, path) for path in sorted(paths, key=lambda path: path.split("/"))]
+
+
+def _listed(root: Path, path: str) -> Listed:
+    """A file, or something of its name that cannot be read, which is always tried again."""
+    try:
+        found = (root / path).stat()
+    except OSError:
+        return Listed(path, 0, _UNSETTLED)
+    return Listed(path, found.st_size, found.st_mtime_ns if stat.S_ISREG(found.st_mode) else _UNSETTLED)
 
 
 def refreshed(root: Path, read: ReadResult) -> Tables:
@@ -114,50 +120,16 @@ def _save(root: Path, tables: Tables) -> None:
         write_tables(_file(root), tables)
 
 
-def _folders(root: str, below: str) -> Iterator[str]:
-    for entry in _entries(root, below):
-        with suppress(OSError):
-            if entry.is_dir():
-                yield entry.name
-
-
-def _below(root: str, folder: str, depth: int) -> Iterator[Listed]:
-    if depth:
-        for name in _folders(root, folder):
-            yield from _below(root, f"{folder}/{name}", depth - 1)
-        return
-    for entry in _entries(root, folder):
-        if entry.name.startswith("seed-") and entry.name.endswith(".json"):
-            yield _listed(entry, f"{folder}/{entry.name}")
-
-
-def _listed(entry: os.DirEntry[str], path: str) -> Listed:
-    """A file, or something of its name that cannot be read, which is always tried again."""
-    try:
-        found = entry.stat()
-    except OSError:
-        return Listed(path, 0, _UNSETTLED)
-    return Listed(path, found.st_size, found.st_mtime_ns if stat.S_ISREG(found.st_mode) else _UNSETTLED)
-
-
-def _entries(root: str, below: str) -> list[os.DirEntry[str]]:
-    """The entries of a folder by name; none where it is gone or is no folder."""
-    with suppress(OSError), os.scandir(f"{root}/{below}") as found:
-        return sorted(found, key=lambda entry: entry.name)
-    return []
-
-
 def write_tables(path: Path, tables: Tables) -> None:
     """Write tables; the file never exists half-written. Raises OSError."""
-    parts = [columns for _, columns in tables.named()]
-    rows = [len(next(iter(columns.values()))) for columns in parts]
+    rows = [len(next(iter(columns.values()))) for columns in tables.columns]
     header = json.dumps({"rows": rows, "texts": list(tables.texts)}).encode()
     checksum = 0
     with replaced(path) as stream:
         numbers: Iterator[Any] = (
             np.ascontiguousarray(columns[name])
-            for kind, columns in zip(_KINDS, parts, strict=True)
-            for name in TYPES[kind]
+            for types, columns in zip(TYPES.values(), tables.columns, strict=True)
+            for name in types
         )
         for piece in chain([len(header).to_bytes(8, "little"), header], numbers):
             checksum = zlib.crc32(piece, checksum)
@@ -168,29 +140,19 @@ def write_tables(path: Path, tables: Tables) -> None:
 def read_tables(path: Path) -> Tables:
     """Read a file of `write_tables`; its numbers stay in it. Raises OSError, and ValueError or KeyError for others."""
     with open_regular(path) as stream:
-        if not _is_whole(stream):
-            raise ValueError(f"{path} is damaged")
         content = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
+    checked = memoryview(content)[:-4]
+    if zlib.crc32(checked).to_bytes(4, "little") != content[-4:]:
+        raise ValueError(f"{path} is damaged")
     start = 8 + int.from_bytes(content[:8], "little")
     header = json.loads(content[8:start])
     return Tables.made(header["texts"], list(_columns(content, start, header["rows"])))
 
 
 def _columns(content: mmap.mmap, start: int, rows: list[int]) -> Iterator[Columns]:
-    for kind, count in zip(_KINDS, rows, strict=True):
+    for types, count in zip(TYPES.values(), rows, strict=True):
         found: dict[str, ColumnArray] = {}
-        for name, number in TYPES[kind].items():
+        for name, number in types.items():
             found[name] = np.frombuffer(content, number, count, start)
             start += found[name].nbytes
         yield found
-
-
-def _is_whole(stream: BinaryIO) -> bool:
-    """Whether the end of a file is the checksum of what precedes it."""
-    left = stream.seek(0, 2) - 4
-    stream.seek(0)
-    checksum = 0
-    while left > 0 and (piece := stream.read(min(left, _PIECE))):
-        checksum = zlib.crc32(piece, checksum)
-        left -= len(piece)
-    return left == 0 and stream.read(4) == checksum.to_bytes(4, "little")

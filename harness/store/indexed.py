@@ -15,7 +15,7 @@ from pydantic import PrivateAttr
 from harness.errors import UserError
 from harness.formatting import count_of
 from harness.store.columns import ColumnArray, Tables, tables_of
-from harness.store.schema import BACKEND_VERSION, Result, is_earlier
+from harness.store.schema import BACKEND_VERSION, Result
 
 #: reads a result file; raises UserError for one that cannot be used
 ReadResult = Callable[[Path], Result]
@@ -53,11 +53,23 @@ class IndexedResult(Result):
     @property
     def stamp(self) -> str:
         """Names the state of its file; empty where that is not certain."""
-        return self._owner.stamp(self._row)
+        runs = self._owner.tables.runs
+        mtime = int(runs["mtime"][self._row])
+        return "" if self._row in self._owner.joined or mtime < 0 else f"{runs['size'][self._row]} {mtime}"
 
     def whole(self) -> Result:
-        """The result as its file holds it."""
-        return self._owner.whole(self._row)
+        """The result as its file holds it. Raises StaleIndexError where it is gone, damaged or of another training."""
+        owner, runs = self._owner, self._owner.tables.runs
+        if self._row in owner.joined:
+            return owner.joined[self._row]
+        path = owner.root / owner.tables.text(runs["path"], self._row)
+        try:
+            found = owner.read(path)
+        except UserError as error:
+            raise StaleIndexError(str(error)) from error
+        if found.fingerprint != owner.tables.text(runs["fingerprint"], self._row):
+            raise StaleIndexError(f"the result {path} has changed in the meantime; run the same command again")
+        return found
 
     if not TYPE_CHECKING:
 
@@ -103,7 +115,7 @@ class IndexedResults(Sequence[Result]):
         problem = files.runs["problem"]
         usable = np.flatnonzero(problem == _place(files.texts, ""))
         problems = [files.text(problem, row) for row in np.setdiff1d(np.arange(len(files)), usable)]
-        tables, joined, contradictions = _joined(root, read, files.take(usable) if problems else files)
+        tables, joined, contradictions = _one_a_training(root, read, files.take(usable) if problems else files)
         return cls(root, read, tables, joined, problems + contradictions)
 
     def __len__(self) -> int:
@@ -134,15 +146,6 @@ class IndexedResults(Sequence[Result]):
     def of_profile(self, name: str) -> IndexedResults:
         return self._some(np.flatnonzero(self.tables.runs["profile"] == _place(self.tables.texts, name)))
 
-    def without_overrides(self, profiles: Collection[str], variants: Collection[str] | None) -> IndexedResults:
-        """The results of some profiles, and of some variants unless they are None, without overrides."""
-        columns = (self.tables.of_runs(name) for name in ("profile", "variant", "overrides"))
-        kept = [
-            profile in profiles and (variants is None or variant in variants) and overrides == "{}"
-            for profile, variant, overrides in zip(*columns, strict=True)
-        ]
-        return self.where(kept)
-
     def times(self) -> Iterator[tuple[str, str, float, dict[str, float]]]:
         """Of each result, its method and encoder, and the seconds of training and of each suite's newest evaluation."""
         tables = self.tables
@@ -151,32 +154,6 @@ class IndexedResults(Sequence[Result]):
         runs = tables.of_runs("method"), tables.of_runs("encoder"), tables.runs["train_seconds"].tolist()
         for method, encoder, training, start, stop in zip(*runs, starts, starts[1:], strict=False):
             yield method, encoder, training, dict(zip(suites[start:stop], seconds[start:stop], strict=True))
-
-    def backends(self) -> list[int]:
-        """The backends of the results that were trained."""
-        tables = self.tables
-        places, used = np.unique(tables.runs["hyperparameters"], return_inverse=True)
-        trained = [bool(json.loads(tables.texts[place]).get("training")) for place in places.tolist()]
-        found: list[int] = tables.runs["backend"][np.array(trained, dtype=bool)[used]].tolist()
-        return found
-
-    def whole(self, row: int) -> Result:
-        """A result as its file holds it. Raises StaleIndexError where it is gone, damaged or of another training."""
-        if row in self.joined:
-            return self.joined[row]
-        path = self.root / self.tables.text(self.tables.runs["path"], row)
-        try:
-            found = self.read(path)
-        except UserError as error:
-            raise StaleIndexError(str(error)) from error
-        if found.fingerprint != self.tables.text(self.tables.runs["fingerprint"], row):
-            raise StaleIndexError(f"the result {path} has changed in the meantime; run the same command again")
-        return found
-
-    def stamp(self, row: int) -> str:
-        """Names the state of a result's file; empty where that is not certain."""
-        mtime = int(self.tables.runs["mtime"][row])
-        return "" if row in self.joined or mtime < 0 else f"{self.tables.runs['size'][row]} {mtime}"
 
     def _some(self, rows: ColumnArray) -> IndexedResults:
         if np.array_equal(rows, np.arange(len(self))):
@@ -206,6 +183,11 @@ class Chosen(Sequence[Result]):
         return self.results[found] if isinstance(found, int) else Chosen(self.results, found)
 
 
+def tables_in(results: Sequence[Result]) -> Tables:
+    """The columns of results."""
+    return results.tables if isinstance(results, IndexedResults) else tables_of(results)
+
+
 def of_profile(results: Sequence[Result], name: str) -> Sequence[Result]:
     """The results of one profile."""
     if isinstance(results, IndexedResults):
@@ -217,10 +199,13 @@ def without_overrides(
     results: Sequence[Result], profiles: Collection[str], variants: Collection[str] | None = None
 ) -> Sequence[Result]:
     """The results of some profiles, and of some variants unless they are None, without overrides."""
-    if isinstance(results, IndexedResults):
-        return results.without_overrides(profiles, variants)
-    plain = (one for one in results if one.profile in profiles and not one.overrides)
-    return [one for one in plain if variants is None or one.spec.variant in variants]
+    tables = tables_in(results)
+    columns = (tables.of_runs(name) for name in ("profile", "variant", "overrides"))
+    kept = [
+        profile in profiles and (variants is None or variant in variants) and overrides == "{}"
+        for profile, variant, overrides in zip(*columns, strict=True)
+    ]
+    return some_of(results, kept)
 
 
 def some_of(results: Sequence[Result], kept: Sequence[bool]) -> Sequence[Result]:
@@ -232,10 +217,11 @@ def some_of(results: Sequence[Result], kept: Sequence[bool]) -> Sequence[Result]
 
 def earlier_backends(results: Sequence[Result]) -> str:
     """One line on the results of earlier backends; empty where there are none."""
-    if isinstance(results, IndexedResults):
-        earlier = [backend for backend in results.backends() if backend < BACKEND_VERSION]
-    else:
-        earlier = [result.backend for result in results if is_earlier(result)]
+    tables = tables_in(results)
+    places, used = np.unique(tables.runs["hyperparameters"], return_inverse=True)
+    trained = [bool(json.loads(tables.texts[place]).get("training")) for place in places.tolist()]
+    backends = tables.runs["backend"][np.array(trained, dtype=bool)[used]]
+    earlier: list[int] = backends[backends < BACKEND_VERSION].tolist()
     if not earlier:
         return ""
     versions = " and ".join(map(str, sorted(set(earlier))))
@@ -246,12 +232,24 @@ def earlier_backends(results: Sequence[Result]) -> str:
     )
 
 
-def joined_results(results: Sequence[Result]) -> Result:
-    """The results of one training, of several files, as one."""
-    return reduce(Result.merged, sorted(results, key=lambda one: one.finished))
+def joined(found: Mapping[Path, Result]) -> tuple[dict[Path, Result], list[str]]:
+    """Results by their first file, those of one training and key merged, and a line for each contradiction."""
+    trainings: dict[str, dict[Path, Result]] = {}
+    for path, result in found.items():
+        trainings.setdefault(result.fingerprint, {})[path] = result
+    lines = {fingerprint: _contradiction(files) for fingerprint, files in trainings.items()}
+    agreeing: dict[tuple[str, str, str], dict[Path, Result]] = {}
+    for path, result in found.items():
+        if not lines[result.fingerprint]:
+            agreeing.setdefault((result.profile, result.spec.key, result.fingerprint), {})[path] = result
+    merged = {
+        next(iter(files)): reduce(Result.merged, sorted(files.values(), key=lambda one: one.finished))
+        for files in agreeing.values()
+    }
+    return merged, [line for line in lines.values() if line]
 
 
-def contradiction(found: Mapping[Path, Result]) -> str:
+def _contradiction(found: Mapping[Path, Result]) -> str:
     """One line where files of one training differ in what both hold; empty where they agree."""
     scores: dict[tuple[str, str], Any] = {}
     differ: dict[str, None] = {}
@@ -269,39 +267,22 @@ def contradiction(found: Mapping[Path, Result]) -> str:
     )
 
 
-def _joined(root: Path, read: ReadResult, tables: Tables) -> tuple[Tables, dict[int, Result], list[str]]:
+def _one_a_training(root: Path, read: ReadResult, tables: Tables) -> tuple[Tables, dict[int, Result], list[str]]:
     """The tables with one row a training, the results of the rows that were joined from several, and contradictions."""
-    firsts: dict[int, Result] = {}
-    contradictions, dropped = list[str](), set[int]()
-    for keys in _trainings(tables):
-        paths = {row: root / tables.text(tables.runs["path"], row) for rows in keys for row in rows}
-        found = {row: read(path) for row, path in paths.items()}
-        if line := contradiction({paths[row]: result for row, result in found.items()}):
-            contradictions.append(line)
-            dropped |= {*found}
-            continue
-        for rows in (rows for rows in keys if len(rows) > 1):
-            firsts[rows[0]] = joined_results([found[row] for row in rows])
-            dropped |= {*rows[1:]}
+    fingerprints = tables.runs["fingerprint"]
+    several = np.flatnonzero(np.bincount(fingerprints, minlength=1)[fingerprints] > 1).tolist()
+    rows = {root / tables.text(tables.runs["path"], row): row for row in several}
+    found = {path: read(path) for path in rows}
+    kept, contradictions = joined(found)
+    dropped = {row for path, row in rows.items() if path not in kept}
     if not dropped:
         return tables, {}, []
+    firsts = {rows[path]: result for path, result in kept.items() if result is not found[path]}
     places = dict(zip(firsts, range(len(tables), len(tables) + len(firsts)), strict=True))
     order = [places.get(row, row) for row in range(len(tables)) if row not in dropped]
     both = tables.with_more(tables_of(firsts.values())).take(np.array(order, dtype=np.int64))
     back = {place: first for first, place in places.items()}
     return both, {new: firsts[back[place]] for new, place in enumerate(order) if place in back}, contradictions
-
-
-def _trainings(tables: Tables) -> list[list[list[int]]]:
-    """The rows of each training that has several: those of each profile and key together."""
-    fingerprints = tables.runs["fingerprint"]
-    counts = np.bincount(fingerprints, minlength=1)
-    found: dict[str, dict[tuple[str, str], list[int]]] = {}
-    for row in np.flatnonzero(counts[fingerprints] > 1).tolist():
-        fields = tables.fields(row)
-        keys = found.setdefault(fields["fingerprint"], {})
-        keys.setdefault((fields["profile"], fields["spec"].key), []).append(row)
-    return [list(keys.values()) for keys in found.values()]
 
 
 def _place(texts: Sequence[str], text: str) -> int:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
-from harness.caches import is_unusable
+from harness.caches import writing_to
 from harness.errors import UserError
 from harness.formatting import count_of
 from harness.sources import digest
@@ -175,7 +175,6 @@ class Merged:
     problems: list[str] = field(default_factory=list)
 
     def count(self, lab: str, state: Standing) -> int:
-        """The number of a lab's results of a state."""
         return sum(place[0] == lab and found == state for place, found in self.states.items())
 
 
@@ -197,29 +196,22 @@ def merge(into: Store, sources: Mapping[str, Store]) -> Merged:
         if not (store.files() or labs_of(store)):
             raise UserError(f"{store.root} has no results; give folders of results")
     done = Merged()
-    try:
-        _take_all(into, sources, done)
-    except OSError as error:
-        if not is_unusable(error):
-            raise
-        raise UserError(
-            f"{into.root} cannot be written: {error.strerror}; give another folder, or make room and repeat the merge"
-        ) from error
+    with writing_to(into.root, "give another folder, or make room and repeat the merge"):
+        for lab, store in sources.items():
+            _take_all(into, lab, store, done)
     return done
 
 
-def _take_all(into: Store, sources: Mapping[str, Store], done: Merged) -> None:
-    """Take the results and the tunings of stores."""
-    for lab, store in sources.items():
-        for one in contributions(lab, store):
-            try:
-                _take(into, one, done)
-            except UserError as error:
-                done.problems.append(f"{error}; left out")
-        tunings, damaged = read_tunings(store)
-        done.problems += damaged
-        for tuning in tunings:
-            save_tuning(into, tuning)
+def _take_all(into: Store, lab: str, store: Store, done: Merged) -> None:
+    for one in contributions(lab, store):
+        try:
+            _take(into, one, done)
+        except UserError as error:
+            done.problems.append(f"{error}; left out")
+    tunings, damaged = read_tunings(store)
+    done.problems += damaged
+    for tuning in tunings:
+        save_tuning(into, tuning)
 
 
 def contributions(lab: str, store: Store) -> Iterator[Contribution]:
@@ -289,7 +281,7 @@ def _copy_beside(into: Store, one: Contribution, result: Result, done: Merged) -
         if path.is_file() and not into.arrays_path(result, evaluation).is_file():
             try:
                 into.save_arrays(result, evaluation, read_named_arrays(path))
-            except (UserError, KeyError, ValueError, TypeError) as error:
-                done.problems.append(f"the arrays {path} are left out: {error}")
+            except UserError as error:
+                done.problems.append(f"{error}; left out")
     if not into.log(result) and (log := one.store.log(result)):
         into.save_log(result, log)

@@ -191,7 +191,6 @@ class Result(Record):
         return next((evaluation for evaluation in reversed(self.evaluations) if evaluation.suite == suite), None)
 
     def evaluated(self, suite: str, protocol: Protocol) -> bool:
-        """Whether the suite has scores under this protocol."""
         return any(evaluation.key == (suite, protocol.key) for evaluation in self.evaluations)
 
     @property
@@ -240,7 +239,6 @@ class Failure(Record):
     when: str
 
     def concerns(self, profile: str, spec: Spec, fingerprint: str) -> bool:
-        """Whether this run failed."""
         return (self.profile, self.spec, self.fingerprint) == (profile, spec, fingerprint)
 
 

@@ -186,7 +186,6 @@ def _size(space: Space) -> int:
 
 
 def _typed(space: Space) -> str:
-    """The options as typed."""
     return ",".join(
         f"{key}={values if isinstance(values, Range) else '|'.join(values)}" for key, values in space.items()
     )

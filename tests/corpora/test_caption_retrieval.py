@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import pickle
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,13 +12,7 @@ from PIL import Image
 
 from harness import fetching
 from harness.corpora.features import FeatureFile
-from harness.corpora.retrieval import (
-    COCO,
-    FLICKR8K,
-    FLICKR30K,
-    CaptionedFile,
-    LikeTraining,
-)
+from harness.corpora.retrieval import COCO, FLICKR8K, FLICKR30K, CaptionedFile, LikeTraining
 from harness.errors import MissingData, UserError
 from harness.fetching.recipes.base import write_parquet
 from harness.toy.tasks import TOY_RETRIEVAL, ToyRetrieval
@@ -34,14 +27,10 @@ def test_the_toy_task_has_one_caption_a_picture() -> None:
     assert ToyRetrieval("toy", 20).fingerprint(None) != ToyRetrieval("toy", 21).fingerprint(None)
 
 
-def write(root: Path, name: str, columns: dict[str, list[Any]]) -> None:
-    write_parquet(root / name, columns)
-
-
 def test_features_follow_the_images_and_the_moments_of_training(tmp_path: Path) -> None:
-    write(tmp_path, "captions.parquet", {"image_id": ["x", "y"], "captions": [["one", "two"], ["three"]]})
-    write(tmp_path, "test.parquet", {"image_id": ["y", "x"], "feature": [[4.0, 1.0], [-9.0, 1.0]]})
-    write(tmp_path, "train.parquet", {"image_id": ["a", "b"], "feature": [[1.0, 2.0], [25.0, 2.0]]})
+    write_parquet(tmp_path / "captions.parquet", {"image_id": ["x", "y"], "captions": [["one", "two"], ["three"]]})
+    write_parquet(tmp_path / "test.parquet", {"image_id": ["y", "x"], "feature": [[4.0, 1.0], [-9.0, 1.0]]})
+    write_parquet(tmp_path / "train.parquet", {"image_id": ["a", "b"], "feature": [[1.0, 2.0], [25.0, 2.0]]})
     features = LikeTraining("test.parquet", "train.parquet", "fetch it")
     task = CaptionedFile("small", "captions.parquet", "fetch it", {"net": features})
     data = task.load(tmp_path)
@@ -52,7 +41,7 @@ def test_features_follow_the_images_and_the_moments_of_training(tmp_path: Path) 
     expected = [[(-3 - 3) / 2, 1 - np.sqrt(2)], [(2 - 3) / 2, 1 - np.sqrt(2)]]
     assert data.images.features["net"] == pytest.approx(np.array(expected), abs=1e-6)
     before = task.fingerprint(tmp_path)
-    write(tmp_path, "train.parquet", {"image_id": ["a", "b"], "feature": [[1.0, 2.0], [36.0, 2.0]]})
+    write_parquet(tmp_path / "train.parquet", {"image_id": ["a", "b"], "feature": [[1.0, 2.0], [36.0, 2.0]]})
     assert task.fingerprint(tmp_path) != before
 
 
@@ -60,7 +49,9 @@ TABLE = "split\timage_id\tcaption_no\tcaption\ntest\tx\t1\tone\ntrain\tz\t1\tno\
 
 
 def table_task(root: Path, content: str = TABLE) -> CaptionedFile:
+    """Two test images with the features of one teacher, none of another."""
     (root / "captions.tsv.gz").write_bytes(gzip.compress(content.encode()))
+    np.save(root / "net.npy", np.array([[1.0], [2.0]], dtype=np.float32))
     features = {name: FeatureFile(f"{name}.npy", "fetch it") for name in ("net", "other")}
     return CaptionedFile("small", "captions.tsv.gz", "fetch it", features, split="test")
 
@@ -88,9 +79,7 @@ def test_images_in_a_folder_stand_for_stored_features(tmp_path: Path) -> None:
 
 
 def test_a_table_is_read_by_split_and_its_images_are_in_the_order_of_their_first_caption(tmp_path: Path) -> None:
-    task = table_task(tmp_path)
-    np.save(tmp_path / "net.npy", np.array([[1.0], [2.0]], dtype=np.float32))
-    data = task.load(tmp_path)
+    data = table_task(tmp_path).load(tmp_path)
     assert data.texts == ["one", "two", "three"]
     assert data.image_of.tolist() == [0, 0, 1]
     assert data.images.features["net"].tolist() == [[1], [2]]
@@ -98,9 +87,10 @@ def test_a_table_is_read_by_split_and_its_images_are_in_the_order_of_their_first
 
 def test_the_features_of_one_teacher_are_enough(tmp_path: Path) -> None:
     task = table_task(tmp_path)
-    assert [absent.what for absent in task.missing(tmp_path)] == ["net.npy", "other.npy"]
-    np.save(tmp_path / "net.npy", np.zeros((2, 1), dtype=np.float32))
     assert task.missing(tmp_path) == []
+    (tmp_path / "net.npy").rename(tmp_path / "elsewhere.npy")
+    assert [absent.what for absent in task.missing(tmp_path)] == ["net.npy", "other.npy"]
+    (tmp_path / "elsewhere.npy").rename(tmp_path / "net.npy")
     before = task.fingerprint(tmp_path)
     with pytest.raises(MissingData, match=r"other\.npy"):
         task.load(tmp_path).images.features["other"]
@@ -117,10 +107,8 @@ def test_the_features_of_one_teacher_are_enough(tmp_path: Path) -> None:
     ],
 )
 def test_bad_tables_are_told(tmp_path: Path, content: str, message: str) -> None:
-    task = table_task(tmp_path, content)
-    np.save(tmp_path / "net.npy", np.zeros((2, 1), dtype=np.float32))
     with pytest.raises(UserError, match=message):
-        task.load(tmp_path)
+        table_task(tmp_path, content).load(tmp_path)
 
 
 @pytest.mark.parametrize(("task", "images"), [(FLICKR30K, 1000), (COCO, 5000)], ids=["Flickr30k", "COCO"])
@@ -147,14 +135,12 @@ def test_the_captions_of_the_papers_test_images(
 def test_positions_in_a_file_are_no_ids(tmp_path: Path) -> None:
     """COCO's table of the bundle counts its images; another data set has other images of these numbers."""
     for column, known in (("image_id", ["x", "y"]), ("image_no", None)):
-        task = table_task(tmp_path, TABLE.replace("image_id", column))
-        np.save(tmp_path / "net.npy", np.zeros((2, 1), dtype=np.float32))
-        assert task.load(tmp_path).ids == known
+        assert table_task(tmp_path, TABLE.replace("image_id", column)).load(tmp_path).ids == known
 
 
 def test_features_of_two_teachers_do_not_go_together(tmp_path: Path) -> None:
-    write(tmp_path, "test.parquet", {"image_id": ["y"], "feature": [[4.0, 1.0]]})
-    write(tmp_path, "train.parquet", {"image_id": ["a"], "feature": [[1.0]]})
+    write_parquet(tmp_path / "test.parquet", {"image_id": ["y"], "feature": [[4.0, 1.0]]})
+    write_parquet(tmp_path / "train.parquet", {"image_id": ["a"], "feature": [[1.0]]})
     with pytest.raises(UserError, match="from different teachers"):
         LikeTraining("test.parquet", "train.parquet", "fetch it").read(tmp_path)
 

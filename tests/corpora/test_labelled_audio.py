@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from made_files import write_tar
+from refusals import refused
 
 from harness.corpora import labelled_audio
 from harness.corpora.base import Media
@@ -19,7 +20,7 @@ from harness.encoders.media import filterbank, masked, mixed
 from harness.errors import UserError
 from harness.seeds import generator
 
-RATE, SECONDS = 8000, 1.5
+RATE = 16000
 
 
 def wav(samples: np.ndarray, rate: int = RATE, width: int = 2) -> bytes:
@@ -33,37 +34,46 @@ def wav(samples: np.ndarray, rate: int = RATE, width: int = 2) -> bytes:
 
 
 def tone(number: int) -> np.ndarray:
-    return 0.4 * np.sin(2 * np.pi * (150 + number) * np.arange(int(RATE * SECONDS)) / RATE)
+    return 0.5 * np.sin(2 * np.pi * (200 + 100 * number) * np.arange(8000) / RATE)
 
 
-def corpus(root: Path, count: int) -> LabelledAudio:
-    """Recordings of ten speakers."""
-    (root / "wav").mkdir()
-    for number in range(count):
-        (root / "wav" / f"{number}.wav").write_bytes(wav(tone(number)))
-    lines = ["file\tspeaker_id", *(f"{number}.wav\t{number % 10}" for number in range(count))]
-    (root / "index.tsv").write_text("\n".join(lines) + "\n")
-    return LabelledAudio("wav", "", index="index.tsv", bins=16, frames=150)
+@pytest.fixture
+def speech(tmp_path: Path) -> Path:
+    """Six recordings of three speakers."""
+    lines = ["file\tspeaker_id\tsplit"]
+    (tmp_path / "wav").mkdir()
+    for number, speaker in enumerate((0, 0, 0, 1, 1, 2)):
+        (tmp_path / "wav" / f"{number}.wav").write_bytes(wav(tone(speaker)))
+        lines.append(f"{number}.wav\t{speaker}\t{'test' if number == 2 else 'train'}")
+    (tmp_path / "index.tsv").write_text("\n".join(lines) + "\n")
+    return tmp_path
+
+
+def audio(**options: object) -> LabelledAudio:
+    return LabelledAudio("wav", "fetch it", **{"index": "index.tsv", "bins": 32, "frames": 60, **options})
+
+
+def drawn(media: Media, rows: list[int], seed: int = 0) -> np.ndarray:
+    return media.ready(media.batch(np.array(rows), generator(seed=seed)))["spectrograms"].numpy()
 
 
 def test_filterbanks_are_kept_and_waves_are_read_again_for_mixing_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    speech: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
-    source = corpus(tmp_path, 30)
-    source.load(tmp_path)
+    monkeypatch.setenv("HARNESS_CACHE", str(speech / "cache"))
+    audio().load(speech)
     opened: list[str] = []
     real = labelled_audio.samples
     monkeypatch.setattr(labelled_audio, "samples", lambda path, name: opened.append(name) or real(path, name))
-    plain = source.load(tmp_path)
-    found = plain.batch(np.arange(30), generator(seed=0))["spectrograms"].numpy()
+    plain = audio().load(speech)
+    found = drawn(plain, list(range(6)))
     assert opened == ["0.wav"], "the rate is asked of one file"
-    for row in (0, 19, 27):
-        expected = filterbank(real(tmp_path / "wav" / f"{row}.wav", "")[1], RATE, bins=16, frames=150)
+    for row in range(6):
+        expected = filterbank(real(speech / "wav" / f"{row}.wav", "")[1], RATE, bins=32, frames=60)
         np.testing.assert_allclose(found[row], expected, atol=0.005)
     mixing = plain.augmented("mixup+masks")
     assert (mixing.costly, plain.costly) == (True, False)
-    mixing.batch(np.arange(30), generator(seed=0))
+    mixing.batch(np.arange(30) % 6, generator(seed=0))
     assert 20 < len(opened) < 45
 
 
@@ -80,7 +90,7 @@ def test_an_archive_is_unpacked_into_the_cache_alone(tmp_path: Path, place: str)
     write_tar(tmp_path / "a.tar", {place: wav(tone(0))})
     (tmp_path / "index.tsv").write_text("file\tspeaker_id\noutside.wav\t1\n")
     media = LabelledAudio("a.tar", "", index="index.tsv", bins=16, frames=20).load(tmp_path)
-    assert media.batch(np.arange(1), generator(seed=0))["spectrograms"].shape == (1, 20, 16)
+    assert drawn(media, [0]).shape == (1, 20, 16)
     assert not (tmp_path.parent / "outside.wav").exists()
 
 
@@ -90,29 +100,9 @@ def test_flac_is_read_where_the_package_is(tmp_path: Path) -> None:
         (tmp_path / "speech" / speaker / "198").mkdir(parents=True)
         soundfile.write(tmp_path / "speech" / speaker / "198" / f"{speaker}-198-0000.flac", tone(int(speaker)), RATE)
     media = LabelledAudio("speech", "", bins=16, frames=150).load(tmp_path)
-    found = media.batch(np.arange(2), generator(seed=0))["spectrograms"].numpy()
+    found = drawn(media, [0, 1])
     wave, rate = soundfile.read(tmp_path / "speech/26/198/26-198-0000.flac", dtype="float32")  # of 16 bits
     np.testing.assert_allclose(found[1], filterbank(wave, rate, bins=16, frames=150), atol=0.05)
-
-
-def drawn(media: Media, rows: list[int], seed: int = 0) -> np.ndarray:
-    return media.ready(media.batch(np.array(rows), generator(seed=seed)))["spectrograms"].numpy()
-
-
-@pytest.fixture
-def speech(tmp_path: Path) -> Path:
-    lines = ["file\tspeaker_id\tsplit"]
-    for number, speaker in enumerate((0, 0, 0, 1, 1, 2)):
-        tone = 0.5 * np.sin(2 * np.pi * (200 + 100 * speaker) * np.arange(8000) / 16000)
-        (tmp_path / "wav").mkdir(exist_ok=True)
-        (tmp_path / "wav" / f"{number}.wav").write_bytes(wav(tone, 16000))
-        lines.append(f"{number}.wav\t{speaker}\t{'test' if number == 2 else 'train'}")
-    (tmp_path / "index.tsv").write_text("\n".join(lines) + "\n")
-    return tmp_path
-
-
-def audio(**options: object) -> LabelledAudio:
-    return LabelledAudio("wav", "fetch it", **{"index": "index.tsv", "bins": 32, "frames": 60, **options})
 
 
 def test_recordings_have_their_speakers(speech: Path) -> None:
@@ -214,9 +204,9 @@ def test_librispeechs_folders_need_a_package(tmp_path: Path) -> None:
 INDEX = b"file\tspeaker_id\tsplit\n0.wav\t0\ttrain\n"
 HARMS = {
     "missing": ("wav/3.wav", None, r"has no recording 3\.wav"),
-    "empty": ("wav/1.wav", wav(np.ones(0), 16000), r"the recording 1\.wav is empty; remove or replace it"),
+    "empty": ("wav/1.wav", wav(np.ones(0)), r"the recording 1\.wav is empty; remove or replace it"),
     "no bytes": ("wav/2.wav", b"", r"the recording 2\.wav cannot be read: unexpected end of file"),
-    "8 bits": ("wav/2.wav", wav(np.ones(900), 16000, 1), r"2\.wav cannot be read: its samples do not have 16 bits"),
+    "8 bits": ("wav/2.wav", wav(np.ones(900), width=1), r"2\.wav cannot be read: its samples do not have 16 bits"),
     "rate": ("wav/1.wav", wav(np.ones(900), 8000), r"several sampling rates, \[8000, 16000\], such as 1\.wav"),
     "index short": ("index.tsv", INDEX + b"9.wav\n", r"index\.tsv, line 3: 1 tab-separated fields"),
     "index twice": ("index.tsv", INDEX + b"0.wav\t2\ttrain\n", r"index\.tsv lists the recording 0\.wav twice"),
@@ -234,9 +224,8 @@ def test_a_bad_recording_or_index_is_one_line(harm: str, speech: Path) -> None:
     (speech / file).unlink()
     if content is not None:
         (speech / file).write_bytes(content)
-    with pytest.raises(UserError, match=message) as error:
+    with refused(message):
         audio().load(speech)
-    assert "\n" not in str(error.value)
 
 
 @pytest.mark.parametrize(

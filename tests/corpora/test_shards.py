@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from made_files import image_bytes, write_tar
 from PIL import Image
+from refusals import refused
 
 from harness.corpora.shards import ShardPairs
 from harness.errors import MissingData, UserError
@@ -62,9 +63,8 @@ def test_a_limit_takes_the_first_pairs_and_reads_no_further_shard(root: Path) ->
 )
 def test_a_flaw_is_named_and_left_out_up_to_the_limit(root: Path, files: dict[str, bytes], flaw: str) -> None:
     write_tar(root / "cc" / "00002.tar", {**files, **pair(5)})
-    with pytest.raises(UserError, match=rf"cc: 1 flaws .*00002\.tar: {flaw}.*set bad = 1") as error:
+    with refused(rf"cc: 1 flaws .*00002\.tar: {flaw}.*set bad = 1"):
         ShardPairs("cc", "").load(root)
-    assert "\n" not in str(error.value)
     loaded = ShardPairs("cc", "", bad=1).load(root)
     assert loaded.texts[-1] == "caption 5"
     assert flaw in loaded.warnings[0]

@@ -27,28 +27,6 @@ def test_a_clock_that_goes_backwards_changes_no_result(tmp_path: Path, monkeypat
     assert outcome(harness.results(tmp_path / "backwards")) == wanted
 
 
-@pytest.mark.parametrize("hours", [-1, 1])
-def test_a_result_that_changed_at_another_time_of_the_clock_is_read_again(
-    hours: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The index goes by the time that a file has, whether it is earlier or later than the one it knows."""
-    monkeypatch.setattr("harness.store.index.WORTH_FILES", 1)
-    short_run("none", tmp_path, settings=None)
-    (path,) = tmp_path.glob("tiny/*/*/*/seed-*.json")
-    long_ago = time.time_ns() - 10**13
-    os.utime(path, ns=(long_ago, long_ago))
-    assert len(harness.results(tmp_path).runs) == 1
-    text = path.read_text()
-    path.write_text(text.replace('"none"', '"nine"'))
-    other = long_ago + hours * 3600 * 10**9
-    os.utime(path, ns=(other, other))
-    # its digest does not fit any more, which only reading shows
-    assert len(harness.results(tmp_path).runs) == 0
-    path.write_text(text)
-    os.utime(path, ns=(long_ago, long_ago))
-    assert len(harness.results(tmp_path).runs) == 1
-
-
 def of_session(leader: int) -> Iterator[int]:
     """The processes of a session."""
     for entry in Path("/proc").iterdir():

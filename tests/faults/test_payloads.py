@@ -31,10 +31,11 @@ from harness.cli.main import main
 from harness.corpora.features import FeatureFile
 from harness.encoders.student import Student
 from harness.errors import UserError
-from harness.files import DamagedError, read_arrays
+from harness.files import DamagedError
 from harness.profiles import load_profile
 from harness.reporting.build import write_report
 from harness.store import Store
+from harness.store.files import read_named_arrays
 from harness.store.folder import submissions
 from harness.toy import student_folder
 from harness.training.folder import TrainingFolder, load_checkpoint
@@ -65,11 +66,15 @@ def _read_checkpoint(path: Path) -> object:
     return load_checkpoint(TrainingFolder(path).checkpoints()[0], torch.device("cpu"))
 
 
+#: names the first array of a result's file
+INDEX = np.array([["task", "what", ""]])
+
+
 def _array_of_objects(path: Path, mark: Path) -> None:
     values = np.empty(2, dtype=object)
     values[:] = [Payload(mark), Payload(mark)]
     if path.suffix == ".npz":
-        np.savez(path, scores=values)
+        np.savez(path, index=INDEX, **{"0": values})
     else:
         np.save(path, values, allow_pickle=True)
 
@@ -88,7 +93,7 @@ PICKLES: dict[str, tuple[Callable[[Path], object], str, Callable[[Path, Path], N
     "features": (_read_features, "features.npy", _array_of_objects),
     "features that are a pickle": (_read_features, "features.npy", _pickled),
     "events of a job": (lambda path: list(EventReader(path)), "events", _event_line),
-    "arrays of a result": (read_arrays, "seed-0.figures.npz", _array_of_objects),
+    "arrays of a result": (read_named_arrays, "seed-0.figures.npz", _array_of_objects),
 }
 
 
@@ -268,29 +273,19 @@ def test_no_file_of_a_report_acts_on_a_name(reported: tuple[Store, Path]) -> Non
         ("compare", "simcse", "mcse", "--metric", "sts.Avg"),
         ("logs", "owned"),
         ("report", "--profile", "tiny"),
+        ("show",),
     ],
     ids=lambda words: words[0],
 )
 def test_no_command_sends_a_name_to_the_terminal(
     words: tuple[str, ...], reported: tuple[Store, Path], monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["harness", *words, "--results", str(reported[0].root)])
-    with pytest.raises(SystemExit):
-        main()
-    _is_plain("".join(capsys.readouterr()))
-
-
-def test_a_run_of_others_is_shown_as_plain_text(
-    reported: tuple[Store, Path], monkeypatch: pytest.MonkeyPatch, capsys: Any
-) -> None:
-    for file in reported[0].files():
-        monkeypatch.setattr(sys, "argv", ["harness", "show", str(file)])
+    store = reported[0]
+    for place in ([str(file)] for file in store.files()) if words == ("show",) else [["--results", str(store.root)]]:
+        monkeypatch.setattr(sys, "argv", ["harness", *words, *place])
         with pytest.raises(SystemExit):
             main()
-    _is_plain("".join(capsys.readouterr()))
-
-
-def _is_plain(text: str) -> None:
+    text = "".join(capsys.readouterr())
     assert text
     assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", text), text
 
@@ -315,11 +310,13 @@ def test_a_question_of_a_library_is_never_asked(
 
 
 def test_an_archive_of_arrays_is_no_bomb(tmp_path: Path) -> None:
-    """An array that says it has 8 TB, under a name that leaves the folder."""
+    """An array that says it has 8 TB, and one under a name that leaves the folder."""
     path, head = tmp_path / "seed-0.npz", io.BytesIO()
     np.lib.format.write_array_header_1_0(head, {"descr": "<f8", "fortran_order": False, "shape": (10**12,)})
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as packed:
-        packed.writestr("../../owned.npy", head.getvalue() + b"0" * 10**6)
+    np.savez(path, index=INDEX)
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as packed:
+        for name in ("0.npy", "../../owned.npy"):
+            packed.writestr(name, head.getvalue() + b"0" * 10**6)
     with pytest.raises(UserError, match="cannot be read"):
-        read_arrays(path)
+        read_named_arrays(path)
     assert not list(tmp_path.parent.glob("owned*"))

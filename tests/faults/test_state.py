@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import failure, result
 from click.testing import CliRunner
 from faults_tools import ODD_KINDS, cut, flip, hashes, misplace, outcome, short_run
 
@@ -23,7 +24,7 @@ import harness
 from harness.caches import cache_folder
 from harness.cli.main import cli
 from harness.planning.events import Event
-from harness.store import Failure, Store, index
+from harness.store import Store, index
 from harness.store.logs import stored_logs
 from harness.store.tunings import read_tunings
 from harness.training import trainer
@@ -78,6 +79,12 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture
+def folder(whole: Path, tmp_path: Path) -> Path:
+    """A copy of them for one test."""
+    return Path(shutil.copytree(whole, tmp_path / "results"))
+
+
 @pytest.fixture(scope="module")
 def stage_of(whole: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """Gives the folder of an interrupted run, beside a finished one, and the outcome of an undisturbed run."""
@@ -107,11 +114,16 @@ def files(place: Path, pattern: str) -> list[Path]:
     return [file for file in found if file.is_file() and file.suffix != ".lock" and file.stat().st_size]
 
 
+def copy_of(interrupted: Path, folder: Path) -> Path:
+    """Copy results of an interrupted run; its work folder."""
+    shutil.copytree(interrupted, folder)
+    (log,) = folder.glob(".work/*/run.log")
+    return log.parent
+
+
 def ends_the_same(made: tuple[Path, dict[str, object]], folder: Path, stage: str, pattern: str, harm: Harm) -> None:
     """Damage what an interrupted run left, let it go on, and compare."""
-    shutil.copytree(made[0], folder)
-    before = hashes(folder)
-    (place,) = (path.parent for path in folder.glob(".work/*/run.log"))
+    place, before = copy_of(made[0], folder), hashes(folder)
     for file in files(place, pattern):
         harm[0](file, harm[1])
     assert outcome(short_run("mcse", folder, suites=STAGES[stage], **MCSE)) == made[1]
@@ -146,24 +158,20 @@ def test_a_run_goes_on_where_a_file_is_none(
 @pytest.mark.parametrize(("where", "damaged"), [("", False), ("best", True)])
 def test_work_behind_a_link_is_used_and_heals(stage_of: Stage, tmp_path: Path, where: str, damaged: bool) -> None:
     made, expected = stage_of("training")
-    folder = tmp_path / "results"
-    shutil.copytree(made, folder)
-    (work,) = (path.parent for path in folder.glob(".work/*/run.log"))
+    work = copy_of(made, tmp_path / "results")
     moved = (work / where).rename(tmp_path / "elsewhere")
     (work / where).symlink_to(moved)
     if damaged:
         flip(work / "best" / "model.safetensors", 0.5)
-    assert outcome(short_run("mcse", folder, **MCSE)) == expected
+    assert outcome(short_run("mcse", tmp_path / "results", **MCSE)) == expected
 
 
 def test_a_file_in_place_of_a_work_folder_is_put_aside(stage_of: Stage, tmp_path: Path) -> None:
     made, expected = stage_of("training")
-    folder = tmp_path / "results"
-    shutil.copytree(made, folder)
-    (work,) = (path.parent for path in folder.glob(".work/*/run.log"))
+    work = copy_of(made, tmp_path / "results")
     shutil.rmtree(work)
     work.write_text("no folder")
-    assert outcome(short_run("mcse", folder, **MCSE)) == expected
+    assert outcome(short_run("mcse", tmp_path / "results", **MCSE)) == expected
     assert work.with_name(f"{work.name}.damaged").read_text() == "no folder"
 
 
@@ -208,9 +216,7 @@ def test_every_place_of_every_cache(
     caches_are_made_again(tmp_path, monkeypatch, stage_of("training"), [kind], harm)
 
 
-def test_a_damaged_result_is_named_left_out_and_not_made_again(whole: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "results"
-    shutil.copytree(whole, folder)
+def test_a_damaged_result_is_named_left_out_and_not_made_again(whole: Path, folder: Path) -> None:
     (path,) = folder.glob("tiny/mcse/*/*/seed-0-*.json")
     content = path.read_bytes()
     for harm, place in (*CUTS, *FLIPS):
@@ -229,9 +235,7 @@ def test_a_damaged_result_is_named_left_out_and_not_made_again(whole: Path, tmp_
     assert outcome(short_run("mcse,simcse", folder, **MCSE)).keys() == outcome(harness.results(whole)).keys()
 
 
-def test_the_commands_name_every_damaged_result_once_and_go_on(whole: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "results"
-    shutil.copytree(whole, folder)
+def test_the_commands_name_every_damaged_result_once_and_go_on(folder: Path) -> None:
     (path,) = folder.glob("tiny/mcse/*/*/seed-0-*.json")
     content = path.read_bytes()
     cut(path, 5)
@@ -254,14 +258,12 @@ def test_the_commands_name_every_damaged_result_once_and_go_on(whole: Path, tmp_
 
 @pytest.mark.parametrize("kind", ODD_KINDS)
 def test_what_is_no_file_in_a_results_folder_is_named_and_never_waited_for(
-    whole: Path, tmp_path: Path, kind: str, caplog: pytest.LogCaptureFixture
+    folder: Path, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    folder = tmp_path / "results"
-    shutil.copytree(whole, folder)
     (path,) = folder.glob("tiny/mcse/*/*/seed-0-*.json")
-    tuning, failure = (folder / name / f"{'0' * 12}.json" for name in ("tunings", "failed"))
+    tuning, failed = (folder / name / f"{'0' * 12}.json" for name in ("tunings", "failed"))
     log = folder / ".work" / ("1" * 32) / "run.log"
-    for each in (path, tuning, failure, log):
+    for each in (path, tuning, failed, log):
         each.parent.mkdir(exist_ok=True)
         misplace(each, kind)
     found = harness.results(folder)
@@ -270,50 +272,30 @@ def test_what_is_no_file_in_a_results_folder_is_named_and_never_waited_for(
     store = Store(folder)
     assert str(tuning) in read_tunings(store)[1][0]
     assert not store.failures()
-    assert str(failure) in caplog.text
+    assert str(failed) in caplog.text
     assert log not in [each.path for each in stored_logs(store)]
 
 
-def test_a_folder_in_place_of_a_log_or_of_a_record_of_failure_is_put_aside(whole: Path, tmp_path: Path) -> None:
-    shutil.copytree(whole, tmp_path / "results")
-    store = Store(tmp_path / "results")
-    run = store.load()[0][0]
-    failure = Failure(
-        spec=run.spec, profile=run.profile, fingerprint=run.fingerprint, error="x", traceback="", when="now"
-    )
-    log, record = store.path(run).with_suffix(".log"), store.save_failure(failure)
+def test_a_folder_in_place_of_a_log_or_of_a_record_of_failure_is_put_aside(tmp_path: Path) -> None:
+    store, run = Store(tmp_path), result()
+    store.save(run)
+    log, record = store.path(run).with_suffix(".log"), store.save_failure(failure(run))
     for path in (log, record):
         misplace(path, "folder")
         (path / "mine").touch()
     store.save_log(run, "a line")
-    store.save_failure(failure)
+    store.save_failure(failure(run))
     assert store.log(run) == "a line"
-    assert store.failures() == [failure]
+    assert store.failures() == [failure(run)]
     assert [(path.with_name(f"{path.name}.damaged") / "mine").is_file() for path in (log, record)] == [True, True]
-
-
-def test_a_damaged_index_changes_no_table(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index, "WORTH_FILES", 1)
-    monkeypatch.setattr(index, "_SETTLED_NS", 0)
-    folder = tmp_path / "results"
-    shutil.copytree(whole, folder)
-    expected = outcome(harness.results(folder))
-    (file,) = folder.glob(".cache/index-*.bin")
-    content = file.read_bytes()
-    for harm, place in (*CUTS, *FLIPS):
-        file.write_bytes(content)
-        harm(file, place)
-        assert outcome(harness.results(folder)) == expected
 
 
 @pytest.mark.faults
 def test_a_report_leaves_out_what_was_damaged_after_it_was_indexed(
-    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(index, "WORTH_FILES", 1)
     monkeypatch.setattr(index, "_SETTLED_NS", 0)
-    folder = tmp_path / "results"
-    shutil.copytree(whole, folder)
     harness.results(folder)
     (path,) = folder.glob("tiny/mcse/*/*/seed-0-*.json")
     flip(path, 0.5)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
+import zipfile
 from pathlib import Path
 
 import h5py
@@ -34,6 +35,13 @@ def made(rows: int = 100, checksum: bool = True) -> fetching.Entry:
 
 
 @pytest.fixture
+def root(tmp_path: Path) -> Path:
+    place = tmp_path / "root"
+    place.mkdir()
+    return place
+
+
+@pytest.fixture
 def folder(tmp_path: Path) -> Path:
     place = tmp_path / "downloads"
     place.mkdir()
@@ -49,9 +57,7 @@ def import_given(root: Path, entry: fetching.Entry, folder: Path, link: bool = F
 
 
 @pytest.mark.parametrize("link", [False, True])
-def test_files_are_copied_or_linked_and_verified(tmp_path, folder, link):
-    root = tmp_path / "root"
-    root.mkdir()
+def test_files_are_copied_or_linked_and_verified(root, folder, link):
     import_given(root, made(), folder, link)
     assert (root / "y" / "lines.txt").read_text() == SENTENCES
     assert (root / "y" / "lines.txt").is_symlink() == link
@@ -68,9 +74,7 @@ def test_files_are_copied_or_linked_and_verified(tmp_path, folder, link):
     assert fetching.verify(root, made()) == []
 
 
-def test_what_is_missing_or_different_is_named_and_the_folder_is_left_alone(tmp_path, folder):
-    root = tmp_path / "root"
-    root.mkdir()
+def test_what_is_missing_or_different_is_named_and_the_folder_is_left_alone(tmp_path, root, folder):
     with pytest.raises(UserError, match="there is no folder"):
         import_given(root, made(), tmp_path / "nowhere")
     (folder / "more.txt").unlink()
@@ -86,18 +90,15 @@ def test_what_is_missing_or_different_is_named_and_the_folder_is_left_alone(tmp_
     assert not (root / "y").exists()
 
 
-def test_a_file_of_another_origin_is_never_overwritten(tmp_path, folder):
-    root = tmp_path / "root"
-    (root / "y").mkdir(parents=True)
+def test_a_file_of_another_origin_is_never_overwritten(root, folder):
+    (root / "y").mkdir()
     (root / "y" / "more.txt").write_text("mine\n")
     with pytest.raises(UserError, match="move it away"):
         import_given(root, made(), folder)
     assert (root / "y" / "more.txt").read_text() == "mine\n"
 
 
-def test_a_stop_between_two_renames_is_gone_on_with(tmp_path, folder, monkeypatch):
-    root = tmp_path / "root"
-    root.mkdir()
+def test_a_stop_between_two_renames_is_gone_on_with(root, folder, monkeypatch):
     replace, calls = Path.replace, []
 
     def stop_at_second(self: Path, target: Path) -> Path:
@@ -118,9 +119,7 @@ def test_a_stop_between_two_renames_is_gone_on_with(tmp_path, folder, monkeypatc
     assert fetching.verify(root, made()) == []
 
 
-def test_a_folder_may_stand_for_an_archive(tmp_path):
-    import zipfile
-
+def test_a_folder_may_stand_for_an_archive(tmp_path, root):
     text = """
         [both]
         title = "a folder"
@@ -135,16 +134,15 @@ def test_a_folder_may_stand_for_an_archive(tmp_path):
     source.mkdir(parents=True)
     for name in ("1.txt", "2.txt", "notes.md"):
         (source / name).write_text(name)
-    for root, link in ((tmp_path / "copied", False), (tmp_path / "linked", True)):
-        root.mkdir()
-        import_given(root, entry, tmp_path / "given", link)
-        assert fetching.verify(root, entry) == []
-        assert (root / "x" / "a").is_symlink() == link
+    for place, link in ((tmp_path / "copied", False), (tmp_path / "linked", True)):
+        place.mkdir()
+        import_given(place, entry, tmp_path / "given", link)
+        assert fetching.verify(place, entry) == []
+        assert (place / "x" / "a").is_symlink() == link
     with zipfile.ZipFile(tmp_path / "given" / "a.zip", "w") as packed:
         packed.write(source / "1.txt", "a/1.txt")
-    (tmp_path / "zipped").mkdir()
     with pytest.raises(UserError, match="x/a has 1 files, expected 2"):
-        import_given(tmp_path / "zipped", entry, tmp_path / "given")
+        import_given(root, entry, tmp_path / "given")
 
 
 def test_features_are_counted(tmp_path):
@@ -205,9 +203,7 @@ def _doubled(entry, got, out, take):
     (out / "x/doubled.txt").write_text(2 * got["in.txt"][0].read_text())
 
 
-def test_a_manifest_that_was_changed_is_named(tmp_path, folder):
-    root = tmp_path / "root"
-    root.mkdir()
+def test_a_manifest_that_was_changed_is_named(root, folder):
     import_given(root, made(), folder)
     manifest = root / ".catalogue" / "lines.sha256"
     text = manifest.read_text()

@@ -248,14 +248,6 @@ def test_sizes_that_the_catalogue_does_not_know_come_from_the_hub(world, harness
     assert "unknown" in next(line for line in offline.splitlines() if line.split()[:1] == ["words"])
 
 
-def test_a_disk_too_small_is_said_before_anything_starts(standin, world, harness):
-    _write_entries(world, about=10**18)
-    refused = harness("fetch")
-    assert refused.returncode == 2
-    assert "about 1000000000.0 GB are needed on the disk of" in refused.stderr
-    assert not any("/resolve/" in path for _, path, _ in standin.asked)
-
-
 def test_offline_and_without_a_hub_each_thing_says_so(standin, world, harness):
     for env in ({"HF_HUB_OFFLINE": "1"}, {"HF_ENDPOINT": "http://127.0.0.1:9"}):
         failed = harness("fetch", "--methods", "none", "--suites", "sts", **env)

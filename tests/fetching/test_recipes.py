@@ -9,6 +9,7 @@ import zipfile
 from pathlib import Path
 
 import numpy as np
+import pyarrow
 import pyarrow.parquet as parquet
 import pytest
 from PIL import Image
@@ -23,6 +24,7 @@ from harness.evaluation.sts import STS12, STSB_DEV
 from harness.fetching import entry
 from harness.fetching.folder import count_rows
 from harness.fetching.recipes import RECIPES
+from harness.fetching.recipes.base import write_parquet
 from harness.fetching.recipes.data_sets import sentences
 from harness.profiles import load_profile
 
@@ -268,8 +270,6 @@ def test_imagenet_takes_the_listed_images_alone(tmp_path):
 
 
 def test_multilingual_pairs_equal_the_data_bundle(data_root, tmp_path):
-    import pyarrow
-
     got = {}
     for output in entry("stsb-multi").outputs:
         language = output.path.rpartition("-")[2].removesuffix(".tsv.gz")
@@ -277,10 +277,9 @@ def test_multilingual_pairs_equal_the_data_bundle(data_root, tmp_path):
         for split in ("train", "dev", "test"):
             mine = [row for row in rows if row[0] == split]
             place = tmp_path / "src" / language / f"{split}-00000-of-00001.parquet"
-            place.parent.mkdir(parents=True, exist_ok=True)
             scores = pyarrow.array([float(row[1]) for row in mine], pyarrow.float32())
             content = {"sentence1": [r[2] for r in mine], "sentence2": [r[3] for r in mine], "similarity_score": scores}
-            parquet.write_table(pyarrow.table(content), place)
+            write_parquet(place, content)
             got[f"{language}/{place.name}"] = [place]
     run("stsb-multi", got, tmp_path / "out")
     for output in entry("stsb-multi").outputs:
@@ -312,8 +311,6 @@ def test_sentences_of_an_article():
 
 
 def test_wikipedia_sentences_are_distinct_bounded_an_article_and_seeded(tmp_path):
-    import pyarrow
-
     made = entry("wiki-de")
     made = made.model_copy(update={"options": made.options | {"count": 40, "per_article": 3}})
     articles = [" ".join(f"Der Satz {n} des Artikels {title} ist kurz." for n in range(9)) for title in range(30)]
@@ -321,7 +318,7 @@ def test_wikipedia_sentences_are_distinct_bounded_an_article_and_seeded(tmp_path
         "title": [str(n) for n in range(30)],
         "text": [f"{text} Dieser Satz steht in jedem Artikel." for text in articles],
     }
-    parquet.write_table(pyarrow.table(content), tmp_path / "a.parquet")
+    write_parquet(tmp_path / "a.parquet", content)
     results = []
     for name in ("one", "two"):
         RECIPES["wikipedia"](made, {made.origins[0].file: [tmp_path / "a.parquet"]}, tmp_path / name, copy)

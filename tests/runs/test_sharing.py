@@ -139,7 +139,7 @@ def test_mistakes_are_one_line(standin: StandIn, harness: Harness, tmp_path: Pat
     assert "the hub has no data set group/nothing that you may see" in refused("pull", "group/nothing")
     assert "is not the name of a repository" in refused("pull", "nothing")
     assert "is not a valid contributor name" in refused("push", REPOSITORY, "--contributor", "../up")
-    assert "does not let you write to group/results (403)" in refused(
+    assert "does not let you use group/results (403)" in refused(
         "push", REPOSITORY, "--contributor", "a", HF_TOKEN="another"
     )
     standin.heads["datasets/group/results"] = "0" * 40

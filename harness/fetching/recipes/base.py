@@ -11,7 +11,6 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import UserError
@@ -21,7 +20,7 @@ from harness.files import remove
 #: file of an origin -> paths of its files, or of the folder that replaces it in an import
 Got = Mapping[str, Sequence[Path]]
 #: puts a file or folder at another path, by move, copy or link
-Take = Callable[[Path, Path], None]
+Take = Callable[[Path, Path], object]
 #: (entry, downloads, folder for the outputs, take)
 Recipe = Callable[[Entry, Got, Path, Take], None]
 _DAMAGED = (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
@@ -39,21 +38,16 @@ def only(entry: Entry, got: Got, file: str) -> Path:
     return found[0]
 
 
-@dataclass(frozen=True)
-class Limits:
-    """Limits of an unpacked archive; `ratio` is that of its content's size to its own."""
-
-    bytes: int = 200 * 10**9
-    members: int = 2_000_000
-    ratio: int = 1000
+#: limits of an unpacked archive; the last is the ratio of its content's size to its own
+MOST_BYTES, MOST_MEMBERS, MOST_RATIO = 200 * 10**9, 2_000_000, 1000
 
 
-def unpack(archive: Path, target: Path, limits: Limits = Limits()) -> None:
+def unpack(archive: Path, target: Path) -> None:
     """Unpack a zip or tar archive (plain, gzip, bzip2, xz) of others into a new folder.
 
     Raises UserError for a damaged archive, a member outside the folder, a link, a device, or exceeded limits.
     """
-    left, count, files = min(limits.bytes, max(archive.stat().st_size, 1 << 16) * limits.ratio), 0, set[str]()
+    left, count, files = min(MOST_BYTES, max(archive.stat().st_size, 1 << 16) * MOST_RATIO), 0, set[str]()
 
     def check(name: str, size: int, *, is_file: bool, is_folder: bool) -> None:
         nonlocal left, count
@@ -62,7 +56,7 @@ def unpack(archive: Path, target: Path, limits: Limits = Limits()) -> None:
             "a path outside the folder": name.startswith("/") or ".." in name.split("/") or {*name} & {*"\\\0\n"},
             "a link or a device": not (is_file or is_folder),
             "more bytes than the limit": left < 0,
-            f"more than {limits.members} members": count > limits.members,
+            f"more than {MOST_MEMBERS} members": count > MOST_MEMBERS,
             "a member twice": is_file and name in files,
         }
         for flaw in (flaw for flaw, has_it in flaws.items() if has_it):

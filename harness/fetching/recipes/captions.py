@@ -18,6 +18,7 @@ import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -259,26 +260,25 @@ def karpathy(entry: Entry, got: Got, out: Path, take: Take) -> None:
 
 def _images(archive: Path, name: str, rename: bool) -> Iterator[tuple[str, str, list[str]]]:
     """Yield split, file name and captions of every image."""
-    for image in _read(archive, name):
-        try:
+    with _json_in(archive, name) as known:
+        for image in known["images"]:
             texts = [clean(sentence["raw"]) for sentence in image["sentences"]][:CAPTIONS]
             split, file = str(image["split"]), str(image["filename"])
-        except (KeyError, TypeError, AttributeError) as error:
-            raise UserError(
-                f"{name} in {archive} has an image without {error}; download it again from its publisher"
-            ) from error
-        if len(texts) != CAPTIONS:
-            raise UserError(f"{name}: the image {file} has {len(texts)} captions, not {CAPTIONS}; download it again")
-        yield _RENAMED.get(split, split) if rename else split, file, texts
+            if len(texts) != CAPTIONS:
+                found = len(texts)
+                raise UserError(f"{name}: the image {file} has {found} captions, not {CAPTIONS}; download it again")
+            yield _RENAMED.get(split, split) if rename else split, file, texts
 
 
-def _read(archive: Path, name: str) -> list[Any]:
+@contextmanager
+def _json_in(archive: Path, name: str) -> Iterator[Any]:
+    """A file of an archive. Raises UserError, also for what is not as expected where it is used."""
     try:
         with zipfile.ZipFile(archive) as packed:
-            return list(json.loads(packed.read(name))["images"])
-    except (zipfile.BadZipFile, KeyError, ValueError) as error:
+            yield json.loads(packed.read(name))
+    except (zipfile.BadZipFile, zlib.error, KeyError, TypeError, AttributeError, ValueError) as error:
         raise UserError(
-            f"{archive} contains no {name} with images: {error}; download it again from its publisher"
+            f"{archive} contains no {name} with images and captions: {error}; download it again from its publisher"
         ) from error
 
 
@@ -296,16 +296,11 @@ def matched_table(entry: Entry, got: Got, out: Path, take: Take) -> None:
 
 def matched_coco(entry: Entry, got: Got, out: Path, take: Take) -> None:
     """Match lines to the images of COCO's captions_train2014.json, in the order of its `images`. Raises UserError."""
-    archive, name = only(entry, got, entry.options["captions"]), entry.options["inside"]
-    try:
-        with zipfile.ZipFile(archive) as packed:
-            known = json.loads(packed.read(name))
+    with _json_in(only(entry, got, entry.options["captions"]), entry.options["inside"]) as known:
         files = {image["id"]: str(image["file_name"]) for image in known["images"]}
         images: dict[str, list[str]] = {file: [] for file in files.values()}
         for annotation in known["annotations"]:
             images[files[annotation["image_id"]]].append(clean(annotation["caption"]))
-    except (zipfile.BadZipFile, zlib.error, KeyError, TypeError, ValueError) as error:
-        raise UserError(f"{archive} contains no {name} with images and captions: {error}; download it again") from error
     _write_matched(entry, got, out, {file: texts[:CAPTIONS] for file, texts in images.items()})
 
 

@@ -1,12 +1,15 @@
+"""Lines and tables in files of users: how they are read, and one line with its place for each mistake."""
+
 from __future__ import annotations
 
 import gzip
 from pathlib import Path
 
 import pytest
+from refusals import refused
 
-from harness.datafiles import lines_of, read_lines, read_table
-from harness.errors import UserError
+from harness import datafiles
+from harness.datafiles import lines_of, read_lines, read_rows, read_table
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
@@ -20,8 +23,25 @@ def test_lines_are_read_lazily(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"fine\n\xff\n")
     lines = lines_of(tmp_path / "a.txt")
     assert next(lines) == "fine"
-    with pytest.raises(UserError, match=r"a\.txt, line 2, cannot be read as UTF-8"):
+    with refused(r"a\.txt, line 2, cannot be read as UTF-8"):
         next(lines)
+
+
+@pytest.mark.parametrize("name", ["x.txt", "x.txt.gz"])
+def test_a_line_without_end_is_refused_before_it_is_read(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(datafiles, "LONGEST_LINE", 1000)
+    content = b"short\n" + b"\0" * 2000
+    (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    with refused("line 2 has more than"):
+        list(lines_of(tmp_path / name))
+
+
+def test_carriage_returns_alone_end_no_line(tmp_path: Path) -> None:
+    (tmp_path / "x.txt").write_bytes(b"one\rtwo\r")
+    with refused(r"x\.txt has carriage returns and no line feed"):
+        list(lines_of(tmp_path / "x.txt"))
 
 
 def test_a_table_is_read_by_column_names_without_quoting(tmp_path: Path) -> None:
@@ -42,7 +62,13 @@ def test_a_table_is_read_by_column_names_without_quoting(tmp_path: Path) -> None
 def test_a_broken_table_is_refused_in_one_line_with_its_place(tmp_path: Path, content: str, message: str) -> None:
     path = tmp_path / "t.tsv"
     path.write_bytes(content.encode())
-    with pytest.raises(UserError, match=message) as caught:
+    with refused(f"^{path}.*{message}"):
         read_table(path, "label", "text")
-    assert str(caught.value).startswith(str(path))
-    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("line", ['{"a": NaN}', '{"a": "\\ud800"}', '{"a": Infinity}'])
+def test_a_line_of_json_that_is_no_text_is_named(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_text('{"a": "fine"}\n' + line)
+    with refused(r"x\.jsonl, line 2:"):
+        list(read_rows(path, "a"))
