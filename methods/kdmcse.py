@@ -14,11 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from harness.encoders.heads import TanhHead, by_view
-from harness.losses.alignment import cross_alignment, soft_alignment
-from harness.losses.consistency import pair_consistency, rolled
+from harness.losses.alignment import cross_alignment, list_mle, pair_consistency, rolled, soft_alignment
 from harness.losses.contrastive import cosine_matrix
 from harness.losses.margin import NEAR, margin_info_nce, too_alike
-from harness.losses.ranking import list_mle
 from harness.method import (
     CONTROLS,
     Batch,

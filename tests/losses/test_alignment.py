@@ -17,9 +17,7 @@ from golden_tools import assert_golden, drawn, entries, tensors
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.losses.alignment import soft_alignment
-from harness.losses.consistency import pair_consistency
-from harness.losses.local import FLOOR, in_batch_g2l, over_tokens
+from harness.losses.alignment import FLOOR, in_batch_g2l, over_tokens, pair_consistency, soft_alignment
 
 
 @pytest.mark.parametrize("entry", entries("dalr", "dalr_soft_alignment"))

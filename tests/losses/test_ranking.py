@@ -17,7 +17,7 @@ from golden_tools import assert_golden, drawn, entries, tensors
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.losses.ranking import list_mle, list_net
+from harness.losses.alignment import list_mle, list_net
 
 
 @pytest.mark.parametrize("entry", entries("dalr", "dalr_listmle"))
