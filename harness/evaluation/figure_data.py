@@ -22,8 +22,6 @@ from harness.evaluation.embed import (
     Embedded,
     Embedder,
     EmbedFunction,
-    HasSpaces,
-    HasViews,
     row_blocks,
     spearman,
     told,
@@ -143,7 +141,7 @@ class FiguresSuite(Suite):
         chosen = firsts[np.sort(self._rng(name, "captions").permutation(len(firsts))[: self.captions])]
         vectors = units(embed([data.texts[row] for row in chosen]))
         found = {"tsne": plane(vectors, seed), "clusters": clusters_of(vectors, self.clusters, seed)}
-        if not isinstance(embed, HasViews):
+        if embed.views is None:
             return counts, found
         triples = sentence_triples(data, TRIPLES, self._rng(name, "triples"))
         encoded = [embed.views(triple, self.views, seed) for triple in triples]
@@ -166,11 +164,10 @@ def _of_pairs(task: SimilarityTask, embed: Embedder, root: Path | None) -> tuple
 def _of_spaces(name: str, data: ImagesWithCaptions, embed: Embedder) -> dict[ArrayName, np.ndarray]:
     """Compute similarities in the method's own space and in the teacher's, where they exist."""
     spaces: dict[str, tuple[np.ndarray, np.ndarray] | None] = {}
-    if isinstance(embed, HasSpaces):
-        if embed.shared is not None:
-            spaces["own"] = (embed.shared.texts(data.texts), embed.shared.images(data.images, name))
-        if embed.teacher is not None:
-            spaces["teacher"] = embed.teacher.both(data.texts, data.images, name)
+    if embed.shared is not None:
+        spaces["own"] = (embed.shared.texts(data.texts), embed.shared.images(data.images, name))
+    if embed.teacher is not None:
+        spaces["teacher"] = embed.teacher.both(data.texts, data.images, name)
     return {
         ArrayName(name, what, space): values
         for space, both in spaces.items()

@@ -30,7 +30,7 @@ import numpy as np
 from harness import registry
 from harness.caches import cached_note
 from harness.errors import MissingData, UserError
-from harness.evaluation.embed import Embedded, Embedder, EmbedFunction, HasFolder, told
+from harness.evaluation.embed import Embedded, Embedder, EmbedFunction, told
 from harness.evaluation.mteb_local import OfflineTask, build
 from harness.evaluation.suites import Suite, SuiteScores, TaskScores, Values, scored_if_finite
 from harness.metrics import AVERAGE, NO_SCORE, Metric
@@ -51,7 +51,7 @@ class MTEBSuite(Suite):
 
     Metrics of a task: `main_score`, and `n`, the samples of the scored splits (documents and queries of a retrieval
     task), where mteb counts them for these languages. The rows `Avg[STS]`, `Avg[Classification]` ... are means over the
-    tasks of a type, `Avg` is the mean over all tasks. Where the embedder has a folder (`HasFolder`), mteb's result
+    tasks of a type, `Avg` is the mean over all tasks. Where the embedder has a folder (`keep`), mteb's result
     files are kept below it in the layout of its ResultCache, and a task with one is not evaluated again.
     """
 
@@ -94,9 +94,8 @@ class MTEBSuite(Suite):
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise UserError(f"the suite '{self.name}' names {', '.join(twice)} twice; list each task once")
-        keep = embed.keep if isinstance(embed, HasFolder) else None
-        cache = ResultCache(keep / "mteb" / self.fingerprint(root)[:12]) if keep else None
-        model = MTEBModel(embed, keep.name if keep else "unnamed")
+        cache = ResultCache(embed.keep / "mteb" / self.fingerprint(root)[:12]) if embed.keep else None
+        model = MTEBModel(embed, embed.keep.name if embed.keep else "unnamed")
         with warnings.catch_warnings():
             # of scikit-learn, for classes that a weak model never predicts
             warnings.simplefilter("ignore")

@@ -24,17 +24,7 @@ from typing import Protocol
 import numpy as np
 
 from harness.errors import UserError
-from harness.evaluation.embed import (
-    Embedded,
-    Embedder,
-    HasSpaces,
-    HasTraining,
-    ImageTextSpace,
-    TrainedOn,
-    row_blocks,
-    told,
-    units,
-)
+from harness.evaluation.embed import Embedded, Embedder, ImageTextSpace, TrainedOn, row_blocks, told, units
 from harness.evaluation.suites import RETRIEVAL, Suite, SuiteScores, Task, TaskScores, Values, scored_if_finite
 from harness.metrics import AVERAGE, NO_SCORE, Metric
 from harness.sources import digest
@@ -80,10 +70,10 @@ class RetrievalSuite(Suite):
 
     Metrics of a task: `t2i_R@1`, `t2i_R@5`, `t2i_R@10`, `t2i_median_rank` and the same of `i2t`, `n_texts` and
     `n_images`. Where images have several captions the parts 'one' and 'five' hold both readings (see `both_ways`).
-    A model without a shared space (`HasSpaces.shared`) gets no scores, only a warning.
+    A model without a shared space (`Embedder.shared`) gets no scores, only a warning.
 
-    Images that training read (`HasTraining`) are left out of texts and images, with a warning, and counted by `n_seen`;
-    if fewer than `FEWEST` remain, the task has no recalls. With `seen_images = "keep"` they are ranked too.
+    Images that training read (`Embedder.trained_on`) are left out of texts and images, with a warning, and counted by
+    `n_seen`; if fewer than `FEWEST` remain, the task has no recalls. With `seen_images = "keep"` they are ranked too.
     """
 
     name = "retrieval"
@@ -106,12 +96,11 @@ class RetrievalSuite(Suite):
         return digest(super().fingerprint(root), self.seen_images)
 
     def evaluate(self, embed: Embedder, root: Path | None) -> SuiteScores:
-        shared = embed.shared if isinstance(embed, HasSpaces) else None
-        if shared is None:
+        if embed.shared is None:
             return SuiteScores({}, warnings=[f"{self.name}: the model has no image side"])
-        trained_on = embed.trained_on if isinstance(embed, HasTraining) and self.seen_images == "refuse" else None
+        trained_on = embed.trained_on if self.seen_images == "refuse" else None
         found = {
-            name: scored_if_finite(partial(_ranked, name, task.load(root), shared, trained_on))
+            name: scored_if_finite(partial(_ranked, name, task.load(root), embed.shared, trained_on))
             for name, task in told(embed, self._tasks)
         }
         scored = self.collect(found)

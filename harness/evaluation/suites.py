@@ -14,7 +14,7 @@ import numpy as np
 
 from harness import registry
 from harness.errors import UserError
-from harness.evaluation.embed import Embedded, Embedder, HasTraining, NotFiniteError, TrainedOn, told
+from harness.evaluation.embed import Embedded, Embedder, NotFiniteError, TrainedOn, told
 from harness.metrics import AVERAGE, NO_SCORE, ArrayName, Metric
 from harness.sources import Missing, digest
 
@@ -216,10 +216,9 @@ class PairSuite(Suite):
                     "remove the task from the suite"
                 )
         vectors = Embedded(embed, (sentence for subsets in loaded.values() for sentence in sentences_of(subsets)))
-        trained_on = embed.trained_on if isinstance(embed, HasTraining) else None
         return self.collect(
             {
-                name: scored_if_finite(partial(self.score, subsets, vectors, trained_on))
+                name: scored_if_finite(partial(self.score, subsets, vectors, embed.trained_on))
                 for name, subsets in told(embed, loaded)
             }
         )

@@ -13,7 +13,7 @@ from sklearn.metrics import f1_score
 
 from harness.errors import UserError
 from harness.evaluation import transfer
-from harness.evaluation.embed import Embedded, PlainEmbedder
+from harness.evaluation.embed import Embedded, Embedder
 from harness.evaluation.probes import L2, Fitted, Split
 from harness.evaluation.transfer import (
     CR,
@@ -144,7 +144,7 @@ def test_every_kind_of_task_is_scored_and_averaged() -> None:
         return embed(sentences)
 
     tasks = ["whole", "tested", "fixed", "pairs"]
-    evaluation = TransferSuite([WHOLE, TESTED, FIXED, PAIRS], mode="fast").evaluate(PlainEmbedder(recording), None)
+    evaluation = TransferSuite([WHOLE, TESTED, FIXED, PAIRS], mode="fast").evaluate(Embedder(recording), None)
     assert calls == [["0", "1", "2", "3", "4", "5"]]
     assert evaluation.warnings == []
     assert list(evaluation.scores) == [*tasks, "Avg"]
@@ -239,7 +239,7 @@ def test_vectors_that_are_not_finite_are_reported() -> None:
         vectors[0] = np.nan
         return vectors
 
-    evaluation = TransferSuite([TESTED], mode="fast").evaluate(PlainEmbedder(broken), None)
+    evaluation = TransferSuite([TESTED], mode="fast").evaluate(Embedder(broken), None)
     assert evaluation.scores["tested"] == {}
     assert evaluation.warnings[0].startswith("transfer: tested: no score: 1 of the 6 sentence vectors")
 
@@ -269,7 +269,7 @@ def test_wrong_options(options: dict[str, str], message: str) -> None:
 
 def test_a_class_that_cannot_reach_every_fold_is_an_error_of_the_data() -> None:
     with pytest.raises(UserError, match="'rare' has a class of 5 training samples, 5 folds need 10"):
-        TransferSuite([RARE], mode="fast").evaluate(PlainEmbedder(embed), None)
+        TransferSuite([RARE], mode="fast").evaluate(Embedder(embed), None)
 
 
 @pytest.mark.long  # the probes are compared with the published algorithm one at a time in test_probes.py
@@ -279,7 +279,7 @@ def test_every_figure_of_the_public_program_is_matched(data_root: Path) -> None:
     from harness.encoders.student import Student
 
     student = Student.load(Path(model.__file__).parent / "model", pooling="mean")
-    scores = TransferSuite(["TREC"], mode="fast").evaluate(PlainEmbedder(student.embed), data_root).scores["TREC"]
+    scores = TransferSuite(["TREC"], mode="fast").evaluate(Embedder(student.embed), data_root).scores["TREC"]
     expected = GOLDEN["TREC"]["fast"]
     # equal where this was written; another processor may decide one of 500 test or 5,452 training questions otherwise
     assert scores["acc"] == pytest.approx(expected["acc"], abs=0.201)

@@ -21,7 +21,7 @@ from harness.encoders.teachers import open_teacher
 from harness.method import method_named
 from harness.planning import teachers
 from harness.registry import names
-from harness.runs.embedding import HeadSpace, RunEmbedder
+from harness.runs.embedding import HeadSpace, dropout_views
 from harness.runs.train import Bench, run_features, training_data
 from harness.store import Store
 from harness.toy import clip_folder, student_folder
@@ -159,7 +159,7 @@ def test_embedding_stays_on_the_device() -> None:
         space = HeadSpace(student.embed, heads, features, lambda task: task)
         assert space.texts(["a", "b"]).shape == (2, 8)
         assert space.images(ToyPairs(size=3).load(None), "any").shape == (3, 8)
-        assert RunEmbedder(student, student.embed, Path()).views(["a red circle", "a"], 3, 0).shape == (2, 3, 64)
+        assert dropout_views(student, ["a red circle", "a"], 3, 0).shape == (2, 3, 64)
 
 
 @pytest.mark.parametrize("pooling", ["cls", "mean"])
