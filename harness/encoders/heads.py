@@ -7,11 +7,11 @@ That file holds two modules' weights (MCSE src/train_mix.py, src/model.py): `gro
 from __future__ import annotations
 
 from pathlib import Path
-from pickle import UnpicklingError
 
 import torch
 from torch import Tensor, nn
 
+from harness.encoders.weights import UNREADABLE
 from harness.errors import RESTORE, UserError, first_line
 
 #: the module's weights in the file, and the beginning of their names: of captions, then of images
@@ -47,16 +47,7 @@ def read_projections(file: Path) -> tuple[nn.Module, nn.Module]:
     try:
         found = torch.load(file, map_location="cpu", weights_only=True)
         texts, images = (_head(found[module], prefix) for module, prefix in _HEADS)
-    except (
-        OSError,
-        EOFError,
-        ValueError,
-        LookupError,
-        TypeError,
-        AttributeError,
-        RuntimeError,
-        UnpicklingError,
-    ) as error:
+    except UNREADABLE as error:
         why = f"{type(error).__name__}: {first_line(error)}"
         raise UserError(f"{file} does not have MCSE's projections: {why}; {RESTORE}") from error
     return texts, images

@@ -16,11 +16,9 @@ from harness.encoders.poolings import MODULES
 from harness.encoders.student import Student
 from harness.encoders.weights import (
     UNREADABLE,
+    check_configuration,
     check_tokenizer,
-    check_vocabulary_files,
     known_vocabulary,
-    refuse_architecture,
-    refuse_size,
     strict_weights,
 )
 from harness.errors import UserError, first_line
@@ -107,16 +105,12 @@ def _loaded(folder: Path, trusted: bool) -> Any:
 
     encoders = [folder / module.path for module in listed_modules(folder) if module.kind == "Transformer"]
     for encoder in encoders:
-        if not trusted:
-            refuse_architecture(encoder)
-        refuse_size(encoder)
+        check_configuration(encoder, trusted=trusted)
     with ExitStack() as checks:
         checks.enter_context(strict_weights(pooler=False))
         for encoder in encoders:
             checks.enter_context(known_vocabulary(encoder))
         model = SentenceTransformer(str(folder), device="cpu", local_files_only=True, trust_remote_code=trusted)
     for encoder in encoders:
-        check_vocabulary_files(encoder, model.tokenizer)
-    if encoders:
-        check_tokenizer(model.tokenizer, model[0].auto_model)
+        check_tokenizer(encoder, model.tokenizer, model[0].auto_model)
     return model

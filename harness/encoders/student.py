@@ -131,17 +131,16 @@ class Student(nn.Module):
         vectors = media_forward(self.model, self.patches[name](flat), self.packing.layers if self.packing else ())
         return vectors.view(-1, views, vectors.shape[-1])
 
-    def pooled(self, tokens: Mapping[str, Tensor]) -> Tensor:
-        """Compute sentence vectors (B, d) by this student's pooling, through the head where the pooling has one."""
-        return self._pooled(tokens, 1)
-
     def views(self, sentences: Sequence[str], count: int) -> Tensor:
         """Compute `count` vectors of each of n sentences in one pass, alike unless dropout is active: (n, count, d)."""
-        vectors = self._pooled(self.tokenize(sentences, self.longest).to(self.device), count)
+        vectors = self.pooled(self.tokenize(sentences, self.longest).to(self.device), count)
         return vectors.view(count, -1, vectors.shape[-1]).transpose(0, 1)
 
-    def _pooled(self, tokens: Mapping[str, Tensor], views: int) -> Tensor:
-        """Compute the vectors of `views` sets of the rows, one after another: (views x B, d)."""
+    def pooled(self, tokens: Mapping[str, Tensor], views: int = 1) -> Tensor:
+        """Compute the sentence vectors of `views` sets of the rows, one after another, by the pooling: (views x B, d).
+
+        They pass the head where the pooling has one.
+        """
         mask = tokens["attention_mask"].repeat(views, 1)
         if self.pooling.first_token:
             vectors = self.pooling((self._firsts(tokens, views).unsqueeze(1),), mask[:, :1])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -118,11 +118,11 @@ class TimmTeacher(Teacher):
         self._device = device
 
     def images(self, pixels: ImageArrays) -> np.ndarray:
-        return in_batches(pixels, _batch_size(self._device), self._features)
-
-    def _features(self, pixels: ImageArrays) -> Tensor:
-        features: Tensor = self._model(self._preparation.batch(pixels, self._device))
-        return features
+        return in_batches(
+            pixels,
+            _batch_size(self._device),
+            lambda part: self._model(self._preparation.batch(part, self._device)),
+        )
 
 
 #: sentences in one forward pass
@@ -170,10 +170,8 @@ class TextTeacher(Teacher):
             tokens = self._student.tokenizer(
                 list(part), truncation=True, padding="max_length", max_length=max_length, return_tensors="pt"
             )
-            states: Tensor = self._student.model(**self._inputs(tokens)).last_hidden_state
+            inputs = {name: tokens[name].to(self._student.device) for name in ("input_ids", "attention_mask")}
+            states: Tensor = self._student.model(**inputs).last_hidden_state
             return states
 
         return in_batches(sentences, TEXT_BATCH, hidden)
-
-    def _inputs(self, tokens: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        return {name: tokens[name].to(self._student.device) for name in ("input_ids", "attention_mask")}

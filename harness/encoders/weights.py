@@ -59,9 +59,7 @@ def load_encoder(folder: Path, *, pooler: bool, trusted: bool = False) -> tuple[
     from transformers import AutoModel, AutoTokenizer
 
     folder = transformer_folder(folder)
-    if not trusted:
-        refuse_architecture(folder)
-    refuse_size(folder)
+    check_configuration(folder, trusted=trusted)
     options = {"local_files_only": True, "trust_remote_code": trusted}
     with strict_weights(pooler=pooler):
         model = AutoModel.from_pretrained(str(folder), dtype=torch.float32, **options)
@@ -72,8 +70,7 @@ def load_encoder(folder: Path, *, pooler: bool, trusted: bool = False) -> tuple[
         )
     with known_vocabulary(folder):
         tokenizer = AutoTokenizer.from_pretrained(str(folder), **options)
-    check_vocabulary_files(folder, tokenizer)
-    check_tokenizer(tokenizer, model)
+    check_tokenizer(folder, tokenizer, model)
     if tokenizer.pad_token_id is None:
         raise UserError(
             f"the tokenizer in {folder} has no pad token, which batches need; set "
@@ -109,7 +106,14 @@ def strict_weights(*, pooler: bool) -> Iterator[None]:
         PreTrainedModel.from_pretrained = classmethod(original)
 
 
-def refuse_architecture(folder: Path) -> None:
+def check_configuration(folder: Path, *, trusted: bool) -> None:
+    """Raise ValueError, before a model is built, for code of a repository and for sizes that weights cannot have."""
+    if not trusted:
+        _refuse_code(folder)
+    _refuse_size(folder)
+
+
+def _refuse_code(folder: Path) -> None:
     """Raise ValueError for an architecture or an attention that is code of a repository, not of transformers."""
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
@@ -135,8 +139,7 @@ def _configuration(folder: Path, name: str = "config.json") -> dict[str, Any]:
     return config
 
 
-def refuse_size(folder: Path) -> None:
-    """Raise ValueError, before a model is built, for a config.json whose sizes the weights beside it cannot have."""
+def _refuse_size(folder: Path) -> None:
     config = _configuration(folder)
     sizes = {name: config[name] for name in (*_SIZES, "pad_token_id") if config.get(name) is not None}
     for name, value in sizes.items():
@@ -145,7 +148,7 @@ def refuse_size(folder: Path) -> None:
     words, pad = sizes.get("vocab_size"), sizes.pop("pad_token_id", 0)
     if words is not None and not -words <= pad < words:
         raise ValueError(f"its config.json has pad_token_id = {pad}, outside of its vocabulary of {words} tokens")
-    weights = weight_files(folder)
+    weights = _weight_files(folder)
     if not weights:
         return
     shapes = [shape for path in weights for shape in _shapes(path)]
@@ -156,7 +159,7 @@ def refuse_size(folder: Path) -> None:
             raise ValueError(f"its config.json has {name} = {value}, more than its {weights[0].name} can hold")
 
 
-def weight_files(folder: Path) -> list[Path]:
+def _weight_files(folder: Path) -> list[Path]:
     """The files from which transformers reads a folder's weights. Raises ValueError for an index of other folders."""
     for name in ("model.safetensors", "pytorch_model.bin"):
         whole, index = folder / name, folder / f"{name}.index.json"
@@ -198,17 +201,16 @@ def _kernel(value: Any) -> str:
     return next(filter(None, map(_kernel, value.values())), "")
 
 
-def check_vocabulary_files(folder: Path, tokenizer: Any) -> None:
-    """Raise ValueError if a folder has none of the files of its tokenizer's vocabulary, or no word in them."""
+def check_tokenizer(folder: Path, tokenizer: Any, model: Any) -> None:
+    """Raise ValueError for a folder without its tokenizer's vocabulary, and for a tokenizer that does not fit a model.
+
+    Every token needs a row in the model's table of embeddings, and the longest sequence must be a number.
+    """
     files = set(tokenizer.vocab_files_names.values())
     if files and not any((folder / name).is_file() for name in files):
         raise ValueError(_no_vocabulary(files))
     if not set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens):
         raise ValueError("its vocabulary has special tokens only, so every word would be unknown")
-
-
-def check_tokenizer(tokenizer: Any, model: Any) -> None:
-    """Raise ValueError for tokens without a row in the model's table of embeddings, and for no number as length."""
     longest = tokenizer.model_max_length
     if not isinstance(longest, int | float) or longest < 1 or longest % 1:
         raise ValueError(f"its tokenizer reads {longest!r} tokens; correct model_max_length or max_seq_length")

@@ -182,11 +182,13 @@ def make_probe(name: str, mode: Mode, device: str) -> Probe:
 
 def score(splits: Mapping[str, Labelled], vectors: Embedded, probe: Probe) -> TaskScores:
     """Score one task (see `TransferSuite`)."""
+    from sklearn.metrics import f1_score
+
     train, test = (splits["all"],) * 2 if "all" in splits else (splits["train"], splits["test"])
     found = classify({name: (features(split, vectors), split.labels) for name, split in splits.items()}, probe)
     values = {"acc": 100 * found.test, "devacc": 100 * found.dev}
     if len(test.sides) == 2:
-        values["f1"] = 100 * f1(found.predicted, test.labels)
+        values["f1"] = 100 * float(f1_score(test.labels == 1, found.predicted == 1, zero_division=0.0))
     return TaskScores(values | {"n_train": len(train.labels), "n_test": len(test.labels)})
 
 
@@ -196,12 +198,6 @@ def features(split: Labelled, vectors: Embedded) -> np.ndarray:
         return vectors.rows(split.sides[0])
     first, second = (vectors.rows(side) for side in split.sides)
     return np.concatenate([np.abs(first - second), first * second], axis=1)
-
-
-def f1(predicted: np.ndarray, labels: np.ndarray) -> float:
-    """Compute the F1 of class 1 from two (n,) int arrays; 0 without true positives."""
-    both = int(((predicted == 1) & (labels == 1)).sum())
-    return 2 * both / (int((predicted == 1).sum()) + int((labels == 1).sum())) if both else 0.0
 
 
 def classify(splits: Mapping[str, tuple[np.ndarray, np.ndarray]], probe: Probe) -> Accuracies:
