@@ -1,13 +1,10 @@
 """Dropout on a CPU: of values by masks that are drawn faster than torch's, and of the weights of attention.
 
-A mask takes 16 random bits an element from torch's generator; torch's own took a tenth of a training step. A
-probability p is no multiple of 1/65536, so that the number of values that drop is drawn too, once a mask: every element
-is dropped with probability p exactly.
+A mask takes 16 random bits an element from torch's generator. A probability p is no multiple of 1/65536, so that the
+number of values that drop is drawn too, once a mask: every element is dropped with probability p exactly.
 
-Attention is computed a few heads at a time, so that their scores stay in the processor's cache. Scores of images are
-197 x 197 for each head: written to memory and read again for softmax, dropout, products and gradients, they take more
-time than the products. The backward pass computes them anew and keeps of the forward pass which weights were dropped,
-one byte a weight.
+Attention is computed a few heads at a time, whose scores stay in the processor's cache. The backward pass computes them
+anew and keeps of the forward pass which weights were dropped, one byte a weight.
 """
 
 from __future__ import annotations
@@ -46,7 +43,7 @@ def seed_dropout(seed: int, device: torch.device) -> None:
 
 
 def quicken(model: nn.Module) -> None:
-    """Replace the dropout of a model and of its parts."""
+    """Replace the dropout of a model's parts."""
     for part in model.modules():
         for name, child in part.named_children():
             if type(child) is nn.Dropout:

@@ -103,7 +103,6 @@ def _efficient(packed: Packed, query: Tensor, key: Tensor, value: Tensor, dropou
 
 
 def _candidates(device: torch.device, dtype: torch.dtype) -> Iterator[Attention]:
-    """Yield what may compute attention on a device, fastest first."""
     if device.type == "cuda":
         flash = dtype in _HALF and torch.cuda.get_device_capability(device) >= (8, 0)
         if flash and _as_expected("_flash_attention_forward"):

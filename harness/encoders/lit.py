@@ -1,7 +1,4 @@
-"""A small dual encoder over frozen features, one linear layer per tower: a substitute for CLIP.
-
-It maps the features of an independent image network and sentence encoder into one space.
-"""
+"""A substitute for CLIP: a linear layer each over the features of an independent image network and sentence encoder."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class FolderModel(Source):
     """A model in a local folder; its fingerprint is its content.
 
     `trusted` allows code in the folder to be executed, which is then part of the content; `beside` is a file that is
-    read beside the weights where it is there, '' for none.
+    read beside the weights where there is one.
     """
 
     folder: Path

@@ -126,7 +126,6 @@ def _mode(switch: str) -> str:
 
 
 def _of_card(card: Path) -> str | None:
-    """Read `pooling` from a card's front matter, where it is a registered name."""
     from huggingface_hub import ModelCard
     from yaml import YAMLError
 

@@ -1,10 +1,9 @@
 """Forward passes over packed rows: every layer but attention computes on real tokens only.
 
-The layers of an encoder laid out like BERT or RoBERTa run as functions of their parameters: calls of modules, with
-their hooks and keyword arguments, take a host longer than the operators that they call, and a card waits for the host.
-For another encoder, transformers hands keyword arguments of a forward pass down to the attention, and calls a
-registered function for it, which finds the rows among them. Dropout is drawn in the order of the modules and is that
-of the padded pass, probabilities of attention included; only the random numbers differ.
+The layers of an encoder laid out like BERT or RoBERTa run as functions of their parameters: calls of modules take a
+host longer than the operators that they call. For another encoder, transformers hands keyword arguments of a forward
+pass down to a registered function of attention, which finds the rows among them. Dropout is that of the padded pass,
+drawn in the order of the modules; only the random numbers differ.
 """
 
 from __future__ import annotations
@@ -175,7 +174,6 @@ def _by_functions(model: Any, packed: Packed, packing: Packing, kept: Tensor | N
 
 
 def _inputs(packed: Packed, packing: Packing) -> dict[str, Tensor]:
-    """Packed tokens as one row."""
     positions = packed.columns + packing.first if packing.first else packed.columns
     return {"input_ids": packed.ids.unsqueeze(0), "position_ids": positions.unsqueeze(0)}
 

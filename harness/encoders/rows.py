@@ -1,7 +1,6 @@
 """Rows of token ids: padded to one length, and packed one after another without padding.
 
-What a packed forward pass must know of its rows is computed where a batch is made, on the host: an accelerator that
-counted tokens would have to be waited for.
+Tokens are counted on the host, where a batch is made: an accelerator would have to be waited for.
 """
 
 from __future__ import annotations

@@ -27,7 +27,6 @@ class _Preparation:
     """The preprocessing of a library in two parts: resizing an image, by its worker, and scaling a batch."""
 
     def __init__(self, chain: Any) -> None:
-        """Take a chain of transforms that ends with the conversion to a tensor and its normalisation."""
         *resizing, convert, normalise = chain.transforms
         if type(convert).__name__ not in ("ToTensor", "MaybeToTensor") or type(normalise).__name__ != "Normalize":
             raise ValueError(f"its preprocessing does not end with ToTensor and Normalize: {chain.transforms}")

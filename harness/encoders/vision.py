@@ -1,12 +1,9 @@
 """Training augmentations of images, two views each, as in the public code of VisualCSE.
 
 A resized random crop, a flip, colour jitter, sometimes grey; normalised by ImageNet's moments (NonLing
-VisualCSE/src/trainers.py). The paper mentions 'two sets of RGB augmentations' without listing them.
-
-The public code composes torchvision's transforms on Pillow images. The distributions here are the same
-(`RandomResizedCrop`, `RandomHorizontalFlip`, `ColorJitter`, `RandomGrayscale`), at less cost; pixels differ slightly:
-crops are resized by torch (at most 1/255 from Pillow's), colours are jittered in float32 and rounded once at the end
-instead of after each step, and a JPEG is decoded at half, a quarter or an eighth of its size where both crops remain at
+VisualCSE/src/trainers.py; the paper lists none). The distributions are those of torchvision's transforms, at less cost;
+pixels differ slightly: crops are resized by torch (at most 1/255 from Pillow's), colours are jittered in float32 and
+rounded once at the end, and a JPEG is decoded at a half, a quarter or an eighth of its size where both crops remain at
 least as large as the target.
 """
 

@@ -1,8 +1,7 @@
 """Reading model folders of transformers so that every weight and every token comes from the folder.
 
-transformers draws weights that a file lacks at random, and reads a model without its vocabulary as one unknown word.
-Both would be scored like a model; here they are refused. No code of a folder is executed unless it is trusted, and
-transformers unpickles weights in torch's weights-only mode.
+transformers draws weights that a file lacks at random, and reads a model without its vocabulary as one unknown word;
+here both are refused. No code of a folder is executed unless it is trusted.
 """
 
 from __future__ import annotations
@@ -160,7 +159,7 @@ def _refuse_size(folder: Path) -> None:
 
 
 def _weight_files(folder: Path) -> list[Path]:
-    """The files from which transformers reads a folder's weights. Raises ValueError for an index of other folders."""
+    """The files from which transformers reads a folder's weights."""
     for name in ("model.safetensors", "pytorch_model.bin"):
         whole, index = folder / name, folder / f"{name}.index.json"
         if whole.is_file():

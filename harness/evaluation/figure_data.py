@@ -162,7 +162,6 @@ def _of_pairs(task: SimilarityTask, embed: Embedder, root: Path | None) -> tuple
 
 
 def _of_spaces(name: str, data: ImagesWithCaptions, embed: Embedder) -> dict[ArrayName, np.ndarray]:
-    """Compute similarities in the method's own space and in the teacher's, where they exist."""
     spaces: dict[str, tuple[np.ndarray, np.ndarray] | None] = {}
     if embed.shared is not None:
         spaces["own"] = (embed.shared.texts(data.texts), embed.shared.images(data.images, name))
@@ -255,10 +254,10 @@ def similarities(texts: np.ndarray, images: np.ndarray, image_of: np.ndarray) ->
 def sentence_triples(data: ImagesWithCaptions, n: int, rng: np.random.Generator) -> list[list[str]]:
     """Draw n triples of captions, two close ones and a distant one (KDMCSE Figures 8 to 12).
 
-    The first two are the first two distinct captions of a drawn image or, where it has one caption, this and the
-    caption of another image with most shared words. The third belongs to another image: among the captions with at
-    least as many words as the first, the one with fewest words shared with both, ties drawn. Shared words are counted
-    as a share of all words of the two. Raises ValueError for fewer than three images.
+    The first two are the first two distinct captions of a drawn image or, where it has one, this and the caption of
+    another image with the largest share of common words. The third belongs to another image: among the captions with
+    at least as many words as the first, the one with the least in common with both, ties drawn. Raises ValueError for
+    fewer than three images.
     """
     images = np.unique(data.image_of)
     if len(images) < 3:

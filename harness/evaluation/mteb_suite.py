@@ -8,9 +8,8 @@ A task name is one of:
   `MTEB(eng, v1):STS`. DALR Table 5 reports the types Reranking, Classification, Retrieval and STS of that benchmark
   (Muennighoff et al., 2023).
 
-The data of mteb's own tasks must be in the local cache: nothing is downloaded. Importing mteb takes seconds. Its facts
-on a task (type, data, splits) are therefore kept in the cache folder, by mteb's version, so that planning a suite
-imports it once; evaluating and fetching always do.
+The data of mteb's own tasks must be in the local cache: nothing is downloaded. Importing mteb takes seconds, so its
+facts on a task are kept in the cache folder, by mteb's version.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Tasks over tables of users (.tsv, .csv or .jsonl) whose columns a profile names.
 
-Their fingerprints are those of what is read, so the same rows in another format are the same task; a plan that computes
-them finds a mistake in a file before anything is trained. They are kept by the files' contents.
+Their fingerprints are those of what is read, so the same rows in another format are the same task, and a plan that
+computes them finds a mistake in a file before anything is trained.
 """
 
 from __future__ import annotations

@@ -1,16 +1,13 @@
 """Cross-modal retrieval of images by captions and of captions by images, in the model's own shared space.
 
-The papers report R@1 and R@5 in both directions on the Flickr30k test images (1,000) and COCO (5,000); they state
-neither which trained head makes the shared space nor how many captions of an image take part (MCSE Table 6, DALR
-Table 4). Here the shared space is that of the method's own projection heads, and both numbers of captions are scored
-(see `both_ways`).
+The papers state neither which trained head makes the shared space nor how many captions of an image take part (MCSE
+Table 6, DALR Table 4). Here it is that of the method's own heads, and both numbers are scored (`both_ways`).
 
-Ranks are exact, by cosine. Ties count against the model: a row that is as similar as the true one is ranked before it,
-so a model with one vector for everything has the worst rank everywhere. Cosines that differ by less than `TIE`,
-float32's rounding, are ties.
+Ranks are exact, by cosine. Ties, up to float32's rounding (`TIE`), count against the model: one with one vector for
+everything has the worst rank everywhere.
 
-The papers do not say that 944 of the 1,000 Flickr30k test images of Karpathy and Fei-Fei are training images of MCSE's
-caption file. Images that the training of a model has read are left out of its test, unless the suite keeps them.
+Images that training read are left out, unless the suite keeps them: 944 of the 1,000 Flickr30k test images of Karpathy
+and Fei-Fei are training images of MCSE's caption file.
 """
 
 from __future__ import annotations

@@ -171,7 +171,6 @@ class Suite(ABC):
         )
 
     def fingerprint(self, root: Path | None) -> str:
-        """Hash the protocol's version and the tasks' names and contents."""
         contents = [[name, task.fingerprint(root)] for name, task in self._tasks.items()]
         return digest(self.name, self.version, contents)
 
@@ -193,7 +192,6 @@ class Suite(ABC):
         return {metric: sum(row[metric] for row in scores.values()) / len(scores) for metric in shared}
 
     def collect(self, found: Mapping[str, TaskScores]) -> SuiteScores:
-        """Join the scores and warnings of all tasks, and average."""
         scores = {name: each.scores for name, each in found.items()}
         average = self.average(scores)
         lines = [f"{name}: {line}" for name, each in found.items() for line in each.warnings]

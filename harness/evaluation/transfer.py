@@ -1,17 +1,9 @@
 """Transfer to classification: SentEval's seven tasks, and linear classifiers on frozen sentence vectors.
 
-Tasks are files below the data root (UTF-8, tab separated, a header row, no quoting, lines end with a single line feed;
-other columns are ignored, so the order of columns is free):
-
-    transfer/{MR,CR,SUBJ,MPQA}.tsv                          label, text
-    transfer/SST2-{train,dev,test}.tsv (train as .tsv.gz)   label, text
-    transfer/TREC-{train,test}.tsv                          label, text
-    transfer/MRPC-{train,test}.tsv                          label, s1, s2
-
-The order of samples determines the folds, so it is SentEval's: by the number of words (of the first sentence, then of
-the second), then by label, otherwise as in the file. Runs of blanks become one blank; an empty text stays
-empty and is embedded as such, as in the evaluation of SimCSE and its forks (SentEval's examples replace it by a full
-stop). CR has four empty texts, MPQA three.
+Tasks are files in the layout of docs/data.md. The order of samples determines the folds, so it is SentEval's: by the
+number of words (of the first sentence, then of the second), then by label, otherwise as in the file. Runs of blanks
+become one blank; an empty text is embedded as such, as in the evaluation of SimCSE and its forks (SentEval's examples
+replace it by a full stop).
 
 A task of one set has nested stratified folds: in each outer fold the inner folds select the l2 weight, and a classifier
 refit on the outer training part is tested on the rest. A task with a test set selects the l2 weight by folds of its
@@ -133,10 +125,9 @@ class TransferSuite(Suite):
     kind = TRANSFER
 
     def __init__(self, tasks: Sequence[str], probe: str = "senteval", mode: str = "full") -> None:
-        """`probe` is 'senteval': the published algorithm; 'lbfgs': the optimum that it approximates.
+        """`probe` is 'senteval', the published algorithm, or 'lbfgs', the optimum that it approximates.
 
-        `mode` is 'full' or 'fast' (also called 'dev'); 'lbfgs' takes only the number of folds from it. Raises
-        UserError for unknown values.
+        `mode` is 'full' or 'fast' (also called 'dev'); 'lbfgs' takes only the number of folds from it.
         """
         super().__init__(tasks)
         for option, given, known in (("probe", probe, PROBES), ("mode", mode, tuple(MODES))):

@@ -1,8 +1,4 @@
-"""The base class of methods.
-
-A method declares its hyperparameters, the streams and teacher features it reads, its heads and its loss terms. It
-contains no training loop, optimizer, I/O or device code.
-"""
+"""The base class of methods, which contain no training loop, optimizer, I/O or device code."""
 
 from __future__ import annotations
 
@@ -171,7 +167,6 @@ class Method(nn.Module, ABC):
 
 
 def _kinds(found: object) -> str:
-    """What was returned in place of tensors by name."""
     if not isinstance(found, dict):
         return type(found).__name__
     return ", ".join(f"{name}: {type(value).__name__}" for name, value in found.items())

@@ -114,16 +114,14 @@ class ToyPairs(ToyCorpus):
         return scenes
 
     def image_ids(self, root: Path | None) -> list[str]:
-        """Each picture is drawn once, for one split."""
         return [f"toy-{self.split}-{self.seed}-{number}" for number in range(self.size)]
 
 
 class ToyTriplets(ToyCorpus):
     """A description, another of the same scene, and one of a scene that differs in one attribute.
 
-    The three share a template, as hypotheses in NLI follow their premise; synonyms are drawn anew for each. With
-    templates drawn anew, the untrained student's [CLS], which tells templates apart but not words, has a positive no
-    closer than any other sentence: the loss falls from 13 to log(2B), that of equal vectors, and stays there.
+    The three share a template, as hypotheses in NLI follow their premise; with templates drawn anew the student, whose
+    [CLS] tells templates apart but not words, learns equal vectors only. Synonyms are drawn anew for each.
     """
 
     stream = "triplets"

@@ -100,8 +100,7 @@ class AdamW(torch.optim.Optimizer):
         p = p - r sqrt(1 - beta2^t) / (1 - beta1^t) * m / (sqrt(v) + epsilon)
         p = p - r w p
 
-    (`transformers.AdamW`; all five papers' public code uses it.) torch's AdamW adds epsilon after the correction, which
-    equals epsilon / sqrt(1 - beta2^t) here, and applies the decay first.
+    (`transformers.AdamW`.) torch's AdamW adds epsilon after the correction and applies the decay first.
 
     A parameter is untouched until it has its first gradient, which is its step 1. With `moving`, a step without a
     gradient of it then counts as one with the gradient 0, so that its momentum moves it on; otherwise it rests.
@@ -135,7 +134,6 @@ class AdamW(torch.optim.Optimizer):
         self._cohorts = []
 
     def _known(self) -> list[_Cohort]:
-        """The parameters by group and number of steps, of which those without any have no state."""
         alike: dict[tuple[int, int], _Cohort] = {}
         for place, group in enumerate(self.param_groups):
             for parameter in group["params"]:

@@ -149,7 +149,6 @@ class Trainer:
 
     @property
     def _reached(self) -> bool:
-        """Whether any loss had a gradient for a parameter of the encoder."""
         moved = [stepper.optimizer.state for stepper in (self.main, *self.own.values())]
         return any(parameter in state for parameter in self.student.parameters() for state in moved)
 
