@@ -17,7 +17,6 @@ import pytest
 import torch
 from golden_tools import Given, assert_golden, cosine, divergence, drawn, entries, put, tensors
 from harness_methods.kdmcse import KDMCSE, every_ceil
-from harness_methods.mcse import MCSE
 from harness_methods.simcse import SimCSE
 
 from harness.losses.contrastive import info_nce
@@ -138,16 +137,6 @@ def test_algorithm_1_has_text_on_sentences_and_the_mean_of_the_branches_on_pairs
     torch.testing.assert_close(total, simcse.loss(SentenceBatch({}), lambda tokens, views: h)[0])
     total, terms = method.loss(PairBatch({}, given), lambda tokens, views: h)
     torch.testing.assert_close(total, (terms["visual"] + terms["textual"]) / 2)
-
-
-def test_without_margin_and_filter_the_visual_loss_is_mcses() -> None:
-    method, given, h = built(without="margin+filter"), features(), vectors()
-    mcse = MCSE(
-        MCSE.configure("official", {"temperature_multimodal": 0.2}), Dimensions(WIDTH, {"image": FEATURE})
-    ).double()
-    mcse.grounding_head, mcse.image_head = method.grounding_head, method.image_head
-    found = mcse.loss(PairBatch({}, {"image": given["image"]}), lambda tokens, views: h)[1]["info"]
-    torch.testing.assert_close(terms_of(method, given, h)["visual"], found)
 
 
 def test_parts_of_dalr_are_added_on_kdmcses_projections() -> None:
