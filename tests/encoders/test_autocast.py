@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from fake_device import tf32
 
 from harness import processors
 from harness.encoders.precision import EMULATE, autocast, check_precision, float32_products
@@ -72,11 +73,6 @@ def test_layers_compute_in_the_precision_and_weights_do_not_change() -> None:
     with autocast("fp32", "cpu"):
         assert layer(torch.zeros(1, 2)).dtype == torch.float32
     assert layer.weight.dtype == torch.float32
-
-
-def tf32() -> tuple[bool, bool]:
-    """Whether products and convolutions of float32 may use TF32 on a card."""
-    return torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
 
 
 @pytest.mark.parametrize("precision", ["fp32", "tf32", "bf16", "fp16"])

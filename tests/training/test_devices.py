@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import timm
 import torch
-from fake_device import CUDA, fake_cuda
+from fake_device import CUDA, fake_cuda, tf32
 from safetensors.torch import save_file
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 from toy_trainers import first_steps, loaded, trainer, variants
@@ -27,12 +27,6 @@ from harness.store import Store
 from harness.toy import clip_folder, student_folder
 from harness.toy.corpora import ToyPairs
 from harness.training.stepper import Stepper
-
-
-def tf32() -> tuple[bool, bool]:
-    """Whether products and convolutions of float32 may use TF32 on a card."""
-    return torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
-
 
 HALF = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
