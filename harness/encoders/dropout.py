@@ -32,7 +32,7 @@ def dropped(values: Tensor, chance: float) -> Tensor:
         return values
     if values.device.type != "cpu" or chance == 1 or torch.compiler.is_compiling():
         return torch.dropout(values, chance, train=True)
-    return values * _mask(values, chance)
+    return values * kept_at_random(tuple(values.shape), chance).to(values.dtype).mul_(1 / (1 - chance))
 
 
 def seed_dropout(seed: int, device: torch.device) -> None:
@@ -61,11 +61,6 @@ def kept_at_random(shape: tuple[int, ...], chance: float) -> Tensor:
     # the last word settles how many of the 65,536 values drop: the integer below or above chance x 65,536
     below = math.floor(chance * _VALUES + (int(words[-1]) + 2**63) / 2**64)
     return words.view(torch.int16)[:count].ge_(_SMALLEST + below).to(torch.int8).view(shape)
-
-
-def _mask(values: Tensor, chance: float) -> Tensor:
-    """Draw 0 with probability `chance`, else 1 / (1 - chance), in the shape and type of `values`."""
-    return kept_at_random(tuple(values.shape), chance).to(values.dtype).mul_(1 / (1 - chance))
 
 
 #: Bytes of scores at a time: with the weights and their mask they fit into the second cache of current processors.

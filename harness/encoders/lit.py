@@ -38,8 +38,6 @@ class Projections:
 
     images: Tower
     captions: Tower
-    #: the temperature at the end of the fit
-    temperature: float
 
 
 def fit(
@@ -78,8 +76,7 @@ def fit(
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         schedule.step()
-    image, caption = (Tower(side.mean, side.spread, side.weight.detach().numpy()) for side in sides)
-    return Projections(image, caption, float(1 / _scale(log_scale).detach()))
+    return Projections(*(Tower(side.mean, side.spread, side.weight.detach().numpy()) for side in sides))
 
 
 class _Side:
@@ -99,13 +96,9 @@ class _Side:
 
 
 def _loss(first: Tensor, second: Tensor, log_scale: Tensor) -> Tensor:
-    logits = first @ second.T * _scale(log_scale)
+    logits = first @ second.T * log_scale.exp().clamp(max=LARGEST_SCALE)
     target = torch.arange(len(logits))
     return (functional.cross_entropy(logits, target) + functional.cross_entropy(logits.T, target)) / 2
-
-
-def _scale(log_scale: Tensor) -> Tensor:
-    return log_scale.exp().clamp(max=LARGEST_SCALE)
 
 
 def _moments(features: np.ndarray | Stacked) -> tuple[np.ndarray, np.ndarray]:

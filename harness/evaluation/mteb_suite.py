@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from mteb import ResultCache
     from mteb.abstasks import AbsTask
     from mteb.models.model_meta import ModelMeta
-    from mteb.results import TaskResult
 
 #: Sentences in a batch of mteb; all batches of a call are embedded together, so it changes no score.
 _BATCH = 1024
@@ -143,7 +142,7 @@ class MTEBModel:
         return pairwise_cos_sim(embeddings1, embeddings2)
 
 
-def _evaluated(model: MTEBModel, task: AbsTask, cache: ResultCache | None) -> TaskResult:
+def _task_scores(model: MTEBModel, task: AbsTask, cache: ResultCache | None) -> TaskScores:
     """Evaluate one task. Raises MissingData where its data cannot be loaded."""
     import mteb
 
@@ -157,12 +156,8 @@ def _evaluated(model: MTEBModel, task: AbsTask, cache: ResultCache | None) -> Ta
         if isinstance(error, ValueError) and not str(error).startswith("Couldn't find cache"):
             raise
         raise MissingData(f"{KnownTask.of(task).missing} ({str(error).splitlines()[0]})") from error
-    return found.task_results[0]
-
-
-def _task_scores(model: MTEBModel, task: AbsTask, cache: ResultCache | None) -> TaskScores:
     # mteb's files keep six decimals: a result read back equals the computed one
-    main = 100 * round(float(_evaluated(model, task, cache).get_score()), 6)
+    main = 100 * round(float(found.task_results[0].get_score()), 6)
     count = _count(task)
     counted: Values = {} if count is None else {"n": count}
     if not math.isfinite(main):

@@ -74,15 +74,16 @@ class SimilarityFile(FileSource):
             if not self._split or row["split"] == self._split:
                 first, second = (" ".join(row[side].split()) for side in ("sentence1", "sentence2"))
                 subset = row[self._subset] if self._subset else ""
-                found.setdefault(subset, []).append((first, second, _number(path, line, row[self._score])))
+                found.setdefault(subset, []).append((first, second, gold_score(path, line, row[self._score])))
         return found
 
 
-def _number(path: Path, line: int, text: str) -> float:
+def gold_score(path: Path, line: int, text: str) -> float:
+    """Read a finite number. Raises UserError."""
     with suppress(ValueError):
         if math.isfinite(value := float(text)):
             return value
-    raise UserError(f"{path}, line {line}: the gold score '{text}' is not a number; correct or remove the line")
+    raise UserError(f"{path}, line {line}: the score '{text}' is not a number; correct or remove the line")
 
 
 def _translated(language: str, split: str = "test") -> SimilarityFile:

@@ -76,7 +76,7 @@ def test_subsets_scores_and_sentences_are_read_in_file_order(tmp_path: Path) -> 
 @pytest.mark.parametrize("score", ["high", "nan"])
 def test_a_score_that_is_no_number_is_one_line_with_file_and_place(tmp_path: Path, score: str) -> None:
     path = put(tmp_path, STSB, f"score\tsentence1\tsentence2\n{score}\ta\tb\n")
-    with pytest.raises(UserError, match=f"line 2: the gold score '{score}' is not a number") as caught:
+    with pytest.raises(UserError, match=f"line 2: the score '{score}' is not a number") as caught:
         STSB.load(tmp_path)
     assert str(caught.value).startswith(str(path))
     assert "\n" not in str(caught.value)

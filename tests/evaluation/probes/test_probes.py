@@ -250,9 +250,9 @@ def test_separate_problems_are_minimised_together_even_where_a_step_is_too_long(
         return values, scale.unsqueeze(1) * (away + 4 * away.pow(3))
 
     curvature = (scales.unsqueeze(1) / 10).expand(3, 2)
-    found = lbfgs.minimise(objective, torch.zeros(3, 2, dtype=torch.float64), curvature, scales * 1e-8)
-    assert found.unfinished == 0
-    torch.testing.assert_close(found.points, targets, atol=1e-7, rtol=0)
+    points, unfinished = lbfgs.minimise(objective, torch.zeros(3, 2, dtype=torch.float64), curvature, scales * 1e-8)
+    assert unfinished == 0
+    torch.testing.assert_close(points, targets, atol=1e-7, rtol=0)
 
 
 def test_far_fewer_evaluations_than_down_the_gradient_are_needed() -> None:
@@ -268,7 +268,9 @@ def test_far_fewer_evaluations_than_down_the_gradient_are_needed() -> None:
         return ((points - target) * slopes).sum(1) / 2, slopes
 
     start = torch.zeros(1, 40, dtype=torch.float64)
-    found = lbfgs.minimise(objective, start, torch.full_like(start, 20.0), torch.tensor([1e-9], dtype=torch.float64))
-    assert found.unfinished == 0
+    points, unfinished = lbfgs.minimise(
+        objective, start, torch.full_like(start, 20.0), torch.tensor([1e-9], dtype=torch.float64)
+    )
+    assert unfinished == 0
     assert len(evaluations) < 150
-    torch.testing.assert_close(found.points[0], target, atol=1e-6, rtol=0)
+    torch.testing.assert_close(points[0], target, atol=1e-6, rtol=0)
