@@ -317,12 +317,8 @@ def test_an_undefined_dev_score_is_zero_and_logged(tmp_path: Path, caplog: pytes
     assert "STS-B-dev" in caplog.text
 
 
-def test_the_multilingual_suite_has_the_protocol_of_sts_under_its_own_name() -> None:
-    suites = [kind(["ToySTS", "ToySTS-dev"]) for kind in (STSSuite, MultilingualSTSSuite)]
-    first, second = (suite.evaluate(Embedder(letters), None) for suite in suites)
-    assert first.scores == second.scores
-    assert MultilingualSTSSuite.name == "stsb-multi"
-    assert suites[0].fingerprint(None) != suites[1].fingerprint(None)
+def test_the_multilingual_suite_is_another_protocol() -> None:
+    assert MultilingualSTSSuite(["ToySTS"]).fingerprint(None) != STSSuite(["ToySTS"]).fingerprint(None)
 
 
 def letters(sentences: Sequence[str]) -> np.ndarray:

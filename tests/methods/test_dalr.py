@@ -239,14 +239,6 @@ def test_the_public_codes_terms_in_training_use_one_pass_of_the_teachers() -> No
     torch.testing.assert_close(once["g2l"], both["g2l"])
 
 
-def test_padding_beyond_the_batch_changes_nothing() -> None:
-    method, h = built("official"), vectors()
-    given = batch(method)
-    features = {role: rows[:, :LENGTH] if rows.ndim == 3 else rows for role, rows in given.features.items()}
-    long, short = terms_of(method, given, h), terms_of(method, PairBatch(given.tokens, features), h)
-    torch.testing.assert_close(long["g2l"], short["g2l"])
-
-
 @pytest.mark.parametrize("reading", ["paper", "official"])
 @pytest.mark.parametrize("ranking", ["listmle", "listnet"])
 def test_a_batch_of_one_row_is_finite(reading: str, ranking: str) -> None:

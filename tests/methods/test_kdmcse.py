@@ -19,7 +19,6 @@ from golden_tools import Given, assert_golden, cosine, divergence, drawn, entrie
 from harness_methods.kdmcse import KDMCSE, every_ceil
 from harness_methods.simcse import SimCSE
 
-from harness.losses.contrastive import info_nce
 from harness.method import Dimensions, PairBatch, SentenceBatch, by_batches
 
 WIDTH, FEATURE = 8, 5
@@ -115,17 +114,6 @@ def test_the_papers_branches_written_out(options: dict[str, Any], margin: float,
     }
     for name, value in expected.items():
         assert float(terms[name].detach()) == pytest.approx(value, rel=1e-10), name
-
-
-def test_the_written_out_cases_have_near_negatives_and_filtered_ones() -> None:
-    given = features()
-    alike = torch.nn.functional.cosine_similarity(given["caption"][:, None], given["image"][None], dim=-1)
-    off = ~torch.eye(6, dtype=torch.bool)
-    assert 0 < int((alike[off] > 0.3).sum()) < int(off.sum())
-    clamped, kept = (
-        terms_of(built(margin=1.4, threshold=0.9, near=near), given, vectors()) for near in ("clamp", "keep")
-    )
-    assert abs(float((clamped["visual"] - kept["visual"]).detach())) > 0.01
 
 
 def test_algorithm_1_has_text_on_sentences_and_the_mean_of_the_branches_on_pairs() -> None:
@@ -227,10 +215,3 @@ def test_the_text_term_on_pairs_is_an_option_of_the_paper_too() -> None:
     sentences = built().loss(SentenceBatch({}), lambda tokens, views: h)[1]
     torch.testing.assert_close(terms["text"], sentences["text"])
     assert every_ceil(1000, 1000, 16, 16) == (1, 0)
-
-
-def test_official_text_has_its_margin_on_sentences_too() -> None:
-    method, h = built("official"), vectors()
-    first, second = method.text_head(h).unbind(1)
-    found = method.loss(SentenceBatch({}), lambda tokens, views: h)[1]["text"]
-    assert float(found.detach()) > float(info_nce(first, second, 0.2).detach())

@@ -12,7 +12,7 @@ from torch import nn
 
 from harness.evaluation.probes import L2, MODES, Fitted, Mode, Split, held_out, lbfgs, senteval, stratified
 from harness.evaluation.probes.lbfgs import LBFGSProbe
-from harness.evaluation.probes.senteval import SentEvalProbe, first_weights
+from harness.evaluation.probes.senteval import SentEvalProbe
 
 CPU = torch.device("cpu")
 SHORT = {
@@ -144,14 +144,6 @@ def test_the_modes_are_the_published_ones() -> None:
     assert MODES["dev"] == MODES["fast"] == Mode(5, "rmsprop", 128, 3, 2)
     assert MODES["full"] == Mode(10, "adam", 64, 5, 4)
     assert L2 == (1e-5, 1e-4, 1e-3, 1e-2)
-
-
-def test_the_first_weights_are_those_of_a_seeded_layer() -> None:
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(1111)
-        layer = nn.Linear(384, 6)
-    expected = torch.cat([layer.weight, layer.bias.unsqueeze(1)], dim=1)
-    torch.testing.assert_close(first_weights(6, 384), expected, rtol=0, atol=1e-8)
 
 
 def test_no_global_generator_is_touched() -> None:
