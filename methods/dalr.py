@@ -266,7 +266,6 @@ class DALR(Method):
         return hyperparameters.captions
 
     def shared_space(self) -> tuple[nn.Module, nn.Module]:
-        """The grounding head and the image head."""
         return self.grounding_head, self.image_head
 
     def weights(self) -> dict[str, float]:

@@ -209,7 +209,6 @@ class KDMCSE(Method):
 
     @property
     def filters(self) -> bool:
-        """Whether negatives are filtered."""
         return self.hyperparameters.filter and "filter" not in self.left_out
 
     @property
@@ -219,7 +218,6 @@ class KDMCSE(Method):
         return (0.0, 0.0) if "margin" in self.left_out else (values.margin_text, values.margin)
 
     def shared_space(self) -> tuple[nn.Module, nn.Module]:
-        """The grounding head and the image head."""
         return self.grounding_head, self.image_head
 
     def weights(self) -> dict[str, float]:

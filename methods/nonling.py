@@ -133,7 +133,6 @@ class WithImages(Unpaired):
 
     @classmethod
     def own_steps(cls, hyperparameters: ImageHyperparameters) -> dict[Stream, OwnSteps]:
-        """The steps of images."""
         steps = OwnSteps(
             batch_size=hyperparameters.image_batch_size,
             learning_rate=hyperparameters.image_learning_rate,
@@ -231,7 +230,6 @@ class WithRecordings(Unpaired):
 
     @classmethod
     def own_steps(cls, hyperparameters: AudioHyperparameters) -> dict[Stream, OwnSteps]:
-        """The steps of recordings."""
         steps = OwnSteps(
             batch_size=hyperparameters.audio_batch_size,
             learning_rate=hyperparameters.audio_learning_rate,

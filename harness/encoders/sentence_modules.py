@@ -14,14 +14,8 @@ from torch import Tensor, nn
 from harness.encoders.modules import listed_modules, refuse_code
 from harness.encoders.poolings import MODULES
 from harness.encoders.student import Student
-from harness.encoders.weights import (
-    UNREADABLE,
-    check_configuration,
-    check_tokenizer,
-    known_vocabulary,
-    strict_weights,
-)
-from harness.errors import UserError, first_line
+from harness.encoders.weights import check_configuration, check_tokenizer, known_vocabulary, reading, strict_weights
+from harness.errors import UserError
 
 #: sentences between two reports
 COUNTED = 1024
@@ -47,11 +41,9 @@ class SentenceModules(nn.Module):
             )
         if not trusted:
             refuse_code(folder)
-        try:
+        remedy = "correct the folder, or read the encoder alone with --pooling"
+        with reading("sentence-transformers model", folder, remedy):
             return cls(_loaded(folder, trusted))
-        except UNREADABLE as error:
-            why = f"the folder {folder} cannot be read by sentence-transformers: {first_line(error)}"
-            raise UserError(f"{why}; correct the folder, or read the encoder alone with --pooling") from error
 
     @property
     def device(self) -> torch.device:

@@ -17,8 +17,8 @@ from harness.encoders.packed import first_tokens, packed_forward, packing_of, pa
 from harness.encoders.patches import media_forward
 from harness.encoders.poolings import pooling_named
 from harness.encoders.rows import TokenRows
-from harness.encoders.weights import UNREADABLE, load_encoder
-from harness.errors import UserError, first_line
+from harness.encoders.weights import NEEDS, load_encoder, reading
+from harness.errors import UserError
 
 log = logging.getLogger(__name__)
 
@@ -61,13 +61,8 @@ class Student(nn.Module):
         UserError for an unknown pooling, a folder that transformers cannot read and weights that do not fit.
         """
         with_pooler = own_head and pooling_named(pooling).head
-        try:
+        with reading("model folder", folder, NEEDS):
             model, tokenizer = load_encoder(folder, pooler=with_pooler, trusted=trusted)
-        except UNREADABLE as error:
-            raise UserError(
-                f"the model folder {folder} cannot be read: {first_line(error)}; it needs config.json, weights and a "
-                "tokenizer, as transformers saves them"
-            ) from error
         student = cls(model, tokenizer, pooling)
         if with_pooler:
             student.read_through(pooler_head(model))

@@ -15,8 +15,8 @@ from harness.encoders.media import worked
 from harness.encoders.poolings import pooling_named
 from harness.encoders.rows import TokenRows
 from harness.encoders.student import Student, pooler_head
-from harness.encoders.teachers import ImageArrays, Teacher, in_batches, reading
-from harness.encoders.weights import load_encoder
+from harness.encoders.teachers import ImageArrays, Teacher, in_batches
+from harness.encoders.weights import NEEDS, load_encoder, reading
 
 #: images or sentences in one forward pass, on the CPU and on other devices
 BATCH = 64
@@ -68,8 +68,8 @@ class ClipTeacher(Teacher):
     def __init__(self, folder: Path, *, pooling: str, max_length: int, device: str) -> None:
         import open_clip
 
-        needs = "open_clip_config.json, weights and, unless it is CLIP's own, a tokenizer, as open_clip saves them"
-        with reading(folder, needs):
+        needs = "it needs open_clip_config.json, weights and a tokenizer (unless CLIP's own), as open_clip saves them"
+        with reading("teacher folder", folder, needs):
             model, chain = open_clip.create_model_from_pretrained(
                 f"local-dir:{folder}", device=device, precision="fp32", return_transform=True
             )
@@ -110,7 +110,7 @@ class TimmTeacher(Teacher):
         import timm
         from timm.data import create_transform, resolve_model_data_config
 
-        with reading(folder, "config.json and weights, as timm saves them"):
+        with reading("teacher folder", folder, "it needs config.json and weights, as timm saves them"):
             model = timm.create_model(f"local-dir:{folder}", pretrained=True, num_classes=0)
             self._preparation = _Preparation(create_transform(**resolve_model_data_config(model), is_training=False))
         self._model: Any = model.float().eval().to(device)
@@ -140,7 +140,7 @@ class TextTeacher(Teacher):
         Raises UserError for an unknown pooling, a folder that cannot be read, or weights that do not fit.
         """
         with_pooler = pooling_named(pooling).head
-        with reading(folder, "config.json, weights and a tokenizer, as transformers saves them"):
+        with reading("teacher folder", folder, NEEDS):
             model, tokenizer = load_encoder(folder, pooler=with_pooler)
         self._student = Student(model, tokenizer, pooling).eval()
         self._student.read_through(pooler_head(model))

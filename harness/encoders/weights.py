@@ -18,7 +18,7 @@ from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError, safe_open
 
 from harness.encoders.modules import transformer_folder
-from harness.errors import UserError
+from harness.errors import UserError, first_line
 from harness.files import open_regular, read_regular
 
 #: Raised by the libraries for a folder, a configuration or weights that they cannot read.
@@ -38,6 +38,8 @@ _BESIDE = (
     *("generator_lm_head.", "decoder.", "mlp.", "discriminator.", "generator.", "electra_head."),
     *("aux_", "image_mlp.", "image_pooler.", "vit_embeddings.", "v_patch_embed.", "v_cls_token"),
 )
+#: what transformers needs
+NEEDS = "it needs config.json, weights and a tokenizer, as transformers saves them"
 #: sizes in a config.json, which the weights bound
 _SIZES = (
     *("num_hidden_layers", "hidden_size", "embedding_size", "vocab_size", "intermediate_size", "num_attention_heads"),
@@ -45,6 +47,16 @@ _SIZES = (
 )
 #: buffers that older versions saved
 _BUFFERS = ("position_ids", "embeddings.token_type_ids", "rotary_emb.inv_freq")
+
+
+@contextmanager
+def reading(what: str, folder: Path, remedy: str) -> Iterator[None]:
+    """Turn what a library raises for a model folder that it cannot read into a UserError."""
+    try:
+        yield
+    except UNREADABLE as error:
+        why = first_line(error) if folder.is_dir() else "the folder does not exist"
+        raise UserError(f"the {what} {folder} cannot be read: {why}; {remedy}") from error
 
 
 def load_encoder(folder: Path, *, pooler: bool, trusted: bool = False) -> tuple[Any, Any]:
