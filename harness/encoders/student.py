@@ -17,7 +17,7 @@ from harness.encoders.packed import first_tokens, packed_forward, packing_of, pa
 from harness.encoders.patches import media_forward
 from harness.encoders.poolings import pooling_named
 from harness.encoders.rows import TokenRows
-from harness.encoders.weights import NEEDS, load_encoder, reading
+from harness.encoders.weights import load_encoder, reading
 from harness.errors import UserError
 
 log = logging.getLogger(__name__)
@@ -53,19 +53,27 @@ class Student(nn.Module):
         self._heads: tuple[nn.Module, ...] = ()
 
     @classmethod
-    def load(cls, folder: Path, pooling: str = "cls", *, own_head: bool = True, trusted: bool = False) -> Student:
-        """Read a model folder (config.json, weights, tokenizer) in float32.
+    def load(
+        cls,
+        folder: Path,
+        pooling: str = "cls",
+        *,
+        own_head: bool = True,
+        trusted: bool = False,
+        what: str = "model folder",
+    ) -> Student:
+        """Read a model folder (config.json, weights, tokenizer), called `what` in messages, in float32.
 
         The encoder's pooler is dropped, or becomes the head where the pooling needs one; a method that trains a head
         of its own does without it (`own_head=False`). `trusted` allows code in the folder to be executed. Raises
         UserError for an unknown pooling, a folder that transformers cannot read and weights that do not fit.
         """
         with_pooler = own_head and pooling_named(pooling).head
-        with reading("model folder", folder, NEEDS):
+        with reading(what, folder, "it needs config.json, weights and a tokenizer, as transformers saves them"):
             model, tokenizer = load_encoder(folder, pooler=with_pooler, trusted=trusted)
         student = cls(model, tokenizer, pooling)
         if with_pooler:
-            student.read_through(pooler_head(model))
+            student.read_through(nn.Sequential(model.pooler.dense, nn.Tanh()))
         if hasattr(model, "pooler"):
             model.pooler = None
         return student
@@ -200,12 +208,6 @@ class Student(nn.Module):
         self.model.save_pretrained(str(folder), state_dict=state, save_original_format=False)  # type: ignore[operator]
         self.tokenizer.save_pretrained(str(folder))
         write_modules(folder, self.pooling, self.width, self.longest, head)
-
-
-def pooler_head(model: Any) -> nn.Module | None:
-    """Return a model's own pooler as a head on [CLS], (n, d) -> (n, d); None where it has none."""
-    pooler = getattr(model, "pooler", None)
-    return None if pooler is None else nn.Sequential(pooler.dense, nn.Tanh())
 
 
 def _batches(lengths: np.ndarray) -> list[np.ndarray]:

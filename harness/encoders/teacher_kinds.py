@@ -12,11 +12,10 @@ from PIL import Image
 from torch import Tensor
 
 from harness.encoders.media import worked
-from harness.encoders.poolings import pooling_named
 from harness.encoders.rows import TokenRows
-from harness.encoders.student import Student, pooler_head
+from harness.encoders.student import Student
 from harness.encoders.teachers import ImageArrays, Teacher, in_batches
-from harness.encoders.weights import NEEDS, load_encoder, reading
+from harness.encoders.weights import reading
 
 #: images or sentences in one forward pass, on the CPU and on other devices
 BATCH = 64
@@ -135,16 +134,7 @@ class TextTeacher(Teacher):
     pooled = True
 
     def __init__(self, folder: Path, *, pooling: str, max_length: int, device: str) -> None:
-        """Load a model folder of transformers in float32; sentences are cut at `max_length` tokens.
-
-        Raises UserError for an unknown pooling, a folder that cannot be read, or weights that do not fit.
-        """
-        with_pooler = pooling_named(pooling).head
-        with reading("teacher folder", folder, NEEDS):
-            model, tokenizer = load_encoder(folder, pooler=with_pooler)
-        self._student = Student(model, tokenizer, pooling).eval()
-        self._student.read_through(pooler_head(model))
-        self._student.to(torch.device(device))
+        self._student = Student.load(folder, pooling, what="teacher folder").eval().to(torch.device(device))
         self._max_length = max_length
 
     @torch.inference_mode()

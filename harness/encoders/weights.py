@@ -38,8 +38,6 @@ _BESIDE = (
     *("generator_lm_head.", "decoder.", "mlp.", "discriminator.", "generator.", "electra_head."),
     *("aux_", "image_mlp.", "image_pooler.", "vit_embeddings.", "v_patch_embed.", "v_cls_token"),
 )
-#: what transformers needs
-NEEDS = "it needs config.json, weights and a tokenizer, as transformers saves them"
 #: sizes in a config.json, which the weights bound
 _SIZES = (
     *("num_hidden_layers", "hidden_size", "embedding_size", "vocab_size", "intermediate_size", "num_attention_heads"),

@@ -19,7 +19,6 @@ import os
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,9 +28,9 @@ import numpy as np
 from harness import registry
 from harness.caches import cached_note
 from harness.errors import MissingData, UserError
-from harness.evaluation.embed import Embedded, Embedder, EmbedFunction, told
+from harness.evaluation.embed import Embedded, Embedder, EmbedFunction
 from harness.evaluation.mteb_local import OfflineTask, build
-from harness.evaluation.suites import Suite, SuiteScores, TaskScores, Values, scored_if_finite
+from harness.evaluation.suites import Suite, SuiteScores, TaskScores, Values, scored
 from harness.metrics import AVERAGE, NO_SCORE, Metric
 from harness.sources import Missing, Source, digest
 
@@ -98,9 +97,7 @@ class MTEBSuite(Suite):
             # of scikit-learn, for classes that a weak model never predicts
             warnings.simplefilter("ignore")
             named = {task.metadata.name: task for task in tasks}
-            found = {
-                name: scored_if_finite(partial(_task_scores, model, task, cache)) for name, task in told(embed, named)
-            }
+            found = scored(embed, named, lambda name, task: _task_scores(model, task, cache))
         scores = {name: each.scores for name, each in found.items()}
         remarks = [f"{name}: {line}" for name, each in found.items() for line in each.warnings]
         by_type: dict[str, dict[str, Values]] = {}

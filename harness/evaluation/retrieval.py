@@ -14,15 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Sized
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 
 from harness.errors import UserError
-from harness.evaluation.embed import Embedded, Embedder, ImageTextSpace, TrainedOn, row_blocks, told, units
-from harness.evaluation.suites import RETRIEVAL, Suite, SuiteScores, Task, TaskScores, Values, scored_if_finite
+from harness.evaluation.embed import Embedded, Embedder, ImageTextSpace, TrainedOn, row_blocks, units
+from harness.evaluation.suites import RETRIEVAL, Suite, SuiteScores, Task, TaskScores, Values, scored
 from harness.metrics import AVERAGE, NO_SCORE, Metric
 from harness.sources import digest
 
@@ -96,19 +95,17 @@ class RetrievalSuite(Suite):
         if embed.shared is None:
             return SuiteScores({}, warnings=[f"{self.name}: the model has no image side"])
         trained_on = embed.trained_on if self.seen_images == "refuse" else None
-        found = {
-            name: scored_if_finite(partial(_ranked, name, task.load(root), embed.shared, trained_on))
-            for name, task in told(embed, self._tasks)
-        }
-        scored = self.collect(found)
+        shared = embed.shared
+        found = scored(embed, self._tasks, lambda name, task: _ranked(name, task.load(root), shared, trained_on))
+        scores = self.collect(found)
         if not all(each.parts for each in found.values()):
-            return scored
+            return scores
         readings = {name: each.parts for name, each in found.items()}
         averages = {
             part: self.average({name: parts[part] for name, parts in readings.items()})
             for part in readings[self.tasks[0]]
         }
-        return replace(scored, parts=readings | {AVERAGE: averages})
+        return replace(scores, parts=readings | {AVERAGE: averages})
 
 
 def seen_images(data: ImagesWithCaptions, trained_on: TrainedOn) -> np.ndarray:

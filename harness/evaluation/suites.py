@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, runtime_checkable
@@ -14,7 +13,7 @@ import numpy as np
 
 from harness import registry
 from harness.errors import UserError
-from harness.evaluation.embed import Embedded, Embedder, NotFiniteError, TrainedOn, told
+from harness.evaluation.embed import Embedded, Embedder, NotFiniteError, T, TrainedOn, told
 from harness.metrics import AVERAGE, NO_SCORE, ArrayName, Metric
 from harness.sources import Missing, digest
 
@@ -214,24 +213,22 @@ class PairSuite(Suite):
                     "remove the task from the suite"
                 )
         vectors = Embedded(embed, (sentence for subsets in loaded.values() for sentence in sentences_of(subsets)))
-        return self.collect(
-            {
-                name: scored_if_finite(partial(self.score, subsets, vectors, embed.trained_on))
-                for name, subsets in told(embed, loaded)
-            }
-        )
+        return self.collect(scored(embed, loaded, lambda name, subsets: self.score(subsets, vectors, embed.trained_on)))
 
     @abstractmethod
     def score(self, subsets: Subsets, vectors: Embedded, trained_on: TrainedOn | None = None) -> TaskScores:
         """Score one task; `trained_on` is None for a model whose training read nothing or is not known."""
 
 
-def scored_if_finite(score: Callable[[], TaskScores]) -> TaskScores:
-    """The scores of a task; none, and the reason as a warning, where vectors that it needs are not finite."""
-    try:
-        return score()
-    except NotFiniteError as error:
-        return TaskScores({}, warnings=[f"{NO_SCORE}: {error}"])
+def scored(embed: Embedder, tasks: Mapping[str, T], score: Callable[[str, T], TaskScores]) -> dict[str, TaskScores]:
+    """Score tasks, each after the embedder was told; with a warning alone where vectors are not finite."""
+    found = {}
+    for name, task in told(embed, tasks):
+        try:
+            found[name] = score(name, task)
+        except NotFiniteError as error:
+            found[name] = TaskScores({}, warnings=[f"{NO_SCORE}: {error}"])
+    return found
 
 
 def _is_average(task: str) -> bool:

@@ -17,16 +17,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from harness.datafiles import read_table
 from harness.errors import UserError
-from harness.evaluation.embed import Embedded, Embedder, told
+from harness.evaluation.embed import Embedded, Embedder
 from harness.evaluation.probes import L2, MODES, Mode, Probe, Split, stratified
-from harness.evaluation.suites import Suite, SuiteScores, TaskScores, scored_if_finite
+from harness.evaluation.suites import Suite, SuiteScores, TaskScores, scored
 from harness.metrics import Metric
 from harness.sources import FileSource, digest
 
@@ -145,9 +144,7 @@ class TransferSuite(Suite):
         sides = (side for splits in loaded.values() for split in splits.values() for side in split.sides)
         vectors = Embedded(embed, (sentence for side in sides for sentence in side))
         probe = make_probe(self._probe, self._mode, embed.device)
-        return self.collect(
-            {name: scored_if_finite(partial(score, splits, vectors, probe)) for name, splits in told(embed, loaded)}
-        )
+        return self.collect(scored(embed, loaded, lambda name, splits: score(splits, vectors, probe)))
 
     def _check(self, name: str, splits: Mapping[str, Labelled]) -> None:
         """Check that every class can be in every fold, outer and inner. Raises UserError."""
