@@ -17,6 +17,9 @@ from torch import Tensor, nn
 from harness.method import OwnSteps
 from harness.profiles import Training
 
+#: how fast AdamW's moments forget
+BETA1, BETA2 = 0.9, 0.999
+
 
 class Stepper:
     """AdamW over all trainable parameters; one that its losses never reached is not changed.
@@ -106,18 +109,10 @@ class AdamW(torch.optim.Optimizer):
     gradient of it then counts as one with the gradient 0, so that its momentum moves it on; otherwise it rests.
     """
 
-    def __init__(
-        self,
-        groups: Iterable[dict[str, Any]],
-        *,
-        epsilon: float,
-        moving: bool,
-        beta1: float = 0.9,
-        beta2: float = 0.999,
-    ) -> None:
+    def __init__(self, groups: Iterable[dict[str, Any]], *, epsilon: float, moving: bool) -> None:
         """`groups` have `params` and `weight_decay`; `lr` is set before each step."""
         super().__init__(groups, {"lr": 0.0, "weight_decay": 0.0})
-        self.epsilon, self.moving, self.beta1, self.beta2 = epsilon, moving, beta1, beta2
+        self.epsilon, self.moving = epsilon, moving
         self._cohorts: list[_Cohort] = []
 
     @torch.no_grad()
@@ -164,10 +159,10 @@ class AdamW(torch.optim.Optimizer):
             [],
             [count] * len(parameters),
             lr=group["lr"],
-            beta1=self.beta1,
-            beta2=self.beta2,
+            beta1=BETA1,
+            beta2=BETA2,
             weight_decay=0.0,
-            eps=self.epsilon / math.sqrt(1 - self.beta2**number),
+            eps=self.epsilon / math.sqrt(1 - BETA2**number),
             amsgrad=False,
             maximize=False,
         )

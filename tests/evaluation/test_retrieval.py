@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +18,7 @@ from harness.evaluation import embed
 from harness.evaluation.embed import Embedder
 from harness.evaluation.retrieval import TIE, RetrievalSuite, both_ways, ranks, recalls
 from harness.evaluation.suites import RETRIEVAL
-from harness.sources import digest
+from harness.sources import Generated, digest
 
 
 def slow_ranks(queries: np.ndarray, gallery: np.ndarray, query_of: np.ndarray, gallery_of: np.ndarray) -> list[int]:
@@ -119,7 +118,7 @@ def model(shared: Shared | None, trained_on: Read | None = None) -> Embedder:
     return Embedder(lambda sentences: pytest.fail("retrieval does not read them"), shared=shared, trained_on=trained_on)
 
 
-class Given:
+class Given(Generated):
     """A task of given captions and images."""
 
     kind = RETRIEVAL
@@ -127,9 +126,6 @@ class Given:
     def __init__(self, name: str, texts: list[str], image_of: list[int], images: int) -> None:
         self.name = name
         self.data = CaptionedImages(texts, np.array(image_of), Pairs([str(image) for image in range(images)]))
-
-    def missing(self, root: Path | None) -> list[Any]:
-        return []
 
     def fingerprint(self, root: Path | None) -> str:
         return digest(self.data.texts, self.data.image_of.tolist())

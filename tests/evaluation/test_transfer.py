@@ -27,7 +27,7 @@ from harness.evaluation.transfer import (
     classify,
     score,
 )
-from harness.sources import Missing, digest
+from harness.sources import Generated, digest
 
 TASKS = {value.name: value for value in vars(transfer).values() if isinstance(value, TransferFiles)}
 
@@ -98,16 +98,13 @@ def test_the_real_files_hold_what_senteval_counts(data_root: Path, name: str) ->
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "senteval_transfer.json").read_text())["tasks"]
 
 
-class Numbers:
+class Numbers(Generated):
     """Samples are numbers, alone or in pairs; class 1 are those whose (last) number is 3 or more."""
 
     kind = TRANSFER
 
     def __init__(self, name: str, sizes: dict[str, int], sides: int = 1) -> None:
         self.name, self.sizes, self.sides = name, sizes, sides
-
-    def missing(self, root: Path | None) -> list[Missing]:
-        return []
 
     def fingerprint(self, root: Path | None) -> str:
         return digest(self.name, self.sizes, self.sides)
