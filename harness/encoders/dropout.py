@@ -52,10 +52,7 @@ def quicken(model: nn.Module) -> None:
 
 @torch.no_grad()
 def kept_at_random(shape: tuple[int, ...], chance: float) -> Tensor:
-    """Draw 0 with probability `chance`, else 1, in a shape, as int8: torch multiplies by bool four times as slowly.
-
-    On the CPU, for 0 < `chance` < 1.
-    """
+    """Draw 0 with probability 0 < `chance` < 1, else 1, on the CPU, as int8, which torch multiplies quickly."""
     count = math.prod(shape)
     words = torch.empty(-(-count // 4) + 1, dtype=torch.int64).random_(-(2**63), None)
     # the last word settles how many of the 65,536 values drop: the integer below or above chance x 65,536

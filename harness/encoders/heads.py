@@ -40,10 +40,7 @@ def by_view(head: nn.Module, vectors: Tensor) -> tuple[Tensor, ...]:
 
 
 def read_projections(file: Path) -> tuple[nn.Module, nn.Module]:
-    """Read the heads of captions (..., d) -> (..., p) and of image features (..., f) -> (..., p).
-
-    No code of the file is executed. Raises UserError for a file of another layout.
-    """
+    """Read the heads of captions (..., d) -> (..., p) and of images (..., f) -> (..., p). Raises UserError."""
     try:
         found = torch.load(file, map_location="cpu", weights_only=True)
         texts, images = (_head(found[module], prefix) for module, prefix in _HEADS)

@@ -41,10 +41,7 @@ class ListedModule:
 
 
 def listed_modules(folder: Path) -> tuple[ListedModule, ...]:
-    """Return the modules of a folder of sentence-transformers in order; none for any other folder.
-
-    Raises UserError for a damaged list and for a module outside the folder.
-    """
+    """Return a folder's modules of sentence-transformers in order, if any. Raises UserError for a damaged list."""
     file = folder / "modules.json"
     if not file.is_file():
         return ()
@@ -81,10 +78,7 @@ def module_files(folder: Path) -> Iterator[Path]:
 
 
 def refuse_code(folder: Path) -> None:
-    """Raise UserError for a module or activation function that is neither sentence-transformers' nor torch's.
-
-    Loading one would execute code that the folder chose.
-    """
+    """Raise UserError for a module or activation that is code from outside sentence-transformers and torch."""
     for module in listed_modules(folder):
         activation = _activation(folder / module.path / "config.json") if module.kind == "Dense" else _ACTIVATIONS
         for name, library in ((module.type, _LIBRARY), (activation, _ACTIVATIONS)):

@@ -128,10 +128,7 @@ class Packing:
 
 
 def packing_of(model: Any) -> Packing | None:
-    """Let a model compute on packed rows, if it can; None if it cannot.
-
-    Tried on a few rows: the packed pass must give what the padded one gives. The model is on the CPU.
-    """
+    """Let a model, on the CPU, compute on packed rows if a few give what the padded pass gives; None if they do not."""
     before = model.config._attn_implementation
     if before != "sdpa" or not _registered():
         return None
@@ -180,10 +177,7 @@ def _inputs(packed: Packed, packing: Packing) -> dict[str, Tensor]:
 
 @torch.no_grad()
 def _tried(model: Any) -> Packing | None:
-    """Return the packing with which a model gives what its padded pass gives; the model is in evaluation mode.
-
-    Its layers as functions must give what its modules give, under dropout too.
-    """
+    """Return the packing with which a model, in evaluation mode, gives what its padded pass gives; None for no such."""
     pad = getattr(model.config, "pad_token_id", None) or 0
     rows = TokenRows.listed(_TRIAL, pad)
     wanted = model(**rows).last_hidden_state.flatten(0, 1)[rows.packed.places]

@@ -83,10 +83,7 @@ class SentenceModules(nn.Module):
 
 
 def open_model(folder: Path, pooling: str, *, trusted: bool = False) -> Student | SentenceModules:
-    """Load a model folder for evaluation: by its modules, or its encoder by another registered pooling.
-
-    `trusted` allows code in the folder to be executed. Raises UserError.
-    """
+    """Load a folder by its modules or another pooling; `trusted` allows code in it to be executed. Raises UserError."""
     if pooling == MODULES:
         return SentenceModules.load(folder, trusted=trusted)
     return Student.load(folder, pooling, trusted=trusted)

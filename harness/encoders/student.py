@@ -29,10 +29,7 @@ LONGEST = 512
 
 
 class Student(nn.Module):
-    """An encoder that turns sentences into vectors of `width` dimensions.
-
-    Sentences pass the encoder packed, without arithmetic on padding, where its architecture allows that.
-    """
+    """An encoder that turns sentences into vectors of `width` dimensions, packed where its architecture allows that."""
 
     def __init__(self, model: nn.Module, tokenizer: Any, pooling: str = "cls") -> None:
         """`model` is on the CPU, where a few rows are tried packed and padded."""
@@ -140,10 +137,7 @@ class Student(nn.Module):
         return vectors.view(count, -1, vectors.shape[-1]).transpose(0, 1)
 
     def pooled(self, tokens: Mapping[str, Tensor], views: int = 1) -> Tensor:
-        """Compute the sentence vectors of `views` sets of the rows, one after another, by the pooling: (views x B, d).
-
-        They pass the head where the pooling has one.
-        """
+        """Compute vectors of `views` sets of the rows, one after another, by pooling and its head: (views x B, d)."""
         mask = tokens["attention_mask"].repeat(views, 1)
         if self.pooling.first_token:
             vectors = self.pooling((self._firsts(tokens, views).unsqueeze(1),), mask[:, :1])

@@ -58,10 +58,7 @@ class Augmentation:
         return torch.stack([self.of(image, rng) for image in images])
 
     def of(self, image: Image.Image, rng: np.random.Generator) -> Tensor:
-        """Draw two views of an image, decoded once: (2, 3, size, size) uint8.
-
-        Raises Pillow's errors for an image that cannot be decoded.
-        """
+        """Draw two views of an image, decoded once: (2, 3, size, size) uint8. Raises Pillow's errors."""
         crops = [self._crop(*image.size, rng) for _ in range(2)]
         pixels, crops = _decoded(image, crops, self.size)
         return torch.stack([self._view(pixels, crop, rng) for crop in crops])

@@ -90,10 +90,7 @@ def load_encoder(folder: Path, *, pooler: bool, trusted: bool = False) -> tuple[
 
 @contextmanager
 def strict_weights(*, pooler: bool) -> Iterator[None]:
-    """Refuse weights that do not fit in every model that transformers loads inside, by whatever library it is called.
-
-    `pooler` says whether the weights of a pooler count. Raises ValueError.
-    """
+    """Raise ValueError for weights, a `pooler`'s included, that do not fit a model that transformers loads inside."""
     from transformers import PreTrainedModel
     from transformers.utils import logging
 

@@ -42,10 +42,7 @@ _WHY = {
 
 
 def alignment(x: np.ndarray, y: np.ndarray) -> float:
-    """Compute the mean squared distance of n positive pairs, rows normalised first: (n, d) and (n, d) -> [0, 4].
-
-    Raises ValueError for no pairs.
-    """
+    """Compute the mean squared distance of n > 0 pairs of rows, normalised first: (n, d) and (n, d) -> [0, 4]."""
     if not len(x):
         raise ValueError("alignment needs at least one pair")
     difference = normalised(x) - normalised(y)

@@ -55,10 +55,7 @@ class SimilarityFile(FileSource):
     def __init__(
         self, name: str, file: str, score: str = "score", subset: str = "", split: str = "", how: str = _HOW
     ) -> None:
-        """`score` and `subset` are columns; without `subset` the task is one set, named ''.
-
-        With `split` the task is the rows with this value in the column 'split'.
-        """
+        """`score` and `subset` are columns; with `split` the task is the rows with this value in the column 'split'."""
         super().__init__([file], how)
         self.name, self._score, self._subset, self._split = name, score, subset, split
 

@@ -61,10 +61,7 @@ class TrainingFolder:
             return False
 
     def load_ended(self, student: Student, method: Method) -> TrainingRecord | None:
-        """The record of a training that has ended, with its best model loaded; None where it is to be trained.
-
-        What is damaged is put aside.
-        """
+        """The record of a training that has ended, its best model loaded; None where it is to be trained (again)."""
         note = self.path / RECORD_FILE
         try:
             record = self._record()

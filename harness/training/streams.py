@@ -227,10 +227,7 @@ class Batches:
         }
 
     def rows_read(self) -> dict[Stream, np.ndarray]:
-        """The rows of each text stream that the steps read, in no order: (n,) int64 each.
-
-        A training of fewer steps than a pass reads some of the rows only.
-        """
+        """The rows of each text stream that the steps read, in no order: (n,) int64 each."""
         paired = self.mixing.paired_before_step(self.steps)
         read = {}
         for stream in self.data.tokens:
