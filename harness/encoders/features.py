@@ -255,11 +255,7 @@ class Ragged:
 
 
 def cached_ragged(key: str, rows: int, width: int, compute: ComputeRow) -> Ragged:
-    """Return the `rows` arrays of `key`, stored in float16; compute them on this process's cores if not cached.
-
-    An interrupted computation resumes after its last complete chunk; a damaged chunk is computed again. One process
-    computes while others with the same key wait. Raises what `compute` raises.
-    """
+    """Return the `rows` arrays of `key`, in float16, as `cached_features`; computed on this process's cores."""
     name = digest("ragged", VERSION, key, rows, width)
 
     def found(folder: Path) -> Ragged:

@@ -21,9 +21,8 @@ _HEADS = (("grounding", "dense."), ("visn_model", "mlp.dense."))
 class TanhHead(nn.Sequential):
     """One linear layer and a tanh: (..., d_in) -> (..., d_out).
 
-    The single-layer MLP of MCSE section 4.1. With `std` the weights are drawn from a normal distribution of that
-    deviation and the bias is 0, as in BERT (the text head of SimCSE and MCSE); otherwise PyTorch's default is kept
-    (MCSE's multimodal heads).
+    The single-layer MLP of MCSE section 4.1. With `std` the weights are normal of that deviation and the bias is 0, as
+    in BERT (the text head of SimCSE and MCSE); otherwise PyTorch's default is kept (MCSE's multimodal heads).
     """
 
     def __init__(self, width_in: int, width_out: int, std: float | None = None) -> None:

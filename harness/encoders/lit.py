@@ -53,9 +53,9 @@ def fit(
 ) -> Projections:
     """Fit both towers to n pairs of rows, (n, f) and (n, g), by InfoNCE in both directions.
 
-    The loss is CLIP's (Radford et al. 2021, Figure 3) with a learnable temperature, initially 0.07, over standardised
-    features of frozen models as in LiT (Zhai et al. 2022). `dropout` of the inputs limits overfitting on a few thousand
-    pairs. Deterministic on one machine and number of threads. Raises UserError for fewer than two pairs.
+    CLIP's loss (Radford et al. 2021, Figure 3) with a learnable temperature, over standardised features of frozen
+    models as in LiT (Zhai et al. 2022). Deterministic on one machine and number of threads. Raises UserError for fewer
+    than two pairs.
     """
     if len(images) != len(texts):
         raise ValueError(f"{len(images)} images for {len(texts)} captions")

@@ -56,10 +56,7 @@ def listed_modules(folder: Path) -> tuple[ListedModule, ...]:
 
 
 def transformer_folder(folder: Path) -> Path:
-    """Return where the encoder of a folder lies: its first module, or the folder itself if it lists no modules.
-
-    Raises UserError for a model of sentence-transformers that does not begin with an encoder of transformers.
-    """
+    """Return where a folder's encoder lies: its first module, or the folder itself. Raises UserError for no encoder."""
     modules = listed_modules(folder)
     if modules and modules[0].kind != "Transformer":
         raise UserError(

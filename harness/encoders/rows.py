@@ -116,10 +116,7 @@ class TokenRows(Mapping[str, Tensor]):
 
     @classmethod
     def of(cls, tokens: Mapping[str, Tensor]) -> TokenRows | None:
-        """Return rows of `input_ids` and `attention_mask`, (B, L); None where padding is not at the end.
-
-        Waits for an accelerator, unless `tokens` are rows already.
-        """
+        """Return rows of `input_ids` and `attention_mask`, (B, L); None unless padded at the end. Awaits devices."""
         if isinstance(tokens, TokenRows):
             return tokens
         ids, mask = (tokens[name] for name in NAMES)

@@ -67,10 +67,7 @@ class SentenceModules(nn.Module):
     def embed(
         self, sentences: Sequence[str], report: Callable[[int, int], None] = lambda done, total: None
     ) -> np.ndarray:
-        """Embed n sentences with the library's `encode`, longest first: float32 (n, d).
-
-        `report` is called with (sentences done, n), before the first COUNTED and after each.
-        """
+        """Embed n sentences by `encode`: float32 (n, d). `report` gets (done, n), at first and after each COUNTED."""
         report(0, len(sentences))
         order = sorted(range(len(sentences)), key=lambda row: -len(sentences[row]))
         parts = []

@@ -98,9 +98,8 @@ class ClipTeacher(Teacher):
 class TimmTeacher(Teacher):
     """Pooled features of an image network before its classifier: (n, f); `pooling` and `max_length` are ignored.
 
-    Images are resized, cropped and normalised as the folder's configuration says. For timm/resnet50.tv_in1k that is
-    the preprocessing of MCSE's public code: shorter side 256, bilinear, central 224 x 224, ImageNet mean and deviation;
-    2,048 features.
+    Images are prepared as the folder's configuration says. For timm/resnet50.tv_in1k that is MCSE's public code:
+    shorter side 256, bilinear, central 224 x 224, ImageNet mean and deviation; 2,048 features.
     """
 
     gives = ("image",)

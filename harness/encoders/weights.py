@@ -208,10 +208,7 @@ def _kernel(value: Any) -> str:
 
 
 def check_tokenizer(folder: Path, tokenizer: Any, model: Any) -> None:
-    """Raise ValueError for a folder without its tokenizer's vocabulary, and for a tokenizer that does not fit a model.
-
-    Every token needs a row in the model's table of embeddings, and the longest sequence must be a number.
-    """
+    """Raise ValueError for a folder without its tokenizer's vocabulary, and for a tokenizer that does not fit."""
     files = set(tokenizer.vocab_files_names.values())
     if files and not any((folder / name).is_file() for name in files):
         raise ValueError(_no_vocabulary(files))

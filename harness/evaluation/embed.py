@@ -160,10 +160,7 @@ class Embedded:
         return len(self._row)
 
     def rows(self, sentences: Iterable[str]) -> np.ndarray:
-        """Return the vectors of n sentences, float32 (n, d).
-
-        Raises KeyError for a sentence that was not embedded, NotFiniteError for NaN or infinite values.
-        """
+        """Return the vectors of n sentences, float32 (n, d). Raises NotFiniteError."""
         rows = [self._row[sentence] for sentence in sentences]
         if not self._finite[rows].all():
             count = np.count_nonzero(~self._finite)

@@ -220,10 +220,7 @@ def nearest(pool: np.ndarray, queries: np.ndarray, k: int) -> tuple[np.ndarray, 
 def neighbours_of(
     captions: Sequence[str], embed: EmbedFunction, queries: int, rng: np.random.Generator
 ) -> dict[str, np.ndarray]:
-    """Draw `queries` from the distinct captions and find their `neighbours` and `neighbour_cosines`, nearest first.
-
-    Each has at most three, none of them the query. Raises ValueError for fewer than two distinct captions.
-    """
+    """Draw `queries` from the distinct captions and find the three nearest others of each, and their cosines."""
     pool = list(dict.fromkeys(captions))
     asked = rng.permutation(len(pool))[:queries]
     drawn = [pool[row] for row in asked]

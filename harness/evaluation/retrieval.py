@@ -142,8 +142,7 @@ def ranks(queries: np.ndarray, gallery: np.ndarray, query_of: np.ndarray, galler
     """Rank the best true row of each query, from 1: (n, p) and (m, p) -> (n,) int64.
 
     Row j is true for query i where `gallery_of[j] == query_of[i]`, (m,) and (n,) int. The rank is 1 plus the number
-    of other rows that are at least as similar as the best true one. A zero row has cosine 0 with everything, and
-    values that are not finite count as 0. Raises ValueError for a query without a true row.
+    of other rows that are at least as similar as the best true one. Raises ValueError for a query without a true row.
     """
     queries, gallery = units(queries), units(gallery)
     order = np.argsort(gallery_of, kind="stable")

@@ -120,10 +120,7 @@ class Suite(ABC):
     kind: ClassVar[str] = SIMILARITY
 
     def __init__(self, tasks: Sequence[str | OwnTask]) -> None:
-        """`tasks` are registered names and tasks of a profile.
-
-        Raises UserError for an empty list, a repeated or an unknown name, and a task of a kind that it does not take.
-        """
+        """`tasks` are registered names and tasks of a profile. Raises UserError for those it does not take."""
         named = [task if isinstance(task, str) else task.name for task in tasks]
         repeated = sorted({name for name in named if named.count(name) > 1})
         if repeated or not named:

@@ -189,10 +189,7 @@ def features(split: Labelled, vectors: Embedded) -> np.ndarray:
 
 
 def classify(splits: Mapping[str, tuple[np.ndarray, np.ndarray]], probe: Probe) -> Accuracies:
-    """Train and test a probe on the features (n, d) float32 and labels (n,) int64 of each split.
-
-    Splits are 'all', or 'train' and 'test', or these and 'dev'.
-    """
+    """Train and test a probe on features (n, d) float32 and labels (n,) int64 by split (see `TransferFiles`)."""
     return _nested(*splits["all"], probe) if "all" in splits else _tested(splits, probe)
 
 

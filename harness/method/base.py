@@ -119,10 +119,7 @@ class Method(nn.Module, ABC):
         raise NotImplementedError(f"{self.name} does not train on images or audio")
 
     def loss(self, batch: Batch | MediaBatch, encode: Encode) -> tuple[Tensor | None, dict[str, Tensor]]:
-        """The weighted sum of the terms not left out, and the unweighted terms.
-
-        The sum is None if `without` leaves out every term of this kind of batch.
-        """
+        """The weighted sum of the terms not left out, None for no such term, and the unweighted terms."""
         found = self.media_terms(batch, encode) if isinstance(batch, MediaBatch) else self.loss_terms(batch, encode)
         if not (isinstance(found, dict) and all(isinstance(value, Tensor) for value in found.values())):
             raise TypeError(f"{self.origin} returned {_kinds(found)}; it must return a dict of scalar tensors by term")
@@ -139,10 +136,7 @@ class Method(nn.Module, ABC):
 
     @classmethod
     def configure(cls, reading: str, *layers: Mapping[str, Any]) -> Any:
-        """The method's hyperparameters: the defaults, then the reading's values, then each layer in turn.
-
-        Raises UserError for an unknown reading, option or value.
-        """
+        """The hyperparameters: defaults, then the reading's values, then each layer in turn. Raises UserError."""
         if reading not in cls.readings:
             known = ", ".join(f"@{name}" for name in cls.readings)
             raise UserError(f"the method '{cls.name}' has no reading '@{reading}'; it has {known}")

@@ -32,10 +32,7 @@ class Configured:
 
 @dataclass(frozen=True)
 class DeclaredMethod:
-    """A method's declarations (see `harness.method.Method`); `title` is never empty.
-
-    `options` are those of its hyperparameters.
-    """
+    """A method's declarations (see `harness.method.Method`) and names of options; `title` is never empty."""
 
     name: str
     title: str

@@ -174,10 +174,7 @@ _PATTERNS: tuple[Callable[[np.ndarray, np.ndarray], np.ndarray], ...] = (
 
 
 def render(scenes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Render scenes: (n, attributes) -> (n, 32, 32, 3) uint8.
-
-    Size and centre of the shape, phase of the pattern, brightness and pixel noise are random.
-    """
+    """Render scenes: (n, attributes) -> (n, 32, 32, 3) uint8; size, centre, phase, brightness and noise are random."""
     images = np.empty((len(scenes), SIDE, SIDE, 3), dtype=np.uint8)
     for start in range(0, len(scenes), _CHUNK):
         images[start : start + _CHUNK] = _drawn(scenes[start : start + _CHUNK], rng)

@@ -170,8 +170,7 @@ class TrainingData:
     """Training data by stream.
 
     `tokens` holds the text streams, `media` images and recordings, `features` the teacher features of the pairs by
-    role, `subsets` the rows of streams that are not used whole. `warnings` are about the data, such as unreadable
-    images.
+    role, `subsets` the rows of streams that are not used whole. `warnings` are about unreadable images and the like.
     """
 
     tokens: Mapping[Stream, Tokens]
