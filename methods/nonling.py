@@ -22,17 +22,7 @@ from torch import Tensor
 from harness.encoders.heads import TanhHead, by_view
 from harness.losses.contrastive import info_nce
 from harness.losses.supcon import class_rank_cross_entropy, cross_view_supcon, supcon
-from harness.method import (
-    Dimensions,
-    Encode,
-    MediaBatch,
-    Method,
-    OwnSteps,
-    Patches,
-    Schedule,
-    Stream,
-    hyper,
-)
+from harness.method import Dimensions, Encode, MediaBatch, Method, OwnSteps, Patches, Schedule, Stream, hyper
 
 from .simcse import SimCSE, SimCSEHyperparameters, SupervisedSimCSE, SupervisedSimCSEHyperparameters
 

@@ -116,9 +116,7 @@ class TimmTeacher(Teacher):
 
     def images(self, pixels: ImageArrays) -> np.ndarray:
         return in_batches(
-            pixels,
-            _batch_size(self._device),
-            lambda part: self._model(self._preparation.batch(part, self._device)),
+            pixels, _batch_size(self._device), lambda part: self._model(self._preparation.batch(part, self._device))
         )
 
 

@@ -18,15 +18,7 @@ import numpy as np
 
 from harness import registry
 from harness.errors import UserError
-from harness.evaluation.embed import (
-    Embedded,
-    Embedder,
-    EmbedFunction,
-    row_blocks,
-    spearman,
-    told,
-    units,
-)
+from harness.evaluation.embed import Embedded, Embedder, EmbedFunction, row_blocks, spearman, told, units
 from harness.evaluation.retrieval import ImagesWithCaptions, RetrievalTask
 from harness.evaluation.sts import cosines_and_gold
 from harness.evaluation.suites import (

@@ -17,11 +17,7 @@ from typing import Any, get_args
 
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import (
-    DataDependentOutputException,
-    DynamicOutputShapeException,
-    FakeTensorMode,
-)
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensorMode
 
 from harness.errors import UserError
 from harness.foreign import OWN_SIGNALS, import_limited
