@@ -179,8 +179,6 @@ def test_teachers_of_two_widths_are_refused_in_one_line() -> None:
         ({"images": "clip"}, ("clip", "clip")),
         ({"images": "clip", "text": "simcse"}, ("clip", "simcse")),
         ({"images": "shuffled"}, ("shuffled", "default")),
-        ({"images": "random"}, ("random", "default")),
-        ({"images": "noise"}, ("noise", "default")),
     ],
 )
 def test_the_text_teacher_is_the_images_own_unless_named(options: dict[str, str], teachers: tuple[str, str]) -> None:
