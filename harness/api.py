@@ -382,7 +382,7 @@ def evaluate(
     """
     import pandas
 
-    from harness.evaluation.embed import PlainEmbedder
+    from harness.evaluation.embed import Embedder
     from harness.planning.inventory import Inventory
     from harness.planning.plan import suites_without_data
     from harness.planning.request import make_request
@@ -394,7 +394,7 @@ def evaluate(
         raise MissingData(f"the suite {name} has no data: {missing[0]}")
     rows = []
     for name in request.suites:
-        scored = inventory.suites[name].evaluate(PlainEmbedder(model), inventory.root)
+        scored = inventory.suites[name].evaluate(Embedder(model), inventory.root)
         blocks = [(task, "", values) for task, values in scored.scores.items()]
         blocks += [(task, part, values) for task, parts in scored.parts.items() for part, values in parts.items()]
         rows += [(name, task, part, metric, value) for task, part, values in blocks for metric, value in values.items()]

@@ -141,17 +141,17 @@ def resolve(profile: Profile, spec: RunSpec, overrides: Overrides) -> Resolved:
     layers = (values, named) if method.trains else (values,)
     of_training: dict[str, OptionValue | None] = {"steps": None} if "epochs" in values and "steps" not in values else {}
     of_training |= {key: layer.pop(key) for layer in layers for key in Training.model_fields.keys() & layer.keys()}
-    configured = method.configured(variant.reading, (values, named))
+    configured = method.configured(str(variant), variant.reading, (values, named))
     training, dev = _training(profile, of_training), profile.dev_of(setting.name)
     decided = spec, method.trains, (values, named), configured.identity, training, dict(overrides)
     if not method.trains:
         return Resolved(*decided, {}, {}, dev, (), {}, configured.pooling, sources)
     options = check_setting(profile, setting)
     streams = _used(profile, method, setting)
-    reads = method.reads(str(variant), variant.reading, (values, named))
-    if reads.captions == "all":
+    if configured.captions == "all":
         options = (*options, Captions("all"))
-    return Resolved(*decided, streams, reads.features, dev, options, reads.own_steps, configured.pooling, sources)
+    reads = configured.own_steps, configured.pooling
+    return Resolved(*decided, streams, configured.features, dev, options, *reads, sources)
 
 
 def _rules(profile: Profile, spec: RunSpec) -> Iterator[tuple[str, Mapping[str, OptionValue]]]:

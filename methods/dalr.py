@@ -16,12 +16,18 @@ import torch
 from torch import Tensor, nn
 
 from harness.encoders.heads import TanhHead, by_view
-from harness.losses.alignment import cross_alignment, soft_alignment
-from harness.losses.consistency import pair_consistency, rolled
+from harness.losses.alignment import (
+    cross_alignment,
+    in_batch_g2l,
+    list_mle,
+    list_net,
+    over_tokens,
+    pair_consistency,
+    rolled,
+    soft_alignment,
+)
 from harness.losses.contrastive import cosine_matrix, cross_entropy_diagonal
-from harness.losses.local import in_batch_g2l, over_tokens
 from harness.losses.margin import angular_margin, margin_info_nce
-from harness.losses.ranking import list_mle, list_net
 from harness.method import (
     Batch,
     CaptionRows,
@@ -260,7 +266,6 @@ class DALR(Method):
         return hyperparameters.captions
 
     def shared_space(self) -> tuple[nn.Module, nn.Module]:
-        """The grounding head and the image head."""
         return self.grounding_head, self.image_head
 
     def weights(self) -> dict[str, float]:

@@ -14,11 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from harness.encoders.heads import TanhHead, by_view
-from harness.losses.alignment import cross_alignment, soft_alignment
-from harness.losses.consistency import pair_consistency, rolled
+from harness.losses.alignment import cross_alignment, list_mle, pair_consistency, rolled, soft_alignment
 from harness.losses.contrastive import cosine_matrix
 from harness.losses.margin import NEAR, margin_info_nce, too_alike
-from harness.losses.ranking import list_mle
 from harness.method import (
     CONTROLS,
     Batch,
@@ -211,7 +209,6 @@ class KDMCSE(Method):
 
     @property
     def filters(self) -> bool:
-        """Whether negatives are filtered."""
         return self.hyperparameters.filter and "filter" not in self.left_out
 
     @property
@@ -221,7 +218,6 @@ class KDMCSE(Method):
         return (0.0, 0.0) if "margin" in self.left_out else (values.margin_text, values.margin)
 
     def shared_space(self) -> tuple[nn.Module, nn.Module]:
-        """The grounding head and the image head."""
         return self.grounding_head, self.image_head
 
     def weights(self) -> dict[str, float]:

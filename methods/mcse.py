@@ -84,7 +84,6 @@ class MCSE(Method):
         return wanted
 
     def shared_space(self) -> tuple[nn.Module, nn.Module]:
-        """The grounding head and the image head."""
         return self.grounding_head, self.image_head
 
     def weights(self) -> dict[str, float]:

@@ -14,7 +14,6 @@ supervised models: these are the public code's in every reading. The defaults ar
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, get_args
 
@@ -23,18 +22,7 @@ from torch import Tensor
 from harness.encoders.heads import TanhHead, by_view
 from harness.losses.contrastive import info_nce
 from harness.losses.supcon import class_rank_cross_entropy, cross_view_supcon, supcon
-from harness.method import (
-    Dimensions,
-    Encode,
-    MediaBatch,
-    Method,
-    OptionValue,
-    OwnSteps,
-    Patches,
-    Schedule,
-    Stream,
-    hyper,
-)
+from harness.method import Dimensions, Encode, MediaBatch, Method, OwnSteps, Patches, Schedule, Stream, hyper
 
 from .simcse import SimCSE, SimCSEHyperparameters, SupervisedSimCSE, SupervisedSimCSEHyperparameters
 
@@ -43,17 +31,6 @@ CONTRASTS = ("supcon", "simclr")
 FORMS = ("ratio", "class-rank", "khosla")
 #: of recordings: none, or the public code's mix-up of waves and masks over frames and bins
 AUGMENTATIONS = ("none", "mixup+masks")
-
-
-@dataclass(frozen=True)
-class SecondModality:
-    """A second modality: its stream, its loss term and its training values."""
-
-    stream: Stream
-    term: str
-    weight: float
-    temperature: float
-    steps: OwnSteps
 
 
 class Unpaired(Method):
@@ -80,30 +57,20 @@ class Unpaired(Method):
         super().__init__(hyperparameters, dimensions)
         self.media_head = TanhHead(dimensions.encoder, dimensions.encoder, std=0.02)
 
-    @classmethod
-    def second(cls, values: Any) -> SecondModality:
-        """The second modality."""
-        raise NotImplementedError
-
-    @classmethod
-    def own_steps(cls, hyperparameters: Any) -> dict[Stream, OwnSteps]:
-        """The steps of the second modality."""
-        second = cls.second(hyperparameters)
-        return {second.stream: second.steps}
-
-    def weights(self) -> dict[str, float]:
-        """omega; of little effect with separate optimizers, since AdamW's steps do not depend on the loss's scale."""
-        second = self.second(self.hyperparameters)
-        return {second.term: second.weight}
-
-    def media_terms(self, batch: MediaBatch, encode: Encode) -> dict[str, Tensor]:
+    def contrast(self, batch: MediaBatch, encode: Encode, temperature: float) -> Tensor:
         """The contrastive loss over two views of each item, clustered by class."""
-        second = self.second(self.hyperparameters)
         vectors = encode(batch.inputs, 2)
         if self.stacked:
             vectors = self.text_head(vectors)
         first, other = by_view(self.media_head, vectors)
-        return {second.term: contrast(first, other, batch.labels, second.temperature, self.hyperparameters)}
+        chosen, labels = self.hyperparameters, batch.labels
+        if chosen.supcon == "khosla":
+            return supcon(first, other, None if chosen.contrast == "simclr" else labels, temperature)
+        if chosen.contrast == "simclr":
+            return info_nce(first, other, temperature)
+        if chosen.supcon == "class-rank":
+            return class_rank_cross_entropy(first, other, labels, temperature)
+        return cross_view_supcon(first, other, labels, temperature)
 
 
 @dataclass(frozen=True)
@@ -112,22 +79,6 @@ class ContrastHyperparameters:
 
     contrast: str = hyper("supcon", origin="text", source="sections 3.3 and 3.4; Tables 4 and G.1", choices=CONTRASTS)
     supcon: str = hyper("ratio", origin="mended", source="Eq. 4 and 6", unit="form of supcon", choices=FORMS)
-
-
-def contrast(
-    first: Tensor, other: Tensor, labels: Tensor, temperature: float, chosen: ContrastHyperparameters
-) -> Tensor:
-    """The contrastive loss over two views of B items, (B, d) each, and their classes, (B,)."""
-    if chosen.supcon == "khosla":
-        return supcon(first, other, None if chosen.contrast == "simclr" else labels, temperature)
-    if chosen.contrast == "simclr":
-        return info_nce(first, other, temperature)
-    if chosen.supcon == "class-rank":
-        return class_rank_cross_entropy(first, other, labels, temperature)
-    return cross_view_supcon(first, other, labels, temperature)
-
-
-OFFICIAL_IMAGES: Mapping[str, OptionValue] = {"supcon": "class-rank", "image_first": True}
 
 
 @dataclass(frozen=True)
@@ -165,31 +116,43 @@ class VisualCSESupHyperparameters(ImageHyperparameters, SupervisedSimCSEHyperpar
     """Hyperparameters of supervised SimCSE and of the images."""
 
 
-class VisualCSE(Unpaired, SimCSE):
+class WithImages(Unpaired):
+    """Labelled images as the second modality; omega has little effect on AdamW, whose steps ignore the loss's scale."""
+
+    reading_values = {"official": {"supcon": "class-rank", "image_first": True}, "fixed": {"supcon": "khosla"}}
+
+    @classmethod
+    def own_steps(cls, hyperparameters: ImageHyperparameters) -> dict[Stream, OwnSteps]:
+        steps = OwnSteps(
+            batch_size=hyperparameters.image_batch_size,
+            learning_rate=hyperparameters.image_learning_rate,
+            patches=Patches(pretrained=hyperparameters.patches),
+            weight_decay=hyperparameters.image_weight_decay,
+            schedule=hyperparameters.image_schedule,
+            first=hyperparameters.image_first,
+        )
+        return {"images": steps}
+
+    def weights(self) -> dict[str, float]:
+        """omega."""
+        return {"visual": self.hyperparameters.image_weight}
+
+    def media_terms(self, batch: MediaBatch, encode: Encode) -> dict[str, Tensor]:
+        """visual: section 3.3."""
+        return {"visual": self.contrast(batch, encode, self.hyperparameters.temperature_image)}
+
+
+class VisualCSE(WithImages, SimCSE):
     """L_text + omega L_image (NonLing Eq. 1 to 5)."""
 
     name = "visualcse"
     title = "VisualCSE"
     streams = ("sentences", "images")
     terms = ("text", "visual")
-    reading_values = {"official": OFFICIAL_IMAGES, "fixed": {"supcon": "khosla"}}
     Hyperparameters = VisualCSEHyperparameters
 
-    @classmethod
-    def second(cls, values: ImageHyperparameters) -> SecondModality:
-        """Labelled images."""
-        steps = OwnSteps(
-            batch_size=values.image_batch_size,
-            learning_rate=values.image_learning_rate,
-            patches=Patches(pretrained=values.patches),
-            weight_decay=values.image_weight_decay,
-            schedule=values.image_schedule,
-            first=values.image_first,
-        )
-        return SecondModality("images", "visual", values.image_weight, values.temperature_image, steps)
 
-
-class VisualCSESup(Unpaired, SupervisedSimCSE):
+class VisualCSESup(WithImages, SupervisedSimCSE):
     """VisualCSE with supervised SimCSE as the text loss (NonLing Eq. 3; Table 6)."""
 
     name = "visualcse-sup"
@@ -198,16 +161,7 @@ class VisualCSESup(Unpaired, SupervisedSimCSE):
     stacked = True
     streams = ("triplets", "images")
     terms = ("text", "visual")
-    reading_values = {"official": OFFICIAL_IMAGES, "fixed": {"supcon": "khosla"}}
     Hyperparameters = VisualCSESupHyperparameters
-
-    @classmethod
-    def second(cls, values: ImageHyperparameters) -> SecondModality:
-        """Labelled images, as in VisualCSE."""
-        return VisualCSE.second(values)
-
-
-OFFICIAL_AUDIO: Mapping[str, OptionValue] = {"supcon": "class-rank", "audio_first": True, "augment": "mixup+masks"}
 
 
 @dataclass(frozen=True)
@@ -256,32 +210,47 @@ class AudioCSESupHyperparameters(AudioHyperparameters, SupervisedSimCSEHyperpara
     """Hyperparameters of supervised SimCSE and of the recordings."""
 
 
-class AudioCSE(Unpaired, SimCSE):
+class WithRecordings(Unpaired):
+    """Recordings labelled by speaker as the second modality."""
+
+    reading_values = {
+        "official": {"supcon": "class-rank", "audio_first": True, "augment": "mixup+masks"},
+        "fixed": {"supcon": "khosla"},
+    }
+
+    @classmethod
+    def own_steps(cls, hyperparameters: AudioHyperparameters) -> dict[Stream, OwnSteps]:
+        steps = OwnSteps(
+            batch_size=hyperparameters.audio_batch_size,
+            learning_rate=hyperparameters.audio_learning_rate,
+            patches=Patches(size=hyperparameters.patch_size, positions=hyperparameters.positions),
+            weight_decay=hyperparameters.audio_weight_decay,
+            schedule=hyperparameters.audio_schedule,
+            first=hyperparameters.audio_first,
+            augment=hyperparameters.augment,
+        )
+        return {"audio": steps}
+
+    def weights(self) -> dict[str, float]:
+        """omega."""
+        return {"audio": self.hyperparameters.audio_weight}
+
+    def media_terms(self, batch: MediaBatch, encode: Encode) -> dict[str, Tensor]:
+        """audio: section 3.4."""
+        return {"audio": self.contrast(batch, encode, self.hyperparameters.temperature_audio)}
+
+
+class AudioCSE(WithRecordings, SimCSE):
     """L_text + omega L_audio (NonLing Eq. 1, 2 and 6)."""
 
     name = "audiocse"
     title = "AudioCSE"
     streams = ("sentences", "audio")
     terms = ("text", "audio")
-    reading_values = {"official": OFFICIAL_AUDIO, "fixed": {"supcon": "khosla"}}
     Hyperparameters = AudioCSEHyperparameters
 
-    @classmethod
-    def second(cls, values: AudioHyperparameters) -> SecondModality:
-        """Recordings labelled by speaker."""
-        steps = OwnSteps(
-            batch_size=values.audio_batch_size,
-            learning_rate=values.audio_learning_rate,
-            patches=Patches(size=values.patch_size, positions=values.positions),
-            weight_decay=values.audio_weight_decay,
-            schedule=values.audio_schedule,
-            first=values.audio_first,
-            augment=values.augment,
-        )
-        return SecondModality("audio", "audio", values.audio_weight, values.temperature_audio, steps)
 
-
-class AudioCSESup(Unpaired, SupervisedSimCSE):
+class AudioCSESup(WithRecordings, SupervisedSimCSE):
     """AudioCSE with supervised SimCSE as the text loss (NonLing Eq. 3; Table 6)."""
 
     name = "audiocse-sup"
@@ -290,10 +259,4 @@ class AudioCSESup(Unpaired, SupervisedSimCSE):
     stacked = True
     streams = ("triplets", "audio")
     terms = ("text", "audio")
-    reading_values = {"official": OFFICIAL_AUDIO, "fixed": {"supcon": "khosla"}}
     Hyperparameters = AudioCSESupHyperparameters
-
-    @classmethod
-    def second(cls, values: AudioHyperparameters) -> SecondModality:
-        """Recordings, as in AudioCSE."""
-        return AudioCSE.second(values)

@@ -96,7 +96,6 @@ class SupervisedSimCSE(Method):
         return "pooler"
 
     def test_head(self) -> nn.Module:
-        """The text head."""
         return self.text_head
 
     def loss_terms(self, batch: Batch, encode: Encode) -> dict[str, Tensor]:

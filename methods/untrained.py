@@ -39,9 +39,7 @@ class Untrained(Method):
 
     @classmethod
     def pooling(cls, hyperparameters: UntrainedHyperparameters) -> str:
-        """The pooling of the options."""
         return hyperparameters.pooling
 
     def loss_terms(self, batch: Batch, encode: Encode) -> dict[str, Tensor]:
-        """No terms."""
         return {}

@@ -65,6 +65,11 @@ class FakeDevice(FakeTensorMode):
         return self.from_tensor(one) if real else one
 
 
+def tf32() -> tuple[bool, bool]:
+    """Whether products and convolutions of float32 may use TF32 on a card."""
+    return torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+
+
 def _zeros(tensor: torch.Tensor) -> np.ndarray:
     """Read a fake tensor; refused where a real one is."""
     if tensor.device.type != "cpu" or tensor.requires_grad:

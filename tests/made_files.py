@@ -1,4 +1,4 @@
-"""Images and archives as files of users and publishers hold them."""
+"""Images, archives and payloads as files of users and publishers hold them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import io
 import tarfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -16,6 +17,16 @@ def image_bytes(image: Image.Image | np.ndarray, kind: str = "PNG", **options: o
     picture = Image.fromarray(image) if isinstance(image, np.ndarray) else image
     picture.save(stream, kind, **options)
     return stream.getvalue()
+
+
+class Payload:
+    """Touches a file where it is unpickled."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.mark,)
 
 
 def write_tar(path: Path, files: Mapping[str, bytes | Path]) -> None:

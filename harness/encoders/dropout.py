@@ -1,13 +1,10 @@
 """Dropout on a CPU: of values by masks that are drawn faster than torch's, and of the weights of attention.
 
-A mask takes 16 random bits an element from torch's generator; torch's own took a tenth of a training step. A
-probability p is no multiple of 1/65536, so that the number of values that drop is drawn too, once a mask: every element
-is dropped with probability p exactly.
+A mask takes 16 random bits an element from torch's generator. A probability p is no multiple of 1/65536, so that the
+number of values that drop is drawn too, once a mask: every element is dropped with probability p exactly.
 
-Attention is computed a few heads at a time, so that their scores stay in the processor's cache. Scores of images are
-197 x 197 for each head: written to memory and read again for softmax, dropout, products and gradients, they take more
-time than the products. The backward pass computes them anew and keeps of the forward pass which weights were dropped,
-one byte a weight.
+Attention is computed a few heads at a time, whose scores stay in the processor's cache. The backward pass computes them
+anew and keeps of the forward pass which weights were dropped, one byte a weight.
 """
 
 from __future__ import annotations
@@ -35,7 +32,7 @@ def dropped(values: Tensor, chance: float) -> Tensor:
         return values
     if values.device.type != "cpu" or chance == 1 or torch.compiler.is_compiling():
         return torch.dropout(values, chance, train=True)
-    return values * _mask(values, chance)
+    return values * kept_at_random(tuple(values.shape), chance).to(values.dtype).mul_(1 / (1 - chance))
 
 
 def seed_dropout(seed: int, device: torch.device) -> None:
@@ -46,7 +43,7 @@ def seed_dropout(seed: int, device: torch.device) -> None:
 
 
 def quicken(model: nn.Module) -> None:
-    """Replace the dropout of a model and of its parts."""
+    """Replace the dropout of a model's parts."""
     for part in model.modules():
         for name, child in part.named_children():
             if type(child) is nn.Dropout:
@@ -55,20 +52,12 @@ def quicken(model: nn.Module) -> None:
 
 @torch.no_grad()
 def kept_at_random(shape: tuple[int, ...], chance: float) -> Tensor:
-    """Draw 0 with probability `chance`, else 1, in a shape, as int8: torch multiplies by bool four times as slowly.
-
-    On the CPU, for 0 < `chance` < 1.
-    """
+    """Draw 0 with probability 0 < `chance` < 1, else 1, on the CPU, as int8, which torch multiplies quickly."""
     count = math.prod(shape)
     words = torch.empty(-(-count // 4) + 1, dtype=torch.int64).random_(-(2**63), None)
     # the last word settles how many of the 65,536 values drop: the integer below or above chance x 65,536
     below = math.floor(chance * _VALUES + (int(words[-1]) + 2**63) / 2**64)
     return words.view(torch.int16)[:count].ge_(_SMALLEST + below).to(torch.int8).view(shape)
-
-
-def _mask(values: Tensor, chance: float) -> Tensor:
-    """Draw 0 with probability `chance`, else 1 / (1 - chance), in the shape and type of `values`."""
-    return kept_at_random(tuple(values.shape), chance).to(values.dtype).mul_(1 / (1 - chance))
 
 
 #: Bytes of scores at a time: with the weights and their mask they fit into the second cache of current processors.

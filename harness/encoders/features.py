@@ -54,10 +54,9 @@ def cached_features(
 ) -> np.ndarray:
     """Return the `rows` features of `key`, (rows, ...), read-only and memory-mapped; compute them if not cached.
 
-    The key must name everything that the features depend on. They are computed in chunks, each flushed to disk, so an
-    interrupted computation resumes after its last complete chunk. One process computes while others with the same key
-    wait. A damaged file is computed again, with a warning. `dtype` is float32 or float16. Raises UserError for features
-    that are not finite in that type.
+    The key must name everything that the features depend on. An interrupted computation resumes after its last complete
+    chunk; one process computes while others with the same key wait; a damaged file is computed again, with a warning.
+    `dtype` is float32 or float16. Raises UserError for features that are not finite in that type.
     """
     if rows < 1 or dtype not in ("float32", "float16"):
         raise ValueError(f"features need rows, and float32 or float16, not {rows} rows of {dtype}")
@@ -142,7 +141,6 @@ class _Store:
         return self.stem.with_suffix(suffix)
 
     def whole(self) -> bool:
-        """Check the finished file by its hash; a damaged one is put aside."""
         final, note = self.file(".npy"), self.file(".sha256")
         if not (final.is_file() and note.is_file()):
             return False
@@ -240,7 +238,6 @@ class Ragged:
     """n arrays of one width and different lengths, each read from disk on access."""
 
     def __init__(self, folder: Path, lengths: Sequence[np.ndarray], width: int) -> None:
-        """`lengths` are the lengths of the rows of each chunk."""
         self.folder, self.width = folder, width
         self._starts = [np.concatenate([[0], np.cumsum(each)]) for each in lengths]
         self._rows = sum(map(len, lengths))
@@ -249,7 +246,6 @@ class Ragged:
         return self._rows
 
     def __getitem__(self, number: int) -> np.ndarray:
-        """Read row `number`, (length, width) float32."""
         chunk, place = divmod(number, CHUNK)
         start, stop = (int(at) * self.width for at in self._starts[chunk][place : place + 2])
         data = np.fromfile(_data(self.folder, chunk), DTYPE, stop - start, offset=start * DTYPE.itemsize)
@@ -259,11 +255,7 @@ class Ragged:
 
 
 def cached_ragged(key: str, rows: int, width: int, compute: ComputeRow) -> Ragged:
-    """Return the `rows` arrays of `key`, stored in float16; compute them on this process's cores if not cached.
-
-    An interrupted computation resumes after its last complete chunk; a damaged chunk is computed again. One process
-    computes while others with the same key wait. Raises what `compute` raises.
-    """
+    """Return the `rows` arrays of `key`, in float16, as `cached_features`; computed on this process's cores."""
     name = digest("ragged", VERSION, key, rows, width)
 
     def found(folder: Path) -> Ragged:
@@ -289,7 +281,6 @@ def _lengths(data: Path, rows: range, compute: ComputeRow) -> np.ndarray:
 
 
 def _made(data: Path, rows: range, compute: ComputeRow) -> dict[str, list[int]]:
-    """Compute a chunk and flush it; return the lengths of its rows."""
     with ThreadPoolExecutor(own_cores()) as pool:
         found = [np.asarray(row, dtype=DTYPE) for row in pool.map(compute, rows)]
     with replaced(data) as stream:

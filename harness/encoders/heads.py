@@ -7,11 +7,11 @@ That file holds two modules' weights (MCSE src/train_mix.py, src/model.py): `gro
 from __future__ import annotations
 
 from pathlib import Path
-from pickle import UnpicklingError
 
 import torch
 from torch import Tensor, nn
 
+from harness.encoders.weights import UNREADABLE
 from harness.errors import RESTORE, UserError, first_line
 
 #: the module's weights in the file, and the beginning of their names: of captions, then of images
@@ -21,9 +21,8 @@ _HEADS = (("grounding", "dense."), ("visn_model", "mlp.dense."))
 class TanhHead(nn.Sequential):
     """One linear layer and a tanh: (..., d_in) -> (..., d_out).
 
-    The single-layer MLP of MCSE section 4.1. With `std` the weights are drawn from a normal distribution of that
-    deviation and the bias is 0, as in BERT (the text head of SimCSE and MCSE); otherwise PyTorch's default is kept
-    (MCSE's multimodal heads).
+    The single-layer MLP of MCSE section 4.1. With `std` the weights are normal of that deviation and the bias is 0, as
+    in BERT (the text head of SimCSE and MCSE); otherwise PyTorch's default is kept (MCSE's multimodal heads).
     """
 
     def __init__(self, width_in: int, width_out: int, std: float | None = None) -> None:
@@ -40,23 +39,11 @@ def by_view(head: nn.Module, vectors: Tensor) -> tuple[Tensor, ...]:
 
 
 def read_projections(file: Path) -> tuple[nn.Module, nn.Module]:
-    """Read the heads of captions (..., d) -> (..., p) and of image features (..., f) -> (..., p).
-
-    No code of the file is executed. Raises UserError for a file of another layout.
-    """
+    """Read the heads of captions (..., d) -> (..., p) and of images (..., f) -> (..., p). Raises UserError."""
     try:
         found = torch.load(file, map_location="cpu", weights_only=True)
         texts, images = (_head(found[module], prefix) for module, prefix in _HEADS)
-    except (
-        OSError,
-        EOFError,
-        ValueError,
-        LookupError,
-        TypeError,
-        AttributeError,
-        RuntimeError,
-        UnpicklingError,
-    ) as error:
+    except UNREADABLE as error:
         why = f"{type(error).__name__}: {first_line(error)}"
         raise UserError(f"{file} does not have MCSE's projections: {why}; {RESTORE}") from error
     return texts, images

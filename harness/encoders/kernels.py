@@ -44,10 +44,7 @@ _CLOSE, _CLOSE_HALF = 1e-2, 5e-2
 
 @cache
 def attention_on(device: torch.device, dtype: torch.dtype, heads: int, size: int) -> Attention | None:
-    """Return the fastest attention that works on a device for `heads` heads of `size` dimensions; None if none does.
-
-    Each one that fails its trial is named in one warning.
-    """
+    """Return the fastest attention that works on a device for `heads` heads of `size` dimensions; None if none does."""
     for attention, name, why in trials(device, dtype, heads, size):
         if why is None:
             return attention
@@ -103,7 +100,6 @@ def _efficient(packed: Packed, query: Tensor, key: Tensor, value: Tensor, dropou
 
 
 def _candidates(device: torch.device, dtype: torch.dtype) -> Iterator[Attention]:
-    """Yield what may compute attention on a device, fastest first."""
     if device.type == "cuda":
         flash = dtype in _HALF and torch.cuda.get_device_capability(device) >= (8, 0)
         if flash and _as_expected("_flash_attention_forward"):

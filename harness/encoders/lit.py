@@ -1,7 +1,4 @@
-"""A small dual encoder over frozen features, one linear layer per tower: a substitute for CLIP.
-
-It maps the features of an independent image network and sentence encoder into one space.
-"""
+"""A substitute for CLIP: a linear layer each over the features of an independent image network and sentence encoder."""
 
 from __future__ import annotations
 
@@ -41,8 +38,6 @@ class Projections:
 
     images: Tower
     captions: Tower
-    #: the temperature at the end of the fit
-    temperature: float
 
 
 def fit(
@@ -58,9 +53,9 @@ def fit(
 ) -> Projections:
     """Fit both towers to n pairs of rows, (n, f) and (n, g), by InfoNCE in both directions.
 
-    The loss is CLIP's (Radford et al. 2021, Figure 3) with a learnable temperature, initially 0.07, over standardised
-    features of frozen models as in LiT (Zhai et al. 2022). `dropout` of the inputs limits overfitting on a few thousand
-    pairs. Deterministic on one machine and number of threads. Raises UserError for fewer than two pairs.
+    CLIP's loss (Radford et al. 2021, Figure 3) with a learnable temperature, over standardised features of frozen
+    models as in LiT (Zhai et al. 2022). Deterministic on one machine and number of threads. Raises UserError for fewer
+    than two pairs.
     """
     if len(images) != len(texts):
         raise ValueError(f"{len(images)} images for {len(texts)} captions")
@@ -81,8 +76,7 @@ def fit(
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         schedule.step()
-    image, caption = (Tower(side.mean, side.spread, side.weight.detach().numpy()) for side in sides)
-    return Projections(image, caption, float(1 / _scale(log_scale).detach()))
+    return Projections(*(Tower(side.mean, side.spread, side.weight.detach().numpy()) for side in sides))
 
 
 class _Side:
@@ -102,13 +96,9 @@ class _Side:
 
 
 def _loss(first: Tensor, second: Tensor, log_scale: Tensor) -> Tensor:
-    logits = first @ second.T * _scale(log_scale)
+    logits = first @ second.T * log_scale.exp().clamp(max=LARGEST_SCALE)
     target = torch.arange(len(logits))
     return (functional.cross_entropy(logits, target) + functional.cross_entropy(logits.T, target)) / 2
-
-
-def _scale(log_scale: Tensor) -> Tensor:
-    return log_scale.exp().clamp(max=LARGEST_SCALE)
 
 
 def _moments(features: np.ndarray | Stacked) -> tuple[np.ndarray, np.ndarray]:

@@ -41,7 +41,7 @@ class FolderModel(Source):
     """A model in a local folder; its fingerprint is its content.
 
     `trusted` allows code in the folder to be executed, which is then part of the content; `beside` is a file that is
-    read beside the weights where it is there, '' for none.
+    read beside the weights where there is one.
     """
 
     folder: Path
@@ -105,8 +105,14 @@ class HubModel(Source):
         return found
 
     def _snapshot(self) -> Path | None:
-        folder = _cached(self.hub, self.revision)
-        return folder if folder and _has_weights(folder) and (folder / self.beside).exists() else None
+        from huggingface_hub import try_to_load_from_cache
+
+        for name in _CONFIGURATIONS:
+            found = try_to_load_from_cache(self.hub, name, revision=self.revision)
+            if isinstance(found, str):
+                folder = Path(found).parent
+                return folder if _has_weights(folder) and (folder / self.beside).exists() else None
+        return None
 
     @property
     def has_beside(self) -> bool:
@@ -115,16 +121,6 @@ class HubModel(Source):
 
 
 ModelSource = FolderModel | HubModel
-
-
-def _cached(hub: str, revision: str) -> Path | None:
-    from huggingface_hub import try_to_load_from_cache
-
-    for name in _CONFIGURATIONS:
-        found = try_to_load_from_cache(hub, name, revision=revision)
-        if isinstance(found, str):
-            return Path(found).parent
-    return None
 
 
 def _has_weights(folder: Path) -> bool:

@@ -146,7 +146,6 @@ def masked(spectrograms: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def _band(size: int, most: float, rng: np.random.Generator) -> slice:
-    """A random band of a width below `most` of `size`."""
     width = rng.random() * most * size
     start = int(rng.random() * (size - width))
     return slice(start, start + int(width))

@@ -41,10 +41,7 @@ class ListedModule:
 
 
 def listed_modules(folder: Path) -> tuple[ListedModule, ...]:
-    """Return the modules of a folder of sentence-transformers in order; none for any other folder.
-
-    Raises UserError for a damaged list and for a module outside the folder.
-    """
+    """Return a folder's modules of sentence-transformers in order, if any. Raises UserError for a damaged list."""
     file = folder / "modules.json"
     if not file.is_file():
         return ()
@@ -59,10 +56,7 @@ def listed_modules(folder: Path) -> tuple[ListedModule, ...]:
 
 
 def transformer_folder(folder: Path) -> Path:
-    """Return where the encoder of a folder lies: its first module, or the folder itself if it lists no modules.
-
-    Raises UserError for a model of sentence-transformers that does not begin with an encoder of transformers.
-    """
+    """Return where a folder's encoder lies: its first module, or the folder itself. Raises UserError for no encoder."""
     modules = listed_modules(folder)
     if modules and modules[0].kind != "Transformer":
         raise UserError(
@@ -81,10 +75,7 @@ def module_files(folder: Path) -> Iterator[Path]:
 
 
 def refuse_code(folder: Path) -> None:
-    """Raise UserError for a module or activation function that is neither sentence-transformers' nor torch's.
-
-    Loading one would execute code that the folder chose.
-    """
+    """Raise UserError for a module or activation that is code from outside sentence-transformers and torch."""
     for module in listed_modules(folder):
         activation = _activation(folder / module.path / "config.json") if module.kind == "Dense" else _ACTIVATIONS
         for name, library in ((module.type, _LIBRARY), (activation, _ACTIVATIONS)):
@@ -126,7 +117,6 @@ def _mode(switch: str) -> str:
 
 
 def _of_card(card: Path) -> str | None:
-    """Read `pooling` from a card's front matter, where it is a registered name."""
     from huggingface_hub import ModelCard
     from yaml import YAMLError
 

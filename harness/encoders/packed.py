@@ -1,10 +1,9 @@
 """Forward passes over packed rows: every layer but attention computes on real tokens only.
 
-The layers of an encoder laid out like BERT or RoBERTa run as functions of their parameters: calls of modules, with
-their hooks and keyword arguments, take a host longer than the operators that they call, and a card waits for the host.
-For another encoder, transformers hands keyword arguments of a forward pass down to the attention, and calls a
-registered function for it, which finds the rows among them. Dropout is drawn in the order of the modules and is that
-of the padded pass, probabilities of attention included; only the random numbers differ.
+The layers of an encoder laid out like BERT or RoBERTa run as functions of their parameters: calls of modules take a
+host longer than the operators that they call. For another encoder, transformers hands keyword arguments of a forward
+pass down to a registered function of attention, which finds the rows among them. Dropout is that of the padded pass,
+drawn in the order of the modules; only the random numbers differ.
 """
 
 from __future__ import annotations
@@ -129,10 +128,7 @@ class Packing:
 
 
 def packing_of(model: Any) -> Packing | None:
-    """Let a model compute on packed rows, if it can; None if it cannot.
-
-    Tried on a few rows: the packed pass must give what the padded one gives. The model is on the CPU.
-    """
+    """Let a model, on the CPU, compute on packed rows if a few give what the padded pass gives; None if they do not."""
     before = model.config._attn_implementation
     if before != "sdpa" or not _registered():
         return None
@@ -175,17 +171,13 @@ def _by_functions(model: Any, packed: Packed, packing: Packing, kept: Tensor | N
 
 
 def _inputs(packed: Packed, packing: Packing) -> dict[str, Tensor]:
-    """Packed tokens as one row."""
     positions = packed.columns + packing.first if packing.first else packed.columns
     return {"input_ids": packed.ids.unsqueeze(0), "position_ids": positions.unsqueeze(0)}
 
 
 @torch.no_grad()
 def _tried(model: Any) -> Packing | None:
-    """Return the packing with which a model gives what its padded pass gives; the model is in evaluation mode.
-
-    Its layers as functions must give what its modules give, under dropout too.
-    """
+    """Return the packing with which a model, in evaluation mode, gives what its padded pass gives; None for no such."""
     pad = getattr(model.config, "pad_token_id", None) or 0
     rows = TokenRows.listed(_TRIAL, pad)
     wanted = model(**rows).last_hidden_state.flatten(0, 1)[rows.packed.places]

@@ -62,10 +62,7 @@ class ImagePatches(nn.Module):
 
     @classmethod
     def load(cls, folder: Path, width: int) -> ImagePatches:
-        """Read the embedding layer of a model folder (transformers, timm or open_clip).
-
-        Raises UserError where the folder has none, or one of another width than the encoder.
-        """
+        """Read that of a folder of transformers, timm or open_clip. Raises UserError for none of this width."""
         token, positions, weight, bias = _embedding(folder)
         if token.numel() != width:
             raise UserError(

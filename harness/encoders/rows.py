@@ -1,7 +1,6 @@
 """Rows of token ids: padded to one length, and packed one after another without padding.
 
-What a packed forward pass must know of its rows is computed where a batch is made, on the host: an accelerator that
-counted tokens would have to be waited for.
+Tokens are counted on the host, where a batch is made: an accelerator would have to be waited for.
 """
 
 from __future__ import annotations
@@ -117,10 +116,7 @@ class TokenRows(Mapping[str, Tensor]):
 
     @classmethod
     def of(cls, tokens: Mapping[str, Tensor]) -> TokenRows | None:
-        """Return rows of `input_ids` and `attention_mask`, (B, L); None where padding is not at the end.
-
-        Waits for an accelerator, unless `tokens` are rows already.
-        """
+        """Return rows of `input_ids` and `attention_mask`, (B, L); None unless padded at the end. Awaits devices."""
         if isinstance(tokens, TokenRows):
             return tokens
         ids, mask = (tokens[name] for name in NAMES)
@@ -148,10 +144,7 @@ class TokenRows(Mapping[str, Tensor]):
 
 
 def sent(value: Tensor, device: torch.device) -> Tensor:
-    """Copy a tensor of the host to a device.
-
-    A copy to a card is queued behind the work it has, from pinned memory, so that the host goes on to the next batch.
-    """
+    """Copy a tensor of the host to a device; to a card from pinned memory, so that the host does not wait."""
     if device.type == "cuda" and torch.cuda.is_available():
         return value.pin_memory().to(device, non_blocking=True)
     return value.to(device)

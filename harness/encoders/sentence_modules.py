@@ -14,16 +14,8 @@ from torch import Tensor, nn
 from harness.encoders.modules import listed_modules, refuse_code
 from harness.encoders.poolings import MODULES
 from harness.encoders.student import Student
-from harness.encoders.weights import (
-    UNREADABLE,
-    check_tokenizer,
-    check_vocabulary_files,
-    known_vocabulary,
-    refuse_architecture,
-    refuse_size,
-    strict_weights,
-)
-from harness.errors import UserError, first_line
+from harness.encoders.weights import check_configuration, check_tokenizer, known_vocabulary, reading, strict_weights
+from harness.errors import UserError
 
 #: sentences between two reports
 COUNTED = 1024
@@ -49,11 +41,9 @@ class SentenceModules(nn.Module):
             )
         if not trusted:
             refuse_code(folder)
-        try:
+        remedy = "correct the folder, or read the encoder alone with --pooling"
+        with reading("sentence-transformers model", folder, remedy):
             return cls(_loaded(folder, trusted))
-        except UNREADABLE as error:
-            why = f"the folder {folder} cannot be read by sentence-transformers: {first_line(error)}"
-            raise UserError(f"{why}; correct the folder, or read the encoder alone with --pooling") from error
 
     @property
     def device(self) -> torch.device:
@@ -77,10 +67,7 @@ class SentenceModules(nn.Module):
     def embed(
         self, sentences: Sequence[str], report: Callable[[int, int], None] = lambda done, total: None
     ) -> np.ndarray:
-        """Embed n sentences with the library's `encode`, longest first: float32 (n, d).
-
-        `report` is called with (sentences done, n), before the first COUNTED and after each.
-        """
+        """Embed n sentences by `encode`: float32 (n, d). `report` gets (done, n), at first and after each COUNTED."""
         report(0, len(sentences))
         order = sorted(range(len(sentences)), key=lambda row: -len(sentences[row]))
         parts = []
@@ -93,10 +80,7 @@ class SentenceModules(nn.Module):
 
 
 def open_model(folder: Path, pooling: str, *, trusted: bool = False) -> Student | SentenceModules:
-    """Load a model folder for evaluation: by its modules, or its encoder by another registered pooling.
-
-    `trusted` allows code in the folder to be executed. Raises UserError.
-    """
+    """Load a folder by its modules or another pooling; `trusted` allows code in it to be executed. Raises UserError."""
     if pooling == MODULES:
         return SentenceModules.load(folder, trusted=trusted)
     return Student.load(folder, pooling, trusted=trusted)
@@ -107,16 +91,12 @@ def _loaded(folder: Path, trusted: bool) -> Any:
 
     encoders = [folder / module.path for module in listed_modules(folder) if module.kind == "Transformer"]
     for encoder in encoders:
-        if not trusted:
-            refuse_architecture(encoder)
-        refuse_size(encoder)
+        check_configuration(encoder, trusted=trusted)
     with ExitStack() as checks:
         checks.enter_context(strict_weights(pooler=False))
         for encoder in encoders:
             checks.enter_context(known_vocabulary(encoder))
         model = SentenceTransformer(str(folder), device="cpu", local_files_only=True, trust_remote_code=trusted)
     for encoder in encoders:
-        check_vocabulary_files(encoder, model.tokenizer)
-    if encoders:
-        check_tokenizer(model.tokenizer, model[0].auto_model)
+        check_tokenizer(encoder, model.tokenizer, model[0].auto_model)
     return model

@@ -17,8 +17,8 @@ from harness.encoders.packed import first_tokens, packed_forward, packing_of, pa
 from harness.encoders.patches import media_forward
 from harness.encoders.poolings import pooling_named
 from harness.encoders.rows import TokenRows
-from harness.encoders.weights import UNREADABLE, load_encoder
-from harness.errors import UserError, first_line
+from harness.encoders.weights import load_encoder, reading
+from harness.errors import UserError
 
 log = logging.getLogger(__name__)
 
@@ -29,10 +29,7 @@ LONGEST = 512
 
 
 class Student(nn.Module):
-    """An encoder that turns sentences into vectors of `width` dimensions.
-
-    Sentences pass the encoder packed, without arithmetic on padding, where its architecture allows that.
-    """
+    """An encoder that turns sentences into vectors of `width` dimensions, packed where its architecture allows that."""
 
     def __init__(self, model: nn.Module, tokenizer: Any, pooling: str = "cls") -> None:
         """`model` is on the CPU, where a few rows are tried packed and padded."""
@@ -53,24 +50,27 @@ class Student(nn.Module):
         self._heads: tuple[nn.Module, ...] = ()
 
     @classmethod
-    def load(cls, folder: Path, pooling: str = "cls", *, own_head: bool = True, trusted: bool = False) -> Student:
-        """Read a model folder (config.json, weights, tokenizer) in float32.
+    def load(
+        cls,
+        folder: Path,
+        pooling: str = "cls",
+        *,
+        own_head: bool = True,
+        trusted: bool = False,
+        what: str = "model folder",
+    ) -> Student:
+        """Read a model folder (config.json, weights, tokenizer), called `what` in messages, in float32.
 
         The encoder's pooler is dropped, or becomes the head where the pooling needs one; a method that trains a head
         of its own does without it (`own_head=False`). `trusted` allows code in the folder to be executed. Raises
         UserError for an unknown pooling, a folder that transformers cannot read and weights that do not fit.
         """
         with_pooler = own_head and pooling_named(pooling).head
-        try:
+        with reading(what, folder, "it needs config.json, weights and a tokenizer, as transformers saves them"):
             model, tokenizer = load_encoder(folder, pooler=with_pooler, trusted=trusted)
-        except UNREADABLE as error:
-            raise UserError(
-                f"the model folder {folder} cannot be read: {first_line(error)}; it needs config.json, weights and a "
-                "tokenizer, as transformers saves them"
-            ) from error
         student = cls(model, tokenizer, pooling)
         if with_pooler:
-            student.read_through(pooler_head(model))
+            student.read_through(nn.Sequential(model.pooler.dense, nn.Tanh()))
         if hasattr(model, "pooler"):
             model.pooler = None
         return student
@@ -131,17 +131,13 @@ class Student(nn.Module):
         vectors = media_forward(self.model, self.patches[name](flat), self.packing.layers if self.packing else ())
         return vectors.view(-1, views, vectors.shape[-1])
 
-    def pooled(self, tokens: Mapping[str, Tensor]) -> Tensor:
-        """Compute sentence vectors (B, d) by this student's pooling, through the head where the pooling has one."""
-        return self._pooled(tokens, 1)
-
     def views(self, sentences: Sequence[str], count: int) -> Tensor:
         """Compute `count` vectors of each of n sentences in one pass, alike unless dropout is active: (n, count, d)."""
-        vectors = self._pooled(self.tokenize(sentences, self.longest).to(self.device), count)
+        vectors = self.pooled(self.tokenize(sentences, self.longest).to(self.device), count)
         return vectors.view(count, -1, vectors.shape[-1]).transpose(0, 1)
 
-    def _pooled(self, tokens: Mapping[str, Tensor], views: int) -> Tensor:
-        """Compute the vectors of `views` sets of the rows, one after another: (views x B, d)."""
+    def pooled(self, tokens: Mapping[str, Tensor], views: int = 1) -> Tensor:
+        """Compute vectors of `views` sets of the rows, one after another, by pooling and its head: (views x B, d)."""
         mask = tokens["attention_mask"].repeat(views, 1)
         if self.pooling.first_token:
             vectors = self.pooling((self._firsts(tokens, views).unsqueeze(1),), mask[:, :1])
@@ -206,12 +202,6 @@ class Student(nn.Module):
         self.model.save_pretrained(str(folder), state_dict=state, save_original_format=False)  # type: ignore[operator]
         self.tokenizer.save_pretrained(str(folder))
         write_modules(folder, self.pooling, self.width, self.longest, head)
-
-
-def pooler_head(model: Any) -> nn.Module | None:
-    """Return a model's own pooler as a head on [CLS], (n, d) -> (n, d); None where it has none."""
-    pooler = getattr(model, "pooler", None)
-    return None if pooler is None else nn.Sequential(pooler.dense, nn.Tanh())
 
 
 def _batches(lengths: np.ndarray) -> list[np.ndarray]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,10 @@ from PIL import Image
 from torch import Tensor
 
 from harness.encoders.media import worked
-from harness.encoders.poolings import pooling_named
 from harness.encoders.rows import TokenRows
-from harness.encoders.student import Student, pooler_head
-from harness.encoders.teachers import ImageArrays, Teacher, in_batches, reading
-from harness.encoders.weights import load_encoder
+from harness.encoders.student import Student
+from harness.encoders.teachers import ImageArrays, Teacher, in_batches
+from harness.encoders.weights import reading
 
 #: images or sentences in one forward pass, on the CPU and on other devices
 BATCH = 64
@@ -27,7 +26,6 @@ class _Preparation:
     """The preprocessing of a library in two parts: resizing an image, by its worker, and scaling a batch."""
 
     def __init__(self, chain: Any) -> None:
-        """Take a chain of transforms that ends with the conversion to a tensor and its normalisation."""
         *resizing, convert, normalise = chain.transforms
         if type(convert).__name__ not in ("ToTensor", "MaybeToTensor") or type(normalise).__name__ != "Normalize":
             raise ValueError(f"its preprocessing does not end with ToTensor and Normalize: {chain.transforms}")
@@ -69,8 +67,8 @@ class ClipTeacher(Teacher):
     def __init__(self, folder: Path, *, pooling: str, max_length: int, device: str) -> None:
         import open_clip
 
-        needs = "open_clip_config.json, weights and, unless it is CLIP's own, a tokenizer, as open_clip saves them"
-        with reading(folder, needs):
+        needs = "it needs open_clip_config.json, weights and a tokenizer (unless CLIP's own), as open_clip saves them"
+        with reading("teacher folder", folder, needs):
             model, chain = open_clip.create_model_from_pretrained(
                 f"local-dir:{folder}", device=device, precision="fp32", return_transform=True
             )
@@ -100,9 +98,8 @@ class ClipTeacher(Teacher):
 class TimmTeacher(Teacher):
     """Pooled features of an image network before its classifier: (n, f); `pooling` and `max_length` are ignored.
 
-    Images are resized, cropped and normalised as the folder's configuration says. For timm/resnet50.tv_in1k that is
-    the preprocessing of MCSE's public code: shorter side 256, bilinear, central 224 x 224, ImageNet mean and deviation;
-    2,048 features.
+    Images are prepared as the folder's configuration says. For timm/resnet50.tv_in1k that is MCSE's public code:
+    shorter side 256, bilinear, central 224 x 224, ImageNet mean and deviation; 2,048 features.
     """
 
     gives = ("image",)
@@ -111,18 +108,16 @@ class TimmTeacher(Teacher):
         import timm
         from timm.data import create_transform, resolve_model_data_config
 
-        with reading(folder, "config.json and weights, as timm saves them"):
+        with reading("teacher folder", folder, "it needs config.json and weights, as timm saves them"):
             model = timm.create_model(f"local-dir:{folder}", pretrained=True, num_classes=0)
             self._preparation = _Preparation(create_transform(**resolve_model_data_config(model), is_training=False))
         self._model: Any = model.float().eval().to(device)
         self._device = device
 
     def images(self, pixels: ImageArrays) -> np.ndarray:
-        return in_batches(pixels, _batch_size(self._device), self._features)
-
-    def _features(self, pixels: ImageArrays) -> Tensor:
-        features: Tensor = self._model(self._preparation.batch(pixels, self._device))
-        return features
+        return in_batches(
+            pixels, _batch_size(self._device), lambda part: self._model(self._preparation.batch(part, self._device))
+        )
 
 
 #: sentences in one forward pass
@@ -136,16 +131,7 @@ class TextTeacher(Teacher):
     pooled = True
 
     def __init__(self, folder: Path, *, pooling: str, max_length: int, device: str) -> None:
-        """Load a model folder of transformers in float32; sentences are cut at `max_length` tokens.
-
-        Raises UserError for an unknown pooling, a folder that cannot be read, or weights that do not fit.
-        """
-        with_pooler = pooling_named(pooling).head
-        with reading(folder, "config.json, weights and a tokenizer, as transformers saves them"):
-            model, tokenizer = load_encoder(folder, pooler=with_pooler)
-        self._student = Student(model, tokenizer, pooling).eval()
-        self._student.read_through(pooler_head(model))
-        self._student.to(torch.device(device))
+        self._student = Student.load(folder, pooling, what="teacher folder").eval().to(torch.device(device))
         self._max_length = max_length
 
     @torch.inference_mode()
@@ -170,10 +156,8 @@ class TextTeacher(Teacher):
             tokens = self._student.tokenizer(
                 list(part), truncation=True, padding="max_length", max_length=max_length, return_tensors="pt"
             )
-            states: Tensor = self._student.model(**self._inputs(tokens)).last_hidden_state
+            inputs = {name: tokens[name].to(self._student.device) for name in ("input_ids", "attention_mask")}
+            states: Tensor = self._student.model(**inputs).last_hidden_state
             return states
 
         return in_batches(sentences, TEXT_BATCH, hidden)
-
-    def _inputs(self, tokens: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        return {name: tokens[name].to(self._student.device) for name in ("input_ids", "attention_mask")}

@@ -6,8 +6,7 @@ A kind is registered under an entry point of `harness.teacher_kinds` that names 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -16,8 +15,7 @@ import numpy as np
 from harness import registry
 from harness.declarations import declarations
 from harness.encoders.modules import transformer_folder
-from harness.encoders.weights import UNREADABLE
-from harness.errors import UserError, first_line
+from harness.errors import UserError
 from harness.inputs import FeatureKind
 
 if TYPE_CHECKING:
@@ -94,16 +92,6 @@ def open_teacher(
 ) -> Teacher:
     """Load a teacher of a registered kind (see `Teacher`). Raises UserError."""
     return teacher_class(kind)(folder, pooling=pooling, max_length=max_length, device=device)
-
-
-@contextmanager
-def reading(folder: Path, needs: str) -> Iterator[None]:
-    """Turn what a library raises for a teacher folder that it cannot read into a UserError; `needs` names its files."""
-    try:
-        yield
-    except UNREADABLE as error:
-        why = first_line(error) if folder.is_dir() else "the folder does not exist"
-        raise UserError(f"the teacher folder {folder} cannot be read: {why}; it needs {needs}") from error
 
 
 def in_batches(items: Any, size: int, compute: Callable[[Any], Tensor]) -> np.ndarray:

@@ -1,12 +1,9 @@
 """Training augmentations of images, two views each, as in the public code of VisualCSE.
 
 A resized random crop, a flip, colour jitter, sometimes grey; normalised by ImageNet's moments (NonLing
-VisualCSE/src/trainers.py). The paper mentions 'two sets of RGB augmentations' without listing them.
-
-The public code composes torchvision's transforms on Pillow images. The distributions here are the same
-(`RandomResizedCrop`, `RandomHorizontalFlip`, `ColorJitter`, `RandomGrayscale`), at less cost; pixels differ slightly:
-crops are resized by torch (at most 1/255 from Pillow's), colours are jittered in float32 and rounded once at the end
-instead of after each step, and a JPEG is decoded at half, a quarter or an eighth of its size where both crops remain at
+VisualCSE/src/trainers.py; the paper lists none). The distributions are those of torchvision's transforms, at less cost;
+pixels differ slightly: crops are resized by torch (at most 1/255 from Pillow's), colours are jittered in float32 and
+rounded once at the end, and a JPEG is decoded at a half, a quarter or an eighth of its size where both crops remain at
 least as large as the target.
 """
 
@@ -56,16 +53,13 @@ class Augmentation:
         """`smallest` is the smallest area of a crop, `jitter` scales the colour jitter, `grey` is a probability."""
         self.size, self._smallest, self._jitter, self._grey = size, smallest, jitter, grey
 
-    def views(self, images: Sequence[Image.Image], rng: np.random.Generator, count: int = 2) -> Tensor:
-        """Draw `count` views of each of B images from `rng`: (B, count, 3, size, size) uint8."""
-        return torch.stack([self.of(image, rng, count) for image in images])
+    def views(self, images: Sequence[Image.Image], rng: np.random.Generator) -> Tensor:
+        """Draw two views of each of B images from `rng`: (B, 2, 3, size, size) uint8."""
+        return torch.stack([self.of(image, rng) for image in images])
 
-    def of(self, image: Image.Image, rng: np.random.Generator, count: int = 2) -> Tensor:
-        """Draw `count` views of an image, decoded once: (count, 3, size, size) uint8.
-
-        Raises Pillow's errors for an image that cannot be decoded.
-        """
-        crops = [self._crop(*image.size, rng) for _ in range(count)]
+    def of(self, image: Image.Image, rng: np.random.Generator) -> Tensor:
+        """Draw two views of an image, decoded once: (2, 3, size, size) uint8. Raises Pillow's errors."""
+        crops = [self._crop(*image.size, rng) for _ in range(2)]
         pixels, crops = _decoded(image, crops, self.size)
         return torch.stack([self._view(pixels, crop, rng) for crop in crops])
 

@@ -1,8 +1,7 @@
 """Reading model folders of transformers so that every weight and every token comes from the folder.
 
-transformers draws weights that a file lacks at random, and reads a model without its vocabulary as one unknown word.
-Both would be scored like a model; here they are refused. No code of a folder is executed unless it is trusted, and
-transformers unpickles weights in torch's weights-only mode.
+transformers draws weights that a file lacks at random, and reads a model without its vocabulary as one unknown word;
+here both are refused. No code of a folder is executed unless it is trusted.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError, safe_open
 
 from harness.encoders.modules import transformer_folder
-from harness.errors import UserError
+from harness.errors import UserError, first_line
 from harness.files import open_regular, read_regular
 
 #: Raised by the libraries for a folder, a configuration or weights that they cannot read.
@@ -48,6 +47,16 @@ _SIZES = (
 _BUFFERS = ("position_ids", "embeddings.token_type_ids", "rotary_emb.inv_freq")
 
 
+@contextmanager
+def reading(what: str, folder: Path, remedy: str) -> Iterator[None]:
+    """Turn what a library raises for a model folder that it cannot read into a UserError."""
+    try:
+        yield
+    except UNREADABLE as error:
+        why = first_line(error) if folder.is_dir() else "the folder does not exist"
+        raise UserError(f"the {what} {folder} cannot be read: {why}; {remedy}") from error
+
+
 def load_encoder(folder: Path, *, pooler: bool, trusted: bool = False) -> tuple[Any, Any]:
     """Read encoder and tokenizer of a model folder, the former in float32.
 
@@ -59,9 +68,7 @@ def load_encoder(folder: Path, *, pooler: bool, trusted: bool = False) -> tuple[
     from transformers import AutoModel, AutoTokenizer
 
     folder = transformer_folder(folder)
-    if not trusted:
-        refuse_architecture(folder)
-    refuse_size(folder)
+    check_configuration(folder, trusted=trusted)
     options = {"local_files_only": True, "trust_remote_code": trusted}
     with strict_weights(pooler=pooler):
         model = AutoModel.from_pretrained(str(folder), dtype=torch.float32, **options)
@@ -72,8 +79,7 @@ def load_encoder(folder: Path, *, pooler: bool, trusted: bool = False) -> tuple[
         )
     with known_vocabulary(folder):
         tokenizer = AutoTokenizer.from_pretrained(str(folder), **options)
-    check_vocabulary_files(folder, tokenizer)
-    check_tokenizer(tokenizer, model)
+    check_tokenizer(folder, tokenizer, model)
     if tokenizer.pad_token_id is None:
         raise UserError(
             f"the tokenizer in {folder} has no pad token, which batches need; set "
@@ -84,10 +90,7 @@ def load_encoder(folder: Path, *, pooler: bool, trusted: bool = False) -> tuple[
 
 @contextmanager
 def strict_weights(*, pooler: bool) -> Iterator[None]:
-    """Refuse weights that do not fit in every model that transformers loads inside, by whatever library it is called.
-
-    `pooler` says whether the weights of a pooler count. Raises ValueError.
-    """
+    """Raise ValueError for weights, a `pooler`'s included, that do not fit a model that transformers loads inside."""
     from transformers import PreTrainedModel
     from transformers.utils import logging
 
@@ -109,7 +112,14 @@ def strict_weights(*, pooler: bool) -> Iterator[None]:
         PreTrainedModel.from_pretrained = classmethod(original)
 
 
-def refuse_architecture(folder: Path) -> None:
+def check_configuration(folder: Path, *, trusted: bool) -> None:
+    """Raise ValueError, before a model is built, for code of a repository and for sizes that weights cannot have."""
+    if not trusted:
+        _refuse_code(folder)
+    _refuse_size(folder)
+
+
+def _refuse_code(folder: Path) -> None:
     """Raise ValueError for an architecture or an attention that is code of a repository, not of transformers."""
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
@@ -135,8 +145,7 @@ def _configuration(folder: Path, name: str = "config.json") -> dict[str, Any]:
     return config
 
 
-def refuse_size(folder: Path) -> None:
-    """Raise ValueError, before a model is built, for a config.json whose sizes the weights beside it cannot have."""
+def _refuse_size(folder: Path) -> None:
     config = _configuration(folder)
     sizes = {name: config[name] for name in (*_SIZES, "pad_token_id") if config.get(name) is not None}
     for name, value in sizes.items():
@@ -145,7 +154,7 @@ def refuse_size(folder: Path) -> None:
     words, pad = sizes.get("vocab_size"), sizes.pop("pad_token_id", 0)
     if words is not None and not -words <= pad < words:
         raise ValueError(f"its config.json has pad_token_id = {pad}, outside of its vocabulary of {words} tokens")
-    weights = weight_files(folder)
+    weights = _weight_files(folder)
     if not weights:
         return
     shapes = [shape for path in weights for shape in _shapes(path)]
@@ -156,8 +165,8 @@ def refuse_size(folder: Path) -> None:
             raise ValueError(f"its config.json has {name} = {value}, more than its {weights[0].name} can hold")
 
 
-def weight_files(folder: Path) -> list[Path]:
-    """The files from which transformers reads a folder's weights. Raises ValueError for an index of other folders."""
+def _weight_files(folder: Path) -> list[Path]:
+    """The files from which transformers reads a folder's weights."""
     for name in ("model.safetensors", "pytorch_model.bin"):
         whole, index = folder / name, folder / f"{name}.index.json"
         if whole.is_file():
@@ -198,17 +207,13 @@ def _kernel(value: Any) -> str:
     return next(filter(None, map(_kernel, value.values())), "")
 
 
-def check_vocabulary_files(folder: Path, tokenizer: Any) -> None:
-    """Raise ValueError if a folder has none of the files of its tokenizer's vocabulary, or no word in them."""
+def check_tokenizer(folder: Path, tokenizer: Any, model: Any) -> None:
+    """Raise ValueError for a folder without its tokenizer's vocabulary, and for a tokenizer that does not fit."""
     files = set(tokenizer.vocab_files_names.values())
     if files and not any((folder / name).is_file() for name in files):
         raise ValueError(_no_vocabulary(files))
     if not set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens):
         raise ValueError("its vocabulary has special tokens only, so every word would be unknown")
-
-
-def check_tokenizer(tokenizer: Any, model: Any) -> None:
-    """Raise ValueError for tokens without a row in the model's table of embeddings, and for no number as length."""
     longest = tokenizer.model_max_length
     if not isinstance(longest, int | float) or longest < 1 or longest % 1:
         raise ValueError(f"its tokenizer reads {longest!r} tokens; correct model_max_length or max_seq_length")

@@ -1,14 +1,11 @@
-"""Embedders, the models that suites evaluate: callables from sentences to vectors, with optional abilities.
-
-Below: rows of norm 1, cosines, and correlations that are None where they are undefined.
-"""
+"""Embedders, the models that suites evaluate; rows of norm 1, cosines, and correlations, None where undefined."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -80,59 +77,21 @@ T = TypeVar("T")
 EmbedFunction = Callable[[Sequence[str]], np.ndarray]
 
 
-class Embedder(Protocol):
-    """An `EmbedFunction` that names its device as PyTorch does; suites that train probes train them there."""
-
-    @property
-    def device(self) -> str:
-        """Such as 'cpu' or 'cuda'; no score depends on it."""
-
-    def __call__(self, sentences: Sequence[str], /) -> np.ndarray:
-        """Embed n sentences: float32 (n, d)."""
-
-
-@dataclass(frozen=True)
-class PlainEmbedder:
-    """An embedder made of any function from sentences to rows."""
-
-    embed: EmbedFunction
-    device: str = "cpu"
-
-    def __call__(self, sentences: Sequence[str]) -> np.ndarray:
-        return self.embed(sentences)
-
-
 class ImageTextSpace(Protocol):
     """A space that a method projects captions and images into with its own heads."""
 
     def texts(self, sentences: Sequence[str], /) -> np.ndarray:
         """Project n captions: (n, p) float32."""
 
-    def images(self, images: Sized, task: str, /) -> np.ndarray:
+    def images(self, images: Any, task: str, /) -> np.ndarray:
         """Project the m images of a retrieval task: (m, p) float32."""
 
 
 class ImageTextTeacher(Protocol):
     """The frozen teacher of a run."""
 
-    def both(self, texts: Sequence[str], images: Sized, task: str, /) -> tuple[np.ndarray, np.ndarray] | None:
+    def both(self, texts: Sequence[str], images: Any, task: str, /) -> tuple[np.ndarray, np.ndarray] | None:
         """Embed captions (n, f) and images (m, f) of a retrieval task; None for a teacher without captions."""
-
-
-@runtime_checkable
-class HasViews(Protocol):
-    """An embedder that can encode with dropout active."""
-
-    def views(self, sentences: Sequence[str], n: int, seed: int, /) -> np.ndarray:
-        """Encode each of s sentences n times: (s, n, d) float32."""
-
-
-@runtime_checkable
-class HasSpaces(Protocol):
-    """An embedder of a model that was trained with images; each space may be None."""
-
-    shared: ImageTextSpace | None
-    teacher: ImageTextTeacher | None
 
 
 class TrainedOn(Protocol):
@@ -145,33 +104,34 @@ class TrainedOn(Protocol):
         """Whether each of m images was read, from its captions, (n,), and its id if known: (m,) bool."""
 
 
-@runtime_checkable
-class HasTraining(Protocol):
-    """An embedder of a model whose training data are known; None for a model that was not trained."""
+@dataclass(frozen=True)
+class Embedder:
+    """A model that suites evaluate: an `EmbedFunction` and, where it has them, other abilities; otherwise None.
 
-    trained_on: TrainedOn | None
+    `device` is named as in PyTorch; probes are trained there, and no score depends on it. `views` encodes each of s
+    sentences n times with dropout active: (sentences, n, seed) -> (s, n, d) float32. `shared` is the method's space of
+    images and captions and `teacher` the run's teacher of them. `trained_on` is None for a model that was not trained,
+    or whose training is not known. Suites keep partial results in the folder `keep`, and tell `report` which task
+    starts, and how many of how many are done.
+    """
+
+    embed: EmbedFunction
+    device: str = "cpu"
+    views: Callable[[Sequence[str], int, int], np.ndarray] | None = None
+    shared: ImageTextSpace | None = None
+    teacher: ImageTextTeacher | None = None
+    trained_on: TrainedOn | None = None
+    keep: Path | None = None
+    report: Callable[[str, int, int], None] = lambda task, done, total: None
+
+    def __call__(self, sentences: Sequence[str]) -> np.ndarray:
+        return self.embed(sentences)
 
 
-@runtime_checkable
-class HasFolder(Protocol):
-    """An embedder with a folder where a suite may keep partial results of this model."""
-
-    keep: Path
-
-
-@runtime_checkable
-class HasReport(Protocol):
-    """An embedder that is notified which task of a suite is next."""
-
-    def report(self, task: str, done: int, total: int, /) -> None:
-        """Receive the task that starts, and how many of the suite's tasks are done."""
-
-
-def told(embed: object, tasks: Mapping[str, T]) -> Iterator[tuple[str, T]]:
-    """Yield tasks by name, each after notifying an embedder that supports it (`HasReport`)."""
+def told(embed: Embedder, tasks: Mapping[str, T]) -> Iterator[tuple[str, T]]:
+    """Yield tasks by name, each after the embedder was told."""
     for done, (name, task) in enumerate(tasks.items()):
-        if isinstance(embed, HasReport):
-            embed.report(name, done, len(tasks))
+        embed.report(name, done, len(tasks))
         yield name, task
 
 
@@ -200,10 +160,7 @@ class Embedded:
         return len(self._row)
 
     def rows(self, sentences: Iterable[str]) -> np.ndarray:
-        """Return the vectors of n sentences, float32 (n, d).
-
-        Raises KeyError for a sentence that was not embedded, NotFiniteError for NaN or infinite values.
-        """
+        """Return the vectors of n sentences, float32 (n, d). Raises NotFiniteError."""
         rows = [self._row[sentence] for sentence in sentences]
         if not self._finite[rows].all():
             count = np.count_nonzero(~self._finite)

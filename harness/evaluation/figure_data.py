@@ -18,17 +18,7 @@ import numpy as np
 
 from harness import registry
 from harness.errors import UserError
-from harness.evaluation.embed import (
-    Embedded,
-    Embedder,
-    EmbedFunction,
-    HasSpaces,
-    HasViews,
-    row_blocks,
-    spearman,
-    told,
-    units,
-)
+from harness.evaluation.embed import Embedded, Embedder, EmbedFunction, row_blocks, spearman, told, units
 from harness.evaluation.retrieval import ImagesWithCaptions, RetrievalTask
 from harness.evaluation.sts import cosines_and_gold
 from harness.evaluation.suites import (
@@ -143,7 +133,7 @@ class FiguresSuite(Suite):
         chosen = firsts[np.sort(self._rng(name, "captions").permutation(len(firsts))[: self.captions])]
         vectors = units(embed([data.texts[row] for row in chosen]))
         found = {"tsne": plane(vectors, seed), "clusters": clusters_of(vectors, self.clusters, seed)}
-        if not isinstance(embed, HasViews):
+        if embed.views is None:
             return counts, found
         triples = sentence_triples(data, TRIPLES, self._rng(name, "triples"))
         encoded = [embed.views(triple, self.views, seed) for triple in triples]
@@ -164,13 +154,11 @@ def _of_pairs(task: SimilarityTask, embed: Embedder, root: Path | None) -> tuple
 
 
 def _of_spaces(name: str, data: ImagesWithCaptions, embed: Embedder) -> dict[ArrayName, np.ndarray]:
-    """Compute similarities in the method's own space and in the teacher's, where they exist."""
     spaces: dict[str, tuple[np.ndarray, np.ndarray] | None] = {}
-    if isinstance(embed, HasSpaces):
-        if embed.shared is not None:
-            spaces["own"] = (embed.shared.texts(data.texts), embed.shared.images(data.images, name))
-        if embed.teacher is not None:
-            spaces["teacher"] = embed.teacher.both(data.texts, data.images, name)
+    if embed.shared is not None:
+        spaces["own"] = (embed.shared.texts(data.texts), embed.shared.images(data.images, name))
+    if embed.teacher is not None:
+        spaces["teacher"] = embed.teacher.both(data.texts, data.images, name)
     return {
         ArrayName(name, what, space): values
         for space, both in spaces.items()
@@ -224,10 +212,7 @@ def nearest(pool: np.ndarray, queries: np.ndarray, k: int) -> tuple[np.ndarray, 
 def neighbours_of(
     captions: Sequence[str], embed: EmbedFunction, queries: int, rng: np.random.Generator
 ) -> dict[str, np.ndarray]:
-    """Draw `queries` from the distinct captions and find their `neighbours` and `neighbour_cosines`, nearest first.
-
-    Each has at most three, none of them the query. Raises ValueError for fewer than two distinct captions.
-    """
+    """Draw `queries` from the distinct captions and find the three nearest others of each, and their cosines."""
     pool = list(dict.fromkeys(captions))
     asked = rng.permutation(len(pool))[:queries]
     drawn = [pool[row] for row in asked]
@@ -258,10 +243,10 @@ def similarities(texts: np.ndarray, images: np.ndarray, image_of: np.ndarray) ->
 def sentence_triples(data: ImagesWithCaptions, n: int, rng: np.random.Generator) -> list[list[str]]:
     """Draw n triples of captions, two close ones and a distant one (KDMCSE Figures 8 to 12).
 
-    The first two are the first two distinct captions of a drawn image or, where it has one caption, this and the
-    caption of another image with most shared words. The third belongs to another image: among the captions with at
-    least as many words as the first, the one with fewest words shared with both, ties drawn. Shared words are counted
-    as a share of all words of the two. Raises ValueError for fewer than three images.
+    The first two are the first two distinct captions of a drawn image or, where it has one, this and the caption of
+    another image with the largest share of common words. The third belongs to another image: among the captions with
+    at least as many words as the first, the one with the least in common with both, ties drawn. Raises ValueError for
+    fewer than three images.
     """
     images = np.unique(data.image_of)
     if len(images) < 3:

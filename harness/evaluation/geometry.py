@@ -7,10 +7,8 @@ There are three readings, which are not comparable:
 - `alignment_batch128` and `uniformity_batch128` follow the public MCSE code: batches of 128 pairs, positives from 4.0
   on, 0 for a batch without positives, and the plain mean over the batches, a short last one included.
 - `alignment_subsets` and `uniformity_subsets` follow the public DALR code: each subset as one set, positives above 4.0,
-  and the mean over the subsets weighted by their pairs. They differ from the first reading only for tasks with several
-  subsets (the year sets). The alignment skips a subset without positives (FNWN of STS13), where that code divides by 0.
-
-`mean_cosine`, `top_variance` and `effective_rank` measure the spread of a task's distinct sentences (normalised).
+  and the mean over the subsets weighted by their pairs. The alignment skips a subset without positives (FNWN of STS13),
+  where that code divides by 0.
 """
 
 from __future__ import annotations
@@ -44,10 +42,7 @@ _WHY = {
 
 
 def alignment(x: np.ndarray, y: np.ndarray) -> float:
-    """Compute the mean squared distance of n positive pairs, rows normalised first: (n, d) and (n, d) -> [0, 4].
-
-    Raises ValueError for no pairs.
-    """
+    """Compute the mean squared distance of n > 0 pairs of rows, normalised first: (n, d) and (n, d) -> [0, 4]."""
     if not len(x):
         raise ValueError("alignment needs at least one pair")
     difference = normalised(x) - normalised(y)
@@ -109,10 +104,9 @@ def effective_rank(shares: np.ndarray) -> float:
 class GeometrySuite(PairSuite):
     """Alignment, uniformity and spread of the vectors of similarity tasks.
 
-    Metrics of a task: `alignment`, `uniformity`, `n` pairs, `n_positive` pairs above 4.0; the public codes' readings,
-    `alignment_batch128` and `uniformity_batch128`, `alignment_subsets` and `uniformity_subsets` (see the module);
-    `mean_cosine` and `effective_rank` of its distinct sentences, and `top_variance`, the share of variance in the
-    first principal component. Undefined values, such as alignment without positives, are left out.
+    Metrics of a task: `alignment` and `uniformity` in the three readings of the module, `n` pairs, `n_positive` pairs
+    above 4.0; `mean_cosine` and `effective_rank` of its distinct sentences (normalised), and `top_variance`, the share
+    of variance in the first principal component. Undefined values are left out.
     """
 
     name = "geometry"
@@ -147,13 +141,11 @@ class GeometrySuite(PairSuite):
 
 
 def _batch_alignment(batches: Sequence[Sequence[SentencePair]], vectors: Embedded) -> float | None:
-    """Compute the alignment of the public MCSE code; None without positives."""
     each = [_alignment([pair for pair in batch if pair[2] >= POSITIVE], vectors) for batch in batches]
     return None if all(value is None for value in each) else _mean([(value or 0.0, 1) for value in each])
 
 
 def _subset_alignment(subsets: Subsets, vectors: Embedded) -> float | None:
-    """Compute the alignment of the public DALR code over the subsets with positives; None where there are none."""
     each = [(_alignment([p for p in pairs if p[2] > POSITIVE], vectors), len(pairs)) for pairs in subsets.values()]
     defined = [(value, weight) for value, weight in each if value is not None]
     return _mean(defined) if defined else None

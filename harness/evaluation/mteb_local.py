@@ -14,13 +14,11 @@ A name ends in `-file` where mteb has a task with the same data, to keep their r
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from harness.datafiles import read_lines, read_table
-from harness.errors import RESTORE, UserError
+from harness.datafiles import read_rows, read_table
 from harness.evaluation.sts import STSB, SimilarityFile
 from harness.evaluation.suites import Task, pairs_of
 from harness.sources import FileSource, digest
@@ -165,7 +163,8 @@ class RetrievalFiles(LocalTask):
         for row in read_table(judgements, "split", "query_id", "doc_id", "score"):
             if row["split"] == "test":
                 relevant.setdefault(row["query_id"], {})[row["doc_id"]] = int(row["score"])
-        documents = {row["doc_id"]: f"{row['title']} {row['text']}".strip() for row in _objects(corpus)}
+        rows = (row.values for row in read_rows(corpus, "doc_id", "title", "text"))
+        documents = {document: f"{title} {text}".strip() for document, title, text in rows}
         texts = {row["query_id"]: row["text"] for row in read_table(queries, "query_id", "text")}
         judged = {query: text for query, text in texts.items() if query in relevant}
         return {"corpus": documents, "queries": judged, "relevant": relevant}
@@ -191,13 +190,6 @@ class RerankingFile(LocalTask):
                 data["relevant"][query] = dict.fromkeys(right, 1)
                 data["candidates"][query] = list(texts)
         return data
-
-
-def _objects(path: Path) -> list[dict[str, str]]:
-    try:
-        return [json.loads(line) for line in read_lines(path)]
-    except ValueError as error:
-        raise UserError(f"{path} is not JSON, one object a line: {error}; {RESTORE}") from error
 
 
 STSB_FILE = SimilarityFileTask("STSBenchmark-file", STSB)

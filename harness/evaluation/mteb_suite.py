@@ -8,9 +8,8 @@ A task name is one of:
   `MTEB(eng, v1):STS`. DALR Table 5 reports the types Reranking, Classification, Retrieval and STS of that benchmark
   (Muennighoff et al., 2023).
 
-The data of mteb's own tasks must be in the local cache: nothing is downloaded. Importing mteb takes seconds. Its facts
-on a task (type, data, splits) are therefore kept in the cache folder, by mteb's version, so that planning a suite
-imports it once; evaluating and fetching always do.
+The data of mteb's own tasks must be in the local cache: nothing is downloaded. Importing mteb takes seconds, so its
+facts on a task are kept in the cache folder, by mteb's version.
 """
 
 from __future__ import annotations
@@ -20,7 +19,6 @@ import os
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,9 +28,9 @@ import numpy as np
 from harness import registry
 from harness.caches import cached_note
 from harness.errors import MissingData, UserError
-from harness.evaluation.embed import Embedded, Embedder, EmbedFunction, HasFolder, told
+from harness.evaluation.embed import Embedded, Embedder, EmbedFunction
 from harness.evaluation.mteb_local import OfflineTask, build
-from harness.evaluation.suites import Suite, SuiteScores, TaskScores, Values, scored_if_finite
+from harness.evaluation.suites import Suite, SuiteScores, TaskScores, Values, scored
 from harness.metrics import AVERAGE, NO_SCORE, Metric
 from harness.sources import Missing, Source, digest
 
@@ -40,7 +38,6 @@ if TYPE_CHECKING:
     from mteb import ResultCache
     from mteb.abstasks import AbsTask
     from mteb.models.model_meta import ModelMeta
-    from mteb.results import TaskResult
 
 #: Sentences in a batch of mteb; all batches of a call are embedded together, so it changes no score.
 _BATCH = 1024
@@ -51,7 +48,7 @@ class MTEBSuite(Suite):
 
     Metrics of a task: `main_score`, and `n`, the samples of the scored splits (documents and queries of a retrieval
     task), where mteb counts them for these languages. The rows `Avg[STS]`, `Avg[Classification]` ... are means over the
-    tasks of a type, `Avg` is the mean over all tasks. Where the embedder has a folder (`HasFolder`), mteb's result
+    tasks of a type, `Avg` is the mean over all tasks. Where the embedder has a folder (`keep`), mteb's result
     files are kept below it in the layout of its ResultCache, and a task with one is not evaluated again.
     """
 
@@ -94,16 +91,13 @@ class MTEBSuite(Suite):
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise UserError(f"the suite '{self.name}' names {', '.join(twice)} twice; list each task once")
-        keep = embed.keep if isinstance(embed, HasFolder) else None
-        cache = ResultCache(keep / "mteb" / self.fingerprint(root)[:12]) if keep else None
-        model = MTEBModel(embed, keep.name if keep else "unnamed")
+        cache = ResultCache(embed.keep / "mteb" / self.fingerprint(root)[:12]) if embed.keep else None
+        model = MTEBModel(embed, embed.keep.name if embed.keep else "unnamed")
         with warnings.catch_warnings():
             # of scikit-learn, for classes that a weak model never predicts
             warnings.simplefilter("ignore")
             named = {task.metadata.name: task for task in tasks}
-            found = {
-                name: scored_if_finite(partial(_task_scores, model, task, cache)) for name, task in told(embed, named)
-            }
+            found = scored(embed, named, lambda name, task: _task_scores(model, task, cache))
         scores = {name: each.scores for name, each in found.items()}
         remarks = [f"{name}: {line}" for name, each in found.items() for line in each.warnings]
         by_type: dict[str, dict[str, Values]] = {}
@@ -145,7 +139,7 @@ class MTEBModel:
         return pairwise_cos_sim(embeddings1, embeddings2)
 
 
-def _evaluated(model: MTEBModel, task: AbsTask, cache: ResultCache | None) -> TaskResult:
+def _task_scores(model: MTEBModel, task: AbsTask, cache: ResultCache | None) -> TaskScores:
     """Evaluate one task. Raises MissingData where its data cannot be loaded."""
     import mteb
 
@@ -159,12 +153,8 @@ def _evaluated(model: MTEBModel, task: AbsTask, cache: ResultCache | None) -> Ta
         if isinstance(error, ValueError) and not str(error).startswith("Couldn't find cache"):
             raise
         raise MissingData(f"{KnownTask.of(task).missing} ({str(error).splitlines()[0]})") from error
-    return found.task_results[0]
-
-
-def _task_scores(model: MTEBModel, task: AbsTask, cache: ResultCache | None) -> TaskScores:
     # mteb's files keep six decimals: a result read back equals the computed one
-    main = 100 * round(float(_evaluated(model, task, cache).get_score()), 6)
+    main = 100 * round(float(found.task_results[0].get_score()), 6)
     count = _count(task)
     counted: Values = {} if count is None else {"n": count}
     if not math.isfinite(main):

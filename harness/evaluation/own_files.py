@@ -1,20 +1,19 @@
 """Tasks over tables of users (.tsv, .csv or .jsonl) whose columns a profile names.
 
-Their fingerprints are those of what is read, so the same rows in another format are the same task; a plan that computes
-them finds a mistake in a file before anything is trained. They are kept by the files' contents.
+Their fingerprints are those of what is read, so the same rows in another format are the same task, and a plan that
+computes them finds a mistake in a file before anything is trained.
 """
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from harness.caches import known_hash
 from harness.datafiles import TableRow, read_rows
 from harness.errors import UserError
+from harness.evaluation.sts import gold_score
 from harness.evaluation.suites import SIMILARITY, SentencePair
 from harness.evaluation.transfer import TRANSFER, Labelled, in_order
 from harness.sources import FileSource, digest
@@ -73,11 +72,7 @@ class OwnPairs(_OwnFiles):
 
     def _number(self, path: Path, row: TableRow, text: str) -> float:
         low, high = self._scale
-        value = math.nan
-        with suppress(ValueError):
-            value = float(text)
-        if not math.isfinite(value):
-            raise UserError(f"{path}, line {row.line}: the score '{text}' is not a number; correct or remove the line")
+        value = gold_score(path, row.line, text)
         if not low <= value <= high:
             raise UserError(
                 f"{path}, line {row.line}: the score {text} is not between {low:g} and {high:g}; correct it, or write "

@@ -1,41 +1,27 @@
 """Cross-modal retrieval of images by captions and of captions by images, in the model's own shared space.
 
-The papers report R@1 and R@5 in both directions on the Flickr30k test images (1,000) and COCO (5,000); they state
-neither which trained head makes the shared space nor how many captions of an image take part (MCSE Table 6, DALR
-Table 4). Here the shared space is that of the method's own projection heads, and both numbers of captions are scored
-(see `both_ways`).
+The papers state neither which trained head makes the shared space nor how many captions of an image take part (MCSE
+Table 6, DALR Table 4). Here it is that of the method's own heads, and both numbers are scored (`both_ways`).
 
-Ranks are exact, by cosine. Ties count against the model: a row that is as similar as the true one is ranked before it,
-so a model with one vector for everything has the worst rank everywhere. Cosines that differ by less than `TIE`,
-float32's rounding, are ties.
+Ranks are exact, by cosine. Ties, up to float32's rounding (`TIE`), count against the model: one with one vector for
+everything has the worst rank everywhere.
 
-The papers do not say that 944 of the 1,000 Flickr30k test images of Karpathy and Fei-Fei are training images of MCSE's
-caption file. Images that the training of a model has read are left out of its test, unless the suite keeps them.
+Images that training read are left out, unless the suite keeps them: 944 of the 1,000 Flickr30k test images of Karpathy
+and Fei-Fei are training images of MCSE's caption file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence, Sized
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 
 from harness.errors import UserError
-from harness.evaluation.embed import (
-    Embedded,
-    Embedder,
-    HasSpaces,
-    HasTraining,
-    ImageTextSpace,
-    TrainedOn,
-    row_blocks,
-    told,
-    units,
-)
-from harness.evaluation.suites import RETRIEVAL, Suite, SuiteScores, Task, TaskScores, Values, scored_if_finite
+from harness.evaluation.embed import Embedded, Embedder, ImageTextSpace, TrainedOn, row_blocks, units
+from harness.evaluation.suites import RETRIEVAL, Suite, SuiteScores, Task, TaskScores, Values, scored
 from harness.metrics import AVERAGE, NO_SCORE, Metric
 from harness.sources import digest
 
@@ -80,10 +66,10 @@ class RetrievalSuite(Suite):
 
     Metrics of a task: `t2i_R@1`, `t2i_R@5`, `t2i_R@10`, `t2i_median_rank` and the same of `i2t`, `n_texts` and
     `n_images`. Where images have several captions the parts 'one' and 'five' hold both readings (see `both_ways`).
-    A model without a shared space (`HasSpaces.shared`) gets no scores, only a warning.
+    A model without a shared space (`Embedder.shared`) gets no scores, only a warning.
 
-    Images that training read (`HasTraining`) are left out of texts and images, with a warning, and counted by `n_seen`;
-    if fewer than `FEWEST` remain, the task has no recalls. With `seen_images = "keep"` they are ranked too.
+    Images that training read (`Embedder.trained_on`) are left out of texts and images, with a warning, and counted by
+    `n_seen`; if fewer than `FEWEST` remain, the task has no recalls. With `seen_images = "keep"` they are ranked too.
     """
 
     name = "retrieval"
@@ -106,23 +92,20 @@ class RetrievalSuite(Suite):
         return digest(super().fingerprint(root), self.seen_images)
 
     def evaluate(self, embed: Embedder, root: Path | None) -> SuiteScores:
-        shared = embed.shared if isinstance(embed, HasSpaces) else None
-        if shared is None:
+        if embed.shared is None:
             return SuiteScores({}, warnings=[f"{self.name}: the model has no image side"])
-        trained_on = embed.trained_on if isinstance(embed, HasTraining) and self.seen_images == "refuse" else None
-        found = {
-            name: scored_if_finite(partial(_ranked, name, task.load(root), shared, trained_on))
-            for name, task in told(embed, self._tasks)
-        }
-        scored = self.collect(found)
+        trained_on = embed.trained_on if self.seen_images == "refuse" else None
+        shared = embed.shared
+        found = scored(embed, self._tasks, lambda name, task: _ranked(name, task.load(root), shared, trained_on))
+        scores = self.collect(found)
         if not all(each.parts for each in found.values()):
-            return scored
+            return scores
         readings = {name: each.parts for name, each in found.items()}
         averages = {
             part: self.average({name: parts[part] for name, parts in readings.items()})
             for part in readings[self.tasks[0]]
         }
-        return replace(scored, parts=readings | {AVERAGE: averages})
+        return replace(scores, parts=readings | {AVERAGE: averages})
 
 
 def seen_images(data: ImagesWithCaptions, trained_on: TrainedOn) -> np.ndarray:
@@ -159,8 +142,7 @@ def ranks(queries: np.ndarray, gallery: np.ndarray, query_of: np.ndarray, galler
     """Rank the best true row of each query, from 1: (n, p) and (m, p) -> (n,) int64.
 
     Row j is true for query i where `gallery_of[j] == query_of[i]`, (m,) and (n,) int. The rank is 1 plus the number
-    of other rows that are at least as similar as the best true one. A zero row has cosine 0 with everything, and
-    values that are not finite count as 0. Raises ValueError for a query without a true row.
+    of other rows that are at least as similar as the best true one. Raises ValueError for a query without a true row.
     """
     queries, gallery = units(queries), units(gallery)
     order = np.argsort(gallery_of, kind="stable")
@@ -186,7 +168,9 @@ def both_ways(texts: np.ndarray, images: np.ndarray, image_of: np.ndarray) -> tu
     first five; the scores are then those of 'five'. `n_texts` captions and `n_images` take part. Raises ValueError
     for an image without a caption.
     """
-    place = _places(image_of)
+    import pandas
+
+    place = pandas.Series(image_of).groupby(image_of).cumcount().to_numpy()
     scores = _both_ways(texts, images, image_of, place < FIVE)
     parts = {"one": _both_ways(texts, images, image_of, place < 1), "five": scores} if place.any() else {}
     return scores | {"n_texts": int((place < FIVE).sum()), "n_images": len(images)}, parts
@@ -197,15 +181,6 @@ def _both_ways(texts: np.ndarray, images: np.ndarray, image_of: np.ndarray, take
     every = np.arange(len(images))
     found = {"t2i": ranks(texts, images, image_of, every), "i2t": ranks(images, texts, every, image_of)}
     return {f"{way}_{name}": value for way, each in found.items() for name, value in recalls(each).items()}
-
-
-def _places(image_of: np.ndarray) -> np.ndarray:
-    """Number the captions of each image from 0: (n,)."""
-    order = np.argsort(image_of, kind="stable")
-    starts = np.searchsorted(image_of[order], image_of[order], side="left")
-    places = np.empty(len(image_of), dtype=np.int64)
-    places[order] = np.arange(len(image_of)) - starts
-    return places
 
 
 def _ranks(cosines: np.ndarray, order: np.ndarray, first: np.ndarray, counts: np.ndarray) -> np.ndarray:

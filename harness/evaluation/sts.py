@@ -1,19 +1,10 @@
 """Semantic textual similarity: the papers' tasks, and correlations of cosines with human scores (SentEval's protocol).
 
-Tasks are files below the data root (UTF-8, tab separated, a header row, no quoting, lines end with a single line feed;
-other columns are ignored, so the order of columns is free):
-
-    sts/STS12.tsv ... sts/STS16.tsv     subset, score, sentence1, sentence2
-    sts/STSB-{train,dev,test}.tsv       score, sentence1, sentence2
-    sts/SICK-{trial,test}.tsv           relatedness, sentence1, sentence2
-    sts/multilingual/stsb-LANGUAGE.tsv.gz (machine translations)   split, score, sentence1, sentence2
-
-Scores run from 0 to 5 (SICK: 1 to 5). Pairs without a gold score (2015, 2016) are not in the files. Runs of
-blanks inside a sentence become one blank, as in SentEval.
+Tasks are files in the layout of docs/data.md. Scores run from 0 to 5 (SICK: 1 to 5). Runs of blanks inside a sentence
+become one blank, as in SentEval.
 
 For the year sets the papers report one Spearman correlation over the pairs of all subsets together ('all'), not a
-mean over the subsets; all three readings are kept. All correlations are x100. A correlation of constant values is
-undefined: it is left out, with a warning.
+mean over the subsets; all three readings are kept. A correlation of constant values is left out, with a warning.
 
 A task of a trained run is also scored on the pairs of which training read neither sentence, and on the others: STS15,
 the STS Benchmark and SICK hold captions of Flickr30k, on which MCSE, KDMCSE and DALR train.
@@ -64,10 +55,7 @@ class SimilarityFile(FileSource):
     def __init__(
         self, name: str, file: str, score: str = "score", subset: str = "", split: str = "", how: str = _HOW
     ) -> None:
-        """`score` and `subset` are columns; without `subset` the task is one set, named ''.
-
-        With `split` the task is the rows with this value in the column 'split'.
-        """
+        """`score` and `subset` are columns; with `split` the task is the rows with this value in the column 'split'."""
         super().__init__([file], how)
         self.name, self._score, self._subset, self._split = name, score, subset, split
 
@@ -83,15 +71,16 @@ class SimilarityFile(FileSource):
             if not self._split or row["split"] == self._split:
                 first, second = (" ".join(row[side].split()) for side in ("sentence1", "sentence2"))
                 subset = row[self._subset] if self._subset else ""
-                found.setdefault(subset, []).append((first, second, _number(path, line, row[self._score])))
+                found.setdefault(subset, []).append((first, second, gold_score(path, line, row[self._score])))
         return found
 
 
-def _number(path: Path, line: int, text: str) -> float:
+def gold_score(path: Path, line: int, text: str) -> float:
+    """Read a finite number. Raises UserError."""
     with suppress(ValueError):
         if math.isfinite(value := float(text)):
             return value
-    raise UserError(f"{path}, line {line}: the gold score '{text}' is not a number; correct or remove the line")
+    raise UserError(f"{path}, line {line}: the score '{text}' is not a number; correct or remove the line")
 
 
 def _translated(language: str, split: str = "test") -> SimilarityFile:

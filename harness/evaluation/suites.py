@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, runtime_checkable
@@ -14,7 +13,7 @@ import numpy as np
 
 from harness import registry
 from harness.errors import UserError
-from harness.evaluation.embed import Embedded, Embedder, HasTraining, NotFiniteError, TrainedOn, told
+from harness.evaluation.embed import Embedded, Embedder, NotFiniteError, T, TrainedOn, told
 from harness.metrics import AVERAGE, NO_SCORE, ArrayName, Metric
 from harness.sources import Missing, digest
 
@@ -121,10 +120,7 @@ class Suite(ABC):
     kind: ClassVar[str] = SIMILARITY
 
     def __init__(self, tasks: Sequence[str | OwnTask]) -> None:
-        """`tasks` are registered names and tasks of a profile.
-
-        Raises UserError for an empty list, a repeated or an unknown name, and a task of a kind that it does not take.
-        """
+        """`tasks` are registered names and tasks of a profile. Raises UserError for those it does not take."""
         named = [task if isinstance(task, str) else task.name for task in tasks]
         repeated = sorted({name for name in named if named.count(name) > 1})
         if repeated or not named:
@@ -171,7 +167,6 @@ class Suite(ABC):
         )
 
     def fingerprint(self, root: Path | None) -> str:
-        """Hash the protocol's version and the tasks' names and contents."""
         contents = [[name, task.fingerprint(root)] for name, task in self._tasks.items()]
         return digest(self.name, self.version, contents)
 
@@ -193,7 +188,6 @@ class Suite(ABC):
         return {metric: sum(row[metric] for row in scores.values()) / len(scores) for metric in shared}
 
     def collect(self, found: Mapping[str, TaskScores]) -> SuiteScores:
-        """Join the scores and warnings of all tasks, and average."""
         scores = {name: each.scores for name, each in found.items()}
         average = self.average(scores)
         lines = [f"{name}: {line}" for name, each in found.items() for line in each.warnings]
@@ -216,25 +210,22 @@ class PairSuite(Suite):
                     "remove the task from the suite"
                 )
         vectors = Embedded(embed, (sentence for subsets in loaded.values() for sentence in sentences_of(subsets)))
-        trained_on = embed.trained_on if isinstance(embed, HasTraining) else None
-        return self.collect(
-            {
-                name: scored_if_finite(partial(self.score, subsets, vectors, trained_on))
-                for name, subsets in told(embed, loaded)
-            }
-        )
+        return self.collect(scored(embed, loaded, lambda name, subsets: self.score(subsets, vectors, embed.trained_on)))
 
     @abstractmethod
     def score(self, subsets: Subsets, vectors: Embedded, trained_on: TrainedOn | None = None) -> TaskScores:
         """Score one task; `trained_on` is None for a model whose training read nothing or is not known."""
 
 
-def scored_if_finite(score: Callable[[], TaskScores]) -> TaskScores:
-    """The scores of a task; none, and the reason as a warning, where vectors that it needs are not finite."""
-    try:
-        return score()
-    except NotFiniteError as error:
-        return TaskScores({}, warnings=[f"{NO_SCORE}: {error}"])
+def scored(embed: Embedder, tasks: Mapping[str, T], score: Callable[[str, T], TaskScores]) -> dict[str, TaskScores]:
+    """Score tasks, each after the embedder was told; with a warning alone where vectors are not finite."""
+    found = {}
+    for name, task in told(embed, tasks):
+        try:
+            found[name] = score(name, task)
+        except NotFiniteError as error:
+            found[name] = TaskScores({}, warnings=[f"{NO_SCORE}: {error}"])
+    return found
 
 
 def _is_average(task: str) -> bool:

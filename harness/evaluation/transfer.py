@@ -1,17 +1,9 @@
 """Transfer to classification: SentEval's seven tasks, and linear classifiers on frozen sentence vectors.
 
-Tasks are files below the data root (UTF-8, tab separated, a header row, no quoting, lines end with a single line feed;
-other columns are ignored, so the order of columns is free):
-
-    transfer/{MR,CR,SUBJ,MPQA}.tsv                          label, text
-    transfer/SST2-{train,dev,test}.tsv (train as .tsv.gz)   label, text
-    transfer/TREC-{train,test}.tsv                          label, text
-    transfer/MRPC-{train,test}.tsv                          label, s1, s2
-
-The order of samples determines the folds, so it is SentEval's: by the number of words (of the first sentence, then of
-the second), then by label, otherwise as in the file. Runs of blanks become one blank; an empty text stays
-empty and is embedded as such, as in the evaluation of SimCSE and its forks (SentEval's examples replace it by a full
-stop). CR has four empty texts, MPQA three.
+Tasks are files in the layout of docs/data.md. The order of samples determines the folds, so it is SentEval's: by the
+number of words (of the first sentence, then of the second), then by label, otherwise as in the file. Runs of blanks
+become one blank; an empty text is embedded as such, as in the evaluation of SimCSE and its forks (SentEval's examples
+replace it by a full stop).
 
 A task of one set has nested stratified folds: in each outer fold the inner folds select the l2 weight, and a classifier
 refit on the outer training part is tested on the rest. A task with a test set selects the l2 weight by folds of its
@@ -25,16 +17,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from harness.datafiles import read_table
 from harness.errors import UserError
-from harness.evaluation.embed import Embedded, Embedder, told
+from harness.evaluation.embed import Embedded, Embedder
 from harness.evaluation.probes import L2, MODES, Mode, Probe, Split, stratified
-from harness.evaluation.suites import Suite, SuiteScores, TaskScores, scored_if_finite
+from harness.evaluation.suites import Suite, SuiteScores, TaskScores, scored
 from harness.metrics import Metric
 from harness.sources import FileSource, digest
 
@@ -133,10 +124,9 @@ class TransferSuite(Suite):
     kind = TRANSFER
 
     def __init__(self, tasks: Sequence[str], probe: str = "senteval", mode: str = "full") -> None:
-        """`probe` is 'senteval': the published algorithm; 'lbfgs': the optimum that it approximates.
+        """`probe` is 'senteval', the published algorithm, or 'lbfgs', the optimum that it approximates.
 
-        `mode` is 'full' or 'fast' (also called 'dev'); 'lbfgs' takes only the number of folds from it. Raises
-        UserError for unknown values.
+        `mode` is 'full' or 'fast' (also called 'dev'); 'lbfgs' takes only the number of folds from it.
         """
         super().__init__(tasks)
         for option, given, known in (("probe", probe, PROBES), ("mode", mode, tuple(MODES))):
@@ -154,9 +144,7 @@ class TransferSuite(Suite):
         sides = (side for splits in loaded.values() for split in splits.values() for side in split.sides)
         vectors = Embedded(embed, (sentence for side in sides for sentence in side))
         probe = make_probe(self._probe, self._mode, embed.device)
-        return self.collect(
-            {name: scored_if_finite(partial(score, splits, vectors, probe)) for name, splits in told(embed, loaded)}
-        )
+        return self.collect(scored(embed, loaded, lambda name, splits: score(splits, vectors, probe)))
 
     def _check(self, name: str, splits: Mapping[str, Labelled]) -> None:
         """Check that every class can be in every fold, outer and inner. Raises UserError."""
@@ -182,11 +170,13 @@ def make_probe(name: str, mode: Mode, device: str) -> Probe:
 
 def score(splits: Mapping[str, Labelled], vectors: Embedded, probe: Probe) -> TaskScores:
     """Score one task (see `TransferSuite`)."""
+    from sklearn.metrics import f1_score
+
     train, test = (splits["all"],) * 2 if "all" in splits else (splits["train"], splits["test"])
     found = classify({name: (features(split, vectors), split.labels) for name, split in splits.items()}, probe)
     values = {"acc": 100 * found.test, "devacc": 100 * found.dev}
     if len(test.sides) == 2:
-        values["f1"] = 100 * f1(found.predicted, test.labels)
+        values["f1"] = 100 * float(f1_score(test.labels == 1, found.predicted == 1, zero_division=0.0))
     return TaskScores(values | {"n_train": len(train.labels), "n_test": len(test.labels)})
 
 
@@ -198,17 +188,8 @@ def features(split: Labelled, vectors: Embedded) -> np.ndarray:
     return np.concatenate([np.abs(first - second), first * second], axis=1)
 
 
-def f1(predicted: np.ndarray, labels: np.ndarray) -> float:
-    """Compute the F1 of class 1 from two (n,) int arrays; 0 without true positives."""
-    both = int(((predicted == 1) & (labels == 1)).sum())
-    return 2 * both / (int((predicted == 1).sum()) + int((labels == 1).sum())) if both else 0.0
-
-
 def classify(splits: Mapping[str, tuple[np.ndarray, np.ndarray]], probe: Probe) -> Accuracies:
-    """Train and test a probe on the features (n, d) float32 and labels (n,) int64 of each split.
-
-    Splits are 'all', or 'train' and 'test', or these and 'dev'.
-    """
+    """Train and test a probe on features (n, d) float32 and labels (n,) int64 by split (see `TransferFiles`)."""
     return _nested(*splits["all"], probe) if "all" in splits else _tested(splits, probe)
 
 

@@ -1,8 +1,4 @@
-"""The base class of methods.
-
-A method declares its hyperparameters, the streams and teacher features it reads, its heads and its loss terms. It
-contains no training loop, optimizer, I/O or device code.
-"""
+"""The base class of methods, which contain no training loop, optimizer, I/O or device code."""
 
 from __future__ import annotations
 
@@ -123,10 +119,7 @@ class Method(nn.Module, ABC):
         raise NotImplementedError(f"{self.name} does not train on images or audio")
 
     def loss(self, batch: Batch | MediaBatch, encode: Encode) -> tuple[Tensor | None, dict[str, Tensor]]:
-        """The weighted sum of the terms not left out, and the unweighted terms.
-
-        The sum is None if `without` leaves out every term of this kind of batch.
-        """
+        """The weighted sum of the terms not left out, None for no such term, and the unweighted terms."""
         found = self.media_terms(batch, encode) if isinstance(batch, MediaBatch) else self.loss_terms(batch, encode)
         if not (isinstance(found, dict) and all(isinstance(value, Tensor) for value in found.values())):
             raise TypeError(f"{self.origin} returned {_kinds(found)}; it must return a dict of scalar tensors by term")
@@ -143,10 +136,7 @@ class Method(nn.Module, ABC):
 
     @classmethod
     def configure(cls, reading: str, *layers: Mapping[str, Any]) -> Any:
-        """The method's hyperparameters: the defaults, then the reading's values, then each layer in turn.
-
-        Raises UserError for an unknown reading, option or value.
-        """
+        """The hyperparameters: defaults, then the reading's values, then each layer in turn. Raises UserError."""
         if reading not in cls.readings:
             known = ", ".join(f"@{name}" for name in cls.readings)
             raise UserError(f"the method '{cls.name}' has no reading '@{reading}'; it has {known}")
@@ -171,7 +161,6 @@ class Method(nn.Module, ABC):
 
 
 def _kinds(found: object) -> str:
-    """What was returned in place of tensors by name."""
     if not isinstance(found, dict):
         return type(found).__name__
     return ", ".join(f"{name}: {type(value).__name__}" for name, value in found.items())

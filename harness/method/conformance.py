@@ -17,11 +17,7 @@ from typing import Any, get_args
 
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import (
-    DataDependentOutputException,
-    DynamicOutputShapeException,
-    FakeTensorMode,
-)
+from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensorMode
 
 from harness.errors import UserError
 from harness.foreign import OWN_SIGNALS, import_limited
@@ -215,7 +211,6 @@ def _checked(method: type[Method], reading: str) -> tuple[set[str], list[str]]:
 
 
 def _without(whole: Method, reading: str, term: str) -> list[str]:
-    """The problems of leaving a term out: the others must keep their values."""
     less = build(type(whole), reading, {"without": term})
     less.load_state_dict(whole.state_dict())
     for batch in random_batches(whole):
@@ -233,7 +228,6 @@ def _scalar(value: Tensor) -> bool:
 
 
 def _answers(method: type[Method]) -> Iterator[str]:
-    """What a plan asks of every reading."""
     for reading in method.readings:
         values = method.configure(reading)
         if method.pooling(values) not in names("pooling"):
@@ -341,7 +335,6 @@ def _loss(
 
 
 def _moved(value: Any) -> Any:
-    """A batch on the device of another."""
     if isinstance(value, Tensor):
         return value.to("cuda")
     if isinstance(value, Mapping):

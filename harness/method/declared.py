@@ -18,16 +18,13 @@ Layers = tuple[Mapping[str, OptionValue], ...]
 
 @dataclass(frozen=True)
 class Configured:
-    """A method with its options decided: the values that distinguish experiments, and its pooling at test time."""
+    """A method with its options decided: the values that distinguish experiments, its pooling at test time, its data.
+
+    Besides its streams a method reads captions, streams with own steps, and teacher features by role.
+    """
 
     identity: Mapping[str, OptionValue]
     pooling: str
-
-
-@dataclass(frozen=True)
-class Reads:
-    """What a configured method trains on besides its streams: captions, streams with own steps, teacher features."""
-
     captions: CaptionRows
     own_steps: Mapping[Stream, OwnSteps]
     features: Mapping[str, Feature]
@@ -35,10 +32,7 @@ class Reads:
 
 @dataclass(frozen=True)
 class DeclaredMethod:
-    """A method's declarations (see `harness.method.Method`); `title` is never empty.
-
-    `options` are those of its hyperparameters.
-    """
+    """A method's declarations (see `harness.method.Method`) and names of options; `title` is never empty."""
 
     name: str
     title: str
@@ -49,35 +43,31 @@ class DeclaredMethod:
     readings: tuple[str, ...]
     reading_values: Mapping[str, Mapping[str, OptionValue]]
 
-    def configured(self, reading: str, layers: Layers) -> Configured:
+    def configured(self, variant: str, reading: str, layers: Layers) -> Configured:
         """Decide the options: defaults, those of the reading, then each layer. Raises UserError."""
 
-        def answer() -> list[Any]:
+        def answer() -> dict[str, Any]:
             method = _method(self.name)
             values = method.configure(reading, *layers)
-            return [values.identity(), method.pooling(values)]
-
-        return Configured(*declarations().ask("method", self.name, ["configured", reading, layers], answer))
-
-    def reads(self, variant: str, reading: str, layers: Layers) -> Reads:
-        """What the method reads with these options. Raises UserError, which names the variant."""
-
-        def answer() -> list[Any]:
-            method = _method(self.name)
-            values = method.configure(reading, *layers)
-            captions = method.captions(values)
-            own_steps = {stream: asdict(steps) for stream, steps in method.own_steps(values).items()}
             try:
                 features = {role: asdict(feature) for role, feature in method.features(values).items()}
             except ValueError as error:
                 raise UserError(f"{variant}: {error}") from error
-            return [captions, own_steps, features]
+            return {
+                "identity": values.identity(),
+                "pooling": method.pooling(values),
+                "captions": method.captions(values),
+                "own_steps": {stream: asdict(steps) for stream, steps in method.own_steps(values).items()},
+                "features": features,
+            }
 
-        captions, steps, features = declarations().ask("method", self.name, ["reads", reading, layers], answer)
+        found = declarations().ask("method", self.name, ["configured", reading, layers], answer)
         own_steps = {
-            stream: OwnSteps(**{**values, "patches": Patches(**values["patches"])}) for stream, values in steps.items()
+            stream: OwnSteps(**{**values, "patches": Patches(**values["patches"])})
+            for stream, values in found["own_steps"].items()
         }
-        return Reads(captions, own_steps, {role: Feature(**values) for role, values in features.items()})
+        features = {role: Feature(**values) for role, values in found["features"].items()}
+        return Configured(**{**found, "own_steps": own_steps, "features": features})
 
 
 def declared_method(name: str) -> DeclaredMethod:
@@ -96,16 +86,9 @@ def declared_method(name: str) -> DeclaredMethod:
         }
 
     found = declarations().ask("method", name, "class", answer)
-    return DeclaredMethod(
-        name,
-        found["title"],
-        found["trains"],
-        tuple(found["streams"]),
-        frozenset(found["options"]),
-        frozenset(found["teacher_options"]),
-        tuple(found["readings"]),
-        found["reading_values"],
-    )
+    sets = {key: frozenset(found[key]) for key in ("options", "teacher_options")}
+    lists = {key: tuple(found[key]) for key in ("streams", "readings")}
+    return DeclaredMethod(name, **{**found, **sets, **lists})
 
 
 def _method(name: str) -> Any:

@@ -33,13 +33,11 @@ def hyper(
 ) -> V:
     """Declare a hyperparameter: its default, its source (paper, equation, table), its unit and its allowed values.
 
-    `choices` lists the values of a text, `above` and `at_least` bound a number.
-
-    `origin`: the default is the paper's text, its public code or a corrected text; None: not stated.
-    `registered` names the kind of registered thing that the value must be, such as 'pooling', instead of choices.
-    `teacher` marks an option that names teachers, joined by '+', or holds a word of `harness.spec.NO_TEACHER`. `later`
-    marks an option added after results were published: at its default it is left out of a run's identity, so that those
-    results keep their fingerprint.
+    `choices` lists the values of a text, `above` and `at_least` bound a number, and `registered` names the kind of
+    registered thing that the value must be, such as 'pooling'. `origin` is where the default comes from, None if that
+    is not stated. `teacher` marks an option that names teachers, joined by '+', or holds a word of
+    `harness.spec.NO_TEACHER`. `later` marks one added after results were published: at its default it is left out of a
+    run's identity, so that those results keep their fingerprint.
     """
     metadata = {"source": source, "origin": origin, "unit": unit, "choices": choices, "registered": registered}
     bounds = {"above": above, "at_least": at_least}
@@ -77,11 +75,9 @@ class Hyperparameters:
         return cls(**read)
 
     def named(self) -> dict[str, OptionValue]:
-        """Values by the names that users type."""
         return {name: getattr(self, item.name) for name, item in self.options().items()}
 
     def identity(self) -> dict[str, OptionValue]:
-        """The values that distinguish one experiment from another."""
         options = self.options()
         return {
             name: value

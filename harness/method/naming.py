@@ -112,7 +112,6 @@ def _option(method: str, key: str, value: str) -> str:
 
 
 def _teacher(name: str) -> str:
-    """A teacher; of a run, its variant is named and the rest of its key stays."""
     variant, slash, rest = name.removeprefix("run:").partition("/")
     return _name(variant) + slash + rest if name.startswith("run:") else name
 

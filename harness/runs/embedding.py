@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -13,7 +12,7 @@ from torch import nn
 from harness.corpora.base import Pairs
 from harness.encoders.sentence_modules import SentenceModules
 from harness.encoders.student import Student
-from harness.evaluation.embed import EmbedFunction, TrainedOn
+from harness.evaluation.embed import EmbedFunction
 from harness.runs.train import RunFeatures
 
 #: Rows that pass a head at once.
@@ -69,44 +68,18 @@ class CachedEmbedding:
         return np.stack([self._rows[text] for text in sentences])
 
 
-@dataclass(frozen=True)
-class RunEmbedder:
-    """The `Embedder` of a run's student.
+@torch.inference_mode()
+def dropout_views(student: Student | SentenceModules, sentences: Sequence[str], n: int, seed: int) -> np.ndarray:
+    """Encode each of s sentences n times with dropout active: (s, n, d) float32.
 
-    `keep` is a folder of the run's own for partial results; `shared` and `teacher` are the spaces of captions and
-    images, None where the method or its teacher has none; `trained_on` is None for a run that does not train; `report`
-    is told which task of a suite is next.
+    The dropout masks depend on `seed` alone; the caller's random state is not changed.
     """
-
-    student: Student | SentenceModules
-    embed: EmbedFunction
-    keep: Path
-    shared: HeadSpace | None = None
-    teacher: TeacherSpace | None = None
-    trained_on: TrainedOn | None = None
-    report: Callable[[str, int, int], None] = lambda task, done, total: None
-
-    @property
-    def device(self) -> str:
-        return str(self.student.device)
-
-    def __call__(self, sentences: Sequence[str]) -> np.ndarray:
-        """Embed n sentences: (n, d) float32."""
-        return self.embed(sentences)
-
-    @torch.inference_mode()
-    def views(self, sentences: Sequence[str], n: int, seed: int) -> np.ndarray:
-        """Encode each of s sentences n times with dropout active: (s, n, d) float32.
-
-        The dropout masks depend on `seed` alone; the caller's random state is not changed.
-        """
-        student = self.student
-        device, was_training = student.device, student.training
-        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-            torch.manual_seed(seed)
-            rows = student.train().views(sentences, n)
-        student.train(was_training)
-        return rows.float().cpu().numpy()
+    device, was_training = student.device, student.training
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(seed)
+        rows = student.train().views(sentences, n)
+    student.train(was_training)
+    return rows.float().cpu().numpy()
 
 
 @torch.inference_mode()

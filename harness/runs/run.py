@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 
-from harness.evaluation.embed import EmbedFunction
+from harness.evaluation.embed import Embedder, EmbedFunction
 from harness.planning.events import Event, Listener, Stage
 from harness.planning.inventory import Inventory
 from harness.planning.plan import PlannedRun
 from harness.planning.seen import RunTraining
-from harness.runs.embedding import CachedEmbedding, HeadSpace, RunEmbedder, TeacherSpace
+from harness.runs.embedding import CachedEmbedding, HeadSpace, TeacherSpace, dropout_views
 from harness.runs.environment import Machine, package_versions, peak_memory_mb, revision
 from harness.runs.log import RunLog
 from harness.runs.train import Bench, Trained, run_features, train
@@ -100,7 +100,7 @@ class _Watch:
 
 def _embedders(
     run: PlannedRun, inventory: Inventory, found: Trained, bench: Bench, watch: _Watch
-) -> dict[bool, RunEmbedder]:
+) -> dict[bool, Embedder]:
     """The run's embedder that caches vectors (True), and the one for suites of millions of texts (False)."""
     heads = found.heads
     keep = bench.folder(run.experiment)
@@ -108,13 +108,14 @@ def _embedders(
     trained_on = RunTraining(corpora, found.rows) if found.rows else None
     embedders = {}
     counted = partial(found.student.embed, report=watch.sentences)
+    device, views = str(found.student.device), partial(dropout_views, found.student)
     for caches in (True, False):
         embed: EmbedFunction = CachedEmbedding(counted) if caches else counted
         shared = teacher = None
         if heads is not None:
             contents, features = inventory.retrieval_content, run_features(run.experiment, bench)
             shared, teacher = HeadSpace(embed, heads, features, contents), TeacherSpace(features, contents)
-        embedders[caches] = RunEmbedder(found.student, embed, keep, shared, teacher, trained_on, watch.task)
+        embedders[caches] = Embedder(embed, device, views, shared, teacher, trained_on, keep, watch.task)
     return embedders
 
 

@@ -1,11 +1,8 @@
 """The toy world: generated pictures and captions, with a student encoder and an image teacher.
 
-It needs no download and is determined by seeds. Every value of every attribute of a scene has several synonyms, which
-occur in the same contexts as the synonyms of the other values: which words mean the same can be learned from pictures
-but not from text.
-
-Both models are shipped as files, since weights trained on another processor differ in the last bits and would change
-the fingerprints of experiments. They were trained by `python tools/pretrain_toy.py`.
+It needs no download and is determined by seeds. Which words mean the same can be learned from its pictures but not from
+its text. Both models are shipped as files, since weights trained on another processor would change the fingerprints of
+experiments; `python tools/pretrain_toy.py` made them.
 """
 
 from __future__ import annotations

@@ -41,10 +41,7 @@ if TYPE_CHECKING:
 
 
 def cached_hash(what: object, compute: Callable[[], str]) -> str:
-    """The hash (hex) of what the current code generates, so that a plan need not draw thousands of pictures.
-
-    `what` names the options of the generated object.
-    """
+    """The hash (hex) of what the current code generates by the options `what`, computed once."""
     code = [file_hash(path) for path in sorted(Path(__file__).parent.glob("*.py"))]
     return known_hash(f"toy/{digest(repr(what), np.__version__, code)}", compute)
 
@@ -85,10 +82,7 @@ class ToyPairs(ToyCorpus):
     stream = "pairs"
 
     def __init__(self, seed: int = 0, size: int | None = None, split: str = "train", repeats: float = 0.0) -> None:
-        """`split` is 'train' or 'test'; `repeats` is the fraction of training pairs with a frequent scene.
-
-        Raises UserError for a fraction outside 0 to 1.
-        """
+        """`split` is 'train' or 'test'; `repeats` is the fraction, 0 to 1, of training pairs with a frequent scene."""
         super().__init__(seed, size)
         if not 0 <= repeats <= 1:
             raise UserError(f"repeats = {repeats:g} of the toy pairs must be a fraction from 0 to 1")
@@ -114,16 +108,14 @@ class ToyPairs(ToyCorpus):
         return scenes
 
     def image_ids(self, root: Path | None) -> list[str]:
-        """Each picture is drawn once, for one split."""
         return [f"toy-{self.split}-{self.seed}-{number}" for number in range(self.size)]
 
 
 class ToyTriplets(ToyCorpus):
     """A description, another of the same scene, and one of a scene that differs in one attribute.
 
-    The three share a template, as hypotheses in NLI follow their premise; synonyms are drawn anew for each. With
-    templates drawn anew, the untrained student's [CLS], which tells templates apart but not words, has a positive no
-    closer than any other sentence: the loss falls from 13 to log(2B), that of equal vectors, and stays there.
+    The three share a template, as hypotheses in NLI follow their premise; with templates drawn anew the student, whose
+    [CLS] tells templates apart but not words, learns equal vectors only. Synonyms are drawn anew for each.
     """
 
     stream = "triplets"

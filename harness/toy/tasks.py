@@ -1,8 +1,7 @@
 """Tests of the toy world, which need no hub: similarity, retrieval, and tasks of mteb.
 
-A similarity task has pairs of descriptions, scored by the attributes that their scenes share. Like STS 2012-2016, it
-has subsets; here a subset is a pair of genres. Synonyms and templates of the two sentences are drawn independently, so
-that good scores require knowing which words mean the same.
+A similarity task has pairs of descriptions, scored by the attributes that their scenes share, in subsets by genre.
+Synonyms and templates are drawn independently: good scores require knowing which words mean the same.
 """
 
 from __future__ import annotations
@@ -31,7 +30,6 @@ class ToySimilarity(Generated):
     files: tuple[str, ...] = ()
 
     def __init__(self, name: str, sizes: dict[str, int]) -> None:
-        """`sizes` is the number of pairs of each subset."""
         self.name, self.sizes = name, sizes
 
     def fingerprint(self, root: Path | None) -> str:
@@ -97,7 +95,6 @@ class ToyTask(Generated):
 
 
 def _similarity() -> dict[str, Any]:
-    """The pairs of ToySTS."""
     return {"pairs": [pair for subset in TOY_STS.load(None).values() for pair in subset]}
 
 

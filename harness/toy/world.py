@@ -1,15 +1,11 @@
 """The toy world: scenes, their descriptions, and pictures of them.
 
-A scene has one value of each attribute, drawn uniformly and independently: if some colours were more frequent with some
-shapes, the synonyms of a colour would share those contexts, and could be learned from text. Training and test scenes
-are independent draws and may coincide; captions and pictures still differ.
+A scene has one value of each attribute, drawn uniformly and independently; its description is a template with one
+synonym of each, drawn likewise. Templates do not inflect words (no "a" or "an", no plurals). Exchanging two words of an
+attribute therefore leaves the distribution of sentences unchanged: text contains no information on which words mean the
+same. Training and test scenes are independent draws and may coincide; captions and pictures still differ.
 
-A description is a template with one synonym of each attribute, drawn uniformly and independently of the scene.
-Templates do not inflect words (no "a" or "an", no plurals). Exchanging two words of one attribute therefore leaves the
-distribution of sentences unchanged: text contains no information on which words mean the same.
-
-Pictures have 32 x 32 pixels. Only integer arithmetic is used, so that pictures and their hashes are the same on every
-machine.
+Pictures have 32 x 32 pixels, made by integer arithmetic, so that their hashes are the same on every machine.
 """
 
 from __future__ import annotations
@@ -178,10 +174,7 @@ _PATTERNS: tuple[Callable[[np.ndarray, np.ndarray], np.ndarray], ...] = (
 
 
 def render(scenes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Render scenes: (n, attributes) -> (n, 32, 32, 3) uint8.
-
-    Size and centre of the shape, phase of the pattern, brightness and pixel noise are random.
-    """
+    """Render scenes: (n, attributes) -> (n, 32, 32, 3) uint8; size, centre, phase, brightness and noise are random."""
     images = np.empty((len(scenes), SIDE, SIDE, 3), dtype=np.uint8)
     for start in range(0, len(scenes), _CHUNK):
         images[start : start + _CHUNK] = _drawn(scenes[start : start + _CHUNK], rng)

@@ -18,10 +18,7 @@ from harness.seeds import generator
 
 @dataclass(frozen=True)
 class Order:
-    """The batches of one stream: each pass over its rows is a fresh seeded permutation.
-
-    The last batch of a pass may be smaller, as in the public code of SimCSE and MCSE.
-    """
+    """The batches of a stream: each pass over its rows is a fresh seeded permutation, whose last batch may be short."""
 
     rows: int
     batch_size: int
@@ -93,10 +90,7 @@ class Mixing:
 
 
 def mixed(rows: int, pairs: int, batch_size: int, rule: MixingRule) -> Mixing:
-    """Mix `rows` rows of text with `pairs` rows of pairs by a method's rule.
-
-    Raises UserError when there are more batches of pairs than of text.
-    """
+    """Mix rows of text and of pairs by a method's rule. Raises UserError for more batches of pairs than of text."""
     text, paired = -(-rows // batch_size), -(-pairs // batch_size)
     if not (text and paired):
         return Mixing(text, paired)

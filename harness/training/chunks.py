@@ -1,8 +1,7 @@
 """A batch that does not fit: encoded in pieces, with the gradient of the whole batch (Gao et al. 2021, GradCache).
 
-A first pass encodes the pieces without a graph, so that a loss sees the vectors of all rows. Its backward pass ends at
-the gradient of those vectors; each piece is then encoded once more, under the dropout masks of the first pass, and its
-rows of that gradient go on to the encoder's parameters. The activations of one piece are held at a time.
+A first pass encodes the pieces without a graph, so that a loss sees the vectors of all rows. In the backward pass each
+piece is encoded once more, under the same dropout masks, and its rows of the vectors' gradient go on to the parameters.
 """
 
 from __future__ import annotations

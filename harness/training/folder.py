@@ -61,10 +61,7 @@ class TrainingFolder:
             return False
 
     def load_ended(self, student: Student, method: Method) -> TrainingRecord | None:
-        """The record of a training that has ended, with its best model loaded; None where it is to be trained.
-
-        What is damaged is put aside.
-        """
+        """The record of a training that has ended, its best model loaded; None where it is to be trained (again)."""
         note = self.path / RECORD_FILE
         try:
             record = self._record()
@@ -81,7 +78,6 @@ class TrainingFolder:
         return record
 
     def end(self, record: TrainingRecord) -> None:
-        """Write the record of a training that has ended, and remove what it was resumed from."""
         write_note(self.path / RECORD_FILE, asdict(record))
         for path in self.checkpoints():
             path.unlink()
@@ -96,7 +92,6 @@ class TrainingFolder:
             raise DamagedError(first_line(error)) from error
 
     def checkpoints(self) -> list[Path]:
-        """The checkpoints, that of the latest step first."""
         named = ((match, path) for path in self.path.glob("checkpoint-*.pt") if (match := _NAME.fullmatch(path.name)))
         return [path for _, path in sorted(named, key=lambda each: int(each[0][1]), reverse=True)]
 

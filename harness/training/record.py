@@ -19,9 +19,9 @@ class TrainingError(Exception):
 class TrainingProgress:
     """Progress of a training.
 
-    `rate` is in steps per second, `terms` are means over the last steps, `dev` is the latest dev score. `scored` says
-    that `dev` is of this very step; `first` is the step at which this process resumed, or 0. `waited` is the fraction
-    of the time in which steps waited for images or recordings.
+    `rate` is in steps per second, `terms` are means over the last steps, `dev` is the latest dev score, of this very
+    step if `scored`; `first` is the step at which this process resumed, `waited` the fraction of time that steps waited
+    for images or recordings.
     """
 
     step: int
@@ -104,7 +104,6 @@ class LossWindow:
 
     @property
     def is_finite(self) -> bool:
-        """Whether all terms since the last point were finite; waits for the device."""
         return all(math.isfinite(float(value)) for value in self._sums.values())
 
     def state_dict(self) -> dict[str, tuple[Tensor, int]]:

@@ -17,6 +17,9 @@ from torch import Tensor, nn
 from harness.method import OwnSteps
 from harness.profiles import Training
 
+#: how fast AdamW's moments forget
+BETA1, BETA2 = 0.9, 0.999
+
 
 class Stepper:
     """AdamW over all trainable parameters; one that its losses never reached is not changed.
@@ -100,25 +103,16 @@ class AdamW(torch.optim.Optimizer):
         p = p - r sqrt(1 - beta2^t) / (1 - beta1^t) * m / (sqrt(v) + epsilon)
         p = p - r w p
 
-    (`transformers.AdamW`; all five papers' public code uses it.) torch's AdamW adds epsilon after the correction, which
-    equals epsilon / sqrt(1 - beta2^t) here, and applies the decay first.
+    (`transformers.AdamW`.) torch's AdamW adds epsilon after the correction and applies the decay first.
 
     A parameter is untouched until it has its first gradient, which is its step 1. With `moving`, a step without a
     gradient of it then counts as one with the gradient 0, so that its momentum moves it on; otherwise it rests.
     """
 
-    def __init__(
-        self,
-        groups: Iterable[dict[str, Any]],
-        *,
-        epsilon: float,
-        moving: bool,
-        beta1: float = 0.9,
-        beta2: float = 0.999,
-    ) -> None:
+    def __init__(self, groups: Iterable[dict[str, Any]], *, epsilon: float, moving: bool) -> None:
         """`groups` have `params` and `weight_decay`; `lr` is set before each step."""
         super().__init__(groups, {"lr": 0.0, "weight_decay": 0.0})
-        self.epsilon, self.moving, self.beta1, self.beta2 = epsilon, moving, beta1, beta2
+        self.epsilon, self.moving = epsilon, moving
         self._cohorts: list[_Cohort] = []
 
     @torch.no_grad()
@@ -135,7 +129,6 @@ class AdamW(torch.optim.Optimizer):
         self._cohorts = []
 
     def _known(self) -> list[_Cohort]:
-        """The parameters by group and number of steps, of which those without any have no state."""
         alike: dict[tuple[int, int], _Cohort] = {}
         for place, group in enumerate(self.param_groups):
             for parameter in group["params"]:
@@ -166,10 +159,10 @@ class AdamW(torch.optim.Optimizer):
             [],
             [count] * len(parameters),
             lr=group["lr"],
-            beta1=self.beta1,
-            beta2=self.beta2,
+            beta1=BETA1,
+            beta2=BETA2,
             weight_decay=0.0,
-            eps=self.epsilon / math.sqrt(1 - self.beta2**number),
+            eps=self.epsilon / math.sqrt(1 - BETA2**number),
             amsgrad=False,
             maximize=False,
         )

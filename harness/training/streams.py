@@ -17,7 +17,6 @@ from multiprocessing import get_context, parent_process, resource_tracker
 from multiprocessing.forkserver import ensure_running
 from pathlib import Path
 from types import ModuleType
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -26,6 +25,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from harness.corpora.base import Media
 from harness.corpora.tokens import Tokens
+from harness.encoders.features import Stacked
 from harness.encoders.rows import sent
 from harness.encoders.student import Student
 from harness.errors import UserError
@@ -54,7 +54,6 @@ class MediaInputs(Dataset[dict[str, Tensor] | str]):
     seed: int
 
     def inputs(self, step: int) -> dict[str, Tensor]:
-        """Read the inputs of a step and the classes, `labels`. Raises UserError for an unreadable item."""
         rng = generator(axis="augmentation", seed=self.seed, stream=self.order.stream, step=step)
         rows = self.order.batch(step)
         return {"labels": torch.from_numpy(self.media.labels[rows]), **self.media.batch(rows, rng)}
@@ -131,9 +130,8 @@ def _room() -> bool:
 def _started(loader: DataLoader[dict[str, Tensor] | str]) -> Iterator[dict[str, Tensor] | str]:
     """Start a loader's workers, from a server that has imported what they need.
 
-    Signals are for the parent, which stops its workers: a batch system sends them to every process of a job. The
-    server and its workers inherit that they are blocked. Nor do they import the user's script, which may have no
-    `if __name__ == "__main__"`.
+    Signals are blocked in both: a batch system sends them to every process of a job, and the parent stops its workers.
+    Nor do they import the user's script, which may have no `if __name__ == "__main__"`.
     """
     get_context("forkserver").set_forkserver_preload([__name__])
     resource_tracker.ensure_running()  # the server starts it otherwise, which unblocks signals
@@ -167,35 +165,22 @@ class Subset:
     steps_of_all: bool
 
 
-class FeatureRows(Protocol):
-    """Teacher features of n rows, (n, ...), in memory or on disk."""
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape, rows first."""
-
-    def __getitem__(self, rows: np.ndarray, /) -> np.ndarray:
-        """The rows of these numbers."""
-
-
 @dataclass(frozen=True)
 class TrainingData:
     """Training data by stream.
 
     `tokens` holds the text streams, `media` images and recordings, `features` the teacher features of the pairs by
-    role, `subsets` the rows of streams that are not used whole. `warnings` are about the data, such as unreadable
-    images.
+    role, `subsets` the rows of streams that are not used whole. `warnings` are about unreadable images and the like.
     """
 
     tokens: Mapping[Stream, Tokens]
-    features: Mapping[str, FeatureRows] = field(default_factory=dict)
+    features: Mapping[str, np.ndarray | Stacked] = field(default_factory=dict)
     media: Mapping[Stream, Media] = field(default_factory=dict)
     subsets: Mapping[Stream, Subset] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
     @property
     def rows(self) -> dict[Stream, int]:
-        """Rows of each text stream for counting steps."""
         whole = {stream for stream in self.tokens if stream not in self.subsets or self.subsets[stream].steps_of_all}
         return {stream: len(tokens) if stream in whole else self.used(stream) for stream, tokens in self.tokens.items()}
 
@@ -241,10 +226,7 @@ class Batches:
         }
 
     def rows_read(self) -> dict[Stream, np.ndarray]:
-        """The rows of each text stream that the steps read, in no order: (n,) int64 each.
-
-        A training of fewer steps than a pass reads some of the rows only.
-        """
+        """The rows of each text stream that the steps read, in no order: (n,) int64 each."""
         paired = self.mixing.paired_before_step(self.steps)
         read = {}
         for stream in self.data.tokens:

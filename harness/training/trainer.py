@@ -149,7 +149,6 @@ class Trainer:
 
     @property
     def _reached(self) -> bool:
-        """Whether any loss had a gradient for a parameter of the encoder."""
         moved = [stepper.optimizer.state for stepper in (self.main, *self.own.values())]
         return any(parameter in state for parameter in self.student.parameters() for state in moved)
 
@@ -179,7 +178,8 @@ class Trainer:
         stopping = stop_requested()
         late = time.monotonic() - self._saved_at >= SAVE_EVERY_S and self.window.is_finite
         if better or late or stopping or done == self.steps:
-            self._save(done)
+            self.folder.save(self._state(done))
+            self._saved_at = time.monotonic()
         if better:  # after the checkpoint, which holds the same weights and can make it again
             self.folder.keep_best(self.student, self.method, done)
         if terms or due:
@@ -198,10 +198,6 @@ class Trainer:
             f"the loss term '{term}' of {self.method.origin} is {value} at step {step + 1}; lower the learning rate "
             "(the run's log has the rows of that batch)"
         )
-
-    def _save(self, done: int) -> None:
-        self.folder.save(self._state(done))
-        self._saved_at = time.monotonic()
 
     def _state(self, step: int) -> dict[str, Any]:
         return {

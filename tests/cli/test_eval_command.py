@@ -15,6 +15,7 @@ from harness import api, profiles
 from harness.cli.main import cli
 from harness.encoders.student import Student
 from harness.errors import UserError
+from harness.evaluation.embed import Embedder
 from harness.evaluation.sts import STSSuite
 from harness.planning.request import model_request
 from harness.planning.selection import Selection
@@ -73,7 +74,7 @@ def test_a_folder_of_sentence_transformers_is_scored_by_its_modules(model: Path,
         "encoder": "outside",
         "seed": 0,
     }
-    own = STSSuite(["ToySTS"]).evaluate(SentenceTransformer(str(model), device="cpu").encode, None)
+    own = STSSuite(["ToySTS"]).evaluate(Embedder(SentenceTransformer(str(model), device="cpu").encode), None)
     assert suites(result)["sts"]["ToySTS"]["spearman"] == pytest.approx(own.scores["ToySTS"]["spearman"], abs=1e-6)
 
 
@@ -81,7 +82,7 @@ def test_another_pooling_reads_the_encoder_alone(model: Path, tmp_path: Path) ->
     assert harness(tmp_path, "eval", str(model), "--pooling", "mean", "--suites", "sts").exit_code == 0
     (result,) = results(tmp_path)
     assert result["spec"]["variant"] == "none[pooling=mean]"
-    own = STSSuite(["ToySTS"]).evaluate(Student.load(student_folder(), "mean").embed, None)
+    own = STSSuite(["ToySTS"]).evaluate(Embedder(Student.load(student_folder(), "mean").embed), None)
     assert suites(result)["sts"]["ToySTS"]["spearman"] == pytest.approx(own.scores["ToySTS"]["spearman"], abs=1e-6)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from fake_device import tf32
 
 from harness import processors
 from harness.encoders.precision import EMULATE, autocast, check_precision, float32_products
@@ -65,20 +66,6 @@ def test_bf16_is_refused_on_a_card_that_would_emulate_it(monkeypatch: pytest.Mon
     check_precision("fp32", "cuda")
 
 
-def test_layers_compute_in_the_precision_and_weights_do_not_change() -> None:
-    layer = torch.nn.Linear(2, 2)
-    with autocast("bf16", "cpu"):
-        assert layer(torch.zeros(1, 2)).dtype == torch.bfloat16
-    with autocast("fp32", "cpu"):
-        assert layer(torch.zeros(1, 2)).dtype == torch.float32
-    assert layer.weight.dtype == torch.float32
-
-
-def tf32() -> tuple[bool, bool]:
-    """Whether products and convolutions of float32 may use TF32 on a card."""
-    return torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
-
-
 @pytest.mark.parametrize("precision", ["fp32", "tf32", "bf16", "fp16"])
 def test_products_on_a_card_use_tf32_in_that_precision_alone(precision: str) -> None:
     before = tf32()
@@ -89,8 +76,10 @@ def test_products_on_a_card_use_tf32_in_that_precision_alone(precision: str) -> 
         assert tf32() == before
 
 
-def test_tf32_is_float32_where_there_is_no_card() -> None:
-    check_precision("tf32", "cpu")
+@pytest.mark.parametrize(("precision", "kind"), [("bf16", "bfloat16"), ("fp32", "float32"), ("tf32", "float32")])
+def test_layers_compute_in_the_precision_and_weights_do_not_change(precision: str, kind: str) -> None:
+    """TF32 is float32 where there is no card."""
     layer = torch.nn.Linear(2, 2)
-    with autocast("tf32", "cpu"):
-        assert layer(torch.zeros(1, 2)).dtype == torch.float32
+    with autocast(precision, "cpu"):
+        assert layer(torch.zeros(1, 2)).dtype == getattr(torch, kind)
+    assert layer.weight.dtype == torch.float32

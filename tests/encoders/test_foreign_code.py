@@ -6,10 +6,10 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
+from made_files import Payload
 
 from harness.encoders.locate import FolderModel
 from harness.encoders.sentence_modules import SentenceModules, open_model
@@ -137,16 +137,6 @@ def test_trusted_code_is_part_of_the_fingerprint(folder: Path, mark: Path) -> No
     assert trusted.fingerprint(None) != before[1]
 
 
-class Payload:
-    """Touches a file where it is unpickled."""
-
-    def __init__(self, mark: Path) -> None:
-        self.mark = mark
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Path.touch, (self.mark,)
-
-
 @pytest.mark.parametrize("kind", ["student", "modules", "text", "timm", "open-clip"])
 def test_pickled_weights_execute_nothing(kind: str, folder: Path, mark: Path, tmp_path: Path) -> None:
     if kind == "open-clip":
@@ -171,12 +161,3 @@ def test_the_payload_works(mark: Path, tmp_path: Path) -> None:
     torch.save({"weight": Payload(mark)}, tmp_path / "weights.bin")
     torch.load(tmp_path / "weights.bin", weights_only=False)
     assert mark.exists()
-
-
-def test_pickled_weights_are_read(folder: Path) -> None:
-    from safetensors.torch import load_file
-
-    expected = Student.load(folder, "mean").embed(["a red circle"])
-    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
-    (folder / "model.safetensors").unlink()
-    assert Student.load(folder, "mean").embed(["a red circle"]) == pytest.approx(expected, abs=1e-6)

@@ -91,15 +91,6 @@ def test_patches_larger_than_the_spectrogram_are_refused() -> None:
         AudioPatches(8, 48, 16, 24, positions=True)
 
 
-def test_without_positions_the_encoder_is_blind_to_order() -> None:
-    student = Student.load(student_folder()).eval()
-    patches = AudioPatches(64, 8, 8, 4, positions=False)
-    cells = torch.randn(1, 2, 4, 2, 4)
-    turned = cells.flip(1).flip(3)
-    first, second = (media_forward(student.model, patches(x.reshape(1, 8, 8))) for x in (cells, turned))
-    torch.testing.assert_close(first, second, atol=1e-5, rtol=0)
-
-
 def test_the_layers_read_a_sequence_as_they_read_text() -> None:
     """The text's own embeddings, fed to the layers, give what the text gives."""
     student = Student.load(student_folder()).eval()

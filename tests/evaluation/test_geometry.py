@@ -58,7 +58,7 @@ def test_uniformity_in_blocks_is_brute_force(n: int, width: int, block: int, see
         assert uniformity(z) == pytest.approx(brute_uniformity(z), abs=1e-9)
 
 
-def test_limits() -> None:
+def test_limits_of_alignment_and_uniformity() -> None:
     one, other = np.array([[2.0, 0.0]]), np.array([[-5.0, 0.0]])
     assert alignment(one, one) == 0
     assert alignment(one, other) == pytest.approx(4)

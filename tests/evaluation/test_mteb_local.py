@@ -64,12 +64,12 @@ def test_splits_labels_titles_and_judgements_are_read(tmp_path: Path) -> None:
         "test": [("a", "two")],
     }
     lines = [{"doc_id": "1", "title": "T", "text": "x\u2028y"}, {"doc_id": "2", "title": "", "text": "z"}]
-    (tmp_path / "d.gz").write_bytes(
+    (tmp_path / "d.jsonl.gz").write_bytes(
         gzip.compress("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines).encode())
     )
     (tmp_path / "q.tsv").write_text("query_id\ttext\nq\twhat\nr\twho\n")
     (tmp_path / "j.tsv").write_text("split\tquery_id\tdoc_id\tscore\ntrain\tr\t1\t1\ntest\tq\t2\t2\n")
-    assert RetrievalFiles("r", "d.gz", "q.tsv", "j.tsv").load(tmp_path) == {
+    assert RetrievalFiles("r", "d.jsonl.gz", "q.tsv", "j.tsv").load(tmp_path) == {
         "corpus": {"1": "T x\u2028y", "2": "z"},
         "queries": {"q": "what"},
         "relevant": {"q": {"2": 2}},
@@ -89,6 +89,6 @@ def test_splits_labels_titles_and_judgements_are_read(tmp_path: Path) -> None:
 def test_documents_that_are_no_json_are_reported(tmp_path: Path) -> None:
     for name in ("q.tsv", "j.tsv"):
         (tmp_path / name).write_text("split\tquery_id\tdoc_id\tscore\ttext\ntest\tq\t2\t2\tx\n")
-    (tmp_path / "d.gz").write_bytes(gzip.compress(b"{"))
-    with pytest.raises(UserError, match="not JSON"):
-        RetrievalFiles("r", "d.gz", "q.tsv", "j.tsv").load(tmp_path)
+    (tmp_path / "d.jsonl.gz").write_bytes(gzip.compress(b"{"))
+    with pytest.raises(UserError, match="not a JSON object"):
+        RetrievalFiles("r", "d.jsonl.gz", "q.tsv", "j.tsv").load(tmp_path)

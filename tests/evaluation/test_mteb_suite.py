@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from harness.errors import MissingData, UserError
+from harness.evaluation.embed import Embedder
 from harness.evaluation.mteb_local import STSB_FILE, ClassificationFiles
 from harness.evaluation.mteb_suite import MTEBSuite, OwnTasks, datasets_cache
 from harness.evaluation.sts import STSSuite
@@ -40,15 +41,7 @@ def embed(sentences: Sequence[str]) -> np.ndarray:
     return rows
 
 
-class Keeping:
-    """An embedder with a folder of the run's own, that counts its calls."""
-
-    def __init__(self, keep: Path, inner: Callable[[Sequence[str]], np.ndarray] = embed) -> None:
-        self.keep, self.inner, self.calls = keep, inner, 0
-
-    def __call__(self, sentences: Sequence[str]) -> np.ndarray:
-        self.calls += 1
-        return self.inner(sentences)
+MODEL = Embedder(embed)
 
 
 def unit(rows: np.ndarray) -> np.ndarray:
@@ -56,7 +49,7 @@ def unit(rows: np.ndarray) -> np.ndarray:
 
 
 def test_every_type_of_task_runs_with_no_hub() -> None:
-    evaluation = MTEBSuite(TOYS).evaluate(embed, None)
+    evaluation = MTEBSuite(TOYS).evaluate(MODEL, None)
     assert evaluation.warnings == []
     kinds = ["STS", "Classification", "Retrieval", "Reranking"]
     assert list(evaluation.scores) == [*TOYS, *(f"Avg[{kind}]" for kind in kinds), "Avg"]
@@ -83,15 +76,15 @@ def test_retrieval_and_reranking_scores_are_those_of_a_plain_loop() -> None:
         among = [name in right for name in ranked if name in data["candidates"][query]]
         hits = [place for place, hit in enumerate(among) if hit]
         precisions.append(np.mean([(count + 1) / (place + 1) for count, place in enumerate(hits)]))
-    scores = MTEBSuite(["ToyMTEB-Retrieval", "ToyMTEB-Reranking"]).evaluate(embed, None).scores
+    scores = MTEBSuite(["ToyMTEB-Retrieval", "ToyMTEB-Reranking"]).evaluate(MODEL, None).scores
     # mteb rounds both to five decimals.
     assert scores["ToyMTEB-Retrieval"]["main_score"] == pytest.approx(100 * np.mean(gains), abs=1e-3)
     assert scores["ToyMTEB-Reranking"]["main_score"] == pytest.approx(100 * np.mean(precisions), abs=1e-3)
 
 
 def test_the_benchmark_has_the_score_of_the_sts_suite(data_root: Path) -> None:
-    ours = STSSuite(["STS-B"]).evaluate(embed, data_root).scores["STS-B"]
-    theirs = MTEBSuite(["STSBenchmark-file"]).evaluate(embed, data_root).scores["STSBenchmark-file"]
+    ours = STSSuite(["STS-B"]).evaluate(MODEL, data_root).scores["STS-B"]
+    theirs = MTEBSuite(["STSBenchmark-file"]).evaluate(MODEL, data_root).scores["STSBenchmark-file"]
     assert theirs["main_score"] == pytest.approx(ours["spearman"], abs=1e-3)
     assert theirs["n"] == ours["n"]
 
@@ -106,7 +99,7 @@ def test_means_are_by_type_and_over_all_tasks(monkeypatch: pytest.MonkeyPatch) -
     second.name = "Second"
     suite = MTEBSuite(list(values)[:3])
     suite._tasks["Second"] = second
-    scores = suite.evaluate(embed, None).scores
+    scores = suite.evaluate(MODEL, None).scores
     assert {name: row["main_score"] for name, row in scores.items() if name.startswith("Avg")} == {
         "Avg[STS]": 15,
         "Avg[Retrieval]": 30,
@@ -117,13 +110,18 @@ def test_means_are_by_type_and_over_all_tasks(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.filterwarnings("ignore:An input array is constant")
 def test_a_constant_model_has_no_similarity_score_but_a_warning(tmp_path: Path) -> None:
-    constant = Keeping(tmp_path / "run", lambda texts: np.ones((len(texts), 3), np.float32))
-    for calls in (True, False):
-        constant.calls = 0
-        evaluation = MTEBSuite(["ToyMTEB-STS"]).evaluate(constant, None)
+    calls: list[int] = []
+
+    def constant(texts: Sequence[str]) -> np.ndarray:
+        calls.append(len(texts))
+        return np.ones((len(texts), 3), np.float32)
+
+    for asked in (True, False):
+        calls.clear()
+        evaluation = MTEBSuite(["ToyMTEB-STS"]).evaluate(Embedder(constant, keep=tmp_path / "run"), None)
         assert evaluation.scores == {"ToyMTEB-STS": {"n": 1000}, "Avg[STS]": {}, "Avg": {}}
         assert evaluation.warnings == ["mteb: ToyMTEB-STS: no score: undefined"]
-        assert bool(constant.calls) == calls
+        assert bool(calls) == asked
 
 
 def test_vectors_that_are_not_finite_are_reported() -> None:
@@ -132,7 +130,7 @@ def test_vectors_that_are_not_finite_are_reported() -> None:
         rows[0] = np.nan
         return rows
 
-    evaluation = MTEBSuite(["ToyMTEB-STS"]).evaluate(broken, None)
+    evaluation = MTEBSuite(["ToyMTEB-STS"]).evaluate(Embedder(broken), None)
     assert evaluation.scores["ToyMTEB-STS"] == {} or "main_score" not in evaluation.scores["ToyMTEB-STS"]
     assert "mteb: ToyMTEB-STS: no score: 1 of the" in evaluation.warnings[0]
 
@@ -140,12 +138,10 @@ def test_vectors_that_are_not_finite_are_reported() -> None:
 def test_results_are_kept_in_mtebs_own_layout_and_not_computed_again(tmp_path: Path) -> None:
     import mteb
 
-    suite, model = MTEBSuite(["ToyMTEB-STS"]), Keeping(tmp_path / "run")
-    first = suite.evaluate(model, None)
-    assert model.calls > 0
-    model.calls = 0
-    assert suite.evaluate(model, None) == first
-    assert model.calls == 0
+    suite = MTEBSuite(["ToyMTEB-STS"])
+    first = suite.evaluate(Embedder(embed, keep=tmp_path / "run"), None)
+    again = Embedder(lambda texts: pytest.fail("embedded again"), keep=tmp_path / "run")
+    assert suite.evaluate(again, None) == first
     folder = tmp_path / "run" / "mteb" / suite.fingerprint(None)[:12]
     cache = mteb.ResultCache(folder)
     kept = cache.load_task_result("ToyMTEB-STS", "harness/run", "1")
@@ -197,7 +193,7 @@ def test_unknown_names_are_reported_with_the_nearest(name: str, message: str) ->
 
 def test_a_task_named_twice_is_reported() -> None:
     with pytest.raises(UserError, match="names SICK-R twice"):
-        MTEBSuite(["SICK-R", "MTEB(eng, v1):SICK-R"]).evaluate(embed, None)
+        MTEBSuite(["SICK-R", "MTEB(eng, v1):SICK-R"]).evaluate(MODEL, None)
 
 
 def test_own_tasks_without_data_are_missing_with_the_command_that_fetches_them() -> None:
@@ -208,7 +204,7 @@ def test_own_tasks_without_data_are_missing_with_the_command_that_fetches_them()
         "python -c \"import mteb; mteb.get_task('SICK-R').load_data()\""
     )
     with pytest.raises(MissingData, match="the mteb task SICK-R: download"):
-        MTEBSuite(["SICK-R"]).evaluate(embed, None)
+        MTEBSuite(["SICK-R"]).evaluate(MODEL, None)
 
 
 def _move_datasets(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -297,8 +293,8 @@ def test_own_tasks_in_the_local_cache_run_offline(cached: Callable[[str], None])
     cached("SICK-R")
     assert suite.missing(None) == []
     # The pairs put there are those of the toy task, so is the score.
-    expected = MTEBSuite(["ToyMTEB-STS"]).evaluate(embed, None).scores["ToyMTEB-STS"]["main_score"]
-    row = suite.evaluate(embed, None).scores["SICK-R"]
+    expected = MTEBSuite(["ToyMTEB-STS"]).evaluate(MODEL, None).scores["ToyMTEB-STS"]["main_score"]
+    row = suite.evaluate(MODEL, None).scores["SICK-R"]
     assert row["main_score"] == pytest.approx(expected, abs=1e-6)
 
 
@@ -312,19 +308,19 @@ def test_a_download_that_was_cut_short_is_reported(tmp_path: Path, monkeypatch: 
     suite = MTEBSuite(["SciFact"])
     assert len(suite.missing(None)) == 1
     with pytest.raises(MissingData, match=r"the mteb task SciFact: .*Couldn't find cache") as caught:
-        suite.evaluate(embed, None)
+        suite.evaluate(MODEL, None)
     assert "\n" not in str(caught.value)
 
 
 def test_a_real_file_is_scored(data_root: Path) -> None:
-    scores = MTEBSuite(["TRECQA"]).evaluate(embed, data_root).scores["TRECQA"]
+    scores = MTEBSuite(["TRECQA"]).evaluate(MODEL, data_root).scores["TRECQA"]
     # Any order of the candidates has more than 30; word overlap is a known strong baseline of this set.
     assert 40 < scores["main_score"] < 90
 
 
 def test_errors_of_the_embedder_are_not_taken_for_missing_data() -> None:
     with pytest.raises(ValueError, match=r"the embedder returned shape \(1,\)"):
-        MTEBSuite(["ToyMTEB-STS"]).evaluate(lambda texts: np.ones(1), None)
+        MTEBSuite(["ToyMTEB-STS"]).evaluate(Embedder(lambda texts: np.ones(1)), None)
 
 
 def test_a_registered_task_comes_before_one_of_mtebs() -> None:

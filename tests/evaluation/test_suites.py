@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from harness.errors import MissingData, UserError
+from harness.evaluation.embed import Embedder
 from harness.evaluation.geometry import GeometrySuite
 from harness.evaluation.sts import STSSuite
 from harness.evaluation.suites import SIMILARITY, Subsets, Suite
@@ -55,20 +56,20 @@ def test_all_tasks_share_one_call_of_the_embedder() -> None:
         calls.append(list(sentences))
         return embed(sentences)
 
-    STSSuite([NEAR, FAR]).evaluate(recording, None)
+    STSSuite([NEAR, FAR]).evaluate(Embedder(recording), None)
     assert calls == [["1", "2", "4", "3", "5"]]
 
 
 @pytest.mark.parametrize("suite", [STSSuite, GeometrySuite])
 def test_the_average_is_the_plain_mean_of_unrounded_scores(suite: type[Suite]) -> None:
-    scores = suite([NEAR, FAR]).evaluate(embed, None).scores
+    scores = suite([NEAR, FAR]).evaluate(Embedder(embed), None).scores
     assert list(scores) == ["near", "far", "Avg"]
     names = [metric.name for metric in suite.metrics]
     assert scores["Avg"] == {name: (scores["near"][name] + scores["far"][name]) / 2 for name in names}
 
 
 def test_scores_hold_no_nan_and_an_average_needs_every_task() -> None:
-    evaluation = STSSuite([NEAR, FLAT]).evaluate(embed, None)
+    evaluation = STSSuite([NEAR, FLAT]).evaluate(Embedder(embed), None)
     assert set(evaluation.scores["flat"]) == {"n"}
     assert evaluation.scores["Avg"] == {}
     assert evaluation.warnings[0] == "sts: flat: no score: all gold scores are equal"
@@ -83,7 +84,7 @@ def test_missing_things_are_listed_once() -> None:
 
 def test_real_files_that_are_missing_stop_the_evaluation(tmp_path: Path) -> None:
     with pytest.raises(MissingData, match="STS12"):
-        STSSuite([NEAR, "STS12"]).evaluate(embed, tmp_path / "nothing")
+        STSSuite([NEAR, "STS12"]).evaluate(Embedder(embed), tmp_path / "nothing")
 
 
 def test_the_fingerprint_depends_on_protocol_tasks_and_contents(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,7 +113,7 @@ def test_wrong_lists_of_tasks(tasks: list[Any], message: str) -> None:
 
 def test_a_task_without_pairs_is_an_error_of_its_data() -> None:
     with pytest.raises(UserError, match="'empty' has no pairs"):
-        STSSuite([NEAR, EMPTY]).evaluate(embed, None)
+        STSSuite([NEAR, EMPTY]).evaluate(Embedder(embed), None)
 
 
 def test_planning_imports_no_large_library() -> None:

@@ -26,6 +26,7 @@ import numpy as np
 import pytest
 import torch
 from builders import result
+from made_files import Payload
 
 from harness.cli.main import main
 from harness.corpora.features import FeatureFile
@@ -42,16 +43,6 @@ from harness.training.folder import TrainingFolder, load_checkpoint
 from harness.work.reports import EventReader
 
 DEEP = 10_000
-
-
-class Payload:
-    """Touches a file where it is unpickled."""
-
-    def __init__(self, mark: Path) -> None:
-        self.mark = mark
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Path.touch, (self.mark,)
 
 
 def _pickled(path: Path, mark: Path) -> None:

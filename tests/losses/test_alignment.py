@@ -1,9 +1,11 @@
-"""Soft alignment, consistency and the token term against the public code of DALR (tests/golden/dalr.json) and as loops.
+"""Alignment, consistency, ranking and the token term against the public code of DALR (tests/golden/dalr.json).
 
 Golden `dalr_soft_alignment`: KL(softmax(soft_logits/soft_tau) || softmax(logits/tau)), mean over rows.
 `dalr_consistency_pairs`: mean over 2n pairs of 1 - cos(text, matched) and max(0, cos(text, unmatched) - margin).
 `dalr_in_batch_g2l`: cross-entropy of local_ik . global_i against the tokens of all other sentences, over temp,
-mean over real tokens, then over sentences.
+mean over real tokens, then over sentences. `dalr_listmle`: each row in the teacher's order, less its maximum: gamma
+times the mean over rows of the sum over places of log(sum of exp from there on + 1e-7) - score. `dalr_listnet`:
+cross-entropy of the rows' softmaxes, both without the diagonal, times gamma.
 """
 
 from __future__ import annotations
@@ -17,9 +19,15 @@ from golden_tools import assert_golden, drawn, entries, tensors
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.losses.alignment import soft_alignment
-from harness.losses.consistency import pair_consistency
-from harness.losses.local import FLOOR, in_batch_g2l, over_tokens
+from harness.losses.alignment import (
+    FLOOR,
+    in_batch_g2l,
+    list_mle,
+    list_net,
+    over_tokens,
+    pair_consistency,
+    soft_alignment,
+)
 
 
 @pytest.mark.parametrize("entry", entries("dalr", "dalr_soft_alignment"))
@@ -70,20 +78,6 @@ def test_consistency_at_its_ends() -> None:
     assert float(pair_consistency(texts, -texts, None, 0.2)) == pytest.approx(2)
 
 
-@pytest.mark.parametrize("masked", [False, True])
-def test_the_token_term_written_out(masked: bool) -> None:
-    local, sentences = drawn(4, 3, 6), drawn(4, 6, seed=1)
-    mask = torch.tensor([[1, 1, 1], [1, 0, 0], [1, 1, 0], [1, 1, 1]]) if masked else None
-    real = [[k for k in range(3) if mask is None or mask[i, k]] for i in range(4)]
-    expected = 0.0
-    for i in range(4):
-        others = sum(math.exp(float(local[j, n] @ sentences[i]) / 0.5) for j in range(4) if j != i for n in real[j])
-        for k in real[i]:
-            own = math.exp(float(local[i, k] @ sentences[i]) / 0.5)
-            expected -= math.log(own / (own + others)) / len(real[i]) / 4
-    assert float(in_batch_g2l(local, sentences, 0.5, mask)) == pytest.approx(expected, rel=1e-10)
-
-
 def test_what_stands_at_padded_places_does_not_matter() -> None:
     local, sentences = drawn(4, 3, 6), drawn(4, 6, seed=1)
     mask = torch.tensor([[1, 1, 1], [1, 0, 0], [1, 1, 0], [1, 1, 1]])
@@ -130,3 +124,57 @@ def test_dead_features_stay_near_nought() -> None:
     assert float(found[..., 2].abs().max()) == 0
     torch.testing.assert_close(found[..., 0].norm(dim=1), torch.ones(2))
     assert FLOOR < 1e-6
+
+
+@pytest.mark.parametrize("entry", entries("dalr", "dalr_listmle"))
+def test_list_mle_is_the_public_codes(entry: dict[str, Any]) -> None:
+    inputs = tensors(entry)
+    loss = list_mle(inputs["student"], inputs["teacher"].detach(), floor=1e-7)
+    assert_golden(entry, inputs, "loss", entry["params"]["gamma"] * loss)
+
+
+@pytest.mark.parametrize("entry", entries("dalr", "dalr_listnet"))
+def test_list_net_is_the_public_codes(entry: dict[str, Any]) -> None:
+    inputs = tensors(entry)
+    loss = list_net(inputs["student"], inputs["teacher"])
+    assert_golden(entry, inputs, "loss", entry["params"]["gamma"] * loss)
+
+
+def scores(seed: int, size: int = 6, spread: float = 4.0) -> torch.Tensor:
+    return spread * drawn(size, size, seed=seed)
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 10**6), floor=st.sampled_from([0.0, 1e-7, 0.1]), spread=st.floats(0.1, 20))
+def test_list_mle_written_out_without_a_floor_and_with_the_public_codes(seed: int, floor: float, spread: float) -> None:
+    student, teacher = scores(seed, spread=spread), scores(seed + 1)
+    expected = 0.0
+    for row, wanted in zip(student.tolist(), teacher.tolist(), strict=True):
+        order = sorted(range(6), key=lambda j: -wanted[j])
+        shifted = [row[j] - max(row) for j in order]
+        expected += sum(math.log(sum(map(math.exp, shifted[k:])) + floor) - shifted[k] for k in range(6)) / 6
+    assert float(list_mle(student, teacher, floor)) == pytest.approx(expected, rel=1e-9, abs=1e-12)
+
+
+def test_a_list_far_apart_keeps_its_gradient_in_float32() -> None:
+    """exp(-110) is 0 in float32; without a floor the loss still pushes what lies that far down."""
+    student = torch.tensor([[0.0, -110.0, -111.0]], requires_grad=True)
+    list_mle(student, torch.tensor([[3.0, 1.0, 2.0]])).backward()
+    nearer = 1 / (1 + math.exp(-1))
+    assert student.grad[0].tolist() == pytest.approx([0, nearer, -nearer], abs=1e-5)
+
+
+def test_equal_scores_of_the_teacher_keep_the_columns_order() -> None:
+    student = scores(3)
+    level = torch.zeros_like(student)
+    falling = -torch.arange(6.0, dtype=torch.float64).expand(6, 6)
+    torch.testing.assert_close(list_mle(student, level), list_mle(student, falling))
+
+
+def test_a_list_of_one_costs_nothing() -> None:
+    one = torch.zeros(1, 1, requires_grad=True)
+    assert float(list_mle(one, one).detach()) == 0
+    loss = list_net(one, one)
+    assert float(loss.detach()) == 0
+    loss.backward()
+    assert float(one.grad) == 0

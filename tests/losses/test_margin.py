@@ -51,27 +51,6 @@ def test_the_margin_by_arc_cosines(seed: int, margin: float, near: str, labelled
             assert float(found[i, j]) == pytest.approx(expected, abs=1e-9)
 
 
-@settings(max_examples=20, deadline=None)
-@given(seed=st.integers(0, 10**6), near=st.sampled_from(NEAR), margin=st.floats(0.0, 0.7))
-def test_a_margin_makes_negatives_nearer_and_the_loss_larger(seed: int, near: str, margin: float) -> None:
-    cosines = matrix(seed)
-    moved = angular_margin(cosines, margin, near=near)
-    assert bool((moved >= cosines - 1e-9).all())
-    assert torch.equal(moved.diagonal(), cosines.diagonal())
-    loss = margin_info_nce(cosines, 0.1, margin, near=near)
-    assert float(loss) >= float(margin_info_nce(cosines, 0.1, 0.0)) - 1e-9
-
-
-def test_clamped_angles_are_monotone() -> None:
-    """A negative that comes nearer never looks farther, as it would past the margin without a clamp."""
-    cosines = torch.linspace(-1, 1, 2001, dtype=torch.float64)
-    pairs = torch.zeros(2001, 2, 2, dtype=torch.float64)
-    pairs[:, 0, 1] = cosines
-    moved = torch.stack([angular_margin(pair, 0.3)[0, 1] for pair in pairs])
-    assert bool((moved.diff() >= -1e-9).all())
-    assert float(moved[-1]) == 1
-
-
 @pytest.mark.parametrize("near", NEAR)
 def test_without_margin_and_filter_it_is_infonce(near: str) -> None:
     a, b = matrix(1), matrix(2)

@@ -12,12 +12,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from harness.losses.alignment import cross_alignment, soft_alignment
-from harness.losses.consistency import pair_consistency, rolled
+from harness.losses.alignment import (
+    cross_alignment,
+    in_batch_g2l,
+    list_mle,
+    list_net,
+    over_tokens,
+    pair_consistency,
+    rolled,
+    soft_alignment,
+)
 from harness.losses.contrastive import cosine_matrix, info_nce, info_nce_hard
-from harness.losses.local import in_batch_g2l, over_tokens
 from harness.losses.margin import margin_info_nce, too_alike
-from harness.losses.ranking import list_mle, list_net
 from harness.losses.supcon import class_rank_cross_entropy, cross_view_supcon, supcon
 
 #: vectors a, b (N, d) and labels (N,) -> a loss

@@ -43,16 +43,6 @@ def test_mcse_official(entry: dict[str, Any]) -> None:
 VECTORS, IMAGES = drawn(6, 2, 8, seed=5), drawn(6, 5, seed=6)
 
 
-def test_the_papers_mcse_adds_the_views_where_the_code_averages() -> None:
-    found = {}
-    for reading in ("paper", "official"):
-        torch.manual_seed(0)
-        method = MCSE(MCSE.configure(reading), Dimensions(8, {"image": 5})).double()
-        _, found[reading] = method.loss(PairBatch({}, {"image": IMAGES}), lambda tokens, views: VECTORS)
-    torch.testing.assert_close(found["paper"]["info"], 2 * found["official"]["info"])
-    torch.testing.assert_close(found["paper"]["text"], found["official"]["text"])
-
-
 def test_mcse_without_info_is_simcse_on_every_batch() -> None:
     losses = []
     for method_class, options in ((SimCSE, {}), (MCSE, {"without": "info"})):

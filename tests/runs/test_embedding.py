@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
 from harness.encoders.student import Student
-from harness.evaluation.embed import HasFolder, HasSpaces, HasViews
-from harness.runs.embedding import CachedEmbedding, RunEmbedder
+from harness.runs.embedding import CachedEmbedding, dropout_views
 from harness.toy import student_folder
 
 TEXTS = ["the red circle", "the blue ring", "the red circle"]
@@ -36,21 +34,12 @@ def test_each_sentence_is_embedded_once(student: Student) -> None:
     assert asked == [2, 1]
 
 
-def test_an_embedder_offers_what_suites_ask_for(student: Student, tmp_path: Path) -> None:
-    embedder = RunEmbedder(student, student.embed, tmp_path)
-    assert embedder.device == "cpu"
-    assert all(isinstance(embedder, offer) for offer in (HasViews, HasSpaces, HasFolder))
-    assert embedder.shared is None
-    np.testing.assert_array_equal(embedder(TEXTS), student.embed(TEXTS))
-
-
-def test_views_depend_on_their_seed_alone_and_leave_the_callers_random_state(student: Student, tmp_path: Path) -> None:
-    embedder = RunEmbedder(student, student.embed, tmp_path)
+def test_views_depend_on_their_seed_alone_and_leave_the_callers_random_state(student: Student) -> None:
     state = torch.random.get_rng_state()
-    first = embedder.views(TEXTS[:2], 3, seed=5)
+    first = dropout_views(student, TEXTS[:2], 3, seed=5)
     assert first.shape == (2, 3, student.width)
     assert torch.equal(torch.random.get_rng_state(), state)
     torch.rand(3)
-    np.testing.assert_array_equal(first, embedder.views(TEXTS[:2], 3, seed=5))
-    assert not np.allclose(first, embedder.views(TEXTS[:2], 3, seed=6))
+    np.testing.assert_array_equal(first, dropout_views(student, TEXTS[:2], 3, seed=5))
+    assert not np.allclose(first, dropout_views(student, TEXTS[:2], 3, seed=6))
     assert not np.allclose(first[0, 0], first[0, 1]), "dropout is active"

@@ -17,6 +17,7 @@ from huggingface_hub import ModelCard
 from harness.cli.main import cli
 from harness.encoders.student import Student
 from harness.errors import UserError
+from harness.evaluation.embed import Embedder
 from harness.evaluation.sts import STSSuite
 from harness.planning.plan import Plan, make_plan
 from harness.planning.request import Request
@@ -107,7 +108,7 @@ def test_the_exported_model_is_that_of_the_run(results: Path, tmp_path: Path, po
     np.testing.assert_allclose(Student.load(folder, pooling).embed(SENTENCES), expected, atol=1e-5)
     for library in ("sentence_transformers", "AutoModel"):
         np.testing.assert_allclose(code(folder, library), expected, atol=1e-5)
-    scores = STSSuite(["ToySTS"]).evaluate(lambda texts: model.encode(list(texts)), None).scores
+    scores = STSSuite(["ToySTS"]).evaluate(Embedder(lambda texts: model.encode(list(texts))), None).scores
     assert scores["ToySTS"] == pytest.approx(done.result.latest("sts").scores["ToySTS"], abs=1e-3)
 
 

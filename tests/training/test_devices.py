@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import timm
 import torch
-from fake_device import CUDA, fake_cuda
+from fake_device import CUDA, fake_cuda, tf32
 from safetensors.torch import save_file
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException
 from toy_trainers import first_steps, loaded, trainer, variants
@@ -21,18 +21,12 @@ from harness.encoders.teachers import open_teacher
 from harness.method import method_named
 from harness.planning import teachers
 from harness.registry import names
-from harness.runs.embedding import HeadSpace, RunEmbedder
+from harness.runs.embedding import HeadSpace, dropout_views
 from harness.runs.train import Bench, run_features, training_data
 from harness.store import Store
 from harness.toy import clip_folder, student_folder
 from harness.toy.corpora import ToyPairs
 from harness.training.stepper import Stepper
-
-
-def tf32() -> tuple[bool, bool]:
-    """Whether products and convolutions of float32 may use TF32 on a card."""
-    return torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
-
 
 HALF = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -159,7 +153,7 @@ def test_embedding_stays_on_the_device() -> None:
         space = HeadSpace(student.embed, heads, features, lambda task: task)
         assert space.texts(["a", "b"]).shape == (2, 8)
         assert space.images(ToyPairs(size=3).load(None), "any").shape == (3, 8)
-        assert RunEmbedder(student, student.embed, Path()).views(["a red circle", "a"], 3, 0).shape == (2, 3, 64)
+        assert dropout_views(student, ["a red circle", "a"], 3, 0).shape == (2, 3, 64)
 
 
 @pytest.mark.parametrize("pooling", ["cls", "mean"])

@@ -34,8 +34,7 @@ MODES = {"fast": _FAST, "dev": _FAST, "full": Mode(folds=10, optimizer="adam", b
 class Split:
     """The rows of one classifier: `train` in the order of its batches, and `dev` for selection.
 
-    `drawn` is the length of the permutation that was drawn from the classifier's random numbers to make the split, 0
-    for none; its batches use the numbers after it.
+    `drawn` is the length of the permutation that made the split, 0 for none; batches use the random numbers after it.
     """
 
     train: np.ndarray

@@ -89,10 +89,12 @@ class _Regressions:
 
         # Boehning (1992): the softmax's curvature is at most half the second moments.
         curvature = (self._moments / 2 + penalties.unsqueeze(1)).repeat(1, classes)
-        found = minimise(objective, torch.zeros_like(curvature), curvature, torch.sqrt(2 * penalties * GAP))
-        if found.unfinished:
-            log.warning("%d of %d regressions did not reach their optimum", found.unfinished, len(penalties))
-        return found.points.view(*l2.shape, classes, width).cpu().numpy()
+        points, unfinished = minimise(
+            objective, torch.zeros_like(curvature), curvature, torch.sqrt(2 * penalties * GAP)
+        )
+        if unfinished:
+            log.warning("%d of %d regressions did not reach their optimum", unfinished, len(penalties))
+        return points.view(*l2.shape, classes, width).cpu().numpy()
 
     def _loss(self, points: Tensor, shares: Tensor, penalties: Tensor) -> tuple[Tensor, Tensor]:
         """Compute losses (M,) and gradients (M, C w) at points (M, C w); `shares` (M, n) are the rows' weights."""
@@ -106,19 +108,12 @@ class _Regressions:
         return losses, gradients
 
 
-@dataclass(frozen=True)
-class Minimum:
-    """Points (M, p), and how many of them kept a gradient above its bound."""
-
-    points: Tensor
-    unfinished: int
-
-
-def minimise(objective: Objective, start: Tensor, curvature: Tensor, bounds: Tensor) -> Minimum:
+def minimise(objective: Objective, start: Tensor, curvature: Tensor, bounds: Tensor) -> tuple[Tensor, int]:
     """Minimise M problems of p numbers each until every gradient's norm is at most its bound (M,).
 
-    `curvature` (M, p) is a rough positive diagonal of the second derivatives. A step that does not decrease its
-    problem's value enough is halved while the other problems continue; finished problems are not evaluated again.
+    Returns points (M, p), and how many kept a gradient above its bound. `curvature` (M, p) is a rough positive diagonal
+    of the second derivatives. A step that does not decrease its problem's value enough is halved while the other
+    problems continue; finished problems are not evaluated again.
     """
     points = start.clone()
     places = torch.arange(len(start), device=start.device)
@@ -129,11 +124,11 @@ def minimise(objective: Objective, start: Tensor, curvature: Tensor, bounds: Ten
             points[places[~going]] = state.points[~going]
             places, state = places[going], state.rows(going)
         if not len(places):
-            return Minimum(points, 0)
+            return points, 0
         trial = state.points + state.lengths.unsqueeze(1) * state.directions
         state.move(trial, *objective(trial, places))
     points[places] = state.points
-    return Minimum(points, len(places))
+    return points, len(places)
 
 
 @dataclass
