@@ -109,7 +109,6 @@ def charts(runs: SeedRuns) -> list[Chart]:
 
 
 def _drawn(labels: Sequence[Label]) -> list[Label]:
-    """The labels of a place that are drawn."""
 
     def place(label: Label) -> tuple[bool, bool]:
         return label.variant != BASELINE or bool(label.overrides), not is_method(label.variant, label.overrides)
@@ -147,7 +146,6 @@ def _points(steps: Sequence[float], values: Sequence[float | None]) -> Points:
 
 
 def _mean(seeds: Sequence[Points]) -> Points:
-    """The mean at the steps that all seeds have."""
     tables = [dict(points) for points in seeds]
     common = [step for step, _ in seeds[0] if all(step in table for table in tables)]
     return tuple((step, sum(table[step] for table in tables) / len(tables)) for step in common)

@@ -10,11 +10,11 @@ from typing import NamedTuple
 from harness.method.naming import option_title
 from harness.metrics import AVERAGE, Column
 from harness.reporting.charts.plot import (
-    INK,
     ChartSpec,
     LegendEntry,
     Plot,
     hiding,
+    line_at,
     look,
     rows_of,
     tooltip,
@@ -157,11 +157,7 @@ def _spec(
     x = {"field": "x", "type": "quantitative", "title": name, "scale": scale_of(values), "axis": {"grid": False}}
     x["axis"] |= {"values": values} if len(values) <= 8 else {}  # type: ignore[operator]
     y: ChartSpec = {"field": "y", "type": "quantitative", "title": score, "scale": {"zero": False}}
-    baseline = {
-        "data": {"values": [{}]},
-        "mark": {"type": "rule", "color": INK, "strokeDash": [4, 4]},
-        "encoding": {"y": {"datum": mean, "type": "quantitative"}},
-    }
+    baseline = line_at({"y": {"datum": mean, "type": "quantitative"}}, strokeDash=[4, 4])
     ends = {"y": {**y, "field": "lo"}, "y2": {"field": "hi"}}
     lines = tooltip(("variant", "variant"), ("x", name, "~g"), ("score", "mean ± deviation"))
     return {

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from harness.metrics import AVERAGE, Score, is_by_training
-from harness.reporting.charts.plot import ChartSpec
+from harness.reporting.charts.plot import ChartSpec, line_at
 from harness.reporting.figures.kinds import BySeed, Drawing, FigureData, FigureKind, FigureRun
 from harness.reporting.figures.look import (
     INK,
@@ -73,7 +73,6 @@ def data_scale(data: FigureData) -> Drawing | str:
 
 
 def _entries(shown: Sequence[LevelCurve]) -> dict[str, SeriesLook]:
-    """The look of each curve by its name."""
     names = dict.fromkeys(curve.name for curve in shown if not curve.constant)
     points = {name: [one for curve in shown if curve.name == name for one in curve.points.values()] for name in names}
     return {name: entry(at, f"{name} ({n_of(points[name])})") for at, name in enumerate(names)}
@@ -256,11 +255,7 @@ def _bar_panel(param: str, setting: str, bars: Mapping[Bar, Summary], unit: str)
                 "encoding": {"y": axis("y", unit), "color": by_series(entries, 5)["color"]},
             },
             {"mark": {"type": "rule", "color": INK}, "encoding": ends},
-            {
-                "data": {"values": [{}]},
-                "mark": {"type": "rule", "color": INK},
-                "encoding": {"x": None, "y": {"datum": 0}},
-            },
+            line_at({"x": None, "y": {"datum": 0}}, color=INK),
         ],
     }
 

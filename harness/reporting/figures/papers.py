@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from harness.errors import PlugInError
 from harness.formatting import count_of
 from harness.metrics import AVERAGE, Score
-from harness.papers.published import PAPER_PROFILE, Paper, Published, PublishedKey
+from harness.papers.published import PAPER_PROFILE, Paper
 from harness.papers.schema import FigureSpec, pairs_of
 from harness.registry import errors_of, get_instance
 from harness.reporting.contents import Contents
@@ -46,24 +46,21 @@ class ReportFigure:
 
 @dataclass(frozen=True)
 class Material:
-    """The runs of one profile and the printed numbers. Runs with `--set` are left out.
+    """What figures of one profile are drawn from. Runs with `--set` are left out.
 
     Printed numbers stand only beside results of the paper profile that this package ships.
     """
 
     profile: str
     contents: Contents
-    papers: Sequence[Paper]
-    published: Mapping[PublishedKey, Published]
 
     @property
     def is_paper(self) -> bool:
-        """Whether printed numbers may stand beside these runs."""
         return self.profile == PAPER_PROFILE
 
     @cached_property
     def _rows(self) -> pandas.DataFrame:
-        specs = (spec for paper in self.papers for spec in paper.figures.values())
+        specs = (spec for paper in self.contents.papers for spec in paper.figures.values())
         variants = {variant for spec in specs for variant in (*spec.variants, *(pair[0] for pair in pairs_of(spec)))}
         rows = self.contents.frame_with_parts([self.profile], variants)
         return beside_print(rows) if self.is_paper else rows
@@ -103,7 +100,6 @@ class Material:
         return replace(blank, caption=caption, svg=svg, pdf=pdf)
 
     def data(self, paper: Paper, name: str) -> FigureData:
-        """What a figure of a paper may be drawn from."""
         spec = paper.figures[name]
         labels = [Label(self.profile, *place, "") for place in self._places(spec)]
         runs = [self._run(label, spec.suite) for label in labels if (label, spec.suite) in self._groups]
@@ -112,9 +108,10 @@ class Material:
         if not self.is_paper:
             tasks = (score.task for run in runs for score in run.scores if score.suite == spec.suite)
             return replace(data, task=next((task for task in tasks if task != AVERAGE), ""))
-        numbers = {key.task: one.value for key, one in self.published.items() if key[:2] == (paper.name, name)}
+        published = self.contents.published
+        numbers = {key.task: one.value for key, one in published.items() if key[:2] == (paper.name, name)}
         printed = [(text, numbers[task]) for task, text in spec.printed.items() if task in numbers]
-        return replace(data, is_paper=True, printed=printed, published=self.published)
+        return replace(data, is_paper=True, printed=printed, published=published)
 
     def _commands(self, data: FigureData, suites: Sequence[str]) -> Iterator[str]:
         """The commands for the missing runs. `suites` are evaluated in addition to the figure's own."""
