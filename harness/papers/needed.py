@@ -84,7 +84,6 @@ def in_readings(variant: str, read_as: Sequence[str]) -> list[str]:
 
 
 def _check_readings(read_as: Sequence[str], entries: Mapping[str, Runs]) -> None:
-    """Raise UserError for a reading that no method of the entries has."""
     methods = {spec.variant.name for runs in entries.values() for spec in runs} if read_as else ()
     known = sorted({reading for method in methods for reading in readings(method)})
     for reading in read_as:
@@ -177,7 +176,6 @@ class RowKey(NamedTuple):
 
     @classmethod
     def of(cls, paper: str, table: str, row: PaperRow, encoder: str) -> RowKey:
-        """Return the key of a row for one of its encoders."""
         return cls(f"{paper}:{table}", encoder, row.published, row.setting, row.source)
 
 

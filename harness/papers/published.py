@@ -90,7 +90,6 @@ class Paper(PaperPart):
 
     @property
     def run_tables(self) -> dict[str, PaperTable | NeighbourTable]:
-        """The tables that need runs, by name."""
         return {**self.tables, **self.neighbours}
 
     @property
@@ -187,7 +186,6 @@ def printed_difference(ablation: Ablation, published: PublishedNumbers) -> float
 
 
 def _averages(ablation: Ablation, row: str, published: PublishedNumbers) -> dict[tuple[str, str, str], float]:
-    """Average score of a printed row by table, encoder and setting."""
     method, _, variant = row.partition(":")
     wanted = (ablation.paper, method, variant, ABLATION_SCORE.suite, ABLATION_SCORE.task)
     return {

@@ -9,7 +9,7 @@ from __future__ import annotations
 import glob
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -75,13 +75,10 @@ def new_folder(out: Path) -> Iterator[Path]:
         _refuse_foreign(out)
         fresh.mkdir(parents=True)
     try:
-        try:
+        with _os_errors_as(f"the report cannot be written to {out}", is_unusable):
             yield fresh
-            _list_files(fresh)
-        except OSError as error:
-            if not is_unusable(error):
-                raise
-            raise UserError(f"the report cannot be written to {out}: {error.strerror}; choose another --out") from error
+            names = sorted(path.relative_to(fresh).as_posix() for path in fresh.rglob("*") if path.is_file())
+            (fresh / MARK).write_text("\n".join([*names, MARK]) + "\n", encoding="utf-8")
         # checked again: writing may have taken a minute
         _refuse_foreign(out)
         with _os_errors_as(f"the report cannot be moved to {out}"):
@@ -95,16 +92,13 @@ def _short(name: str) -> str:
     return name if len(name.encode()) < LONGEST_NAME - 40 else digest(name)[:32]
 
 
-def _list_files(folder: Path) -> None:
-    names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
-    (folder / MARK).write_text("\n".join([*names, MARK]) + "\n", encoding="utf-8")
-
-
 @contextmanager
-def _os_errors_as(what: str) -> Iterator[None]:
+def _os_errors_as(what: str, which: Callable[[OSError], bool] = lambda error: True) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if not which(error):
+            raise
         raise UserError(f"{what}: {error.strerror}; choose another --out") from error
 
 
@@ -121,10 +115,7 @@ def _swap(fresh: Path, old: Path, out: Path) -> None:
 
 def _clean_up(out: Path) -> None:
     """Clean up after killed reports: restore an old report that was moved away, delete unfinished new ones."""
-    abandoned = [
-        path for path in sorted(out.parent.glob(f".{glob.escape(_short(out.name))}.*.*")) if _is_abandoned(path)
-    ]
-    for path in abandoned:
+    for path in filter(_is_abandoned, sorted(out.parent.glob(f".{glob.escape(_short(out.name))}.*.*"))):
         if path.suffix == ".old" and (path / MARK).is_file() and not out.exists():
             path.rename(out)
         elif path.suffix == ".new" or (path / MARK).is_file():
@@ -132,7 +123,6 @@ def _clean_up(out: Path) -> None:
 
 
 def _is_abandoned(path: Path) -> bool:
-    """Whether the process that created a folder has ended."""
     process = path.name.split(".")[-2]
     if not process.isdigit():
         return False
@@ -217,21 +207,20 @@ def render(contents: Contents, out: Path, *, one_file: bool = False) -> Path:
             write_runs(contents.results, stream)
         (folder / "tables.csv").write_text(tidy(row for section in sections for row in section.rows()), "utf-8")
         _write_texts(sections, folder, footer)
-        pages = write_site(contents, sections, folder, footer)
+        pages = _write_site(contents, sections, folder, footer)
         if one_file:
             write_one_file(folder, [page for page in pages if not page.startswith("runs/")], footer)
     return out / "index.html"
 
 
 def _write_texts(sections: Sequence[ReportSection], folder: Path, footer: str) -> None:
-    """All tables as Markdown and LaTeX."""
     grids = [grid for section in sections for grid in section.grids]
     sentences = [sentence for section in sections for sentence in section.sentences]
     (folder / "report.md").write_text(markdown(sentences, grids, footer), "utf-8")
     (folder / "report.tex").write_text(latex(grids, footer), "utf-8")
 
 
-def write_site(contents: Contents, sections: Sequence[ReportSection], folder: Path, footer: str) -> list[str]:
+def _write_site(contents: Contents, sections: Sequence[ReportSection], folder: Path, footer: str) -> list[str]:
     """Write every page into an empty folder; their paths."""
     drawn = [figure for section in sections for figure in section.figures if figure.svg]
     stems = slugs(figure.key for figure in drawn)

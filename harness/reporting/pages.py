@@ -68,7 +68,6 @@ class Pages:
         self.written.append(path)
 
     def put(self, path: str, content: bytes) -> None:
-        """Write a file at a path below the folder."""
         self._target(path).write_bytes(content)
 
     def _target(self, path: str) -> Path:

@@ -1,4 +1,4 @@
-"""The four paper files against published.csv and the profile `paper`."""
+"""Paper files: the four against published.csv and the profile `paper`, and what is refused in one."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from builders import frame
 
 from harness import registry
+from harness.errors import UserError
 from harness.grid import resolve
-from harness.papers.published import Paper, PublishedKey, published_key, read_papers, read_published
+from harness.papers.published import Paper, PublishedKey, published_key, read_paper, read_papers, read_published
 from harness.papers.schema import pairs_of
 from harness.profiles import load_profile
+from harness.reporting.tables.filled import paper_tables
 from harness.spec import RunSpec
 
 CSV = Path(__file__).parents[2] / "reports" / "published.csv"
@@ -158,3 +161,92 @@ def test_the_profile_has_what_the_papers_name() -> None:
         "encoders": sorted({run[2] for run in named} - set(profile.encoders)),
         "tasks": sorted(tasks - known),
     } == {"settings": [], "encoders": [], "tasks": []}
+
+
+GOOD = """
+title = "A paper"
+reference = "Somebody, 2022"
+[tables.T1]
+title = "A table"
+suite = "sts"
+metric = "spearman"
+decimals = 1
+seeds = 5
+encoders = ["bert-base-uncased"]
+columns = ["Avg"]
+test = { kind = "independent-t", alpha = 0.05 }
+definitions = [{ label = "one", metrics = { Avg = "pearson" } }, { label = "other" }]
+[[tables.T1.rows]]
+variant = "simcse"
+setting = "wiki+flickr"
+published = "simcse"
+definition = "other"
+[[tables.T1.rows]]
+variant = "mcse"
+setting = "wiki+flickr"
+published = "mcse"
+against = "simcse"
+[figures.F1]
+kind = "subset-gain"
+title = "A figure"
+suite = "sts"
+metric = "spearman"
+seeds = 5
+encoders = ["bert-base-uncased"]
+settings = ["wiki"]
+variants = ["mcse"]
+pairs = ["mcse/wiki"]
+"""
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "mcse.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_good_file_is_read(tmp_path: Path) -> None:
+    paper = read_paper(write(tmp_path, GOOD))
+    assert [one.label for one in paper.tables["T1"].definitions] == ["one", "other"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("decimals = 1", 'decimals = "one"', ("[tables.T1]", "'decimals'")),
+        ("decimals = 1", "decimals = 1\ncolour = 3", ("[tables.T1]", "'colour'")),
+        ('title = "A table"\n', "", ("[tables.T1]", "'title'")),
+        ('variant = "mcse"', 'variant = "mcse["', ("[tables.T1.rows.1]", "'variant'", "unbalanced")),
+        ('variant = "mcse"', 'variant = "mcse[b=1,a=2]"', ("'variant'", "spelled 'mcse[a=2,b=1]'")),
+        ('against = "simcse"', 'against = "kdmcse"', ("[tables]", "'T1'", "no row in wiki+flickr")),
+        ('kind = "independent-t"', 'kind = "sign"', ("[tables.T1.test]", "'kind'")),
+        ('definition = "other"', 'definition = "third"', ("the row simcse has the definition 'third'",)),
+        ("{ Avg =", "{ STS12 =", ("the definition 'one' names the column 'STS12'",)),
+        ('kind = "subset-gain"', 'kind = "pie"', ("[figures.F1]", "'kind'")),
+        ('"mcse/wiki"', '"mcse/nli"', ("'mcse/nli' in 'pairs'",)),
+        ('title = "A paper"', "title = ", ("not valid TOML",)),
+    ],
+)
+def test_errors_name_file_table_and_key(tmp_path: Path, old: str, new: str, says: tuple[str, ...]) -> None:
+    assert old in GOOD
+    with pytest.raises(UserError) as caught:
+        read_paper(write(tmp_path, GOOD.replace(old, new)))
+    for word in ("mcse.toml", *says):
+        assert word in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_row_without_a_printed_number_is_refused(tmp_path: Path) -> None:
+    paper = read_paper(write(tmp_path, GOOD.replace('published = "mcse"', 'published = "mcse:clip"')))
+    with pytest.raises(UserError, match=r"mcse.toml, table \[tables.T1.rows.1\], key 'published'.*mcse,T1,mcse,clip,"):
+        paper_tables([paper], read_published(), frame([]))
+
+
+def test_a_bad_line_of_published_numbers_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "published.csv"
+    head = "paper,table,method,variant,encoder,setting,benchmark,task,value,std,seeds,significant,source,note\n"
+    path.write_text(head + "mcse,T1,mcse,,b,s,sts,Avg,77,8,5,1,own,\nmcse,T1,mcse,,b,s,sts,Avg,many,,,,own,\n")
+    with pytest.raises(UserError, match=r"published.csv, line 3: .*many"):
+        read_published(path)
+    with pytest.raises(UserError, match="cannot be read"):
+        read_published(tmp_path / "none.csv")

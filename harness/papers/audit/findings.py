@@ -120,7 +120,6 @@ def _table_stars(where: tuple[str, str], members: Sequence[Printed]) -> Iterator
 
 
 def _lost(family: Sequence[tuple[Printed, Printed]]) -> Iterator[Flaw]:
-    """The stars that are not significant after the correction over their family."""
     adjusted = holm([found.p if (found := contrast(*pair)) else 1.0 for pair in family])
     for pair, p in zip(family, adjusted, strict=True):
         if pair[0].number.star and p >= ALPHA:

@@ -24,20 +24,8 @@ from harness.store import Result, overrides_text
 #: other seeds. `weakened_by` says what weakens the score itself: a collapsed model, weights selected on a test,
 #: stale or incomplete runs.
 COLUMNS = (
-    *(
-        "table",
-        "profile",
-        "suite",
-        "task",
-        "part",
-        "metric",
-        "setting",
-        "encoder",
-        "variant",
-        "overrides",
-        "group",
-        "seeds",
-    ),
+    *("table", "profile", "suite", "task", "part", "metric"),
+    *("setting", "encoder", "variant", "overrides", "group", "seeds"),
     *("n", "mean", "std", "against", "difference", "low", "high", "p", "verdict", "p_holm", "tests", "weakened_by"),
     *("published", "published_std", "published_seeds", "published_star", "published_source"),
     *("minus_published", "p_published", "margin", "p_equivalence", "verdict_published", "seeds_to_decide", "command"),
@@ -76,12 +64,10 @@ def measured_fields(cell: Cell, against: str | None) -> CsvFields:
     fields: CsvFields = {"n": summary.n, "mean": summary.mean, "std": summary.std, "against": against}
     if cell.test:
         fields |= {name: getattr(cell.test, name) for name in ("difference", "low", "high", "p")}
-        fields |= {"verdict": cell.verdict, **_corrected(cell)}
+        fields["verdict"] = cell.verdict
+    if cell.corrected:
+        fields |= {"p_holm": cell.corrected.p, "tests": cell.corrected.tests}
     return fields
-
-
-def _corrected(cell: Cell) -> CsvFields:
-    return {"p_holm": cell.corrected.p, "tests": cell.corrected.tests} if cell.corrected else {}
 
 
 #: what a cell has beside its number -> the end of that column's name
@@ -140,21 +126,26 @@ def write_runs(results: Sequence[Result], stream: TextIO) -> None:
     writer = csv.DictWriter(stream, (*RUN_COLUMNS, *sorted(values), *scores), restval="", lineterminator="\n")
     writer.writerow({name: for_csv(name) for name in writer.fieldnames})
     for one in results:
-        fields = dict([*_fields(one), *_option_values(one), *_scores(one)])
+        fields = {**_fields(one), **dict(_option_values(one)), **dict(_scores(one))}
         writer.writerow({name: for_csv(value) for name, value in fields.items()})
 
 
-def _fields(one: Result) -> Iterator[tuple[str, object]]:
+def _fields(one: Result) -> CsvFields:
     overrides = overrides_text(one.overrides)
-    yield from (("profile", one.profile), ("variant", one.spec.variant))
-    yield from (("name", name_of(one.spec.variant, overrides).text), ("method", one.spec.method))
-    yield from (("setting", one.spec.setting), ("encoder", one.spec.encoder), ("seed", one.spec.seed))
-    yield from (("overrides", overrides), ("fingerprint", one.fingerprint), ("group", one.group))
-    yield from (("backend", one.backend), ("dev", one.best_dev), ("minutes", one.train_seconds / 60))
+    return {
+        **one.spec.model_dump(),
+        "profile": one.profile,
+        "name": name_of(one.spec.variant, overrides).text,
+        "overrides": overrides,
+        "fingerprint": one.fingerprint,
+        "group": one.group,
+        "backend": one.backend,
+        "dev": one.best_dev,
+        "minutes": one.train_seconds / 60,
+    }
 
 
 def _option_values(one: Result) -> Iterator[tuple[str, object]]:
-    """Hyperparameters and teachers."""
     for group, values in one.hyperparameters.items():
         for name, value in values.items():
             yield f"{group}.{name}", value

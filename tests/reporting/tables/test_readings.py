@@ -4,46 +4,32 @@ from __future__ import annotations
 
 import csv
 import io
-from typing import Any
+from functools import partial
 
 import pytest
 import scipy.stats
-from builders import frame, result, sts
+import table_samples
+from builders import result, sts
 
-from harness.papers.published import read_papers, read_published
-from harness.profiles import load_profile
 from harness.reporting.files.csv import tidy
 from harness.reporting.files.latex import table as latex_table
 from harness.reporting.sections.papers import paper_rows
-from harness.reporting.tables.cells import FilledRow, FilledTable
-from harness.reporting.tables.filled import paper_tables, stand_in_tables
-from harness.reporting.tables.grids import Line, code_of
+from harness.reporting.tables.cells import FilledTable
+from harness.reporting.tables.grids import Line
 from harness.reporting.tables.worded import paper_grid
 from harness.store import Result
 
-TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
-PAPERS = read_papers()
 SIMCSE, MCSE = [70.0, 71.0, 72.0], [72.3, 73.3, 74.3]
 SIMCSE_CODE, MCSE_CODE = [73.0, 73.5, 74.0], [71.0, 71.5, 72.0]
 
 
-def runs(variant: str, values: list[float], **given: Any) -> list[Result]:
-    place: dict[str, Any] = {"profile": "paper", "setting": "flickr", "encoder": "bert-base-uncased", **given}
-    return [result(variant, seed, sts(**dict.fromkeys(TASKS, value)), **place) for seed, value in enumerate(values)]
-
-
-def table(results: list[Result], name: str = "mcse:T2") -> FilledTable:
-    filled = paper_tables(PAPERS, read_published(), frame(results))
-    return next(one for one in filled if f"{one.paper.name}:{one.name}" == name)
-
-
-def row(filled: FilledTable, variant: str) -> FilledRow:
-    return next(one for one in filled.rows if one.own.place == (variant, "flickr", "bert-base-uncased"))
+runs = partial(table_samples.runs, setting="flickr")
+table = partial(table_samples.table, name="mcse:T2")
+row = partial(table_samples.row, setting="flickr")
 
 
 def lines(filled: FilledTable, variant: str) -> list[Line]:
-    grid = paper_grid(filled)
-    return [line for line in grid.sections[0].lines if tuple(map(code_of, line.heads[:2])) == (variant, "flickr")]
+    return table_samples.lines(paper_grid(filled), variant, "flickr")
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +115,7 @@ def test_options_belong_to_the_row() -> None:
 
 def test_a_row_that_names_its_reading_keeps_it() -> None:
     results = runs("simcse", SIMCSE, setting="wiki") + runs("simcse@official", SIMCSE_CODE, setting="wiki")
-    filled = table(results, "nonling:T1")
+    filled = table(results, name="nonling:T1")
     named = [one for one in filled.rows if one.row.variant == "simcse@official"]
     assert any(one.is_measured for one in named)
     assert [line.place.variant for one in named for line in one.lines] == ["simcse@official"] * len(named)
@@ -167,11 +153,7 @@ def test_a_stand_in_table_has_both_readings_or_one() -> None:
         ]
 
     def shown(results: list[Result]) -> list[tuple[str, str]]:
-        (grid,) = [
-            paper_grid(one)
-            for one in stand_in_tables(PAPERS, frame(results), [load_profile("tiny")])
-            if (one.paper.name, one.name) == ("mcse", "T2")
-        ]
+        grid = paper_grid(table_samples.stand_ins(results)["mcse:T2"])
         return [(line.heads[2], str(line.cells[0])) for line in grid.sections[0].lines]
 
     assert shown(toy("", 20) + toy("@official", 30)) == [

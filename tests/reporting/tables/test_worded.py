@@ -8,42 +8,31 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from builders import frame, result, sts
+from builders import frame, result
+from table_samples import PAPERS, PUBLISHED, runs, stand_ins
 
-from harness.papers.published import read_papers, read_published
-from harness.profiles import load_profile
 from harness.reporting.files.latex import latex
 from harness.reporting.files.latex import table as latex_table
 from harness.reporting.files.markdown import table as markdown_table
-from harness.reporting.tables.filled import paper_tables, stand_in_tables
+from harness.reporting.tables.filled import paper_tables
 from harness.reporting.tables.grids import CellText, Grid, Line, Section
 from harness.reporting.tables.worded import paper_grid
 
-TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
 NASTY = r"a_b&c%d#e[f]{g}$h~i^j\k|l<m>n*"
 DOCUMENT = "\\documentclass{{article}}\n\\usepackage{{booktabs,graphicx}}\n\\begin{{document}}\n{}\n\\end{{document}}\n"
-
-
-def runs(base: float, variant: str, setting: str, spread: float = 0.3) -> list:
-    place = {"profile": "paper", "setting": setting, "encoder": "bert-base-uncased"}
-    return [
-        result(variant, seed, sts(**dict.fromkeys(TASKS, base + spread * seed)), **place)  # type: ignore[arg-type]
-        for seed in range(3)
-    ]
 
 
 @pytest.fixture(scope="module")
 def grids() -> list[Grid]:
     """All tables of the papers, some measured, and one of the toy world."""
-    found = runs(70.0, "simcse", "wiki+flickr", 1.0) + runs(72.6, "mcse", "wiki+flickr", 1.0)
-    found += runs(75.0, "simcse", "wiki+coco") + runs(70.0, "mcse", "wiki+coco")
-    found += runs(75.0, "simcse", "flickr", 1.0) + runs(72.3, "mcse", "flickr", 1.0)
+    found = runs("simcse", [70.0, 71.0, 72.0]) + runs("mcse", [72.6, 73.6, 74.6])
+    found += runs("simcse", [75.0, 75.3, 75.6], setting="wiki+coco")
+    found += runs("mcse", [70.0, 70.3, 70.6], setting="wiki+coco")
+    found += runs("simcse", [75.0, 76.0, 77.0], setting="flickr") + runs("mcse", [72.3, 73.3, 74.3], setting="flickr")
     found += [result(variant, seed) for variant in ("mcse[text_teacher=clip]", "kdmcse") for seed in range(2)]
-    data = frame(found)
-    filled = paper_tables(read_papers(), read_published(), data)
-    toy = stand_in_tables(read_papers(), data, [load_profile("tiny")])
+    toy = stand_ins(found)
     assert toy
-    return [paper_grid(one) for one in (*filled, *toy)]
+    return [paper_grid(one) for one in (*paper_tables(PAPERS, PUBLISHED, frame(found)), *toy.values())]
 
 
 def nasty() -> Grid:
