@@ -54,7 +54,7 @@ class Pages:
         self.folder, self.written = folder, list[str]()
         self.profiles, self.methods, self.papers = slugs(profiles), slugs(methods), slugs(papers)
         self._environment = environment(autoescape=True, finalize=_cleaned)
-        filters = (anchor, breaks, duration, looks, marked, minus, named, slug, spec_json, spreads, tone)
+        filters = (anchor, breaks, duration, marked, minus, named, slug, spec_json, spreads, tone)
         self._environment.filters |= {each.__name__: each for each in filters}
         texts = {"csv": table_csv, "latex": latex_table, "name_of": name_of, "overrides": overrides_text}
         self._environment.filters |= {"count": count_of, **texts}
@@ -136,11 +136,6 @@ def named(head: LineHead) -> Markup:
     text = breaks(str(head))
     code = visible(code_of(head))
     return Markup('<span title="{}">{}</span>').format(code, text) if isinstance(head, VariantName) else text
-
-
-def looks(grid: Grid) -> Sequence[str]:
-    """The class of each column: averages stand out."""
-    return ["avg" if is_average else "" for is_average in grid.average]
 
 
 def spreads(grid: Grid) -> Sequence[bool]:

@@ -19,7 +19,7 @@ from harness.papers.audit.numbers import (
     printed_numbers,
     significance,
 )
-from harness.papers.published import OWN, Paper, PublishedKey, PublishedNumbers, read_papers
+from harness.papers.published import OWN, PublishedKey, PublishedNumbers, read_papers
 from harness.stats import ALPHA, holm
 from harness.verdicts import AuditVerdict
 
@@ -27,14 +27,12 @@ from harness.verdicts import AuditVerdict
 STARRED = {"mcse": ("mcse", "simcse"), "kdmcse": ("kdmcse", "mcse")}
 
 
-def audit(
-    published: PublishedNumbers, claims: Sequence[Claim] | None = None, papers: Sequence[Paper] | None = None
-) -> list[Finding]:
-    """Recompute what the published numbers allow, sorted by paper; claims and papers by default those shipped.
+def audit(published: PublishedNumbers, claims: Sequence[Claim] | None = None) -> list[Finding]:
+    """Recompute what the published numbers allow, sorted by paper; claims are by default those shipped.
 
     Raises UserError for a claim that matches no number.
     """
-    cells = printed_numbers(published, read_papers() if papers is None else papers)
+    cells = printed_numbers(published, read_papers())
     found = [*_averages(cells), *_stars(cells), *_quotes(cells)]
     found += check_claims(read_claims() if claims is None else claims, cells)
     order = {paper: index for index, paper in enumerate(dict.fromkeys(cell.key.paper for cell in cells))}

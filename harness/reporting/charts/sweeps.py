@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from harness.method.naming import option_title
 from harness.metrics import AVERAGE, Column
@@ -37,40 +36,36 @@ DECADES = 20.0
 UnnamedOptions = Mapping[Label, Mapping[str, object]]
 
 
-class SweptLine(NamedTuple):
-    """The scores of one variant by the value of the swept option, which its name leaves out."""
-
-    label: Label
-    cells: Mapping[float, Cell]
-
-
 @dataclass(frozen=True)
 class Sweep:
-    """The lines of all variants in which one option was swept, in one setting and encoder."""
+    """All variants in which one option was swept, in one setting and encoder.
+
+    `lines` have a variant's scores by the value of the option, which its label leaves out.
+    """
 
     table: SummaryTable
     block: Block
     column: Column
     option: str
-    lines: tuple[SweptLine, ...]
+    lines: Mapping[Label, Mapping[float, Cell]]
 
 
 def sweeps(table: SummaryTable, defaults: UnnamedOptions) -> list[Sweep]:
     """The sweeps of a table in its first average."""
     column = next((one for one in table.columns if one.task == AVERAGE), None)
     found = [] if column is None else [one for block in table.blocks for one in _of(table, block, column, defaults)]
-    return sorted(found, key=lambda sweep: -max(len(line.cells) for line in sweep.lines))[:MOST_SWEEPS]
+    return sorted(found, key=lambda sweep: -max(map(len, sweep.lines.values())))[:MOST_SWEEPS]
 
 
 def sweep_plot(sweep: Sweep) -> Plot:
     """Draw a sweep."""
     metric, place = sweep.table.metric(sweep.column), f"{sweep.block.setting} / {sweep.block.encoder}"
-    shown = sweep.lines[:MOST_LINES]
+    shown = list(sweep.lines.items())[:MOST_LINES]
     legend = tuple(
-        LegendEntry(at, line.label.name, look(at), max(cell.summary.n for cell in line.cells.values()))
-        for at, line in enumerate(shown)
+        LegendEntry(at, label.name, look(at), max(cell.summary.n for cell in cells.values()))
+        for at, (label, cells) in enumerate(shown)
     )
-    rows = [row for at, line in enumerate(shown) for row in _rows(at, line, metric.digits)]
+    rows = [row for at, (_, cells) in enumerate(shown) for row in _rows(at, cells, metric.digits)]
     key = f"sweep-{sweep.table.profile}-{sweep.table.suite}{sweep.table.about}-{sweep.option}-{place}"
     base = main_baseline(sweep.block, sweep.column)
     mean = base.cells[sweep.column].summary.mean if base else None
@@ -119,15 +114,14 @@ def _of(table: SummaryTable, block: Block, column: Column, defaults: UnnamedOpti
             default = _number(str(defaults.get(label, {}).get(option, "")))
             if plain and default is not None and column in plain.cells:
                 cells.setdefault(default, plain.cells[column])
-        lines = [
-            SweptLine(label, dict(sorted(cells.items()))) for label, cells in by_label.items() if len(cells) >= FEWEST
-        ]
+        longest = sorted(by_label.items(), key=lambda line: -len(line[1]))
+        lines = {label: dict(sorted(cells.items())) for label, cells in longest if len(cells) >= FEWEST}
         if lines:
-            yield Sweep(table, block, column, option, tuple(sorted(lines, key=lambda line: -len(line.cells))))
+            yield Sweep(table, block, column, option, lines)
 
 
-def _rows(at: int, line: SweptLine, digits: int) -> Iterator[dict[str, object]]:
-    for value, cell in line.cells.items():
+def _rows(at: int, cells: Mapping[float, Cell], digits: int) -> Iterator[dict[str, object]]:
+    for value, cell in cells.items():
         interval, mean = mean_interval(cell.summary), cell.summary.mean
         yield {
             "v": at,

@@ -15,7 +15,7 @@ from harness.formatting import for_csv
 from harness.method.naming import name_of
 from harness.reporting.seeds.groups import Cell, Label
 from harness.reporting.seeds.summary import SummaryTable
-from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section, code_of
+from harness.reporting.tables.grids import ABSENT, CellText, Grid, code_of
 from harness.store import Result, overrides_text
 
 #: `difference`, `low`, `high`, `p` and `p_holm` (after Holm over the `tests` of its family) compare with `against`;
@@ -76,9 +76,9 @@ _PARTS = {"spread": "deviation", "mark": "mark", "caveats": "caveat", "extra": "
 
 def table_csv(grid: Grid) -> str:
     """The table with a column for each number, and for the deviations, marks and remarks that any cell has."""
-    lines = [(section, line, heads) for section in grid.sections for line, heads in _filled(section)]
+    lines = [(section.title, line) for section in grid.sections for line in section.lines]
     parts = [
-        [part for part in _PARTS if any(getattr(line.cells[at], part) for _, line, _ in lines)]
+        [part for part in _PARTS if any(getattr(line.cells[at], part) for _, line in lines)]
         for at in range(len(grid.columns))
     ]
     names = [
@@ -89,19 +89,10 @@ def table_csv(grid: Grid) -> str:
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(map(for_csv, ("where", "code", *grid.heads, *names)))
-    for section, line, heads in lines:
+    for title, line in lines:
         values = (value for cell, some in zip(line.cells, parts, strict=True) for value in _values(cell, some))
-        writer.writerow(map(for_csv, (section.title, *heads, *values)))
+        writer.writerow(map(for_csv, (title, code_of(line.heads[0]), *map(str, line.heads), *values)))
     return stream.getvalue()
-
-
-def _filled(section: Section) -> Iterator[tuple[Line, list[str]]]:
-    """Each line with its heads, after the code of the first; heads shared with lines above are repeated."""
-    shared: Line | None = None
-    for line in section.lines:
-        shared = line if line.span or shared is None else shared
-        heads = [*shared.heads[:-1], line.heads[-1]]
-        yield line, [code_of(heads[0]), *map(str, heads)]
 
 
 def _values(cell: CellText, parts: list[str]) -> list[str]:

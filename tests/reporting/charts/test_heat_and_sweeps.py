@@ -28,8 +28,8 @@ def test_variants_that_differ_in_one_number_make_a_curve_with_their_default() ->
     assert sweeps(table, {}) == [], "two values are no curve"
     label = next(row.label for row in table.rows if row.label.variant == "mcse")
     (sweep,) = sweeps(table, {label: {"lambda": 1.0}})
-    (line,) = sweep.lines
-    assert {value: cell.summary.mean for value, cell in line.cells.items()} == {0.01: 1.0, 1.0: 5.0, 10.0: 2.0}
+    (cells,) = sweep.lines.values()
+    assert {value: cell.summary.mean for value, cell in cells.items()} == {0.01: 1.0, 1.0: 5.0, 10.0: 2.0}
     plot = sweep_plot(sweep)
     assert [str(entry.name) for entry in plot.legend] == ["MCSE"]
     assert plot.title.startswith("λ: ")
@@ -39,7 +39,7 @@ def test_variants_that_differ_in_one_number_make_a_curve_with_their_default() ->
 def test_values_set_for_whole_runs_make_a_curve_too() -> None:
     runs = [run for value in (1, 2, 3) for run in over_seeds("mcse", [value], overrides={"epochs": value, "steps": 9})]
     (sweep,) = sweeps(tables(runs)[0], {})
-    assert (sweep.option, sweep.lines[0].label.overrides) == ("epochs", "steps=9")
+    assert (sweep.option, [label.overrides for label in sweep.lines]) == ("epochs", ["steps=9"])
 
 
 @pytest.mark.parametrize(
