@@ -147,7 +147,7 @@ def _quotes(cells: Sequence[Printed]) -> Iterator[Finding]:
         known = source in papers
         origins = [(cell, _origins(cell, places[cell.key[2:8]], known)) for cell in quoted]
         compared = [(cell, there) for cell, there in origins if there]
-        flaws = tuple(_misquoted(*pair) for pair in compared if not any(_same(pair[0], other) for other in pair[1]))
+        flaws = tuple(flaw for pair in compared if (flaw := _misquoted(*pair)))
         claim = f"Numbers quoted from {source} equal " + ("their source." if known else "those quoted elsewhere.")
         if compared:
             yield Finding(paper, table, claim, "quotes", len(compared), flaws)
@@ -160,10 +160,9 @@ def _origins(cell: Printed, candidates: Sequence[Printed], known: bool) -> list[
     return [other for other in candidates if other.key.source == source and other.key.paper != paper]
 
 
-def _same(cell: Printed, origin: Printed) -> bool:
-    return equal(cell, origin) and (origin.key.source != OWN or cell.number.std == origin.number.std)
-
-
-def _misquoted(cell: Printed, origins: Sequence[Printed]) -> Flaw:
+def _misquoted(cell: Printed, origins: Sequence[Printed]) -> Flaw | None:
+    for origin in origins:
+        if equal(cell, origin) and (origin.key.source != OWN or cell.number.std == origin.number.std):
+            return None
     there = ", ".join(f"{other.text} ({other.key.paper} {other.key.table})" for other in origins)
     return Flaw(f"{cell}, there {there}")

@@ -108,9 +108,9 @@ def _layers(
         for point in curve.points.values()
     ]
     marks = [(f"printed: {name}, {value:g}", place) for name, value, place in printed]
-    looks = by_series(list(entries.values()))
-    drawn_curves = curves(points, x, axis("y", _y_label(data)), looks)
-    return [*lines_at("y", constant, INK), *lines_at("x", marks), drawn_curves]
+    unit = data.metric(data.spec.suite, data.spec.metric).title
+    y, looks = axis("y", f"average of {data.spec.suite}, {unit}"), by_series(list(entries.values()))
+    return [*lines_at("y", constant, INK), *lines_at("x", marks), curves(points, x, y, looks)]
 
 
 def _panel(runs: Sequence[FigureRun], score: Score, base: str, option: str) -> LevelPanel:
@@ -157,10 +157,6 @@ def margin_sweep(data: FigureData) -> Drawing | str:
     layers = _layers(shown, data, _entries(shown), axis("x", option, axis={"grid": False}), printed)
     text = f"Average of {data.spec.suite} against the {option}, mean ± standard deviation over seeds."
     return Drawing(grid([{"layer": layers, "width": 380, "height": 240}]), text, data.runs)
-
-
-def _y_label(data: FigureData) -> str:
-    return f"average of {data.spec.suite}, {data.metric(data.spec.suite, data.spec.metric).title}"
 
 
 def _value(run: FigureRun, option: str) -> float | None:

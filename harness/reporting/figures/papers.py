@@ -93,8 +93,10 @@ class Material:
                 svg, pdf = drawn(title, drawing.spec)
         except (PlugInError, SpecError) as error:  # a broken kind, or a strange name in a result
             return replace(blank, empty=str(error))
-        seeds = ((_where(run.label), count_of(run.seeds(spec.suite), "seed")) for run in drawing.runs)
-        runs = "; ".join(f"{name} ({count})" for name, count in seeds)
+        runs = "; ".join(
+            f"{run.label.name} / {run.label.setting} / {run.label.encoder} ({count_of(run.seeds(spec.suite), 'seed')})"
+            for run in drawing.runs
+        )
         end = spec.note if self.is_paper else f"Drawn like the paper's figure ({spec.title}); not comparable with it."
         caption = f"{drawing.text} Runs of profile {self.profile}: {runs}. {end}"
         return replace(blank, caption=caption, svg=svg, pdf=pdf)
@@ -158,7 +160,3 @@ class Material:
                 parts.setdefault((Score(name, task, metric), part), {})[int(seed)] = float(value)
         fingerprint = str(groups[suite].lines["fingerprint"].iloc[0])  # lines are in order of seeds
         return FigureRun(label, self._results[fingerprint], scores, parts, self.contents.arrays)
-
-
-def _where(label: Label) -> str:
-    return f"{label.name} / {label.setting} / {label.encoder}"

@@ -15,7 +15,7 @@ from harness.formatting import for_csv
 from harness.method.naming import name_of
 from harness.reporting.seeds.groups import Cell, Label
 from harness.reporting.seeds.summary import SummaryTable
-from harness.reporting.tables.grids import ABSENT, CellText, Grid, code_of
+from harness.reporting.tables.grids import ABSENT, Grid, code_of
 from harness.store import Result, overrides_text
 
 #: `difference`, `low`, `high`, `p` and `p_holm` (after Holm over the `tests` of its family) compare with `against`;
@@ -90,13 +90,11 @@ def table_csv(grid: Grid) -> str:
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(map(for_csv, ("where", "code", *grid.heads, *names)))
     for title, line in lines:
-        values = (value for cell, some in zip(line.cells, parts, strict=True) for value in _values(cell, some))
-        writer.writerow(map(for_csv, (title, code_of(line.heads[0]), *map(str, line.heads), *values)))
+        fields = [title, code_of(line.heads[0]), *map(str, line.heads)]
+        for cell, some in zip(line.cells, parts, strict=True):
+            fields += ["" if cell.value == ABSENT else cell.value, *(getattr(cell, part) for part in some)]
+        writer.writerow(map(for_csv, fields))
     return stream.getvalue()
-
-
-def _values(cell: CellText, parts: list[str]) -> list[str]:
-    return ["" if cell.value == ABSENT else cell.value, *(getattr(cell, part) for part in parts)]
 
 
 #: columns of every run; those of hyperparameters (GROUP.NAME), teachers (teacher.ROLE) and scores (SUITE.TASK.METRIC)

@@ -308,12 +308,12 @@ def _lines(filled: FilledTable) -> Iterator[str]:
 
 
 def _comparisons(filled: FilledTable) -> Iterator[str]:
-    apart = [f"{_where(line.place)}: {line.apart} of {name_of(line.against or '')}" for line in _apart(filled)]
+    apart = [
+        f"{_where(line.place)}: {line.apart} of {name_of(line.against or '')}"
+        for line in filled.lines
+        if line.apart and line.seeds
+    ]
     if apart:
         yield f"Trained differently from the row they are compared with: {'; '.join(dict.fromkeys(apart))}."
     if any(cell.judgement for line in _all_lines(filled) for cell in line.cells.values()):
         yield verdict_note(filled.margin)
-
-
-def _apart(filled: FilledTable) -> list[FilledLine]:
-    return [line for line in filled.lines if line.apart and line.seeds]

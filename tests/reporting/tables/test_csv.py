@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import csv
 import io
-from typing import Any
 
 import pytest
 from builders import frame, over_seeds, result, sts, tables
+from table_samples import PAPERS, PUBLISHED, runs
 
-from harness.papers.published import read_papers, read_published
 from harness.reporting.files.csv import COLUMNS, summary_rows, tidy, write_runs
 from harness.reporting.sections.papers import paper_rows
 from harness.reporting.tables.filled import paper_tables
 
 
 def test_csv_has_one_row_for_each_cell_unrounded() -> None:
-    place: dict[str, Any] = {"profile": "paper", "setting": "wiki+flickr", "encoder": "bert-base-uncased"}
-    scores = dict.fromkeys(["STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R"], 76.123456789)
-    results = [result("mcse", seed, sts(**scores), **place) for seed in (0, 1, 2)]
+    results = runs("mcse", [76.123456789] * 3)
     results += over_seeds("mcse", [70.0, 71.0, 72.0]) + over_seeds("simcse", [20.0, 21.5, 23.0])
-    filled = paper_tables(read_papers(), read_published(), frame(results))
+    filled = paper_tables(PAPERS, PUBLISHED, frame(results))
     ours = [row for table in tables(results) for row in summary_rows(table)]
     text = tidy([*ours, *(row for table in filled for row in paper_rows(table))])
     rows = list(csv.DictReader(io.StringIO(text)))
