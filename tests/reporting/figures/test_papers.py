@@ -1,7 +1,9 @@
-"""The figures of a report: the papers' own, those of other profiles, training curves, and their files."""
+"""The figures of a report: the papers' own, those of other profiles, and their files."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from xml.etree import ElementTree as Tree
 
@@ -48,3 +50,13 @@ def test_hostile_names_are_escaped() -> None:
     assert not list(Tree.fromstring(drawn.svg).iter(f"{SVG}script"))
     assert "<script" not in drawn.svg
     assert f"{evil} (n = 1)" in texts(drawn)
+
+
+def test_asking_a_kind_for_its_suites_imports_no_plotting_library() -> None:
+    script = (
+        "import sys; from harness.registry import get, names\n"
+        "found = {name: get('figure kind', name).suites for name in names('figure kind')}\n"
+        "assert found['alignment-uniformity'] == ('sts',) and len(found) >= 7\n"
+        "sys.exit('vl_convert' in sys.modules or 'torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", script]).returncode == 0
