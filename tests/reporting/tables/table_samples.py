@@ -33,9 +33,9 @@ def weights(name: str, value: float, pooling: str = "cls", **given: Any) -> Resu
     return run
 
 
-def table(results: Sequence[Result], name: str = "mcse:T1", margin: float = 1.0) -> FilledTable:
+def table(results: Sequence[Result], name: str = "mcse:T1") -> FilledTable:
     """A paper's table from the runs of the paper profile."""
-    filled = paper_tables(PAPERS, PUBLISHED, frame(results), margin)
+    filled = paper_tables(PAPERS, PUBLISHED, frame(results))
     return next(one for one in filled if f"{one.paper.name}:{one.name}" == name)
 
 

@@ -132,11 +132,6 @@ def test_a_row_says_what_its_cells_say() -> None:
     assert row_verdict([Judgement(Agreement.REPRODUCED)], 0.5) == "reproduced (±0.5 points)"
 
 
-def test_the_margin_stands_in_the_legend() -> None:
-    grid = paper_grid(table(runs("mcse", [77.0, 77.1]), margin=0.5))
-    assert [note for note in grid.notes if "equivalent within ±0.5 points, by two one-sided tests at 0.05" in note]
-
-
 def test_the_verdict_line_names_the_reason_once_and_each_cell() -> None:
     grid = paper_grid(table(runs("mcse", [70.0])))
     (line,) = [line for section in grid.sections for line in section.lines if line.kind == "verdict"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from functools import partial
 
 import pytest
@@ -11,8 +9,6 @@ import scipy.stats
 import table_samples
 from builders import result, sts
 
-from harness.reporting.files.csv import tidy
-from harness.reporting.files.latex import table as latex_table
 from harness.reporting.sections.papers import paper_rows
 from harness.reporting.tables.cells import FilledTable
 from harness.reporting.tables.grids import Line
@@ -122,17 +118,13 @@ def test_an_incomplete_reading_comes_with_its_command(both: list[Result]) -> Non
     assert code.command in table(both).commands
 
 
-def test_files_have_every_line(both: list[Result]) -> None:
+def test_the_csv_has_every_reading(both: list[Result]) -> None:
     filled = table(both)
-    rows = list(csv.DictReader(io.StringIO(tidy(paper_rows(filled)))))
-    mine = [one for one in rows if one["setting"] == "flickr" and one["encoder"] == "bert-base-uncased"]
-    named = {one["variant"]: (one["mean"][:4], one["published"], one["against"]) for one in mine}
-    printed = row(filled, "mcse").own.cells["Avg"].published
-    assert named["mcse"] == ("73.3", str(printed.value), "simcse")
-    assert named["mcse@official"] == ("71.5", str(printed.value), "simcse@official")
-    text = latex_table(paper_grid(filled))
-    assert text.count("measured, official, 3 seeds") == 2
-    assert text.count("measured, paper, 3 seeds") == 2
+    printed = row(filled, "mcse").own.cells["Avg"].published.value
+    mine = [one for one in paper_rows(filled) if one["setting"] == "flickr" and one["encoder"] == "bert-base-uncased"]
+    named = {one["variant"]: (one["mean"], one["published"], one["against"]) for one in mine if "mean" in one}
+    assert named["mcse"] == (pytest.approx(73.3), printed, "simcse")
+    assert named["mcse@official"] == (pytest.approx(71.5), printed, "simcse@official")
 
 
 def test_a_stand_in_table_has_both_readings_or_one() -> None:
