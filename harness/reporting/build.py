@@ -20,7 +20,8 @@ from harness import __version__
 from harness.caches import is_unusable, keep_text, kept_text
 from harness.command_line import DEFAULT_MARGIN
 from harness.errors import UserError
-from harness.formatting import LONGEST_NAME, count_of
+from harness.files import temporary_beside
+from harness.formatting import count_of
 from harness.method.naming import take_titles
 from harness.registry import names
 from harness.reporting.contents import Contents
@@ -30,7 +31,6 @@ from harness.reporting.files.markdown import markdown
 from harness.reporting.methods import methods_from_a_process
 from harness.reporting.pages import TEMPLATES, Pages, slugs, write_one_file
 from harness.reporting.sections.base import ReportSection, report_sections
-from harness.sources import digest
 from harness.store import Judge, StaleIndexError, Store
 
 _NOTICE = (
@@ -69,7 +69,7 @@ def new_folder(out: Path) -> Iterator[Path]:
     out = out.resolve()
     if not out.name:
         raise UserError(f"{out} cannot be the folder of a report, which is replaced as a whole; give another --out")
-    fresh, old = (out.with_name(f".{_short(out.name)}.{os.getpid()}.{what}") for what in ("new", "old"))
+    fresh, old = (temporary_beside(out).with_suffix(suffix) for suffix in (".new", ".old"))
     with _os_errors_as(f"the report cannot be written to {out}"):
         _clean_up(out)
         _refuse_foreign(out)
@@ -85,11 +85,6 @@ def new_folder(out: Path) -> Iterator[Path]:
             _swap(fresh, old, out)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
-
-
-def _short(name: str) -> str:
-    """A folder's name, or for a long one a hash, so that a temporary name made from it is not too long."""
-    return name if len(name.encode()) < LONGEST_NAME - 40 else digest(name)[:32]
 
 
 @contextmanager
@@ -115,7 +110,8 @@ def _swap(fresh: Path, old: Path, out: Path) -> None:
 
 def _clean_up(out: Path) -> None:
     """Clean up after killed reports: restore an old report that was moved away, delete unfinished new ones."""
-    for path in filter(_is_abandoned, sorted(out.parent.glob(f".{glob.escape(_short(out.name))}.*.*"))):
+    stem = temporary_beside(out).name.rsplit(".", 2)[0]
+    for path in filter(_is_abandoned, sorted(out.parent.glob(f"{glob.escape(stem)}.*.*"))):
         if path.suffix == ".old" and (path / MARK).is_file() and not out.exists():
             path.rename(out)
         elif path.suffix == ".new" or (path / MARK).is_file():

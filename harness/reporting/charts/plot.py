@@ -114,6 +114,20 @@ def line_at(encoding: ChartSpec, **look: object) -> ChartSpec:
     return {"data": {"values": [{}]}, "mark": {"type": "rule", "color": INK, **look}, "encoding": encoding}
 
 
+def bars_and_line(
+    y: ChartSpec, dash: ChartSpec, shape: ChartSpec, width: float, size: int, **more: object
+) -> list[ChartSpec]:
+    """Layers of bars from `lo` to `hi`, a line through means `y`, and their points, with `more` encodings."""
+    return [
+        {"mark": {"type": "rule", "strokeWidth": 1.5}, "encoding": {"y": {**y, "field": "lo"}, "y2": {"field": "hi"}}},
+        {"mark": {"type": "line", "strokeWidth": width}, "encoding": {"y": y, "strokeDash": dash}},
+        {
+            "mark": {"type": "point", "filled": True, "size": size, "opacity": 1},
+            "encoding": {"y": y, "shape": shape, **more},
+        },
+    ]
+
+
 def variant_scales(entries: Sequence[LegendEntry]) -> tuple[ChartSpec, ChartSpec, ChartSpec]:
     """The encodings of colour, dash and shape by a variant's number `v`."""
     numbers, looks = [entry.number for entry in entries], [entry.look for entry in entries]

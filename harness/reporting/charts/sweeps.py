@@ -12,6 +12,7 @@ from harness.reporting.charts.plot import (
     ChartSpec,
     LegendEntry,
     Plot,
+    bars_and_line,
     hiding,
     line_at,
     look,
@@ -152,7 +153,6 @@ def _spec(
     x["axis"] |= {"values": values} if len(values) <= 8 else {}  # type: ignore[operator]
     y: ChartSpec = {"field": "y", "type": "quantitative", "title": score, "scale": {"zero": False}}
     baseline = line_at({"y": {"datum": mean, "type": "quantitative"}}, strokeDash=[4, 4])
-    ends = {"y": {**y, "field": "lo"}, "y2": {"field": "hi"}}
     lines = tooltip(("variant", "variant"), ("x", name, "~g"), ("score", "mean ± deviation"))
     return {
         "params": params,
@@ -164,14 +164,7 @@ def _spec(
                 **rows_of(rows),
                 **transform,
                 "encoding": {"x": x, "color": colour},
-                "layer": [
-                    {"mark": {"type": "rule", "strokeWidth": 1.5}, "encoding": ends},
-                    {"mark": {"type": "line", "strokeWidth": 2}, "encoding": {"y": y, "strokeDash": dash}},
-                    {
-                        "mark": {"type": "point", "filled": True, "size": 70, "opacity": 1},
-                        "encoding": {"y": y, "shape": shape, "tooltip": lines},
-                    },
-                ],
+                "layer": bars_and_line(y, dash, shape, 2, 70, tooltip=lines),
             },
         ],
     }

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from xml.sax.saxutils import escape
 
 from harness.formatting import visible
-from harness.reporting.charts.plot import ChartSpec, by_name
+from harness.reporting.charts.plot import ChartSpec, bars_and_line, by_name
 from harness.stats import Summary
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -105,18 +105,8 @@ def curves(
     values: Iterable[Mapping[str, object]], x: ChartSpec, y: ChartSpec, encodings: dict[str, ChartSpec]
 ) -> ChartSpec:
     """Lines through means `y`, with bars from `lo` to `hi`, by `series`."""
-    bars = {"y": {**y, "field": "lo"}, "y2": {"field": "hi"}}
-    line = {"y": y, "strokeDash": encodings["strokeDash"]}
-    points = {"y": y, "shape": encodings["shape"]}
-    return {
-        **rows(values),
-        "encoding": {"x": x, "color": encodings["color"]},
-        "layer": [
-            {"mark": {"type": "rule", "strokeWidth": 1.5}, "encoding": bars},
-            {"mark": {"type": "line", "strokeWidth": 1.5}, "encoding": line},
-            {"mark": {"type": "point", "filled": True, "size": 40, "opacity": 1}, "encoding": points},
-        ],
-    }
+    layers = bars_and_line(y, encodings["strokeDash"], encodings["shape"], 1.5, 40)
+    return {**rows(values), "encoding": {"x": x, "color": encodings["color"]}, "layer": layers}
 
 
 def grid(panels: Sequence[ChartSpec], columns: int = 1, *, share: bool = False) -> ChartSpec:

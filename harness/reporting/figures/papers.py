@@ -61,8 +61,7 @@ class Material:
     @cached_property
     def _rows(self) -> pandas.DataFrame:
         specs = (spec for paper in self.contents.papers for spec in paper.figures.values())
-        variants = {variant for spec in specs for variant in (*spec.variants, *(pair[0] for pair in pairs_of(spec)))}
-        rows = self.contents.frame_with_parts([self.profile], variants)
+        rows = self.contents.frame_with_parts([self.profile], {variant for spec in specs for variant in spec.variants})
         return beside_print(rows) if self.is_paper else rows
 
     @cached_property
