@@ -28,7 +28,7 @@ def cell(*values: float) -> Cell:
 
 
 def printed(value: float, std: float | None = 0.5, seeds: int | None = 5) -> Published:
-    return Published(value, std, seeds, False, "")
+    return Published(value, std, seeds, star=False)
 
 
 @pytest.mark.parametrize(
