@@ -6,6 +6,7 @@ sheet (`var(--c0)`), so that a chart follows the theme and print.
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -82,6 +83,15 @@ def plain(value: object) -> object:
     if isinstance(value, float):
         return float(f"{value:.6g}")
     return visible(value) if isinstance(value, str) else value
+
+
+def number(text: str) -> float | None:
+    """A text as a finite number; None for any other text."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
 
 
 def named_axis(names: Sequence[str]) -> tuple[ChartSpec, int, list[ChartSpec]]:

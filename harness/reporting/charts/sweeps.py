@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -16,6 +15,7 @@ from harness.reporting.charts.plot import (
     hiding,
     line_at,
     look,
+    number,
     rows_of,
     tooltip,
     variant_scales,
@@ -85,21 +85,13 @@ def swept(variant: str, overrides: str) -> Iterator[tuple[str, float, tuple[str,
         return
     options = dict(parsed.options)
     for key, text in options.items():
-        if (value := _number(text)) is not None:
+        if (value := number(text)) is not None:
             rest = {other: one for other, one in options.items() if other != key}
             yield key, value, (str(Variant.make(parsed.name, rest, parsed.reading)), overrides)
     pairs = [part.partition("=") for part in overrides.split(",") if part]
     for key, _, text in pairs:
-        if (value := _number(text)) is not None:
+        if (value := number(text)) is not None:
             yield key, value, (variant, ",".join(f"{other}={one}" for other, _, one in pairs if other != key))
-
-
-def _number(text: str) -> float | None:
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None
 
 
 def _of(table: SummaryTable, block: Block, column: Column, defaults: UnnamedOptions) -> Iterator[Sweep]:
@@ -112,7 +104,7 @@ def _of(table: SummaryTable, block: Block, column: Column, defaults: UnnamedOpti
     for option, by_label in found.items():
         for label, cells in by_label.items():
             plain = block.by_label.get(label)
-            default = _number(str(defaults.get(label, {}).get(option, "")))
+            default = number(str(defaults.get(label, {}).get(option, "")))
             if plain and default is not None and column in plain.cells:
                 cells.setdefault(default, plain.cells[column])
         longest = sorted(by_label.items(), key=lambda line: -len(line[1]))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from harness.metrics import AVERAGE, Score, is_by_training
-from harness.reporting.charts.plot import ChartSpec, line_at
+from harness.reporting.charts.plot import ChartSpec, line_at, number
 from harness.reporting.figures.kinds import BySeed, Drawing, FigureData, FigureKind, FigureRun
 from harness.reporting.figures.look import (
     INK,
@@ -79,7 +79,7 @@ def _entries(shown: Sequence[LevelCurve]) -> dict[str, SeriesLook]:
 
 
 def _drawn(param: str, panel: LevelPanel, data: FigureData, entries: Mapping[str, SeriesLook]) -> ChartSpec:
-    places = {_number(text): float(at) for at, text in enumerate(panel.levels)}
+    places = {number(text): float(at) for at, text in enumerate(panel.levels)}
     printed = [(name, value, places[value]) for name, value in data.printed if value in places]
     labels = {"values": list(range(len(panel.levels))), "labelExpr": f"{param}[datum.value]", "grid": False}
     x = axis("x", PARTS.get(panel.option, panel.option), axis=labels)
@@ -120,7 +120,7 @@ def _panel(runs: Sequence[FigureRun], score: Score, base: str, option: str) -> L
     """
     settings = {run.label: parse_setting(run.label.setting) for run in runs}
     values = {value for one in settings.values() if one.name == base for name, value in one.options if name == option}
-    levels = sorted(values, key=lambda text: (_number(text) is None, _number(text) or 0.0, text))
+    levels = sorted(values, key=lambda text: (number(text) is None, number(text) or 0.0, text))
     plain = "all" if option in PARTS else "none"
     if Variant(base) in settings.values():
         levels = [*levels, plain] if option in PARTS else [plain, *levels]
@@ -162,14 +162,7 @@ def margin_sweep(data: FigureData) -> Drawing | str:
 def _value(run: FigureRun, option: str) -> float | None:
     """The value of a method's option: as the variant names it, or as the run used it."""
     used = run.result.hyperparameters.get("method", {}).get(option)
-    return _number(dict(Variant.parse(run.label.variant).options).get(option, str(used)))
-
-
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
+    return number(dict(Variant.parse(run.label.variant).options).get(option, str(used)))
 
 
 DATA_SCALE = FigureKind(data_scale)
