@@ -34,7 +34,6 @@ class CitedWork(PaperPart):
 
     @property
     def kind(self) -> str:
-        """Its type in BibTeX."""
         return "inproceedings" if self.booktitle else "article" if self.journal else "misc"
 
 

@@ -84,7 +84,6 @@ def in_readings(variant: str, read_as: Sequence[str]) -> list[str]:
 
 
 def _check_readings(read_as: Sequence[str], entries: Mapping[str, Runs]) -> None:
-    """Raise UserError for a reading that no method of the entries has."""
     methods = {spec.variant.name for runs in entries.values() for spec in runs} if read_as else ()
     known = sorted({reading for method in methods for reading in readings(method)})
     for reading in read_as:
@@ -177,7 +176,6 @@ class RowKey(NamedTuple):
 
     @classmethod
     def of(cls, paper: str, table: str, row: PaperRow, encoder: str) -> RowKey:
-        """Return the key of a row for one of its encoders."""
         return cls(f"{paper}:{table}", encoder, row.published, row.setting, row.source)
 
 
@@ -190,24 +188,27 @@ def released_spec(name: str, weights: ReleasedTable) -> RunSpec:
 def released_places(profile: Profile) -> dict[RowKey, tuple[Place, ...]]:
     """Return the places of public weights by the rows that they should reproduce."""
     found: dict[RowKey, tuple[Place, ...]] = {}
-    for name, weights in profile.released.items():
-        spec = released_spec(name, weights)
-        for key in _keys(weights):
-            found[key] = (*found.get(key, ()), Place(str(spec.variant), str(spec.setting), spec.encoder))
+    for key, spec in _released(profile):
+        found[key] = (*found.get(key, ()), Place(str(spec.variant), str(spec.setting), spec.encoder))
     return found
 
 
 def check_released(profile: Profile, papers: Sequence[Paper]) -> None:
     """Raise UserError for a row of public weights that the papers' tables do not have."""
-    known = set(_rows(papers))
-    for name, weights in profile.released.items():
-        for key in _keys(weights):
-            if key not in known:
-                mine = sorted({one.published for one in known if one.table == key.table})
-                raise UserError(
-                    f"the profile {profile.name}, table [released.{name}]: {key.table} has no row {key.published} in "
-                    f"{key.setting} for {key.encoder} with source {key.source}; {suggest(key.published, mine)}"
-                )
+    known = {
+        RowKey.of(paper.name, name, row, encoder)
+        for paper in papers
+        for name, table in paper.tables.items()
+        for encoder in table.encoders
+        for _, row in table.rows_of(encoder)
+    }
+    for key, spec in _released(profile):
+        if key not in known:
+            mine = sorted({one.published for one in known if one.table == key.table})
+            raise UserError(
+                f"the profile {profile.name}, table [released.{spec.encoder}]: {key.table} has no row {key.published} "
+                f"in {key.setting} for {key.encoder} with source {key.source}; {suggest(key.published, mine)}"
+            )
 
 
 def released_runs(profile: Profile, tables: Sequence[str], papers: Sequence[str]) -> dict[str, Runs]:
@@ -216,15 +217,15 @@ def released_runs(profile: Profile, tables: Sequence[str], papers: Sequence[str]
     `tables` are PAPER:TABLE and `papers` whole papers, of which tables without public weights are left out. Raises
     UserError for an unknown name, and when there are no weights for anything that was asked for.
     """
-    known = read_papers()
+    known, released = read_papers(), list(_released(profile))
     check_released(profile, known)
-    named_tables = dict(find_table(known, text) for text in tables)
-    found = {name: _table_runs(profile, name, table) for name, table in named_tables.items()}
+    have = sorted({key.table for key, _ in released})
+    suites = {f"{paper.name}:{name}": table.suites for paper in known for name, table in paper.tables.items()}
+    asked = [find_table(known, text)[0] for text in tables]
     for paper in (find_paper(known, text) for text in papers):
-        named = ((f"{paper.name}:{name}", table) for name, table in paper.tables.items())
-        found |= {text: runs for text, table in named if (runs := _table_runs(profile, text, table))}
+        asked += [name for name in suites if name in have and name.partition(":")[0] == paper.name]
+    found = {name: {spec: suites[name] for key, spec in released if key.table == name} for name in asked}
     if not any(found.values()):
-        have = sorted({key.table for weights in profile.released.values() for key in _keys(weights)})
         raise UserError(
             f"the profile {profile.name} has no public weights for {', '.join([*tables, *papers])}; "
             + (f"there are some for {', '.join(have)}" if have else "add some to its table [released]")
@@ -232,24 +233,10 @@ def released_runs(profile: Profile, tables: Sequence[str], papers: Sequence[str]
     return found
 
 
-def _table_runs(profile: Profile, name: str, table: PaperTable | NeighbourTable) -> Runs:
-    if not isinstance(table, PaperTable):
-        return {}
-    return {
-        released_spec(encoder, weights): table.suites
-        for encoder, weights in profile.released.items()
-        if any(key.table == name for key in _keys(weights))
-    }
-
-
-def _keys(weights: ReleasedTable) -> Iterator[RowKey]:
-    for rows in weights.rows:
-        for table in rows.tables:
-            yield RowKey(table, weights.encoder, rows.published, rows.setting, rows.source)
-
-
-def _rows(papers: Sequence[Paper]) -> Iterator[RowKey]:
-    for paper in papers:
-        for name, table in paper.tables.items():
-            for encoder in table.encoders:
-                yield from (RowKey.of(paper.name, name, row, encoder) for _, row in table.rows_of(encoder))
+def _released(profile: Profile) -> Iterator[tuple[RowKey, RunSpec]]:
+    """Each row that public weights should reproduce, and their run."""
+    for name, weights in profile.released.items():
+        for rows in weights.rows:
+            for table in rows.tables:
+                key = RowKey(table, weights.encoder, rows.published, rows.setting, rows.source)
+                yield key, released_spec(name, weights)

@@ -57,7 +57,6 @@ class Published:
     std: float | None
     seeds: int | None
     star: bool
-    note: str
 
     @property
     def summary(self) -> Summary | None:
@@ -90,7 +89,6 @@ class Paper(PaperPart):
 
     @property
     def run_tables(self) -> dict[str, PaperTable | NeighbourTable]:
-        """The tables that need runs, by name."""
         return {**self.tables, **self.neighbours}
 
     @property
@@ -132,13 +130,13 @@ def csv_rows(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
 def _published(where: str, row: Mapping[str, str]) -> tuple[PublishedKey, Published]:
     try:
         key = PublishedKey(*(row[name] for name in PublishedKey._fields))
-        value, star, note = float(row["value"]), row["significant"] == "1", row["note"]
+        value, star = float(row["value"]), row["significant"] == "1"
         std, seeds = float(row["std"]) if row["std"] else None, int(row["seeds"]) if row["seeds"] else None
     except KeyError as error:
         raise UserError(f"{where}: no column {error}; fix the file's first line") from error
     except (TypeError, ValueError) as error:
         raise UserError(f"{where}: {error}; value, std and seeds are numbers, the last two may be empty") from error
-    return key, Published(value, std, seeds, star, note)
+    return key, Published(value, std, seeds, star)
 
 
 def published_key(paper: str, table: str, row: PaperRow, encoder: str, column: PaperColumn) -> PublishedKey:
@@ -187,7 +185,6 @@ def printed_difference(ablation: Ablation, published: PublishedNumbers) -> float
 
 
 def _averages(ablation: Ablation, row: str, published: PublishedNumbers) -> dict[tuple[str, str, str], float]:
-    """Average score of a printed row by table, encoder and setting."""
     method, _, variant = row.partition(":")
     wanted = (ablation.paper, method, variant, ABLATION_SCORE.suite, ABLATION_SCORE.task)
     return {

@@ -108,7 +108,6 @@ class PaperRow(PaperPart):
 
     @property
     def planned(self) -> bool:
-        """Whether the table itself asks for the row's runs."""
         return not (self.published_only or self.quoted)
 
 
@@ -197,7 +196,6 @@ class PaperTable(PaperPart):
         raise ValueError(f"a row is compared with '{row.against}', which has no row in {row.setting}")
 
     def rows_of(self, encoder: str) -> Iterator[tuple[int, PaperRow]]:
-        """Yield the rows of an encoder with their positions."""
         return ((at, row) for at, row in enumerate(self.rows) if row.encoders is None or encoder in row.encoders)
 
     @property

@@ -62,7 +62,6 @@ class StandIns:
         return Score(column.suite, self.tests.get(parse_setting(setting).name, {}).get(task, task), column.metric)
 
     def has_suite(self, name: str) -> bool:
-        """Whether any task of a suite can be evaluated."""
         return self.stands is None or bool(self.stands.tasks.get(name))
 
     def _setting(self, text: str, stands: StandsFor) -> str | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import glob
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -20,7 +20,8 @@ from harness import __version__
 from harness.caches import is_unusable, keep_text, kept_text
 from harness.command_line import DEFAULT_MARGIN
 from harness.errors import UserError
-from harness.formatting import LONGEST_NAME, count_of
+from harness.files import temporary_beside
+from harness.formatting import count_of
 from harness.method.naming import take_titles
 from harness.registry import names
 from harness.reporting.contents import Contents
@@ -30,7 +31,6 @@ from harness.reporting.files.markdown import markdown
 from harness.reporting.methods import methods_from_a_process
 from harness.reporting.pages import TEMPLATES, Pages, slugs, write_one_file
 from harness.reporting.sections.base import ReportSection, report_sections
-from harness.sources import digest
 from harness.store import Judge, StaleIndexError, Store
 
 _NOTICE = (
@@ -69,19 +69,16 @@ def new_folder(out: Path) -> Iterator[Path]:
     out = out.resolve()
     if not out.name:
         raise UserError(f"{out} cannot be the folder of a report, which is replaced as a whole; give another --out")
-    fresh, old = (out.with_name(f".{_short(out.name)}.{os.getpid()}.{what}") for what in ("new", "old"))
+    fresh, old = (temporary_beside(out).with_suffix(suffix) for suffix in (".new", ".old"))
     with _os_errors_as(f"the report cannot be written to {out}"):
         _clean_up(out)
         _refuse_foreign(out)
         fresh.mkdir(parents=True)
     try:
-        try:
+        with _os_errors_as(f"the report cannot be written to {out}", is_unusable):
             yield fresh
-            _list_files(fresh)
-        except OSError as error:
-            if not is_unusable(error):
-                raise
-            raise UserError(f"the report cannot be written to {out}: {error.strerror}; choose another --out") from error
+            names = sorted(path.relative_to(fresh).as_posix() for path in fresh.rglob("*") if path.is_file())
+            (fresh / MARK).write_text("\n".join([*names, MARK]) + "\n", encoding="utf-8")
         # checked again: writing may have taken a minute
         _refuse_foreign(out)
         with _os_errors_as(f"the report cannot be moved to {out}"):
@@ -90,21 +87,13 @@ def new_folder(out: Path) -> Iterator[Path]:
         shutil.rmtree(fresh, ignore_errors=True)
 
 
-def _short(name: str) -> str:
-    """A folder's name, or for a long one a hash, so that a temporary name made from it is not too long."""
-    return name if len(name.encode()) < LONGEST_NAME - 40 else digest(name)[:32]
-
-
-def _list_files(folder: Path) -> None:
-    names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
-    (folder / MARK).write_text("\n".join([*names, MARK]) + "\n", encoding="utf-8")
-
-
 @contextmanager
-def _os_errors_as(what: str) -> Iterator[None]:
+def _os_errors_as(what: str, which: Callable[[OSError], bool] = lambda error: True) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if not which(error):
+            raise
         raise UserError(f"{what}: {error.strerror}; choose another --out") from error
 
 
@@ -121,10 +110,8 @@ def _swap(fresh: Path, old: Path, out: Path) -> None:
 
 def _clean_up(out: Path) -> None:
     """Clean up after killed reports: restore an old report that was moved away, delete unfinished new ones."""
-    abandoned = [
-        path for path in sorted(out.parent.glob(f".{glob.escape(_short(out.name))}.*.*")) if _is_abandoned(path)
-    ]
-    for path in abandoned:
+    stem = temporary_beside(out).name.rsplit(".", 2)[0]
+    for path in filter(_is_abandoned, sorted(out.parent.glob(f"{glob.escape(stem)}.*.*"))):
         if path.suffix == ".old" and (path / MARK).is_file() and not out.exists():
             path.rename(out)
         elif path.suffix == ".new" or (path / MARK).is_file():
@@ -132,7 +119,6 @@ def _clean_up(out: Path) -> None:
 
 
 def _is_abandoned(path: Path) -> bool:
-    """Whether the process that created a folder has ended."""
     process = path.name.split(".")[-2]
     if not process.isdigit():
         return False
@@ -217,21 +203,20 @@ def render(contents: Contents, out: Path, *, one_file: bool = False) -> Path:
             write_runs(contents.results, stream)
         (folder / "tables.csv").write_text(tidy(row for section in sections for row in section.rows()), "utf-8")
         _write_texts(sections, folder, footer)
-        pages = write_site(contents, sections, folder, footer)
+        pages = _write_site(contents, sections, folder, footer)
         if one_file:
             write_one_file(folder, [page for page in pages if not page.startswith("runs/")], footer)
     return out / "index.html"
 
 
 def _write_texts(sections: Sequence[ReportSection], folder: Path, footer: str) -> None:
-    """All tables as Markdown and LaTeX."""
     grids = [grid for section in sections for grid in section.grids]
     sentences = [sentence for section in sections for sentence in section.sentences]
     (folder / "report.md").write_text(markdown(sentences, grids, footer), "utf-8")
     (folder / "report.tex").write_text(latex(grids, footer), "utf-8")
 
 
-def write_site(contents: Contents, sections: Sequence[ReportSection], folder: Path, footer: str) -> list[str]:
+def _write_site(contents: Contents, sections: Sequence[ReportSection], folder: Path, footer: str) -> list[str]:
     """Write every page into an empty folder; their paths."""
     drawn = [figure for section in sections for figure in section.figures if figure.svg]
     stems = slugs(figure.key for figure in drawn)

@@ -90,12 +90,10 @@ class Contents:
 
     @cached_property
     def commands(self) -> Commands:
-        """The commands that make more runs of the store."""
         return Commands(self.store.root)
 
     @cached_property
     def metrics(self) -> Metrics:
-        """The metrics that the evaluations of the results declare."""
         return metrics_of(self.results)
 
     @cached_property
@@ -122,12 +120,10 @@ class Contents:
 
     @cached_property
     def paper_frame(self) -> pandas.DataFrame:
-        """The scores that may stand in papers' tables."""
         return self.frame_with_parts([PAPER_PROFILE, *(one.name for one in self.stand_in_profiles)])
 
     @cached_property
     def filled(self) -> Sequence[FilledTable]:
-        """The papers' tables, filled with the runs of the paper profile."""
         return paper_tables(self.papers, self.published, self.paper_frame, self.margin, self.commands)
 
     @property

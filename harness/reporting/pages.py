@@ -54,7 +54,7 @@ class Pages:
         self.folder, self.written = folder, list[str]()
         self.profiles, self.methods, self.papers = slugs(profiles), slugs(methods), slugs(papers)
         self._environment = environment(autoescape=True, finalize=_cleaned)
-        filters = (anchor, breaks, duration, looks, marked, minus, named, slug, spec_json, spreads, tone)
+        filters = (anchor, breaks, duration, marked, minus, named, slug, spec_json, spreads, tone)
         self._environment.filters |= {each.__name__: each for each in filters}
         texts = {"csv": table_csv, "latex": latex_table, "name_of": name_of, "overrides": overrides_text}
         self._environment.filters |= {"count": count_of, **texts}
@@ -68,7 +68,6 @@ class Pages:
         self.written.append(path)
 
     def put(self, path: str, content: bytes) -> None:
-        """Write a file at a path below the folder."""
         self._target(path).write_bytes(content)
 
     def _target(self, path: str) -> Path:
@@ -139,11 +138,6 @@ def named(head: LineHead) -> Markup:
     return Markup('<span title="{}">{}</span>').format(code, text) if isinstance(head, VariantName) else text
 
 
-def looks(grid: Grid) -> Sequence[str]:
-    """The class of each column: averages stand out."""
-    return ["avg" if is_average else "" for is_average in grid.average]
-
-
 def spreads(grid: Grid) -> Sequence[bool]:
     """Whether any cell of a column has a spread; the other cells then leave space for it to keep decimals aligned."""
     return [any(cell.spread for cell in cells) for cells in _columns(grid)]
@@ -209,51 +203,43 @@ _TAG = re.compile(r"<[a-zA-Z][^<>]*>")
 _ATTRIBUTE = re.compile(r' (id|href|src)="([^"]*)"')
 
 
-def write_one_file(folder: Path, names: Iterable[str], footer: str) -> Path:
-    """Write NAME into the folder of a report, of the pages with these names in their order, and return its path."""
-    pages, left_out = _pages(folder, names)
-    figures = _figures(folder)
-    titles = {path: re.sub(r"<[^>]*>", "", text[text.index("<h1>") : text.index("</h1>")]) for path, text in pages}
-    within = {path: "" if path == "index.html" else f"page-{anchor(path.removesuffix('.html'))}" for path, _ in pages}
+def write_one_file(folder: Path, names: Sequence[str], footer: str) -> None:
+    """Write NAME into the folder of a report, of the pages with these names in their order."""
+    pages, figures = _pages(folder, names), _figures(folder)
+    titles = {
+        path: re.sub(r"<[^>]*>", "", text[text.index("<h1>") : text.index("</h1>")]) for path, text in pages.items()
+    }
+    within = {path: "" if path == "index.html" else f"page-{anchor(path.removesuffix('.html'))}" for path in pages}
     scripts = [folder.joinpath(name).read_text("utf-8") for name in _SCRIPTS]
     hashes = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts)
-    lacking = [count_of(left_out, "page") + " (too large)"] if left_out else []
-    images = sum(1 for _ in folder.glob("figures/*.svg")) - len(figures)
-    lacking += [count_of(images, "figure") + " (too large)"] if images else []
-    html = (
-        environment(autoescape=True)
-        .get_template("one_file.html")
-        .render(
-            policy=" ".join(f"'sha256-{one}'" for one in hashes),
-            styles=[Markup(folder.joinpath(name).read_text("utf-8")) for name in _STYLES],
-            scripts=list(map(Markup, scripts)),
-            pages=[
-                (within[path], Markup(titles[path]), Markup(_moved(text, path, within, figures)))
-                for path, text in pages
-            ],
-            lacking=lacking,
-            footer=footer,
-        )
+    left_out = {"page": len(names) - len(pages), "figure": len(list(folder.glob("figures/*.svg"))) - len(figures)}
+    template = environment(autoescape=True).get_template("one_file.html")
+    html = template.render(
+        policy=" ".join(f"'sha256-{one}'" for one in hashes),
+        styles=[Markup(folder.joinpath(name).read_text("utf-8")) for name in _STYLES],
+        scripts=list(map(Markup, scripts)),
+        pages=[
+            (within[path], Markup(titles[path]), Markup(_moved(text, path, within, figures)))
+            for path, text in pages.items()
+        ],
+        lacking=[f"{count_of(number, what)} (too large)" for what, number in left_out.items() if number],
+        footer=footer,
     )
-    target = folder / NAME
-    target.write_text(html, encoding="utf-8")
-    return target
+    (folder / NAME).write_text(html, encoding="utf-8")
 
 
-def _pages(folder: Path, names: Iterable[str]) -> tuple[list[tuple[str, str]], int]:
-    """Path and content of each page, as far as they fit, and the number of those that do not."""
-    found: list[tuple[str, str]] = []
-    size = left_out = 0
-    for path in map(folder.joinpath, names):
-        size += path.stat().st_size
-        if found and size > MOST_PAGES:
-            size, left_out = size - path.stat().st_size, left_out + 1
+def _pages(folder: Path, names: Iterable[str]) -> dict[str, str]:
+    """The content of each page by path, as far as they fit."""
+    found: dict[str, str] = {}
+    size = 0
+    for name in names:
+        length = (folder / name).stat().st_size
+        if found and size + length > MOST_PAGES:
             continue
-        text = path.read_text("utf-8")
+        size, text = size + length, (folder / name).read_text("utf-8")
         start, end = '<main id="main">', "</main>"
-        content = text[text.index(start) + len(start) : text.rindex(end)].replace(' loading="lazy"', "")
-        found.append((path.relative_to(folder).as_posix(), content))
-    return found, left_out
+        found[name] = text[text.index(start) + len(start) : text.rindex(end)].replace(' loading="lazy"', "")
+    return found
 
 
 def _figures(folder: Path) -> dict[str, str]:

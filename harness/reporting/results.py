@@ -50,18 +50,18 @@ class Results:
         One row per line of the table: mean and sample standard deviation over seeds with stars for significance; the
         numbers themselves are in `.frame`. `profile` is needed if the folder has results of several.
         """
-        from harness.reporting.tables.named import named_table
+        from harness.reporting.tables.named import frame_of_grid, named_grid
 
-        return named_table(name, self._profile(profile), self.runs, Commands(self.folder))
+        return frame_of_grid(named_grid(name, self._profile(profile), self.runs, Commands(self.folder), whole=True))
 
     def text(self, name: str, text_format: str = "markdown", profile: str | None = None) -> str:
         """The same tables as "markdown", "latex" (booktabs, with a caption) or "csv", ready for a paper.
 
         Raises UserError for a name that has no table under the profile.
         """
-        from harness.reporting.tables.named import named_text
+        from harness.reporting.tables.named import FORMATS, named_grid
 
-        return named_text(name, self._profile(profile), self.runs, text_format, Commands(self.folder))
+        return FORMATS[text_format](named_grid(name, self._profile(profile), self.runs, Commands(self.folder)))
 
     def compare(
         self,

@@ -52,7 +52,7 @@ def equivalence_test(a: Summary, b: Summary, margin: float, *, alpha: float = AL
 
     None when a side has fewer than two values or no standard deviation. When neither side has any spread, p is the
     limit: 0 for a difference within the margin, else 1. Raises ValueError for a margin that is not positive and finite,
-    an alpha outside (0, 0.5), or a negative standard deviation.
+    or an alpha outside (0, 0.5).
     """
     _check(margin, alpha)
     found = t_test_from_summaries(a, b, level=1 - 2 * alpha)
@@ -143,7 +143,6 @@ class _Case:
 
 @cache
 def _rule() -> tuple[Floats, Floats]:
-    """Nodes and weights on (0, 1)."""
     nodes, weights = np.polynomial.legendre.leggauss(_NODES)
     return (nodes + 1) / 2, weights / 2
 

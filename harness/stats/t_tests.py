@@ -16,11 +16,18 @@ _NOISE = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Mean and sample standard deviation of n values, in the values' own unit. `std` is None for n < 2."""
+    """Mean and sample standard deviation of n values, in the values' own unit. `std` is None for n < 2.
+
+    Raises ValueError for what is no standard deviation.
+    """
 
     mean: float
     std: float | None
     n: int
+
+    def __post_init__(self) -> None:
+        if self.std is not None:
+            check_std(self.std)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +55,11 @@ def summarise(values: Sequence[float]) -> Summary:
 def mean_interval(summary: Summary, *, level: float = 0.95) -> Interval | None:
     """The t interval of a mean; None for fewer than two values, of width 0 without spread.
 
-    Raises ValueError for a level outside (0, 1) or a negative standard deviation.
+    Raises ValueError for a level outside (0, 1).
     """
     check_level(level)
     if summary.n < 2 or summary.std is None:
         return None
-    if summary.std < 0:
-        raise ValueError("a standard deviation is never negative")
     from scipy import stats
 
     margin = float(stats.t.ppf(0.5 + level / 2, summary.n - 1)) * summary.std / math.sqrt(summary.n)
@@ -70,6 +75,12 @@ def check_level(level: float) -> None:
     """Raise ValueError for a confidence level outside (0, 1)."""
     if not 0.0 < level < 1.0:
         raise ValueError(f"the confidence level {level} is not between 0 and 1")
+
+
+def check_std(std: float) -> None:
+    """Raise ValueError for what is no standard deviation."""
+    if not (std >= 0 and math.isfinite(std)):
+        raise ValueError("a standard deviation is a number, never negative")
 
 
 #: The level of significance wherever a paper names none.
@@ -109,19 +120,20 @@ def t_test_from_summaries(a: Summary, b: Summary, *, equal_variance: bool = True
 
     None when a side has fewer than two values or no standard deviation: too few seeds to test. When neither side has
     any spread, the limit is returned instead of NaN: equal means give statistic 0 and p 1, unequal means give an
-    infinite statistic and p 0; the interval then has no width. No field is ever NaN. Raises ValueError for a negative
-    standard deviation or a level outside (0, 1).
+    infinite statistic and p 0; the interval then has no width. No field is ever NaN. Raises ValueError for a level
+    outside (0, 1).
     """
     check_level(level)
     if a.n < 2 or b.n < 2 or a.std is None or b.std is None:
         return None
-    if a.std < 0 or b.std < 0:
-        raise ValueError("a standard deviation is never negative")
     difference = a.mean - b.mean
     scale = noise(a.mean, b.mean)
     if max(a.std, b.std) <= scale:
         return _without_spread(difference, scale, a.n + b.n - 2, level)
-    return _tested(difference, *_standard_error(a, b, equal_variance), level)
+    if not equal_variance:
+        return _tested(difference, *_welch(a.std, a.n, b.std, b.n), level)
+    error = pooled_deviation(a, b) * math.sqrt(1 / a.n + 1 / b.n)
+    return _tested(difference, error, float(a.n + b.n - 2), level)
 
 
 def paired_t_test(a: Sequence[float], b: Sequence[float], *, level: float = 0.95) -> TTest | None:
@@ -150,25 +162,16 @@ def one_sample_t_test(values: Sequence[float], mean: float, *, level: float = 0.
 
 def pooled_deviation(a: Summary, b: Summary) -> float:
     """The pooled sample standard deviation of two sides. Raises ValueError where one has no standard deviation."""
-    std_a, std_b = _deviations(a, b)
-    return math.sqrt(((a.n - 1) * std_a**2 + (b.n - 1) * std_b**2) / (a.n + b.n - 2))
-
-
-def _deviations(a: Summary, b: Summary) -> tuple[float, float]:
     if a.std is None or b.std is None:
         raise ValueError("a side without a standard deviation cannot be pooled")
-    return a.std, b.std
+    return math.sqrt(((a.n - 1) * a.std**2 + (b.n - 1) * b.std**2) / (a.n + b.n - 2))
 
 
-def _standard_error(a: Summary, b: Summary, equal_variance: bool) -> tuple[float, float]:
-    n_a, n_b = a.n, b.n
-    if equal_variance:
-        return pooled_deviation(a, b) * math.sqrt(1 / n_a + 1 / n_b), float(n_a + n_b - 2)
-    std_a, std_b = _deviations(a, b)
+def _welch(std_a: float, n_a: int, std_b: float, n_b: int) -> tuple[float, float]:
+    """The standard error with unequal variances, and its degrees of freedom by Welch and Satterthwaite."""
     part_a, part_b = std_a**2 / n_a, std_b**2 / n_b
-    # Welch-Satterthwaite, with both parts scaled so that tiny variances do not underflow.
     total = part_a + part_b
-    share_a, share_b = part_a / total, part_b / total
+    share_a, share_b = part_a / total, part_b / total  # scaled, so that tiny variances do not underflow
     return math.sqrt(total), 1.0 / (share_a**2 / (n_a - 1) + share_b**2 / (n_b - 1))
 
 
@@ -327,12 +330,6 @@ def detectable_difference(std: float, n: int, *, power: float = 0.8, alpha: floa
         high *= 2
     found = optimize.brentq(lambda effect: power_of_t_test(effect, std, n, alpha=alpha) - power, 0.0, high, xtol=1e-12)
     return float(found)
-
-
-def check_std(std: float) -> None:
-    """Raise ValueError for what is no standard deviation."""
-    if not (std >= 0 and math.isfinite(std)):
-        raise ValueError("a standard deviation is a number, never negative")
 
 
 def _check(std: float, *shares: float) -> None:

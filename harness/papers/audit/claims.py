@@ -113,7 +113,6 @@ class Items:
     options: Mapping[str, str]
 
     def number(self, name: str) -> float:
-        """Read an option as a number. Raises KeyError and ValueError."""
         return float(self.options[name])
 
 

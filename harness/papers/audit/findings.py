@@ -19,7 +19,7 @@ from harness.papers.audit.numbers import (
     printed_numbers,
     significance,
 )
-from harness.papers.published import OWN, Paper, PublishedKey, PublishedNumbers, read_papers
+from harness.papers.published import OWN, PublishedKey, PublishedNumbers, read_papers
 from harness.stats import ALPHA, holm
 from harness.verdicts import AuditVerdict
 
@@ -27,14 +27,12 @@ from harness.verdicts import AuditVerdict
 STARRED = {"mcse": ("mcse", "simcse"), "kdmcse": ("kdmcse", "mcse")}
 
 
-def audit(
-    published: PublishedNumbers, claims: Sequence[Claim] | None = None, papers: Sequence[Paper] | None = None
-) -> list[Finding]:
-    """Recompute what the published numbers allow, sorted by paper; claims and papers by default those shipped.
+def audit(published: PublishedNumbers, claims: Sequence[Claim] | None = None) -> list[Finding]:
+    """Recompute what the published numbers allow, sorted by paper; claims are by default those shipped.
 
     Raises UserError for a claim that matches no number.
     """
-    cells = printed_numbers(published, read_papers() if papers is None else papers)
+    cells = printed_numbers(published, read_papers())
     found = [*_averages(cells), *_stars(cells), *_quotes(cells)]
     found += check_claims(read_claims() if claims is None else claims, cells)
     order = {paper: index for index, paper in enumerate(dict.fromkeys(cell.key.paper for cell in cells))}
@@ -120,7 +118,6 @@ def _table_stars(where: tuple[str, str], members: Sequence[Printed]) -> Iterator
 
 
 def _lost(family: Sequence[tuple[Printed, Printed]]) -> Iterator[Flaw]:
-    """The stars that are not significant after the correction over their family."""
     adjusted = holm([found.p if (found := contrast(*pair)) else 1.0 for pair in family])
     for pair, p in zip(family, adjusted, strict=True):
         if pair[0].number.star and p >= ALPHA:
@@ -150,7 +147,7 @@ def _quotes(cells: Sequence[Printed]) -> Iterator[Finding]:
         known = source in papers
         origins = [(cell, _origins(cell, places[cell.key[2:8]], known)) for cell in quoted]
         compared = [(cell, there) for cell, there in origins if there]
-        flaws = tuple(_misquoted(*pair) for pair in compared if not any(_same(pair[0], other) for other in pair[1]))
+        flaws = tuple(flaw for pair in compared if (flaw := _misquoted(*pair)))
         claim = f"Numbers quoted from {source} equal " + ("their source." if known else "those quoted elsewhere.")
         if compared:
             yield Finding(paper, table, claim, "quotes", len(compared), flaws)
@@ -163,10 +160,9 @@ def _origins(cell: Printed, candidates: Sequence[Printed], known: bool) -> list[
     return [other for other in candidates if other.key.source == source and other.key.paper != paper]
 
 
-def _same(cell: Printed, origin: Printed) -> bool:
-    return equal(cell, origin) and (origin.key.source != OWN or cell.number.std == origin.number.std)
-
-
-def _misquoted(cell: Printed, origins: Sequence[Printed]) -> Flaw:
+def _misquoted(cell: Printed, origins: Sequence[Printed]) -> Flaw | None:
+    for origin in origins:
+        if equal(cell, origin) and (origin.key.source != OWN or cell.number.std == origin.number.std):
+            return None
     there = ", ".join(f"{other.text} ({other.key.paper} {other.key.table})" for other in origins)
     return Flaw(f"{cell}, there {there}")

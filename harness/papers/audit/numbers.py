@@ -86,7 +86,6 @@ class Finding:
 
     @property
     def verdict(self) -> AuditVerdict:
-        """What the exceptions amount to."""
         if self.failed:
             return AuditVerdict.FAILS
         return AuditVerdict.ROUNDING if self.flaws else AuditVerdict.HOLDS

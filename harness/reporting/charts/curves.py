@@ -31,6 +31,11 @@ SeedRuns = Mapping[Label, Sequence[Result]]
 MOST_SEEDS = 400
 #: Variants in one chart; more cannot be told apart.
 MOST_VARIANTS = 30
+#: points of a line, and lines of single seeds in a chart: a page stays small
+MOST_POINTS, MOST_SEED_LINES = 80, 60
+HEIGHT = 210
+#: settings and encoders on one page; pages of runs have the curves of all
+MOST_PLACES = 24
 X_LABEL = "optimizer steps"
 
 
@@ -56,19 +61,17 @@ class Series:
     is_method: bool = True
 
 
-@dataclass(frozen=True)
-class Chart:
-    """One panel over optimizer steps: the dev score, or a loss `term`, of a setting and encoder.
+class CurvePlace(NamedTuple):
+    """The curves of one setting and encoder: a legend for all its charts, of dev scores and of loss terms."""
 
-    Single seeds are drawn if `show_seeds` is set. `left_out` says that some variants are not drawn.
-    """
+    key: str
+    title: str
+    legend: tuple[LegendEntry, ...]
+    plots: tuple[Plot, ...]
 
-    place: str
-    term: str
-    y_label: str
-    series: tuple[Series, ...]
-    show_seeds: bool = True
-    left_out: str = ""
+
+#: series of a chart by its loss term, "" for the dev score, and the label of its y axis
+Charts = Mapping[tuple[str, str], Sequence[Series]]
 
 
 def shown_runs(results: Sequence[Result], tables: Sequence[SummaryTable]) -> dict[Label, Chosen]:
@@ -82,34 +85,32 @@ def shown_runs(results: Sequence[Result], tables: Sequence[SummaryTable]) -> dic
     return {label: Chosen(results, [place for _, place in sorted(runs)]) for label, runs in found.items() if runs}
 
 
-def charts(runs: SeedRuns) -> list[Chart]:
-    """A chart for each setting and encoder, and for each dev task and unweighted loss term, of one profile's runs.
+def curve_places(runs: SeedRuns) -> list[CurvePlace]:
+    """The charts of one profile's runs in the tables, by setting and encoder, of at most MOST_PLACES of these.
 
-    Where there are more than MOST_VARIANTS variants, the baseline, the methods and the first others are drawn.
+    There is one for each dev task and unweighted loss term. Where there are more than MOST_VARIANTS variants, the
+    baseline, the methods and the first others are drawn; with more than MOST_SEEDS runs, means alone.
     """
+    kept = sorted({(label.setting, label.encoder) for label in runs})[:MOST_PLACES]
     places: dict[str, list[Label]] = {}
     for label in runs:
-        places.setdefault(f"{label.setting} / {label.encoder}", []).append(label)
+        if (label.setting, label.encoder) in kept:
+            places.setdefault(f"{label.setting} / {label.encoder}", []).append(label)
     drawn = {place: _drawn(labels) for place, labels in places.items()}
     every = _indices([label for labels in drawn.values() for label in labels])
-    few = sum(map(len, runs.values())) <= MOST_SEEDS
+    few = sum(len(runs[label]) for labels in places.values() for label in labels) <= MOST_SEEDS
     found = []
     for place, labels in drawn.items():
-        indices = every if len(every) <= LOOKS else _indices(labels)
+        charts = _charts(runs, labels, every if len(every) <= LOOKS else _indices(labels))
+        legend = _legend(charts)
         left_out = "" if len(labels) == len(places[place]) else f" ({len(labels)} of {len(places[place])} variants)"
-        for (term, y_label), lines in _lines(runs, labels).items():
-            series = (
-                Series(
-                    label.name, indices[str(label)], _mean(one), tuple(one), is_method(label.variant, label.overrides)
-                )
-                for label, one in lines.items()
-            )
-            found.append(Chart(place, term, y_label, tuple(series), few, left_out))
+        plots = tuple(_plot(place, *chart, series, legend, few) for chart, series in charts.items())
+        if plots:
+            found.append(CurvePlace(f"curves-{place}", place + left_out, legend, plots))
     return found
 
 
 def _drawn(labels: Sequence[Label]) -> list[Label]:
-    """The labels of a place that are drawn."""
 
     def place(label: Label) -> tuple[bool, bool]:
         return label.variant != BASELINE or bool(label.overrides), not is_method(label.variant, label.overrides)
@@ -118,13 +119,19 @@ def _drawn(labels: Sequence[Label]) -> list[Label]:
     return [label for label in labels if label in first]
 
 
-def _lines(runs: SeedRuns, labels: Sequence[Label]) -> dict[tuple[str, str], dict[Label, list[Points]]]:
-    """The curves of every seed by term, label of the y axis, and variant, dev scores first. Reads each result once."""
+def _charts(runs: SeedRuns, labels: Sequence[Label], indices: Mapping[str, int]) -> Charts:
+    """The charts of a place, dev scores first. Reads each result once."""
     found: dict[tuple[str, str], dict[Label, list[Points]]] = {}
     for label in labels:
         for curve in (curve for result in runs[label] for curve in _curves(result.whole())):
             found.setdefault((curve.term, curve.y_label), {}).setdefault(label, []).append(curve.points)
-    return dict(sorted(found.items(), key=lambda item: item[0][0] != ""))
+    return {
+        chart: [
+            Series(label.name, indices[str(label)], _mean(one), tuple(one), is_method(label.variant, label.overrides))
+            for label, one in lines.items()
+        ]
+        for chart, lines in sorted(found.items(), key=lambda item: item[0][0] != "")
+    }
 
 
 def _curves(result: Result) -> Iterator[RunCurve]:
@@ -147,36 +154,9 @@ def _points(steps: Sequence[float], values: Sequence[float | None]) -> Points:
 
 
 def _mean(seeds: Sequence[Points]) -> Points:
-    """The mean at the steps that all seeds have."""
     tables = [dict(points) for points in seeds]
     common = [step for step, _ in seeds[0] if all(step in table for table in tables)]
     return tuple((step, sum(table[step] for table in tables) / len(tables)) for step in common)
-
-
-#: points of a line, and lines of single seeds in a chart: a page stays small
-MOST_POINTS, MOST_SEED_LINES = 80, 60
-HEIGHT = 210
-#: settings and encoders on one page; pages of runs have the curves of all
-MOST_PLACES = 24
-
-
-class CurvePlace(NamedTuple):
-    """The curves of one setting and encoder: a legend for all its charts, of dev scores and of loss terms."""
-
-    key: str
-    title: str
-    legend: tuple[LegendEntry, ...]
-    plots: tuple[Plot, ...]
-
-
-def curve_places(runs: SeedRuns) -> list[CurvePlace]:
-    """The charts of the runs in the tables, by setting and encoder, of at most MOST_PLACES of these."""
-    places = sorted({(label.setting, label.encoder) for label in runs})[:MOST_PLACES]
-    shown = {label: mine for label, mine in runs.items() if (label.setting, label.encoder) in places}
-    found: dict[str, list[Chart]] = {}
-    for chart in charts(shown):
-        found.setdefault(chart.place, []).append(chart)
-    return [_place(place, mine) for place, mine in found.items()]
 
 
 def run_curves(result: Result) -> Iterator[RunCurve]:
@@ -186,36 +166,30 @@ def run_curves(result: Result) -> Iterator[RunCurve]:
 
 def run_spec() -> ChartSpec:
     """The specification of a curve of one run, without its points."""
-    series = Series(VariantName("", ""), 0, ((0, 0), (1, 1)), (((0, 0), (1, 1)),))
-    chart = Chart("", "", "", (series,))
-    return _spec(chart, [], _legend([chart]))
+    series = [Series(VariantName("", ""), 0, ((0, 0), (1, 1)), (((0, 0), (1, 1)),))]
+    return _spec("", series, [], _legend({("", ""): series}))
 
 
-def _place(place: str, mine: Sequence[Chart]) -> CurvePlace:
-    legend = _legend(mine)
-    plots = tuple(_plot(chart, f"curve-{place}-{chart.term or 'dev'}", legend) for chart in mine)
-    return CurvePlace(f"curves-{place}", place + mine[0].left_out, legend, plots)
-
-
-def _legend(mine: Sequence[Chart]) -> tuple[LegendEntry, ...]:
+def _legend(charts: Charts) -> tuple[LegendEntry, ...]:
     """An entry for each variant of some charts, the baseline first."""
-    series = {one.index: one for chart in mine for one in chart.series}
+    series = {one.index: one for chart in charts.values() for one in chart}
     # a chart without a method would be empty
-    alone = {one.index for chart in mine if not any(each.is_method for each in chart.series) for one in chart.series}
+    alone = {one.index for chart in charts.values() if not any(each.is_method for each in chart) for one in chart}
     return tuple(
         LegendEntry(index + 1, one.name, look(index), len(one.seeds), not one.is_method and index not in alone)
         for index, one in sorted(series.items())
     )
 
 
-def _plot(chart: Chart, key: str, legend: Sequence[LegendEntry]) -> Plot:
-    rows = [row for series in chart.series for row in _rows(series)]
-    lines = sum(len(series.seeds) for series in chart.series if len(series.seeds) > 1)
-    if chart.show_seeds and lines <= MOST_SEED_LINES:
-        rows += [row for series in chart.series for row in _seed_rows(series)]
-    return Plot(
-        key, curve_title(chart.term), _spec(chart, rows, legend), unscripted="The values are in the result files."
-    )
+def _plot(
+    place: str, term: str, y_label: str, chart: Sequence[Series], legend: Sequence[LegendEntry], show_seeds: bool
+) -> Plot:
+    rows = [row for series in chart for row in _rows(series)]
+    lines = sum(len(series.seeds) for series in chart if len(series.seeds) > 1)
+    if show_seeds and lines <= MOST_SEED_LINES:
+        rows += [row for series in chart for row in _seed_rows(series)]
+    key, spec = f"curve-{place}-{term or 'dev'}", _spec(y_label, chart, rows, legend)
+    return Plot(key, curve_title(term), spec, unscripted="The values are in the result files.")
 
 
 def curve_title(term: str) -> str:
@@ -243,11 +217,13 @@ def _thinned(points: Points) -> Points:
     return points if step <= 1 else points[-1::-step][::-1]
 
 
-def _spec(chart: Chart, rows: Sequence[Mapping[str, object]], legend: Sequence[LegendEntry]) -> ChartSpec:
+def _spec(
+    y_label: str, chart: Sequence[Series], rows: Sequence[Mapping[str, object]], legend: Sequence[LegendEntry]
+) -> ChartSpec:
     colour, dash, _ = variant_scales(legend)
     params, transform = hiding(legend)
     hover = {"type": "point", "on": "pointerover", "clear": "pointerout", "fields": ["v"], "nearest": True}
-    alone = any(len(series.mean) == 1 for series in chart.series)
+    alone = any(len(series.mean) == 1 for series in chart)
     shown = {"condition": {"param": "near", "empty": False, "value": 1}, "value": 1 if alone else 0}
     whole = {"filter": "!isValid(datum.s)"}
     return {
@@ -255,10 +231,10 @@ def _spec(chart: Chart, rows: Sequence[Mapping[str, object]], legend: Sequence[L
         **transform,
         "params": params,
         "height": HEIGHT,
-        "description": f"{chart.y_label} against {X_LABEL}",
+        "description": f"{y_label} against {X_LABEL}",
         "encoding": {
             "x": {"field": "x", "type": "quantitative", "title": X_LABEL, "axis": {"grid": False, "tickCount": 5}},
-            "y": {"field": "y", "type": "quantitative", "title": chart.y_label, "scale": {"zero": False}},
+            "y": {"field": "y", "type": "quantitative", "title": y_label, "scale": {"zero": False}},
             "color": colour,
         },
         "layer": [
@@ -292,9 +268,9 @@ def _seeds() -> ChartSpec:
     }
 
 
-def _hovered(chart: Chart) -> ChartSpec:
+def _hovered(chart: Sequence[Series]) -> ChartSpec:
     """The tooltip as an expression, since Vega-Lite 6.4 loses texts of the nearest point."""
-    several = any(len(series.seeds) > 1 for series in chart.series)
+    several = any(len(series.seeds) > 1 for series in chart)
     shown = [("step", "x", ","), ("mean over seeds" if several else "value", "y", ".4~g")]
     shown += [("smallest seed", "lo", ".4~g"), ("largest seed", "hi", ".4~g")] if several else []
     numbers = (f"'{title}': format((datum.datum || datum).{field}, '{style}')" for title, field, style in shown)

@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from harness.formatting import signed
-from harness.reporting.charts.plot import GROUND, INK, SOFT, ChartSpec, Plot, named_axis, rows_of, tooltip
+from harness.reporting.charts.plot import (
+    GROUND,
+    INK,
+    SOFT,
+    ChartSpec,
+    Plot,
+    by_name,
+    line_at,
+    named_axis,
+    rows_of,
+    tooltip,
+)
 from harness.reporting.seeds.forest import Forest, Gain
 from harness.reporting.seeds.words import judged
 from harness.reporting.tables.grids import summary_text
@@ -21,6 +32,7 @@ _COLOURS = {
     "untrained": "var(--c3)",
     "other pooling": "var(--c3)",
 }
+_COLOUR = by_name("kind", _COLOURS, _COLOURS.values())
 
 
 def forest_plot(forest: Forest) -> Plot:
@@ -30,13 +42,14 @@ def forest_plot(forest: Forest) -> Plot:
     unit = metric.title + ("" if metric.larger_is_better else ", lower is better: sign turned")
     axis = [f"difference to {forest.baseline}" if base else f"{forest.table.suite} average", unit]
     row, height, params = named_axis([f"{gain.name}{gain.row.weakness([forest.column]).marks}" for gain in shown])
+    zero: ChartSpec = {"x": {"datum": 0, "type": "quantitative", "axis": None}, "y": None}
     spec: ChartSpec = {
         **rows_of([_values(forest, index, gain) for index, gain in enumerate(shown)]),
         "params": params,
         "height": height,
         "description": f"{', '.join(axis)}, {forest.place}",
         "encoding": {"y": row},
-        "layer": [*([_zero()] if base else []), _interval(), _points(axis, forest)],
+        "layer": [*([line_at(zero, strokeWidth=1)] if base else []), _interval(), _points(axis, forest)],
         "resolve": {"axis": {"x": "independent"}},
     }
     key = f"forest-{forest.table.profile}-{forest.table.suite}{forest.table.about}-{forest.place}"
@@ -70,16 +83,10 @@ def _tested(gain: Gain) -> str:
     return judged(gain.cell)
 
 
-def _zero() -> ChartSpec:
-    rule = {"type": "rule", "color": INK, "strokeWidth": 1}
-    zero = {"datum": 0, "type": "quantitative", "axis": None}
-    return {"data": {"values": [{}]}, "mark": rule, "encoding": {"x": zero, "y": None}}
-
-
 def _interval() -> ChartSpec:
     above = {"orient": "top", "title": None, "grid": False, **_TICKS}
     ends = {"x": {"field": "lo", "type": "quantitative", "axis": above}, "x2": {"field": "hi"}}
-    return {"mark": {"type": "rule", "strokeWidth": 2}, "encoding": ends | {"color": _colour()}}
+    return {"mark": {"type": "rule", "strokeWidth": 2}, "encoding": ends | {"color": _COLOUR}}
 
 
 def _points(axis: list[str], forest: Forest) -> ChartSpec:
@@ -93,21 +100,16 @@ def _points(axis: list[str], forest: Forest) -> ChartSpec:
         ("interval", "95 % interval"),
         ("test", "test"),
     )
-    fill = {"condition": {"test": "datum.certain", **_colour()}, "value": GROUND}
+    fill = {"condition": {"test": "datum.certain", **_COLOUR}, "value": GROUND}
     return {
         "mark": {"type": "point", "size": 80, "strokeWidth": 2, "opacity": 1},
         "encoding": {
             "x": {"field": "x", "type": "quantitative", "title": axis, "scale": scale, "axis": _TICKS},
-            "stroke": _colour(),
+            "stroke": _COLOUR,
             "fill": fill,
             "tooltip": lines,
         },
     }
-
-
-def _colour() -> ChartSpec:
-    scale = {"domain": list(_COLOURS), "range": list(_COLOURS.values())}
-    return {"field": "kind", "type": "nominal", "legend": None, "scale": scale}
 
 
 def _text(forest: Forest) -> str:

@@ -102,14 +102,9 @@ def _values(
         cell = row.cells.get(column)
         if cell is None:
             continue
-        metric = table.metric(column)
-        base = main_baseline(block, column)
-        if base:
-            middle = base.cells[column].summary.mean
-        else:
-            means = [other.cells[column].summary.mean for other in block.rows if column in other.cells]
-            middle = sum(means) / len(means)
-        gain = cell.summary.mean - middle
+        metric, base = table.metric(column), main_baseline(block, column)
+        middle = [one.cells[column].summary.mean for one in ([base] if base else block.rows) if column in one.cells]
+        gain = cell.summary.mean - sum(middle) / len(middle)
         about = f"{signed(gain, metric.digits)}, {judged(cell) or 'not tested'}"
         yield {
             "i": index,

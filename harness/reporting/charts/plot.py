@@ -6,8 +6,9 @@ sheet (`var(--c0)`), so that a chart follows the theme and print.
 
 from __future__ import annotations
 
+import math
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -84,10 +85,13 @@ def plain(value: object) -> object:
     return visible(value) if isinstance(value, str) else value
 
 
-def wrapped(name: str) -> list[str]:
-    """A name in lines that fit beside an axis."""
-    lines = textwrap.wrap(visible(name), LONGEST, break_on_hyphens=False) or [""]
-    return lines if len(lines) <= 2 else [lines[0], lines[1][: LONGEST - 1] + "…"]
+def number(text: str) -> float | None:
+    """A text as a finite number; None for any other text."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
 
 
 def named_axis(names: Sequence[str]) -> tuple[ChartSpec, int, list[ChartSpec]]:
@@ -95,22 +99,53 @@ def named_axis(names: Sequence[str]) -> tuple[ChartSpec, int, list[ChartSpec]]:
 
     Rows are the numbers `i` of the data.
     """
-    lines = [wrapped(name) for name in names]
+    lines = [_wrapped(name) for name in names]
     axis = {"title": None, "labelExpr": "names[datum.value]", "labelLimit": 0, "domain": False, "ticks": False}
     scale = {"domain": list(range(len(names)))}
     row = {"field": "i", "type": "nominal", "sort": None, "scale": scale, "axis": axis | {"grid": False}}
     return row, len(names) * (13 + 12 * max(map(len, lines))), [{"name": "names", "value": lines}]
 
 
+def _wrapped(name: str) -> list[str]:
+    lines = textwrap.wrap(visible(name), LONGEST, break_on_hyphens=False) or [""]
+    return lines if len(lines) <= 2 else [lines[0], lines[1][: LONGEST - 1] + "…"]
+
+
+def by_name(
+    field: str, names: Iterable[object], values: Iterable[object], legend: ChartSpec | None = None
+) -> ChartSpec:
+    """The encoding of colour, dash or shape with a value for each name that the field has."""
+    scale = {"domain": list(names), "range": list(values)}
+    return {"field": field, "type": "nominal", "legend": legend, "scale": scale}
+
+
+def line_at(encoding: ChartSpec, **look: object) -> ChartSpec:
+    """The layer of a straight line across a panel."""
+    return {"data": {"values": [{}]}, "mark": {"type": "rule", "color": INK, **look}, "encoding": encoding}
+
+
+def bars_and_line(
+    y: ChartSpec, dash: ChartSpec, shape: ChartSpec, width: float, size: int, **more: object
+) -> list[ChartSpec]:
+    """Layers of bars from `lo` to `hi`, a line through means `y`, and their points, with `more` encodings."""
+    return [
+        {"mark": {"type": "rule", "strokeWidth": 1.5}, "encoding": {"y": {**y, "field": "lo"}, "y2": {"field": "hi"}}},
+        {"mark": {"type": "line", "strokeWidth": width}, "encoding": {"y": y, "strokeDash": dash}},
+        {
+            "mark": {"type": "point", "filled": True, "size": size, "opacity": 1},
+            "encoding": {"y": y, "shape": shape, **more},
+        },
+    ]
+
+
 def variant_scales(entries: Sequence[LegendEntry]) -> tuple[ChartSpec, ChartSpec, ChartSpec]:
     """The encodings of colour, dash and shape by a variant's number `v`."""
-
-    def by(values: list[Any]) -> ChartSpec:
-        domain = [entry.number for entry in entries]
-        return {"field": "v", "type": "nominal", "legend": None, "scale": {"domain": domain, "range": values}}
-
-    looks = [entry.look for entry in entries]
-    return by([one.colour for one in looks]), by([list(one.dash) for one in looks]), by([one.shape for one in looks])
+    numbers, looks = [entry.number for entry in entries], [entry.look for entry in entries]
+    return (
+        by_name("v", numbers, [one.colour for one in looks]),
+        by_name("v", numbers, [list(one.dash) for one in looks]),
+        by_name("v", numbers, [one.shape for one in looks]),
+    )
 
 
 def hiding(entries: Sequence[LegendEntry]) -> tuple[list[ChartSpec], ChartSpec]:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from harness.method.naming import option_title
 from harness.metrics import AVERAGE, Column
 from harness.reporting.charts.plot import (
-    INK,
     ChartSpec,
     LegendEntry,
     Plot,
+    bars_and_line,
     hiding,
+    line_at,
     look,
+    number,
     rows_of,
     tooltip,
     variant_scales,
@@ -37,40 +37,36 @@ DECADES = 20.0
 UnnamedOptions = Mapping[Label, Mapping[str, object]]
 
 
-class SweptLine(NamedTuple):
-    """The scores of one variant by the value of the swept option, which its name leaves out."""
-
-    label: Label
-    cells: Mapping[float, Cell]
-
-
 @dataclass(frozen=True)
 class Sweep:
-    """The lines of all variants in which one option was swept, in one setting and encoder."""
+    """All variants in which one option was swept, in one setting and encoder.
+
+    `lines` have a variant's scores by the value of the option, which its label leaves out.
+    """
 
     table: SummaryTable
     block: Block
     column: Column
     option: str
-    lines: tuple[SweptLine, ...]
+    lines: Mapping[Label, Mapping[float, Cell]]
 
 
 def sweeps(table: SummaryTable, defaults: UnnamedOptions) -> list[Sweep]:
     """The sweeps of a table in its first average."""
     column = next((one for one in table.columns if one.task == AVERAGE), None)
     found = [] if column is None else [one for block in table.blocks for one in _of(table, block, column, defaults)]
-    return sorted(found, key=lambda sweep: -max(len(line.cells) for line in sweep.lines))[:MOST_SWEEPS]
+    return sorted(found, key=lambda sweep: -max(map(len, sweep.lines.values())))[:MOST_SWEEPS]
 
 
 def sweep_plot(sweep: Sweep) -> Plot:
     """Draw a sweep."""
     metric, place = sweep.table.metric(sweep.column), f"{sweep.block.setting} / {sweep.block.encoder}"
-    shown = sweep.lines[:MOST_LINES]
+    shown = list(sweep.lines.items())[:MOST_LINES]
     legend = tuple(
-        LegendEntry(at, line.label.name, look(at), max(cell.summary.n for cell in line.cells.values()))
-        for at, line in enumerate(shown)
+        LegendEntry(at, label.name, look(at), max(cell.summary.n for cell in cells.values()))
+        for at, (label, cells) in enumerate(shown)
     )
-    rows = [row for at, line in enumerate(shown) for row in _rows(at, line, metric.digits)]
+    rows = [row for at, (_, cells) in enumerate(shown) for row in _rows(at, cells, metric.digits)]
     key = f"sweep-{sweep.table.profile}-{sweep.table.suite}{sweep.table.about}-{sweep.option}-{place}"
     base = main_baseline(sweep.block, sweep.column)
     mean = base.cells[sweep.column].summary.mean if base else None
@@ -89,21 +85,13 @@ def swept(variant: str, overrides: str) -> Iterator[tuple[str, float, tuple[str,
         return
     options = dict(parsed.options)
     for key, text in options.items():
-        if (value := _number(text)) is not None:
+        if (value := number(text)) is not None:
             rest = {other: one for other, one in options.items() if other != key}
             yield key, value, (str(Variant.make(parsed.name, rest, parsed.reading)), overrides)
     pairs = [part.partition("=") for part in overrides.split(",") if part]
     for key, _, text in pairs:
-        if (value := _number(text)) is not None:
+        if (value := number(text)) is not None:
             yield key, value, (variant, ",".join(f"{other}={one}" for other, _, one in pairs if other != key))
-
-
-def _number(text: str) -> float | None:
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None
 
 
 def _of(table: SummaryTable, block: Block, column: Column, defaults: UnnamedOptions) -> Iterator[Sweep]:
@@ -116,18 +104,17 @@ def _of(table: SummaryTable, block: Block, column: Column, defaults: UnnamedOpti
     for option, by_label in found.items():
         for label, cells in by_label.items():
             plain = block.by_label.get(label)
-            default = _number(str(defaults.get(label, {}).get(option, "")))
+            default = number(str(defaults.get(label, {}).get(option, "")))
             if plain and default is not None and column in plain.cells:
                 cells.setdefault(default, plain.cells[column])
-        lines = [
-            SweptLine(label, dict(sorted(cells.items()))) for label, cells in by_label.items() if len(cells) >= FEWEST
-        ]
+        longest = sorted(by_label.items(), key=lambda line: -len(line[1]))
+        lines = {label: dict(sorted(cells.items())) for label, cells in longest if len(cells) >= FEWEST}
         if lines:
-            yield Sweep(table, block, column, option, tuple(sorted(lines, key=lambda line: -len(line.cells))))
+            yield Sweep(table, block, column, option, lines)
 
 
-def _rows(at: int, line: SweptLine, digits: int) -> Iterator[dict[str, object]]:
-    for value, cell in line.cells.items():
+def _rows(at: int, cells: Mapping[float, Cell], digits: int) -> Iterator[dict[str, object]]:
+    for value, cell in cells.items():
         interval, mean = mean_interval(cell.summary), cell.summary.mean
         yield {
             "v": at,
@@ -157,12 +144,7 @@ def _spec(
     x = {"field": "x", "type": "quantitative", "title": name, "scale": scale_of(values), "axis": {"grid": False}}
     x["axis"] |= {"values": values} if len(values) <= 8 else {}  # type: ignore[operator]
     y: ChartSpec = {"field": "y", "type": "quantitative", "title": score, "scale": {"zero": False}}
-    baseline = {
-        "data": {"values": [{}]},
-        "mark": {"type": "rule", "color": INK, "strokeDash": [4, 4]},
-        "encoding": {"y": {"datum": mean, "type": "quantitative"}},
-    }
-    ends = {"y": {**y, "field": "lo"}, "y2": {"field": "hi"}}
+    baseline = line_at({"y": {"datum": mean, "type": "quantitative"}}, strokeDash=[4, 4])
     lines = tooltip(("variant", "variant"), ("x", name, "~g"), ("score", "mean ± deviation"))
     return {
         "params": params,
@@ -174,14 +156,7 @@ def _spec(
                 **rows_of(rows),
                 **transform,
                 "encoding": {"x": x, "color": colour},
-                "layer": [
-                    {"mark": {"type": "rule", "strokeWidth": 1.5}, "encoding": ends},
-                    {"mark": {"type": "line", "strokeWidth": 2}, "encoding": {"y": y, "strokeDash": dash}},
-                    {
-                        "mark": {"type": "point", "filled": True, "size": 70, "opacity": 1},
-                        "encoding": {"y": y, "shape": shape, "tooltip": lines},
-                    },
-                ],
+                "layer": bars_and_line(y, dash, shape, 2, 70, tooltip=lines),
             },
         ],
     }

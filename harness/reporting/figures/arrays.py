@@ -79,7 +79,6 @@ def _similarities(run: FigureRun, task: str, space: str) -> Histograms:
 def _steps(
     name: str, heights: np.ndarray, edges: np.ndarray, x: ChartSpec, y: ChartSpec, colour: ChartSpec
 ) -> ChartSpec:
-    """Bars side by side."""
     bars = zip(heights.tolist(), edges[:-1].tolist(), edges[1:].tolist(), strict=True)
     values = [{"series": name, "height": height, "low": low, "high": high} for height, low, high in bars]
     encoding = {"x": x, "x2": {"field": "high"}, "y": y, "y2": {"datum": 0}, "color": colour}
@@ -117,7 +116,6 @@ def t_sne(data: FigureData) -> Drawing | str:
 
 
 def _clusters(data: FigureData) -> Drawing | str:
-    """Captions in the plane, coloured by cluster."""
     task, found = data.with_arrays("tsne")
     if not found:
         return data.unevaluated
@@ -131,7 +129,6 @@ def _clusters(data: FigureData) -> Drawing | str:
 
 
 def _views(data: FigureData) -> Drawing | str:
-    """Three captions encoded repeatedly under dropout."""
     task, found = data.with_arrays("views")
     if not found:
         return data.unevaluated

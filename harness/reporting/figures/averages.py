@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from harness.metrics import AVERAGE, Score, is_by_training
-from harness.reporting.charts.plot import ChartSpec
+from harness.reporting.charts.plot import ChartSpec, line_at, number
 from harness.reporting.figures.kinds import BySeed, Drawing, FigureData, FigureKind, FigureRun
 from harness.reporting.figures.look import (
     INK,
@@ -73,14 +73,13 @@ def data_scale(data: FigureData) -> Drawing | str:
 
 
 def _entries(shown: Sequence[LevelCurve]) -> dict[str, SeriesLook]:
-    """The look of each curve by its name."""
     names = dict.fromkeys(curve.name for curve in shown if not curve.constant)
     points = {name: [one for curve in shown if curve.name == name for one in curve.points.values()] for name in names}
     return {name: entry(at, f"{name} ({n_of(points[name])})") for at, name in enumerate(names)}
 
 
 def _drawn(param: str, panel: LevelPanel, data: FigureData, entries: Mapping[str, SeriesLook]) -> ChartSpec:
-    places = {_number(text): float(at) for at, text in enumerate(panel.levels)}
+    places = {number(text): float(at) for at, text in enumerate(panel.levels)}
     printed = [(name, value, places[value]) for name, value in data.printed if value in places]
     labels = {"values": list(range(len(panel.levels))), "labelExpr": f"{param}[datum.value]", "grid": False}
     x = axis("x", PARTS.get(panel.option, panel.option), axis=labels)
@@ -109,9 +108,9 @@ def _layers(
         for point in curve.points.values()
     ]
     marks = [(f"printed: {name}, {value:g}", place) for name, value, place in printed]
-    looks = by_series(list(entries.values()))
-    drawn_curves = curves(points, x, axis("y", _y_label(data)), looks)
-    return [*lines_at("y", constant, INK), *lines_at("x", marks), drawn_curves]
+    unit = data.metric(data.spec.suite, data.spec.metric).title
+    y, looks = axis("y", f"average of {data.spec.suite}, {unit}"), by_series(list(entries.values()))
+    return [*lines_at("y", constant, INK), *lines_at("x", marks), curves(points, x, y, looks)]
 
 
 def _panel(runs: Sequence[FigureRun], score: Score, base: str, option: str) -> LevelPanel:
@@ -121,7 +120,7 @@ def _panel(runs: Sequence[FigureRun], score: Score, base: str, option: str) -> L
     """
     settings = {run.label: parse_setting(run.label.setting) for run in runs}
     values = {value for one in settings.values() if one.name == base for name, value in one.options if name == option}
-    levels = sorted(values, key=lambda text: (_number(text) is None, _number(text) or 0.0, text))
+    levels = sorted(values, key=lambda text: (number(text) is None, number(text) or 0.0, text))
     plain = "all" if option in PARTS else "none"
     if Variant(base) in settings.values():
         levels = [*levels, plain] if option in PARTS else [plain, *levels]
@@ -160,21 +159,10 @@ def margin_sweep(data: FigureData) -> Drawing | str:
     return Drawing(grid([{"layer": layers, "width": 380, "height": 240}]), text, data.runs)
 
 
-def _y_label(data: FigureData) -> str:
-    return f"average of {data.spec.suite}, {data.metric(data.spec.suite, data.spec.metric).title}"
-
-
 def _value(run: FigureRun, option: str) -> float | None:
     """The value of a method's option: as the variant names it, or as the run used it."""
     used = run.result.hyperparameters.get("method", {}).get(option)
-    return _number(dict(Variant.parse(run.label.variant).options).get(option, str(used)))
-
-
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
+    return number(dict(Variant.parse(run.label.variant).options).get(option, str(used)))
 
 
 DATA_SCALE = FigureKind(data_scale)
@@ -256,11 +244,7 @@ def _bar_panel(param: str, setting: str, bars: Mapping[Bar, Summary], unit: str)
                 "encoding": {"y": axis("y", unit), "color": by_series(entries, 5)["color"]},
             },
             {"mark": {"type": "rule", "color": INK}, "encoding": ends},
-            {
-                "data": {"values": [{}]},
-                "mark": {"type": "rule", "color": INK},
-                "encoding": {"x": None, "y": {"datum": 0}},
-            },
+            line_at({"x": None, "y": {"datum": 0}}, color=INK),
         ],
     }
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from harness.metrics import AVERAGE, Score
 from harness.reporting.charts.plot import ChartSpec
@@ -15,26 +14,19 @@ from harness.stats import Summary
 COLOUR = Score("sts", AVERAGE, "spearman")
 
 
-class _Point(NamedTuple):
-    run: FigureRun
-    x: Summary
-    y: Summary
-    colour: Summary | None
-
-
 def draw(data: FigureData) -> Drawing | str:
     """One point for each variant and setting, coloured by the STS average."""
     points = []
     for run in data.runs:
         x, y = (run.summary(Score(data.spec.suite, data.task, what)) for what in ("uniformity", "alignment"))
         if x is not None and y is not None:
-            points.append(_Point(run, x, y, run.summary(COLOUR)))
+            points.append((run, x, y))
     if not points:
         return data.unevaluated
-    shown = [point.run for point in points]
+    shown = [run for run, _, _ in points]
     printed = list(_printed(shown, data))
     names = dict.fromkeys(run.label.variant for run in shown)
-    seeds = {name: n_of(point.x for point in points if point.run.label.variant == name) for name in names}
+    seeds = {name: n_of(x for run, x, _ in points if run.label.variant == name) for name in names}
     entries = {name: entry(index, f"{name} ({seeds[name]})") for index, name in enumerate(names)}
     place = {field: axis(field, _axis_label(data, name)) for field, name in (("x", "uniformity"), ("y", "alignment"))}
     unit = f"sts average, {data.metric(COLOUR.suite, COLOUR.metric).title}"
@@ -50,7 +42,7 @@ def draw(data: FigureData) -> Drawing | str:
 
 
 def _layers(
-    points: Sequence[_Point],
+    points: Sequence[tuple[FigureRun, Summary, Summary]],
     printed: Sequence[tuple[str, str, float, float]],
     entries: Mapping[str, SeriesLook],
     unit: str,
@@ -63,9 +55,9 @@ def _layers(
             "setting": run.label.setting,
             **{"x": x.mean, "x1": x.mean - (x.std or 0.0), "x2": x.mean + (x.std or 0.0)},
             **{"y": y.mean, "y1": y.mean - (y.std or 0.0), "y2": y.mean + (y.std or 0.0)},
-            "score": score.mean if score else None,
+            "score": score.mean if (score := run.summary(COLOUR)) else None,
         }
-        for run, x, y, score in points
+        for run, x, y in points
     ]
     others: list[dict[str, object]] = [
         {"series": entries[variant].name, "setting": f"{setting}, printed", "x": x, "y": y}

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from xml.sax.saxutils import escape
 
 from harness.formatting import visible
-from harness.reporting.charts.plot import ChartSpec
+from harness.reporting.charts.plot import ChartSpec, bars_and_line, by_name
 from harness.stats import Summary
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -58,25 +58,17 @@ def entry(index: int, name: str) -> SeriesLook:
 
 def by_series(entries: Sequence[SeriesLook], columns: int = 2) -> dict[str, ChartSpec]:
     """The encodings of colour, mark and dash by `series`, with one legend."""
-
-    def by(values: Sequence[object]) -> ChartSpec:
-        scale = {"domain": [visible(one.name) for one in entries], "range": list(values)}
-        return {
-            "field": "series",
-            "type": "nominal",
-            "scale": scale,
-            "legend": {"columns": columns, "title": None, "symbolOpacity": 1},
-        }
-
+    names = [visible(one.name) for one in entries]
+    legend: ChartSpec = {"columns": columns, "title": None, "symbolOpacity": 1}
     return {
-        "color": by([one.colour for one in entries]),
-        "shape": by([one.shape for one in entries]),
-        "strokeDash": {**by([list(one.dash) for one in entries]), "legend": None},
+        "color": by_name("series", names, [one.colour for one in entries], legend),
+        "shape": by_name("series", names, [one.shape for one in entries], legend),
+        "strokeDash": by_name("series", names, [list(one.dash) for one in entries]),
     }
 
 
 def rows(values: Iterable[Mapping[str, object]]) -> ChartSpec:
-    """The data of a layer; control characters in texts are shown."""
+    """The data of a layer, all digits of it; control characters in texts are shown."""
     cleaned = [{key: visible(one) if isinstance(one, str) else one for key, one in row.items()} for row in values]
     return {"data": {"values": cleaned}}
 
@@ -102,8 +94,8 @@ def lines_at(channel: str, lines: Sequence[tuple[str, float]], colour: str = PRI
     """Straight lines across a panel at places on the axis `channel`, with a legend of their names; none without any."""
     names = list(dict.fromkeys(visible(name) for name, _ in lines))
     dashes = [[4 + 3 * at, 2 + at] for at in range(len(names))]
-    legend = {"columns": 2, "title": None, "symbolType": "stroke", "symbolStrokeColor": colour, "symbolSize": 200}
-    dash = {"field": "line", "type": "nominal", "scale": {"domain": names, "range": dashes}, "legend": legend}
+    stroke = {"symbolType": "stroke", "symbolStrokeColor": colour, "symbolSize": 200}
+    dash = by_name("line", names, dashes, {"columns": 2, "title": None, **stroke})
     encoding = {channel: {"field": "at", "type": "quantitative"}, "strokeDash": dash}
     layer = {**rows({"at": at, "line": name} for name, at in lines), "mark": {"type": "rule", "color": colour}}
     return [{**layer, "encoding": encoding}] if lines else []
@@ -113,18 +105,8 @@ def curves(
     values: Iterable[Mapping[str, object]], x: ChartSpec, y: ChartSpec, encodings: dict[str, ChartSpec]
 ) -> ChartSpec:
     """Lines through means `y`, with bars from `lo` to `hi`, by `series`."""
-    bars = {"y": {**y, "field": "lo"}, "y2": {"field": "hi"}}
-    line = {"y": y, "strokeDash": encodings["strokeDash"]}
-    points = {"y": y, "shape": encodings["shape"]}
-    return {
-        **rows(values),
-        "encoding": {"x": x, "color": encodings["color"]},
-        "layer": [
-            {"mark": {"type": "rule", "strokeWidth": 1.5}, "encoding": bars},
-            {"mark": {"type": "line", "strokeWidth": 1.5}, "encoding": line},
-            {"mark": {"type": "point", "filled": True, "size": 40, "opacity": 1}, "encoding": points},
-        ],
-    }
+    layers = bars_and_line(y, encodings["strokeDash"], encodings["shape"], 1.5, 40)
+    return {**rows(values), "encoding": {"x": x, "color": encodings["color"]}, "layer": layers}
 
 
 def grid(panels: Sequence[ChartSpec], columns: int = 1, *, share: bool = False) -> ChartSpec:

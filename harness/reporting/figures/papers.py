@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from harness.errors import PlugInError
 from harness.formatting import count_of
 from harness.metrics import AVERAGE, Score
-from harness.papers.published import PAPER_PROFILE, Paper, Published, PublishedKey
+from harness.papers.published import PAPER_PROFILE, Paper
 from harness.papers.schema import FigureSpec, pairs_of
 from harness.registry import errors_of, get_instance
 from harness.reporting.contents import Contents
@@ -46,26 +46,22 @@ class ReportFigure:
 
 @dataclass(frozen=True)
 class Material:
-    """The runs of one profile and the printed numbers. Runs with `--set` are left out.
+    """What figures of one profile are drawn from. Runs with `--set` are left out.
 
     Printed numbers stand only beside results of the paper profile that this package ships.
     """
 
     profile: str
     contents: Contents
-    papers: Sequence[Paper]
-    published: Mapping[PublishedKey, Published]
 
     @property
     def is_paper(self) -> bool:
-        """Whether printed numbers may stand beside these runs."""
         return self.profile == PAPER_PROFILE
 
     @cached_property
     def _rows(self) -> pandas.DataFrame:
-        specs = (spec for paper in self.papers for spec in paper.figures.values())
-        variants = {variant for spec in specs for variant in (*spec.variants, *(pair[0] for pair in pairs_of(spec)))}
-        rows = self.contents.frame_with_parts([self.profile], variants)
+        specs = (spec for paper in self.contents.papers for spec in paper.figures.values())
+        rows = self.contents.frame_with_parts([self.profile], {variant for spec in specs for variant in spec.variants})
         return beside_print(rows) if self.is_paper else rows
 
     @cached_property
@@ -96,14 +92,15 @@ class Material:
                 svg, pdf = drawn(title, drawing.spec)
         except (PlugInError, SpecError) as error:  # a broken kind, or a strange name in a result
             return replace(blank, empty=str(error))
-        seeds = ((_where(run.label), count_of(run.seeds(spec.suite), "seed")) for run in drawing.runs)
-        runs = "; ".join(f"{name} ({count})" for name, count in seeds)
+        runs = "; ".join(
+            f"{run.label.name} / {run.label.setting} / {run.label.encoder} ({count_of(run.seeds(spec.suite), 'seed')})"
+            for run in drawing.runs
+        )
         end = spec.note if self.is_paper else f"Drawn like the paper's figure ({spec.title}); not comparable with it."
         caption = f"{drawing.text} Runs of profile {self.profile}: {runs}. {end}"
         return replace(blank, caption=caption, svg=svg, pdf=pdf)
 
     def data(self, paper: Paper, name: str) -> FigureData:
-        """What a figure of a paper may be drawn from."""
         spec = paper.figures[name]
         labels = [Label(self.profile, *place, "") for place in self._places(spec)]
         runs = [self._run(label, spec.suite) for label in labels if (label, spec.suite) in self._groups]
@@ -112,9 +109,10 @@ class Material:
         if not self.is_paper:
             tasks = (score.task for run in runs for score in run.scores if score.suite == spec.suite)
             return replace(data, task=next((task for task in tasks if task != AVERAGE), ""))
-        numbers = {key.task: one.value for key, one in self.published.items() if key[:2] == (paper.name, name)}
+        published = self.contents.published
+        numbers = {key.task: one.value for key, one in published.items() if key[:2] == (paper.name, name)}
         printed = [(text, numbers[task]) for task, text in spec.printed.items() if task in numbers]
-        return replace(data, is_paper=True, printed=printed, published=self.published)
+        return replace(data, is_paper=True, printed=printed, published=published)
 
     def _commands(self, data: FigureData, suites: Sequence[str]) -> Iterator[str]:
         """The commands for the missing runs. `suites` are evaluated in addition to the figure's own."""
@@ -161,7 +159,3 @@ class Material:
                 parts.setdefault((Score(name, task, metric), part), {})[int(seed)] = float(value)
         fingerprint = str(groups[suite].lines["fingerprint"].iloc[0])  # lines are in order of seeds
         return FigureRun(label, self._results[fingerprint], scores, parts, self.contents.arrays)
-
-
-def _where(label: Label) -> str:
-    return f"{label.name} / {label.setting} / {label.encoder}"

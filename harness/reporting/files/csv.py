@@ -15,7 +15,7 @@ from harness.formatting import for_csv
 from harness.method.naming import name_of
 from harness.reporting.seeds.groups import Cell, Label
 from harness.reporting.seeds.summary import SummaryTable
-from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section, code_of
+from harness.reporting.tables.grids import ABSENT, Grid, code_of
 from harness.store import Result, overrides_text
 
 #: `difference`, `low`, `high`, `p` and `p_holm` (after Holm over the `tests` of its family) compare with `against`;
@@ -24,20 +24,8 @@ from harness.store import Result, overrides_text
 #: other seeds. `weakened_by` says what weakens the score itself: a collapsed model, weights selected on a test,
 #: stale or incomplete runs.
 COLUMNS = (
-    *(
-        "table",
-        "profile",
-        "suite",
-        "task",
-        "part",
-        "metric",
-        "setting",
-        "encoder",
-        "variant",
-        "overrides",
-        "group",
-        "seeds",
-    ),
+    *("table", "profile", "suite", "task", "part", "metric"),
+    *("setting", "encoder", "variant", "overrides", "group", "seeds"),
     *("n", "mean", "std", "against", "difference", "low", "high", "p", "verdict", "p_holm", "tests", "weakened_by"),
     *("published", "published_std", "published_seeds", "published_star", "published_source"),
     *("minus_published", "p_published", "margin", "p_equivalence", "verdict_published", "seeds_to_decide", "command"),
@@ -76,12 +64,10 @@ def measured_fields(cell: Cell, against: str | None) -> CsvFields:
     fields: CsvFields = {"n": summary.n, "mean": summary.mean, "std": summary.std, "against": against}
     if cell.test:
         fields |= {name: getattr(cell.test, name) for name in ("difference", "low", "high", "p")}
-        fields |= {"verdict": cell.verdict, **_corrected(cell)}
+        fields["verdict"] = cell.verdict
+    if cell.corrected:
+        fields |= {"p_holm": cell.corrected.p, "tests": cell.corrected.tests}
     return fields
-
-
-def _corrected(cell: Cell) -> CsvFields:
-    return {"p_holm": cell.corrected.p, "tests": cell.corrected.tests} if cell.corrected else {}
 
 
 #: what a cell has beside its number -> the end of that column's name
@@ -90,9 +76,9 @@ _PARTS = {"spread": "deviation", "mark": "mark", "caveats": "caveat", "extra": "
 
 def table_csv(grid: Grid) -> str:
     """The table with a column for each number, and for the deviations, marks and remarks that any cell has."""
-    lines = [(section, line, heads) for section in grid.sections for line, heads in _filled(section)]
+    lines = [(section.title, line) for section in grid.sections for line in section.lines]
     parts = [
-        [part for part in _PARTS if any(getattr(line.cells[at], part) for _, line, _ in lines)]
+        [part for part in _PARTS if any(getattr(line.cells[at], part) for _, line in lines)]
         for at in range(len(grid.columns))
     ]
     names = [
@@ -103,23 +89,12 @@ def table_csv(grid: Grid) -> str:
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(map(for_csv, ("where", "code", *grid.heads, *names)))
-    for section, line, heads in lines:
-        values = (value for cell, some in zip(line.cells, parts, strict=True) for value in _values(cell, some))
-        writer.writerow(map(for_csv, (section.title, *heads, *values)))
+    for title, line in lines:
+        fields = [title, code_of(line.heads[0]), *map(str, line.heads)]
+        for cell, some in zip(line.cells, parts, strict=True):
+            fields += ["" if cell.value == ABSENT else cell.value, *(getattr(cell, part) for part in some)]
+        writer.writerow(map(for_csv, fields))
     return stream.getvalue()
-
-
-def _filled(section: Section) -> Iterator[tuple[Line, list[str]]]:
-    """Each line with its heads, after the code of the first; heads shared with lines above are repeated."""
-    shared: Line | None = None
-    for line in section.lines:
-        shared = line if line.span or shared is None else shared
-        heads = [*shared.heads[:-1], line.heads[-1]]
-        yield line, [code_of(heads[0]), *map(str, heads)]
-
-
-def _values(cell: CellText, parts: list[str]) -> list[str]:
-    return ["" if cell.value == ABSENT else cell.value, *(getattr(cell, part) for part in parts)]
 
 
 #: columns of every run; those of hyperparameters (GROUP.NAME), teachers (teacher.ROLE) and scores (SUITE.TASK.METRIC)
@@ -140,21 +115,26 @@ def write_runs(results: Sequence[Result], stream: TextIO) -> None:
     writer = csv.DictWriter(stream, (*RUN_COLUMNS, *sorted(values), *scores), restval="", lineterminator="\n")
     writer.writerow({name: for_csv(name) for name in writer.fieldnames})
     for one in results:
-        fields = dict([*_fields(one), *_option_values(one), *_scores(one)])
+        fields = {**_fields(one), **dict(_option_values(one)), **dict(_scores(one))}
         writer.writerow({name: for_csv(value) for name, value in fields.items()})
 
 
-def _fields(one: Result) -> Iterator[tuple[str, object]]:
+def _fields(one: Result) -> CsvFields:
     overrides = overrides_text(one.overrides)
-    yield from (("profile", one.profile), ("variant", one.spec.variant))
-    yield from (("name", name_of(one.spec.variant, overrides).text), ("method", one.spec.method))
-    yield from (("setting", one.spec.setting), ("encoder", one.spec.encoder), ("seed", one.spec.seed))
-    yield from (("overrides", overrides), ("fingerprint", one.fingerprint), ("group", one.group))
-    yield from (("backend", one.backend), ("dev", one.best_dev), ("minutes", one.train_seconds / 60))
+    return {
+        **one.spec.model_dump(),
+        "profile": one.profile,
+        "name": name_of(one.spec.variant, overrides).text,
+        "overrides": overrides,
+        "fingerprint": one.fingerprint,
+        "group": one.group,
+        "backend": one.backend,
+        "dev": one.best_dev,
+        "minutes": one.train_seconds / 60,
+    }
 
 
 def _option_values(one: Result) -> Iterator[tuple[str, object]]:
-    """Hyperparameters and teachers."""
     for group, values in one.hyperparameters.items():
         for name, value in values.items():
             yield f"{group}.{name}", value

@@ -33,20 +33,16 @@ def table(grid: Grid) -> str:
     """A table environment, scaled down to the width of the text."""
     width = len(grid.heads) + len(grid.columns)
     align = "l" * len(grid.heads) + "r" * len(grid.columns)
+    caption = " ".join([f"{grid.title}.", *grid.legend])
     body = "".join(f"\\midrule\n{_section(section, width)}\n" for section in grid.sections)
     fitted = "\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%"
     return (
         "\\begin{table}\n\\centering\n"
-        f"\\caption{{{_caption(grid)}}}\n\\label{{tab:{re.sub('[^A-Za-z0-9]', '-', grid.key)}}}\n"
+        f"\\caption{{{_text(caption)}}}\n\\label{{tab:{re.sub('[^A-Za-z0-9]', '-', grid.key)}}}\n"
         f"{fitted}\n\\begin{{tabular}}{{{align}}}\n"
         f"\\toprule\n{_header(grid)}{body}\\bottomrule\n\\end{{tabular}}}}\n"
         f"{_below(_notes(grid))}\\end{{table}}\n"
     )
-
-
-def _caption(grid: Grid) -> str:
-    """What the table shows, over how many seeds, and what its marks mean."""
-    return _text(" ".join([f"{grid.title}.", *grid.legend]))
 
 
 def _header(grid: Grid) -> str:
@@ -66,11 +62,7 @@ def _notes(grid: Grid) -> list[str]:
     """The notes for a reader of the paper, without those that name a command, and the signs for verdicts."""
     shown = [cell.verdict for section in grid.sections for line in section.lines for cell in line.cells]
     signs = [f"Signs of verdicts: {_VERDICT_NOTE}."] if any(verdict in _VERDICTS for verdict in shown) else []
-    return [*(_text(note) for note in grid.notes if not _is_command(note)), *signs]
-
-
-def _is_command(note: str) -> bool:
-    return "`harness " in note
+    return [*(_text(note) for note in grid.notes if "`harness " not in note), *signs]
 
 
 def _text(text: object) -> str:

@@ -227,7 +227,7 @@ class PapersSection(ReportSection):
         """The papers' figures, and those drawn from other profiles."""
         found: list[ReportFigure] = []
         for profile in dict.fromkeys([PAPER_PROFILE, *self.contents.profiles]):
-            material = Material(profile, self.contents, self.contents.papers, self.contents.published)
+            material = Material(profile, self.contents)
             drawn = (material.figure(paper, name) for paper in self.contents.papers for name in paper.figures)
             found += [figure for figure in drawn if figure.svg or material.is_paper]
         return found

@@ -14,13 +14,13 @@ from harness.metrics import Score
 from harness.papers.published import PAPER_PROFILE, Paper, Published
 from harness.papers.schema import PaperColumn, PaperRow, PaperTable
 from harness.reporting.seeds.caveats import Freshness, Weakness, joined_caveats
-from harness.reporting.seeds.groups import Cell, FamilyTest
-from harness.reporting.seeds.groups import corrected as correct
+from harness.reporting.seeds.groups import Cell, FamilyTest, corrected
 from harness.spec import Place
 from harness.stats import (
     ALPHA,
     FEWEST_SEEDS,
     Equivalence,
+    Summary,
     TTest,
     equivalence_test,
     pooled_deviation,
@@ -55,19 +55,21 @@ class PaperCell:
         """Measured - printed."""
         return self.measured.summary.mean - self.published.value if self.measured and self.published else None
 
+    @property
+    def _sides(self) -> tuple[Summary, Summary] | None:
+        """What is tested; None where a side is absent or its number of seeds is not printed."""
+        printed = self.published.summary if self.published else None
+        return (self.measured.summary, printed) if self.measured and printed else None
+
     @cached_property
     def test(self) -> TTest | None:
         """The independent two-sample t-test of the difference, pooled; None if either side has too few seeds."""
-        printed = self.published.summary if self.published else None
-        return t_test_from_summaries(self.measured.summary, printed) if self.measured and printed else None
+        return t_test_from_summaries(*self._sides) if self._sides else None
 
     @cached_property
     def equivalence(self) -> Equivalence | None:
         """The two one-sided t-tests of a difference within the margin; None without a margin or a `test`."""
-        printed = self.published.summary if self.published else None
-        if self.margin is None or self.measured is None or printed is None:
-            return None
-        return equivalence_test(self.measured.summary, printed, self.margin)
+        return equivalence_test(*self._sides, self.margin) if self._sides and self.margin is not None else None
 
     @cached_property
     def judgement(self) -> Judgement | None:
@@ -89,20 +91,16 @@ class PaperCell:
             few.append(f"{count_of(number.seeds, 'seed')} printed")
         elif number.std is None:
             few.append("no deviation printed")
-        if few or self.test is None:
+        if few or self._sides is None or self.test is None:
             return Judgement(Agreement.TOO_FEW, ", ".join(few))
         if self.equivalence and self.equivalence.p < ALPHA:
             return Judgement(Agreement.REPRODUCED)
         if not self.test.low <= 0 <= self.test.high:
             return Judgement(Agreement.DIFFERS)
-        return Judgement(Agreement.UNDECIDED, seeds=self._seeds_to_decide())
+        return Judgement(Agreement.UNDECIDED, seeds=self._seeds_to_decide(*self._sides))
 
-    def _seeds_to_decide(self) -> int | None:
+    def _seeds_to_decide(self, mine: Summary, printed: Summary) -> int | None:
         """The fewest seeds a side, and more than now, if the measured difference and deviation were the true ones."""
-        printed = self.published.summary if self.published else None
-        if self.measured is None or printed is None:
-            return None
-        mine = self.measured.summary
         found = seeds_to_decide(mine.mean - printed.mean, pooled_deviation(mine, printed), self.margin)
         return None if found is None else max(found, min(mine.n, printed.n) + 1)
 
@@ -126,7 +124,7 @@ class FilledLine:
     reading: str
     family: Family
     place: Place
-    cells: Mapping[str, PaperCell]
+    cells: dict[str, PaperCell]
     scores: Mapping[str, Score]
     part: str
     seeds: int
@@ -161,17 +159,12 @@ class FilledRow:
 
     @property
     def is_measured(self) -> bool:
-        """Whether any of its lines has a run."""
         return any(line.seeds for line in self.lines)
-
-    @property
-    def by_family(self) -> dict[Family, FilledLine]:
-        """Its lines by family."""
-        return {line.family: line for line in self.lines}
 
     def beside(self, family: Family) -> FilledLine | None:
         """Its line that is ranked with a family: of that reading, else its own, but of no other definition."""
-        return self.by_family.get(family) or self.by_family.get(Family(definition=family.definition))
+        by_family = {line.family: line for line in self.lines}
+        return by_family.get(family) or by_family.get(Family(definition=family.definition))
 
 
 #: an encoder and its rows
@@ -224,23 +217,9 @@ class FilledTable:
         return [line for row in self.rows for line in row.lines]
 
     @property
-    def families(self) -> dict[Family, list[FilledLine]]:
-        """The lines of all rows by family."""
-        found: dict[Family, list[FilledLine]] = {}
-        for row in self.rows:
-            for name, line in row.by_family.items():
-                found.setdefault(name, []).append(line)
-        return found
-
-    @property
     def planned_rows(self) -> list[FilledRow]:
         """The rows whose runs the table itself asks for, without quoted ones."""
         return [row for row in self.rows if row.row.planned]
-
-    @property
-    def measured_rows(self) -> int:
-        """How many rows have at least one run of their own."""
-        return sum(row.own.seeds > 0 for row in self.rows)
 
     @property
     def is_measured(self) -> bool:
@@ -259,8 +238,9 @@ class FilledTable:
         cells = [cell for row in self.rows for cell in row.own.cells.values()]
         verdicts = Counter(cell.judgement.verdict for cell in cells if cell.judgement)
         rows = sum(row.row.planned or row.own.seeds > 0 for row in self.rows)
+        measured = sum(row.own.seeds > 0 for row in self.rows)
         to_run = sum(row.own.command is not None for row in self.rows)
-        return Coverage(rows, self.measured_rows, to_run, *(verdicts[one] for one in Agreement))
+        return Coverage(rows, measured, to_run, *(verdicts[one] for one in Agreement))
 
     @property
     def commands(self) -> tuple[str, ...]:
@@ -294,30 +274,20 @@ def row_verdict(judgements: Sequence[Judgement], margin: float | None) -> str:
 
 def _word(verdict: Agreement, margin: float | None) -> str:
     """A verdict, with the margin where it says that one is kept."""
-    kept = verdict is Agreement.REPRODUCED and margin is not None
-    return f"{verdict} (±{points(margin)})" if kept and margin else str(verdict)
+    return f"{verdict} (±{points(margin)})" if margin and verdict is Agreement.REPRODUCED else str(verdict)
 
 
-def corrected(filled: FilledTable, alpha: float) -> FilledTable:
-    """Correct the paper's own tests: those of a column, in one encoder and setting, against one row are a family."""
+def correct_tests(blocks: Sequence[EncoderRows], alpha: float) -> None:
+    """Correct the paper's own tests, in place: those of a column, encoder and setting against one row are a family."""
     families: dict[tuple[object, ...], list[tuple[FilledLine, str, FamilyTest]]] = {}
-    for encoder, rows in filled.blocks:
+    for encoder, rows in blocks:
         for line in (line for row in rows for line in row.lines):
             data = tuple((name, cell.measured.values) for name, cell in line.cells.items() if cell.measured)
             for name, cell in line.cells.items():
                 if cell.measured and cell.measured.test:
                     key = (encoder, line.family, line.place.setting, line.against, name)
                     families.setdefault(key, []).append((line, name, FamilyTest(cell.measured, data)))
-    new: dict[int, dict[str, PaperCell]] = {}
     for family in families.values():
-        cells = correct([one for _, _, one in family], alpha)
+        cells = corrected([one for _, _, one in family], alpha)
         for (line, name, _), measured in zip(family, cells, strict=True):
-            new.setdefault(id(line), {})[name] = replace(line.cells[name], measured=measured)
-
-    def with_p(line: FilledLine) -> FilledLine:
-        return replace(line, cells={**line.cells, **new.get(id(line), {})})
-
-    def of_row(row: FilledRow) -> FilledRow:
-        return replace(row, lines=tuple(map(with_p, row.lines)))
-
-    return replace(filled, blocks=tuple((encoder, tuple(map(of_row, rows))) for encoder, rows in filled.blocks))
+            line.cells[name] = replace(line.cells[name], measured=measured)

@@ -20,7 +20,15 @@ from harness.papers.schema import WITH_EVERY_RUN, Definition, PaperColumn, Paper
 from harness.papers.standins import StandIns, TeacherOptions, teacher_options
 from harness.profiles import Profile, load_profile
 from harness.reporting.seeds.groups import Cell, Group, beside_print, compare, kept_groups, trained_apart
-from harness.reporting.tables.cells import EncoderRows, Family, FilledLine, FilledRow, FilledTable, PaperCell, corrected
+from harness.reporting.tables.cells import (
+    EncoderRows,
+    Family,
+    FilledLine,
+    FilledRow,
+    FilledTable,
+    PaperCell,
+    correct_tests,
+)
 from harness.spec import DEFAULT_READING, Place, SpecError, Variant
 from harness.stats import ALPHA
 
@@ -159,9 +167,8 @@ class _Runs:
         self, paper: Paper, name: str, blocks: tuple[EncoderRows, ...], columns: tuple[PaperColumn, ...]
     ) -> FilledTable:
         table, whole = paper.tables[name], self.commands.run(profile=self.profile, table=f"{paper.name}:{name}")
-        released = self._released(paper, name)
-        found = FilledTable(paper, name, table, blocks, columns, whole, self.profile, released)
-        return corrected(found, _alpha(table))
+        correct_tests(blocks, _alpha(table))
+        return FilledTable(paper, name, table, blocks, columns, whole, self.profile, self._released(paper, name))
 
     def _released(self, paper: Paper, name: str) -> str | None:
         """The command that evaluates the table's public weights; None if all have every score, or there are none."""
@@ -245,7 +252,6 @@ class _Runs:
         )
 
     def _command(self, place: Place, row: PaperRow, table: PaperTable) -> str:
-        """The command that fills a row; finished runs are not repeated."""
         return self.commands.run(
             profile=self.profile,
             methods=place.variant,
@@ -274,12 +280,10 @@ def _reading(variant: str) -> str:
 
 
 def _alpha(table: PaperTable) -> float:
-    """The level of the paper's own test."""
     return table.test.alpha if table.test else ALPHA
 
 
 def _printed(paper: Paper, name: str, index: int, encoder: str, published: PublishedNumbers) -> dict[str, Published]:
-    """The printed numbers of a row by column."""
     table, numbers = paper.tables[name], {}
     for column in table.columns:
         key = published_key(paper.name, name, table.rows[index], encoder, column)

@@ -41,7 +41,6 @@ class CellText:
 
     @classmethod
     def judged(cls, verdict: Verdict, extra: str = "") -> CellText:
-        """Build the cell of a verdict."""
         return cls(str(verdict), extra=extra, verdict=verdict)
 
     def __str__(self) -> str:
@@ -116,7 +115,6 @@ class Grid:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """The legend, then the notes."""
         return (*self.legend, *self.notes)
 
 

@@ -31,23 +31,11 @@ FORMATS: Mapping[str, Callable[[Grid], str]] = dict(
 )
 
 
-def named_table(name: str, profile: str, results: Sequence[Result], commands: Commands) -> pandas.DataFrame:
-    """Return a suite's summary ("sts") or a paper's table ("mcse:T1") of one profile's results, one row a line.
-
-    Raises UserError for a name that has no table under the profile.
-    """
-    return _frame(named_grid(name, profile, results, commands, whole=True))
-
-
-def named_text(name: str, profile: str, results: Sequence[Result], text_format: str, commands: Commands) -> str:
-    """Return a table as the text of one of FORMATS. Raises UserError for a name that has no table under the profile."""
-    return FORMATS[text_format](named_grid(name, profile, results, commands))
-
-
 def named_grid(name: str, profile: str, results: Sequence[Result], commands: Commands, *, whole: bool = False) -> Grid:
-    """Return a table by its name. Raises UserError for a name that has no table under the profile.
+    """Return a suite's summary ("sts") or a paper's table ("mcse:T1") of one profile's results.
 
-    `whole` keeps averages that repeat a suite's only task.
+    `whole` keeps averages that repeat a suite's only task. Raises UserError for a name that has no table under the
+    profile.
     """
     if ":" in name:
         grids = papers_grids(profile, results, commands)
@@ -85,7 +73,8 @@ def filled_tables(profile: str, results: Sequence[Result], commands: Commands = 
     return [table for table in filled if table.profile == profile]
 
 
-def _frame(grid: Grid) -> pandas.DataFrame:
+def frame_of_grid(grid: Grid) -> pandas.DataFrame:
+    """A table as texts, one row a line."""
     import pandas
 
     lines = [

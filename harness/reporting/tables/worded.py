@@ -83,7 +83,7 @@ def _block_lines(filled: FilledTable, rows: Sequence[FilledRow]) -> Iterator[Lin
             [row.beside(name) for row in rows],
             lambda cell: cell.measured.summary.mean if cell.measured else None,
         )
-        for name in filled.families
+        for name in {line.family for line in filled.lines}
     }
     for at, row in enumerate(rows):
         name = _named(row)
@@ -91,8 +91,8 @@ def _block_lines(filled: FilledTable, rows: Sequence[FilledRow]) -> Iterator[Lin
         for line in row.released:
             what = _public(row, line)
             parts += _compared_lines(filled, line, what, f", {what}")
-        for family, line in row.by_family.items():
-            parts += _measured_lines(filled, row, line, at, measured[family])
+        for line in row.lines:
+            parts += _measured_lines(filled, row, line, at, measured[line.family])
         for index, (what, kind, cells) in enumerate(parts):
             span = 0 if index else len(parts)
             yield Line((name, row.own.place.setting, what), tuple(cells), kind, span, _group(filled, row))
@@ -105,7 +105,6 @@ def _named(row: FilledRow) -> VariantName:
 
 
 def _where(place: Place) -> str:
-    """A variant with its setting and encoder, for a note."""
     return f"{name_of(place.variant)} / {place.setting} / {place.encoder}"
 
 
@@ -236,7 +235,6 @@ def verdict_note(margin: float | None) -> str:
 
 
 def _legend(filled: FilledTable) -> Iterator[str]:
-    """Where printed and measured numbers come from, and what their marks mean."""
     group = "setting and encoder" if filled.table.groups == "setting" else "encoder"
     bold = f"Bold: the best mean of each {group}."
     measured = "mean ± sample standard deviation over seeds"
@@ -254,7 +252,6 @@ def _legend(filled: FilledTable) -> Iterator[str]:
 
 
 def _tests(filled: FilledTable) -> Iterator[str]:
-    """What the marks of measured rows mean."""
     cells = (cell.measured for line in _all_lines(filled) for cell in line.cells.values())
     sizes = {cell.corrected.tests for cell in cells if cell and cell.corrected}
     if filled.table.test and sizes:
@@ -311,14 +308,12 @@ def _lines(filled: FilledTable) -> Iterator[str]:
 
 
 def _comparisons(filled: FilledTable) -> Iterator[str]:
-    """How lines are compared with others and with print."""
-    apart = [f"{_where(line.place)}: {line.apart} of {name_of(line.against or '')}" for line in _apart(filled)]
+    apart = [
+        f"{_where(line.place)}: {line.apart} of {name_of(line.against or '')}"
+        for line in filled.lines
+        if line.apart and line.seeds
+    ]
     if apart:
         yield f"Trained differently from the row they are compared with: {'; '.join(dict.fromkeys(apart))}."
     if any(cell.judgement for line in _all_lines(filled) for cell in line.cells.values()):
         yield verdict_note(filled.margin)
-
-
-def _apart(filled: FilledTable) -> list[FilledLine]:
-    """The lines with runs whose training differs from that of the row they are tested against."""
-    return [line for line in filled.lines if line.apart and line.seeds]

@@ -30,7 +30,7 @@ def cell(value: float, method: str = "mcse", **given: object) -> tuple[Published
     names |= {"benchmark": "sts", "source": "own", "method": method}
     names |= {name: str(text) for name, text in given.items() if name in names}
     std, star = given.get("std", 0.5), bool(given.get("star"))
-    return PublishedKey(**names), Published(value, std, 5, star, "")  # type: ignore[arg-type]
+    return PublishedKey(**names), Published(value, std, 5, star)  # type: ignore[arg-type]
 
 
 def test_kdmcse_stars_that_cannot_reach(findings: list[Finding]) -> None:
@@ -214,7 +214,7 @@ def test_a_changed_number_changes_the_finding() -> None:
     numbers = read_published()
     at = PublishedKey("kdmcse", "T1", "mcse", "", "bert-base-uncased", "wiki+coco", "sts", "STS12", "mcse")
     old = numbers[at]
-    numbers[at] = Published(old.value + 1.0, old.std, old.seeds, True, old.note)
+    numbers[at] = Published(old.value + 1.0, old.std, old.seeds, star=True)
     found = audit(numbers)
     assert of(found, "kdmcse", "T1", "quoted from mcse").failed == 1
     assert of(found, "kdmcse", "T1", "mean of its tasks").failed == 1

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 import pytest
 import scipy.stats
 from builders import frame, result, sts
+from table_samples import PAPERS, PLACE, PUBLISHED, lines, runs, stand_ins, table
 
-from harness.papers.published import Published, read_papers, read_published
+from harness.papers.published import Published
 from harness.profiles import load_profile
-from harness.profiles.schema import Profile
 from harness.reporting.seeds.groups import Cell
-from harness.reporting.tables.cells import FilledTable, Judgement, PaperCell, row_verdict
-from harness.reporting.tables.filled import paper_tables, stand_in_tables
+from harness.reporting.tables.cells import Judgement, PaperCell, row_verdict
+from harness.reporting.tables.filled import paper_tables
 from harness.reporting.tables.grids import ABSENT, CellText, Grid, code_of
 from harness.reporting.tables.worded import paper_grid
 from harness.stats import power_of_verdict, seeds_to_decide, summarise
 from harness.store import Result
 from harness.verdicts import Agreement
 
-TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
-PAPERS = read_papers()
 FEW = "too few seeds"
 
 
@@ -30,7 +28,7 @@ def cell(*values: float) -> Cell:
 
 
 def printed(value: float, std: float | None = 0.5, seeds: int | None = 5) -> Published:
-    return Published(value, std, seeds, False, "")
+    return Published(value, std, seeds, star=False)
 
 
 @pytest.mark.parametrize(
@@ -106,13 +104,13 @@ def test_the_seeds_that_would_decide_are_more_than_there_are() -> None:
 
 def test_only_numbers_in_points_have_a_margin() -> None:
     """Alignment, uniformity and minutes have none; everything else that the papers print is a score x 100."""
-    columns = {(one.paper.name, one.name): one.columns for one in paper_tables(PAPERS, read_published(), frame([]))}
+    columns = {(one.paper.name, one.name): one.columns for one in paper_tables(PAPERS, PUBLISHED, frame([]))}
     without = {(column.suite, column.metric) for some in columns.values() for column in some if not column.points}
     assert without == {("geometry", "alignment"), ("geometry", "uniformity"), ("cost", "minutes")}
     scores = {column.metric for some in columns.values() for column in some if column.points}
     assert scores == {"spearman", "acc", "main_score", "i2t_R@1", "i2t_R@5", "t2i_R@1", "t2i_R@5"}
-    assert table("dalr:T6", []).margin is None
-    assert {one.margin for line in table("mcse:T1", []).lines for one in line.cells.values()} == {1.0}
+    assert table([], "dalr:T6").margin is None
+    assert {one.margin for line in table([]).lines for one in line.cells.values()} == {1.0}
 
 
 def test_a_row_says_what_its_cells_say() -> None:
@@ -134,28 +132,14 @@ def test_a_row_says_what_its_cells_say() -> None:
     assert row_verdict([Judgement(Agreement.REPRODUCED)], 0.5) == "reproduced (±0.5 points)"
 
 
-def test_the_margin_stands_in_the_legend() -> None:
-    runs = results("mcse", [77.0, 77.1], setting="wiki+flickr")
-    papers = paper_tables(PAPERS, read_published(), frame(runs), 0.5)
-    (grid,) = [paper_grid(one) for one in papers if (one.paper.name, one.name) == ("mcse", "T1")]
-    assert [note for note in grid.notes if "equivalent within ±0.5 points, by two one-sided tests at 0.05" in note]
-
-
 def test_the_verdict_line_names_the_reason_once_and_each_cell() -> None:
-    grid = paper_grid(table("mcse:T1", results("mcse", [70.0], setting="wiki+flickr")))
+    grid = paper_grid(table(runs("mcse", [70.0])))
     (line,) = [line for section in grid.sections for line in section.lines if line.kind == "verdict"]
     assert line.heads[2] == f"verdict: {FEW}: 1 seed measured"
     assert {cell.value for cell in line.cells} == {FEW}
 
 
-def results(variant: str, values: list[float], **given: Any) -> list:
-    place: dict[str, Any] = {"profile": "paper", "setting": "flickr", "encoder": "bert-base-uncased", **given}
-    return [result(variant, seed, sts(**dict.fromkeys(TASKS, value)), **place) for seed, value in enumerate(values)]
-
-
-def table(name: str, runs: list) -> FilledTable:
-    filled = paper_tables(PAPERS, read_published(), frame(runs))
-    return next(one for one in filled if f"{one.paper.name}:{one.name}" == name)
+results = partial(runs, setting="flickr")
 
 
 def measured(grid: Grid, variant: str) -> list[CellText]:
@@ -175,7 +159,7 @@ def test_rows_against_one_reference_are_a_family_and_another_encoder_adds_none()
     runs = results("simcse", base) + results("mcse", resnet)
 
     def cells(runs: list[Result]) -> list[Cell]:
-        filled = table("mcse:T7", runs)
+        filled = table(runs, "mcse:T7")
         found = [row.own.cells["Avg"].measured for row in filled.rows if row.row.variant != "simcse"]
         return [cell for cell in found if cell]
 
@@ -190,14 +174,14 @@ def test_rows_against_one_reference_are_a_family_and_another_encoder_adds_none()
 
 def test_a_strong_star_holds() -> None:
     runs = results("simcse", [70.0, 70.1, 70.2]) + results("mcse", [75.0, 75.1, 75.2])
-    grid = paper_grid(table("mcse:T2", runs))
+    grid = paper_grid(table(runs, "mcse:T2"))
     assert [text.mark for text in measured(grid, "mcse")] == ["*"]
     assert any("(1 test)" in note for note in grid.legend)
 
 
 def test_bold_is_the_best_of_its_setting_and_encoder() -> None:
     runs = results("simcse", [70.0, 71.0]) + results("mcse", [75.0, 75.1]) + results("simcse", [60.0], setting="coco")
-    grid = paper_grid(table("mcse:T2", runs))
+    grid = paper_grid(table(runs, "mcse:T2"))
     bold = {
         (section.title, code_of(line.heads[0]), line.heads[1], line.kind)
         for section in grid.sections
@@ -211,27 +195,25 @@ def test_bold_is_the_best_of_its_setting_and_encoder() -> None:
 
 
 def test_alignment_and_uniformity_are_never_bold() -> None:
-    grid = paper_grid(table("kdmcse:T2", []))
-    (mcse,) = [
-        line for line in grid.sections[0].lines if tuple(map(code_of, line.heads[:2])) == ("mcse", "wiki+flickr")
-    ]
+    grid = paper_grid(table([], "kdmcse:T2"))
+    (mcse,) = lines(grid, "mcse")
     assert not any(text.bold for text in mcse.cells)
 
 
 def test_columns_of_several_suites_the_dev_score_and_the_cost() -> None:
     both = {"sts": {"Avg": {"spearman": 79.0}}, "transfer": {"Avg": {"acc": 86.0, "devacc": 80.0}}}
-    runs = [result("dalr", 0, both, profile="paper", setting="wiki+flickr", encoder="bert-base-uncased")]
-    (row,) = [row for row in table("dalr:T3", runs).rows if row.own.seeds]
+    runs = [result("dalr", 0, both, **PLACE)]
+    (row,) = [row for row in table(runs, "dalr:T3").rows if row.own.seeds]
     assert {name: one.measured.summary.mean for name, one in row.own.cells.items() if one.measured} == {
         "STS Avg": 79.0,
         "TR Avg": 86.0,
     }
-    (row,) = [row for row in table("dalr:T7", runs).rows if row.own.seeds]
+    (row,) = [row for row in table(runs, "dalr:T7").rows if row.own.seeds]
     cost = row.own.cells["total_time_min"].measured
     assert cost.summary.mean == pytest.approx(12.1 / 60)
     assert row.own.cells["epochs"].measured is None
     dev = results("mcse[lambda=0.1]", [70.0])
-    (row,) = [row for row in table("mcse:T4", dev).rows if row.own.seeds]
+    (row,) = [row for row in table(dev, "mcse:T4").rows if row.own.seeds]
     assert row.own.cells["STS-B dev"].measured is not None
     assert row.own.cells["STS-B dev"].measured.summary == summarise([60.0]), "one number a run, whatever its scores"
 
@@ -241,9 +223,8 @@ def test_retrieval_reads_the_set_that_the_row_names_in_the_split_of_its_training
     scores = {
         "retrieval": {"Flickr30k-Entities": recalls, "COCO": {name: value / 2 for name, value in recalls.items()}}
     }
-    place = {"profile": "paper", "encoder": "bert-base-uncased"}
-    runs = [result("mcse", 0, scores, setting=setting, **place) for setting in ("wiki+flickr", "wiki+coco")]  # type: ignore[arg-type]
-    rows = {row.own.place.setting: row for row in table("mcse:T6", runs).rows if row.own.seeds}
+    runs = [result("mcse", 0, scores, **{**PLACE, "setting": setting}) for setting in ("wiki+flickr", "wiki+coco")]
+    rows = {row.own.place.setting: row for row in table(runs, "mcse:T6").rows if row.own.seeds}
     means = {
         s: [one.measured.summary.mean for one in row.own.cells.values() if one.measured] for s, row in rows.items()
     }
@@ -251,7 +232,7 @@ def test_retrieval_reads_the_set_that_the_row_names_in_the_split_of_its_training
 
 
 def test_a_table_without_runs_has_one_command_and_print_alone() -> None:
-    grid = paper_grid(table("dalr:T3", []))
+    grid = paper_grid(table([], "dalr:T3"))
     assert grid.commands == ("harness run --table dalr:T3",)
     assert {line.kind for line in grid.sections[0].lines} == {"published"}
     assert grid.empty
@@ -262,11 +243,6 @@ def toy(variant: str, values: list[float], setting: str = "toy") -> list:
 
 
 ABLATIONS = ["info", "cma+cons", "cons", "cma", "ima+rank", "rank", "ima", "cma+cons+ima+rank"]
-
-
-def stand_ins(runs: list, profile: Profile | None = None) -> dict[str, FilledTable]:
-    found = stand_in_tables(PAPERS, frame(runs), [profile or load_profile("tiny"), load_profile("paper")])
-    return {f"{one.paper.name}:{one.name}": one for one in found}
 
 
 def test_the_shape_of_a_table_has_no_printed_number() -> None:

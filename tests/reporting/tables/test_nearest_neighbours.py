@@ -8,12 +8,10 @@ import numpy as np
 import pytest
 from builders import frame, result
 
-from harness.formatting import for_markdown
 from harness.metrics import ArrayName
 from harness.papers.published import read_papers
 from harness.profiles import load_profile
 from harness.reporting.files.latex import table as latex_table
-from harness.reporting.files.markdown import table as markdown_table
 from harness.reporting.sections.papers import neighbour_grids
 from harness.reporting.tables.grids import Grid
 from harness.store import Result
@@ -156,18 +154,3 @@ def test_the_shape_of_a_table_on_the_toy_world() -> None:
     assert not any("Flickr30k" in note for note in found.notes)
     assert grid("nonling:TD.1", both[:1], arrays, "tiny") is None
     assert lines(grid("nonling:TD.1", both, arrays)) == [], "toy runs stand in the paper's table"
-
-
-def test_hostile_sentences_are_text() -> None:
-    evil = ["<script>alert(1)</script>", "a | b\n\n# c", "\\input{x} & 5 % _", "agrees"]
-    arrays = {"simcse 0": answers(evil[0], evil), "mcse 0": answers("\\end{tabular}", evil)}
-    found = grid("mcse:T8", [run("simcse"), run("mcse")], arrays)
-    assert all(cell.verdict is None for section in found.sections for line in section.lines for cell in line.cells)
-    (line,) = [
-        line for line in markdown_table(found).splitlines() if line.startswith(f"| {for_markdown(evil[1])} | 1 |")
-    ]
-    assert len(line.replace("\\|", "").split("|")) == 2 + 6
-    assert evil[0] not in markdown_table(found)
-    tex = latex_table(found)
-    assert r"\input{x}" not in tex
-    assert tex.count(r"\end{tabular}") == 1

@@ -2,48 +2,30 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from typing import Any
+from functools import partial
 
 import pytest
 import scipy.stats
-from builders import frame, result, sts
+import table_samples
+from builders import result, sts
 
-from harness.papers.published import read_papers, read_published
-from harness.profiles import load_profile
-from harness.reporting.files.csv import tidy
-from harness.reporting.files.latex import table as latex_table
 from harness.reporting.sections.papers import paper_rows
-from harness.reporting.tables.cells import FilledRow, FilledTable
-from harness.reporting.tables.filled import paper_tables, stand_in_tables
-from harness.reporting.tables.grids import Line, code_of
+from harness.reporting.tables.cells import FilledTable
+from harness.reporting.tables.grids import Line
 from harness.reporting.tables.worded import paper_grid
 from harness.store import Result
 
-TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
-PAPERS = read_papers()
 SIMCSE, MCSE = [70.0, 71.0, 72.0], [72.3, 73.3, 74.3]
 SIMCSE_CODE, MCSE_CODE = [73.0, 73.5, 74.0], [71.0, 71.5, 72.0]
 
 
-def runs(variant: str, values: list[float], **given: Any) -> list[Result]:
-    place: dict[str, Any] = {"profile": "paper", "setting": "flickr", "encoder": "bert-base-uncased", **given}
-    return [result(variant, seed, sts(**dict.fromkeys(TASKS, value)), **place) for seed, value in enumerate(values)]
-
-
-def table(results: list[Result], name: str = "mcse:T2") -> FilledTable:
-    filled = paper_tables(PAPERS, read_published(), frame(results))
-    return next(one for one in filled if f"{one.paper.name}:{one.name}" == name)
-
-
-def row(filled: FilledTable, variant: str) -> FilledRow:
-    return next(one for one in filled.rows if one.own.place == (variant, "flickr", "bert-base-uncased"))
+runs = partial(table_samples.runs, setting="flickr")
+table = partial(table_samples.table, name="mcse:T2")
+row = partial(table_samples.row, setting="flickr")
 
 
 def lines(filled: FilledTable, variant: str) -> list[Line]:
-    grid = paper_grid(filled)
-    return [line for line in grid.sections[0].lines if tuple(map(code_of, line.heads[:2])) == (variant, "flickr")]
+    return table_samples.lines(paper_grid(filled), variant, "flickr")
 
 
 @pytest.fixture(scope="module")
@@ -68,12 +50,15 @@ def test_each_reading_has_its_line_below_print(both: list[Result]) -> None:
     assert differences == [f"{mean - printed.value:+.1f}" for mean in (73.3, 71.5)]
 
 
-def test_a_reading_is_tested_against_the_same_reading(both: list[Result]) -> None:
+def test_a_reading_is_tested_against_the_same_reading_and_changes_no_star_of_another(both: list[Result]) -> None:
+    """Holm's correction is over the tests of one reading: here one test each, which it leaves as it is."""
     own, code = row(table(both), "mcse").lines
     assert (own.against, code.against) == ("simcse", "simcse@official")
     for line, values, rival in ((own, MCSE, SIMCSE), (code, MCSE_CODE, SIMCSE_CODE)):
         cell = line.cells["Avg"].measured
-        assert cell.test.p == pytest.approx(scipy.stats.ttest_ind(values, rival).pvalue)
+        assert cell.test.p == cell.p == pytest.approx(scipy.stats.ttest_ind(values, rival).pvalue)
+    alone = row(table(runs("simcse", SIMCSE) + runs("mcse", MCSE)), "mcse").own.cells["Avg"]
+    assert own.cells["Avg"].measured == alone.measured
     marks = [line.cells[0].mark.strip("()") for line in lines(table(both), "mcse") if line.kind == "measured"]
     assert marks == ["*", "†"]
 
@@ -81,17 +66,6 @@ def test_a_reading_is_tested_against_the_same_reading(both: list[Result]) -> Non
 def test_a_reading_without_its_own_baseline_is_not_tested() -> None:
     filled = table(runs("simcse", SIMCSE) + runs("mcse@official", MCSE_CODE))
     assert not any(cell.measured and cell.measured.test for line in filled.lines for cell in line.cells.values())
-
-
-def test_another_reading_changes_no_star_of_the_first(both: list[Result]) -> None:
-    """Holm's correction is over the tests of one reading: here one test each, which it leaves as it is."""
-    alone = row(table(runs("simcse", SIMCSE) + runs("mcse", MCSE)), "mcse").own.cells["Avg"]
-    own, code = (line.cells["Avg"].measured for line in row(table(both), "mcse").lines)
-    assert own == alone.measured
-    assert own
-    assert code
-    assert own.p == pytest.approx(scipy.stats.ttest_ind(MCSE, SIMCSE).pvalue)
-    assert code.p == pytest.approx(scipy.stats.ttest_ind(MCSE_CODE, SIMCSE_CODE).pvalue)
 
 
 def test_bold_print_ranks_lines_of_one_reading(both: list[Result]) -> None:
@@ -129,7 +103,7 @@ def test_options_belong_to_the_row() -> None:
 
 def test_a_row_that_names_its_reading_keeps_it() -> None:
     results = runs("simcse", SIMCSE, setting="wiki") + runs("simcse@official", SIMCSE_CODE, setting="wiki")
-    filled = table(results, "nonling:T1")
+    filled = table(results, name="nonling:T1")
     named = [one for one in filled.rows if one.row.variant == "simcse@official"]
     assert any(one.is_measured for one in named)
     assert [line.place.variant for one in named for line in one.lines] == ["simcse@official"] * len(named)
@@ -144,17 +118,13 @@ def test_an_incomplete_reading_comes_with_its_command(both: list[Result]) -> Non
     assert code.command in table(both).commands
 
 
-def test_files_have_every_line(both: list[Result]) -> None:
+def test_the_csv_has_every_reading(both: list[Result]) -> None:
     filled = table(both)
-    rows = list(csv.DictReader(io.StringIO(tidy(paper_rows(filled)))))
-    mine = [one for one in rows if one["setting"] == "flickr" and one["encoder"] == "bert-base-uncased"]
-    named = {one["variant"]: (one["mean"][:4], one["published"], one["against"]) for one in mine}
-    printed = row(filled, "mcse").own.cells["Avg"].published
-    assert named["mcse"] == ("73.3", str(printed.value), "simcse")
-    assert named["mcse@official"] == ("71.5", str(printed.value), "simcse@official")
-    text = latex_table(paper_grid(filled))
-    assert text.count("measured, official, 3 seeds") == 2
-    assert text.count("measured, paper, 3 seeds") == 2
+    printed = row(filled, "mcse").own.cells["Avg"].published.value
+    mine = [one for one in paper_rows(filled) if one["setting"] == "flickr" and one["encoder"] == "bert-base-uncased"]
+    named = {one["variant"]: (one["mean"], one["published"], one["against"]) for one in mine if "mean" in one}
+    assert named["mcse"] == (pytest.approx(73.3), printed, "simcse")
+    assert named["mcse@official"] == (pytest.approx(71.5), printed, "simcse@official")
 
 
 def test_a_stand_in_table_has_both_readings_or_one() -> None:
@@ -167,11 +137,7 @@ def test_a_stand_in_table_has_both_readings_or_one() -> None:
         ]
 
     def shown(results: list[Result]) -> list[tuple[str, str]]:
-        (grid,) = [
-            paper_grid(one)
-            for one in stand_in_tables(PAPERS, frame(results), [load_profile("tiny")])
-            if (one.paper.name, one.name) == ("mcse", "T2")
-        ]
+        grid = paper_grid(table_samples.stand_ins(results)["mcse:T2"])
         return [(line.heads[2], str(line.cells[0])) for line in grid.sections[0].lines]
 
     assert shown(toy("", 20) + toy("@official", 30)) == [

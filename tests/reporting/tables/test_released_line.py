@@ -2,58 +2,21 @@
 
 from __future__ import annotations
 
-import csv
-import html
-from pathlib import Path
-from typing import Any
-
 import pytest
-from builders import frame, result, sts
+from builders import result, sts
+from table_samples import PLACE, lines, runs, stand_ins, table, weights
 
-from harness.papers.published import read_papers, read_published
 from harness.profiles import load_profile
-from harness.reporting.build import render
-from harness.reporting.contents import Contents
-from harness.reporting.tables.cells import FilledTable
-from harness.reporting.tables.filled import paper_tables, stand_in_tables
-from harness.reporting.tables.grids import Grid, Line, code_of
+from harness.reporting.sections.papers import paper_rows
 from harness.reporting.tables.worded import paper_grid
-from harness.store import Result, Store
 
-TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
 MCSE = "UdS-LSV/mcse-flickr-bert-base-uncased"
 SIMCSE = "princeton-nlp/unsup-simcse-bert-base-uncased"
 
 
-def weights(name: str, value: float, pooling: str = "cls", **given: Any) -> Result:
-    place: dict[str, Any] = {"profile": "paper", "setting": "none", "encoder": name, "dev": (), "losses": {}, **given}
-    return result(f"none[pooling={pooling}]", 0, sts(**dict.fromkeys(TASKS, value)), **place)
-
-
-def measured(variant: str, values: list[float]) -> list[Result]:
-    place = {"profile": "paper", "setting": "wiki+flickr", "encoder": "bert-base-uncased"}
-    return [
-        result(variant, seed, sts(**dict.fromkeys(TASKS, value)), **place)  # type: ignore[arg-type]
-        for seed, value in enumerate(values)
-    ]
-
-
-def table(results: list[Result], name: str = "mcse:T1") -> FilledTable:
-    (found,) = (
-        one
-        for one in paper_tables(read_papers(), read_published(), frame(results))
-        if f"{one.paper.name}:{one.name}" == name
-    )
-    return found
-
-
-def lines(grid: Grid, variant: str, setting: str, section: int = 0) -> list[Line]:
-    return [line for line in grid.sections[section].lines if tuple(map(code_of, line.heads[:2])) == (variant, setting)]
-
-
 def test_the_line_stands_between_print_and_measurement_with_its_difference() -> None:
-    grid = paper_grid(table([weights(MCSE, 77.7), *measured("mcse", [76.0, 77.0])]))
-    found = lines(grid, "mcse", "wiki+flickr")
+    grid = paper_grid(table([weights(MCSE, 77.7), *runs("mcse", [76.0, 77.0])]))
+    found = lines(grid, "mcse")
     assert [line.heads[2].partition(":")[0] for line in found] == [
         "printed, 5 seeds",
         "authors' weights",
@@ -87,11 +50,11 @@ def test_weights_read_by_another_pooling_are_not_these() -> None:
 
 
 def test_counts_verdicts_and_ranks_are_those_of_runs_alone() -> None:
-    runs = [*measured("mcse", [76.0, 77.0]), *measured("simcse", [75.0, 75.5])]
-    alone, beside = table(runs), table([*runs, weights(MCSE, 99.0), weights(SIMCSE, 98.0)])
+    own = [*runs("mcse", [76.0, 77.0]), *runs("simcse", [75.0, 75.5])]
+    alone, beside = table(own), table([*own, weights(MCSE, 99.0), weights(SIMCSE, 98.0)])
     assert alone.coverage == beside.coverage
     assert alone.lines == beside.lines
-    bold = [[cell.bold for cell in line.cells] for line in lines(paper_grid(beside), "mcse", "wiki+flickr")]
+    bold = [[cell.bold for cell in line.cells] for line in lines(paper_grid(beside), "mcse")]
     assert not any(bold[1])
     assert all(bold[4])
 
@@ -105,34 +68,12 @@ def test_a_table_says_the_command_until_every_model_has_its_scores() -> None:
     assert not any("--released" in line for line in table([], "mcse:T2").commands)
 
 
-@pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("public")
-    results = [weights(MCSE, 77.7), *measured("mcse", [76.0, 77.0])]
-    return render(Contents(Store(folder / "nowhere"), results), folder / "out").parent
-
-
-@pytest.mark.parametrize("name", ["report.md", "report.tex", "papers/mcse.html"])
-def test_the_line_is_in_every_file_of_a_report(report: Path, name: str) -> None:
-    text = html.unescape((report / name).read_text("utf-8")).replace("\\", "")
-    here = text[text.index("MCSE Table 1") :]
-    assert here.index("printed, 5 seeds") < here.index("difference, authors' weights") < here.index("measured, 2 seeds")
-    assert "77.7" in here
-    assert MCSE in here, "the notes name the model"
-
-
-def test_the_site_and_markdown_say_the_command_for_the_models_that_are_left(report: Path) -> None:
-    for name in ("report.md", "papers/mcse.html"):
-        assert "harness run --released --table mcse:T1" in (report / name).read_text("utf-8")
-
-
-def test_the_line_is_in_the_csv_with_its_hub_name(report: Path) -> None:
-    with (report / "tables.csv").open(encoding="utf-8", newline="") as stream:
-        rows = [row for row in csv.DictReader(stream) if (row["table"], row["encoder"]) == ("mcse T1", MCSE)]
+def test_the_line_is_in_the_csv_with_its_hub_name() -> None:
+    rows = [one for one in paper_rows(table([weights(MCSE, 77.7)])) if one["encoder"] == MCSE]
     assert len(rows) == 8
     average = next(row for row in rows if row["task"] == "Avg")
-    assert (average["variant"], average["setting"], average["n"]) == ("none[pooling=cls]", "none", "1")
-    assert float(average["minus_published"]) == pytest.approx(0.4)
+    assert (average["variant"], average["setting"], average["n"]) == ("none[pooling=cls]", "none", 1)
+    assert average["minus_published"] == pytest.approx(0.4)
     assert average["verdict_published"] == "too few seeds"
 
 
@@ -140,8 +81,8 @@ def test_retrieval_of_public_weights_is_on_the_split_that_fits_their_training() 
     """MCSE's captions of Flickr30k are of the training images of Entities, and 944 of Karpathy's test images."""
     scores = {"i2t_R@1": 5.0, "i2t_R@5": 15.0, "t2i_R@1": 6.0, "t2i_R@5": 16.0}
     tasks = {"Flickr30k": dict.fromkeys(scores, 99.0), "Flickr30k-Entities": scores, "COCO": dict.fromkeys(scores, 1.0)}
-    place: dict[str, Any] = {"profile": "paper", "setting": "none", "encoder": MCSE, "dev": (), "losses": {}}
-    filled = table([result("none[pooling=cls]", 0, {"retrieval": tasks}, **place)], "mcse:T6")
+    public = result("none[pooling=cls]", 0, {"retrieval": tasks}, **{**PLACE, "setting": "none", "encoder": MCSE})
+    filled = table([public], "mcse:T6")
     (row,) = (row for row in filled.rows if row.released and row.row.setting == "wiki+flickr")
     cells = row.released[0].cells
     assert {name: cell.measured.summary.mean for name, cell in cells.items() if cell.measured} == scores
@@ -151,9 +92,8 @@ def test_a_profile_with_stand_ins_shows_its_own_weights_without_print() -> None:
     tiny, paper = load_profile("tiny"), load_profile("paper").released[MCSE]
     profile = tiny.model_copy(update={"released": {MCSE: paper}})
     places = [("simcse", "toy-text"), ("simcse", "toy"), ("mcse", "toy"), ("none[pooling=avg-first-last]", "none")]
-    runs = [result(variant, 0, sts(ToySTS=70.0), setting=setting) for variant, setting in places]
+    own = [result(variant, 0, sts(ToySTS=70.0), setting=setting) for variant, setting in places]
     public = result("none[pooling=cls]", 0, sts(ToySTS=71.5), setting="none", encoder=MCSE)
-    found = [one for one in stand_in_tables(read_papers(), frame([*runs, public]), [profile]) if one.name == "T1"]
-    (mcse,) = (one for one in found if one.paper.name == "mcse")
-    texts = [line.heads[2] for line in lines(paper_grid(mcse), "mcse", "toy")]
+    filled = stand_ins([*own, public], profile)["mcse:T1"]
+    texts = [line.heads[2] for line in lines(paper_grid(filled), "mcse", "toy")]
     assert texts[:2] == ["authors' weights", "measured, 1 seed"]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 from builders import frame, over_seeds, tables
+from table_samples import PLACE, PUBLISHED, table
 
-from harness.papers.published import read_ablations, read_papers, read_published
+from harness.papers.published import read_ablations
 from harness.reporting.sections.claims import claims_grid
 from harness.reporting.seeds.forest import forests, lead_text
 from harness.reporting.seeds.groups import kept_groups, trained_apart
-from harness.reporting.tables.filled import paper_tables
 from harness.reporting.tables.worded import paper_grid
 from harness.store import Result
 
@@ -41,19 +41,15 @@ def test_headlines_and_claims_say_it(epochs: int, precision: str, said: str) -> 
     made = tables(ours + runs("simcse", 60.0, 61.0, 62.0, epochs=epochs, precision=precision))
     (forest,) = forests(made[0])
     assert lead_text(forest).partition(", trained with ")[2] == (f"{said})." if said else "")
-    grid = claims_grid(read_ablations(), made, read_published())
+    grid = claims_grid(read_ablations(), made, PUBLISHED)
     (line,) = [line for part in grid.sections for line in part.lines]
     assert line.heads[0] == "unpaired images help (nonling T3)" + (f"; here {said}" if said else "")
 
 
 def test_a_table_says_it_below() -> None:
-    place = {"profile": "paper", "setting": "wiki+flickr", "encoder": "bert-base-uncased"}
-
     def notes(epochs: int) -> list[str]:
-        results = runs("mcse", 76.0, 77.0, **place) + runs("simcse", 75.0, 75.5, epochs=epochs, **place)
-        filled = paper_tables(read_papers(), read_published(), frame(results))
-        (table,) = [one for one in filled if (one.paper.name, one.name) == ("mcse", "T1")]
-        return [note for note in paper_grid(table).notes if "Trained differently" in note]
+        results = runs("mcse", 76.0, 77.0, **PLACE) + runs("simcse", 75.0, 75.5, epochs=epochs, **PLACE)
+        return [note for note in paper_grid(table(results)).notes if "Trained differently" in note]
 
     assert notes(epochs=3) == []
     assert notes(epochs=1) == [

@@ -1,26 +1,23 @@
-"""The report as CSV: one row for each cell, unrounded."""
+"""The report as CSV, unrounded: one row for each cell in tables.csv, one for each run in report.csv."""
 
 from __future__ import annotations
 
 import csv
 import io
-from typing import Any
 
 import pytest
 from builders import frame, over_seeds, result, sts, tables
+from table_samples import PAPERS, PUBLISHED, runs
 
-from harness.papers.published import read_papers, read_published
-from harness.reporting.files.csv import COLUMNS, summary_rows, tidy
+from harness.reporting.files.csv import COLUMNS, summary_rows, tidy, write_runs
 from harness.reporting.sections.papers import paper_rows
 from harness.reporting.tables.filled import paper_tables
 
 
 def test_csv_has_one_row_for_each_cell_unrounded() -> None:
-    place: dict[str, Any] = {"profile": "paper", "setting": "wiki+flickr", "encoder": "bert-base-uncased"}
-    scores = dict.fromkeys(["STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R"], 76.123456789)
-    results = [result("mcse", seed, sts(**scores), **place) for seed in (0, 1, 2)]
+    results = runs("mcse", [76.123456789] * 3)
     results += over_seeds("mcse", [70.0, 71.0, 72.0]) + over_seeds("simcse", [20.0, 21.5, 23.0])
-    filled = paper_tables(read_papers(), read_published(), frame(results))
+    filled = paper_tables(PAPERS, PUBLISHED, frame(results))
     ours = [row for table in tables(results) for row in summary_rows(table)]
     text = tidy([*ours, *(row for table in filled for row in paper_rows(table))])
     rows = list(csv.DictReader(io.StringIO(text)))
@@ -34,19 +31,10 @@ def test_csv_has_one_row_for_each_cell_unrounded() -> None:
     assert float(mcse["p"]) == float(mcse["p_holm"]) < 0.05
     paper = [row for row in rows if row["table"] == "mcse T1"]
     assert len(paper) == 14 * 8
-    cell = next(
-        row
-        for row in paper
-        if (row["variant"], row["setting"], row["encoder"], row["task"])
-        == ("mcse", "wiki+flickr", "bert-base-uncased", "Avg")
-    )
+    wanted = {"variant": "mcse", "setting": "wiki+flickr", "encoder": "bert-base-uncased", "task": "Avg"}
+    cell = next(row for row in paper if wanted.items() <= row.items())
     assert cell["mean"].startswith("76.12345678")
-    assert (cell["published"], cell["published_std"], cell["published_seeds"], cell["published_star"]) == (
-        "77.3",
-        "0.5",
-        "5",
-        "1",
-    )
+    assert [cell[f"published{part}"] for part in ("", "_std", "_seeds", "_star")] == ["77.3", "0.5", "5", "1"]
     assert float(cell["minus_published"]) == pytest.approx(76.123456789 - 77.3)
     assert 0 < float(cell["p_published"]) < 1
     # 76.12 without spread beside 77.3 +- 0.5 of five seeds: a difference of 1.18 is not within 1 point
@@ -55,3 +43,22 @@ def test_csv_has_one_row_for_each_cell_unrounded() -> None:
     geometry = next(row for row in rows if row["table"] == "kdmcse T2")
     assert (geometry["margin"], geometry["p_equivalence"]) == ("", "")
     assert cell["command"].startswith("harness run --methods mcse")
+
+
+def test_each_seed_is_a_row_with_its_values_and_scores() -> None:
+    values = {"method": {"temperature": 0.05, "lambda": 0.1}, "training": {"epochs": 3}}
+    mcse = result("mcse[lambda=0.1]", 7, sts(STS12=61.23456789), hyperparameters=values, overrides={"epochs": 3})
+    stream = io.StringIO()
+    write_runs([*over_seeds("simcse", [20.0, 21.0]), mcse], stream)
+    rows = list(csv.DictReader(io.StringIO(stream.getvalue())))
+    assert [(row["variant"], row["seed"]) for row in rows] == [
+        ("simcse", "0"),
+        ("simcse", "1"),
+        ("mcse[lambda=0.1]", "7"),
+    ]
+    last = rows[2]
+    assert (last["name"], last["overrides"]) == ("MCSE, λ = 0.1 (epochs = 3)", "epochs=3")
+    assert (last["method.lambda"], last["training.epochs"], last["teacher.image"]) == ("0.1", "3", "toy-clip")
+    assert last["sts.STS12.spearman"] == "61.23456789"
+    assert (rows[0]["method.lambda"], rows[0]["sts.STS12.spearman"]) == ("", "")
+    assert rows[1]["sts.ToySTS.spearman"] == "21.0"

@@ -1,0 +1,91 @@
+"""Charts at a glance: forests of gains, heat maps of tasks by variants, and curves of swept values."""
+
+from __future__ import annotations
+
+import pytest
+import scipy.stats
+from builders import error_tables, over_seeds, result, sts, tables
+
+from harness.reporting.charts.forest import forest_plot
+from harness.reporting.charts.heat import heat_plots
+from harness.reporting.charts.sweeps import scale_of, sweep_plot, sweeps
+from harness.reporting.seeds.forest import forests
+
+LOW, HIGH = [20.0, 24.0, 22.5], [70.0, 73.0, 72.2]
+UNTRAINED = over_seeds("none[pooling=mean]", [50.0], setting="none")
+
+
+def test_rows_are_gains_over_the_baseline_best_first_with_t_intervals() -> None:
+    runs = over_seeds("simcse", LOW) + over_seeds("dalr", [21.0, 24.0, 23.0]) + over_seeds("mcse", HIGH) + UNTRAINED
+    (forest,) = forests(tables(runs)[0])
+    assert [gain.row.label.variant for gain in forest.gains] == ["mcse", "none[pooling=mean]", "dalr", "simcse"]
+    assert [gain.kind for gain in forest.gains] == ["better", "untrained", "not significant", "baseline"]
+    first, untrained, *_, base = forest.gains
+    wanted = scipy.stats.ttest_ind(HIGH, LOW).confidence_interval(0.95)
+    assert (first.low, first.high) == pytest.approx((wanted.low, wanted.high))
+    wanted = scipy.stats.ttest_1samp([50.0 - value for value in LOW], 0).confidence_interval(0.95)
+    assert (untrained.low, untrained.high) == pytest.approx((wanted.low, wanted.high))
+    assert base.low == base.size == base.high == 0
+    plot = forest_plot(forest)
+    assert [row["name"] for row in plot.spec["data"]["values"]] == ["MCSE", "untrained, mean", "DALR", "SimCSE"]
+
+
+def test_the_baseline_with_other_values_has_an_interval_and_no_verdict() -> None:
+    runs = over_seeds("simcse", LOW) + over_seeds("simcse", HIGH, overrides={"precision": "bf16"})
+    (forest,) = forests(tables(runs)[0])
+    assert [gain.kind for gain in forest.gains] == ["not tested", "baseline"]
+    wanted = scipy.stats.ttest_ind(HIGH, LOW).confidence_interval(0.95)
+    assert (forest.gains[0].low, forest.gains[0].high) == pytest.approx((wanted.low, wanted.high))
+    text = forest_plot(forest).text
+    assert "Not tested: SimCSE with other values." in text
+    assert "too few seeds" not in text
+
+
+def test_the_sign_is_turned_where_lower_is_better() -> None:
+    (forest,) = forests(error_tables(simcse=0.3, mcse=0.1, dalr=0.5)[0])
+    assert [(gain.row.label.variant, gain.kind) for gain in forest.gains] == [
+        ("mcse", "better"),
+        ("simcse", "baseline"),
+        ("dalr", "worse"),
+    ]
+    assert forest.gains[0].low < forest.gains[0].size < forest.gains[0].high
+    assert "sign turned" in str(forest_plot(forest).spec)
+
+
+def test_a_heat_map_has_scores_as_text_and_the_gain_as_colour() -> None:
+    runs = [result("simcse", 0, sts(A=10.0, B=20.0)), result("mcse", 0, sts(A=13.0, B=19.0))]
+    (plot,) = heat_plots(tables(runs)[0])
+    found = [(row["i"], row["task"], row["text"], row["d"]) for row in plot.spec["data"]["values"]]
+    assert found[:3] == [(0, "A", "13.0", 3.0), (0, "B", "19.0", -1.0), (0, "Avg", "16.0", 1.0)]
+    assert "better than SimCSE" in plot.text
+    assert plot.spec["layer"][0]["encoding"]["color"]["scale"]["domain"] == [-3.0, 3.0]
+    assert heat_plots(tables(over_seeds("mcse", LOW) + over_seeds("simcse", LOW))[0]) == [], "one task needs no map"
+
+
+def test_variants_that_differ_in_one_number_make_a_curve_with_their_default() -> None:
+    runs = [run for at, value in enumerate(("0.01", "10")) for run in over_seeds(f"mcse[lambda={value}]", [at + 1.0])]
+    runs += over_seeds("mcse", [5.0]) + over_seeds("simcse", LOW) + over_seeds("kdmcse[lambda=1]", [3.0])
+    (table,) = tables(runs)
+    assert sweeps(table, {}) == [], "two values are no curve"
+    label = next(row.label for row in table.rows if row.label.variant == "mcse")
+    (sweep,) = sweeps(table, {label: {"lambda": 1.0}})
+    (cells,) = sweep.lines.values()
+    assert {value: cell.summary.mean for value, cell in cells.items()} == {0.01: 1.0, 1.0: 5.0, 10.0: 2.0}
+    plot = sweep_plot(sweep)
+    assert [str(entry.name) for entry in plot.legend] == ["MCSE"]
+    assert plot.title.startswith("λ: ")
+    assert "Dashed: SimCSE" in plot.text
+
+
+def test_values_set_for_whole_runs_make_a_curve_too() -> None:
+    runs = [run for value in (1, 2, 3) for run in over_seeds("mcse", [value], overrides={"epochs": value, "steps": 9})]
+    (sweep,) = sweeps(tables(runs)[0], {})
+    assert (sweep.option, [label.overrides for label in sweep.lines]) == ("epochs", ["steps=9"])
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [([0.1, 0.2], "linear"), ([0.01, 1.0], "log"), ([0.0, 0.01, 1.0], "symlog"), ([-1, 99], "linear")],
+)
+def test_an_axis_is_logarithmic_where_values_span_decades(values: list[float], kind: str) -> None:
+    assert scale_of(values)["type"] == kind

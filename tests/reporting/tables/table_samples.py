@@ -1,0 +1,58 @@
+"""Papers' tables filled with made results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from builders import frame, result, sts
+
+from harness.papers.published import read_papers, read_published
+from harness.profiles import Profile, load_profile
+from harness.reporting.tables.cells import FilledRow, FilledTable
+from harness.reporting.tables.filled import paper_tables, stand_in_tables
+from harness.reporting.tables.grids import Grid, Line, code_of
+from harness.store import Result
+
+TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
+PAPERS, PUBLISHED = read_papers(), read_published()
+PLACE: dict[str, Any] = {"profile": "paper", "setting": "wiki+flickr", "encoder": "bert-base-uncased"}
+
+
+def runs(variant: str, values: Sequence[float], **given: Any) -> list[Result]:
+    """One run of the paper profile a value, which is its score on every task."""
+    return [
+        result(variant, seed, sts(**dict.fromkeys(TASKS, value)), **{**PLACE, **given})
+        for seed, value in enumerate(values)
+    ]
+
+
+def weights(name: str, value: float, pooling: str = "cls", **given: Any) -> Result:
+    """Public weights, with their score on every task."""
+    (run,) = runs(f"none[pooling={pooling}]", [value], setting="none", encoder=name, dev=(), losses={}, **given)
+    return run
+
+
+def table(results: Sequence[Result], name: str = "mcse:T1") -> FilledTable:
+    """A paper's table from the runs of the paper profile."""
+    filled = paper_tables(PAPERS, PUBLISHED, frame(results))
+    return next(one for one in filled if f"{one.paper.name}:{one.name}" == name)
+
+
+def stand_ins(results: Sequence[Result], profile: Profile | None = None) -> dict[str, FilledTable]:
+    """The tables that the runs of a profile fill, by default those of `tiny`."""
+    found = stand_in_tables(PAPERS, frame(results), [profile or load_profile("tiny"), load_profile("paper")])
+    return {f"{one.paper.name}:{one.name}": one for one in found}
+
+
+def row(
+    filled: FilledTable, variant: str, setting: str = "wiki+flickr", encoder: str = "bert-base-uncased"
+) -> FilledRow:
+    """The row of a variant, not a quoted one."""
+    place = (variant, setting, encoder)
+    return next(one for one in filled.rows if one.own.place == place and not one.row.published_only)
+
+
+def lines(grid: Grid, variant: str, setting: str = "wiki+flickr") -> list[Line]:
+    """The lines of a variant in the first section of a grid."""
+    return [line for line in grid.sections[0].lines if tuple(map(code_of, line.heads[:2])) == (variant, setting)]
