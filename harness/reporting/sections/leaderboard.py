@@ -17,8 +17,8 @@ from harness.papers.published import PAPER_PROFILE
 from harness.reporting.charts.plot import INK, ChartSpec, Plot, rows_of, tooltip
 from harness.reporting.sections.base import ReportSection
 from harness.reporting.seeds.comparison import Comparison, Side
-from harness.reporting.seeds.forest import Forest, Gain, ahead, forests, headline, importance, method_of, methods
-from harness.reporting.seeds.groups import compare
+from harness.reporting.seeds.forest import Forest, Gain, forests, headline, importance, method_of, methods
+from harness.reporting.seeds.groups import ahead, compare
 from harness.reporting.seeds.summary import blocks_of
 from harness.reporting.seeds.words import Sentence, judged, suite_title
 from harness.reporting.tables.grids import ABSENT, CellText, cell_text, summary_text
@@ -29,7 +29,7 @@ from harness.verdicts import Significance
 
 def cost_plot(forest: Forest, key: str, rows: Sequence[tuple[Gain, float]]) -> Plot:
     """A named point for each row with its minutes."""
-    metric = forest.table.metric(forest.column)
+    metric = forest.metric
     values = [
         {
             "name": gain.name.text,
@@ -130,8 +130,7 @@ class Board:
         found: dict[object, list[Gain]] = {}
         for gain in self.forest.gains:
             found.setdefault((method_of(gain.row.label.variant), gain.row.data), []).append(gain)
-        digits = self.forest.table.metric(self.forest.column).digits
-        entries = []
+        digits, entries = self.forest.metric.digits, []
         for number, same in enumerate(found.values()):
             first, *others = sorted(same, key=lambda gain: not gain.row.is_method)
             score = cell_text(first.cell, digits, len(first.row.seeds))
@@ -159,8 +158,7 @@ class Board:
         """One more than the number of methods that are better by a test of the two."""
         if gain not in leaders or gain.cell.summary.n < FEWEST_SEEDS:
             return ABSENT
-        metric = self.forest.table.metric(self.forest.column)
-        tests = (compare(one.cell, gain.cell, metric) for one in leaders)
+        tests = (compare(one.cell, gain.cell, self.forest.metric) for one in leaders)
         return str(1 + sum(cell.verdict is Significance.BETTER for cell in tests))
 
     @cached_property
@@ -172,11 +170,10 @@ class Board:
         ]
         if len(rows) < 2 or len(tasks) < 2:
             return None
-        metric = table.metric(self.forest.column)
         counts = [
             [
                 sum(
-                    ahead(one.cells[task].summary.mean, other.cells[task].summary.mean, metric)
+                    ahead(one.cells[task].summary.mean, other.cells[task].summary.mean, self.forest.metric)
                     for task in tasks
                     if task in one.cells and task in other.cells
                 )
@@ -196,7 +193,6 @@ class Board:
     def data(self) -> Mapping[str, object]:
         """What the page's script shows on request: gains over other baselines, and pairs of rows."""
         forest, entries = self.forest, self.entries
-        metric = forest.table.metric(forest.column)
         rows = [
             {
                 "name": entry.gain.name.text,
@@ -213,7 +209,7 @@ class Board:
         return {
             "rows": rows,
             "column": forest.table.title(forest.column),
-            "digits": metric.digits,
+            "digits": forest.metric.digits,
             "base": name_of(forest.block.base).text if forest.base else "",
             "gains": {name_of(variant).text: self._gains(variant) for variant in bases},
             "pairs": {f"{a.number} {b.number}": self._pair(a, b) for a, b in combinations(entries[:MOST_COMPARED], 2)},
@@ -221,25 +217,26 @@ class Board:
 
     def words(self, entry: BoardRow) -> tuple[str, str]:
         """The gain of a row over the baseline, and what its test says."""
-        digits = self.forest.table.metric(self.forest.column).digits
-        return said(entry.gain, digits) if self.forest.base else (ABSENT, "")
+        return said(entry.gain, self.forest.metric.digits) if self.forest.base else (ABSENT, "")
 
     def _gains(self, base: str) -> Sequence[Sequence[object] | None]:
         """Each row's gain over a baseline, its interval and what its test says."""
-        forest, metric = self.forest, self.forest.table.metric(self.forest.column)
+        forest = self.forest
         if base != forest.block.base:
             blocks = blocks_of(forest.block.rows, forest.table.metrics, base)
             (forest,) = forests(replace(forest.table, blocks=blocks), forest.column, fewest=1)
         by_label = {gain.row.label: gain for gain in forest.gains} if forest.base else {}
         found = [by_label.get(entry.gain.row.label) for entry in self.entries]
         return [
-            [*(round(x, 6) for x in (gain.size, gain.low, gain.high)), *said(gain, metric.digits)] if gain else None
+            [*(round(x, 6) for x in (gain.size, gain.low, gain.high)), *said(gain, forest.metric.digits)]
+            if gain
+            else None
             for gain in found
         ]
 
     def _pair(self, a: BoardRow, b: BoardRow) -> Sequence[object]:
         """The conclusion on two rows, and each test that could be made: name, p-value or bound."""
-        column, table = self.forest.column, self.forest.table
+        column, metric = self.forest.column, self.forest.metric
         if any(len(entry.gain.cell.values) < len(entry.gain.row.seeds) for entry in (a, b)):
             return ["Not compared here: some seeds have no score.", []]
         sides = [_side(entry.gain) for entry in (a, b)]
@@ -247,7 +244,7 @@ class Board:
         for one, other in ((a.gain, b.gain), (b.gain, a.gain)):
             base = self.forest.block.baseline(one.row.label)
             family = one.cell.corrected if base and base.data == other.row.data else family
-        pair = Comparison(sides[0], sides[1], Score(table.suite, *column), table.metric(column), corrected=family)
+        pair = Comparison(sides[0], sides[1], Score(self.forest.table.suite, *column), metric, corrected=family)
         if pair.one_sample or min(len(side.scores) for side in sides) < FEWEST_SEEDS:
             return [pair.conclusion(), []]
         found = {"pooled t-test": pair.pooled, "Welch's t-test": pair.welch, "paired t-test": pair.paired}
@@ -256,7 +253,7 @@ class Board:
             ["permutation test", f"{p_value(pair.permutation.p)}, smallest possible {pair.permutation.smallest:.2g}"]
         )
         if pair.bootstrap:
-            low, high = (signed(end, table.metric(column).digits) for end in (pair.bootstrap.low, pair.bootstrap.high))
+            low, high = (signed(end, metric.digits) for end in (pair.bootstrap.low, pair.bootstrap.high))
             tests.append(["bootstrap interval", f"{low} to {high}"])
         if pair.dominance is not None:
             tests.append(["almost stochastic order, bound", f"{pair.dominance:.2f}"])

@@ -13,7 +13,7 @@ from harness.reporting.tables.grids import summary_grid
 
 
 def test_markdown_cells_hold_no_markup() -> None:
-    text = markdown([Sentence("here", "a <b>bold</b> claim", "note")], [grid()], "footer")
+    text = markdown([Sentence("here", "a <b>bold</b> claim")], [grid()], "footer")
     rows = [line for line in text.splitlines() if line.startswith("|")]
     assert len({len(re.findall(r"(?<!\\)\|", row)) for row in rows}) == 1
     assert "<b>" not in text
