@@ -136,13 +136,11 @@ class AuditSection(ReportSection):
 
     @cached_property
     def findings(self) -> Mapping[str, Sequence[Finding]]:
-        """The checked statements by paper."""
         found = groupby(audit(self.contents.published), key=lambda finding: finding.paper)
         return {paper: list(some) for paper, some in found}
 
     @property
     def counts(self) -> Mapping[str, Mapping[str, int]]:
-        """The number of statements by paper and verdict."""
         return {paper: tally(some) for paper, some in self.findings.items()}
 
     def write(self, pages: Pages) -> None:

@@ -19,7 +19,7 @@ from harness.reporting.sections.base import ReportSection
 from harness.reporting.seeds.comparison import Comparison, Side
 from harness.reporting.seeds.forest import Forest, Gain, forests, headline, importance, method_of, methods
 from harness.reporting.seeds.groups import ahead, compare
-from harness.reporting.seeds.summary import blocks_of
+from harness.reporting.seeds.summary import Row, blocks_of
 from harness.reporting.seeds.words import Sentence, judged, suite_title
 from harness.reporting.tables.grids import ABSENT, CellText, cell_text, summary_text
 from harness.spec import SpecError, Variant
@@ -164,23 +164,16 @@ class Board:
     @cached_property
     def wins(self) -> Wins | None:
         """The wins per task of the methods; None of fewer than two methods or tasks."""
-        table, rows = self.forest.table, [gain.row for gain in methods(self.forest)]
-        tasks = [
-            column for column in table.columns if column.task != AVERAGE and column.metric == self.forest.column.metric
-        ]
+        rows, metric = [gain.row for gain in methods(self.forest)], self.forest.metric
+        tasks = [one for one in self.forest.table.columns if one.task != AVERAGE and one.metric == metric.name]
         if len(rows) < 2 or len(tasks) < 2:
             return None
-        counts = [
-            [
-                sum(
-                    ahead(one.cells[task].summary.mean, other.cells[task].summary.mean, self.forest.metric)
-                    for task in tasks
-                    if task in one.cells and task in other.cells
-                )
-                for other in rows
-            ]
-            for one in rows
-        ]
+
+        def wins(one: Row, other: Row) -> int:
+            both = (task for task in tasks if task in one.cells and task in other.cells)
+            return sum(ahead(one.cells[task].summary.mean, other.cells[task].summary.mean, metric) for task in both)
+
+        counts = [[wins(one, other) for other in rows] for one in rows]
         return Wins([row.label.name.text for row in rows], counts, len(tasks))
 
     @cached_property

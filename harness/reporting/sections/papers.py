@@ -194,7 +194,6 @@ class PapersSection(ReportSection):
 
     @cached_property
     def by_paper(self) -> Mapping[str, Sequence[Grid]]:
-        """The tables of each paper by its name."""
         found: dict[str, list[Grid]] = {}
         for table in self.tables:
             found.setdefault(table.paper.name, []).append(paper_grid(table))
@@ -208,7 +207,6 @@ class PapersSection(ReportSection):
 
     @cached_property
     def figures(self) -> Sequence[ReportFigure]:
-        """The papers' figures, and those drawn from other profiles."""
         found: list[ReportFigure] = []
         for profile in dict.fromkeys([PAPER_PROFILE, *self.contents.profiles]):
             material = Material(profile, self.contents, self.contents.papers, self.contents.published)

@@ -246,9 +246,7 @@ def _content(result: Result, log: str, commands: Commands) -> dict[str, object]:
     """What the page of a run shows besides its links."""
     best, spec = result.dev.best_score, result.spec
     teachers = {role: _teacher_text(use) for role, use in result.teachers.items()}
-    values: dict[str, Mapping[str, object]] = {**result.hyperparameters}
-    if teachers:
-        values["teachers"] = teachers
+    values: dict[str, Mapping[str, object]] = {**result.hyperparameters, **({"teachers": teachers} if teachers else {})}
     return {
         "variant": spec.variant,
         "about": f"{spec.setting} / {spec.encoder}, seed {spec.seed}",

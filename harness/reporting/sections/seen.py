@@ -52,12 +52,10 @@ class SeenSection(ReportSection):
 
     @cached_property
     def parts(self) -> Sequence[Part]:
-        """One for each table with seen pairs."""
         shown = [table for table in self.tables if table.has_seen]
         return [Part(f"pairs-{table.key}", table.title, [seen_grid(table)], seen_figures(table)) for table in shown]
 
     def rows(self) -> Iterable[CsvFields]:
-        """Scores and gains on each kind of pairs."""
         return (fields for table in self.tables for fields in _csv(table))
 
     @property
@@ -129,7 +127,6 @@ class SeenLine:
 
     @property
     def is_baseline(self) -> bool:
-        """Whether other rows of the block are compared with this one."""
         return self.label.variant == BASELINE
 
     def weakness(self) -> Weakness:
@@ -345,14 +342,10 @@ def _texts(cell: SeenCell | None, digits: int, seeds: int) -> tuple[CellText, ..
     return counted, cell_text(cell.scores, digits, seeds), gain
 
 
-#: variant -> part -> gains over seeds
-Gains = Mapping[str, Mapping[str, Cell]]
-
-
 def seen_figures(table: SeenTable) -> list[ReportFigure]:
-    """A figure, if a method is compared on both kinds of pairs."""
-    gains = _gains(table)
-    if not gains:
+    """A figure of the gains over the tasks that all compared rows have, if there are any."""
+    compared = [row for row in table.rows if row.shared] if table.mean else []
+    if not compared:
         return []
     title = f"Gain over {name_of(BASELINE)} on seen and unseen pairs, {table.setting} / {table.encoder}"
     text = (
@@ -361,35 +354,33 @@ def seen_figures(table: SeenTable) -> list[ReportFigure]:
     )
     if table.fewest_seen(table.mean) < FEWEST_PAIRS:
         text += f" Fewer than {FEWEST_PAIRS} pairs are seen: the gain on them says nothing."
-    svg, pdf = drawn(title, _spec(gains, table.metric.title))
+    svg, pdf = drawn(title, _spec(compared, table.mean, table.metric.title))
     return [ReportFigure(f"gains-{table.key}", "", table.profile, title, text, svg, pdf)]
 
 
-def _gains(table: SeenTable) -> Gains:
-    """The gains of each compared row on each kind of pairs, over the tasks that all rows have."""
-    rows = [row for row in table.rows if row.shared] if table.mean else []
-    found = {row.label.name.text: {part: row.cells[table.mean, part].gains for part in (SEEN, UNSEEN)} for row in rows}
-    return {name: {part: cell for part, cell in parts.items() if cell} for name, parts in found.items()}
-
-
-def _spec(gains: Gains, unit: str) -> ChartSpec:
+def _spec(compared: Sequence[SeenLine], task: str, unit: str) -> ChartSpec:
     """The mean gains with their intervals, seen above unseen pairs in each row."""
-    entries = [entry(at, f"{part.strip('[]')} pairs") for at, part in enumerate((SEEN, UNSEEN))]
+    parts = (SEEN, UNSEEN)
+    entries = [entry(at, f"{part.strip('[]')} pairs") for at, part in enumerate(parts)]
+    gains = [
+        (at, one.name, cell)
+        for at, row in enumerate(compared)
+        for part, one in zip(parts, entries, strict=True)
+        if (cell := row.cells[task, part].gains)
+    ]
     values = [
         {
-            "i": row,
-            "series": one.name,
-            "x": cells[part].summary.mean,
-            "lo": test.low if (test := cells[part].test) else cells[part].summary.mean,
-            "hi": test.high if test else cells[part].summary.mean,
+            "i": at,
+            "series": name,
+            "x": cell.summary.mean,
+            "lo": cell.test.low if cell.test else cell.summary.mean,
+            "hi": cell.test.high if cell.test else cell.summary.mean,
         }
-        for row, cells in enumerate(gains.values())
-        for part, one in zip((SEEN, UNSEEN), entries, strict=True)
-        if part in cells
+        for at, name, cell in gains
     ]
-    seeds = n_of(cell.summary for parts in gains.values() for cell in parts.values())
+    seeds = n_of(cell.summary for _, _, cell in gains)
     looks, title = by_series(entries), f"gain over {name_of(BASELINE)}, {unit} ({seeds})"
-    y, height, params = named_axis(list(gains))
+    y, height, params = named_axis([row.label.name.text for row in compared])
     offset = {"field": "series", "type": "nominal", "sort": None, "scale": {"domain": [one.name for one in entries]}}
     zero = {"data": {"values": [{}]}, "mark": {"type": "rule", "color": INK}, "encoding": {"x": {"datum": 0}}}
     layers = [
@@ -401,5 +392,5 @@ def _spec(gains: Gains, unit: str) -> ChartSpec:
     ]
     rows_of_both = {**rows(values), "encoding": {"y": y, "yOffset": offset, "color": looks["color"]}, "layer": layers}
     return grid(
-        [{"width": 400, "height": max(height, 45 * len(gains)), "params": params, "layer": [zero, rows_of_both]}]
+        [{"width": 400, "height": max(height, 45 * len(compared)), "params": params, "layer": [zero, rows_of_both]}]
     )

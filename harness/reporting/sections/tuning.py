@@ -10,7 +10,7 @@ from typing import NamedTuple
 from harness.commands import DEFAULT_COMMANDS, Commands
 from harness.formatting import count_of, fixed
 from harness.method.naming import name_of
-from harness.metrics import AVERAGE, Column
+from harness.metrics import AVERAGE, Column, Score
 from harness.reporting.charts.plot import ChartSpec
 from harness.reporting.figures.look import SeriesLook, axis, by_series, curves, drawn, entry, grid, n_of, spread
 from harness.reporting.figures.papers import ReportFigure
@@ -65,7 +65,6 @@ class TuningSection(ReportSection):
         ]
 
     def rows(self) -> Iterable[CsvFields]:
-        """Test scores of what was picked, and expected best dev scores."""
         return (fields for report in self.reports for fields in _csv(report))
 
 
@@ -84,13 +83,13 @@ def _csv(report: TunedReport) -> Iterator[CsvFields]:
 
 
 class Pick(NamedTuple):
-    """The trial that one seed picked, with its dev score, the mean of all trials', and its test scores by suite."""
+    """The trial that one seed picked, with its dev score, the mean of all trials', and its test scores."""
 
     seed: int
     variant: str
     dev: float
     mean: float
-    scores: Mapping[str, Mapping[Column, Cell]]
+    scores: Mapping[Score, Cell]
 
 
 @dataclass(frozen=True)
@@ -114,8 +113,8 @@ class TunedPlace:
 
     setting: str
     encoder: str
-    dev: str
     lines: tuple[TunedLine, ...]
+    dev: str
 
     @property
     def title(self) -> str:
@@ -124,9 +123,7 @@ class TunedPlace:
     def weaknesses(self) -> Iterator[Weakness]:
         """What weakens the scores of each method's picks."""
         for line in self.lines:
-            caveats = joined_caveats(
-                cell.caveats for pick in line.picks for some in pick.scores.values() for cell in some.values()
-            )
+            caveats = joined_caveats(cell.caveats for pick in line.picks for cell in pick.scores.values())
             yield Weakness(self.title, name_of(line.method.base).text, caveats, line.freshness)
 
     @property
@@ -171,39 +168,28 @@ def _report(tuning: Tuning, results: Sequence[Result], tables: Sequence[SummaryT
     mine = some_of(results, fits)
     frame = frame_of(mine, ())
     chosen = {label: group.group for (label, _), group in reversed(kept_groups(frame).items())}
-    kept = kept_groups(frame[frame["group"].isin(set(chosen.values()))])
-    by_place: dict[tuple[str, str], dict[tuple[str, int], Result]] = {}
+    runs: dict[tuple[str, str], dict[tuple[str, int], Result]] = {}
     for one in mine:
         spec = one.spec
         if chosen.get(Label(tuning.profile, spec.variant, spec.setting, spec.encoder, overrides)) == one.group:
-            by_place.setdefault((spec.setting, spec.encoder), {})[spec.variant, spec.seed] = one
-    places = tuple(_place(tuning, *place, runs, kept) for place, runs in sorted(by_place.items()))
+            runs.setdefault((spec.setting, spec.encoder), {})[spec.variant, spec.seed] = one
+    groups: dict[tuple[str, str], dict[tuple[str, str], Group]] = {}
+    for (label, suite), group in kept_groups(frame[frame["group"].isin(set(chosen.values()))]).items():
+        groups.setdefault((label.setting, label.encoder), {})[label.variant, suite] = group
+    places = []
+    for at in sorted(runs):
+        lines = tuple(_tuned(tuning, method, runs[at], groups[at]) for method in tuning.methods)
+        dev = next(iter(runs[at].values())).dev
+        places.append(TunedPlace(*at, lines, f"{dev.metric} on {dev.task}"))
     shown = (table for table in tables if table.profile == tuning.profile)
-    return TunedReport(tuning, places, tuple(filter(None, (_table(tuning, places, one) for one in shown))))
-
-
-def _place(
-    tuning: Tuning,
-    setting: str,
-    encoder: str,
-    runs: Mapping[tuple[str, int], Result],
-    kept: Mapping[tuple[Label, str], Group],
-) -> TunedPlace:
-    """The methods in one place; `runs` are those of it by trial and seed."""
-    groups: dict[str, dict[str, Group]] = {}
-    for (label, suite), group in kept.items():
-        if (label.setting, label.encoder) == (setting, encoder):
-            groups.setdefault(label.variant, {})[suite] = group
-    lines = tuple(_tuned(tuning, method, runs, groups) for method in tuning.methods)
-    dev = next(iter(runs.values())).dev
-    return TunedPlace(setting, encoder, f"{dev.metric} on {dev.task}", lines)
+    return TunedReport(tuning, tuple(places), tuple(filter(None, (_table(tuning, places, one) for one in shown))))
 
 
 def _tuned(
     tuning: Tuning,
     method: TunedMethod,
     runs: Mapping[tuple[str, int], Result],
-    groups: Mapping[str, Mapping[str, Group]],
+    groups: Mapping[tuple[str, str], Group],
 ) -> TunedLine:
     """A method in one place; `runs` are by trial and seed, `groups` by trial and suite."""
     seeds = sorted({seed for _, seed in runs})
@@ -213,22 +199,20 @@ def _tuned(
     curves = [expected_best(scores) for scores in full.values()]
     picks = tuple(_pick(done[seed], scores, groups) for seed, scores in full.items())
     expected = tuple(summarise(values) for values in zip(*curves, strict=True))
-    every = (group.freshness for trial in method.trials for group in groups.get(trial, {}).values())
+    every = (group.freshness for trial in method.trials for (name, _), group in groups.items() if name == trial)
     stale = dict.fromkeys(freshness.state for freshness in every if freshness.is_stale)
     return TunedLine(method, picks, expected, lacking, Freshness(len(picks), " and ".join(stale)))
 
 
-def _pick(trials: Sequence[Result], dev: Sequence[float], groups: Mapping[str, Mapping[str, Group]]) -> Pick:
+def _pick(trials: Sequence[Result], dev: Sequence[float], groups: Mapping[tuple[str, str], Group]) -> Pick:
     """The trial with the best dev score, of equal ones that which was drawn first."""
     best = max(range(len(dev)), key=dev.__getitem__)
     spec = trials[best].spec
     scores = {
-        suite: {
-            column: Cell.of([values[spec.seed]], group.caveats(column, seeds=[spec.seed]))
-            for column, values in group.scores.items()
-            if spec.seed in values
-        }
-        for suite, group in groups.get(spec.variant, {}).items()
+        Score(suite, *column): Cell.of([values[spec.seed]], group.caveats(column, seeds=[spec.seed]))
+        for (variant, suite), group in groups.items()
+        for column, values in group.scores.items()
+        if variant == spec.variant and spec.seed in values
     }
     return Pick(spec.seed, spec.variant, dev[best], summarise(dev).mean, scores)
 
@@ -255,13 +239,12 @@ def _table(tuning: Tuning, places: Sequence[TunedPlace], table: SummaryTable) ->
 
 
 def _row(line: TunedLine, label: Label, table: SummaryTable) -> Row:
-    scores = [pick.scores.get(table.suite, {}) for pick in line.picks]
-    found = {column: [some[column] for some in scores if column in some] for column in table.columns}
-    cells = {
-        column: Cell.of([cell.values[0] for cell in some], joined_caveats(cell.caveats for cell in some))
-        for column, some in found.items()
-        if some
-    }
+    cells = {}
+    for column in table.columns:
+        score = Score(table.suite, *column)
+        if some := [pick.scores[score] for pick in line.picks if score in pick.scores]:
+            caveats = joined_caveats(cell.caveats for cell in some)
+            cells[column] = Cell.of([cell.values[0] for cell in some], caveats)
     return Row(label, "", tuple(pick.seed for pick in line.picks), line.freshness, {}, cells, is_method=True)
 
 
@@ -377,7 +360,7 @@ def _picks(line: TunedLine, averages: Sequence[tuple[SummaryTable, Column]]) -> 
     for index, pick in enumerate(line.picks):
         dev = (CellText(fixed(number, DIGITS)) for number in (pick.dev, pick.mean))
         scores = (
-            cell_text(pick.scores.get(table.suite, {}).get(column), table.metric(column).digits, seeds=1)
+            cell_text(pick.scores.get(Score(table.suite, *column)), table.metric(column).digits, seeds=1)
             for table, column in averages
         )
         heads = (name_of(line.method.base), seeds_text(pick.seed, line.freshness))

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from harness.formatting import count_of, fixed, p_value
 from harness.method.naming import VariantName, name_of
@@ -129,7 +128,6 @@ class Forest:
 
     @property
     def place(self) -> str:
-        """Setting and encoder."""
         return self.block.place
 
     @property
@@ -144,13 +142,7 @@ class Forest:
 
     @property
     def notes(self) -> list[str]:
-        """What weakens the scores of its rows."""
         return list(weakness_notes(gain.row.weakness([self.column]) for gain in self.gains))
-
-    @cached_property
-    def tested(self) -> int:
-        """Rows that are tested against the baseline."""
-        return sum(gain.cell.test is not None for gain in self.gains)
 
 
 def forests(table: SummaryTable, column: Column | None = None, fewest: int = 2) -> list[Forest]:
@@ -167,7 +159,8 @@ def forests(table: SummaryTable, column: Column | None = None, fewest: int = 2) 
 
 def importance(forest: Forest) -> tuple[int, ...]:
     """Sorts forests: one with a baseline before one without, most tests first."""
-    return forest.base is None, -forest.tested, -len(forest.gains)
+    tested = sum(gain.cell.test is not None for gain in forest.gains)
+    return forest.base is None, -tested, -len(forest.gains)
 
 
 def methods(forest: Forest) -> list[Gain]:

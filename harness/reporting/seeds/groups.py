@@ -52,12 +52,10 @@ class Label(NamedTuple):
 
     @property
     def name(self) -> VariantName:
-        """Its variant as people write it."""
         return name_of(self.variant, self.overrides)
 
     @property
     def place(self) -> str:
-        """Setting and encoder."""
         return f"{self.setting} / {self.encoder}"
 
     def __str__(self) -> str:
@@ -104,7 +102,6 @@ class Cell:
 
     @classmethod
     def of(cls, values: Sequence[float], caveats: tuple[Caveat, ...] = ()) -> Cell:
-        """Summarise scores, one a seed."""
         return cls(tuple(values), summarise(values), caveats=caveats)
 
 

@@ -64,7 +64,6 @@ class Row:
 
     @property
     def is_trained(self) -> bool:
-        """Whether its runs were trained; an untrained encoder is not."""
         return self.label.setting != UNTRAINED
 
 
@@ -79,11 +78,9 @@ class Block:
 
     @property
     def place(self) -> str:
-        """Setting and encoder."""
         return f"{self.setting} / {self.encoder}"
 
     def is_baseline(self, row: Row) -> bool:
-        """Whether other rows of the block are compared with this one."""
         return row.label.variant == self.base
 
     def baseline(self, label: Label) -> Row | None:
@@ -92,17 +89,14 @@ class Block:
 
     @property
     def trained(self) -> list[Row]:
-        """The rows without those of the untrained encoder."""
         return [row for row in self.rows if row.is_trained]
 
     @property
     def untrained(self) -> list[Row]:
-        """The rows of the untrained encoder."""
         return [row for row in self.rows if not row.is_trained]
 
     @cached_property
     def by_label(self) -> Mapping[Label, Row]:
-        """The rows by their labels."""
         return {row.label: row for row in self.rows}
 
 
@@ -128,7 +122,6 @@ class SummaryTable:
         return list({row.label: row for block in self.blocks for row in block.rows}.values())
 
     def metric(self, column: Column) -> Metric:
-        """Return the metric of a column."""
         return self.metrics[column.metric]
 
     @property
@@ -245,7 +238,8 @@ def blocks_of(rows: Iterable[Row], metrics: Mapping[str, Metric], base: str = BA
     trained = {encoder for _, encoder in places}
     places |= {(UNTRAINED, encoder): [] for encoder in untrained if encoder not in trained}
     order = sorted(places, key=lambda at: (at[0] != UNTRAINED, *at))
-    return tuple(_block([*places[at], *untrained.get(at[1], ())], *at, metrics, base) for at in order)
+    blocks = (Block(*at, _in_order([*places[at], *untrained.get(at[1], ())], base), base) for at in order)
+    return tuple(_tested(block, metrics) for block in blocks)
 
 
 def _columns(groups: Iterable[Group], declared: Mapping[str, Metric]) -> tuple[Column, ...]:
@@ -258,11 +252,13 @@ def _columns(groups: Iterable[Group], declared: Mapping[str, Metric]) -> tuple[C
     return tuple(column for column in wanted if column in there)
 
 
-def _block(rows: Sequence[Row], setting: str, encoder: str, metrics: Mapping[str, Metric], base: str) -> Block:
+def _in_order(rows: Iterable[Row], base: str) -> tuple[Row, ...]:
+    """The untrained encoder, then the base variant, then the others."""
+
     def place(row: Row) -> tuple[object, ...]:
         return row.is_trained, row.label.overrides, row.label.variant != base, row.label.variant
 
-    return _tested(Block(setting, encoder, tuple(sorted(rows, key=place)), base), metrics)
+    return tuple(sorted(rows, key=place))
 
 
 def _tested(block: Block, metrics: Mapping[str, Metric]) -> Block:
