@@ -18,7 +18,7 @@ from harness.reporting.charts.plot import (
     rows_of,
     variant_scales,
 )
-from harness.reporting.seeds.groups import Label, is_method
+from harness.reporting.seeds.groups import Label
 from harness.reporting.seeds.summary import SummaryTable
 from harness.spec import BASELINE, UNTRAINED
 from harness.store import Chosen, Result
@@ -99,9 +99,7 @@ def charts(runs: SeedRuns) -> list[Chart]:
         left_out = "" if len(labels) == len(places[place]) else f" ({len(labels)} of {len(places[place])} variants)"
         for (term, y_label), lines in _lines(runs, labels).items():
             series = (
-                Series(
-                    label.name, indices[str(label)], _mean(one), tuple(one), is_method(label.variant, label.overrides)
-                )
+                Series(label.name, indices[str(label)], _mean(one), tuple(one), label.is_method)
                 for label, one in lines.items()
             )
             found.append(Chart(place, term, y_label, tuple(series), few, left_out))
@@ -112,7 +110,7 @@ def _drawn(labels: Sequence[Label]) -> list[Label]:
     """The labels of a place that are drawn."""
 
     def place(label: Label) -> tuple[bool, bool]:
-        return label.variant != BASELINE or bool(label.overrides), not is_method(label.variant, label.overrides)
+        return label.variant != BASELINE or bool(label.overrides), not label.is_method
 
     first = sorted(labels, key=place)[:MOST_VARIANTS]
     return [label for label in labels if label in first]

@@ -17,12 +17,11 @@ from harness.papers.published import PAPER_PROFILE
 from harness.reporting.charts.plot import INK, ChartSpec, Plot, rows_of, tooltip
 from harness.reporting.sections.base import ReportSection
 from harness.reporting.seeds.comparison import Comparison, Side
-from harness.reporting.seeds.forest import Forest, Gain, forests, headline, importance, method_of, methods
+from harness.reporting.seeds.forest import Forest, Gain, forests, headline, importance, methods
 from harness.reporting.seeds.groups import ahead, compare
 from harness.reporting.seeds.summary import Row, blocks_of
 from harness.reporting.seeds.words import Sentence, judged, suite_title
 from harness.reporting.tables.grids import ABSENT, CellText, cell_text, summary_text
-from harness.spec import SpecError, Variant
 from harness.stats import FEWEST_SEEDS
 from harness.verdicts import Significance
 
@@ -129,7 +128,7 @@ class Board:
         """The rows, best first. Readings of a method with equal scores are one."""
         found: dict[object, list[Gain]] = {}
         for gain in self.forest.gains:
-            found.setdefault((method_of(gain.row.label.variant), gain.row.data), []).append(gain)
+            found.setdefault((gain.row.label.method, gain.row.data), []).append(gain)
         digits, entries = self.forest.metric.digits, []
         for number, same in enumerate(found.values()):
             first, *others = sorted(same, key=lambda gain: not gain.row.is_method)
@@ -144,7 +143,7 @@ class Board:
         leaders = methods(self.forest)
         of_method: dict[str, list[BoardRow]] = {}
         for entry in self.entries:
-            of_method.setdefault(method_of(entry.gain.row.label.variant), []).append(entry)
+            of_method.setdefault(entry.gain.row.label.method, []).append(entry)
         found = []
         for name, entries in of_method.items():
             like_trained = (one for one in entries if one.gain in leaders or one.gain.kind == "untrained")
@@ -269,11 +268,10 @@ def said(gain: Gain, digits: int) -> tuple[str, str]:
 
 def _reading(gain: Gain) -> str:
     """`@official` of another reading that is otherwise the method itself, else the name."""
-    try:
-        variant = Variant.parse(gain.row.label.variant)
-    except SpecError:
+    variant = gain.row.label.parsed
+    if variant is None or variant.options or gain.row.label.overrides:
         return gain.name.text
-    return gain.name.text if variant.options or gain.row.label.overrides else f"@{variant.reading}"
+    return f"@{variant.reading}"
 
 
 def _source(paper: str) -> str:

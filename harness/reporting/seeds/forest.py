@@ -17,7 +17,7 @@ from harness.reporting.seeds.groups import Cell, FamilyTest, Label, ahead, compa
 from harness.reporting.seeds.summary import Block, Row, SummaryTable
 from harness.reporting.seeds.words import Sentence, certainty, judged
 from harness.reporting.tables.grids import summary_text
-from harness.spec import CONTROLS, SpecError, Variant
+from harness.spec import CONTROLS, Variant
 from harness.stats import FEWEST_SEEDS, mean_interval, paired_t_test
 from harness.verdicts import Significance
 
@@ -168,18 +168,10 @@ def methods(forest: Forest) -> list[Gain]:
     found: dict[str, Gain] = {}
     for gain in forest.gains:
         if gain.row.is_trained:
-            name = method_of(gain.row.label.variant)
+            name = gain.row.label.method
             if name not in found or (gain.row.is_method and not found[name].row.is_method):
                 found[name] = gain
     return sorted(found.values(), key=lambda gain: -gain.size)
-
-
-def method_of(variant: str) -> str:
-    """The method of a variant; a text that is no variant is its own method."""
-    try:
-        return Variant.parse(variant).name
-    except SpecError:
-        return variant
 
 
 def _forest(table: SummaryTable, block: Block, column: Column) -> Forest:
@@ -310,12 +302,9 @@ def _controls(forest: Forest) -> Iterator[str]:
 
 
 def _unscrambled(block: Block, row: Row) -> Row | None:
-    try:
-        variant = Variant.parse(row.label.variant)
-    except SpecError:
-        return None
-    options = {key: value for key, value in variant.options if value not in CONTROLS}
-    if len(options) == len(variant.options):
+    variant = row.label.parsed
+    options = {key: value for key, value in variant.options if value not in CONTROLS} if variant else {}
+    if variant is None or len(options) == len(variant.options):
         return None
     wanted = row.label._replace(variant=str(Variant.make(variant.name, options, variant.reading)))
     return block.by_label.get(wanted)

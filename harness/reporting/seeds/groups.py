@@ -58,6 +58,25 @@ class Label(NamedTuple):
     def place(self) -> str:
         return f"{self.setting} / {self.encoder}"
 
+    @property
+    def parsed(self) -> Variant | None:
+        """Its variant; None for a text that is none."""
+        try:
+            return Variant.parse(self.variant)
+        except SpecError:
+            return None
+
+    @property
+    def method(self) -> str:
+        """Its method; a text that is no variant is its own."""
+        return self.parsed.name if self.parsed else self.variant
+
+    @property
+    def is_method(self) -> bool:
+        """Whether its runs are those of a method as its profile trains it: no option, other reading or `--set`."""
+        one = self.parsed
+        return one is not None and not (one.options or self.overrides) and one.reading == DEFAULT_READING
+
     def __str__(self) -> str:
         return self.name.code
 
@@ -198,56 +217,45 @@ def kept_groups(frame: pandas.DataFrame, every: pandas.DataFrame | None = None) 
 
     The frame may be some lines of `every`.
     """
-    collapsed, none = collapsed_runs(frame if every is None else every), frozenset[int]()
+    collapsed = collapsed_runs(frame if every is None else every)
+    times = frame["finished"].cat.reorder_categories(sorted(frame["finished"].cat.categories)).cat.codes
     names = [*Label._fields, "suite", "group", "protocol"]
-    numbers = frame.groupby(names, sort=False, observed=True).ngroup().to_numpy()
-    _, firsts = np.unique(numbers, return_index=True)
-    seeds = frame["seed"].groupby(numbers).nunique().tolist()
-    newest = frame["finished"].cat.reorder_categories(sorted(frame["finished"].cat.categories)).cat.codes
-    times = newest.groupby(numbers).max().tolist()
-    columns = (frame[name].iloc[firsts].astype(object).tolist() for name in names)
-    states = frame["present"].iloc[firsts].tolist()
-    places: dict[tuple[Label, str], list[int]] = {}
-    named: list[tuple[str, str]] = []
-    for number, (*label, suite, group, protocol) in enumerate(zip(*columns, strict=True)):
-        places.setdefault((Label(*label), suite), []).append(number)
-        named.append((group, protocol))
-
-    def rank(number: int) -> tuple[object, ...]:
-        state = states[number]
-        return _RANKS.get(state, 0), *((seeds[number],) if state == PRESENT else ()), times[number], named[number]
-
-    ranked = {place: sorted(some, key=rank, reverse=True) for place, some in places.items()}
-    lines, rows = _in_groups(frame, numbers, [best for best, *_ in ranked.values()])
+    grouped = frame.assign(time=times).groupby(names, sort=False, observed=True)
+    found = grouped.agg(seeds=("seed", "nunique"), time=("time", "max"), state=("present", "first"))
+    ranked: dict[tuple[Label, str], list[Any]] = {}
+    for one in found.reset_index().itertuples():
+        ranked.setdefault((Label(*one[1:6]), str(one.suite)), []).append(one)
+    for some in ranked.values():
+        some.sort(key=_rank, reverse=True)
+    chosen = [best.Index for best, *_ in ranked.values()]
+    lines, rows = _in_groups(frame.assign(number=grouped.ngroup()), chosen)
     arrays = {name: lines[name].astype(object).to_numpy() for name in _COLUMNS}
     return {
         place: Group(
-            *named[best],
-            Freshness(seeds[best], states[best], tuple((seeds[other], states[other]) for other in others)),
+            best.group,
+            best.protocol,
+            Freshness(best.seeds, best.state, tuple((other.seeds, other.state) for other in others)),
             lines,
             arrays,
-            rows[best],
-            collapsed.get(named[best][0], none),
+            where,
+            collapsed.get(best.group, frozenset()),
         )
-        for place, (best, *others) in ranked.items()
+        for (place, (best, *others)), where in zip(ranked.items(), rows, strict=True)
     }
 
 
-def _in_groups(
-    frame: pandas.DataFrame, numbers: NDArray[Any], chosen: Sequence[int]
-) -> tuple[pandas.DataFrame, dict[int, slice]]:
-    """The lines of the chosen groups, one a score and seed, in order of groups and seeds, and the place of each."""
-    wanted = np.flatnonzero(np.isin(numbers, chosen))
-    seeds = frame["seed"].to_numpy()[wanted]
-    kept = wanted[np.lexsort((seeds, numbers[wanted]))]
-    lines = frame.iloc[kept].reset_index(drop=True)
-    again = lines.assign(number=numbers[kept]).duplicated(["number", "seed", "task", "part", "metric"]).to_numpy()
-    if again.any():
-        lines, kept = lines[~again], kept[~again]
-    here = numbers[kept]
-    bounds = np.searchsorted(here, [*chosen]), np.searchsorted(here, [*chosen], side="right")
-    starts, stops = (places.tolist() for places in bounds)
-    return lines, {n: slice(a, b) for n, a, b in zip(chosen, starts, stops, strict=True)}
+def _rank(one: Any) -> tuple[object, ...]:
+    """Sorts the groups of a label: of present ones that with most seeds is the best, of others the newest."""
+    present = one.state == PRESENT
+    return _RANKS.get(one.state, 0), one.seeds if present else 0, one.time, one.group, one.protocol
+
+
+def _in_groups(frame: pandas.DataFrame, chosen: Sequence[int]) -> tuple[pandas.DataFrame, list[slice]]:
+    """The lines of groups by their `number`, one a score and seed, in order of groups and seeds; the place of each."""
+    lines = frame[frame["number"].isin(chosen)].sort_values(["number", "seed"])
+    lines = lines.drop_duplicates(["number", "seed", "task", "part", "metric"]).reset_index(drop=True)
+    starts, stops = (np.searchsorted(lines["number"], chosen, side).tolist() for side in ("left", "right"))
+    return lines, [slice(start, stop) for start, stop in zip(starts, stops, strict=True)]
 
 
 def ahead(one: float, other: float, metric: Metric) -> bool:
@@ -300,15 +308,6 @@ class FamilyTest(NamedTuple):
     cell: Cell
     data: Hashable
     is_method: bool = True
-
-
-def is_method(variant: str, overrides: str) -> bool:
-    """Whether runs are those of a method as its profile trains it: no option, no other reading, nothing from --set."""
-    try:
-        parsed = Variant.parse(variant)
-    except SpecError:
-        return False
-    return not overrides and not parsed.options and parsed.reading == DEFAULT_READING
 
 
 def corrected(comparisons: Sequence[FamilyTest], alpha: float = ALPHA) -> list[Cell]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from string import hexdigits
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from harness.errors import UserError
 from harness.metrics import Metric, Metrics, Score
@@ -219,15 +219,14 @@ def _several(pairs: Sequence[tuple[Label, Label]]) -> str:
 _DIGITS = 8
 
 
-@dataclass
-class ListedGroup:
+class ListedGroup(NamedTuple):
     """One group of a label: its seeds, when the last of its scores was made, and its states as in the frame."""
 
     label: Label
     group: str
-    seeds: set[int] = field(default_factory=set)
-    finished: str = ""
-    states: dict[str, None] = field(default_factory=dict)
+    seeds: set[int]
+    finished: str
+    states: Sequence[str]
 
     @property
     def named(self) -> str:
@@ -245,15 +244,10 @@ class ListedGroup:
 def listed_groups(results: Sequence[Result]) -> list[ListedGroup]:
     """The groups of results with scores, those of one label together, the newest first."""
     frame = frame_of(results, ()).drop_duplicates(["profile", "fingerprint", "suite", "protocol"])
-    found: dict[tuple[Label, str], ListedGroup] = {}
-    columns = [*Label._fields, "group", "seed", "finished", "present"]
-    for *label, group, seed, finished, present in frame[columns].astype(object).to_numpy().tolist():
-        place = Label(*label), group
-        one = found.setdefault(place, ListedGroup(*place))
-        one.seeds.add(seed)
-        one.finished = max(one.finished, finished)
-        one.states[present] = None
-    newest = sorted(found.values(), key=lambda one: one.finished, reverse=True)
+    grouped = frame.astype({"finished": str}).groupby([*Label._fields, "group"], sort=False, observed=True)
+    found = grouped.agg(seeds=("seed", set), finished=("finished", "max"), states=("present", "unique")).reset_index()
+    listed = [ListedGroup(Label(*one[:5]), *one[5:]) for one in found.itertuples(index=False, name=None)]
+    newest = sorted(listed, key=lambda one: one.finished, reverse=True)
     return sorted(newest, key=lambda one: one.label)
 
 

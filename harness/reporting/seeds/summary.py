@@ -22,7 +22,6 @@ from harness.reporting.seeds.groups import (
     Label,
     compare,
     corrected,
-    is_method,
     kept_groups,
     weakness_of,
 )
@@ -187,9 +186,9 @@ def _table(
     metrics = {column.metric: declared.get(column.metric, Metric(column.metric)) for column in columns}
     rows = []
     for label, group in groups.items():
-        plain, known = is_method(label.variant, label.overrides), group.cells()
+        known, runs = group.cells(), (group.group, group.seeds, group.freshness, group.training)
         cells = {column: known[column] for column in columns if column in known}
-        rows.append(Row(label, group.group, group.seeds, group.freshness, group.training, cells, plain, group.pooling))
+        rows.append(Row(label, *runs, cells, label.is_method, group.pooling))
     blocks = blocks_of(rows, metrics)
     if shown is not None:
         blocks = tuple(_of_labels(block, shown) for block in blocks if any(row.label in shown for row in block.rows))
