@@ -16,7 +16,7 @@ from harness.papers.published import ABLATION_SCORE, Ablation, PublishedNumbers,
 from harness.reporting.pages import Pages
 from harness.reporting.sections.base import Part, ReportSection
 from harness.reporting.seeds.caveats import Weakness, weakness_notes
-from harness.reporting.seeds.groups import Cell, FamilyTest, compare, corrected, trained_apart
+from harness.reporting.seeds.groups import Cell, corrected, trained_apart
 from harness.reporting.seeds.summary import Block, Row, SummaryTable
 from harness.reporting.seeds.words import certainty, judged
 from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section
@@ -94,10 +94,7 @@ def claim_tests(claims: Sequence[Ablation], block: Block, metric: Metric) -> Ite
             for claim in of_table
             if {claim.better, claim.worse} <= {*rows}
         ]
-        tests = [
-            FamilyTest(compare(better.cells[column], worse.cells[column], metric), (better.data, worse.data))
-            for _, better, worse in pairs
-        ]
+        tests = [better.test(worse, column, metric)._replace(is_method=True) for _, better, worse in pairs]
         yield from (ClaimTest(*pair, cell) for pair, cell in zip(pairs, corrected(tests), strict=True))
 
 

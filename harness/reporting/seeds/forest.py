@@ -13,7 +13,7 @@ from harness.formatting import count_of, fixed, p_value
 from harness.method.naming import VariantName, name_of
 from harness.metrics import Column, Metric
 from harness.reporting.seeds.caveats import freshness_notes, weakness_notes
-from harness.reporting.seeds.groups import Cell, FamilyTest, Label, ahead, compare, corrected, trained_apart
+from harness.reporting.seeds.groups import Cell, Label, ahead, compare, corrected, trained_apart
 from harness.reporting.seeds.summary import Block, Row, SummaryTable
 from harness.reporting.seeds.words import Sentence, certainty, judged
 from harness.reporting.tables.grids import summary_text
@@ -34,11 +34,8 @@ def has_trained_pooling(block: Block, row: Row) -> bool:
 def untrained_tests(block: Block, column: Column, metric: Metric, untrained: Row) -> Mapping[Label, Cell]:
     """The trained rows of a block tested against an untrained one: methods a family, variants another."""
     rows = [row for row in block.trained if column in row.cells]
-    against = untrained.cells[column]
-    tests = [
-        FamilyTest(compare(row.cells[column], against, metric, untrained=True), row.data, row.is_method) for row in rows
-    ]
-    return {row.label: cell for row, cell in zip(rows, corrected(tests), strict=True)}
+    cells = corrected([row.test(untrained, column, metric) for row in rows])
+    return {row.label: cell for row, cell in zip(rows, cells, strict=True)}
 
 
 def untrained_texts(forest: Forest) -> Iterator[str]:

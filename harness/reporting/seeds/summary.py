@@ -57,6 +57,11 @@ class Row:
         """All its scores; rows with equal ones come from equal trainings."""
         return self.seeds, *((column, cell.values) for column, cell in sorted(self.cells.items()))
 
+    def test(self, other: Row, column: Column, metric: Metric) -> FamilyTest:
+        """The test against another row, which is of one sample if that is an untrained encoder."""
+        cell = compare(self.cells[column], other.cells[column], metric, untrained=not other.is_trained)
+        return FamilyTest(cell, (self.data, other.data), self.is_method)
+
     def weakness(self, columns: Iterable[Column] | None = None) -> Weakness:
         """What weakens its scores in some columns, by default in all."""
         return weakness_of(self.label, map(self.cells.get, self.cells if columns is None else columns), self.freshness)
@@ -266,11 +271,7 @@ def _tested(block: Block, metrics: Mapping[str, Metric]) -> Block:
     cells = {row.label: dict(row.cells) for row in block.rows}
     for column in dict.fromkeys(column for row in block.rows for column in row.cells):
         both = [(row, base) for row, base in pairs if column in row.cells and column in base.cells]
-        metric = metrics[column.metric]
-        tests = [
-            FamilyTest(compare(row.cells[column], base.cells[column], metric), (row.data, base.data), row.is_method)
-            for row, base in both
-        ]
+        tests = [row.test(base, column, metrics[column.metric]) for row, base in both]
         for (row, _), cell in zip(both, corrected(tests), strict=True):
             cells[row.label][column] = cell
     return replace(block, rows=tuple(replace(row, cells=cells[row.label]) for row in block.rows))
