@@ -12,7 +12,6 @@ import posixpath
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -94,10 +93,14 @@ def anchor(key: str) -> str:
     return stem if stem == re.sub("[ /]+", "-", key.lower()) else f"{stem}-{digest(key)[:8]}"
 
 
+def plain_json(value: object) -> str:
+    """A value as JSON; in its texts control characters are shown."""
+    return json.dumps(_shown(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
 def spec_json(spec: Mapping[str, object]) -> Markup:
-    """A specification as JSON in which no markup can begin or end, and control characters are shown."""
-    compact = partial(json.dumps, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return htmlsafe_json_dumps(_shown(spec), dumps=compact)
+    """A specification as JSON in which no markup can begin or end."""
+    return htmlsafe_json_dumps(spec, dumps=plain_json)
 
 
 def _shown(value: object) -> object:

@@ -18,7 +18,7 @@ from harness.reporting.charts.plot import (
     rows_of,
     variant_scales,
 )
-from harness.reporting.seeds.groups import Label, is_method
+from harness.reporting.seeds.groups import Label
 from harness.reporting.seeds.summary import SummaryTable
 from harness.spec import BASELINE, UNTRAINED
 from harness.store import Chosen, Result
@@ -113,7 +113,7 @@ def curve_places(runs: SeedRuns) -> list[CurvePlace]:
 def _drawn(labels: Sequence[Label]) -> list[Label]:
 
     def place(label: Label) -> tuple[bool, bool]:
-        return label.variant != BASELINE or bool(label.overrides), not is_method(label.variant, label.overrides)
+        return label.variant != BASELINE or bool(label.overrides), not label.is_method
 
     first = sorted(labels, key=place)[:MOST_VARIANTS]
     return [label for label in labels if label in first]
@@ -127,7 +127,7 @@ def _charts(runs: SeedRuns, labels: Sequence[Label], indices: Mapping[str, int])
             found.setdefault((curve.term, curve.y_label), {}).setdefault(label, []).append(curve.points)
     return {
         chart: [
-            Series(label.name, indices[str(label)], _mean(one), tuple(one), is_method(label.variant, label.overrides))
+            Series(label.name, indices[str(label)], _mean(one), tuple(one), label.is_method)
             for label, one in lines.items()
         ]
         for chart, lines in sorted(found.items(), key=lambda item: item[0][0] != "")

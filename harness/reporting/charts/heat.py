@@ -35,7 +35,7 @@ def heat_plots(table: SummaryTable) -> list[Plot]:
 
 
 def _plot(table: SummaryTable, block: Block, columns: Sequence[Column]) -> Plot:
-    metric, place = table.metric(columns[0]), f"{block.setting} / {block.encoder}"
+    metric, place = table.metric(columns[0]), block.place
     rows = _best_first(block, columns, metric.larger_is_better)
     values = [value for index, row in enumerate(rows) for value in _values(table, block, columns, index, row)]
     most = max((abs(value["d"]) for value in values), default=0.0) or 1.0

@@ -60,7 +60,7 @@ def sweeps(table: SummaryTable, defaults: UnnamedOptions) -> list[Sweep]:
 
 def sweep_plot(sweep: Sweep) -> Plot:
     """Draw a sweep."""
-    metric, place = sweep.table.metric(sweep.column), f"{sweep.block.setting} / {sweep.block.encoder}"
+    metric, place = sweep.table.metric(sweep.column), sweep.block.place
     shown = list(sweep.lines.items())[:MOST_LINES]
     legend = tuple(
         LegendEntry(at, label.name, look(at), max(cell.summary.n for cell in cells.values()))

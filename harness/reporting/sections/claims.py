@@ -16,7 +16,7 @@ from harness.papers.published import ABLATION_SCORE, Ablation, PublishedNumbers,
 from harness.reporting.pages import Pages
 from harness.reporting.sections.base import Part, ReportSection
 from harness.reporting.seeds.caveats import Weakness, weakness_notes
-from harness.reporting.seeds.groups import Cell, FamilyTest, compare, corrected, trained_apart
+from harness.reporting.seeds.groups import Cell, corrected, trained_apart
 from harness.reporting.seeds.summary import Block, Row, SummaryTable
 from harness.reporting.seeds.words import certainty, judged
 from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section
@@ -41,7 +41,6 @@ VERDICTS = {
     Significance.BETTER: ClaimVerdict.HOLDS,
     Significance.WORSE: ClaimVerdict.OPPOSITE,
     Significance.NONE: ClaimVerdict.UNSEEN,
-    None: ClaimVerdict.TOO_FEW,
 }
 
 
@@ -57,7 +56,7 @@ def claims_grid(claims: Sequence[Ablation], tables: Sequence[SummaryTable], publ
             weak += [row.weakness([column]) for test in tests for row in (test.better, test.worse)]
             if tests:
                 lines = tuple(_line(test, metric, published) for test in tests)
-                sections.append(Section(f"profile {table.profile}: {block.setting} / {block.encoder}", lines))
+                sections.append(Section(f"profile {table.profile}: {block.place}", lines))
     if not sections:
         return None
     return Grid(
@@ -95,32 +94,31 @@ def claim_tests(claims: Sequence[Ablation], block: Block, metric: Metric) -> Ite
             for claim in of_table
             if {claim.better, claim.worse} <= {*rows}
         ]
-        tests = [
-            FamilyTest(compare(better.cells[column], worse.cells[column], metric), (better.data, worse.data))
-            for _, better, worse in pairs
-        ]
+        tests = [better.test(worse, column, metric)._replace(is_method=True) for _, better, worse in pairs]
         yield from (ClaimTest(*pair, cell) for pair, cell in zip(pairs, corrected(tests), strict=True))
 
 
 def _line(test: ClaimTest, metric: Metric, published: PublishedNumbers) -> Line:
-    claim, printed = test.claim, printed_difference(test.claim, published)
-    first = CellText(ABSENT if printed is None else signed(printed, metric.digits))
-    apart = trained_apart(test.better.training, test.worse.training)
+    claim, printed, worse = test.claim, printed_difference(test.claim, published), test.worse
+    apart = trained_apart(test.better.training, worse.training)
     where = f"{claim.text} ({claim.paper} {', '.join(claim.tables)})" + (f"; here {apart}" if apart else "")
-    measured = _measured(test.cell, test.worse.cells[ABLATION_SCORE.column], metric)
-    return Line((where, name_of(claim.better), name_of(claim.worse)), (first, *measured), "plain")
+    cells = (
+        CellText(ABSENT if printed is None else signed(printed, metric.digits)),
+        *_measured(test.cell, worse.cells[ABLATION_SCORE.column], metric.digits),
+    )
+    return Line((where, name_of(claim.better), name_of(claim.worse)), cells, "plain")
 
 
-def _measured(cell: Cell, worse: Cell, metric: Metric) -> tuple[CellText, CellText]:
+def _measured(cell: Cell, worse: Cell, digits: int) -> tuple[CellText, CellText]:
     """The difference with its interval, and the verdict."""
-    test, difference = cell.test, signed(cell.summary.mean - worse.summary.mean, metric.digits)
+    test, difference = cell.test, signed(cell.summary.mean - worse.summary.mean, digits)
     if test is None:
         return CellText(difference), CellText.judged(ClaimVerdict.TOO_FEW)
     seeds = count_of(min(cell.summary.n, worse.summary.n), "seed")
-    interval = f"{fixed(test.low, metric.digits)} to {fixed(test.high, metric.digits)}, {seeds}"
-    if cell.is_alone:
-        return CellText(difference, extra=interval), CellText.judged(ClaimVerdict.ALONE, extra=judged(cell))
-    return CellText(difference, extra=interval), CellText.judged(VERDICTS[cell.verdict], extra=certainty(cell))
+    interval = f"{fixed(test.low, digits)} to {fixed(test.high, digits)}, {seeds}"
+    verdict = ClaimVerdict.ALONE if cell.is_alone else VERDICTS[cell.verdict or Significance.NONE]
+    said = judged(cell) if cell.is_alone else certainty(cell)
+    return CellText(difference, extra=interval), CellText.judged(verdict, extra=said)
 
 
 class AuditSection(ReportSection):
@@ -135,13 +133,11 @@ class AuditSection(ReportSection):
 
     @cached_property
     def findings(self) -> Mapping[str, Sequence[Finding]]:
-        """The checked statements by paper."""
         found = groupby(audit(self.contents.published), key=lambda finding: finding.paper)
         return {paper: list(some) for paper, some in found}
 
     @property
     def counts(self) -> Mapping[str, Mapping[str, int]]:
-        """The number of statements by paper and verdict."""
         return {paper: tally(some) for paper, some in self.findings.items()}
 
     def write(self, pages: Pages) -> None:

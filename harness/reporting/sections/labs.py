@@ -14,14 +14,13 @@ from harness.store.labs import Copy, repeated
 
 
 class LabsSection(ReportSection):
-    """The runs that several labs have."""
+    """The runs that several labs have, if there are any."""
 
     place = 550
     title = "Reproducibility: the same runs in several labs"
 
     @cached_property
     def parts(self) -> Sequence[Part]:
-        """One table, if there are such runs."""
         profile = self.contents.profile
         copies = [some for some in repeated(self.contents.store) if profile in (None, some[0].result.profile)]
         grid = labs_grid(copies)
@@ -64,22 +63,14 @@ def labs_grid(repeated: Sequence[Sequence[Copy]]) -> Grid | None:
 
 def _lines(copies: Sequence[Copy], suites: Sequence[str]) -> Iterator[Line]:
     first = copies[0].result
-    for place, copy in enumerate(copies):
-        cells = [_suite(copy.result, first, suite, place == 0) for suite in suites]
-        facts = (_dev(copy.result, first, place == 0), _largest(copy.result, first) if place else ABSENT)
-        texts = (*facts, _hardware(copy.result), _versions(copy.result))
-        yield Line(
-            (_name(first), copy.lab),
-            (*cells, *map(CellText, texts)),
-            "plain" if place else "baseline",
-            0 if place else len(copies),
-            first.fingerprint,
-        )
-
-
-def _name(result: Result) -> str:
-    values = ", ".join(f"{name}={value}" for name, value in sorted(result.overrides.items()))
-    return f"{result.spec.key} ({values})" if values else result.spec.key
+    values = ", ".join(f"{name}={value}" for name, value in sorted(first.overrides.items()))
+    name = f"{first.spec.key} ({values})" if values else first.spec.key
+    for place, (lab, result) in enumerate(copies):
+        cells = (_suite(result, first, suite, place == 0) for suite in suites)
+        facts = (_dev(result, first, place == 0), _largest(result, first) if place else ABSENT)
+        texts = map(CellText, (*facts, _hardware(result), _versions(result)))
+        span = 0 if place else len(copies)
+        yield Line((name, lab), (*cells, *texts), "plain" if place else "baseline", span, first.fingerprint)
 
 
 def _suite(result: Result, first: Result, suite: str, is_first: bool) -> CellText:

@@ -17,19 +17,18 @@ from harness.papers.published import PAPER_PROFILE
 from harness.reporting.charts.plot import INK, ChartSpec, Plot, rows_of, tooltip
 from harness.reporting.sections.base import ReportSection
 from harness.reporting.seeds.comparison import Comparison, Side
-from harness.reporting.seeds.forest import Forest, Gain, ahead, forests, headline, importance, method_of, methods
-from harness.reporting.seeds.groups import compare
-from harness.reporting.seeds.summary import blocks_of
+from harness.reporting.seeds.forest import Forest, Gain, forests, headline, importance, methods
+from harness.reporting.seeds.groups import ahead, compare
+from harness.reporting.seeds.summary import Row, blocks_of
 from harness.reporting.seeds.words import Sentence, judged, suite_title
 from harness.reporting.tables.grids import ABSENT, CellText, cell_text, summary_text
-from harness.spec import SpecError, Variant
 from harness.stats import FEWEST_SEEDS
 from harness.verdicts import Significance
 
 
 def cost_plot(forest: Forest, key: str, rows: Sequence[tuple[Gain, float]]) -> Plot:
     """A named point for each row with its minutes."""
-    metric = forest.table.metric(forest.column)
+    metric = forest.metric
     values = [
         {
             "name": gain.name.text,
@@ -129,9 +128,8 @@ class Board:
         """The rows, best first. Readings of a method with equal scores are one."""
         found: dict[object, list[Gain]] = {}
         for gain in self.forest.gains:
-            found.setdefault((method_of(gain.row.label.variant), gain.row.data), []).append(gain)
-        digits = self.forest.table.metric(self.forest.column).digits
-        entries = []
+            found.setdefault((gain.row.label.method, gain.row.data), []).append(gain)
+        digits, entries = self.forest.metric.digits, []
         for number, same in enumerate(found.values()):
             first, *others = sorted(same, key=lambda gain: not gain.row.is_method)
             score = cell_text(first.cell, digits, len(first.row.seeds))
@@ -145,7 +143,7 @@ class Board:
         leaders = methods(self.forest)
         of_method: dict[str, list[BoardRow]] = {}
         for entry in self.entries:
-            of_method.setdefault(method_of(entry.gain.row.label.variant), []).append(entry)
+            of_method.setdefault(entry.gain.row.label.method, []).append(entry)
         found = []
         for name, entries in of_method.items():
             like_trained = (one for one in entries if one.gain in leaders or one.gain.kind == "untrained")
@@ -159,31 +157,22 @@ class Board:
         """One more than the number of methods that are better by a test of the two."""
         if gain not in leaders or gain.cell.summary.n < FEWEST_SEEDS:
             return ABSENT
-        metric = self.forest.table.metric(self.forest.column)
-        tests = (compare(one.cell, gain.cell, metric) for one in leaders)
+        tests = (compare(one.cell, gain.cell, self.forest.metric) for one in leaders)
         return str(1 + sum(cell.verdict is Significance.BETTER for cell in tests))
 
     @cached_property
     def wins(self) -> Wins | None:
         """The wins per task of the methods; None of fewer than two methods or tasks."""
-        table, rows = self.forest.table, [gain.row for gain in methods(self.forest)]
-        tasks = [
-            column for column in table.columns if column.task != AVERAGE and column.metric == self.forest.column.metric
-        ]
+        rows, metric = [gain.row for gain in methods(self.forest)], self.forest.metric
+        tasks = [one for one in self.forest.table.columns if one.task != AVERAGE and one.metric == metric.name]
         if len(rows) < 2 or len(tasks) < 2:
             return None
-        metric = table.metric(self.forest.column)
-        counts = [
-            [
-                sum(
-                    ahead(one.cells[task].summary.mean, other.cells[task].summary.mean, metric)
-                    for task in tasks
-                    if task in one.cells and task in other.cells
-                )
-                for other in rows
-            ]
-            for one in rows
-        ]
+
+        def wins(one: Row, other: Row) -> int:
+            both = (task for task in tasks if task in one.cells and task in other.cells)
+            return sum(ahead(one.cells[task].summary.mean, other.cells[task].summary.mean, metric) for task in both)
+
+        counts = [[wins(one, other) for other in rows] for one in rows]
         return Wins([row.label.name.text for row in rows], counts, len(tasks))
 
     @cached_property
@@ -196,7 +185,6 @@ class Board:
     def data(self) -> Mapping[str, object]:
         """What the page's script shows on request: gains over other baselines, and pairs of rows."""
         forest, entries = self.forest, self.entries
-        metric = forest.table.metric(forest.column)
         rows = [
             {
                 "name": entry.gain.name.text,
@@ -213,7 +201,7 @@ class Board:
         return {
             "rows": rows,
             "column": forest.table.title(forest.column),
-            "digits": metric.digits,
+            "digits": forest.metric.digits,
             "base": name_of(forest.block.base).text if forest.base else "",
             "gains": {name_of(variant).text: self._gains(variant) for variant in bases},
             "pairs": {f"{a.number} {b.number}": self._pair(a, b) for a, b in combinations(entries[:MOST_COMPARED], 2)},
@@ -221,25 +209,26 @@ class Board:
 
     def words(self, entry: BoardRow) -> tuple[str, str]:
         """The gain of a row over the baseline, and what its test says."""
-        digits = self.forest.table.metric(self.forest.column).digits
-        return said(entry.gain, digits) if self.forest.base else (ABSENT, "")
+        return said(entry.gain, self.forest.metric.digits) if self.forest.base else (ABSENT, "")
 
     def _gains(self, base: str) -> Sequence[Sequence[object] | None]:
         """Each row's gain over a baseline, its interval and what its test says."""
-        forest, metric = self.forest, self.forest.table.metric(self.forest.column)
+        forest = self.forest
         if base != forest.block.base:
             blocks = blocks_of(forest.block.rows, forest.table.metrics, base)
             (forest,) = forests(replace(forest.table, blocks=blocks), forest.column, fewest=1)
         by_label = {gain.row.label: gain for gain in forest.gains} if forest.base else {}
         found = [by_label.get(entry.gain.row.label) for entry in self.entries]
         return [
-            [*(round(x, 6) for x in (gain.size, gain.low, gain.high)), *said(gain, metric.digits)] if gain else None
+            [*(round(x, 6) for x in (gain.size, gain.low, gain.high)), *said(gain, forest.metric.digits)]
+            if gain
+            else None
             for gain in found
         ]
 
     def _pair(self, a: BoardRow, b: BoardRow) -> Sequence[object]:
         """The conclusion on two rows, and each test that could be made: name, p-value or bound."""
-        column, table = self.forest.column, self.forest.table
+        column, metric = self.forest.column, self.forest.metric
         if any(len(entry.gain.cell.values) < len(entry.gain.row.seeds) for entry in (a, b)):
             return ["Not compared here: some seeds have no score.", []]
         sides = [_side(entry.gain) for entry in (a, b)]
@@ -247,7 +236,7 @@ class Board:
         for one, other in ((a.gain, b.gain), (b.gain, a.gain)):
             base = self.forest.block.baseline(one.row.label)
             family = one.cell.corrected if base and base.data == other.row.data else family
-        pair = Comparison(sides[0], sides[1], Score(table.suite, *column), table.metric(column), corrected=family)
+        pair = Comparison(sides[0], sides[1], Score(self.forest.table.suite, *column), metric, corrected=family)
         if pair.one_sample or min(len(side.scores) for side in sides) < FEWEST_SEEDS:
             return [pair.conclusion(), []]
         found = {"pooled t-test": pair.pooled, "Welch's t-test": pair.welch, "paired t-test": pair.paired}
@@ -256,7 +245,7 @@ class Board:
             ["permutation test", f"{p_value(pair.permutation.p)}, smallest possible {pair.permutation.smallest:.2g}"]
         )
         if pair.bootstrap:
-            low, high = (signed(end, table.metric(column).digits) for end in (pair.bootstrap.low, pair.bootstrap.high))
+            low, high = (signed(end, metric.digits) for end in (pair.bootstrap.low, pair.bootstrap.high))
             tests.append(["bootstrap interval", f"{low} to {high}"])
         if pair.dominance is not None:
             tests.append(["almost stochastic order, bound", f"{pair.dominance:.2f}"])
@@ -279,11 +268,10 @@ def said(gain: Gain, digits: int) -> tuple[str, str]:
 
 def _reading(gain: Gain) -> str:
     """`@official` of another reading that is otherwise the method itself, else the name."""
-    try:
-        variant = Variant.parse(gain.row.label.variant)
-    except SpecError:
+    variant = gain.row.label.parsed
+    if variant is None or variant.options or gain.row.label.overrides:
         return gain.name.text
-    return gain.name.text if variant.options or gain.row.label.overrides else f"@{variant.reading}"
+    return f"@{variant.reading}"
 
 
 def _source(paper: str) -> str:

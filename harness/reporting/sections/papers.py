@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness.commands import DEFAULT_COMMANDS, Commands
 from harness.formatting import count_of, fixed
 from harness.method.naming import name_of
 from harness.metrics import ArrayName, Score
 from harness.papers.published import PAPER_PROFILE, Paper, Published
 from harness.papers.schema import NeighbourTable, pairs_of
-from harness.papers.standins import StandIns, TeacherOptions, teacher_options
+from harness.papers.standins import StandIns
 from harness.profiles import Profile, load_profile
+from harness.reporting.contents import Contents
 from harness.reporting.figures.papers import Material, ReportFigure
 from harness.reporting.files.csv import CsvFields, measured_fields
 from harness.reporting.pages import Pages
@@ -32,8 +32,6 @@ from harness.store import Result
 if TYPE_CHECKING:
     import pandas
 
-#: returns a result's arrays, like `Store.arrays`
-ReadArrays = Callable[[Result], Mapping[ArrayName, np.ndarray]]
 #: decimals of a cosine
 DIGITS = 4
 
@@ -47,48 +45,42 @@ class Answers:
     cosines: np.ndarray
 
 
-def neighbour_grids(
-    papers: Sequence[Paper],
-    results: Sequence[Result],
-    frame: pandas.DataFrame,
-    arrays: ReadArrays,
-    profiles: Sequence[Profile] = (),
-    options: TeacherOptions = teacher_options,
-    commands: Commands = DEFAULT_COMMANDS,
-) -> dict[str, list[Grid]]:
+def neighbour_grids(contents: Contents) -> dict[str, list[Grid]]:
     """Word the tables of nearest sentences, by paper.
 
-    `frame` has the scores of the `results`. The paper profile's tables may be empty; those of other `profiles` with
-    stand-ins are shown if all their models have answers. Runs with overrides are left out.
+    The paper profile's tables may be empty; those of other profiles with stand-ins are shown if all their models have
+    answers. Runs with overrides are left out.
     """
-    names = StandIns.of(load_profile(PAPER_PROFILE), options)
-    finders = [_Finder(PAPER_PROFILE, names, results, beside_print(frame), arrays)]
+    finders = [_Finder(contents, load_profile(PAPER_PROFILE))]
     finders += [
-        _Finder(one.name, StandIns.of(one, options), results, frame[frame["profile"] == one.name], arrays)
-        for one in profiles
+        _Finder(contents, one)
+        for one in contents.stand_in_profiles
         if one.stands_for is not None and one.name != PAPER_PROFILE
     ]
     found: dict[str, list[Grid]] = {}
-    for paper in papers:
+    for paper in contents.papers:
         for name, entry in paper.neighbours.items():
-            grids = [_grid(paper, name, entry, finder, commands) for finder in finders]
+            grids = [_grid(paper, name, entry, finder) for finder in finders]
             found.setdefault(paper.name, []).extend(grid for grid in grids if grid)
     return found
 
 
 @dataclass(frozen=True)
 class _Finder:
-    """Looks up the answers of one profile's models; `frame` has the lines of its runs only."""
+    """Looks up the answers of one profile's models."""
 
-    profile: str
-    names: StandIns
-    results: Sequence[Result]
-    frame: pandas.DataFrame
-    arrays: ReadArrays
+    contents: Contents
+    profile: Profile
 
     @property
     def is_paper(self) -> bool:
-        return self.profile == PAPER_PROFILE
+        return self.profile.name == PAPER_PROFILE
+
+    @cached_property
+    def frame(self) -> pandas.DataFrame:
+        """The lines of the profile's runs."""
+        frame = self.contents.paper_frame
+        return beside_print(frame) if self.is_paper else frame[frame["profile"] == self.profile.name]
 
     def answers(self, entry: NeighbourTable) -> tuple[int | None, dict[Place, Answers | None]]:
         """The seed shown, and each model's answers to the same queries, None where there are none.
@@ -115,18 +107,19 @@ class _Finder:
     def _results(self, entry: NeighbourTable) -> dict[Place, dict[int, Result]]:
         """The results of each model by seed."""
         groups = kept_groups(self.frame[self.frame["suite"] == entry.suite])
-        runs = {one.fingerprint: one for one in self.results if one.profile == self.profile}
+        profile, names = self.profile.name, StandIns.of(self.profile, self.contents.teacher_options)
+        runs = {one.fingerprint: one for one in self.contents.results if one.profile == profile}
         found = {}
-        for place in (self.names.place(*pair, encoder) for encoder in entry.encoders for pair in pairs_of(entry)):
+        for place in (names.place(*pair, encoder) for encoder in entry.encoders for pair in pairs_of(entry)):
             if place is not None:
-                kept = groups.get((Label(self.profile, *place, ""), entry.suite))
+                kept = groups.get((Label(profile, *place, ""), entry.suite))
                 mine = [runs[fingerprint] for fingerprint in kept.lines["fingerprint"]] if kept else []
                 found[place] = {one.spec.seed: one for one in mine}
         return found
 
     def _read(self, result: Result, entry: NeighbourTable) -> Answers | None:
         """A result's answers on the table's task; under other profiles on the first task that has any."""
-        arrays = self.arrays(result)
+        arrays = self.contents.arrays(result)
         tasks = [name.task for name in arrays if name.what == "neighbours"]
         task = next((one for one in tasks if one == entry.task or not self.is_paper), None)
         if task is None:
@@ -136,18 +129,18 @@ class _Finder:
         return Answers(tuple(map(str, queries)), sentences[:, : entry.top], cosines[:, : entry.top])
 
 
-def _grid(paper: Paper, name: str, entry: NeighbourTable, finder: _Finder, commands: Commands) -> Grid | None:
+def _grid(paper: Paper, name: str, entry: NeighbourTable, finder: _Finder) -> Grid | None:
     """A table; None for a profile with stand-ins that does not fill it."""
     seed, answers = finder.answers(entry)
     full = bool(answers) and all(answers.values())
     if not finder.is_paper and not (full and len(answers) > 1):
         return None
     models = [f"{name_of(place.variant)} / {place.setting}" for place in answers]
-    columns = list(answers.values())
+    columns, profile = list(answers.values()), finder.profile.name
     queries = next((one.queries for one in columns if one), ())
     return Grid(
-        f"{paper.name}-{name}" + ("" if finder.is_paper else f"-{finder.profile}"),
-        table_title(paper, name, entry.title, finder.profile),
+        f"{paper.name}-{name}" + ("" if finder.is_paper else f"-{profile}"),
+        table_title(paper, name, entry.title, profile),
         ("rank", *models),
         tuple(f"cosine, {model}" for model in models),
         (False,) * len(models),
@@ -156,8 +149,8 @@ def _grid(paper: Paper, name: str, entry: NeighbourTable, finder: _Finder, comma
             for at, query in enumerate(queries)
         ),
         tuple(_notes(paper, name, entry, finder, seed)),
-        () if full else (commands.run(profile=finder.profile, table=f"{paper.name}:{name}"),),
-        "" if seed is not None else no_run_yet(finder.profile),
+        () if full else (finder.contents.commands.run(profile=profile, table=f"{paper.name}:{name}"),),
+        "" if seed is not None else no_run_yet(profile),
     )
 
 
@@ -169,7 +162,7 @@ def _line(answers: Sequence[Answers | None], at: int, rank: int) -> Line:
 
 
 def _notes(paper: Paper, name: str, entry: NeighbourTable, finder: _Finder, seed: int | None) -> list[str]:
-    runs = f"Runs of profile {finder.profile}, seed {seed}."
+    runs = f"Runs of profile {finder.profile.name}, seed {seed}."
     queries = "Queries are drawn at random, the same for every run, since the paper's are not known"
     if not finder.is_paper:
         return [f"Not comparable with the paper: other data. {runs}", f"{queries}. A query is not its own neighbour."]
@@ -201,20 +194,10 @@ class PapersSection(ReportSection):
 
     @cached_property
     def by_paper(self) -> Mapping[str, Sequence[Grid]]:
-        """The tables of each paper by its name."""
-        contents, found = self.contents, dict[str, list[Grid]]()
+        found: dict[str, list[Grid]] = {}
         for table in self.tables:
             found.setdefault(table.paper.name, []).append(paper_grid(table))
-        neighbours = neighbour_grids(
-            contents.papers,
-            contents.results,
-            contents.paper_frame,
-            contents.arrays,
-            contents.stand_in_profiles,
-            contents.teacher_options,
-            contents.commands,
-        )
-        for paper, more in neighbours.items():
+        for paper, more in neighbour_grids(self.contents).items():
             found.setdefault(paper, []).extend(more)
         return found
 
@@ -224,7 +207,6 @@ class PapersSection(ReportSection):
 
     @cached_property
     def figures(self) -> Sequence[ReportFigure]:
-        """The papers' figures, and those drawn from other profiles."""
         found: list[ReportFigure] = []
         for profile in dict.fromkeys([PAPER_PROFILE, *self.contents.profiles]):
             material = Material(profile, self.contents)
@@ -242,10 +224,7 @@ class PapersSection(ReportSection):
     def without_runs(self) -> Sequence[tuple[str, str]]:
         """The papers' tables without a run in one line each, with the command that runs them."""
         return [
-            (
-                f"{count_of(len(table.planned_rows), 'row')} of {paper_grid(table).title}",
-                table.whole,
-            )
+            (f"{count_of(len(table.planned_rows), 'row')} of {paper_grid(table).title}", table.whole)
             for table in self.contents.filled
             if table.planned_rows and not table.coverage.measured
         ]

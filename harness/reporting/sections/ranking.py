@@ -45,12 +45,13 @@ class RankingSection(ReportSection):
         return bool(self.tables)
 
     def of_profile(self, profile: str) -> Sequence[Grid]:
-        return [grid for table, grid in zip(self.tables, self.grids, strict=True) if table.profile == profile]
+        return [grid for table, grid in zip(self.tables, self.grids, strict=True) if table.source.profile == profile]
 
 
 def ranking_rows(table: RankingTable) -> Iterator[CsvFields]:
     """Mean ranks, from best to worst, each with the next variant."""
-    shared = {"table": "ranking", "profile": table.profile, "suite": table.suite, **table.column._asdict()}
+    profile, suite = table.source.profile, table.source.suite
+    shared = {"table": "ranking", "profile": profile, "suite": suite, **table.column._asdict()}
     following = [*(row.name.code for row in table.rows[1:]), None]
     for row, after in zip(table.rows, following, strict=True):
         rank = {"mean": row.rank, "low": row.low, "high": row.high, "against": after, "flip": row.flip}
@@ -64,12 +65,11 @@ ByPlace = Mapping[VariantName, Sequence[float]]
 class RankedRow(NamedTuple):
     """A variant with its mean rank and the interval of it, and its mean score in each place.
 
-    `seeds` is its smallest number of seeds in a place, `trained` whether they mean anything, and `marks` are those of
-    what weakens its scores. `flip` is the chance that the next row is ahead with other seeds, None in the last.
+    `seeds` is its smallest number of seeds in a place, and `marks` are those of what weakens its scores. `flip` is the
+    chance that the next row is ahead with other seeds, None in the last.
     """
 
     name: VariantName
-    trained: bool
     seeds: int
     rank: float
     low: float
@@ -81,23 +81,21 @@ class RankedRow(NamedTuple):
 
 @dataclass(frozen=True)
 class RankingTable:
-    """The variants of a profile from best to worst in a suite's average, over `places` that have all of them.
+    """The variants of a summary table from best to worst in one average, over `places` that have all of them.
 
-    `other_pooling` are untrained encoders that are read by another pooling than most trained rows. `unranked` are
-    variants that some of these places lack, `left_out` places that lack others. `weak` are notes on marks.
+    `level` is that of the intervals; `notes` say what is not ranked, and what weakens the scores.
     """
 
-    profile: str
-    suite: str
+    source: SummaryTable
     column: Column
-    metric: Metric
     places: tuple[str, ...]
     rows: tuple[RankedRow, ...]
-    unranked: tuple[VariantName, ...]
-    left_out: tuple[str, ...]
     level: float
-    other_pooling: tuple[VariantName, ...] = ()
-    weak: tuple[str, ...] = ()
+    notes: tuple[str, ...]
+
+    @property
+    def metric(self) -> Metric:
+        return self.source.metric(self.column)
 
     @property
     def title(self) -> str:
@@ -110,42 +108,38 @@ def ranking_tables(tables: Sequence[SummaryTable]) -> list[RankingTable]:
 
 
 def _of(table: SummaryTable, column: Column) -> Iterator[RankingTable]:
-    found: dict[str, ByPlace] = {}
-    untrained: set[VariantName] = set()
-    pooled: set[VariantName] = set()
-    for block in table.blocks:
-        if block.trained:
-            place, scores = f"{block.setting} / {block.encoder}", _scores(block, column)
-            untrained |= {row.label.name for row in block.untrained}
-            pooled |= {row.label.name for row in block.untrained if not has_trained_pooling(block, row)}
-            found |= {place: scores} if scores else {}
+    blocks = {block.place: block for block in table.blocks if block.trained}
+    found = {place: scores for place, block in blocks.items() if (scores := _scores(block, column))}
     places, names = _common(found)
     if len(names) < 2:
         return
-    every = list(dict.fromkeys(name for scores in found.values() for name in scores))
-    metric = table.metric(column)
-    rows, level = _ranked([found[place] for place in places], names, metric.larger_is_better, untrained)
-    kept = [block for block in table.blocks if f"{block.setting} / {block.encoder}" in places]
+    kept = [block for block in table.blocks if block.place in places]
     weak = {
         name: [row.weakness([column]) for block in kept for row in block.rows if row.label.name == name]
         for name in names
     }
-    rows = [row._replace(marks="".join(dict.fromkeys(one.marks for one in weak[row.name]))) for row in rows]
-    unranked = tuple(name for name in every if name not in names)
-    left_out = tuple(place for place in found if place not in places)
-    yield RankingTable(
-        table.profile,
-        table.suite,
-        column,
-        metric,
-        tuple(places),
-        tuple(rows),
-        unranked,
-        left_out,
-        level,
-        tuple(name for name in names if name in pooled),
-        tuple(weakness_notes(one for some in weak.values() for one in some)),
+    rows, level = _ranked([found[place] for place in places], names, table.metric(column).larger_is_better)
+    marked = [row._replace(marks="".join(dict.fromkeys(one.marks for one in weak[row.name]))) for row in rows]
+    untrained = [(block, row) for block in blocks.values() for row in block.untrained]
+    every = dict.fromkeys(name for scores in found.values() for name in scores)
+    trained = {*names} - {row.label.name for _, row in untrained}
+    pooled = {row.label.name for block, row in untrained if not has_trained_pooling(block, row)}
+    notes = (
+        _note(
+            f"Unreliable intervals, fewer than {FEWEST_SEEDS} seeds",
+            [f"{row.name} ({row.seeds})" for row in rows if row.name in trained and row.seeds < FEWEST_SEEDS],
+        ),
+        _note("Read by another pooling than most trained variants", [name for name in names if name in pooled]),
+        _note("Not ranked, not run in every place", [name for name in every if name not in names]),
+        *weakness_notes(one for some in weak.values() for one in some),
+        _note("Places not used, without some of these variants", [one for one in found if one not in places], "; "),
     )
+    yield RankingTable(table, column, tuple(places), tuple(marked), level, tuple(filter(None, notes)))
+
+
+def _note(text: str, listed: Sequence[object], separator: str = ", ") -> str:
+    """`TEXT: A, B.`; empty without anything to list."""
+    return f"{text}: {separator.join(map(str, listed))}." if listed else ""
 
 
 def _scores(block: Block, column: Column) -> ByPlace:
@@ -167,7 +161,7 @@ def _common(found: Mapping[str, ByPlace]) -> tuple[list[str], list[VariantName]]
 
 
 def _ranked(
-    places: Sequence[ByPlace], names: Sequence[VariantName], larger_is_better: bool, untrained: set[VariantName]
+    places: Sequence[ByPlace], names: Sequence[VariantName], larger_is_better: bool
 ) -> tuple[list[RankedRow], float]:
     seeds = max(len(scores[name]) for scores in places for name in names)
     values = np.full((len(names), len(places), seeds), np.nan)
@@ -180,7 +174,6 @@ def _ranked(
     rows = [
         RankedRow(
             names[at],
-            names[at] not in untrained,
             min(len(scores[names[at]]) for scores in places),
             float(found.mean_rank[at]),
             float(found.low[at]),
@@ -207,15 +200,15 @@ def ranking_grid(table: RankingTable) -> Grid:
     """Word a ranking: ranks with their intervals, the chance of another order, and the means in each place."""
     columns = ("mean rank", f"{table.level:.0%} interval", "chance to swap with the next", *table.places)
     places = count_of(len(table.places), "place")
-    name = f"{suite_title(table.suite)} {table.title}"
+    name = f"{suite_title(table.source.suite)} {table.title}"
     return Grid(
-        f"ranking-{table.profile}-{table.suite}-{table.column.metric}",
-        f"Ranking by {name} over {places}, profile {table.profile}",
+        f"ranking-{table.source.profile}-{table.source.suite}-{table.column.metric}",
+        f"Ranking by {name} over {places}, profile {table.source.profile}",
         ("variant", "seeds"),
         columns,
         (False,) * len(columns),
         (Section("settings and encoders", tuple(_line(table, row) for row in table.rows)),),
-        tuple(_notes(table)),
+        table.notes,
         legend=LEGEND,
     )
 
@@ -226,16 +219,3 @@ def _line(table: RankingTable, row: RankedRow) -> Line:
     flip = ABSENT if row.flip is None else f"{row.flip:.0%}"
     ranks = (CellText(fixed(row.rank, DIGITS)), CellText(interval), CellText(flip))
     return Line((row.name, f"{row.seeds}{row.marks}"), (*ranks, *means), "plain")
-
-
-def _notes(table: RankingTable) -> Iterator[str]:
-    few = [f"{row.name} ({row.seeds})" for row in table.rows if row.trained and row.seeds < FEWEST_SEEDS]
-    if few:
-        yield f"Unreliable intervals, fewer than {FEWEST_SEEDS} seeds: {', '.join(few)}."
-    if table.other_pooling:
-        yield f"Read by another pooling than most trained variants: {', '.join(map(str, table.other_pooling))}."
-    if table.unranked:
-        yield f"Not ranked, not run in every place: {', '.join(map(str, table.unranked))}."
-    yield from table.weak
-    if table.left_out:
-        yield f"Places not used, without some of these variants: {'; '.join(table.left_out)}."

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import groupby
 from typing import NamedTuple
 
 from harness.commands import Commands
-from harness.formatting import duration, fixed, visible
+from harness.formatting import duration, fixed
 from harness.metrics import AVERAGE, Metric, is_by_training
 from harness.reporting.charts.curves import RunCurve, curve_title, run_curves, run_spec
 from harness.reporting.charts.plot import plain
-from harness.reporting.pages import TEMPLATES, Pages, anchor, slug, slugs
+from harness.reporting.pages import TEMPLATES, Pages, anchor, plain_json, slug, slugs
 from harness.reporting.sections.base import ReportSection
 from harness.reporting.tables.grids import ABSENT
 from harness.store import Chosen, Evaluation, Result, TeacherUse, is_earlier, overrides_text
@@ -56,14 +55,11 @@ def in_order(results: Sequence[Result]) -> Chosen:
 
 
 class RunLine(NamedTuple):
-    """The line of a run in the index: its page, the average of each suite that has one as text, and more."""
+    """The line of a run in the index: its page, and the average of each suite that has one as text."""
 
     page: str
     result: Result
     averages: Mapping[str, str]
-    best: float | None
-    seconds: float
-    warnings: int
 
 
 class Ran(NamedTuple):
@@ -75,16 +71,6 @@ class Ran(NamedTuple):
     variants: list[str]
     seeds: str
     suites: list[str]
-    runs: int
-
-
-class RunsPlace(NamedTuple):
-    """A page of the index for one profile, setting and encoder, where there are too many runs for one page."""
-
-    page: str
-    profile: str
-    setting: str
-    encoder: str
     runs: int
 
 
@@ -121,7 +107,7 @@ class RunsSection(ReportSection):
                 "crumbs": _crumbs(whole, pages),
                 "seeds": seeds,
             }
-            pages.put(f"runs/{name}.js", f"showRun({_json(shown)});\n".encode())
+            pages.put(f"runs/{name}.js", f"showRun({plain_json(shown)});\n".encode())
 
 
 def _crumbs(result: Result, pages: Pages) -> list[tuple[str, str]]:
@@ -131,22 +117,6 @@ def _crumbs(result: Result, pages: Pages) -> list[tuple[str, str]]:
         (method, f"../methods/{pages.methods[method]}.html"),
         (f"profile {profile}", f"../profiles/{pages.profiles[profile]}.html"),
     ]
-
-
-def _json(value: object) -> str:
-    """A value as JSON; in its texts control characters are shown, which are rare."""
-    dumped = partial(json.dumps, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    text = dumped(value)
-    return text if text.isprintable() and "\\u" not in text else dumped(_cleaned(value))
-
-
-def _cleaned(value: object) -> object:
-    """A value in whose texts control characters are shown."""
-    if isinstance(value, str):
-        return visible(value)
-    if isinstance(value, Mapping):
-        return {visible(str(name)): _cleaned(one) for name, one in value.items()}
-    return [_cleaned(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def what_ran(results: Sequence[Result]) -> Iterator[Ran]:
@@ -177,7 +147,7 @@ def _write_index(pages: Pages, names: Sequence[str], results: Sequence[Result]) 
     def write(page: str, rows: Sequence[int]) -> None:
         lines, averages = run_lines([names[row] for row in rows], Chosen(results, rows))
         columns = {suite: f"{suite} {metric.name}" for suite, metric in averages.items()}
-        shown = {"lines": lines, "columns": columns, "places": [], "runs": len(rows), "is_earlier": is_earlier}
+        shown = {"lines": lines, "columns": columns, "places": {}, "runs": len(rows), "is_earlier": is_earlier}
         pages.write("runs.html", f"runs/{page}.html", **shown)
 
     if len(results) <= MOST_LINES:
@@ -187,29 +157,29 @@ def _write_index(pages: Pages, names: Sequence[str], results: Sequence[Result]) 
     for row, one in enumerate(results):
         by_place.setdefault((one.profile, one.spec.setting, one.spec.encoder), []).append(row)
     stems = slugs("/".join(place) for place in by_place)
-    places = [RunsPlace(f"index-{stems['/'.join(at)]}", *at, len(rows)) for at, rows in by_place.items()]
+    places = {f"index-{stems['/'.join(place)]}": (*place, len(rows)) for place, rows in by_place.items()}
     pages.write("runs.html", "runs/index.html", lines=[], columns={}, places=places, runs=len(results))
-    for place, rows in zip(places, by_place.values(), strict=True):
-        write(place.page, rows)
+    for page, rows in zip(places, by_place.values(), strict=True):
+        write(page, rows)
 
 
 def run_lines(names: Sequence[str], results: Sequence[Result]) -> tuple[list[RunLine], dict[str, Metric]]:
-    """The lines of runs, `names` being those of their pages, and the metric of each suite whose average is shown."""
-    averages: dict[str, Metric] = {}
-    return [_line(name, one, averages) for name, one in zip(names, results, strict=True)], averages
+    """The lines of runs, `names` being those of their pages, and the metric of each suite whose average is shown.
 
-
-def _line(name: str, result: Result, averages: dict[str, Metric]) -> RunLine:
-    """The line of a run; adds the metric of each new suite to the averages."""
-    evaluations = result.evaluations
-    newest = {one.suite: one for one in evaluations}
-    for suite, one in newest.items():
-        if suite not in averages and (metric := _main_average(one)):
-            averages[suite] = metric
-    texts = {suite: _average(one, averages[suite]) for suite, one in newest.items() if suite in averages}
-    seconds = result.train_seconds + sum(one.seconds for one in evaluations)
-    warnings = len(result.warnings) + sum(len(one.warnings) for one in evaluations)
-    return RunLine(name, result, texts, result.best_dev, seconds, warnings)
+    It is the first one with an average in the first run that has any.
+    """
+    shown: dict[str, Metric] = {}
+    lines = []
+    for name, one in zip(names, results, strict=True):
+        averages = {}
+        for evaluation in one.current:
+            suite, scores = evaluation.suite, evaluation.scores.get(AVERAGE, {})
+            if suite not in shown and scores:
+                shown[suite] = _columns(evaluation, {(AVERAGE,): scores})[0][0]
+            if metric := shown.get(suite):
+                averages[suite] = fixed(scores[metric.name], metric.digits) if metric.name in scores else ABSENT
+        lines.append(RunLine(name, one, averages))
+    return lines, shown
 
 
 def run_names(results: Sequence[Result]) -> list[str]:
@@ -221,17 +191,6 @@ def run_names(results: Sequence[Result]) -> list[str]:
         count[stem] += 1
         names.append(stem if count[stem] == 1 else f"{stem}--{count[stem]}")
     return names
-
-
-def _main_average(evaluation: Evaluation) -> Metric | None:
-    """The first metric with an average; None where the suite has none."""
-    main, _ = _columns(evaluation, {(AVERAGE,): evaluation.scores.get(AVERAGE, {})})
-    return main[0] if main else None
-
-
-def _average(evaluation: Evaluation, metric: Metric) -> str:
-    value = evaluation.scores.get(AVERAGE, {}).get(metric.name)
-    return ABSENT if value is None else fixed(value, metric.digits)
 
 
 def score_tables(result: Result) -> Iterator[ScoreTable]:
@@ -287,9 +246,7 @@ def _content(result: Result, log: str, commands: Commands) -> dict[str, object]:
     """What the page of a run shows besides its links."""
     best, spec = result.dev.best_score, result.spec
     teachers = {role: _teacher_text(use) for role, use in result.teachers.items()}
-    values: dict[str, Mapping[str, object]] = {**result.hyperparameters}
-    if teachers:
-        values["teachers"] = teachers
+    values: dict[str, Mapping[str, object]] = {**result.hyperparameters, **({"teachers": teachers} if teachers else {})}
     return {
         "variant": spec.variant,
         "about": f"{spec.setting} / {spec.encoder}, seed {spec.seed}",

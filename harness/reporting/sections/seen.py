@@ -19,8 +19,8 @@ from harness.reporting.figures.look import INK, axis, by_series, drawn, entry, g
 from harness.reporting.figures.papers import ReportFigure
 from harness.reporting.files.csv import CsvFields, measured_fields
 from harness.reporting.sections.base import Part, ReportSection
-from harness.reporting.seeds.caveats import Caveat, Freshness, Weakness, weakness_notes
-from harness.reporting.seeds.groups import Cell, Group, Label, kept_groups
+from harness.reporting.seeds.caveats import Weakness, weakness_notes
+from harness.reporting.seeds.groups import Cell, Group, Label, kept_groups, weakness_of
 from harness.reporting.seeds.words import suite_title
 from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section, cell_text, seeds_text
 from harness.spec import BASELINE
@@ -52,12 +52,10 @@ class SeenSection(ReportSection):
 
     @cached_property
     def parts(self) -> Sequence[Part]:
-        """One for each table with seen pairs."""
         shown = [table for table in self.tables if table.has_seen]
         return [Part(f"pairs-{table.key}", table.title, [seen_grid(table)], seen_figures(table)) for table in shown]
 
     def rows(self) -> Iterable[CsvFields]:
-        """Scores and gains on each kind of pairs."""
         return (fields for table in self.tables for fields in _csv(table))
 
     @property
@@ -69,7 +67,7 @@ class SeenSection(ReportSection):
 
 def _csv(table: SeenTable) -> Iterator[CsvFields]:
     for row in table.rows:
-        shared = {**row.label._asdict(), "group": row.group, "seeds": " ".join(map(str, row.seeds))}
+        shared = {**row.label._asdict(), "group": row.runs.group, "seeds": " ".join(map(str, row.runs.seeds))}
         for (task, part), cell in row.cells.items():
             if cell.scores:
                 place = {"suite": table.suite, "task": task, "part": part, "metric": table.metric.name}
@@ -79,8 +77,8 @@ def _csv(table: SeenTable) -> Iterator[CsvFields]:
                 yield {"table": "seen", **shared, **place, **fields, **gain, **weak}
 
 
-#: task -> seed -> number
-Numbers = Mapping[str, Mapping[int, float]]
+#: (task, part) -> seed -> number
+Numbers = Mapping[tuple[str, str], Mapping[int, float]]
 #: Two runs have seen the same pairs if their numbers of seen pairs differ by at most this share of the larger one.
 SHARE = 0.05
 #: below it, scores on seen pairs say nothing
@@ -101,29 +99,84 @@ class SeenCell:
 
 @dataclass(frozen=True)
 class SeenLine:
-    """One label, with a cell for each task and part. `problem` says why it has no gains; the baseline has none."""
+    """The runs of one label in numbers: pairs, and scores in a metric, of each task and part by seed.
+
+    `averaged` are the tasks whose mean is a task of its own, by its name. Gains are those over the runs of the `base`
+    in the seeds `shared` with them; `problem` says why there are none. The baseline has none.
+    """
 
     label: Label
-    group: str
-    seeds: tuple[int, ...]
-    freshness: Freshness
-    cells: Mapping[tuple[str, str], SeenCell]
+    runs: Group
+    metric: str
+    pairs: Numbers
+    scores: Numbers
+    averaged: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    base: SeenLine | None = None
+    shared: Sequence[int] = ()
     problem: str = ""
+
+    @classmethod
+    def of(cls, label: Label, runs: Group, metric: str) -> SeenLine:
+        pairs: dict[tuple[str, str], Mapping[int, float]] = {}
+        scores: dict[tuple[str, str], Mapping[int, float]] = {}
+        for part in (SEEN, UNSEEN):
+            for column, by_seed in runs.scores_of(part).items():
+                if column.metric in ("n", metric):
+                    (pairs if column.metric == "n" else scores)[column.task, part] = by_seed
+        return cls(label, runs, metric, pairs, scores)
 
     @property
     def is_baseline(self) -> bool:
-        """Whether other rows of the block are compared with this one."""
         return self.label.variant == BASELINE
 
     def weakness(self) -> Weakness:
         """What weakens its scores."""
-        caveats = (caveat for cell in self.cells.values() if cell.scores for caveat in cell.scores.caveats)
-        where = f"{self.label.setting} / {self.label.encoder}"
-        return Weakness(where, self.label.name.text, tuple(dict.fromkeys(caveats)), self.freshness)
+        return weakness_of(self.label, (cell.scores for cell in self.cells.values()), self.runs.freshness)
 
-    @property
-    def is_compared(self) -> bool:
-        return not (self.is_baseline or self.problem)
+    @cached_property
+    def cells(self) -> Mapping[tuple[str, str], SeenCell]:
+        """A cell for each task and part, those of seen pairs first."""
+        return {(task, part): self._cell(task, part) for task, part in sorted(self.pairs, key=lambda at: at[1] != SEEN)}
+
+    def _cell(self, task: str, part: str) -> SeenCell:
+        mine, gains = self.scores.get((task, part), {}), None
+        theirs = self.base.scores.get((task, part), {}) if self.base else {}
+        both = [seed for seed in self.shared if seed in mine and seed in theirs]
+        if both:
+            test = paired_t_test([mine[seed] for seed in both], [theirs[seed] for seed in both])
+            gains = replace(Cell.of([mine[seed] - theirs[seed] for seed in both]), test=test)
+        tasks = self.averaged.get(task, ())
+        caveats = self.runs.caveats(Column(AVERAGE if tasks else task, self.metric), tasks)
+        scores = Cell.of(list(mine.values()), caveats) if mine else None
+        return SeenCell(Cell.of(list(self.pairs[task, part].values())), scores, gains)
+
+    def seen(self, seed: int) -> float:
+        """The number of seen pairs of all tasks."""
+        return sum(
+            by_seed.get(seed, 0.0) for (task, part), by_seed in self.pairs.items() if part == SEEN and task != AVERAGE
+        )
+
+    def has_both(self, task: str, seeds: Sequence[int]) -> bool:
+        """Whether both parts of a task have a score for all seeds."""
+        return all(set(seeds) <= self.scores.get((task, part), {}).keys() for part in (SEEN, UNSEEN))
+
+    def with_mean(self, name: str, tasks: Sequence[str]) -> SeenLine:
+        """Add a task with the pairs of others and their scores, each weighted by its pairs.
+
+        It has the seeds in which all of them have a score.
+        """
+        pairs, scores = {**self.pairs}, {**self.scores}
+        for part in (SEEN, UNSEEN):
+            found = [(self.pairs.get((task, part), {}), self.scores.get((task, part), {})) for task in tasks]
+            seeds = [seed for seed in found[0][1] if all(seed in values for _, values in found)]
+            counts = {seed: sum(numbers[seed] for numbers, _ in found) for seed in seeds}
+            if counts:
+                pairs[name, part] = counts
+                scores[name, part] = {
+                    seed: sum(numbers[seed] * values[seed] for numbers, values in found) / counts[seed]
+                    for seed in seeds
+                }
+        return replace(self, pairs=pairs, scores=scores, averaged={name: tasks})
 
 
 @dataclass(frozen=True)
@@ -197,79 +250,12 @@ class SeenTable:
         yield from weakness_notes(row.weakness() for row in self.rows)
 
 
-@dataclass(frozen=True)
-class _Runs:
-    """The runs of one label in numbers: pairs, and scores in a metric, of each part by task and seed.
-
-    `averaged` are the tasks whose means are a task of their own, by its name.
-    """
-
-    label: Label
-    group: Group
-    metric: str
-    pairs: Mapping[str, Numbers]
-    scores: Mapping[str, Numbers]
-    averaged: Mapping[str, Sequence[str]] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, label: Label, group: Group, metric: str) -> _Runs:
-        pairs: dict[str, dict[str, Mapping[int, float]]] = {SEEN: {}, UNSEEN: {}}
-        scores: dict[str, dict[str, Mapping[int, float]]] = {SEEN: {}, UNSEEN: {}}
-        for part in (SEEN, UNSEEN):
-            for column, found in group.scores_of(part).items():
-                if column.metric in ("n", metric):
-                    (pairs if column.metric == "n" else scores)[part][column.task] = found
-        return cls(label, group, metric, pairs, scores)
-
-    @property
-    def tasks(self) -> list[str]:
-        return list(dict.fromkeys(task for part in (UNSEEN, SEEN) for task in self.pairs[part]))
-
-    def seen(self, seed: int) -> float:
-        """The number of seen pairs of all tasks."""
-        return sum(found.get(seed, 0.0) for task, found in self.pairs[SEEN].items() if task != AVERAGE)
-
-    def has_both(self, task: str, seeds: Sequence[int]) -> bool:
-        """Whether both parts of a task have a score for all seeds."""
-        return all(set(seeds) <= self.scores[part].get(task, {}).keys() for part in (SEEN, UNSEEN))
-
-    def with_mean(self, name: str, tasks: Sequence[str]) -> _Runs:
-        """Add a task with the pairs of others and their scores, each weighted by its pairs.
-
-        It has the seeds in which all of them have a score.
-        """
-        pairs, scores = {**self.pairs}, {**self.scores}
-        for part in (SEEN, UNSEEN):
-            found = [(self.pairs[part].get(task, {}), self.scores[part].get(task, {})) for task in tasks]
-            seeds = [seed for seed in found[0][1] if all(seed in values for _, values in found)]
-            counts = {seed: sum(numbers[seed] for numbers, _ in found) for seed in seeds}
-            if counts:
-                pooled = {seed: sum(n[seed] * values[seed] for n, values in found) / counts[seed] for seed in seeds}
-                pairs[part] = {**pairs[part], name: counts}
-                scores[part] = {**scores[part], name: pooled}
-        return replace(self, pairs=pairs, scores=scores, averaged={name: tasks})
-
-    def caveats(self, task: str) -> tuple[Caveat, ...]:
-        """What weakens the scores of a task, or of the mean over some."""
-        tasks = self.averaged.get(task, ())
-        return self.group.caveats(Column(AVERAGE if tasks else task, self.metric), tasks)
-
-
-@dataclass(frozen=True)
-class _Against:
-    """The baseline of a row and the seeds over which they are compared; `problem` says why there are none."""
-
-    base: _Runs | None = None
-    seeds: tuple[int, ...] = ()
-    problem: str = ""
-
-
 def seen_tables(frame: pandas.DataFrame, metrics: Metrics) -> list[SeenTable]:
     """Build a table for each profile, suite, setting and encoder of a frame of scores that has these parts."""
-    kept: dict[tuple[str, str, str, str], list[_Runs]] = {}
+    kept: dict[tuple[str, str, str, str], list[SeenLine]] = {}
     for (label, suite), group in kept_groups(frame[frame["part"].isin((SEEN, UNSEEN))], frame).items():
         place = (label.profile, suite, label.setting, label.encoder)
-        kept.setdefault(place, []).append(_Runs.of(label, group, _main(metrics, suite).name))
+        kept.setdefault(place, []).append(SeenLine.of(label, group, _main(metrics, suite).name))
     return [
         _table(f"seen-{number}-{place[0]}-{place[1]}", place, runs, _main(metrics, place[1]))
         for number, (place, runs) in enumerate(sorted(kept.items()), start=1)
@@ -281,70 +267,48 @@ def _main(metrics: Metrics, suite: str) -> Metric:
     return next((metric for metric in metrics.get(suite, {}).values() if metric.shown), Metric("spearman"))
 
 
-def _table(key: str, place: tuple[str, str, str, str], runs: Sequence[_Runs], metric: Metric) -> SeenTable:
+def _table(key: str, place: tuple[str, str, str, str], runs: Sequence[SeenLine], metric: Metric) -> SeenTable:
     runs = sorted(runs, key=lambda one: (one.label.overrides, one.label.variant != BASELINE, one.label.variant))
     found = {one.label: one for one in runs}
-    against = {label: _against(one, found.get(label._replace(variant=BASELINE))) for label, one in found.items()}
-    tasks = list(dict.fromkeys(task for one in runs for task in one.tasks if task != AVERAGE))
-    sides = [
-        (side, other.seeds) for label, other in against.items() if other.base for side in (found[label], other.base)
-    ]
-    averaged = tuple(task for task in tasks if sides and all(side.has_both(task, seeds) for side, seeds in sides))
+    bases = {label: label._replace(variant=BASELINE) for label in found}
+    shared = {label: _shared_seeds(one, found.get(bases[label])) for label, one in found.items()}
+    tasks = list(dict.fromkeys(task for one in runs for task, _ in one.pairs if task != AVERAGE))
+    sides = [(side, seeds) for label, (seeds, _) in shared.items() if seeds for side in (label, bases[label])]
+    averaged = tuple(task for task in tasks if sides and all(found[one].has_both(task, seeds) for one, seeds in sides))
     mean = f"{len(averaged)} tasks, pooled" if len(averaged) > 1 else "".join(averaged)
     if len(averaged) > 1:
         found = {label: one.with_mean(mean, averaged) for label, one in found.items()}
-    rows = tuple(_row(one, found, against[label]) for label, one in found.items())
+    rows = tuple(
+        replace(one, base=found.get(bases[label]), shared=shared[label][0], problem=shared[label][1])
+        for label, one in found.items()
+    )
     return SeenTable(key, *place, metric, rows, averaged, mean)
 
 
-def _against(runs: _Runs, base: _Runs | None) -> _Against:
-    if runs.label.variant == BASELINE:
-        return _Against()
+def _shared_seeds(line: SeenLine, base: SeenLine | None) -> tuple[Sequence[int], str]:
+    """The seeds over which a row is compared with the baseline, or why there are none; neither for the baseline."""
+    name = name_of(BASELINE)
+    if line.is_baseline:
+        return (), ""
     if base is None:
-        return _Against(problem=f"no matching run of {name_of(BASELINE)}")
-    if base.group.protocol != runs.group.protocol:
-        return _Against(problem=f"{name_of(BASELINE)} was evaluated with another version or other data of the suite")
-    common = sorted(set(runs.group.seeds) & set(base.group.seeds))
+        return (), f"no matching run of {name}"
+    if base.runs.protocol != line.runs.protocol:
+        return (), f"{name} was evaluated with another version or other data of the suite"
+    common = sorted(set(line.runs.seeds) & set(base.runs.seeds))
     if not common:
-        return _Against(problem=f"no seed in common with {name_of(BASELINE)}")
-    seeds = tuple(seed for seed in common if _alike(runs.seen(seed), base.seen(seed)))
-    if not seeds:
-        return _Against(
-            problem=f"the numbers of seen pairs differ from those of {name_of(BASELINE)} by more than {SHARE:.0%}"
-        )
-    return _Against(base, seeds)
-
-
-def _alike(first: float, second: float) -> bool:
-    return abs(first - second) <= SHARE * max(first, second)
-
-
-def _row(runs: _Runs, found: Mapping[Label, _Runs], against: _Against) -> SeenLine:
-    base, group = found[against.base.label] if against.base else None, runs.group
-    cells = {
-        (task, part): _cell(runs, base, against.seeds, task, part)
-        for part in (SEEN, UNSEEN)
-        for task in runs.pairs[part]
-    }
-    return SeenLine(runs.label, group.group, group.seeds, group.freshness, cells, against.problem)
-
-
-def _cell(runs: _Runs, base: _Runs | None, seeds: Sequence[int], task: str, part: str) -> SeenCell:
-    mine, pairs = runs.scores[part].get(task, {}), runs.pairs[part][task]
-    scores = Cell.of(list(mine.values()), runs.caveats(task)) if mine else None
-    theirs = base.scores[part].get(task, {}) if base else {}
-    both = [seed for seed in seeds if seed in mine and seed in theirs]
-    gains = None
-    if both:
-        test = paired_t_test([mine[seed] for seed in both], [theirs[seed] for seed in both])
-        gains = replace(Cell.of([mine[seed] - theirs[seed] for seed in both]), test=test)
-    return SeenCell(Cell.of(list(pairs.values())), scores, gains)
+        return (), f"no seed in common with {name}"
+    pairs = {seed: (line.seen(seed), base.seen(seed)) for seed in common}
+    seeds = [seed for seed, (mine, theirs) in pairs.items() if abs(mine - theirs) <= SHARE * max(mine, theirs)]
+    problem = "" if seeds else f"the numbers of seen pairs differ from those of {name} by more than {SHARE:.0%}"
+    return seeds, problem
 
 
 def seen_grid(table: SeenTable) -> Grid:
     """Word a table of scores by what training has seen, task by task."""
     columns = ("pairs", "score", f"gain over {name_of(BASELINE)}")
-    sections = tuple(Section(_heading(task), tuple(_lines(table, task))) for task in table.tasks)
+    sections = tuple(
+        Section("Avg, all tasks" if task == AVERAGE else task, tuple(_lines(table, task))) for task in table.tasks
+    )
     return Grid(
         table.key,
         table.title,
@@ -358,49 +322,31 @@ def seen_grid(table: SeenTable) -> Grid:
     )
 
 
-def _heading(task: str) -> str:
-    return "Avg, all tasks" if task == AVERAGE else task
-
-
 def _lines(table: SeenTable, task: str) -> Iterator[Line]:
-    digits = table.metric.digits
     for row in table.rows:
         found = [row.cells.get((task, part)) for part in (SEEN, UNSEEN)]
         if any(found):
-            cells = tuple(text for cell in found for text in _cells(row, cell, digits))
-            heads = (row.label.name, seeds_text(len(row.seeds), row.freshness))
+            cells = tuple(text for cell in found for text in _texts(cell, table.metric.digits, len(row.runs.seeds)))
+            heads = (row.label.name, seeds_text(len(row.runs.seeds), row.runs.freshness))
             yield Line(heads, cells, "baseline" if row.is_baseline else "plain")
 
 
-def _cells(row: SeenLine, cell: SeenCell | None, digits: int) -> tuple[CellText, ...]:
+def _texts(cell: SeenCell | None, digits: int, seeds: int) -> tuple[CellText, ...]:
+    """Pairs, with their deviation if it differs between seeds, the score and the gain."""
     if cell is None:
         return (CellText(ABSENT),) * 3
-    seeds = len(row.seeds)
-    return _pairs(cell.pairs), cell_text(cell.scores, digits, seeds), _gain(cell.gains, digits, seeds)
-
-
-def _pairs(cell: Cell) -> CellText:
-    """The number of pairs, with its deviation if it differs between seeds."""
-    summary = cell.summary
-    return CellText(fixed(summary.mean, 0), fixed(summary.std, 0) if summary.std else "")
-
-
-def _gain(cell: Cell | None, digits: int, seeds: int) -> CellText:
-    text = cell_text(cell, digits, seeds)
-    return text if cell is None else CellText(signed(cell.summary.mean, digits), text.spread, extra=text.extra)
-
-
-#: variant -> part -> gains over seeds
-Gains = Mapping[str, Mapping[str, Cell]]
+    pairs, gain = cell.pairs.summary, cell_text(cell.gains, digits, seeds)
+    if cell.gains:
+        gain = CellText(signed(cell.gains.summary.mean, digits), gain.spread, extra=gain.extra)
+    counted = CellText(fixed(pairs.mean, 0), fixed(pairs.std, 0) if pairs.std else "")
+    return counted, cell_text(cell.scores, digits, seeds), gain
 
 
 def seen_figures(table: SeenTable) -> list[ReportFigure]:
-    """A figure, if a method is compared on both kinds of pairs."""
-    gains = _gains(table)
-    return [_figure(table, gains)] if gains else []
-
-
-def _figure(table: SeenTable, gains: Gains) -> ReportFigure:
+    """A figure of the gains over the tasks that all compared rows have, if there are any."""
+    compared = [row for row in table.rows if row.shared] if table.mean else []
+    if not compared:
+        return []
     title = f"Gain over {name_of(BASELINE)} on seen and unseen pairs, {table.setting} / {table.encoder}"
     text = (
         f"{', '.join(table.averaged)}, weighted by pairs. Bars are {1 - ALPHA:.0%} intervals (t) of the gain by seed; "
@@ -408,35 +354,33 @@ def _figure(table: SeenTable, gains: Gains) -> ReportFigure:
     )
     if table.fewest_seen(table.mean) < FEWEST_PAIRS:
         text += f" Fewer than {FEWEST_PAIRS} pairs are seen: the gain on them says nothing."
-    svg, pdf = drawn(title, _spec(gains, table.metric.title))
-    return ReportFigure(f"gains-{table.key}", "", table.profile, title, text, svg, pdf)
+    svg, pdf = drawn(title, _spec(compared, table.mean, table.metric.title))
+    return [ReportFigure(f"gains-{table.key}", "", table.profile, title, text, svg, pdf)]
 
 
-def _gains(table: SeenTable) -> Gains:
-    """The gains of each compared row on each kind of pairs, over the tasks that all rows have."""
-    rows = [row for row in table.rows if row.is_compared] if table.mean else []
-    found = {row.label.name.text: {part: row.cells[table.mean, part].gains for part in (SEEN, UNSEEN)} for row in rows}
-    return {name: {part: cell for part, cell in parts.items() if cell} for name, parts in found.items()}
-
-
-def _spec(gains: Gains, unit: str) -> ChartSpec:
+def _spec(compared: Sequence[SeenLine], task: str, unit: str) -> ChartSpec:
     """The mean gains with their intervals, seen above unseen pairs in each row."""
-    entries = [entry(at, f"{part.strip('[]')} pairs") for at, part in enumerate((SEEN, UNSEEN))]
+    parts = (SEEN, UNSEEN)
+    entries = [entry(at, f"{part.strip('[]')} pairs") for at, part in enumerate(parts)]
+    gains = [
+        (at, one.name, cell)
+        for at, row in enumerate(compared)
+        for part, one in zip(parts, entries, strict=True)
+        if (cell := row.cells[task, part].gains)
+    ]
     values = [
         {
-            "i": row,
-            "series": one.name,
-            "x": cells[part].summary.mean,
-            "lo": test.low if (test := cells[part].test) else cells[part].summary.mean,
-            "hi": test.high if test else cells[part].summary.mean,
+            "i": at,
+            "series": name,
+            "x": cell.summary.mean,
+            "lo": cell.test.low if cell.test else cell.summary.mean,
+            "hi": cell.test.high if cell.test else cell.summary.mean,
         }
-        for row, cells in enumerate(gains.values())
-        for part, one in zip((SEEN, UNSEEN), entries, strict=True)
-        if part in cells
+        for at, name, cell in gains
     ]
-    seeds = n_of(cell.summary for parts in gains.values() for cell in parts.values())
+    seeds = n_of(cell.summary for _, _, cell in gains)
     looks, title = by_series(entries), f"gain over {name_of(BASELINE)}, {unit} ({seeds})"
-    y, height, params = named_axis(list(gains))
+    y, height, params = named_axis([row.label.name.text for row in compared])
     offset = {"field": "series", "type": "nominal", "sort": None, "scale": {"domain": [one.name for one in entries]}}
     zero = {"data": {"values": [{}]}, "mark": {"type": "rule", "color": INK}, "encoding": {"x": {"datum": 0}}}
     layers = [
@@ -448,5 +392,5 @@ def _spec(gains: Gains, unit: str) -> ChartSpec:
     ]
     rows_of_both = {**rows(values), "encoding": {"y": y, "yOffset": offset, "color": looks["color"]}, "layer": layers}
     return grid(
-        [{"width": 400, "height": max(height, 45 * len(gains)), "params": params, "layer": [zero, rows_of_both]}]
+        [{"width": 400, "height": max(height, 45 * len(compared)), "params": params, "layer": [zero, rows_of_both]}]
     )

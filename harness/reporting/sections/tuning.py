@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
 from harness.commands import DEFAULT_COMMANDS, Commands
 from harness.formatting import count_of, fixed
 from harness.method.naming import name_of
-from harness.metrics import AVERAGE, Column
+from harness.metrics import AVERAGE, Column, Score
 from harness.reporting.charts.plot import ChartSpec
 from harness.reporting.figures.look import SeriesLook, axis, by_series, curves, drawn, entry, grid, n_of, spread
 from harness.reporting.figures.papers import ReportFigure
@@ -18,7 +18,7 @@ from harness.reporting.files.csv import CsvFields, summary_rows
 from harness.reporting.sections.base import Part, ReportSection
 from harness.reporting.seeds.caveats import Freshness, Weakness, freshness_notes, joined_caveats, weakness_notes
 from harness.reporting.seeds.groups import Cell, Group, Label, kept_groups
-from harness.reporting.seeds.summary import Row, SummaryTable, blocks_of, legend_of, notes_on
+from harness.reporting.seeds.summary import Row, SummaryTable, blocks_of, table_of_blocks
 from harness.reporting.seeds.words import suite_title
 from harness.reporting.tables.grids import (
     ABSENT,
@@ -65,7 +65,6 @@ class TuningSection(ReportSection):
         ]
 
     def rows(self) -> Iterable[CsvFields]:
-        """Test scores of what was picked, and expected best dev scores."""
         return (fields for report in self.reports for fields in _csv(report))
 
 
@@ -84,13 +83,13 @@ def _csv(report: TunedReport) -> Iterator[CsvFields]:
 
 
 class Pick(NamedTuple):
-    """The trial that one seed picked, with its dev score, the mean of all trials', and its test scores by suite."""
+    """The trial that one seed picked, with its dev score, the mean of all trials', and its test scores."""
 
     seed: int
     variant: str
     dev: float
     mean: float
-    scores: Mapping[str, Mapping[Column, Cell]]
+    scores: Mapping[Score, Cell]
 
 
 @dataclass(frozen=True)
@@ -114,16 +113,18 @@ class TunedPlace:
 
     setting: str
     encoder: str
-    dev: str
     lines: tuple[TunedLine, ...]
+    dev: str
+
+    @property
+    def title(self) -> str:
+        return f"{self.setting} / {self.encoder}"
 
     def weaknesses(self) -> Iterator[Weakness]:
         """What weakens the scores of each method's picks."""
         for line in self.lines:
-            caveats = joined_caveats(
-                cell.caveats for pick in line.picks for some in pick.scores.values() for cell in some.values()
-            )
-            yield Weakness(f"{self.setting} / {self.encoder}", name_of(line.method.base).text, caveats, line.freshness)
+            caveats = joined_caveats(cell.caveats for pick in line.picks for cell in pick.scores.values())
+            yield Weakness(self.title, name_of(line.method.base).text, caveats, line.freshness)
 
     @property
     def incomplete(self) -> list[int]:
@@ -166,66 +167,52 @@ def _report(tuning: Tuning, results: Sequence[Result], tables: Sequence[SummaryT
     ]
     mine = some_of(results, fits)
     frame = frame_of(mine, ())
-    chosen = {place[:4]: group.group for (place, _), group in reversed(kept_groups(frame).items())}
-    runs = {
-        (one.spec.variant, one.spec.setting, one.spec.encoder, one.spec.seed): one
-        for one in mine
-        if chosen.get((one.profile, one.spec.variant, one.spec.setting, one.spec.encoder)) == one.group
-    }
-    kept = kept_groups(frame[frame["group"].isin(set(chosen.values()))])
-    spots = sorted({(one.spec.setting, one.spec.encoder) for one in runs.values()})
-    places = tuple(_place(tuning, *spot, runs, kept) for spot in spots)
+    chosen = {label: group.group for (label, _), group in reversed(kept_groups(frame).items())}
+    runs: dict[tuple[str, str], dict[tuple[str, int], Result]] = {}
+    for one in mine:
+        spec = one.spec
+        if chosen.get(Label(tuning.profile, spec.variant, spec.setting, spec.encoder, overrides)) == one.group:
+            runs.setdefault((spec.setting, spec.encoder), {})[spec.variant, spec.seed] = one
+    groups: dict[tuple[str, str], dict[tuple[str, str], Group]] = {}
+    for (label, suite), group in kept_groups(frame[frame["group"].isin(set(chosen.values()))]).items():
+        groups.setdefault((label.setting, label.encoder), {})[label.variant, suite] = group
+    places = []
+    for at in sorted(runs):
+        lines = tuple(_tuned(tuning, method, runs[at], groups[at]) for method in tuning.methods)
+        dev = next(iter(runs[at].values())).dev
+        places.append(TunedPlace(*at, lines, f"{dev.metric} on {dev.task}"))
     shown = (table for table in tables if table.profile == tuning.profile)
-    return TunedReport(tuning, places, tuple(filter(None, (_table(tuning, places, one) for one in shown))))
-
-
-def _place(
-    tuning: Tuning,
-    setting: str,
-    encoder: str,
-    runs: Mapping[tuple[str, str, str, int], Result],
-    kept: Mapping[tuple[Label, str], Group],
-) -> TunedPlace:
-    here = {(key[0], key[3]): one for key, one in runs.items() if key[1:3] == (setting, encoder)}
-    groups: dict[str, dict[str, Group]] = {}
-    for (label, suite), group in kept.items():
-        if (label.setting, label.encoder) == (setting, encoder):
-            groups.setdefault(label.variant, {})[suite] = group
-    lines = tuple(_tuned(tuning, method, here, groups) for method in tuning.methods)
-    dev = next(iter(here.values())).dev
-    return TunedPlace(setting, encoder, f"{dev.metric} on {dev.task}", lines)
+    return TunedReport(tuning, tuple(places), tuple(filter(None, (_table(tuning, places, one) for one in shown))))
 
 
 def _tuned(
     tuning: Tuning,
     method: TunedMethod,
-    here: Mapping[tuple[str, int], Result],
-    groups: Mapping[str, Mapping[str, Group]],
+    runs: Mapping[tuple[str, int], Result],
+    groups: Mapping[tuple[str, str], Group],
 ) -> TunedLine:
-    """A method in one place; `here` are its runs by trial and seed, `groups` by trial and suite."""
-    seeds = sorted({seed for _, seed in here})
-    done = {seed: [here[trial, seed] for trial in method.trials if (trial, seed) in here] for seed in seeds}
+    """A method in one place; `runs` are by trial and seed, `groups` by trial and suite."""
+    seeds = sorted({seed for _, seed in runs})
+    done = {seed: [runs[trial, seed] for trial in method.trials if (trial, seed) in runs] for seed in seeds}
     lacking = {seed: tuning.trials - len(some) for seed, some in done.items() if len(some) < tuning.trials}
     full = {seed: [one.best_dev or 0.0 for one in some] for seed, some in done.items() if seed not in lacking}
     curves = [expected_best(scores) for scores in full.values()]
     picks = tuple(_pick(done[seed], scores, groups) for seed, scores in full.items())
     expected = tuple(summarise(values) for values in zip(*curves, strict=True))
-    every = (group.freshness for trial in method.trials for group in groups.get(trial, {}).values())
+    every = (group.freshness for trial in method.trials for (name, _), group in groups.items() if name == trial)
     stale = dict.fromkeys(freshness.state for freshness in every if freshness.is_stale)
     return TunedLine(method, picks, expected, lacking, Freshness(len(picks), " and ".join(stale)))
 
 
-def _pick(trials: Sequence[Result], dev: Sequence[float], groups: Mapping[str, Mapping[str, Group]]) -> Pick:
+def _pick(trials: Sequence[Result], dev: Sequence[float], groups: Mapping[tuple[str, str], Group]) -> Pick:
     """The trial with the best dev score, of equal ones that which was drawn first."""
     best = max(range(len(dev)), key=dev.__getitem__)
     spec = trials[best].spec
     scores = {
-        suite: {
-            column: Cell.of([values[spec.seed]], group.caveats(column, seeds=[spec.seed]))
-            for column, values in group.scores.items()
-            if spec.seed in values
-        }
-        for suite, group in groups.get(spec.variant, {}).items()
+        Score(suite, *column): Cell.of([values[spec.seed]], group.caveats(column, seeds=[spec.seed]))
+        for (variant, suite), group in groups.items()
+        for column, values in group.scores.items()
+        if variant == spec.variant and spec.seed in values
     }
     return Pick(spec.seed, spec.variant, dev[best], summarise(dev).mean, scores)
 
@@ -247,20 +234,17 @@ def _table(tuning: Tuning, places: Sequence[TunedPlace], table: SummaryTable) ->
     names = {method.base: method.name for method in tuning.methods}
     base = names.get(BASELINE, tuning.methods[0].name)
     blocks = blocks_of([*rows, *untrained], table.metrics, base)
-    legend = legend_of(table.columns, table.metrics, blocks)
-    notes = tuple(notes_on(blocks, table.suite, table.metrics))
-    about = f"tuned, {tuning.trials} trials each ({tuning.key})"
-    return SummaryTable(table.profile, table.suite, table.columns, table.metrics, blocks, legend, notes, about)
+    made = table_of_blocks(table.profile, table.suite, table.columns, table.metrics, blocks)
+    return replace(made, about=f"tuned, {tuning.trials} trials each ({tuning.key})")
 
 
 def _row(line: TunedLine, label: Label, table: SummaryTable) -> Row:
-    scores = [pick.scores.get(table.suite, {}) for pick in line.picks]
-    found = {column: [some[column] for some in scores if column in some] for column in table.columns}
-    cells = {
-        column: Cell.of([cell.values[0] for cell in some], joined_caveats(cell.caveats for cell in some))
-        for column, some in found.items()
-        if some
-    }
+    cells = {}
+    for column in table.columns:
+        score = Score(table.suite, *column)
+        if some := [pick.scores[score] for pick in line.picks if score in pick.scores]:
+            caveats = joined_caveats(cell.caveats for cell in some)
+            cells[column] = Cell.of([cell.values[0] for cell in some], caveats)
     return Row(label, "", tuple(pick.seed for pick in line.picks), line.freshness, {}, cells, is_method=True)
 
 
@@ -278,19 +262,11 @@ def tuned_grids(report: TunedReport, commands: Commands = DEFAULT_COMMANDS) -> l
 def expected_grid(report: TunedReport, commands: Commands = DEFAULT_COMMANDS) -> Grid:
     """Word the expected best dev score against the number of trials, mean and deviation over seeds."""
     counts = shown_counts(report.tuning.trials)
-    sections = []
-    for place in report.places:
-        lines = (
-            Line(
-                (name_of(line.method.base), seeds_text(len(line.picks), line.freshness)),
-                tuple(_expected(line, n) for n in counts),
-                "plain",
-            )
-            for line in place.lines
-        )
-        sections.append(Section(f"{place.setting} / {place.encoder}, {place.dev}", tuple(lines)))
-    columns = tuple(count_of(n, "trial") for n in counts)
-    missing = tuple(
+    sections = (
+        Section(f"{place.title}, {place.dev}", tuple(_expected(line, counts) for line in place.lines))
+        for place in report.places
+    )
+    missing = (
         tune_command(report.tuning, place.setting, place.encoder, place.incomplete, commands)
         for place in report.places
         if place.incomplete
@@ -299,11 +275,11 @@ def expected_grid(report: TunedReport, commands: Commands = DEFAULT_COMMANDS) ->
         f"expected-{report.tuning.key}",
         f"Expected best dev score, {report.title}",
         ("method", "seeds"),
-        columns,
-        (False,) * len(columns),
+        tuple(count_of(n, "trial") for n in counts),
+        (False,) * len(counts),
         tuple(sections),
         tuple(_notes(report)),
-        missing,
+        tuple(missing),
     )
 
 
@@ -331,8 +307,9 @@ def shown_counts(trials: int) -> list[int]:
     return [*(2**power for power in range(trials.bit_length()) if 2**power < trials), trials]
 
 
-def _expected(line: TunedLine, trials: int) -> CellText:
-    return summary_text(line.expected[trials - 1], DIGITS) if line.expected else CellText(ABSENT)
+def _expected(line: TunedLine, counts: Sequence[int]) -> Line:
+    cells = (summary_text(line.expected[n - 1], DIGITS) if line.expected else CellText(ABSENT) for n in counts)
+    return Line((name_of(line.method.base), seeds_text(len(line.picks), line.freshness)), tuple(cells), "plain")
 
 
 def _notes(report: TunedReport) -> Iterator[str]:
@@ -350,25 +327,18 @@ def _notes(report: TunedReport) -> Iterator[str]:
         for line in place.lines:
             if line.lacking:
                 lacks = ", ".join(f"{count} of seed {seed}" for seed, count in line.lacking.items())
-                where = f"{place.setting} / {place.encoder}"
-                yield f"Trials missing: {name_of(line.method.base)} in {where} ({lacks}). These seeds have no pick."
+                where = f"{name_of(line.method.base)} in {place.title}"
+                yield f"Trials missing: {where} ({lacks}). These seeds have no pick."
     yield from freshness_notes(weak for place in report.places for weak in place.weaknesses())
 
 
 def picks_grid(report: TunedReport) -> Grid:
     """Word what each seed picked: its dev score and its test scores."""
     averages = [(table, column) for table in report.tables for column in table.columns if column.task == AVERAGE]
-    columns = (
-        "picked",
-        "dev",
-        "mean dev of trials",
-        *(f"{suite_title(table.suite)} {table.title(one)}" for table, one in averages),
-    )
+    scores = (f"{suite_title(table.suite)} {table.title(column)}" for table, column in averages)
+    columns = ("picked", "dev", "mean dev of trials", *scores)
     sections = (
-        Section(
-            f"{place.setting} / {place.encoder}",
-            tuple(line for one in place.lines for line in _picks(one, averages)),
-        )
+        Section(place.title, tuple(line for one in place.lines for line in _picks(one, averages)))
         for place in report.places
     )
     return Grid(
@@ -380,46 +350,38 @@ def picks_grid(report: TunedReport) -> Grid:
         tuple(sections),
         (
             "Each seed picks the trial with its best dev score; test scores are not used.",
-            *sorted(map(_dev, report.places)),
+            *sorted(f"Dev score in {place.title}: {place.dev}." for place in report.places),
             *weakness_notes(weak for place in report.places for weak in place.weaknesses()),
         ),
     )
 
 
-def _dev(place: TunedPlace) -> str:
-    return f"Dev score in {place.setting} / {place.encoder}: {place.dev}."
-
-
-def _picks(line: TunedLine, averages: list[tuple[SummaryTable, Column]]) -> Iterator[Line]:
+def _picks(line: TunedLine, averages: Sequence[tuple[SummaryTable, Column]]) -> Iterator[Line]:
     for index, pick in enumerate(line.picks):
         dev = (CellText(fixed(number, DIGITS)) for number in (pick.dev, pick.mean))
-        scores = (_score(pick, *one) for one in averages)
-        span = 0 if index else len(line.picks)
-        cells = (CellText(name_of(pick.variant).text), *dev, *scores)
+        scores = (
+            cell_text(pick.scores.get(Score(table.suite, *column)), table.metric(column).digits, seeds=1)
+            for table, column in averages
+        )
         heads = (name_of(line.method.base), seeds_text(pick.seed, line.freshness))
-        yield Line(heads, cells, "plain", span, line.method.base)
-
-
-def _score(pick: Pick, table: SummaryTable, column: Column) -> CellText:
-    return cell_text(pick.scores.get(table.suite, {}).get(column), table.metric(column).digits, seeds=1)
+        cells = (CellText(name_of(pick.variant).text), *dev, *scores)
+        yield Line(heads, cells, "plain", 0 if index else len(line.picks), line.method.base)
 
 
 def tuned_figures(report: TunedReport) -> list[ReportFigure]:
     """A figure, if some seed has all trials."""
     places = [place for place in report.places if any(line.expected for line in place.lines)]
-    return [_figure(report, places)] if places else []
-
-
-def _figure(report: TunedReport, places: Sequence[TunedPlace]) -> ReportFigure:
+    if not places:
+        return []
     key, title = f"budget-{report.tuning.key}", f"Expected best dev score against trials, {report.title}"
     text = (
         "Expected best of n trials, drawn from all trials of a seed: mean over seeds, and bars of one standard "
         "deviation. Methods are compared fairly at equal numbers of trials only."
     )
-    names = [(line, f"{line.method.base} ({n_of(line.expected)})") for line in places[0].lines]
-    entries = [entry(index, name) for index, (_, name) in enumerate(names)]
+    lines = places[0].lines
+    entries = [entry(index, f"{line.method.base} ({n_of(line.expected)})") for index, line in enumerate(lines)]
     svg, pdf = drawn(title, grid([_panel(place, entries) for place in places], 3))
-    return ReportFigure(key, "", report.tuning.profile, title, text, svg, pdf)
+    return [ReportFigure(key, "", report.tuning.profile, title, text, svg, pdf)]
 
 
 def _panel(place: TunedPlace, entries: Sequence[SeriesLook]) -> ChartSpec:
@@ -432,4 +394,4 @@ def _panel(place: TunedPlace, entries: Sequence[SeriesLook]) -> ChartSpec:
     counts = {"values": list(range(1, most + 1, max(1, most // 10))), "format": "d", "grid": False}
     x = axis("x", "trials", axis=counts)
     layer = curves(values, x, axis("y", f"best dev score, {place.dev}"), by_series(entries))
-    return {"title": f"{place.setting} / {place.encoder}", "layer": [layer]}
+    return {"title": place.title, "layer": [layer]}

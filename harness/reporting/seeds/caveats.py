@@ -152,10 +152,15 @@ def weakness_notes(rows: Iterable[Weakness]) -> Iterator[str]:
 
 def freshness_notes(rows: Iterable[Weakness]) -> Iterator[str]:
     """One note for each thing that is to be said of the freshness of rows."""
+    said = ((str(row.freshness), row) for row in rows)
+    return notes_by_place((f"{text[0].upper()}{text[1:]}", row.where, row.name) for text, row in said if text)
+
+
+def notes_by_place(lines: Iterable[tuple[str, str, str]]) -> Iterator[str]:
+    """One note for each text, with the places and the names of the rows that it is said of. Names may have commas."""
     found: dict[str, dict[str, dict[str, None]]] = {}
-    for row in rows:
-        if text := str(row.freshness):
-            found.setdefault(text, {}).setdefault(row.where, {})[row.name] = None
+    for text, where, name in lines:
+        found.setdefault(text, {}).setdefault(where, {})[name] = None
     for text, places in found.items():
-        listed = " ".join(f"In {where}: {'; '.join(names)}." for where, names in places.items())
-        yield f"{text[0].upper()}{text[1:]}. {listed}"
+        listed = (f"In {where}: {'; '.join(names)}." for where, names in places.items())
+        yield " ".join((f"{text}.", *listed))

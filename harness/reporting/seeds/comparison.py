@@ -9,7 +9,7 @@ from functools import cached_property
 from harness.formatting import count_of, fixed, p_value, signed
 from harness.metrics import Metric, Score
 from harness.reporting.seeds.caveats import Caveat, Freshness, Weakness
-from harness.reporting.seeds.groups import Corrected, Label
+from harness.reporting.seeds.groups import Corrected, Label, ahead
 from harness.spec import UNTRAINED
 from harness.stats import (
     ALPHA,
@@ -52,7 +52,6 @@ class Side:
 
     @property
     def summary(self) -> Summary:
-        """Mean and sample standard deviation."""
         return summarise(self.values)
 
     @property
@@ -127,7 +126,6 @@ class Comparison:
 
     @property
     def effect(self) -> Effect | None:
-        """Hedges' g."""
         return hedges_g(self.a.summary, self.b.summary)
 
     @property
@@ -147,24 +145,22 @@ class Comparison:
 
         A test that could not tell them apart at these numbers of seeds is left out.
         """
-        found: dict[str, tuple[float, bool]] = {}
         if self.one_sample:
             return {}
         named = {"the pooled t-test": self.pooled, "Welch's t-test": self.welch}
         named |= {"the paired t-test": self.paired} if len(self.common) >= FEWEST_SEEDS else {}
-        found |= {name: (test.difference, test.p < ALPHA) for name, test in named.items() if test}
-        difference, permutation, interval = self.permutation.difference, self.permutation, self.bootstrap
-        if permutation.smallest < ALPHA:
-            found["the permutation test"] = difference, permutation.p < ALPHA
-        if interval:
-            found["the bootstrap"] = difference, not interval.low <= 0 <= interval.high
+        found = {name: (test.difference, test.p < ALPHA) for name, test in named.items() if test}
+        difference = self.permutation.difference
+        if self.permutation.smallest < ALPHA:
+            found["the permutation test"] = difference, self.permutation.p < ALPHA
+        if self.bootstrap:
+            found["the bootstrap"] = difference, not self.bootstrap.low <= 0 <= self.bootstrap.high
         if self.dominance is not None:
             found["almost stochastic order"] = difference, self.dominance < ORDERED
         return {name: (1 if size > 0 else -1) if shown else 0 for name, (size, shown) in found.items()}
 
     def _is_better(self, one: Side, other: Side) -> bool:
-        difference = one.summary.mean - other.summary.mean
-        return difference > 0 if self.metric.larger_is_better else difference < 0
+        return ahead(one.summary.mean, other.summary.mean, self.metric)
 
     @property
     def lacking(self) -> list[str]:
@@ -210,8 +206,8 @@ class Comparison:
             side = "higher" if test.difference > 0 else "lower"
             return f"{a.name} is {side} than {b.name} ({size}); {self.metric.name} alone does not say which is better."
         if test.p < ALPHA:
-            gained = (test.difference > 0) == self.metric.larger_is_better
-            return f"{a.name} is {'better' if gained else 'worse'} than {b.name}{self._in_family(size)}{other}."
+            side = "better" if ahead(test.difference, 0, self.metric) else "worse"
+            return f"{a.name} is {side} than {b.name}{self._in_family(size)}{other}."
         power = "" if self.one_sample or other else self._power(test.difference)
         return f"No significant difference between {a.name} and {b.name} ({size}){power}{other}."
 

@@ -8,18 +8,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Literal
 
 from harness.formatting import count_of, fixed, p_value
 from harness.method.naming import VariantName, name_of
 from harness.metrics import Column, Metric
 from harness.reporting.seeds.caveats import freshness_notes, weakness_notes
-from harness.reporting.seeds.groups import Cell, FamilyTest, Label, compare, corrected, trained_apart
+from harness.reporting.seeds.groups import Cell, Label, ahead, compare, corrected, trained_apart
 from harness.reporting.seeds.summary import Block, Row, SummaryTable
 from harness.reporting.seeds.words import Sentence, certainty, judged
 from harness.reporting.tables.grids import summary_text
-from harness.spec import CONTROLS, SpecError, Variant
+from harness.spec import CONTROLS, Variant
 from harness.stats import FEWEST_SEEDS, mean_interval, paired_t_test
 from harness.verdicts import Significance
 
@@ -36,49 +34,46 @@ def has_trained_pooling(block: Block, row: Row) -> bool:
 def untrained_tests(block: Block, column: Column, metric: Metric, untrained: Row) -> Mapping[Label, Cell]:
     """The trained rows of a block tested against an untrained one: methods a family, variants another."""
     rows = [row for row in block.trained if column in row.cells]
-    against = untrained.cells[column]
-    tests = [
-        FamilyTest(compare(row.cells[column], against, metric, untrained=True), row.data, row.is_method) for row in rows
-    ]
-    return {row.label: cell for row, cell in zip(rows, corrected(tests), strict=True)}
+    cells = corrected([row.test(untrained, column, metric) for row in rows])
+    return {row.label: cell for row, cell in zip(rows, cells, strict=True)}
 
 
-def untrained_sentences(table: SummaryTable, block: Block) -> Iterator[Sentence]:
+def untrained_texts(forest: Forest) -> Iterator[str]:
     """Compare the untrained encoder with the trained rows of a block on the suite's average.
 
     It is read by the pooling of the trained rows, or else by the best other one. Nothing is said where the suite has
     several averages, or of one where smaller is better.
     """
-    columns = table.averages
-    if len(columns) != 1 or not table.metric(columns[0]).larger_is_better:
+    block, column = forest.block, forest.column
+    if forest.table.averages != [column] or not forest.metric.larger_is_better:
         return
-    (column,) = columns
     trained, untrained = ([row for row in rows if column in row.cells] for rows in (block.trained, block.untrained))
     if not trained or not untrained:
         return
     ranked = sorted(untrained, key=lambda row: -row.cells[column].summary.mean)
     bar = next((row for row in ranked if has_trained_pooling(block, row)), ranked[0])
-    yield _sentence(table, block, column, bar, trained, [row for row in ranked if row is not bar])
+    yield _untrained_text(forest, bar, trained, [row for row in ranked if row is not bar])
 
 
-def _sentence(
-    table: SummaryTable, block: Block, column: Column, bar: Row, trained: Sequence[Row], others: Sequence[Row]
-) -> Sentence:
-    metric, mean = table.metric(column), bar.cells[column].summary.mean
-    place = f"{block.setting} / {block.encoder}, profile {table.profile}"
-    tests = untrained_tests(block, column, metric, bar)
-    behind = [row for row in trained if row.cells[column].summary.mean < mean]
-    top = max(trained, key=lambda row: row.cells[column].summary.mean)
+def _untrained_text(forest: Forest, bar: Row, trained: Sequence[Row], others: Sequence[Row]) -> str:
+    block, column, metric = forest.block, forest.column, forest.metric
+
+    def mean(row: Row) -> float:
+        return row.cells[column].summary.mean
+
+    def scored(row: Row) -> str:
+        return f"{summary_text(row.cells[column].summary, metric.digits)} ({row.label.name})"
+
+    behind, top = [row for row in trained if mean(row) < mean(bar)], max(trained, key=mean)
     pooling = "" if has_trained_pooling(block, bar) else ", at another pooling than the trained"
     scores = (
-        f"untrained {_row_score(bar, column, metric)}{pooling}, best trained {_row_score(top, column, metric)}, "
-        f"{metric.title}, {table.suite} average"
+        f"untrained {scored(bar)}{pooling}, best trained {scored(top)}, {metric.title}, {forest.table.suite} average"
     )
-    above = [row for row in others if row.cells[column].summary.mean > top.cells[column].summary.mean]
-    listed = "; ".join(_row_score(row, column, metric) for row in above)
-    more = f" At another pooling, the untrained encoder is ahead of all: {listed}." if above else ""
+    above = "; ".join(scored(row) for row in others if mean(row) > mean(top))
+    more = f" At another pooling, the untrained encoder is ahead of all: {above}." if above else ""
     if not behind:
-        return Sentence(place, f"Every trained variant beats the untrained encoder: {scores}.{more}", "note")
+        return f"Every trained variant beats the untrained encoder: {scores}.{more}"
+    tests = untrained_tests(block, column, metric, bar)
     few = sum(cell.test is None for cell in tests.values())
     certain = sum(cell.holds and cell.verdict is Significance.WORSE for cell in tests.values())
     count = count_of(len(trained), "trained variant")
@@ -87,28 +82,15 @@ def _sentence(
     names = f": {'; '.join(str(row.label.name) for row in behind)}" if len(behind) <= MOST_NAMES else ""
     said = [f"{certain or 'none'} significantly, one-sample t-tests with Holm's correction"] * (few < len(trained))
     said += [f"{few} with too few seeds to test"] * (few > 0)
-    text = f"The untrained encoder beats {many}{names} ({'; '.join(said)}): {scores}.{more}"
-    return Sentence(place, text, "untrained" if certain else "untested" if few else "even")
-
-
-def _row_score(row: Row, column: Column, metric: Metric) -> str:
-    return f"{summary_text(row.cells[column].summary, metric.digits)} ({row.label.name})"
-
-
-GainKind = Literal["better", "worse", "not significant", "not tested", "baseline", "untrained", "other pooling"]
-_KINDS: Mapping[Significance, GainKind] = {
-    Significance.BETTER: "better",
-    Significance.WORSE: "worse",
-    Significance.NONE: "not significant",
-}
+    return f"The untrained encoder beats {many}{names} ({'; '.join(said)}): {scores}.{more}"
 
 
 @dataclass(frozen=True)
 class Gain:
     """A row of a forest: what a variant is ahead of the baseline in the metric's better direction.
 
-    `low` and `high` are the ends of the 95 % interval, equal to `size` where there is none. `kind` is a key of the
-    plot's colours: the verdict of the test alone; `certain` is whether it holds in its family.
+    `low` and `high` are the ends of the 95 % interval, equal to `size` where there is none. `kind` is the verdict of
+    the test alone, or why there is none; `certain` is whether it holds in its family.
     """
 
     row: Row
@@ -116,12 +98,11 @@ class Gain:
     size: float
     low: float
     high: float
-    kind: GainKind
+    kind: str
     certain: bool = False
 
     @property
     def name(self) -> VariantName:
-        """The variant."""
         return self.row.label.name
 
 
@@ -139,9 +120,12 @@ class Forest:
     gains: tuple[Gain, ...]
 
     @property
+    def metric(self) -> Metric:
+        return self.table.metric(self.column)
+
+    @property
     def place(self) -> str:
-        """Setting and encoder."""
-        return f"{self.block.setting} / {self.block.encoder}"
+        return self.block.place
 
     @property
     def baseline(self) -> VariantName:
@@ -155,13 +139,7 @@ class Forest:
 
     @property
     def notes(self) -> list[str]:
-        """What weakens the scores of its rows."""
         return list(weakness_notes(gain.row.weakness([self.column]) for gain in self.gains))
-
-    @cached_property
-    def tested(self) -> int:
-        """Rows that are tested against the baseline."""
-        return sum(gain.cell.test is not None for gain in self.gains)
 
 
 def forests(table: SummaryTable, column: Column | None = None, fewest: int = 2) -> list[Forest]:
@@ -178,12 +156,8 @@ def forests(table: SummaryTable, column: Column | None = None, fewest: int = 2) 
 
 def importance(forest: Forest) -> tuple[int, ...]:
     """Sorts forests: one with a baseline before one without, most tests first."""
-    return forest.base is None, -forest.tested, -len(forest.gains)
-
-
-def ahead(one: float, other: float, metric: Metric) -> bool:
-    """Whether one score is better than another."""
-    return one > other if metric.larger_is_better else one < other
+    tested = sum(gain.cell.test is not None for gain in forest.gains)
+    return forest.base is None, -tested, -len(forest.gains)
 
 
 def methods(forest: Forest) -> list[Gain]:
@@ -191,30 +165,24 @@ def methods(forest: Forest) -> list[Gain]:
     found: dict[str, Gain] = {}
     for gain in forest.gains:
         if gain.row.is_trained:
-            name = method_of(gain.row.label.variant)
+            name = gain.row.label.method
             if name not in found or (gain.row.is_method and not found[name].row.is_method):
                 found[name] = gain
     return sorted(found.values(), key=lambda gain: -gain.size)
 
 
-def method_of(variant: str) -> str:
-    """The method of a variant; a text that is no variant is its own method."""
-    try:
-        return Variant.parse(variant).name
-    except SpecError:
-        return variant
-
-
 def _forest(table: SummaryTable, block: Block, column: Column) -> Forest:
     metric = table.metric(column)
     rows = [row for row in block.rows if column in row.cells]
-    base = main_baseline(block, column)
-    base = base if len([row for row in rows if row.is_trained]) > 1 else None
-    if base is None:
-        found = [_score(block, row, row.cells[column], 1 if metric.larger_is_better else -1) for row in rows]
-    else:
-        pairs = ((row, _baseline_of(block, row, base)) for row in rows)
-        found = [_gain(block, row, other, column, metric) for row, other in pairs if other and column in other.cells]
+    base = main_baseline(block, column) if sum(row.is_trained for row in rows) > 1 else None
+    found = []
+    for row in rows:
+        # rows of the baseline itself and the untrained encoder are compared with the main one
+        other = base if block.is_baseline(row) or not row.is_trained else block.baseline(row.label)
+        if base is None:
+            found.append(_score(block, row, row.cells[column], 1 if metric.larger_is_better else -1))
+        elif other and column in other.cells:
+            found.append(_gain(block, row, other, column, metric))
     return Forest(table, block, column, base, tuple(sorted(found, key=lambda gain: -gain.size)))
 
 
@@ -224,18 +192,13 @@ def main_baseline(block: Block, column: Column) -> Row | None:
     return min(found, key=lambda row: bool(row.label.overrides), default=None)
 
 
-def _baseline_of(block: Block, row: Row, base: Row) -> Row | None:
-    """The row that another is compared with: one of the baseline itself and the untrained encoder with the baseline."""
-    return base if block.is_baseline(row) or not row.is_trained else block.baseline(row.label)
-
-
 def _score(block: Block, row: Row, cell: Cell, sign: int) -> Gain:
     size, interval = sign * cell.summary.mean, mean_interval(cell.summary)
     low, high = sorted((sign * interval.low, sign * interval.high)) if interval else (size, size)
     return Gain(row, cell, size, low, high, "not tested" if row.is_trained else _untrained(block, row))
 
 
-def _untrained(block: Block, row: Row) -> GainKind:
+def _untrained(block: Block, row: Row) -> str:
     return "untrained" if has_trained_pooling(block, row) else "other pooling"
 
 
@@ -251,19 +214,16 @@ def _gain(block: Block, row: Row, base: Row, column: Column, metric: Metric) -> 
     elif test is None:  # the baseline with other values has an interval, which no verdict follows
         kind, test = "not tested", compare(cell, other, metric).test
     else:
-        kind = _KINDS[cell.verdict or Significance.NONE]
+        kind = str(cell.verdict or Significance.NONE)
     low, high = sorted((sign * test.low, sign * test.high)) if test else (size, size)
     return Gain(row, cell, size, low, high, kind, cell.holds and row.is_trained)
 
 
 def headline(forest: Forest) -> list[Sentence]:
     """What a leaderboard says: the leader, then the untrained encoder, controls, and what is stale or incomplete."""
-    place = f"{forest.place}, profile {forest.table.profile}"
-    found = [Sentence(place, lead_text(forest), "lead")]
-    found += untrained_sentences(forest.table, forest.block) if forest.is_primary else []
-    found += [Sentence(place, text, "control") for text in _controls(forest)]
     stale = freshness_notes(row.weakness() for row in forest.block.rows)
-    return found + [Sentence(place, note, "note") for note in stale]
+    texts = (lead_text(forest), *untrained_texts(forest), *_controls(forest), *stale)
+    return [Sentence(f"{forest.place}, profile {forest.table.profile}", text) for text in texts]
 
 
 def lead_text(forest: Forest) -> str:
@@ -284,9 +244,8 @@ def lead_text(forest: Forest) -> str:
         return f"{best.name} scores {score} {where}, {following.name} {_scored(forest, following)}: {few}.{weak}"
     if best.row.data == following.row.data:
         return f"{best.name} and {following.name} have the same scores {where}: {score}.{weak}"
-    metric = forest.table.metric(forest.column)
     base = next((one for one in ranked if one.row == forest.block.baseline(best.row.label)), None)
-    cell = best.cell if base is following else compare(best.cell, following.cell, metric)
+    cell = best.cell if base is following else compare(best.cell, following.cell, forest.metric)
     said = _against(forest, best, following, cell)
     if base and base is not following:
         said += f"; {_against(forest, best, base, best.cell)}"
@@ -295,13 +254,13 @@ def lead_text(forest: Forest) -> str:
 
 
 def _scored(forest: Forest, gain: Gain) -> str:
-    metric, summary = forest.table.metric(forest.column), gain.cell.summary
-    return f"{summary_text(summary, metric.digits)} {metric.title} ({count_of(summary.n, 'seed')})"
+    summary = gain.cell.summary
+    return f"{summary_text(summary, forest.metric.digits)} {forest.metric.title} ({count_of(summary.n, 'seed')})"
 
 
 def _against(forest: Forest, best: Gain, other: Gain, cell: Cell) -> str:
     """`0.29 better than DALR, the next method (95 % interval ..., p = ...)`."""
-    digits, test = forest.table.metric(forest.column).digits, cell.test
+    digits, test = forest.metric.digits, cell.test
     size = fixed(abs(best.cell.summary.mean - other.cell.summary.mean), digits)
     role = "the baseline" if other.kind == "baseline" else "the next method"
     if test is None:
@@ -317,7 +276,7 @@ def _against(forest: Forest, best: Gain, other: Gain, cell: Cell) -> str:
 
 def _controls(forest: Forest) -> Iterator[str]:
     """Each variant with scrambled features against the same variant with matching ones."""
-    metric, column = forest.table.metric(forest.column), forest.column
+    metric, column = forest.metric, forest.column
     for gain in forest.gains:
         full = _unscrambled(forest.block, gain.row)
         if full is None or column not in full.cells:
@@ -340,12 +299,9 @@ def _controls(forest: Forest) -> Iterator[str]:
 
 
 def _unscrambled(block: Block, row: Row) -> Row | None:
-    try:
-        variant = Variant.parse(row.label.variant)
-    except SpecError:
-        return None
-    options = {key: value for key, value in variant.options if value not in CONTROLS}
-    if len(options) == len(variant.options):
+    variant = row.label.parsed
+    options = {key: value for key, value in variant.options if value not in CONTROLS} if variant else {}
+    if variant is None or len(options) == len(variant.options):
         return None
     wanted = row.label._replace(variant=str(Variant.make(variant.name, options, variant.reading)))
     return block.by_label.get(wanted)

@@ -8,7 +8,7 @@ A family is the comparisons that answer one question, and are therefore correcte
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,20 +19,23 @@ from numpy.typing import NDArray
 from harness.method.naming import VariantName, name_of
 from harness.metrics import Column, Metric
 from harness.papers.published import PAPER_PROFILE
-from harness.reporting.seeds.caveats import Caveat, Freshness, caveats, collapsed_runs
-from harness.stats import ALPHA, FEWEST_SEEDS, Summary, TTest, one_sample_t_test, summarise, t_test_from_summaries
+from harness.reporting.seeds.caveats import Caveat, Freshness, Weakness, caveats, collapsed_runs, joined_caveats
+from harness.spec import DEFAULT_READING, SpecError, Variant
+from harness.stats import (
+    ALPHA,
+    FEWEST_SEEDS,
+    Summary,
+    TTest,
+    holm,
+    one_sample_t_test,
+    summarise,
+    t_test_from_summaries,
+)
 from harness.store import PRESENT, UNKNOWN, unjudged
 from harness.verdicts import Significance
 
 if TYPE_CHECKING:
     import pandas
-
-
-from collections.abc import Hashable
-
-from harness.metrics import AVERAGE
-from harness.spec import DEFAULT_READING, SpecError, Variant
-from harness.stats import holm
 
 #: what stands for a label: the present group before one of which that is not known, and that before a stale one
 _RANKS = {PRESENT: 2, UNKNOWN: 1}
@@ -49,8 +52,30 @@ class Label(NamedTuple):
 
     @property
     def name(self) -> VariantName:
-        """Its variant as people write it."""
         return name_of(self.variant, self.overrides)
+
+    @property
+    def place(self) -> str:
+        return f"{self.setting} / {self.encoder}"
+
+    @property
+    def parsed(self) -> Variant | None:
+        """Its variant; None for a text that is none."""
+        try:
+            return Variant.parse(self.variant)
+        except SpecError:
+            return None
+
+    @property
+    def method(self) -> str:
+        """Its method; a text that is no variant is its own."""
+        return self.parsed.name if self.parsed else self.variant
+
+    @property
+    def is_method(self) -> bool:
+        """Whether its runs are those of a method as its profile trains it: no option, other reading or `--set`."""
+        one = self.parsed
+        return one is not None and not (one.options or self.overrides) and one.reading == DEFAULT_READING
 
     def __str__(self) -> str:
         return self.name.code
@@ -96,72 +121,61 @@ class Cell:
 
     @classmethod
     def of(cls, values: Sequence[float], caveats: tuple[Caveat, ...] = ()) -> Cell:
-        """Summarise scores, one a seed."""
         return cls(tuple(values), summarise(values), caveats=caveats)
 
 
-class _Frame:
-    """A frame of scores whose columns are looked up by rows, quickly and without copies."""
-
-    def __init__(self, frame: pandas.DataFrame) -> None:
-        self.frame = frame
-        self._columns: dict[str, tuple[NDArray[Any], Sequence[str] | None]] = {}
-
-    def values(self, name: str, rows: slice) -> list[Any]:
-        """Some rows of a column: texts or numbers."""
-        numbers, texts = self._column(name)
-        found: list[Any] = numbers[rows].tolist()
-        return found if texts is None else list(map(texts.__getitem__, found))
-
-    def _column(self, name: str) -> tuple[NDArray[Any], Sequence[str] | None]:
-        if name not in self._columns:
-            column = self.frame[name]
-            is_text = column.dtype == "category"
-            numbers = column.cat.codes if is_text else column
-            self._columns[name] = numbers.to_numpy(), list(column.cat.categories) if is_text else None
-        return self._columns[name]
+def weakness_of(label: Label, cells: Iterable[Cell | None], freshness: Freshness) -> Weakness:
+    """What weakens the scores of a row, in some of its cells."""
+    caveats = joined_caveats(cell.caveats for cell in cells if cell)
+    return Weakness(label.place, label.name.text, caveats, freshness)
 
 
-@dataclass(frozen=True)
+#: columns of a frame that its groups read
+_COLUMNS = ("suite", "task", "part", "metric", "seed", "value", "training", "pooling", "dev_task")
+
+
+@dataclass(frozen=True, eq=False)
 class Group:
     """The runs that stand for a label in one suite: those of the present code, data and values, or else the newest.
 
-    `rows` are their lines of a frame in order of seeds, `collapsed` the seeds of those that have collapsed.
+    `rows` are their lines of a frame in order of seeds, `columns` some of its columns, which are faster to read, and
+    `collapsed` the seeds of those that have collapsed.
     """
 
     group: str
     protocol: str
     freshness: Freshness
-    frame: _Frame
+    frame: pandas.DataFrame
+    columns: Mapping[str, NDArray[Any]]
     rows: slice
     collapsed: frozenset[int] = frozenset()
 
     @property
     def lines(self) -> pandas.DataFrame:
-        return self.frame.frame.iloc[self.rows]
+        return self.frame.iloc[self.rows]
+
+    def _values(self, name: str) -> list[Any]:
+        found: list[Any] = self.columns[name][self.rows].tolist()
+        return found
 
     @cached_property
     def seeds(self) -> tuple[int, ...]:
-        return tuple(sorted(set(self.frame.values("seed", self.rows))))
+        return tuple(sorted(set(self._values("seed"))))
 
     @property
     def training(self) -> Mapping[str, str]:
         """The values of the runs' training as texts; none for an untrained encoder."""
-        (text,) = self.frame.values("training", slice(self.rows.start, self.rows.start + 1))
-        pairs = text.split(",")
-        return {name: value for name, _, value in (pair.partition("=") for pair in pairs) if name}
+        pairs = (pair.partition("=") for pair in self._shared("training").split(","))
+        return {name: value for name, _, value in pairs if name}
 
     @property
     def pooling(self) -> str:
         """How its runs pool token vectors."""
-        (text,) = self.frame.values("pooling", slice(self.rows.start, self.rows.start + 1))
-        return str(text)
+        return self._shared("pooling")
 
-    @property
-    def columns(self) -> list[Column]:
-        """The columns of its scores, of parts too."""
-        names = (self.frame.values(name, self.rows) for name in ("task", "metric"))
-        return [Column(*pair) for pair in dict.fromkeys(zip(*names, strict=True))]
+    def _shared(self, name: str) -> str:
+        """A text that all its lines share."""
+        return str(self.columns[name][self.rows.start])
 
     @cached_property
     def scores(self) -> Mapping[Column, Mapping[int, float]]:
@@ -171,7 +185,7 @@ class Group:
     def scores_of(self, part: str) -> Mapping[Column, Mapping[int, float]]:
         """The scores of one part of each task that has it, by column and seed; of whole tasks for the part ''."""
         found: dict[Column, dict[int, float]] = {}
-        columns = (self.frame.values(name, self.rows) for name in ("part", "task", "metric", "seed", "value"))
+        columns = map(self._values, ("part", "task", "metric", "seed", "value"))
         for of, task, metric, seed, value in zip(*columns, strict=True):
             if of == part:
                 found.setdefault(Column(task, metric), {})[seed] = value
@@ -182,11 +196,6 @@ class Group:
         scores = self.scores_of(part) if part else self.scores
         return {column: Cell.of(list(values.values()), self.caveats(column)) for column, values in scores.items()}
 
-    def cells_of(self, columns: Iterable[Column]) -> dict[Column, Cell]:
-        """The cells of whole tasks in some columns, as far as it has scores there."""
-        known = self.cells()
-        return {column: known[column] for column in columns if column in known}
-
     def caveats(
         self, column: Column, tasks: Collection[str] = (), seeds: Collection[int] | None = None
     ) -> tuple[Caveat, ...]:
@@ -194,18 +203,13 @@ class Group:
 
         `seeds` restricts them to some of its runs. A metric that is not judged is not too high.
         """
-        (suite,) = self.frame.values("suite", slice(self.rows.start, self.rows.start + 1))
-        dev = () if column.metric in unjudged(suite) else self._dev_tasks
+        dev = frozenset() if column.metric in unjudged(self._shared("suite")) else self._distinct["dev_task"]
         collapsed = self.collapsed if seeds is None else self.collapsed & {*seeds}
-        return caveats(collapsed, dev, column.task, tasks or self._tasks)
+        return caveats(collapsed, dev, column.task, tasks or self._distinct["task"])
 
     @cached_property
-    def _dev_tasks(self) -> frozenset[str]:
-        return frozenset(self.frame.values("dev_task", self.rows))
-
-    @cached_property
-    def _tasks(self) -> frozenset[str]:
-        return frozenset(self.frame.values("task", self.rows))
+    def _distinct(self) -> Mapping[str, frozenset[str]]:
+        return {name: frozenset(self._values(name)) for name in ("dev_task", "task")}
 
 
 def kept_groups(frame: pandas.DataFrame, every: pandas.DataFrame | None = None) -> dict[tuple[Label, str], Group]:
@@ -213,54 +217,50 @@ def kept_groups(frame: pandas.DataFrame, every: pandas.DataFrame | None = None) 
 
     The frame may be some lines of `every`.
     """
-    collapsed, none = collapsed_runs(frame if every is None else every), frozenset[int]()
+    collapsed = collapsed_runs(frame if every is None else every)
+    times = frame["finished"].cat.reorder_categories(sorted(frame["finished"].cat.categories)).cat.codes
     names = [*Label._fields, "suite", "group", "protocol"]
-    numbers = frame.groupby(names, sort=False, observed=True).ngroup().to_numpy()
-    _, firsts = np.unique(numbers, return_index=True)
-    seeds = frame["seed"].groupby(numbers).nunique().tolist()
-    newest = frame["finished"].cat.reorder_categories(sorted(frame["finished"].cat.categories)).cat.codes
-    times = newest.groupby(numbers).max().tolist()
-    columns = (frame[name].iloc[firsts].astype(object).tolist() for name in names)
-    states = frame["present"].iloc[firsts].tolist()
-    places: dict[tuple[Label, str], list[int]] = {}
-    named: list[tuple[str, str]] = []
-    for number, (*label, suite, group, protocol) in enumerate(zip(*columns, strict=True)):
-        places.setdefault((Label(*label), suite), []).append(number)
-        named.append((group, protocol))
-
-    def rank(number: int) -> tuple[object, ...]:
-        state = states[number]
-        return _RANKS.get(state, 0), *((seeds[number],) if state == PRESENT else ()), times[number], named[number]
-
-    ranked = {place: sorted(some, key=rank, reverse=True) for place, some in places.items()}
-    sorted_frame, rows = _in_groups(frame, numbers, [best for best, *_ in ranked.values()])
+    grouped = frame.assign(time=times).groupby(names, sort=False, observed=True)
+    found = grouped.agg(seeds=("seed", "nunique"), time=("time", "max"), state=("present", "first"))
+    ranked: dict[tuple[Label, str], list[Any]] = {}
+    for one in found.reset_index().itertuples():
+        ranked.setdefault((Label(*one[1:6]), str(one.suite)), []).append(one)
+    for some in ranked.values():
+        some.sort(key=_rank, reverse=True)
+    chosen = [best.Index for best, *_ in ranked.values()]
+    lines, rows = _in_groups(frame.assign(number=grouped.ngroup()), chosen)
+    arrays = {name: lines[name].astype(object).to_numpy() for name in _COLUMNS}
     return {
         place: Group(
-            *named[best],
-            Freshness(seeds[best], states[best], tuple((seeds[other], states[other]) for other in others)),
-            sorted_frame,
-            rows[best],
-            collapsed.get(named[best][0], none),
+            best.group,
+            best.protocol,
+            Freshness(best.seeds, best.state, tuple((other.seeds, other.state) for other in others)),
+            lines,
+            arrays,
+            where,
+            collapsed.get(best.group, frozenset()),
         )
-        for place, (best, *others) in ranked.items()
+        for (place, (best, *others)), where in zip(ranked.items(), rows, strict=True)
     }
 
 
-def _in_groups(
-    frame: pandas.DataFrame, numbers: NDArray[Any], chosen: Sequence[int]
-) -> tuple[_Frame, dict[int, slice]]:
-    """The lines of the chosen groups, one a score and seed, in order of groups and seeds, and the place of each."""
-    wanted = np.flatnonzero(np.isin(numbers, chosen))
-    seeds = frame["seed"].to_numpy()[wanted]
-    kept = wanted[np.lexsort((seeds, numbers[wanted]))]
-    lines = frame.iloc[kept].reset_index(drop=True)
-    again = lines.assign(number=numbers[kept]).duplicated(["number", "seed", "task", "part", "metric"]).to_numpy()
-    if again.any():
-        lines, kept = lines[~again], kept[~again]
-    here = numbers[kept]
-    bounds = np.searchsorted(here, [*chosen]), np.searchsorted(here, [*chosen], side="right")
-    starts, stops = (places.tolist() for places in bounds)
-    return _Frame(lines), {n: slice(a, b) for n, a, b in zip(chosen, starts, stops, strict=True)}
+def _rank(one: Any) -> tuple[object, ...]:
+    """Sorts the groups of a label: of present ones that with most seeds is the best, of others the newest."""
+    present = one.state == PRESENT
+    return _RANKS.get(one.state, 0), one.seeds if present else 0, one.time, one.group, one.protocol
+
+
+def _in_groups(frame: pandas.DataFrame, chosen: Sequence[int]) -> tuple[pandas.DataFrame, list[slice]]:
+    """The lines of groups by their `number`, one a score and seed, in order of groups and seeds; the place of each."""
+    lines = frame[frame["number"].isin(chosen)].sort_values(["number", "seed"])
+    lines = lines.drop_duplicates(["number", "seed", "task", "part", "metric"]).reset_index(drop=True)
+    starts, stops = (np.searchsorted(lines["number"], chosen, side).tolist() for side in ("left", "right"))
+    return lines, [slice(start, stop) for start, stop in zip(starts, stops, strict=True)]
+
+
+def ahead(one: float, other: float, metric: Metric) -> bool:
+    """Whether one score is better than another."""
+    return one > other if metric.larger_is_better else one < other
 
 
 def compare(cell: Cell, against: Cell, metric: Metric, alpha: float = ALPHA, *, untrained: bool = False) -> Cell:
@@ -276,11 +276,8 @@ def compare(cell: Cell, against: Cell, metric: Metric, alpha: float = ALPHA, *, 
         test = t_test_from_summaries(cell.summary, against.summary)
     if test is None or not enough or not metric.judged:
         return replace(cell, test=None, verdict=None, corrected=None)
-    verdict = Significance.NONE
-    if test.p < alpha:
-        gained = (test.difference > 0) == metric.larger_is_better
-        verdict = Significance.BETTER if gained else Significance.WORSE
-    return replace(cell, test=test, verdict=verdict, corrected=None)
+    verdict = Significance.BETTER if ahead(test.difference, 0, metric) else Significance.WORSE
+    return replace(cell, test=test, verdict=verdict if test.p < alpha else Significance.NONE, corrected=None)
 
 
 def trained_apart(one: Mapping[str, str], other: Mapping[str, str]) -> str:
@@ -311,22 +308,6 @@ class FamilyTest(NamedTuple):
     cell: Cell
     data: Hashable
     is_method: bool = True
-
-
-def is_method(variant: str, overrides: str) -> bool:
-    """Whether runs are those of a method as its profile trains it: no option, no other reading, nothing from --set."""
-    try:
-        parsed = Variant.parse(variant)
-    except SpecError:
-        return False
-    return not overrides and not parsed.options and parsed.reading == DEFAULT_READING
-
-
-def primary_column(columns: Sequence[Column]) -> Column | None:
-    """The column that decides: the only average, or else the only task. All others are secondary."""
-    averages = [column for column in columns if column.task == AVERAGE]
-    found = averages or columns
-    return found[0] if len(found) == 1 else None
 
 
 def corrected(comparisons: Sequence[FamilyTest], alpha: float = ALPHA) -> list[Cell]:

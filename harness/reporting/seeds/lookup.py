@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from string import hexdigits
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from harness.errors import UserError
-from harness.metrics import Column, Metric, Metrics, Score
+from harness.metrics import Metric, Metrics, Score
 from harness.papers.published import ABLATION_SCORE, read_ablations
 from harness.reporting.sections.claims import claim_tests
 from harness.reporting.seeds.comparison import Comparison, Side
 from harness.reporting.seeds.forest import untrained_tests
-from harness.reporting.seeds.groups import Corrected, Group, Label, kept_groups
+from harness.reporting.seeds.groups import Cell, Group, Label, kept_groups
 from harness.reporting.seeds.summary import Block, summary_tables
 from harness.reporting.tables.named import filled_tables
-from harness.spec import UNTRAINED, Place, Variant, parse_encoder, parse_setting, split
-from harness.stats import t_test_from_summaries
+from harness.spec import UNTRAINED, Variant, parse_encoder, parse_setting, split
 from harness.store import PRESENT, UNKNOWN, Result, frame_of, metrics_of, overrides_text
 
 if TYPE_CHECKING:
@@ -72,64 +71,43 @@ def compare_variants(
         return Side(label, scores, group.freshness, weak, group.pooling, asked)
 
     first, second = map(side, labels, shelves, (first_group, second_group))
-    untrained = tuple(side(label) for label in sorted(groups) if _is_untrained(label, labels))
+    encoders = {(label.profile, label.encoder) for label in labels}
+    others = (label for label in sorted(groups) if (label.profile, label.encoder) in encoders and label not in labels)
+    untrained = tuple(side(label) for label in others if label.setting == UNTRAINED)
     tables = summary_tables(suite[suite["profile"].isin({label.profile for label in labels})], metrics)
     blocks = [block for table in tables for block in table.blocks]
     comparison = Comparison(first, second, score, declared, untrained)
     if first_group or second_group:  # in no family
         return comparison
-    correction = _among_rows(blocks, score.column, declared, first, second)
-    correction = correction or _among_claims(blocks, comparison) or _in_a_paper(results, comparison)
-    return replace(comparison, corrected=correction)
+    tests = comparison.deciding, replace(comparison, a=second, b=first).deciding
+    pairs = _tested_pairs(results, blocks, comparison)
+    tested = (cell for *pair, cell in pairs if cell and cell.test in tests and {*pair} == {*labels})
+    return replace(comparison, corrected=next((cell.corrected for cell in tested), None))
 
 
-def _among_claims(blocks: Sequence[Block], comparison: Comparison) -> Corrected | None:
-    """The test of two sides in the family of the claims of a paper's table; None where no claim is about them."""
-    labels = {comparison.a.label, comparison.b.label}
-    for block in blocks if comparison.score == ABLATION_SCORE else ():
-        for test in claim_tests(read_ablations(), block, comparison.metric):
-            if {test.better.label, test.worse.label} == labels:
-                return test.cell.corrected
-    return None
+def _tested_pairs(
+    results: Sequence[Result], blocks: Sequence[Block], comparison: Comparison
+) -> Iterator[tuple[Label, Label, Cell | None]]:
+    """The pairs that tables test in a score, each test in its family.
 
-
-def _in_a_paper(results: Sequence[Result], comparison: Comparison) -> Corrected | None:
-    """The test of two sides in the family of a paper's table whose rows they fill; None where there is none."""
-    a, b = comparison.a, comparison.b
-    if a.label.overrides or b.label.overrides or a.label.profile != b.label.profile:
-        return None
-    for side, other in ((a, b), (b, a)):
-        place = Place(side.label.variant, side.label.setting, side.label.encoder)
-        wanted = t_test_from_summaries(side.summary, other.summary)
-        for line in (line for table in filled_tables(a.label.profile, results) for line in table.lines):
-            if (line.place, line.against) == (place, other.label.variant):
-                cells = (line.cells[name] for name, score in line.scores.items() if score == comparison.score)
-                for cell in (cell.measured for cell in cells):
-                    if cell and cell.test == wanted:
-                        return cell.corrected
-    return None
-
-
-def _among_rows(blocks: Sequence[Block], column: Column, metric: Metric, a: Side, b: Side) -> Corrected | None:
-    """The test of two sides in the family of one with the other as its baseline or untrained encoder; None without."""
+    They are rows with their baselines and with the untrained encoders, the sides of claims, and rows of papers' tables
+    with those that the paper tests them against.
+    """
+    column, metric, claims = comparison.score.column, comparison.metric, read_ablations()
     for block in blocks:
-        for side, other in ((a, b), (b, a)):
-            row, against = block.by_label.get(side.label), block.by_label.get(other.label)
-            if not row or not against or not row.is_trained or column not in against.cells:
-                continue
-            if not against.is_trained:
-                cell = untrained_tests(block, column, metric, against).get(row.label)
-            else:
-                cell = row.cells.get(column) if block.baseline(row.label) == against else None
-            if cell and cell.values == tuple(side.values):
-                return cell.corrected
-    return None
-
-
-def _is_untrained(label: Label, labels: Sequence[Label]) -> bool:
-    """Whether a label is that of an untrained encoder of other labels, and none of them."""
-    places = {(one.profile, one.encoder) for one in labels}
-    return label.setting == UNTRAINED and (label.profile, label.encoder) in places and label not in labels
+        bases = ((row, block.baseline(row.label)) for row in block.trained)
+        yield from ((row.label, base.label, row.cells.get(column)) for row, base in bases if base)
+        for untrained in (row for row in block.untrained if column in row.cells):
+            tests = untrained_tests(block, column, metric, untrained)
+            yield from ((label, untrained.label, cell) for label, cell in tests.items())
+        for test in claim_tests(claims, block, metric) if comparison.score == ABLATION_SCORE else ():
+            yield test.better.label, test.worse.label, test.cell
+    profile = comparison.a.label.profile
+    for line in (line for table in filled_tables(profile, results) for line in table.lines):
+        label = Label(profile, *line.place, "")
+        for name, score in line.scores.items():
+            if line.against and score == comparison.score:
+                yield label, label._replace(variant=line.against), line.cells[name].measured
 
 
 def of_group(text: str) -> tuple[str, str]:
@@ -241,15 +219,14 @@ def _several(pairs: Sequence[tuple[Label, Label]]) -> str:
 _DIGITS = 8
 
 
-@dataclass
-class ListedGroup:
+class ListedGroup(NamedTuple):
     """One group of a label: its seeds, when the last of its scores was made, and its states as in the frame."""
 
     label: Label
     group: str
-    seeds: set[int] = field(default_factory=set)
-    finished: str = ""
-    states: dict[str, None] = field(default_factory=dict)
+    seeds: set[int]
+    finished: str
+    states: Sequence[str]
 
     @property
     def named(self) -> str:
@@ -267,15 +244,10 @@ class ListedGroup:
 def listed_groups(results: Sequence[Result]) -> list[ListedGroup]:
     """The groups of results with scores, those of one label together, the newest first."""
     frame = frame_of(results, ()).drop_duplicates(["profile", "fingerprint", "suite", "protocol"])
-    found: dict[tuple[Label, str], ListedGroup] = {}
-    columns = [*Label._fields, "group", "seed", "finished", "present"]
-    for *label, group, seed, finished, present in frame[columns].astype(object).to_numpy().tolist():
-        place = Label(*label), group
-        one = found.setdefault(place, ListedGroup(*place))
-        one.seeds.add(seed)
-        one.finished = max(one.finished, finished)
-        one.states[present] = None
-    newest = sorted(found.values(), key=lambda one: one.finished, reverse=True)
+    grouped = frame.astype({"finished": str}).groupby([*Label._fields, "group"], sort=False, observed=True)
+    found = grouped.agg(seeds=("seed", set), finished=("finished", "max"), states=("present", "unique")).reset_index()
+    listed = [ListedGroup(Label(*one[:5]), *one[5:]) for one in found.itertuples(index=False, name=None)]
+    newest = sorted(listed, key=lambda one: one.finished, reverse=True)
     return sorted(newest, key=lambda one: one.label)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from harness.formatting import count_of
 from harness.method.naming import name_of
 from harness.metrics import AVERAGE, Column, Metric, Metrics
-from harness.reporting.seeds.caveats import Freshness, Weakness, freshness_notes, weakness_notes
+from harness.reporting.seeds.caveats import Freshness, Weakness, notes_by_place, weakness_notes
 from harness.reporting.seeds.groups import (
     Cell,
     FamilyTest,
@@ -22,9 +22,8 @@ from harness.reporting.seeds.groups import (
     Label,
     compare,
     corrected,
-    is_method,
     kept_groups,
-    primary_column,
+    weakness_of,
 )
 from harness.reporting.seeds.words import heading
 from harness.spec import BASELINE, UNTRAINED
@@ -58,16 +57,17 @@ class Row:
         """All its scores; rows with equal ones come from equal trainings."""
         return self.seeds, *((column, cell.values) for column, cell in sorted(self.cells.items()))
 
+    def test(self, other: Row, column: Column, metric: Metric) -> FamilyTest:
+        """The test against another row, which is of one sample if that is an untrained encoder."""
+        cell = compare(self.cells[column], other.cells[column], metric, untrained=not other.is_trained)
+        return FamilyTest(cell, (self.data, other.data), self.is_method)
+
     def weakness(self, columns: Iterable[Column] | None = None) -> Weakness:
         """What weakens its scores in some columns, by default in all."""
-        cells = [self.cells[column] for column in (self.cells if columns is None else columns) if column in self.cells]
-        caveats = dict.fromkeys(caveat for cell in cells for caveat in cell.caveats)
-        where = f"{self.label.setting} / {self.label.encoder}"
-        return Weakness(where, self.label.name.text, tuple(caveats), self.freshness)
+        return weakness_of(self.label, map(self.cells.get, self.cells if columns is None else columns), self.freshness)
 
     @property
     def is_trained(self) -> bool:
-        """Whether its runs were trained; an untrained encoder is not."""
         return self.label.setting != UNTRAINED
 
 
@@ -80,8 +80,11 @@ class Block:
     rows: tuple[Row, ...]
     base: str = BASELINE
 
+    @property
+    def place(self) -> str:
+        return f"{self.setting} / {self.encoder}"
+
     def is_baseline(self, row: Row) -> bool:
-        """Whether other rows of the block are compared with this one."""
         return row.label.variant == self.base
 
     def baseline(self, label: Label) -> Row | None:
@@ -90,17 +93,14 @@ class Block:
 
     @property
     def trained(self) -> list[Row]:
-        """The rows without those of the untrained encoder."""
         return [row for row in self.rows if row.is_trained]
 
     @property
     def untrained(self) -> list[Row]:
-        """The rows of the untrained encoder."""
         return [row for row in self.rows if not row.is_trained]
 
     @cached_property
     def by_label(self) -> Mapping[Label, Row]:
-        """The rows by their labels."""
         return {row.label: row for row in self.rows}
 
 
@@ -125,13 +125,7 @@ class SummaryTable:
     def rows(self) -> list[Row]:
         return list({row.label: row for block in self.blocks for row in block.rows}.values())
 
-    @property
-    def stale(self) -> list[str]:
-        """What is to be said of rows whose runs are stale, incomplete or not the only ones."""
-        return list(freshness_notes(row.weakness() for row in self.rows))
-
     def metric(self, column: Column) -> Metric:
-        """Return the metric of a column."""
         return self.metrics[column.metric]
 
     @property
@@ -197,15 +191,34 @@ def _table(
     metrics = {column.metric: declared.get(column.metric, Metric(column.metric)) for column in columns}
     rows = []
     for label, group in groups.items():
-        plain, cells = is_method(label.variant, label.overrides), group.cells_of(columns)
-        rows.append(Row(label, group.group, group.seeds, group.freshness, group.training, cells, plain, group.pooling))
+        known, runs = group.cells(), (group.group, group.seeds, group.freshness, group.training)
+        cells = {column: known[column] for column in columns if column in known}
+        rows.append(Row(label, *runs, cells, label.is_method, group.pooling))
     blocks = blocks_of(rows, metrics)
     if shown is not None:
         blocks = tuple(_of_labels(block, shown) for block in blocks if any(row.label in shown for row in block.rows))
     untrained = {label.encoder for label in labels if label.setting == UNTRAINED}
     lacking = {block.encoder for block in blocks if block.trained} - untrained
-    notes, legend = tuple(notes_on(blocks, suite, metrics, labels)), legend_of(columns, metrics, blocks)
-    return SummaryTable(profile, suite, columns, metrics, blocks, legend, notes, lacking=tuple(sorted(lacking)))
+    made = table_of_blocks(profile, suite, columns, metrics, blocks, labels)
+    return replace(made, lacking=tuple(sorted(lacking)))
+
+
+def table_of_blocks(
+    profile: str,
+    suite: str,
+    columns: tuple[Column, ...],
+    metrics: Mapping[str, Metric],
+    blocks: tuple[Block, ...],
+    labels: Collection[Label] = (),
+) -> SummaryTable:
+    """A table with its legend, and with notes on rows that are not tested and runs that are not shown.
+
+    `labels` are those with runs in any suite.
+    """
+    untested = _untested(blocks, suite, labels) if any(metric.judged for metric in metrics.values()) else ()
+    weak = weakness_notes(row.weakness() for block in blocks for row in block.rows)
+    legend = _legend(columns, metrics, blocks)
+    return SummaryTable(profile, suite, columns, metrics, blocks, legend, (*untested, *weak))
 
 
 def _of_labels(block: Block, shown: Collection[Label]) -> Block:
@@ -229,12 +242,13 @@ def blocks_of(rows: Iterable[Row], metrics: Mapping[str, Metric], base: str = BA
     trained = {encoder for _, encoder in places}
     places |= {(UNTRAINED, encoder): [] for encoder in untrained if encoder not in trained}
     order = sorted(places, key=lambda at: (at[0] != UNTRAINED, *at))
-    return tuple(_block([*places[at], *untrained.get(at[1], ())], *at, metrics, base) for at in order)
+    blocks = (Block(*at, _in_order([*places[at], *untrained.get(at[1], ())], base), base) for at in order)
+    return tuple(_tested(block, metrics) for block in blocks)
 
 
 def _columns(groups: Iterable[Group], declared: Mapping[str, Metric]) -> tuple[Column, ...]:
     """Tasks in order, the average last; of a suite that declares no metrics, all those of the average."""
-    there = dict.fromkeys(column for group in groups for column in group.columns)
+    there = dict.fromkeys(column for group in groups for column in group.scores)
     metrics = [name for name, metric in declared.items() if metric.shown]
     metrics = metrics or [column.metric for column in there if column.task == AVERAGE]
     tasks = dict.fromkeys(column.task for column in there if column.task != AVERAGE)
@@ -242,11 +256,13 @@ def _columns(groups: Iterable[Group], declared: Mapping[str, Metric]) -> tuple[C
     return tuple(column for column in wanted if column in there)
 
 
-def _block(rows: Sequence[Row], setting: str, encoder: str, metrics: Mapping[str, Metric], base: str) -> Block:
+def _in_order(rows: Iterable[Row], base: str) -> tuple[Row, ...]:
+    """The untrained encoder, then the base variant, then the others."""
+
     def place(row: Row) -> tuple[object, ...]:
         return row.is_trained, row.label.overrides, row.label.variant != base, row.label.variant
 
-    return _tested(Block(setting, encoder, tuple(sorted(rows, key=place)), base), metrics)
+    return tuple(sorted(rows, key=place))
 
 
 def _tested(block: Block, metrics: Mapping[str, Metric]) -> Block:
@@ -255,17 +271,13 @@ def _tested(block: Block, metrics: Mapping[str, Metric]) -> Block:
     cells = {row.label: dict(row.cells) for row in block.rows}
     for column in dict.fromkeys(column for row in block.rows for column in row.cells):
         both = [(row, base) for row, base in pairs if column in row.cells and column in base.cells]
-        metric = metrics[column.metric]
-        tests = [
-            FamilyTest(compare(row.cells[column], base.cells[column], metric), (row.data, base.data), row.is_method)
-            for row, base in both
-        ]
+        tests = [row.test(base, column, metrics[column.metric]) for row, base in both]
         for (row, _), cell in zip(both, corrected(tests), strict=True):
             cells[row.label][column] = cell
     return replace(block, rows=tuple(replace(row, cells=cells[row.label]) for row in block.rows))
 
 
-def legend_of(columns: Sequence[Column], metrics: Mapping[str, Metric], blocks: Sequence[Block]) -> tuple[str, ...]:
+def _legend(columns: Sequence[Column], metrics: Mapping[str, Metric], blocks: Sequence[Block]) -> tuple[str, ...]:
     """Say how the numbers of blocks are made, and what their marks mean."""
     rows = [row for block in blocks for row in block.rows]
     counts = {len(row.seeds) for row in rows if row.is_trained}
@@ -300,58 +312,34 @@ def _sizes(rows: Sequence[Row], *, is_method: bool) -> str:
 
 
 def _secondary(columns: Sequence[Column]) -> str:
-    """Which columns are secondary; empty where there is only one number."""
-    primary = primary_column(columns)
-    if primary is None:
+    """Which column is primary, the only average or else the only task; empty where there is only one number."""
+    primary = [column for column in columns if column.task == AVERAGE] or columns
+    if len(primary) != 1:
         return " No column is primary." if len(columns) > 1 else ""
     several = len({column.task for column in columns} - {AVERAGE}) > 1
-    return f" {primary.task} is primary, the other columns are secondary." if several else ""
-
-
-def notes_on(
-    blocks: Sequence[Block], suite: str, metrics: Mapping[str, Metric], labels: Collection[Label] = ()
-) -> Iterator[str]:
-    """Say which rows of a suite's blocks are not tested and which runs are not shown.
-
-    `labels` are those with runs in any suite.
-    """
-    if any(metric.judged for metric in metrics.values()):
-        yield from _untested(blocks, suite, labels)
-    yield from weakness_notes(row.weakness() for block in blocks for row in block.rows)
+    return f" {primary[0].task} is primary, the other columns are secondary." if several else ""
 
 
 def _untested(blocks: Sequence[Block], suite: str, labels: Collection[Label]) -> Iterator[str]:
-    """One note for each reason why rows are not tested. Names may contain commas."""
-    base = name_of(blocks[0].base).text if blocks else ""
-    found: dict[str, dict[str, list[str]]] = {}
-    for block in blocks:
-        where = f"{block.setting} / {block.encoder}"
-        for row in block.trained:
-            reason, name = _reason(block, row, labels), row.label.name.text
-            if reason == "few":
-                name += f" ({len(row.seeds)})"
-            if reason:
-                found.setdefault(reason, {}).setdefault(where, []).append(name)
-    whys = {
-        "score": f"{base} has no {suite} score",
-        "run": f"no run of {base}",
-        "overrides": f"no run of {base} with the same --set values",
-        "few": f"fewer than {FEWEST_SEEDS} seeds",
-        "same": f"the same scores as {base}",
-    }
-    for reason, places in found.items():
-        listed = " ".join(f"In {where}: {'; '.join(names)}." for where, names in places.items())
-        yield f"Not tested, {whys[reason]}. {listed}"
+    """One note for each reason why rows are not tested."""
+    rows = ((block, row) for block in blocks for row in block.trained)
+    reasons = ((block, row, *_reason(block, row, suite, labels)) for block, row in rows)
+    return notes_by_place(
+        (f"Not tested, {reason}", block.place, row.label.name.text + count)
+        for block, row, reason, count in reasons
+        if reason
+    )
 
 
-def _reason(block: Block, row: Row, labels: Collection[Label]) -> str:
-    """Why a row is not tested; empty if it is, or is the baseline itself with enough seeds."""
-    base = block.baseline(row.label)
+def _reason(block: Block, row: Row, suite: str, labels: Collection[Label]) -> tuple[str, str]:
+    """Why a row is not tested, and its seeds if these are too few; empty if it is, or is the baseline itself."""
+    base, name = block.baseline(row.label), name_of(block.base)
     if base is None and not block.is_baseline(row):
         if row.label._replace(variant=block.base) in labels:
-            return "score"
-        return "overrides" if any(block.is_baseline(one) for one in block.trained) else "run"
+            return f"{name} has no {suite} score", ""
+        same = " with the same --set values" if any(block.is_baseline(one) for one in block.trained) else ""
+        return f"no run of {name}{same}", ""
     if base and row.data == base.data:
-        return "same"
+        return f"the same scores as {name}", ""
     counts = [len(one.seeds) for one in (row, base) if one]
-    return "few" if min(counts) < FEWEST_SEEDS else ""
+    return (f"fewer than {FEWEST_SEEDS} seeds", f" ({len(row.seeds)})") if min(counts) < FEWEST_SEEDS else ("", "")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
-from typing import Literal
+from typing import NamedTuple
 
 from harness.formatting import p_value
 from harness.metrics import Column
@@ -80,13 +79,8 @@ def heading(column: Column, *, several: bool) -> tuple[str, str]:
     return ", ".join(filter(None, (column.task, way))), metric
 
 
-SentenceKind = Literal["lead", "untrained", "even", "untested", "control", "note"]
-
-
-@dataclass(frozen=True)
-class Sentence:
+class Sentence(NamedTuple):
     """A sentence about a `place`: setting, encoder and profile."""
 
     place: str
     text: str
-    kind: SentenceKind

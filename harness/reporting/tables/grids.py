@@ -129,9 +129,7 @@ def summary_grid(table: SummaryTable, *, whole: bool = False, note: str = "") ->
         ("variant", "seeds"),
         tuple(title for _, title in headings),
         tuple(column.task == AVERAGE for column in shown),
-        tuple(
-            Section(f"{block.setting} / {block.encoder}", tuple(_lines(table, block, shown))) for block in table.blocks
-        ),
+        tuple(Section(block.place, tuple(_lines(table, block, shown))) for block in table.blocks),
         (*table.notes, *filter(None, [note])),
         groups=tuple(group for group, _ in headings) if any(group for group, _ in headings) else (),
         legend=table.legend,

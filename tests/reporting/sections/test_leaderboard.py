@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from builders import error_tables, over_seeds, result
+from builders import error_tables, over_seeds, result, sts
 
 from harness.reporting.contents import Contents
 from harness.reporting.sections.leaderboard import Board, LeaderboardSection
@@ -69,7 +69,6 @@ def test_the_untrained_encoder_has_no_rank() -> None:
 def test_gains_over_another_baseline_are_tested_in_its_family() -> None:
     found = board(simcse=LOW, mcse=HIGH, dalr=MIDDLE)
     gains = found.data["gains"]
-    assert isinstance(gains, dict)
     assert set(gains) == {"SimCSE", "MCSE", "DALR"}
     assert gains["MCSE"][0][3] == "baseline"
     assert gains["MCSE"][2][4].startswith("worse, p < 0.0001 after Holm's correction over 2 tests")
@@ -80,14 +79,12 @@ def test_runs_with_other_values_have_their_own_baseline() -> None:
     changed = {"overrides": {"steps": 20}}
     (found,) = boards(over_seeds("simcse", LOW, **changed) + over_seeds("mcse", HIGH, **changed))
     gains = found.data["gains"]
-    assert isinstance(gains, dict)
     assert found.data["base"] == "SimCSE"
     assert gains["SimCSE"][0][4].startswith("better")
 
 
 def test_any_two_rows_have_a_conclusion_and_their_tests() -> None:
     pairs = board(simcse=LOW, mcse=HIGH, dalr=MIDDLE[:2]).data["pairs"]
-    assert isinstance(pairs, dict)
     assert set(pairs) == {"0 1", "0 2", "1 2"}
     conclusion, tests = pairs["0 2"]
     assert conclusion.startswith("mcse is better than simcse")
@@ -98,25 +95,9 @@ def test_any_two_rows_have_a_conclusion_and_their_tests() -> None:
 
 def test_wins_are_counted_task_by_task_in_the_better_direction() -> None:
     scores = {"simcse": (10.0, 90.0, 30.0), "mcse": (20.0, 80.0, 40.0)}
-    runs = [
-        result(
-            name,
-            seed,
-            {
-                "sts": {task: {"spearman": value} for task, value in zip("ABC", values, strict=True)}
-                | {"Avg": {"spearman": sum(values) / 3}}
-            },
-        )
-        for name, values in scores.items()
-        for seed in range(3)
-    ]
-    (found,) = boards(runs)
-    assert found.wins
-    assert (list(found.wins.names), [list(row) for row in found.wins.counts], found.wins.tasks) == (
-        ["MCSE", "SimCSE"],
-        [[0, 2], [1, 0]],
-        3,
-    )
+    tasks = {name: dict(zip("ABC", values, strict=True)) for name, values in scores.items()}
+    wins = boards([result(name, seed, sts(**tasks[name])) for name in tasks for seed in range(3)])[0].wins
+    assert (wins.names, wins.counts, wins.tasks) == (["MCSE", "SimCSE"], [[0, 2], [1, 0]], 3)
 
 
 def test_lower_errors_are_ahead() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
 from builders import error_tables, over_seeds, tables
 
 from harness.reporting.sections.ranking import RankingTable, ranking_grid, ranking_tables
@@ -63,9 +64,6 @@ def test_what_is_not_everywhere_is_named() -> None:
     assert "Unreliable intervals, fewer than 3 seeds: MCSE (1), SimCSE (2)." in ranking_grid(few).notes
 
 
-def test_one_variant_has_no_ranking() -> None:
-    assert ranking_tables(tables(runs("wiki", simcse=[1.0, 2.0]) + runs("nli", simcse=[1.0, 2.0]))) == []
-
-
-def test_one_place_has_no_ranking() -> None:
-    assert ranking_tables(tables(WIKI)) == []
+@pytest.mark.parametrize("results", [runs("wiki", simcse=[1.0, 2.0]) + runs("nli", simcse=[1.0, 2.0]), WIKI])
+def test_one_variant_or_one_place_has_no_ranking(results: list[Result]) -> None:
+    assert ranking_tables(tables(results)) == []

@@ -11,7 +11,7 @@ import pytest
 import scipy.stats
 from builders import over_seeds, result, sts, tables
 
-from harness.metrics import Column
+from harness.metrics import Score
 from harness.reporting.sections.tuning import (
     TunedReport,
     expected_grid,
@@ -25,7 +25,7 @@ from harness.reporting.tables.grids import code_of
 from harness.store import Result
 from harness.store.tunings import make_tuning
 
-AVG = Column("Avg", "spearman")
+AVG = Score("sts", "Avg", "spearman")
 TUNING = make_tuning("tiny", {}, ["mcse:lambda=1|2|3", "simcse:temperature=1|2|3"], 3)
 MCSE, SIMCSE = (method.trials for method in TUNING.methods)
 #: by trial and seed
@@ -55,15 +55,15 @@ def test_each_seed_picks_by_its_own_dev_score_and_never_by_a_test() -> None:
         (1, MCSE[0], 9.0),
         (2, MCSE[1], 8.0),
     ]
-    assert [pick.scores["sts"][AVG].summary.mean for pick in mcse.picks] == [60.0, 90.0, 70.0]
-    assert [pick.scores["sts"][AVG].summary.mean for pick in simcse.picks] == [20.0, 21.0, 22.0]
+    assert [pick.scores[AVG].summary.mean for pick in mcse.picks] == [60.0, 90.0, 70.0]
+    assert [pick.scores[AVG].summary.mean for pick in simcse.picks] == [20.0, 21.0, 22.0]
 
 
 def test_the_picks_are_one_row_tested_against_the_tuned_baseline() -> None:
     (report,) = reports(runs(MCSE) + runs(SIMCSE) + over_seeds("none", [70.0], setting="none"))
     (table,) = report.tables
     assert [str(row.label) for row in table.rows] == ["none", "simcse, tuned (3 trials)", "mcse, tuned (3 trials)"]
-    cell = table.rows[2].cells[AVG]
+    cell = table.rows[2].cells[AVG.column]
     assert cell.test.p == pytest.approx(scipy.stats.ttest_ind([60, 90, 70], [20, 21, 22]).pvalue)
     assert any("significantly worse than SimCSE, tuned (3 trials)" in note for note in table.legend)
 

@@ -21,9 +21,8 @@ from harness.reporting.sections.seen import seen_grid, seen_tables
 from harness.reporting.sections.tuning import tuned_grids, tuned_reports
 from harness.reporting.seeds.caveats import has_collapsed
 from harness.reporting.seeds.forest import forests, lead_text
-from harness.reporting.seeds.groups import Cell
 from harness.reporting.seeds.lookup import compare_variants
-from harness.reporting.tables.grids import CellText, cell_text, summary_grid
+from harness.reporting.tables.grids import marks, summary_grid
 from harness.store import Result, frame_of, metrics_of
 from harness.store.tunings import make_tuning
 
@@ -93,12 +92,11 @@ def stale_frame(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_tasks_that_selected_the_weights_and_stale_runs_are_marked_in_maps_rankings_and_files(
     stale_frame: None,
 ) -> None:
-    scores = {"sts": {task: {"spearman": 70.0} for task in ("ToySTS-dev", "Other", "Avg")}}
-    others = {"sts": {task: {"spearman": 60.0} for task in ("ToySTS-dev", "Other", "Avg")}}
+    others = {"sts": {task: {"spearman": 60.0} for task in ON_DEV["sts"]}}
     results = [
         result(name, seed, some, setting=setting)
         for setting in ("toy", "wiki")
-        for name, some in (("mcse", scores), ("simcse", others))
+        for name, some in (("mcse", ON_DEV), ("simcse", others))
         for seed in range(3)
     ]
     (table,) = tables(results)
@@ -134,11 +132,7 @@ def test_tuned_methods_have_the_marks_of_what_was_picked(stale_frame: None) -> N
         assert heads
         assert all(head.endswith("(stale)") for head in heads), grid.title
         assert any("changed since: method code" in note for note in grid.notes), grid.title
-    assert all(cell.caveats == "§" for row in report.tables[0].rows for cell in map(cell_text_of, row.cells.values()))
-
-
-def cell_text_of(cell: Cell) -> CellText:
-    return cell_text(cell, 2, 3)
+    assert all(marks(cell) == "§" for row in report.tables[0].rows for cell in row.cells.values())
 
 
 def test_scores_on_seen_pairs_have_the_marks_of_their_runs() -> None:
@@ -157,22 +151,21 @@ def test_scores_on_seen_pairs_have_the_marks_of_their_runs() -> None:
     assert any("MCSE: collapsed in seeds 0, 2" in note for note in seen_grid(table).notes)
 
 
-def test_an_untrained_encoder_does_not_collapse() -> None:
-    score = {"sts": {"Avg": {"spearman": 1.0}}, "geometry": {"ToySTS": {"alignment": 0.0, "uniformity": 0.0}}}
-    (sts,) = (one for one in tables([result("none", scores=score, setting="none")]) if one.suite == "sts")
-    assert not sts.rows[0].weakness().caveats
+FLAT, SPREAD = {"alignment": 0.0, "uniformity": 0.0}, {"alignment": 0.4, "uniformity": -2.5}
+ON_DEV = {"sts": {task: {"spearman": 70.0} for task in ("ToySTS-dev", "Other", "Avg")}}
 
 
-def test_a_task_that_selected_the_weights_is_marked_with_the_average_over_it() -> None:
-    scores = {"sts": {task: {"spearman": 70.0} for task in ("ToySTS-dev", "Other", "Avg")}}
-    (table,) = tables([result("mcse", scores=scores)])
-    (row,) = table.rows
-    marked = {column.task for column, cell in row.cells.items() if cell.caveats}
-    assert marked == {"ToySTS-dev", "Avg"}
-    assert any("selected on ToySTS-dev" in note for note in table.notes)
-
-
-def test_alignment_on_the_dev_task_is_no_selection() -> None:
-    shape = {"alignment": 0.4, "uniformity": -2.5}
-    (table,) = tables([result("mcse", scores={"geometry": {"ToySTS-dev": shape, "Avg": shape}})])
-    assert not table.rows[0].weakness().caveats
+@pytest.mark.parametrize(
+    ("one", "marked"),
+    [
+        (result("none", scores={"sts": {"Avg": {"spearman": 1.0}}, "geometry": {"ToySTS": FLAT}}, setting="none"), ""),
+        (result("mcse", scores=ON_DEV), "ToySTS-dev Avg"),
+        (result("mcse", scores={"geometry": {"ToySTS-dev": SPREAD, "Avg": SPREAD}}), ""),
+    ],
+    ids=["an untrained encoder does not collapse", "a dev task and its average", "alignment is no selection"],
+)
+def test_only_scores_that_are_too_high_or_of_collapsed_training_are_marked(one: Result, marked: str) -> None:
+    table = tables([one])[0]
+    cells = {column.task: cell for column, cell in table.rows[0].cells.items()}
+    assert " ".join(task for task, cell in cells.items() if cell.caveats) == marked
+    assert any("selected on ToySTS-dev" in note for note in table.notes) == bool(marked)

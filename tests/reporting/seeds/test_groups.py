@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 from builders import frame, over_seeds, result, sts, tables
 
-from harness.metrics import Column
-from harness.reporting.seeds.groups import Cell, Label, beside_print, compare, kept_groups
-from harness.reporting.seeds.summary import summary_tables
-from harness.store import metrics_of
+from harness.metrics import Column, Metric
+from harness.reporting.seeds.groups import Label, beside_print, compare, kept_groups
+from harness.store import Protocol
 from harness.verdicts import Significance
 
 LABEL = Label("tiny", "mcse", "toy", "toy-bert", "")
@@ -65,26 +64,19 @@ def test_parts_of_tasks_are_no_columns() -> None:
 
 def test_the_direction_of_a_metric_comes_from_its_protocol() -> None:
     """A suite that nothing here knows, with a metric that is better when smaller."""
-    from harness.metrics import Metric
-    from harness.store import Protocol
-
-    def runs(variant: str, values: list[float]) -> list:
-        errors = Metric("error", larger_is_better=False, digits=1, unit="points of error")
-        found = []
+    protocol = Protocol(version=1, data="d" * 64, metrics=(Metric("error", larger_is_better=False, digits=1),))
+    results = []
+    for name, values in (("mcse", [1.0, 1.1, 1.2]), ("simcse", [3.0, 3.1, 3.2])):
         for seed, value in enumerate(values):
-            one = result(variant, seed, {"mine": {"Avg": {"error": value, "n": 5.0}}})
-            protocol = Protocol(version=1, data="d" * 64, metrics=(errors,))
+            one = result(name, seed, {"mine": {"Avg": {"error": value, "n": 5.0}}})
             evaluation = one.evaluations[0].model_copy(update={"protocol": protocol})
-            found.append(one.model_copy(update={"evaluations": [evaluation]}))
-        return found
-
-    results = runs("mcse", [1.0, 1.1, 1.2]) + runs("simcse", [3.0, 3.1, 3.2])
-    (table,) = summary_tables(frame(results), metrics_of(results))
+            results.append(one.model_copy(update={"evaluations": [evaluation]}))
+    (table,) = tables(results)
     assert table.columns == (Column("Avg", "error"),)
-    assert table.rows[1].cells[table.columns[0]].verdict is Significance.BETTER
+    base, mcse = (row.cells[table.columns[0]] for row in table.rows)
+    assert mcse.verdict is Significance.BETTER
     assert "Lower is better." in table.legend
-    worse = compare(Cell.of([3.0, 3.1, 3.2]), Cell.of([1.0, 1.1, 1.2]), table.metric(table.columns[0]))
-    assert worse.verdict is Significance.WORSE
+    assert compare(base, mcse, table.metric(table.columns[0])).verdict is Significance.WORSE
 
 
 def test_only_the_shipped_paper_profile_stands_beside_print() -> None:

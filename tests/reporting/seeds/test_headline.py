@@ -1,17 +1,28 @@
+"""The sentences on a leaderboard: who leads, the untrained encoder, and controls."""
+
 from __future__ import annotations
 
 import pytest
+import scipy.stats
 from builders import over_seeds, tables
 
+from harness.reporting.sections.ranking import ranking_tables
 from harness.reporting.seeds.forest import forests, headline, lead_text
-from harness.reporting.seeds.words import Sentence
+from harness.store import Result
 
 LOW, HIGH = [20.0, 24.0, 22.5], [70.0, 73.0, 72.2]
 HIGHER = [80.0, 83.0, 82.2]
+BAR = over_seeds("none[pooling=mean]", [50.0], setting="none")
 
 
-def say(results: list) -> list[Sentence]:
-    return [one for table in tables(results) for forest in forests(table, fewest=1) for one in headline(forest)]
+def say(results: list[Result], *begins: str) -> list[str]:
+    """The sentences that begin so."""
+    every = (one for table in tables(results) for forest in forests(table, fewest=1) for one in headline(forest))
+    return [one.text for one in every if one.text.startswith(begins or "")]
+
+
+def on_untrained(results: list[Result]) -> list[str]:
+    return say(results, "The untrained encoder ", "Every trained variant ")
 
 
 def lead(**scores: list[float]) -> str:
@@ -32,9 +43,9 @@ def test_the_leader_is_compared_with_the_next_method_and_with_the_baseline() -> 
 
 def test_variants_of_the_leader_are_not_the_next_method() -> None:
     runs = over_seeds("mcse", HIGHER) + over_seeds("mcse[lambda=1]", HIGHER[::-1]) + over_seeds("simcse", LOW)
-    (first, *_) = say(runs)
-    assert "better than SimCSE, the baseline (" in first.text
-    assert "λ" not in first.text
+    first, *_ = say(runs)
+    assert "better than SimCSE, the baseline (" in first
+    assert "λ" not in first
 
 
 def test_a_mean_that_may_be_ahead_by_chance_does_not_lead() -> None:
@@ -54,9 +65,8 @@ def test_fewer_than_three_seeds_claim_nothing(scores: dict[str, list[float]]) ->
 
 def test_one_method_alone_is_only_told() -> None:
     assert lead(mcse=HIGH).endswith("; no other method has been run there.")
-    assert lead(simcse=LOW, mcse=LOW).startswith("MCSE and SimCSE have the same scores ") or lead(
-        simcse=LOW, mcse=LOW
-    ).startswith("SimCSE and MCSE have the same scores ")
+    orders = "MCSE and SimCSE have the same scores ", "SimCSE and MCSE have the same scores "
+    assert lead(simcse=LOW, mcse=LOW).startswith(orders)
 
 
 @pytest.mark.parametrize(
@@ -70,16 +80,16 @@ def test_one_method_alone_is_only_told() -> None:
 )
 def test_controls_are_compared_with_their_own_method(control: list[float], meaning: str) -> None:
     results = over_seeds("mcse[images=shuffled]", control) + over_seeds("mcse", HIGH) + over_seeds("simcse", LOW)
-    (sentence,) = [one for one in say(results) if one.kind == "control"]
-    assert sentence.text.startswith("Control: MCSE, shuffled images ")
-    assert sentence.text.endswith(meaning)
+    (text,) = say(results, "Control: ")
+    assert text.startswith("Control: MCSE, shuffled images ")
+    assert text.endswith(meaning)
 
 
 def test_a_control_keeps_the_other_options() -> None:
     results = over_seeds("mcse[images=shuffled,lambda=1]", LOW) + over_seeds("mcse[lambda=1]", HIGH)
     results += over_seeds("mcse", LOW) + over_seeds("simcse", LOW)
-    (sentence,) = [one for one in say(results) if one.kind == "control"]
-    assert " below MCSE, λ = 1 (" in sentence.text
+    (text,) = say(results, "Control: ")
+    assert " below MCSE, λ = 1 (" in text
 
 
 def test_a_gain_that_only_other_methods_weaken_is_better_alone() -> None:
@@ -91,4 +101,47 @@ def test_a_gain_that_only_other_methods_weaken_is_better_alone() -> None:
 
 def test_a_control_without_its_method_says_nothing_about_it() -> None:
     results = over_seeds("mcse[images=random]", LOW) + over_seeds("simcse", LOW[::-1])
-    assert [sentence.kind for sentence in say(results)] == ["lead"]
+    assert len(say(results)) == 1
+
+
+def test_the_report_begins_with_it_where_it_is_ahead_of_trained_methods() -> None:
+    runs = over_seeds("simcse", LOW) + over_seeds("mcse", HIGH) + over_seeds("kdmcse", [49.0, 50.5]) + BAR
+    other = over_seeds("simcse", [1.0, 2.0, 3.0], setting="a")
+    first, second = on_untrained(other + runs)
+    assert "beats the one trained variant: SimCSE (1 significantly" in first
+    assert second == (
+        "The untrained encoder beats 2 of 3 trained variants: SimCSE; KDMCSE (1 significantly, one-sample "
+        "t-tests with Holm's correction; 1 with too few seeds to test): untrained 50.00 (untrained, mean), best "
+        "trained 71.73 ± 1.55 (MCSE), points of Spearman, sts average."
+    )
+    assert max(scipy.stats.ttest_1samp(values, 50.0).pvalue for values in (LOW, HIGH)) < 0.025
+
+
+@pytest.mark.parametrize(
+    ("scores", "begins"),
+    [
+        ([49.9, 50.3, 49.5], "The untrained encoder beats the one trained variant: SimCSE (none significantly, one-"),
+        (HIGH, "Every trained variant beats the untrained encoder: untrained 50.00 ("),
+    ],
+)
+def test_a_lead_that_may_be_chance_is_said_to_be_one_and_so_is_a_method_ahead(scores: list[float], begins: str) -> None:
+    (text,) = on_untrained(over_seeds("simcse", scores) + BAR)
+    assert text.startswith(begins)
+
+
+def test_the_trained_pooling_comes_first_and_another_is_named() -> None:
+    def untrained(pooling: str, score: float) -> list[Result]:
+        values = {"method": {"pooling": pooling}, "training": {}, "encoder": {"pooling": pooling}}
+        return over_seeds(f"none[pooling={pooling}]", [score], setting="none", hyperparameters=values)
+
+    runs = over_seeds("simcse", LOW) + over_seeds("mcse", HIGH) + untrained("cls", 10.0) + untrained("mean", 90.0)
+    (table,) = tables(runs)
+    (text,) = on_untrained(runs)
+    assert text.startswith("Every trained variant beats the untrained encoder: untrained 10.00 (untrained, [CLS])")
+    assert text.endswith("At another pooling, the untrained encoder is ahead of all: 90.00 (untrained, mean).")
+    (forest,) = forests(table)
+    assert lead_text(forest).startswith("MCSE leads on toy / toy-bert")
+    assert [gain.kind for gain in forest.gains] == ["other pooling", "better", "baseline", "untrained"]
+    more = over_seeds("simcse", LOW, setting="wiki") + over_seeds("mcse", HIGH, setting="wiki")
+    (ranking,) = ranking_tables(tables(runs + more))
+    assert "Read by another pooling than most trained variants: untrained, mean." in ranking.notes

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
-from builders import frame, result
+from builders import result
 
 from harness.metrics import ArrayName
 from harness.papers.published import read_papers
-from harness.profiles import load_profile
+from harness.reporting.contents import Contents
 from harness.reporting.files.latex import table as latex_table
 from harness.reporting.sections.papers import neighbour_grids
 from harness.reporting.tables.grids import Grid
-from harness.store import Result
+from harness.store import Result, Store
 
 PAPERS = read_papers()
 SCORES = {"figures": {"Flickr30k": {"n_texts": 5000.0}, "Avg": {}}}
@@ -40,11 +41,12 @@ def grid(
 ) -> Grid | None:
     """The grid of a table; `arrays` are by 'VARIANT SEED'."""
 
-    def read(one: Result) -> dict[ArrayName, np.ndarray]:
-        return arrays.get(f"{one.spec.variant} {one.spec.seed}", {})
+    class ArraysStore(Store):
+        def arrays(self, result: Result) -> dict[ArrayName, np.ndarray]:
+            return arrays.get(f"{result.spec.variant} {result.spec.seed}", {})
 
     paper, table = name.split(":")
-    found = neighbour_grids(PAPERS, results, frame(results), read, [load_profile("tiny")])[paper]
+    found = neighbour_grids(Contents(ArraysStore(Path("results")), results))[paper]
     key = f"{paper}-{table}" + ("" if profile == "paper" else f"-{profile}")
     return next((one for one in found if one.key == key), None)
 

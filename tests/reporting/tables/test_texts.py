@@ -138,7 +138,7 @@ def test_verdicts_are_signs_that_a_note_explains() -> None:
 
 
 def test_markdown_holds_no_markup() -> None:
-    text = markdown([Sentence("here", "a <b>bold</b> claim", "note")], [nasty()], "footer")
+    text = markdown([Sentence("here", "a <b>bold</b> claim")], [nasty()], "footer")
     assert "<b>" not in text
     assert "a &lt;b>bold&lt;/b> claim" in text
 
