@@ -57,7 +57,6 @@ class Child:
     server: ForkServer
 
     def signal(self, number: int) -> None:
-        """Send a signal, if it still runs."""
         if not self.server.has_ended(self.pid):
             with suppress(ProcessLookupError):
                 os.kill(self.pid, number)
@@ -112,7 +111,6 @@ class ForkServer:
         return child
 
     def _forked_anew(self, environment: Mapping[str, str]) -> Child:
-        """A new process of a new server."""
         self._process.wait()
         self._channel.close()
         try:

@@ -97,7 +97,6 @@ class Report:
 
     @classmethod
     def of(cls, store: Store, job: str, number: str) -> Report:
-        """On a job by its id."""
         return cls(store.work(job), number)
 
     @property
@@ -124,7 +123,6 @@ class Report:
         return end
 
     def remove(self) -> None:
-        """Remove the report."""
         for path in (self.events, self._end):
             path.unlink(missing_ok=True)
         with suppress(OSError):  # of a run, whose other files lie there

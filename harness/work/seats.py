@@ -56,11 +56,6 @@ def visible_names() -> list[str]:
     return names
 
 
-def most_on_cards(cards: int, runs: int) -> int:
-    """How many of these runs are on the cards at a time at most."""
-    return min(runs, MOST_ON_A_CARD * cards)
-
-
 def most_on_each(cards: int, jobs: int) -> int:
     """How many runs are on one card at a time at most."""
     return min(MOST_ON_A_CARD, -(-jobs // cards))
@@ -128,7 +123,6 @@ class CardSeats(Seats):
         self._without = max(1, cores() // PREPARING_CPUS)
 
     def take(self, job: str, needs: Callable[[], Resources], *, alone: bool = False) -> Seat | None:
-        """Return a seat on a card, or on cores for a job that uses no GPU."""
         asked = needs()
         if not asked.gpu_memory_mb:
             return self._on_cores()

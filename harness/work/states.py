@@ -9,10 +9,7 @@ from harness.planning.events import STATES, RunState
 from harness.planning.plan import Plan, PlannedRun
 from harness.store import Result
 from harness.store.folder import Submission, in_progress, submissions
-from harness.work.slurm.commands import Whereabouts, whereabouts
-
-#: the states of a job in SLURM that are called otherwise of a run
-_OF_JOBS: dict[str, RunState] = {"lost": "failed", "sent": "queued", "queued": "queued", "running": "running"}
+from harness.work.slurm.commands import whereabouts
 
 
 def run_states(plan: Plan) -> list[tuple[RunState, str, str]]:
@@ -22,11 +19,12 @@ def run_states(plan: Plan) -> list[tuple[RunState, str, str]]:
     return sorted(states, key=lambda state: list(STATES).index(state[0]))
 
 
-def _state(plan: Plan, run: PlannedRun, job: Whereabouts | None) -> tuple[RunState, str, str]:
+def _state(plan: Plan, run: PlannedRun, submitted: tuple[RunState, str] | None) -> tuple[RunState, str, str]:
     if run.state == "done":
         return run.state, run.key, ""
-    if job:
-        return _OF_JOBS[job.state], run.key, job.text
+    if submitted:
+        state, place = submitted
+        return state, run.key, place
     if in_progress(plan.store, run.fingerprint):
         follow = harness_command("logs", run.key, "--follow", results=plan.store.root)
         return "running", run.key, f"in another process; `{follow}` shows its log"

@@ -1,20 +1,22 @@
-"""What all executors share: the order of jobs, locks, finished runs, recorded failures and early refusals."""
+"""What all executors share, and jobs one after the other: order, locks, finished runs, failures, early refusals."""
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 import torch
-from executor_jobs import ignore, jobs, plan
+from executor_jobs import STUDENT, TAUGHT, ignore, jobs, plan
 
 from harness.errors import UserError
 from harness.planning.events import Event
 from harness.runs.environment import Allocation
 from harness.stopping import request_stop, withdraw_stop
 from harness.store import Failure, Result, Store
-from harness.work.base import execute
+from harness.work.base import ExecutorOptions, execute
 from harness.work.job import Again
+from harness.work.local import Serial
 
 ONE = Allocation("cpu", 1)
 
@@ -70,6 +72,34 @@ def test_a_failure_is_recorded_with_its_log_and_reported(tmp_path: Path) -> None
 def test_a_user_error_is_recorded_as_the_line_it_is(tmp_path: Path) -> None:
     (job,) = jobs(tmp_path, "none")
     assert job.fail(UserError("the file x is missing"), ignore).error == "the file x is missing"
+
+
+def keys(ends: list[Result | Failure]) -> list[tuple[str, type]]:
+    return [(end.spec.key, type(end)) for end in ends]
+
+
+def test_teachers_come_first_and_a_run_that_fails_costs_only_itself(tmp_path: Path) -> None:
+    student, taught, failing = jobs(tmp_path, TAUGHT, "simcse[temperature=0.1]")
+
+    def listen(event: Event) -> None:
+        if event.run == failing.run.key and event.kind == "progress":
+            raise RuntimeError("stopped")
+
+    ends = Serial(ExecutorOptions(1, "cpu")).execute([taught, failing, student], listen)
+    assert keys(ends) == [(failing.run.key, Failure), (STUDENT, Result), (taught.run.key, Result)]
+
+
+def test_a_run_that_another_process_holds_is_waited_for(tmp_path: Path) -> None:
+    held, free = jobs(tmp_path, "none[pooling=mean]", "none[pooling=cls]")
+    with ExitStack() as stack:
+        stack.enter_context(held.store.lock(held.id))
+
+        def listen(event: Event) -> None:
+            if event.kind == "done":
+                stack.close()
+
+        ends = Serial(ExecutorOptions(1, "cpu")).execute([held, free], listen)
+    assert keys(ends) == [(free.run.key, Result), (held.run.key, Result)]
 
 
 def test_what_this_machine_does_not_have_is_refused_before_anything_runs(tmp_path: Path) -> None:

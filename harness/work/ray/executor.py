@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 import os
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
 
 from harness.errors import UserError
 from harness.planning.events import Listener
@@ -27,8 +26,6 @@ try:
 except ImportError as error:
     raise UserError(f"--executor ray: {error}; install it with `pip install 'sentence-harness[ray]'`") from error
 
-T = TypeVar("T")
-
 
 class Ray(Executor):
     """Sends each job to a Ray cluster; where its worker or node dies, again: it continues from what it saved.
@@ -45,12 +42,11 @@ class Ray(Executor):
     }
 
     def __init__(self, options: ExecutorOptions) -> None:
-        """Raises UserError for a setting with a value that it cannot have."""
         super().__init__(options)
-        self.shared = self._setting("shared-folder", "yes", _yes_or_no, "yes or no")
-        self.sends_code = self._setting("send-code", "no", _yes_or_no, "yes or no")
-        self.cpus = self._setting("cpus", "1", _positive, "a positive whole number")
-        self.gpus = self._setting("gpus", "", _part, "a number above 0 and up to 1")
+        self.shared = self.switch("shared-folder", "yes")
+        self.sends_code = self.switch("send-code", "no")
+        self.cpus = self.setting("cpus", "1", _positive, "a positive whole number")
+        self.gpus = self.setting("gpus", "", _part, "a number above 0 and up to 1")
         self.cluster: Cluster | None = None
 
     def execute(self, jobs: Sequence[Job], listen: Listener) -> list[End]:
@@ -117,17 +113,6 @@ class Ray(Executor):
         finally:
             for probe in probes:
                 probe.unlink()
-
-    def _setting(self, name: str, default: str, convert: Callable[[str], T], what: str) -> T:
-        text = self.options.settings.get(name, default)
-        try:
-            return convert(text)
-        except (ValueError, KeyError) as error:
-            raise UserError(f"--executor-option {name}={text}: it must be {what}") from error
-
-
-def _yes_or_no(text: str) -> bool:
-    return {"yes": True, "no": False}[text]
 
 
 def _positive(text: str) -> int:

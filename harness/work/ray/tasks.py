@@ -153,13 +153,12 @@ class Tasks(Crew[_Task]):
         self._bell.ring.remote()
         for task in [task for task in self.out.values() if task.started == math.inf]:
             ray.cancel(task.messages)
-            self.put_back(task, Again.STOPPED)
+            self.close(task, Again.STOPPED)
 
     def kill(self, out: _Task) -> None:
         ray.cancel(out.messages, force=True)
 
     def release(self, out: _Task) -> None:
-        """Remove the report, and free the lock."""
         out.report.remove()
         out.held.close()
 

@@ -52,14 +52,10 @@ class Slurm(Executor):
         return "auto"
 
     def __init__(self, options: ExecutorOptions) -> None:
-        """Raises UserError for a setting with a value that it cannot have."""
         super().__init__(options)
-        given = dict(options.settings)
-        waits = given.pop("wait", "no")
-        if waits not in ("yes", "no"):
-            raise UserError(f"--executor-option wait={waits}: it must be yes or no")
-        self.waits = waits == "yes"
-        table = slurm_table(given.pop("table", None), given)
+        self.waits = self.switch("wait", "no")
+        keys = {name: text for name, text in options.settings.items() if name in OPTIONS}
+        table = slurm_table(options.settings.get("table"), keys)
         if options.jobs != "auto":
             table = table.model_copy(update={"width": options.jobs})
         if options.device == "cpu":
@@ -150,12 +146,8 @@ class _Submissions(Crew[_Submitted]):
     def __init__(self, queue: Queue, listen: Listener, submitter: Submitter, *, mine: bool) -> None:
         super().__init__(queue, listen)
         self.submitter, self.mine = submitter, mine
+        self.notes = submitter.submissions
         self._asked = float("-inf")
-
-    @property
-    def notes(self) -> dict[str, Submission]:
-        """Those on the jobs that are in SLURM."""
-        return self.submitter.submissions
 
     def start(self) -> None:
         """Follow a job where SLURM has it, else look for its end elsewhere, or submit it."""
@@ -221,20 +213,21 @@ class _Submissions(Crew[_Submitted]):
         self._take_back(self.notes.keys() - working)
         for out in list(self.out.values()):
             if out.job.id not in working:
-                self.put_back(out, Again.STOPPED)
+                self.close(out, Again.STOPPED)
 
     def cancel(self) -> None:
         if self.mine:
             self._take_back(set(self.notes))
 
-    def put_back(self, out: _Submitted, again: Again) -> None:
-        """Put a job back; those that need it, which would otherwise start without its output, are submitted again."""
-        super().put_back(out, again)
-        lost = {out.job.id}
-        for job in self.queue.waiting:
-            if job.needs & lost:
-                lost.add(job.id)
-        self._take_back(lost & self.notes.keys())
+    def close(self, out: _Submitted, end: End | Again) -> None:
+        """Where a job is put back, those that need it are submitted again: they would start without its output."""
+        super().close(out, end)
+        if isinstance(end, Again):
+            lost = {out.job.id}
+            for job in self.queue.waiting:
+                if job.needs & lost:
+                    lost.add(job.id)
+            self._take_back(lost & self.notes.keys())
 
     def release(self, out: _Submitted) -> None:
         self.notes.pop(out.job.id, None)
@@ -242,7 +235,6 @@ class _Submissions(Crew[_Submitted]):
         forget_submission(self.submitter.store, out.job.id, out.note.id)
 
     def _take_back(self, names: Set[str]) -> None:
-        """Cancel jobs in SLURM."""
         cancel(self.notes[name].id for name in names)
         for name in names:
             forget_submission(self.submitter.store, name, self.notes.pop(name).id)

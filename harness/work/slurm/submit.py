@@ -7,7 +7,7 @@ import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stderr
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import submitit
@@ -28,15 +28,6 @@ SYSTEM = "SLURM"
 TIMEOUTS = 100
 
 
-@dataclass(frozen=True)
-class _Array:
-    """Jobs with the same resources that are submitted at once."""
-
-    stage: int
-    on_gpu: bool
-    jobs: tuple[Job, ...]
-
-
 class Submitter:
     """Submits jobs; `submissions` are the notes on all known SLURM jobs, by job."""
 
@@ -51,26 +42,20 @@ class Submitter:
 
         Raises UserError where sbatch refuses an array; those before it stay submitted.
         """
-        arrays: dict[str, str] = {}
-        before = ""
-        for array in self._arrays(jobs):
-            needs = {need for job in array.jobs for need in job.needs}
-            after = {arrays.get(need) or self._id(need) for need in needs}
+        known = {job: note.id for job, note in self.submissions.items()}
+        sent: list[str] = []
+        for on_gpu, array in self._arrays(jobs):
+            after = {known[need] for job in array for need in job.needs if need in known}
             if self.table.width:  # arrays one after the other, so that the limit holds for all together
-                after.add(before)
-            notes = self._submit(array, sorted(after - {""}))
+                after.update(sent[-1:])
+            notes = self._submit(array, sorted(after), on_gpu=on_gpu)
             self.submissions |= notes
-            before = next(iter(notes.values())).id.partition("_")[0]
-            arrays |= dict.fromkeys(notes, before)
-        return list(dict.fromkeys(arrays.values()))
+            sent.append(next(iter(notes.values())).id.partition("_")[0])
+            known |= dict.fromkeys(notes, sent[-1])
+        return sent
 
-    def _id(self, job: str) -> str:
-        """The id of a job that was submitted earlier; empty for one that was not."""
-        found = self.submissions.get(job)
-        return found.id if found else ""
-
-    def _arrays(self, jobs: Sequence[Job]) -> Iterator[_Array]:
-        """Jobs by stage, since a dependency is of a whole array, and by whether they use a GPU."""
+    def _arrays(self, jobs: Sequence[Job]) -> Iterator[tuple[bool, list[Job]]]:
+        """Jobs by stage, since a dependency is of a whole array, and by whether they use a GPU, which comes first."""
         stages: dict[str, int] = {}
         found: dict[tuple[int, bool], list[Job]] = {}
         for job in jobs:
@@ -78,21 +63,21 @@ class Submitter:
             on_gpu = self.table.gpus[-1] != "0" and self.needs_of(job).gpu_memory_mb > 0
             found.setdefault((stages[job.id], on_gpu), []).append(job)
         most = largest_array()
-        for (stage, on_gpu), members in sorted(found.items(), key=lambda item: item[0]):
+        for (_, on_gpu), members in sorted(found.items(), key=lambda item: item[0]):
             for start in range(0, len(members), most):
-                yield _Array(stage, on_gpu, tuple(members[start : start + most]))
+                yield on_gpu, members[start : start + most]
 
-    def _submit(self, array: _Array, after: Sequence[str]) -> dict[str, Submission]:
-        allocation = Allocation("cuda" if array.on_gpu else "cpu", self.table.cpus)
+    def _submit(self, jobs: Sequence[Job], after: Sequence[str], *, on_gpu: bool) -> dict[str, Submission]:
+        allocation = Allocation("cuda" if on_gpu else "cpu", self.table.cpus)
         tasks = [
             SlurmTask(SlurmOrder(replace(job, store=self.store), allocation, self._needed(job), Software.here()))
-            for job in array.jobs
+            for job in jobs
         ]
         said = io.StringIO()
         try:
             with redirect_stderr(said):
                 executor = submitit.SlurmExecutor(self._folder, max_num_timeout=TIMEOUTS)
-                executor.update_parameters(**self._parameters(array, after))
+                executor.update_parameters(**self._parameters(jobs, after, on_gpu=on_gpu))
                 sent = executor.submit_array(tasks)
         except (UncompletedJobError, FailedSubmissionError, RuntimeError, OSError) as error:
             why = first_line(error).removeprefix("sbatch: error: ")
@@ -100,7 +85,7 @@ class Submitter:
                 f"SLURM refused {len(tasks)} of the jobs: {why}; correct the options and run the command again"
             ) from error
         notes = {}
-        for job, number in zip(array.jobs, (one.job_id for one in sent), strict=True):
+        for job, number in zip(jobs, (one.job_id for one in sent), strict=True):
             log = JobPaths(self._folder, number).stdout
             notes[job.id] = Submission(system=SYSTEM, id=number, key=job.key, folder=self._folder, log=log)
             note_submission(self.store, job.id, notes[job.id])
@@ -111,11 +96,11 @@ class Submitter:
         found = ((need, self.submissions[need]) for need in sorted(job.needs) if need in self.submissions)
         return tuple(Needed(note.key, note.id, need) for need, note in found)
 
-    def _parameters(self, array: _Array, after: Sequence[str]) -> dict[str, object]:
+    def _parameters(self, jobs: Sequence[Job], after: Sequence[str], *, on_gpu: bool) -> dict[str, object]:
         """What submitit is told of an array; None is left to the site."""
         table = self.table
         further = {"requeue": True, **table.sbatch}
-        memory = table.memory or f"{max(self.needs_of(job).memory_mb for job in array.jobs)}M"
+        memory = table.memory or f"{max(self.needs_of(job).memory_mb for job in jobs)}M"
         return {
             "job_name": "harness",
             "partition": table.partition,
@@ -124,11 +109,11 @@ class Submitter:
             "constraint": table.constraint,
             "time": table.time,
             "signal_delay_s": table.notice,
-            "gres": f"gpu:{table.gpus}" if array.on_gpu else None,
+            "gres": f"gpu:{table.gpus}" if on_gpu else None,
             "cpus_per_task": table.cpus,
             "srun_args": [f"--cpus-per-task={table.cpus}"],  # srun has not inherited it since SLURM 22.05
             "mem": memory,
-            "array_parallelism": table.width or len(array.jobs),
+            "array_parallelism": table.width or len(jobs),
             "dependency": f"afterany:{':'.join(after)}" if after else None,
             "setup": [*_exports(os.environ), *table.setup],
             "stderr_to_stdout": True,

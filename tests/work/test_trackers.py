@@ -1,17 +1,17 @@
-"""The real libraries, offline: a run that is stopped and resumes has one record, read back as it is stored."""
+"""What reaches a tracker, and the real libraries, offline: each step once, across resumes, stops and runs of others."""
 
 from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from harness.registry import get_class
-from harness.work.tracking.base import Tracker
-from harness.work.tracking.worker import serve
+from harness.work.tracking.base import RunEnd, TrackedRun, TrackedValues, Tracker, serve
 
 KEY, OTHER = "mcse[lambda=0.05]/toy/toy-bert/seed-0", "mcse[lambda=0.05]/toy/toy-bert/seed-1"
 IDS = {KEY: "0123456789abcdef", OTHER: "fedcba9876543210"}
@@ -25,6 +25,61 @@ def begin(key: str) -> list[Any]:
 
 def log(key: str, *steps: int) -> list[Any]:
     return [["log", key, step, {"loss/text": 1 / step, "dev/ToySTS-dev": float(step)}] for step in steps]
+
+
+class Memory(Tracker):
+    """Keeps what it is told; `holds` is the last step of an earlier session."""
+
+    def __init__(self, holds: int = 0) -> None:
+        super().__init__(Path("unused"))
+        self.holds, self.told = holds, list[tuple[Any, ...]]()
+
+    @staticmethod
+    def place(folder: Path) -> str:
+        return "memory"
+
+    def begin(self, run: TrackedRun) -> int:
+        self.told.append(("begin", run.key))
+        return self.holds
+
+    def log(self, run: TrackedRun, step: int, values: TrackedValues) -> None:
+        self.told.append(("log", run.key, step))
+
+    def end(self, run: TrackedRun, end: RunEnd, step: int, scores: TrackedValues) -> None:
+        self.told.append((end, run.key, step, dict(scores)))
+
+
+def told(tracker: Memory, *messages: Sequence[Any]) -> list[tuple[Any, ...]]:
+    serve(tracker, (json.dumps(message) + "\n" for message in messages))
+    return tracker.told
+
+
+def test_runs_are_recorded_side_by_side() -> None:
+    messages = [begin(KEY), begin(OTHER), *log(KEY, 5), *log(OTHER, 6), ["end", OTHER, "failed", {}], *log(KEY, 7)]
+    assert told(Memory(), *messages, ["end", KEY, "done", {"sts/Avg/spearman": 70.0}]) == [
+        ("begin", KEY),
+        ("begin", OTHER),
+        ("log", KEY, 5),
+        ("log", OTHER, 6),
+        ("failed", OTHER, 6, {}),
+        ("log", KEY, 7),
+        ("done", KEY, 7, {"sts/Avg/spearman": 70.0}),
+    ]
+
+
+def test_a_run_that_resumes_records_no_step_twice() -> None:
+    """Its checkpoint is of an earlier step than its last report, in this session or in one before."""
+    messages = [begin(KEY), *log(KEY, 30, 50, 60), begin(KEY), *log(KEY, 50, 70)]
+    steps = [each[2] for each in told(Memory(holds=50), *messages) if each[0] == "log"]
+    assert steps == [60, 70]
+
+
+def test_a_run_that_did_not_end_is_stopped_and_one_that_never_started_here_is_no_one_s() -> None:
+    assert told(Memory(), begin(KEY), *log(KEY, 5), ["end", OTHER, "done", {}]) == [
+        ("begin", KEY),
+        ("log", KEY, 5),
+        ("stopped", KEY, 5, {}),
+    ]
 
 
 def sessions(name: str, folder: Path) -> None:
