@@ -15,7 +15,7 @@ from harness.store import Failure, Result, Store
 from harness.store.folder import submission
 from harness.work.base import ExecutorOptions, execute
 from harness.work.jobs import jobs_of
-from harness.work.slurm.commands import whereabouts
+from harness.work.states import whereabouts
 
 pytest.importorskip("submitit", reason="submitit is not installed; its executor was not tested")
 from harness.work.slurm import executor as slurm_executor

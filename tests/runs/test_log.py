@@ -194,15 +194,3 @@ def test_a_suite_that_is_added_adds_lines(tmp_path: Path) -> None:
         "suite geometry took S",
         "done",
     ]
-
-
-def test_a_log_is_never_changed_and_written_again_after_a_kill(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    do(tmp_path, "none[pooling=mean]", "sts")
-    ((result,), _) = store.load()
-    old = store.log(result)
-    store.save_log(result, old + "more\n")
-    store.save_log(result, "apart\n")
-    assert store.log(result) == old + "more\napart\n"
-    store.path(result).with_suffix(".log").unlink()
-    assert store.log(result) == ""

@@ -113,13 +113,6 @@ def test_text_that_the_mixing_rule_never_reads_is_a_warning(bench: Bench, size: 
     assert trained.warnings == ((warning,) if warned else ())
 
 
-@pytest.mark.usefixtures("_empty_cache")
-def test_tokens_are_reported_by_corpus_while_they_are_made(bench: Bench, events: list[Event]) -> None:
-    data("simcse/toy-text/toy-bert/seed-0", bench)
-    made = [event.stage for event in events if event.stage]
-    assert (made[-1].what, made[-1].subject, made[-1].done) == ("tokens", "toy-text", 8192)
-
-
 @pytest.fixture
 def other() -> Pairs:
     """Pairs that are not the run's own: retrieval tasks ask for their features."""

@@ -6,7 +6,6 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-import torch
 from executor_jobs import STUDENT, TAUGHT, ignore, jobs, plan
 
 from harness.errors import UserError
@@ -107,9 +106,6 @@ def test_what_this_machine_does_not_have_is_refused_before_anything_runs(tmp_pat
     events: list[Event] = []
     with pytest.raises(UserError, match="fp16 needs a CUDA device"):
         execute(made, events.append, device="cpu")
-    if not torch.cuda.is_available():
-        with pytest.raises(UserError, match="no CUDA device"):
-            execute(made, events.append, device="cuda")
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match="cannot be written"):
         execute(plan(tmp_path / "file", "simcse"), events.append)

@@ -35,7 +35,7 @@ from harness.work.queue import Queue
 from harness.work.seats import CardSeats, Gpu, Seats, visible_gpus
 
 #: eight cards of 80 GB
-BOX = [Gpu(f"GPU-{number}", 80_000) for number in range(8)]
+BOX = [Gpu(f"GPU-{number}", 80_000, lambda: 80_000) for number in range(8)]
 
 needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked up in /proc")
 

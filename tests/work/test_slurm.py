@@ -23,7 +23,7 @@ from harness.store.folder import submissions
 from harness.work.base import ExecutorOptions
 from harness.work.job import Prepared
 from harness.work.jobs import jobs_of
-from harness.work.slurm.commands import whereabouts
+from harness.work.states import whereabouts
 
 pytest.importorskip("submitit", reason="submitit is not installed; its executor was not tested")
 from harness.work.slurm import executor as slurm_executor

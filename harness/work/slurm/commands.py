@@ -1,4 +1,4 @@
-"""SLURM from outside: a user's options for it, where jobs are, how they ended, cancelling them.
+"""SLURM from outside: a user's options for it, the states of jobs, how they ended, cancelling them.
 
 None of its packages is imported here.
 """
@@ -16,9 +16,6 @@ from typing import Annotated, Any
 from pydantic import Field, ValidationError, field_validator
 
 from harness.errors import UserError
-from harness.planning.events import RunState
-from harness.store import Store
-from harness.store.folder import Submission, submissions
 from harness.tomlfiles import Name, Table, read_toml
 
 #: States in which a job has ended without a fault of its own.
@@ -107,27 +104,6 @@ def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
     except (OSError, subprocess.TimeoutExpired) as error:
         text = "is not installed here" if isinstance(error, OSError) else f"did not answer in {ANSWER_S:.0f} s"
         raise UserError(f"`{command[0]}` {text}; run this where SLURM's commands work") from error
-
-
-def whereabouts(store: Store) -> dict[str, tuple[RunState, str]]:
-    """The states of submitted runs and where they are, in words, by the first 32 digits of their fingerprints."""
-    notes = submissions(store)
-    if not notes:
-        return {}
-    try:
-        there = states()
-    except UserError as error:
-        return {name: ("queued", f"{note.system} {note.id}; {error}") for name, note in notes.items()}
-    return {name: _where(note, there.get(note.id, SlurmState("UNKNOWN"))) for name, note in notes.items()}
-
-
-def _where(note: Submission, state: SlurmState) -> tuple[RunState, str]:
-    place = f"{note.system} {note.id}"
-    if state.waits:
-        return "queued", f"{place}, {state.state.lower()} ({state.reason or 'no reason given'})"
-    if state.ended:
-        return "failed", f"{place} ended without a result ({state.state}); log: {note.log}"
-    return "running", f"{place}, {state.state.lower()} on {state.node} for {state.elapsed}"
 
 
 #: The formats of sbatch's --time: minutes[:seconds], hours:minutes:seconds, days-hours[:minutes[:seconds]].
