@@ -23,8 +23,7 @@ from harness.work.crew import DEATHS
 from harness.work.job import RunJob
 from harness.work.jobs import jobs_of
 from harness.work.queue import Queue
-from harness.work.ray.executor import Ray
-from harness.work.ray.tasks import Tasks
+from harness.work.ray.executor import Ray, Tasks
 
 pytestmark = pytest.mark.cluster
 

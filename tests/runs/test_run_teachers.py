@@ -26,7 +26,6 @@ from harness.training.streams import TrainingData
 from harness.work.base import execute
 
 TEACHER = "run:simcse/toy/toy-bert/seed-0"
-FIRST = "simcse/toy/toy-bert/seed-0"
 
 
 def plan(tmp_path: Path, *methods: str, **about: Any) -> Plan:
@@ -44,19 +43,6 @@ def data_of(run: PlannedRun, tmp_path: Path, listen: Listener = lambda event: No
     bench = Bench(Store(tmp_path / "results"), "cpu", listen)
     tokenizer = Student.load(student_folder()).tokenizer
     return training_data(run_features(run.experiment, bench), tokenizer)
-
-
-def test_teachers_are_planned_before_the_runs_that_need_them(tmp_path: Path) -> None:
-    made = plan(tmp_path, f"dalr[text={TEACHER}]", "simcse", f"dalr[text={TEACHER}+run:simcse/toy/toy-bert/seed-7]")
-    assert [run.key for run in made.runs] == [
-        FIRST,
-        f"dalr[text={TEACHER}]/toy/toy-bert/seed-0",
-        "simcse/toy/toy-bert/seed-7",
-        f"dalr[text={TEACHER}+run:simcse/toy/toy-bert/seed-7]/toy/toy-bert/seed-0",
-    ]
-    by_key = {run.key: run for run in made.runs}
-    assert [one.fingerprint for one in made.runs[1].experiment.teachers] == [by_key[FIRST].fingerprint]
-    assert not by_key[FIRST].experiment.teachers
 
 
 def test_another_teacher_is_another_experiment(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -73,10 +72,6 @@ def test_a_user_error_is_recorded_as_the_line_it_is(tmp_path: Path) -> None:
     assert job.fail(UserError("the file x is missing"), ignore).error == "the file x is missing"
 
 
-def keys(ends: list[Result | Failure]) -> list[tuple[str, type]]:
-    return [(end.spec.key, type(end)) for end in ends]
-
-
 def test_teachers_come_first_and_a_run_that_fails_costs_only_itself(tmp_path: Path) -> None:
     student, taught, failing = jobs(tmp_path, TAUGHT, "simcse[temperature=0.1]")
 
@@ -85,20 +80,9 @@ def test_teachers_come_first_and_a_run_that_fails_costs_only_itself(tmp_path: Pa
             raise RuntimeError("stopped")
 
     ends = Serial(ExecutorOptions(1, "cpu")).execute([taught, failing, student], listen)
-    assert keys(ends) == [(failing.run.key, Failure), (STUDENT, Result), (taught.run.key, Result)]
-
-
-def test_a_run_that_another_process_holds_is_waited_for(tmp_path: Path) -> None:
-    held, free = jobs(tmp_path, "none[pooling=mean]", "none[pooling=cls]")
-    with ExitStack() as stack:
-        stack.enter_context(held.store.lock(held.id))
-
-        def listen(event: Event) -> None:
-            if event.kind == "done":
-                stack.close()
-
-        ends = Serial(ExecutorOptions(1, "cpu")).execute([held, free], listen)
-    assert keys(ends) == [(free.run.key, Result), (held.run.key, Result)]
+    assert [(end.spec.key, type(end)) for end in ends] == [
+        (failing.run.key, Failure), (STUDENT, Result), (taught.run.key, Result),
+    ]  # fmt: skip
 
 
 def test_what_this_machine_does_not_have_is_refused_before_anything_runs(tmp_path: Path) -> None:

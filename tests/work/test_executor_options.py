@@ -57,7 +57,7 @@ def test_options_of_one_executor_are_for_it_alone(tmp_path: Path, option: str, n
 @pytest.mark.parametrize("executor", LIBRARY)
 def test_without_its_library_one_line_says_what_to_install(executor: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # what imports the library; other modules of the package stay as other tests know them
-    modules = ("executor", "cluster", "node", "tasks", "submit", "task")
+    modules = ("executor", "cluster", "node", "task")
     importers = (LIBRARY["slurm"], *(f"harness.work.{executor}.{name}" for name in modules))
     for name in [name for name in sys.modules if name.startswith(importers)]:
         monkeypatch.delitem(sys.modules, name)

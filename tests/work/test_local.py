@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 
 import executor_jobs
@@ -28,7 +27,7 @@ from harness.store import Failure, Result, Store
 from harness.store.folder import attempt
 from harness.work import forkserver
 from harness.work.base import ExecutorOptions
-from harness.work.forkserver import LATE, SERVER_ENVIRONMENT, ForkServer
+from harness.work.forkserver import SERVER_ENVIRONMENT, ForkServer
 from harness.work.job import Job, Prepared
 from harness.work.local import Local
 from harness.work.queue import Queue
@@ -245,10 +244,6 @@ def descendants(pid: int) -> list[int]:
             parents |= {int(path.parent.name): int(parent)} if state != "Z" else {}
     mine = [one for one, parent in parents.items() if parent == pid]
     return mine + [deeper for one in mine for deeper in descendants(one)]
-
-
-def test_what_the_server_imports_late_is_there() -> None:
-    assert [name for name in LATE if find_spec(name) is None] == []
 
 
 def is_server(pid: int) -> bool:

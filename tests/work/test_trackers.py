@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +27,11 @@ def log(key: str, *steps: int) -> list[Any]:
 
 
 class Memory(Tracker):
-    """Keeps what it is told; `holds` is the last step of an earlier session."""
+    """Keeps what it is told; the last step of an earlier session was 50."""
 
-    def __init__(self, holds: int = 0) -> None:
+    def __init__(self) -> None:
         super().__init__(Path("unused"))
-        self.holds, self.told = holds, list[tuple[Any, ...]]()
+        self.told = list[tuple[Any, ...]]()
 
     @staticmethod
     def place(folder: Path) -> str:
@@ -40,7 +39,7 @@ class Memory(Tracker):
 
     def begin(self, run: TrackedRun) -> int:
         self.told.append(("begin", run.key))
-        return self.holds
+        return 50
 
     def log(self, run: TrackedRun, step: int, values: TrackedValues) -> None:
         self.told.append(("log", run.key, step))
@@ -49,37 +48,15 @@ class Memory(Tracker):
         self.told.append((end, run.key, step, dict(scores)))
 
 
-def told(tracker: Memory, *messages: Sequence[Any]) -> list[tuple[Any, ...]]:
-    serve(tracker, (json.dumps(message) + "\n" for message in messages))
-    return tracker.told
-
-
-def test_runs_are_recorded_side_by_side() -> None:
-    messages = [begin(KEY), begin(OTHER), *log(KEY, 5), *log(OTHER, 6), ["end", OTHER, "failed", {}], *log(KEY, 7)]
-    assert told(Memory(), *messages, ["end", KEY, "done", {"sts/Avg/spearman": 70.0}]) == [
-        ("begin", KEY),
-        ("begin", OTHER),
-        ("log", KEY, 5),
-        ("log", OTHER, 6),
-        ("failed", OTHER, 6, {}),
-        ("log", KEY, 7),
-        ("done", KEY, 7, {"sts/Avg/spearman": 70.0}),
-    ]
-
-
-def test_a_run_that_resumes_records_no_step_twice() -> None:
-    """Its checkpoint is of an earlier step than its last report, in this session or in one before."""
-    messages = [begin(KEY), *log(KEY, 30, 50, 60), begin(KEY), *log(KEY, 50, 70)]
-    steps = [each[2] for each in told(Memory(holds=50), *messages) if each[0] == "log"]
-    assert steps == [60, 70]
-
-
-def test_a_run_that_did_not_end_is_stopped_and_one_that_never_started_here_is_no_one_s() -> None:
-    assert told(Memory(), begin(KEY), *log(KEY, 5), ["end", OTHER, "done", {}]) == [
-        ("begin", KEY),
-        ("log", KEY, 5),
-        ("stopped", KEY, 5, {}),
-    ]
+def test_steps_are_recorded_once_and_runs_that_did_not_end_are_stopped() -> None:
+    """A run that resumes repeats the steps since its checkpoint, of this session or one before."""
+    elsewhere = ["end", OTHER, "done", {}]
+    messages = [elsewhere, begin(KEY), *log(KEY, 30, 50, 60), begin(KEY), *log(KEY, 50, 70)]
+    tracker = Memory()
+    serve(tracker, map(json.dumps, messages))
+    assert tracker.told == [
+        ("begin", KEY), ("log", KEY, 60), ("log", KEY, 70), ("stopped", KEY, 70, {}),
+    ]  # fmt: skip
 
 
 def sessions(name: str, folder: Path) -> None:
