@@ -299,7 +299,6 @@ def _wait(device: Device) -> None:
 
 
 def _toy(method: str, device: str, folder: str, listen: Listener = lambda event: None) -> Trainer:
-    """A trainer of a method on the toy world, as a run builds it."""
     profile = load_profile("tiny")
     run = resolve(profile, RunSpec.parse(f"{method}/toy/toy-bert/seed-0"), _SHORT)
     experiment = Experiments(Inventory(profile, None, {}), _SHORT).of(run)

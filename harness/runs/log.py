@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
 
 from harness.errors import message_of
 from harness.formatting import visible
@@ -53,9 +52,7 @@ class RunLog:
         logging.getLogger().addHandler(self._handler)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         logging.getLogger().removeHandler(self._handler)
         with suppress(OSError):  # a full disk, which the run's own error reports
             self._flush_pending()

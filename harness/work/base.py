@@ -186,7 +186,6 @@ def check_executor(name: str | None, settings: Mapping[str, str], jobs: Jobs | N
 
 
 def _report_death(run: RunJob) -> None:
-    """Warn if an earlier process died while executing this run."""
     if not attempt(run.store, run.id).running:
         return
     with run.store.lock(run.id) as free:

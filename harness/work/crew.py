@@ -63,7 +63,6 @@ class Crew(ABC, Generic[AnyOut]):
         self._asked_to_stop = False
 
     def work(self) -> None:
-        """Start jobs, pass on events, and report ends, until every job has ended."""
         start_at = 0.0
         try:
             while self.queue:

@@ -140,7 +140,6 @@ def described(error: BaseException | str) -> str:
 
 
 def _shortened(text: str) -> str:
-    """A text as one line, not longer than LONGEST."""
     line = one_line(text)
     return line if len(line) <= LONGEST else f"{line[:LONGEST]}…"
 

@@ -20,7 +20,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import recv_handle, send_handle
-from types import TracebackType
 from typing import NoReturn
 
 from harness.errors import UserError
@@ -88,9 +87,7 @@ class ForkServer:
         self._codes: dict[int, int] = {}
         self._alive = set[int]()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._listen(0)
         for pid in self._alive:
             with suppress(ProcessLookupError):

@@ -123,7 +123,6 @@ class Job(ABC):
             return self.fail(error, listen)
 
     def _carried_out(self, allocation: Allocation, report: Listener, listen: Listener) -> End | Again:
-        """Carry out the job under its lock, whatever the code of others raises."""
         try:
             return self.carry_out(allocation, report)
         except Stopped:

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
@@ -50,9 +49,7 @@ class EventWriter:
             self._stream.write(b"\n")
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._stream.close()
 
     def __call__(self, event: Event) -> None:

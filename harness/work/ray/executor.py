@@ -6,7 +6,7 @@ import math
 import os
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -86,21 +86,14 @@ class Ray(Executor):
         Raises UserError where the cluster has lost its head.
         """
         assert self.cluster is not None
-        cluster, head, jobs = self.cluster, Head(), self.options.jobs
-
-        def room() -> int:
-            if not head.answers():
-                return 0
-            return cluster.slots(self.cpus) if jobs == "auto" else jobs
-
-        Tasks(queue, listen, self.cpus, self._part_of_gpu, cluster.memory, room, shared=self.shared).work()
+        _Tasks(queue, listen, self, self.cluster).work()
 
     @property
     def _card_mb(self) -> float | None:
         """Memory of a GPU that runs can count on, in MB; None where runs use the CPU."""
         return None if self.cluster is None or self.options.device == "cpu" else self.cluster.card_mb
 
-    def _part_of_gpu(self, gpu_memory_mb: int) -> float:
+    def part_of_gpu(self, gpu_memory_mb: int) -> float:
         """The part of a GPU for a job, in hundredths; 0 where it uses none."""
         if self._card_mb is None or not gpu_memory_mb:
             return 0.0
@@ -150,27 +143,12 @@ class _Task(Out):
     rest: dict[str, bytes] = field(default_factory=dict)
 
 
-class Tasks(Crew[_Task]):
+class _Tasks(Crew[_Task]):
     """Jobs in the cluster."""
 
-    def __init__(
-        self,
-        queue: Queue,
-        listen: Listener,
-        cpus: int,
-        part_of_gpu: Callable[[int], float],
-        memory: float,
-        room: Callable[[], int],
-        *,
-        shared: bool,
-    ) -> None:
-        """`part_of_gpu` gives the part that a job with so many MB of GPU memory gets; `memory` is all of a node's.
-
-        `room` gives the number of jobs at a time.
-        """
+    def __init__(self, queue: Queue, listen: Listener, driver: Ray, cluster: Cluster) -> None:
         super().__init__(queue, listen)
-        self.room, self.shared = room, shared
-        self._cpus, self._part_of_gpu, self._memory = cpus, part_of_gpu, memory
+        self.driver, self.cluster, self.head = driver, cluster, Head()
         plain: dict[str, Any] = {
             "max_retries": 0,
             "num_returns": "streaming",
@@ -185,15 +163,19 @@ class Tasks(Crew[_Task]):
         self._ready: list[Any] = []
 
     def start(self) -> None:
-        room = self.room()
+        room = self._room() if self.head.answers() else 0
         while len(self.out) < room and (job := self.queue.take()) is not None:
-            if self.shared:
+            if self.driver.shared:
                 self._send(job, ExitStack(), None)
             elif isinstance(job, RunJob):
                 self._send_with_files(job)
             else:  # a cache of another machine would be of no use: each makes its own when a run needs it
                 self.listen(Event("prepared", job.key))
                 self.queue.end(job, Prepared(job.id))
+
+    def _room(self) -> int:
+        jobs = self.driver.options.jobs
+        return self.cluster.slots(self.driver.cpus) if jobs == "auto" else jobs
 
     def _send_with_files(self, job: RunJob) -> None:
         """Send a run under its lock, which this process holds for it, with what it continues from."""
@@ -206,19 +188,19 @@ class Tasks(Crew[_Task]):
 
     def _send(self, job: Job, held: ExitStack, parcel: Any) -> None:
         need = self.queue.resources(job)
-        part = self._part_of_gpu(need.gpu_memory_mb)
+        part = self.driver.part_of_gpu(need.gpu_memory_mb)
         if part and job in self.queue.alone:
             part = 1.0
-        allocation = Allocation("cuda" if part else "cpu", self._cpus, gpu_share=part or 1.0)
+        allocation = Allocation("cuda" if part else "cpu", self.driver.cpus, gpu_share=part or 1.0)
         task = self._serve[part > 0].options(
             name=job.key,
-            num_cpus=self._cpus,
+            num_cpus=self.driver.cpus,
             num_gpus=part,
-            memory=int(min(need.memory_mb * 1e6, self._memory)),
+            memory=int(min(need.memory_mb * 1e6, self.cluster.memory)),
             runtime_env={"env_vars": worker_environment(allocation.threads, on_gpu=part > 0)},
         )
         report = Report.of(job.store, job.id, uuid.uuid4().hex)
-        errand = Errand(job, allocation, report.number, self._software, self.shared)
+        errand = Errand(job, allocation, report.number, self._software, self.driver.shared)
         try:
             with sending():
                 messages = task.remote(errand, parcel, self._bell)
@@ -274,7 +256,7 @@ class Tasks(Crew[_Task]):
 
     def delivered(self, out: _Task, end: End) -> End:
         """The end of a job, stored here where the node does not see the folder."""
-        return end if self.shared else deliver(end, Parcel(out.rest), out.job.store)
+        return end if self.driver.shared else deliver(end, Parcel(out.rest), out.job.store)
 
     def cancel(self) -> None:
         for task in self.out.values():

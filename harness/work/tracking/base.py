@@ -89,14 +89,9 @@ def _is_installed(module: str) -> bool:
     return found is not None and found.origin is not None
 
 
-def tracker_folder(name: str, results: Path) -> Path:
-    """Where a tracker puts files, unless its library's own variables say otherwise."""
-    return results / name
-
-
 def tracker_places(names: str | Sequence[str], results: Path) -> dict[str, str]:
     """Where each tracker records, in a few words. Raises as `installed_trackers` does."""
-    return {name: found.place(tracker_folder(name, results)) for name, found in installed_trackers(names).items()}
+    return {name: found.place(results / name) for name, found in installed_trackers(names).items()}
 
 
 def serve(tracker: Tracker, lines: Iterable[str]) -> None:

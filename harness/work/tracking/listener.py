@@ -16,7 +16,6 @@ from harness.planning.events import Event, Listener
 from harness.planning.plan import Plan, PlannedRun
 from harness.sources import digest
 from harness.store import BACKEND_VERSION, Store
-from harness.work.tracking.base import tracker_folder
 
 #: Seconds that a tracker gets to finish its records after the last run, and those of them without a word.
 FINISH_S, QUIET_S = 120.0, 5.0
@@ -59,7 +58,7 @@ class _Process:
 
     def __init__(self, name: str, store: Store) -> None:
         self.name = name
-        folder = tracker_folder(name, store.root)
+        folder = store.root / name
         folder.mkdir(parents=True, exist_ok=True)
         self.log = folder / "tracker.log"
         with self.log.open("a", encoding="utf-8") as out:
