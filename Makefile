@@ -69,7 +69,7 @@ setup: .venv/run       ## the environment that runs the harness
 
 trackers: .venv/dev    ## the trackers against their real libraries
 	$(BIN)/python -m pip install --quiet --editable '.[mlflow,tensorboard,trackio,wandb]'
-	$(BIN)/pytest tests/work/tracking tests/plugins/test_plugin_trackers.py
+	$(BIN)/pytest tests/work/test_trackers.py tests/plugins/test_plugin_trackers.py
 
 lint: .venv/dev        ## fix what can be fixed, report the rest
 	$(BIN)/ruff check --fix .

@@ -52,7 +52,7 @@ def costing(work: Callable[[], T]) -> tuple[T, float]:
 
 def _look_at(jobs: Sequence[RunJob], slots: int) -> None:
     """Print what it costs to find that no run has room."""
-    seats, queue = CardSeats([Gpu(str(number), 80_000) for number in range(slots)], slots), Queue(jobs)
+    seats, queue = CardSeats([Gpu(str(number), 80_000, lambda: 80_000) for number in range(slots)], slots), Queue(jobs)
 
     def fits(job: object) -> bool:
         assert isinstance(job, RunJob)

@@ -14,6 +14,14 @@ def first_line(error: Exception) -> str:
     return f"{first} {rest[0].strip()}" if rest and first.endswith(":") else first
 
 
+def message_of(error: BaseException) -> str:
+    """The message of an error, whose own code may be other people's and may fail."""
+    try:
+        return str(error)
+    except Exception as odd:
+        return f"its message cannot be read: {type(odd).__name__}"
+
+
 class MissingData(UserError):  # noqa: N818
     """A file or model that a run needs is missing; the message says how to get it."""
 

@@ -1,23 +1,24 @@
-"""Short jobs on the toy world, shared by the tests of executors."""
+"""Short jobs on the toy world, and jobs that need no torch and write down what happens to them."""
 
 from __future__ import annotations
 
 import json
+import logging
 import os
+import signal
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from harness.planning.events import Event, Listener
+from harness.planning.events import Event, Listener, Stage
 from harness.planning.inventory import Inventory
 from harness.planning.plan import Plan, make_plan
 from harness.planning.request import Request
 from harness.processors import own_cores
 from harness.profiles import Profile, load_profile
+from harness.profiles.schema import TeacherTable
 from harness.runs.environment import Allocation, DeviceChoice, Resources
 from harness.spec import Variant, parse_setting
 from harness.store import Store
@@ -25,25 +26,28 @@ from harness.work.estimates import Estimates
 from harness.work.job import End, Job, Prepared, RunJob
 from harness.work.jobs import jobs_of
 
+log = logging.getLogger("cluster")
 STUDENT = "simcse/toy/toy-bert/seed-0"
 #: needs STUDENT as its teacher
 TAUGHT = f"dalr[text=run:{STUDENT}]"
+READER = "none[pooling=mean]/none/toy-bert/seed-0"
 
 
 def plan(
     results: Path,
     *methods: str,
+    setting: str = "toy",
     seeds: tuple[int, ...] = (0,),
     suites: Sequence[str] = ("sts",),
     profile: Profile | None = None,
     **overrides: object,
 ) -> Plan:
-    """A plan of runs of three steps each; `none` trains nothing and is planned without others."""
-    trains = not any(method.startswith("none") for method in methods)
+    """A plan of runs of three steps each, and of `none`, which trains nothing."""
+    trains = not all(method.startswith("none") for method in methods)
     request = Request(
         profile=profile or load_profile("tiny"),
         methods=[Variant.parse(method) for method in methods],
-        settings=[parse_setting("toy")],
+        settings=[parse_setting(setting)],
         encoders=["toy-bert"],
         seeds=seeds,
         suites=suites,
@@ -52,74 +56,145 @@ def plan(
     return make_plan(request, Store(results))
 
 
+def with_lit() -> Profile:
+    """The toy profile with a dual encoder fitted on toy CLIP's picture features and the untrained student's."""
+    tiny = load_profile("tiny")
+    lit = TeacherTable(kind="lit", images="toy-clip", captions=f"run:{READER}", corpus="toy-pairs")
+    return tiny.model_copy(update={"teachers": {**tiny.teachers, "lit": lit}})
+
+
 def jobs(results: Path, *methods: str, seeds: tuple[int, ...] = (0,), **overrides: object) -> list[RunJob]:
     """The runs of such a plan as jobs, without their preparations."""
     made = jobs_of(plan(results, *methods, seeds=seeds, **overrides))
     return [job for job in made if isinstance(job, RunJob)]
 
 
-@dataclass(frozen=True, eq=False)
-class Stub(Job):
-    """A job of a second or less that notes where it was performed, in `folder`; it needs no torch.
+def scores(results: Path) -> dict[str, object]:
+    """What each finished run was measured to have, by key; times are left out."""
+    found = {}
+    for result in Store(results).load()[0]:
+        scored = [(one.suite, one.scores, one.parts) for one in result.evaluations]
+        found[result.spec.key] = (result.fingerprint, scored, result.dev, result.losses)
+    return found
 
-    Its memory is that of a GPU. Beside others on a card it needs `wants` of the card's memory.
+
+@dataclass(frozen=True, eq=False)
+class Errand(Job):
+    """Appends what it does to RESULTS/notes/NAME.
+
+    It may fail, be killed, or wait for a signal until it was asked to stop as often as `stops` says. `memory_mb` is
+    that of a GPU.
     """
 
     name: str
-    folder: Path
     memory_mb: int = 0
-    wants: float = 0.0
-    seconds: float = 0.0
+    fails: bool = False
+    killed: bool = False
+    stops: int = 0
 
     @property
     def id(self) -> str:
-        return self.name
+        return f"{self.name:-<64}"
 
     @property
     def key(self) -> str:
         return self.name
 
     def resources(self, known: Estimates) -> Resources:
-        return Resources(gpu_memory_mb=self.memory_mb)
+        return Resources(memory_mb=700, gpu_memory_mb=self.memory_mb)
 
     def check(self, device: DeviceChoice) -> None:
         """Runs anywhere."""
 
+    def note(self, text: str) -> None:
+        path = self.store.root / "notes" / self.name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a") as stream:
+            stream.write(f"{text}\n")
+
     def carry_out(self, allocation: Allocation, listen: Listener) -> End:
-        card = os.environ["CUDA_VISIBLE_DEVICES"]
-        note = {
-            "card": card,
-            "pid": os.getpid(),
-            "share": allocation.gpu_share,
-            "cores": own_cores(),
-            "from": time.time(),
-        }
-        time.sleep(self.seconds)
-        path = self.folder / f"{self.name}-{os.getpid()}.json"
-        path.write_text(json.dumps({**note, "until": time.time()}))
-        if allocation.gpu_share < self.wants:
-            raise torch.OutOfMemoryError("CUDA out of memory")
+        self.note(f"{allocation.device} {allocation.cpus}")
+        listen(Event("start", self.key, device="cpu"))
+        if self.killed:
+            os.kill(os.getpid(), signal.SIGKILL)
+        while notes(self.store.root, self.name).count("stopped") < self.stops:
+            try:
+                listen(Event("prepare", self.key, stage=Stage("tokens", "stub", 0)))
+            except BaseException:
+                self.note("stopped")
+                raise
+            time.sleep(0.02)
+        if self.fails:
+            raise ValueError("no such luck")
+        listen(Event("prepared", self.key))
         return Prepared(self.id)
 
     def fail(self, error: BaseException | str, listen: Listener) -> Prepared:
+        self.note(f"failed: {error}")
+        listen(Event("prepared", self.key, error=str(error)))
         return Prepared(self.id, str(error))
+
+
+@dataclass(frozen=True, eq=False)
+class Stub(Errand):
+    """Takes `seconds` and notes where it was performed; beside others on a card it `wants` so much of its memory."""
+
+    wants: float = 0.0
+    seconds: float = 0.0
+
+    def carry_out(self, allocation: Allocation, listen: Listener) -> End:
+        about = {"name": self.name, "pid": os.getpid(), "share": allocation.gpu_share, "cores": own_cores()}
+        time.sleep(self.seconds)
+        self.note(json.dumps({**about, "card": os.environ["CUDA_VISIBLE_DEVICES"]}))
+        if allocation.gpu_share < self.wants:
+            from torch import OutOfMemoryError
+
+            raise OutOfMemoryError("CUDA out of memory")
+        return Prepared(self.id)
+
+
+def errand(results: Path, name: str, *needs: Job, **about: int) -> Errand:
+    """A job that needs others."""
+    place = (Inventory(load_profile("tiny"), None, {}), Store(results), frozenset(need.id for need in needs))
+    return Errand(*place, name, **about)
 
 
 def stubs(results: Path, count: int, **about: Any) -> list[Stub]:
     """Jobs without needs."""
-    (results / "notes").mkdir(parents=True, exist_ok=True)
-    inventory = Inventory(load_profile("tiny"), None, {})
-    place = (inventory, Store(results), frozenset[str]())
-    return [Stub(*place, f"stub-{number}", results / "notes", **about) for number in range(count)]
+    place = (Inventory(load_profile("tiny"), None, {}), Store(results), frozenset[str]())
+    return [Stub(*place, f"stub-{number}", **about) for number in range(count)]
 
 
-def notes(results: Path) -> list[dict[str, Any]]:
-    """Where the stubs were performed, in the order of their starts."""
-    found = [
-        json.loads(path.read_text()) | {"name": path.stem.rpartition("-")[0]} for path in results.glob("notes/*.json")
-    ]
-    return sorted(found, key=lambda note: note["from"])
+def notes(results: Path, name: str) -> list[str]:
+    """What a job has written down."""
+    path = results / "notes" / name
+    return path.read_text().splitlines() if path.is_file() else []
+
+
+def performed(results: Path) -> list[dict[str, Any]]:
+    """Where stubs were performed, those of one in their order."""
+    lines = (line for path in results.glob("notes/*") for line in path.read_text().splitlines())
+    return [json.loads(line) for line in lines if line.startswith("{")]
 
 
 def ignore(event: Event) -> None:
     """A listener that does nothing."""
+
+
+class Told:
+    """A listener that says what happens, and how far each run is."""
+
+    def __init__(self) -> None:
+        self.started, self.steps, self.resumed = time.monotonic(), dict[str, int](), dict[str, int]()
+
+    def __call__(self, event: Event) -> None:
+        if event.kind in ("start", "done", "failed", "prepared"):
+            self.say(f"{event.kind:8} {event.run}{event.error and ': '}{event.error}")
+        if event.progress:
+            self.steps[event.run] = event.progress.step
+            if event.progress.first and event.run not in self.resumed:
+                self.resumed[event.run] = event.progress.first
+                self.say(f"resumes  {event.run} at step {event.progress.first}")
+
+    def say(self, text: str) -> None:
+        log.info("%6.1f s  %s", time.monotonic() - self.started, text)

@@ -5,12 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
-
-from harness.store import Store
 
 ray = pytest.importorskip("ray", reason="Ray is not installed; its executor was not tested")
 
@@ -35,12 +32,3 @@ def cluster(cpus: int, **head: Any) -> Iterator[Any]:
     finally:
         ray.shutdown()
         found.shutdown()
-
-
-def scores(results: Path) -> dict[str, object]:
-    """What each finished run was measured to have, by key; times are left out."""
-    found = {}
-    for result in Store(results).load()[0]:
-        scored = [(one.suite, one.scores, one.parts) for one in result.evaluations]
-        found[result.spec.key] = (result.fingerprint, scored, result.dev, result.losses)
-    return found

@@ -149,10 +149,10 @@ def _describe_cards(runs: int, jobs: Jobs | None, device: DeviceChoice) -> None:
 
     if device == "cpu" or pick_device("auto") == "cpu":
         return
-    from harness.work.seats import most_on_cards, most_on_each, visible_names
+    from harness.work.seats import most_on_each, visible_names
 
     cards = len(visible_names())
-    each = most_on_each(cards, min(jobs, runs) if isinstance(jobs, int) else most_on_cards(cards, runs))
+    each = most_on_each(cards, min(jobs, runs) if isinstance(jobs, int) else runs)
     echo(f"  devices   {count_of(cards, 'GPU')}, {count_of(each, 'run')} each where memory allows")
 
 

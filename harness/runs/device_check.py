@@ -12,9 +12,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import get_context
-from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Barrier
 from types import SimpleNamespace
 from typing import Literal, NamedTuple
 
@@ -188,7 +188,6 @@ class DeviceCheck:
                 yield _compared(what, partial(self._both, partial(compute, *teacher)))
 
     def _both(self, compute: Callable[[str], NamedNumbers]) -> Sequence[NamedNumbers]:
-        """Compute on the CPU and on the device."""
         return [compute("cpu"), compute(self.device)]
 
     def speed(self) -> Iterator[Outcome]:
@@ -257,25 +256,15 @@ def together(load: Load, processes: int) -> list[Timed]:
     if processes == 1 and load.device == "cpu":
         return [_time(load, None)]
     context = get_context("spawn")
-    with context.Pool(processes, _meet_at, (context.Barrier(processes),)) as pool:
-        return pool.map(_time_with_others, [load] * processes, chunksize=1)
+    with context.Manager() as manager, context.Pool(processes, torch.set_num_threads, (1,)) as pool:
+        return pool.starmap(_time_with_others, [(load, manager.Barrier(processes))] * processes, chunksize=1)
 
 
-_barrier: Barrier | None = None
-
-
-def _meet_at(barrier: Barrier) -> None:
-    global _barrier
-    _barrier = barrier
-
-
-def _time_with_others(load: Load) -> Timed:
-    torch.set_num_threads(1)
+def _time_with_others(load: Load, barrier: Barrier) -> Timed:
     try:
-        return _time(load, _barrier)
+        return _time(load, barrier)
     except BaseException:
-        if _barrier is not None:
-            _barrier.abort()
+        barrier.abort()
         raise
 
 
@@ -310,7 +299,6 @@ def _wait(device: Device) -> None:
 
 
 def _toy(method: str, device: str, folder: str, listen: Listener = lambda event: None) -> Trainer:
-    """A trainer of a method on the toy world, as a run builds it."""
     profile = load_profile("tiny")
     run = resolve(profile, RunSpec.parse(f"{method}/toy/toy-bert/seed-0"), _SHORT)
     experiment = Experiments(Inventory(profile, None, {}), _SHORT).of(run)

@@ -29,12 +29,8 @@ Jobs = int | Literal["auto"]
 
 @dataclass(frozen=True)
 class Resources:
-    """What one job needs: processor cores, memory in MB, and memory of one GPU in MB (0: it uses no GPU).
+    """What one job needs: memory in MB, and memory of one GPU in MB (0: it uses no GPU)."""
 
-    The cores are those for a GPU run with its loader workers; a run on the CPU can use more.
-    """
-
-    cpus: int = 1
     memory_mb: int = 2_000
     gpu_memory_mb: int = 0
 

@@ -89,17 +89,13 @@ class FinishedRun:
         key, name = self.result.spec.key, self.result.spec.encoder
         given = {} if self.given_encoder is None else {name: str(self.given_encoder.expanduser().resolve())}
         typed = self._typed.model_copy(update={"encoders": self._typed.encoders | given})
-        if name not in typed.encoders and not self._is_named(name):
+        if name not in typed.encoders and name not in self.profile.encoders and "/" not in name:
             raise UserError(f"{key} evaluated a model in a folder; give that folder with --encoder")
         inventory = Inventory.noted(self.profile, typed)
         folder = inventory.encoder(name).source.path()
         if Experiments(inventory, self.result.overrides).of(self.resolved).fingerprint != self.result.fingerprint:
             raise UserError(f"{folder} is not the encoder that {key} evaluated; give that one with --encoder")
         return folder
-
-    def _is_named(self, encoder: str) -> bool:
-        """Whether an encoder is found by its name alone."""
-        return encoder in self.profile.encoders or "/" in encoder
 
     def _command(self, results: Path | None = None) -> str:
         """The command that trains the run, again in another folder unless one is given: in its own it is finished."""

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
 
+from harness.errors import message_of
 from harness.formatting import visible
 from harness.planning.events import Event, Stage
 from harness.store.logs import make_way
@@ -52,14 +52,12 @@ class RunLog:
         logging.getLogger().addHandler(self._handler)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         logging.getLogger().removeHandler(self._handler)
         with suppress(OSError):  # a full disk, which the run's own error reports
             self._flush_pending()
             if error is not None:
-                self._line(f"stopped by {type(error).__name__}: {_text(error)}")
+                self._line(f"stopped by {type(error).__name__}: {message_of(error)}")
         with suppress(OSError):
             self._stream.close()
 
@@ -108,13 +106,6 @@ class RunLog:
     def _line(self, text: str) -> None:
         self._stream.write(f"{self.now():%Y-%m-%dT%H:%M:%SZ}  {' '.join(visible(text).split())}\n")
         self._stream.flush()
-
-
-def _text(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception as odd:  # code of others
-        return f"its message cannot be read: {type(odd).__name__}"
 
 
 class _Warnings(logging.Handler):

@@ -137,7 +137,6 @@ def _read(path: Path, stored: float) -> TaskResult:
 
 
 def _made(task: str, stored: float, evaluation: Evaluation, result: Result) -> TaskResult:
-    """A task's result from its stored score."""
     import mteb
     from mteb.results import TaskResult
 

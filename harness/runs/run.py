@@ -85,11 +85,9 @@ class _Watch:
     last: float = -math.inf
 
     def task(self, name: str, done: int, total: int) -> None:
-        """Report that a task starts."""
         self._tell(Stage("tasks", self.suite, done, total, name))
 
     def sentences(self, done: int, total: int) -> None:
-        """Report sentences embedded."""
         if done in (0, total) or time.monotonic() - self.last >= 1:
             self.last = time.monotonic()
             self._tell(Stage("sentences", self.suite, done, total))

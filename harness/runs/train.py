@@ -56,7 +56,6 @@ class Bench:
     chunk: int | None = None
 
     def folder(self, experiment: Experiment) -> Path:
-        """The folder of a run's checkpoint and best model."""
         return self.store.work(experiment.fingerprint)
 
 
@@ -212,7 +211,6 @@ def _tokens(
     tokenizer: PreTrainedTokenizerBase,
     listen: Callable[[Stage], None],
 ) -> Tokens:
-    """The tokens of a stream's corpora, in the setting's order."""
     files = [token_file(corpus, tokenizer, run.training.max_length, listen) for corpus in listed]
     return Tokens(files, tokenizer.pad_token_id, listed[0].read.source.per_row)
 

@@ -7,11 +7,11 @@ import shutil
 import signal
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from harness.caches import check_cache
 from harness.errors import UserError
@@ -30,6 +30,7 @@ from harness.work.jobs import jobs_of
 from harness.work.queue import Queue
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 #: The executor of plans where none is named.
 DEFAULT = "local"
@@ -59,6 +60,18 @@ class Executor(ABC):
             if name not in self.settings:
                 own = suggest(name, sorted(self.settings))
                 raise UserError(f"the executor {type(self).__name__.lower()} has no option '{name}'; {own}")
+
+    def setting(self, name: str, default: str, convert: Callable[[str], T], what: str) -> T:
+        """The value of a setting. Raises UserError where `convert` raises, since it must be `what`."""
+        text = self.options.settings.get(name, default)
+        try:
+            return convert(text)
+        except (ValueError, KeyError) as error:
+            raise UserError(f"--executor-option {name}={text}: it must be {what}") from error
+
+    def switch(self, name: str, default: str) -> bool:
+        """A setting that is yes or no."""
+        return self.setting(name, default, {"yes": True, "no": False}.__getitem__, "yes or no")
 
     def execute(self, jobs: Sequence[Job], listen: Listener) -> list[End]:
         """Carry out all jobs; return the end of each, in the order in which they ended.
@@ -173,7 +186,6 @@ def check_executor(name: str | None, settings: Mapping[str, str], jobs: Jobs | N
 
 
 def _report_death(run: RunJob) -> None:
-    """Warn if an earlier process died while executing this run."""
     if not attempt(run.store, run.id).running:
         return
     with run.store.lock(run.id) as free:

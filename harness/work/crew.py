@@ -11,7 +11,8 @@ import math
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Generic, TypeVar
 
 from harness.planning.events import Event, Listener
@@ -29,18 +30,16 @@ DEATHS = 3
 
 @dataclass(eq=False)
 class Out:
-    """A job that a process has. `started` is when it began, by the clock of this process; `told`: its end was passed
-    on.
-    """
+    """A job that a process has; `started` by the clock of this process, `told`: its end was passed on."""
 
     job: Job
     report: Report
     started: float = math.inf
     told: bool = False
-    events: EventReader = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.events = EventReader(self.report.events)
+    @cached_property
+    def events(self) -> EventReader:
+        return EventReader(self.report.events)
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,6 @@ class Crew(ABC, Generic[AnyOut]):
         self._asked_to_stop = False
 
     def work(self) -> None:
-        """Start jobs, pass on events, and report ends, until every job has ended."""
         start_at = 0.0
         try:
             while self.queue:
@@ -87,7 +85,7 @@ class Crew(ABC, Generic[AnyOut]):
 
     @abstractmethod
     def wait(self) -> None:
-        """Wait for a part of a second, or until something has happened."""
+        """Wait for a part of a second, or until something happens."""
 
     @abstractmethod
     def death(self, out: AnyOut) -> Death | None:
@@ -134,14 +132,13 @@ class Crew(ABC, Generic[AnyOut]):
 
     def _end(self, out: AnyOut, end: End | Again | str) -> None:
         self._pass_on(out)
-        if isinstance(end, Again):
-            self.put_back(out, end)
-        elif isinstance(end, str):
-            self.close(out, out.job.fail(end, self.listen))
-        else:
+        if isinstance(end, str):
+            end = out.job.fail(end, self.listen)
+        elif not isinstance(end, Again):
             if not out.told:  # a file of another node that is not seen yet
                 self.listen(_last_event(out.job, end))
-            self.close(out, self.delivered(out, end))
+            end = self.delivered(out, end)
+        self.close(out, end)
 
     def _mourn(self, out: AnyOut, death: Death) -> None:
         """Give a job to another process where that may help, and else let it fail."""
@@ -152,27 +149,19 @@ class Crew(ABC, Generic[AnyOut]):
         elif not death.again:
             self.close(out, job.fail(death.why, self.listen))
         elif self.queue.stopping:
-            self.put_back(out, Again.STOPPED)
+            self.close(out, Again.STOPPED)
         elif self.deaths[job] < DEATHS:
             log.warning("%s: its process died (%s); another one resumes from the last checkpoint", job.key, death.why)
-            self.put_back(out, Again.LOST)
+            self.close(out, Again.LOST)
         else:
             why = f"{self.deaths[job]} processes died while running it; the last one: {death.why}"
             self.close(out, job.fail(why, self.listen))
 
-    def put_back(self, out: AnyOut, again: Again) -> None:
-        """Put a job back into the queue."""
-        self._forget(out)
-        self.queue.end(out.job, again)
-
-    def close(self, out: AnyOut, end: End) -> None:
-        """Report the end of a job."""
-        self._forget(out)
-        self.queue.end(out.job, end)
-
-    def _forget(self, out: AnyOut) -> None:
+    def close(self, out: AnyOut, end: End | Again) -> None:
+        """Report the end of a job, or put it back into the queue."""
         del self.out[out.job]
         self.release(out)
+        self.queue.end(out.job, end)
 
 
 def _last_event(job: Job, end: End) -> Event:

@@ -31,17 +31,13 @@ Likeness = tuple[str, str, str, int, int, int, str]
 
 def model_mb(folder: Path) -> tuple[float, float]:
     """Megabytes of the float32 weights of an encoder, and of what one token leaves for the backward pass."""
-    layers, width, words = _size(folder)
-    weights = 4 * (words * width + layers * 12 * width**2) / 1e6
-    return weights, layers * width * 80 / 1e6
-
-
-def _size(folder: Path) -> tuple[int, int, int]:
     try:
         about = json.loads((folder / "config.json").read_bytes())
-        return int(about["num_hidden_layers"]), int(about["hidden_size"]), int(about["vocab_size"])
+        layers, width, words = (int(about[name]) for name in ("num_hidden_layers", "hidden_size", "vocab_size"))
     except (OSError, ValueError, KeyError, TypeError):
-        return BASE
+        layers, width, words = BASE
+    weights = 4 * (words * width + layers * 12 * width**2) / 1e6
+    return weights, layers * width * 80 / 1e6
 
 
 def expected(experiment: Experiment, chunk: int | None = None) -> Resources:
@@ -65,12 +61,11 @@ def _model_of(experiment: Experiment) -> tuple[float, float]:
 
 
 def _likeness(experiment: Experiment, chunk: int | None) -> Likeness:
-    run, spec = experiment.resolved, experiment.resolved.spec
-    training = run.training
-    if not run.trains:
-        return spec.variant.name, str(spec.setting), spec.encoder, 0, 0, 0, ""
-    numbers = training.batch_size, chunk or 0, training.max_length
-    return spec.variant.name, str(spec.setting), spec.encoder, *numbers, training.precision
+    spec, training = experiment.resolved.spec, experiment.resolved.training
+    named = spec.variant.name, str(spec.setting), spec.encoder
+    if not experiment.resolved.trains:
+        return *named, 0, 0, 0, ""
+    return *named, training.batch_size, chunk or 0, training.max_length, training.precision
 
 
 class Estimates:
@@ -86,11 +81,7 @@ class Estimates:
         """Remember what a finished run took: of its process on the CPU, of tensors on a GPU."""
         training = result.hyperparameters.get("training", {})
         spec, hardware = result.spec, result.hardware
-        values = (
-            training.get("batch_size", 0),
-            hardware.get("chunk", 0) if training else 0,
-            training.get("max_length", 0),
-        )
+        values = (training.get("batch_size"), hardware.get("chunk") if training else 0, training.get("max_length"))
         batch, chunk, length = (int(value) if isinstance(value, int | float) else 0 for value in values)
         shape = (spec.method, spec.setting, spec.encoder, batch, chunk, length, str(training.get("precision", "")))
         self._remember(shape, str(hardware.get("device", "cpu")), result.peak_memory_mb)
@@ -106,7 +97,6 @@ class Estimates:
         self._peaks[shape, device] = max(self._peaks.get((shape, device), 0.0), peak_mb)
 
     def of(self, experiment: Experiment, chunk: int | None = None) -> Resources:
-        """What a run needs."""
         shape = _likeness(experiment, chunk)
         if shape not in self._expected:
             self._expected[shape] = expected(experiment, chunk)

@@ -16,7 +16,7 @@ from pathlib import Path
 from threading import Timer
 from types import FrameType
 
-from harness.errors import PlugInError, UserError
+from harness.errors import PlugInError, UserError, message_of
 from harness.foreign import raised_at
 from harness.formatting import duration, one_line
 from harness.registry import OWN, plugin_modules
@@ -125,10 +125,7 @@ def described(error: BaseException | str) -> str:
     """An error in one line, with the file and line in another package's code, or else in this project's."""
     if isinstance(error, str):
         return _shortened(error)
-    try:
-        text = str(error)
-    except Exception as odd:
-        text = f"its message cannot be read: {type(odd).__name__}"
+    text = message_of(error)
     if isinstance(error, UserError) and not isinstance(error, TimeLimitError):
         return _shortened(text)
     if isinstance(error, OSError) and error.errno in _MENDED:
@@ -143,7 +140,6 @@ def described(error: BaseException | str) -> str:
 
 
 def _shortened(text: str) -> str:
-    """A text as one line, not longer than LONGEST."""
     line = one_line(text)
     return line if len(line) <= LONGEST else f"{line[:LONGEST]}…"
 

@@ -20,7 +20,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import recv_handle, send_handle
-from types import TracebackType
 from typing import NoReturn
 
 from harness.errors import UserError
@@ -57,7 +56,6 @@ class Child:
     server: ForkServer
 
     def signal(self, number: int) -> None:
-        """Send a signal, if it still runs."""
         if not self.server.has_ended(self.pid):
             with suppress(ProcessLookupError):
                 os.kill(self.pid, number)
@@ -89,9 +87,7 @@ class ForkServer:
         self._codes: dict[int, int] = {}
         self._alive = set[int]()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._listen(0)
         for pid in self._alive:
             with suppress(ProcessLookupError):
@@ -112,7 +108,6 @@ class ForkServer:
         return child
 
     def _forked_anew(self, environment: Mapping[str, str]) -> Child:
-        """A new process of a new server."""
         self._process.wait()
         self._channel.close()
         try:

@@ -123,7 +123,6 @@ class Job(ABC):
             return self.fail(error, listen)
 
     def _carried_out(self, allocation: Allocation, report: Listener, listen: Listener) -> End | Again:
-        """Carry out the job under its lock, whatever the code of others raises."""
         try:
             return self.carry_out(allocation, report)
         except Stopped:
@@ -133,7 +132,10 @@ class Job(ABC):
         except BaseException as error:  # sys.exit and the like are no reason to end the others
             if type(error).__name__ != OUT_OF_MEMORY:
                 return self.fail(error, listen)
-            return Again.MEMORY if allocation.gpu_share < 1 else self.fail(_too_large(), listen)
+            if allocation.gpu_share < 1:
+                return Again.MEMORY
+            advice = "--chunk 32 encodes a batch 32 rows at a time with the same gradient; --set batch_size=N takes a"
+            return self.fail(UserError(f"out of memory alone on the GPU: {advice} smaller one"), listen)
 
     @property
     def log_path(self) -> Path | None:
@@ -160,7 +162,6 @@ class RunJob(Job):
 
     @property
     def id(self) -> str:
-        """The fingerprint of its training."""
         return self.run.fingerprint
 
     @property
@@ -169,7 +170,6 @@ class RunJob(Job):
 
     @property
     def log_path(self) -> Path:
-        """The run's log while it is in progress."""
         return running_log(self.store, self.id)
 
     @property
@@ -177,15 +177,12 @@ class RunJob(Job):
         return Spec.of(self.run.resolved.spec)
 
     def resources(self, known: Estimates) -> Resources:
-        """By its encoder and its batch."""
         return known.of(self.run.experiment, self.chunk)
 
     def hear(self, event: Event, known: Estimates) -> None:
-        """Pass on what the run has taken so far."""
         known.hear(self.run.experiment, self.chunk, event.device, event.memory_mb)
 
     def check(self, device: DeviceChoice) -> None:
-        """Raise UserError where this machine does not have the device or the run's precision."""
         found = pick_device(device)
         if self.run.resolved.trains and self.run.resolved.training.precision not in ("fp32", "tf32"):
             from harness.encoders.precision import check_precision
@@ -222,7 +219,6 @@ class RunJob(Job):
         return result
 
     def fail(self, error: BaseException | str, listen: Listener) -> Failure:
-        """Record the run's failure with its log so far, and report it."""
         settle_attempt(self.store, self.id)
         failure = Failure(
             spec=self.spec,
@@ -238,14 +234,6 @@ class RunJob(Job):
             log.warning("%s: cannot write the record of its failure: %s", self.key, why)
         listen(Event("failed", self.key, error=failure.error))
         return failure
-
-
-def _too_large() -> UserError:
-    """Say what helps a run that is out of memory alone on a card."""
-    advice = (
-        "--chunk 32 encodes a batch 32 rows at a time with the same gradient; --set batch_size=N takes a smaller one"
-    )
-    return UserError(f"out of memory alone on the GPU: {advice}")
 
 
 def machine_of(allocation: Allocation) -> Machine:

@@ -98,7 +98,7 @@ class _Preparations:
         encoder = self.experiment.ingredients.encoder.fingerprint if teacher.of == "tokens" else None
         key = digest("features", [*teacher.identity(corpus, self._length), encoder])
         needs = frozenset(() if stored else {*teacher.runs, *(one.id for one in fitted)})
-        yield FeaturesOfCorpus(self.inventory, self.store, needs, key, self.experiment, corpus, teacher)
+        yield FeaturesOfCorpus(self.inventory, self.store, needs, key, self.experiment, teacher, corpus.name, corpus)
 
     def _of_task(self, teacher: NamedTeacher, name: str) -> Iterator[Preparation]:
         """Features of a retrieval task, after those that their teacher is fitted on."""
@@ -106,7 +106,7 @@ class _Preparations:
         yield from fitted
         key = digest("test features", teacher.test_identity(task.fingerprint, self._length))
         needs = frozenset({*teacher.runs, *(one.id for one in fitted)})
-        yield FeaturesOfTask(self.inventory, self.store, needs, key, self.experiment, task, teacher)
+        yield FeaturesOfTask(self.inventory, self.store, needs, key, self.experiment, teacher, task.source.name, task)
 
     def _fitted_on(self, teacher: NamedTeacher) -> Iterator[Preparation]:
         for inner, corpus in teacher.fitted_on:
@@ -126,14 +126,12 @@ class Preparation(Job):
 
     @property
     def id(self) -> str:
-        """A hash of everything that the outcome depends on."""
         return self.digest
 
     def check(self, device: DeviceChoice) -> None:
         """Nothing; the runs are checked."""
 
     def resources(self, known: Estimates) -> Resources:
-        """No GPU."""
         return Resources(memory_mb=2 * PROCESS_MB)
 
     @abstractmethod
@@ -199,19 +197,35 @@ class RecordingsOfCorpus(Preparation):
 
 
 @dataclass(frozen=True, eq=False)
-class FeaturesOfCorpus(Preparation):
-    """One teacher's features of the images, captions or tokens of a pair corpus."""
+class Features(Preparation):
+    """One teacher's features of the images, captions or tokens of something."""
 
-    corpus: UsedCorpus
     teacher: NamedTeacher
+    where: str
 
     @property
     def key(self) -> str:
-        return _features(self.teacher, self.corpus.name)
+        return f"{self.teacher.name} features of the {self.teacher.of.removesuffix('s')}s of {self.where}"
 
     def resources(self, known: Estimates) -> Resources:
-        """Resources of a frozen model; no GPU where the features are stored in a file."""
-        return _at_work(stored=self.teacher.is_stored(self.corpus))
+        """Those of a frozen model; no GPU where the features are stored in a file."""
+        return Resources(memory_mb=PROCESS_MB + TEACHER_MB, gpu_memory_mb=0 if self.stored else TEACHER_MB)
+
+    @property
+    @abstractmethod
+    def stored(self) -> bool:
+        """Whether a file has them."""
+
+
+@dataclass(frozen=True, eq=False)
+class FeaturesOfCorpus(Features):
+    """Features of a pair corpus."""
+
+    corpus: UsedCorpus
+
+    @property
+    def stored(self) -> bool:
+        return self.teacher.is_stored(self.corpus)
 
     def make(self, bench: Bench) -> None:
         """Compute the features; a run that is the teacher is trained first if its weights are gone."""
@@ -222,28 +236,18 @@ class FeaturesOfCorpus(Preparation):
 
 
 @dataclass(frozen=True, eq=False)
-class FeaturesOfTask(Preparation):
-    """One teacher's features of the images or captions of a retrieval task, which suites ask the run for."""
+class FeaturesOfTask(Features):
+    """Features of a retrieval task, which suites ask the run for."""
 
     task: Ingredient[RetrievalTask]
-    teacher: NamedTeacher
-
-    @property
-    def key(self) -> str:
-        return _features(self.teacher, self.task.source.name)
-
-    def resources(self, known: Estimates) -> Resources:
-        """Resources of a frozen model; no GPU where the features are stored in a file."""
-        return _at_work(stored=self._stored)
 
     @cached_property
-    def _stored(self) -> bool:
+    def stored(self) -> bool:
         task = self.task
         known = isinstance(task.source, HasImages) and not task.source.computes(self.teacher.name, task.root)
         return known and self.teacher.of == "image"
 
     def make(self, bench: Bench) -> None:
-        """Compute the features as the run's embedder would."""
         from harness.runs.train import run_features
 
         features, data = run_features(self.experiment, bench), self.task.source.load(self.task.root)
@@ -252,11 +256,3 @@ class FeaturesOfTask(Preparation):
             features.of_images(data.images, self.task.fingerprint)
         else:
             features.of_captions(data.texts, self.task.fingerprint)
-
-
-def _features(teacher: NamedTeacher, where: str) -> str:
-    return f"{teacher.name} features of the {teacher.of.removesuffix('s')}s of {where}"
-
-
-def _at_work(*, stored: bool) -> Resources:
-    return Resources(memory_mb=PROCESS_MB + TEACHER_MB, gpu_memory_mb=0 if stored else TEACHER_MB)

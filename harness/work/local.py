@@ -26,7 +26,7 @@ from harness.work.forkserver import Child, ForkServer
 from harness.work.job import Job, RunJob
 from harness.work.queue import Queue
 from harness.work.reports import Report, perform
-from harness.work.seats import VISIBLE, CardSeats, CoreSeats, Seat, Seats, most_on_cards, visible_gpus
+from harness.work.seats import MOST_ON_A_CARD, VISIBLE, CardSeats, CoreSeats, Seat, Seats, visible_gpus
 
 #: The part of the machine's free memory that runs on the CPU may take by expectation.
 USABLE_MEMORY = 0.8
@@ -43,7 +43,6 @@ class Local(Executor):
         return "auto" if pick_device(device) == "cuda" else 1
 
     def work(self, queue: Queue, listen: Listener) -> None:
-        """Start a process for each job that fits, and pass on events, until every job has ended."""
         with ForkServer() as server:
             _Processes(queue, listen, server, self.seats(queue, server)).work()
 
@@ -52,7 +51,7 @@ class Local(Executor):
         if pick_device(self.options.device) == "cuda":
             cards = visible_gpus(partial(_memory_of, server))
             runs = sum(isinstance(job, RunJob) for job in queue.waiting)
-            return CardSeats(cards, most_on_cards(len(cards), runs) if jobs == "auto" else jobs)
+            return CardSeats(cards, min(runs, MOST_ON_A_CARD * len(cards)) if jobs == "auto" else jobs)
         return CoreSeats(_jobs_on_cores(queue) if jobs == "auto" else jobs)
 
 
@@ -116,18 +115,11 @@ class _Process(Out):
 
 
 class _Processes(Crew[_Process]):
-    """Processes on seats."""
-
     def __init__(self, queue: Queue, listen: Listener, server: ForkServer, seats: Seats) -> None:
         super().__init__(queue, listen)
         self.server, self.seats = server, seats
 
     def start(self) -> None:
-        while self._seat_next():
-            pass
-
-    def _seat_next(self) -> bool:
-        """Start the next job that fits; return whether there was one."""
         seats: list[Seat] = []
 
         def fits(job: Job) -> bool:
@@ -135,20 +127,17 @@ class _Processes(Crew[_Process]):
             seats.extend([seat] if seat else [])
             return seat is not None
 
-        job = self.queue.take(fits)
-        if job is None:
-            return False
-        (seat,) = seats
-        try:
-            content = pickled(job, seat.allocation)
-        except PlugInError as error:
-            self.seats.free(seat)
-            self.queue.end(job, job.fail(error, self.listen))
-            return True
-        report = Report.of(job.store, job.id, uuid.uuid4().hex)
-        child = self.server.call(perform_pickled, content, report, environment=seat.environment)
-        self.out[job] = _Process(job, report, time.monotonic(), child=child, seat=seat)
-        return True
+        while (job := self.queue.take(fits)) is not None:
+            seat = seats.pop()
+            try:
+                content = pickled(job, seat.allocation)
+            except PlugInError as error:
+                self.seats.free(seat)
+                self.queue.end(job, job.fail(error, self.listen))
+                continue
+            report = Report.of(job.store, job.id, uuid.uuid4().hex)
+            child = self.server.call(perform_pickled, content, report, environment=seat.environment)
+            self.out[job] = _Process(job, report, time.monotonic(), child=child, seat=seat)
 
     def wait(self) -> None:
         if self.out:
@@ -189,6 +178,5 @@ class Serial(Executor):
             raise UserError("the executor serial carries out one run at a time; remove --jobs, or --executor serial")
 
     def work(self, queue: Queue, listen: Listener) -> None:
-        """Perform each job when it can start."""
         for job in queue:
             queue.end(job, job.perform(self.share, listen))

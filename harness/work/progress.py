@@ -181,7 +181,6 @@ class _Ends:
         self.tally, self.console, self.lock = tally, console, threading.Lock()
 
     def show(self, event: Event) -> None:
-        """Count an event, and print a line about it if it is due."""
         with self.lock:
             self.tally.take(event)
             end = self.end(event) if event.kind in ("done", "failed") else ""
@@ -194,7 +193,6 @@ class _Ends:
         """Record an event that is not the end of a run; the lock is held."""
 
     def end(self, event: Event) -> str:
-        """Describe the end of a run, with what is left of all."""
         left = self.tally.left() if self.tally.ended < self.tally.total else None
         counted = f"{self.tally.ended}/{self.tally.total}" + (f", {duration(left)} left" if left else "")
         if event.result is not None:
@@ -203,7 +201,6 @@ class _Ends:
         return f"[{counted}] {event.run}  FAILED: {event.error}" + (f"; log: {log}" if log else "")
 
     def line(self, text: str) -> None:
-        """Print a line, however long."""
         self.console.print(one_line(text), highlight=False, markup=False, soft_wrap=True)
 
 
@@ -223,7 +220,6 @@ class Lines(_Ends):
         self.summed = clock()
 
     def other(self, event: Event) -> None:
-        """Print a line about a run in progress if it is due."""
         work = self.tally.running.get(event.run)
         if event.kind == "start":
             self.say(event.run, "starts")
@@ -301,7 +297,6 @@ class _Notebook(_Ends):
         self.ends.append(one_line(text))
 
     def whole(self) -> Table:
-        """Everything that is shown, as something that a notebook can show."""
         whole = Table.grid()
         for text in self.ends:
             whole.add_row(Text(text))

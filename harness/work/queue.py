@@ -121,7 +121,6 @@ class Queue:
             self._runs[event.run].hear(event, self._estimates)
 
     def stop(self) -> None:
-        """Give out no more jobs."""
         self.stopping = True
 
     def _close(self, job: Job, end: End) -> None:

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
@@ -50,9 +49,7 @@ class EventWriter:
             self._stream.write(b"\n")
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._stream.close()
 
     def __call__(self, event: Event) -> None:
@@ -97,7 +94,6 @@ class Report:
 
     @classmethod
     def of(cls, store: Store, job: str, number: str) -> Report:
-        """On a job by its id."""
         return cls(store.work(job), number)
 
     @property
@@ -124,7 +120,6 @@ class Report:
         return end
 
     def remove(self) -> None:
-        """Remove the report."""
         for path in (self.events, self._end):
             path.unlink(missing_ok=True)
         with suppress(OSError):  # of a run, whose other files lie there

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -29,12 +28,12 @@ SHARED = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
 class Gpu:
     """A GPU, or a MIG instance, by its name in CUDA_VISIBLE_DEVICES, with its memory in MB.
 
-    `free_mb` asks for the memory that no process has now; None takes all of it for free.
+    `free_mb` asks for the memory that no process has now.
     """
 
     name: str
     memory_mb: float
-    free_mb: Callable[[], float] | None = None
+    free_mb: Callable[[], float]
 
 
 def visible_gpus(ask: Callable[[str], tuple[float, float]]) -> list[Gpu]:
@@ -54,11 +53,6 @@ def visible_names() -> list[str]:
         count = torch.cuda.device_count()
         names = names[:count] or [str(index) for index in range(count)]
     return names
-
-
-def most_on_cards(cards: int, runs: int) -> int:
-    """How many of these runs are on the cards at a time at most."""
-    return min(runs, MOST_ON_A_CARD * cards)
 
 
 def most_on_each(cards: int, jobs: int) -> int:
@@ -128,7 +122,6 @@ class CardSeats(Seats):
         self._without = max(1, cores() // PREPARING_CPUS)
 
     def take(self, job: str, needs: Callable[[], Resources], *, alone: bool = False) -> Seat | None:
-        """Return a seat on a card, or on cores for a job that uses no GPU."""
         asked = needs()
         if not asked.gpu_memory_mb:
             return self._on_cores()
@@ -157,7 +150,7 @@ class CardSeats(Seats):
     def _look(self, number: int) -> float:
         """The memory that a card has free now; what others use of it is read while none of these jobs is on it."""
         card = self._cards[number]
-        free = card.free_mb() if card.free_mb else math.inf
+        free = card.free_mb()
         if not self._taken[number]:
             self._usable[number] = max(1.0, min(USABLE * card.memory_mb, free))
         return free

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import EntryPoint, distribution, entry_points
+from importlib.metadata import distribution, entry_points
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -34,9 +34,12 @@ class Software:
     code: Mapping[str, str]
 
     @classmethod
+    @cache
     def here(cls) -> Software:
-        """Of this process."""
-        return _here()
+        points = [point for group in GROUPS.values() for point in entry_points(group=group)]
+        plugins = {point.dist.name: point.dist.version for point in points if point.dist}
+        modules = sorted({point.module.partition(".")[0] for point in points})
+        return cls({**plugins, **package_versions()}, {name: _code(name) for name in modules})
 
     def difference(self, other: Software) -> str | None:
         """The first difference of `other` from this, in words; None where there is none."""
@@ -48,17 +51,6 @@ class Software:
             if self.code.get(name) != other.code.get(name):
                 return f"the code of {name} differs between there and here"
         return None
-
-
-@cache
-def _here() -> Software:
-    points = [point for group in GROUPS.values() for point in entry_points(group=group)]
-    plugins = {point.dist.name: point.dist.version for point in points if point.dist}
-    return Software({**plugins, **package_versions()}, {name: _code(name) for name in sorted(set(map(_top, points)))})
-
-
-def _top(point: EntryPoint) -> str:
-    return point.module.partition(".")[0]
 
 
 def _code(module: str) -> str:

@@ -63,7 +63,6 @@ class Tally:
         return max(0, self.total - self.ended - len(self.active))
 
     def take(self, event: Event) -> None:
-        """Count an event."""
         if event.kind in ("done", "failed"):
             self._end(event)
         elif event.kind == "prepared":
@@ -92,11 +91,9 @@ class Tally:
         return f"evaluating {event.suite}"
 
     def slowest(self) -> list[Work]:
-        """What is in progress, that which started first before the others."""
         return sorted(self.running.values(), key=lambda work: work.since)
 
     def log(self, key: str) -> Path | None:
-        """The log of a run, if there is one."""
         if key not in self.planned:
             return None
         fingerprint = self.planned[key]

@@ -111,7 +111,7 @@ def test_suites_are_added_to_finished_runs_without_training(tmp_path: Path) -> N
     assert json.loads(path.read_text())["train_seconds"] == trained
 
 
-@pytest.mark.long  # locks are tested without processes in tests/work: test_serial, test_base and test_queue
+@pytest.mark.long  # locks are tested without processes in tests/work: test_base and test_jobs
 def test_two_commands_on_one_folder_share_the_work(tmp_path: Path) -> None:
     words = ["run", *SHORT[:4], "--methods", "simcse", "--seeds", "3", "--suites", "sts", "--executor", "serial"]
     both = [in_a_process(*words, cwd=tmp_path) for _ in range(2)]

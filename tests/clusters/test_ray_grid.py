@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import sys
@@ -13,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from executor_jobs import ignore, jobs, plan
-from ray_nodes import NODE, cluster, ray, scores
+from executor_jobs import Told, ignore, jobs, plan, scores
+from ray_nodes import NODE, cluster, ray
 
 from harness.planning.events import Event, Listener
 from harness.runs.environment import Allocation
@@ -24,43 +23,33 @@ from harness.work.crew import DEATHS
 from harness.work.job import RunJob
 from harness.work.jobs import jobs_of
 from harness.work.queue import Queue
+from harness.work.ray.cluster import Cluster, Node
 from harness.work.ray.executor import Ray
-from harness.work.ray.tasks import Tasks
 
 pytestmark = pytest.mark.cluster
-log = logging.getLogger("cluster")
 
 STEPS: dict[str, Any] = {"steps": 30, "eval_every": 10}
 SEEDS = tuple(range(12))
 
 
-class Murderer:
-    """A listener that kills a node once three runs train, and then adds one."""
+class Murderer(Told):
+    """Kills a node once three runs train, and then adds one."""
 
     def __init__(self, nodes: Any) -> None:
-        self.nodes, self.started, self.training = nodes, time.monotonic(), dict[str, int]()
-        self.done, self.killed = 0, False
+        super().__init__()
+        self.nodes, self.done, self.killed = nodes, 0, False
 
     def __call__(self, event: Event) -> None:
-        if event.kind in ("start", "done", "failed"):
-            self.done += event.kind == "done"
-            self.say(f"{event.kind:6} {event.run}  ({self.done} done)")
-        if event.progress:
-            if event.run not in self.training and event.progress.first:
-                self.say(f"       {event.run} resumes at step {event.progress.first}")
-            self.training[event.run] = event.progress.step
+        super().__call__(event)
+        self.done += event.kind == "done"
         if event.kind in ("suite", "failed"):
-            self.training.pop(event.run, None)
-        if not self.killed and self.done >= 3 and sum(step > 10 for step in self.training.values()) == 3:
+            self.steps.pop(event.run, None)
+        if not self.killed and self.done >= 3 and sum(step > 10 for step in self.steps.values()) == 3:
             self.killed = True
-            self.training.clear()
             self.say("kill -9 of one of three nodes, on each of which a run trains")
             self.nodes.remove_node(next(iter(self.nodes.worker_nodes)), allow_graceful=False)
             self.nodes.add_node(**NODE, num_cpus=1, wait=False)
             self.say("a new node is added")
-
-    def say(self, text: str) -> None:
-        log.info("%6.1f s  %s", time.monotonic() - self.started, text)
 
 
 @pytest.mark.parametrize("shared", ["yes", "no"])
@@ -78,7 +67,8 @@ def test_a_grid_survives_the_death_of_a_node(shared: str, tmp_path: Path, monkey
     store = Store(tmp_path / "ray")
     assert len(results) == len(store.files()) == len({end.fingerprint for end in results}) == 2 * len(SEEDS)
     assert not store.failures()
-    lines = Counter(line.partition("  ")[2] for path in store.root.rglob("seed-*.log") for line in open_lines(path))
+    logs = "\n".join(path.read_text() for path in store.root.rglob("seed-*.log"))
+    lines = Counter(line.partition("  ")[2] for line in logs.splitlines())
     assert lines["training starts: 30 steps"] == 2 * len(SEEDS), "no run is trained twice"
     resumed = [line for line in lines if line.startswith("training resumes at step")]
     murderer.say(f"of the node that was killed: {', '.join(resumed)}")
@@ -88,10 +78,6 @@ def test_a_grid_survives_the_death_of_a_node(shared: str, tmp_path: Path, monkey
     found, expected = scores(tmp_path / "ray"), scores(tmp_path / "local")
     murderer.say(f"{sum(found[key] == expected[key] for key in expected)} of {len(expected)} bit-equal to local ones")
     assert found == expected
-
-
-def open_lines(path: Path) -> list[str]:
-    return path.read_text().splitlines()
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,8 +97,10 @@ class Stub(RunJob):
 def errors(stubs: list[Stub], part_of_gpu: float) -> list[str]:
     """Let tasks with a part of a GPU each perform stubs; return what they failed with."""
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    queue = Queue(stubs)
-    Tasks(queue, ignore, 1, lambda memory: part_of_gpu, 8e9, lambda: len(stubs), shared=True).work()
+    queue, settings = Queue(stubs), {"gpus": str(part_of_gpu)} if part_of_gpu else {}
+    driver = Ray(ExecutorOptions(len(stubs), "cuda" if part_of_gpu else "cpu", settings))
+    driver.cluster = Cluster((Node(cpus=4, memory=8e9, gpus=1, card_mb=(80_000,)),))
+    driver.work(queue, ignore)
     return [end.error for end in queue.ends if isinstance(end, Failure)]
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import logging
 import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from executor_jobs import ignore, jobs, plan
+from executor_jobs import Told, ignore, jobs, plan, scores
 from slurm_nodes import preempt, real_slurm
 
 from harness.planning.events import Event
@@ -17,14 +15,13 @@ from harness.store import Failure, Result, Store
 from harness.store.folder import submission
 from harness.work.base import ExecutorOptions, execute
 from harness.work.jobs import jobs_of
-from harness.work.slurm.commands import whereabouts
+from harness.work.states import whereabouts
 
 pytest.importorskip("submitit", reason="submitit is not installed; its executor was not tested")
 from harness.work.slurm import executor as slurm_executor
 from harness.work.slurm.executor import Slurm
 
 pytestmark = pytest.mark.cluster
-log = logging.getLogger("cluster")
 
 STEPS: dict[str, Any] = {"steps": 60, "eval_every": 20}
 
@@ -37,31 +34,6 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def slurm(**settings: str) -> Slurm:
     return Slurm(ExecutorOptions("auto", "cpu", {"memory": "600M", **settings}))
-
-
-class Told:
-    """A listener that says what happens, and how far each run is."""
-
-    def __init__(self) -> None:
-        self.started, self.steps, self.resumed = time.monotonic(), dict[str, int](), dict[str, int]()
-
-    def __call__(self, event: Event) -> None:
-        if event.kind in ("start", "done", "failed", "prepared"):
-            self.say(f"{event.kind:8} {event.run}{event.error and ': '}{event.error}")
-        if event.progress:
-            self.steps[event.run] = event.progress.step
-            if event.progress.first and event.run not in self.resumed:
-                self.resumed[event.run] = event.progress.first
-                self.say(f"resumes  {event.run} at step {event.progress.first}")
-
-    def say(self, text: str) -> None:
-        log.info("%6.1f s  %s", time.monotonic() - self.started, text)
-
-
-def results_of(folder: Path) -> dict[str, object]:
-    """What each finished run was measured to have, by key; times are left out."""
-    found = Store(folder).load()[0]
-    return {one.spec.key: (one.fingerprint, one.evaluations[0].scores, one.dev, one.losses) for one in found}
 
 
 def test_a_submitted_grid_is_preempted_and_complete(tmp_path: Path) -> None:
@@ -79,15 +51,15 @@ def test_a_submitted_grid_is_preempted_and_complete(tmp_path: Path) -> None:
         made = jobs_of(plan(tmp_path / "slurm", "simcse", "mcse", seeds=(0, 1), **STEPS))
         told = Preempting()
         assert slurm().execute(made, told) == []
-        for place in whereabouts(Store(tmp_path / "slurm")).values():
-            told.say(f"{place.state:8} {place.text}")
+        for state, place in whereabouts(Store(tmp_path / "slurm")).values():
+            told.say(f"{state:8} {place}")
         ends = slurm().execute(made, told)
     assert sum(isinstance(end, Result) for end in ends) == 4, ends
     assert told.preempted
     assert told.resumed
     local = plan(tmp_path / "here", "simcse", "mcse", seeds=(0, 1), **STEPS)
     execute(local, ignore, executor="serial", device="cpu")
-    found, expected = results_of(tmp_path / "slurm"), results_of(tmp_path / "here")
+    found, expected = scores(tmp_path / "slurm"), scores(tmp_path / "here")
     told.say(f"{sum(found[key] == expected[key] for key in expected)} of {len(expected)} bit-equal to local ones")
     assert found == expected
 

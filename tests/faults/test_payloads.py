@@ -40,7 +40,7 @@ from harness.store.files import read_named_arrays
 from harness.store.folder import submissions
 from harness.toy import student_folder
 from harness.training.folder import TrainingFolder, load_checkpoint
-from harness.work.reports import EventReader
+from harness.work.reports import EventReader, Report
 
 DEEP = 10_000
 
@@ -84,6 +84,7 @@ PICKLES: dict[str, tuple[Callable[[Path], object], str, Callable[[Path, Path], N
     "features": (_read_features, "features.npy", _array_of_objects),
     "features that are a pickle": (_read_features, "features.npy", _pickled),
     "events of a job": (lambda path: list(EventReader(path)), "events", _event_line),
+    "the end of a job": (lambda path: Report(path.parent, "7").end(), "7.end", _pickled),
     "arrays of a result": (read_named_arrays, "seed-0.figures.npz", _array_of_objects),
 }
 

@@ -8,7 +8,6 @@ import pytest
 from plugin_packages import Install
 
 import harness
-from harness.errors import UserError
 
 CODE = '''\
     """Performs every job where it stands."""
@@ -42,8 +41,3 @@ def test_an_inline_executor_gives_the_scores_of_the_serial_one(
 
     assert scores("theirs", "inline") == scores("ours", None)
     assert seen.count("done") == 4
-
-
-def test_an_unknown_executor_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="unknown executor 'moon'"):
-        harness.run("tiny", methods="simcse", seeds=1, results=tmp_path, executor="moon")

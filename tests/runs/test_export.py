@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from executor_jobs import ignore, plan
 from huggingface_hub import ModelCard
 
 from harness.cli.main import cli
@@ -19,19 +20,17 @@ from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.evaluation.embed import Embedder
 from harness.evaluation.sts import STSSuite
-from harness.planning.plan import Plan, make_plan
-from harness.planning.request import Request
-from harness.profiles import load_profile
+from harness.planning.plan import Plan
 from harness.runs.export import export, siblings
 from harness.runs.finished import find_result
 from harness.runs.train import Bench, train
-from harness.spec import Variant, parse_setting
 from harness.store import Result, Store
 from harness.store.labs import check_identity
 from harness.toy import student_folder
 from harness.work.base import execute
 
 METHODS = ("simcse", "simcse-sup", "none[pooling=mean]", "none")
+SHORT = {"steps": 4, "eval_every": 2, "batch_size": 16}
 KEYS = {
     "cls": "simcse/toy/toy-bert/seed-0",
     "pooler": "simcse-sup/toy/toy-bert/seed-0",
@@ -41,21 +40,8 @@ KEYS = {
 SENTENCES = ["the big red circle", "a", "", "a blue square " * 60, "we see a striped disc at noon"]
 
 
-def plan(results: Path, *methods: str, seeds: tuple[int, ...] = (0,), **overrides: object) -> Plan:
-    request = Request(
-        profile=load_profile("tiny"),
-        methods=[Variant.parse(text) for text in methods],
-        settings=[parse_setting("toy")],
-        encoders=["toy-bert"],
-        seeds=seeds,
-        suites=["sts"],
-        overrides={"steps": 4, "eval_every": 2, "batch_size": 16, **overrides},
-    )
-    return make_plan(request, Store(results))
-
-
-def carry_out(made: Plan, results: Path) -> None:
-    ends = execute(made, lambda event: None, device="cpu")
+def carry_out(made: Plan) -> None:
+    ends = execute(made, ignore, device="cpu")
     assert all(isinstance(end, Result) for end in ends), ends
 
 
@@ -65,16 +51,15 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("models") / "results"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HARNESS_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
-        carry_out(plan(folder, *METHODS), folder)
-        carry_out(plan(folder, "simcse", seeds=(1,)), folder)
+        carry_out(plan(folder, *METHODS, **SHORT))
+        carry_out(plan(folder, "simcse", seeds=(1,), **SHORT))
         yield folder
 
 
 def own(results: Path, key: str) -> Student:
     """The run's own student, with the head that the trainer kept beside it."""
-    made = plan(results, *METHODS)
-    (run,) = (one for one in made.runs if one.key == key)
-    return train(run.experiment, Bench(Store(results), "cpu", lambda event: None)).student
+    (run,) = (one for one in plan(results, *METHODS, **SHORT).runs if one.key == key)
+    return train(run.experiment, Bench(Store(results), "cpu", ignore)).student
 
 
 def sentence_transformer(folder: Path) -> Any:
@@ -184,7 +169,7 @@ def test_missing_weights_are_trained_again_by_the_command_in_the_message(results
 def test_a_key_with_several_results_needs_the_file(results: Path, tmp_path: Path) -> None:
     both = tmp_path / "both"
     shutil.copytree(results, both)
-    carry_out(plan(both, "simcse", temperature=0.1), both)
+    carry_out(plan(both, "simcse", **SHORT, temperature=0.1))
     with pytest.raises(UserError, match="has 2 results of simcse/toy/toy-bert/seed-0; give the file") as refusal:
         export(KEYS["cls"], tmp_path / "model", both)
     files = sorted(both.glob("tiny/simcse/toy/toy-bert/seed-0-*.json"))

@@ -5,19 +5,15 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from executor_jobs import ignore, plan
 
 from harness.planning.events import Event, Listener, Stage
-from harness.planning.plan import Plan, make_plan
-from harness.planning.request import Request
-from harness.profiles import load_profile
 from harness.runs import log as log_module
 from harness.runs.log import RunLog
-from harness.spec import Variant, parse_setting
 from harness.store import Store
 from harness.training.record import TrainingProgress
 from harness.work.base import execute
@@ -139,21 +135,8 @@ class KilledError(Exception):
     pass
 
 
-def plan(root: Path, method: str, *suites: str) -> Plan:
-    request = Request(
-        profile=load_profile("tiny"),
-        methods=[Variant.parse(method)],
-        settings=[parse_setting("toy-text")],
-        encoders=["toy-bert"],
-        seeds=(0,),
-        suites=["sts"],
-        overrides={} if method.startswith("none") else {"steps": 6, "eval_every": 3, "batch_size": 16},
-    )
-    return make_plan(replace(request, suites=list(suites)), Store(root))
-
-
-def do(made: Plan, root: Path, listen: Listener = lambda event: None) -> None:
-    execute(made, listen, device="cpu")
+def do(root: Path, method: str, *suites: str, listen: Listener = ignore) -> None:
+    execute(plan(root, method, setting="toy-text", suites=suites, steps=6), listen, device="cpu")
 
 
 def test_a_stopped_run_goes_on_and_its_log_has_both_parts(tmp_path: Path) -> None:
@@ -161,14 +144,14 @@ def test_a_stopped_run_goes_on_and_its_log_has_both_parts(tmp_path: Path) -> Non
         if event.progress is not None and event.progress.step == 4:
             raise KilledError("at step 4")
 
-    made, store = plan(tmp_path, "simcse", "sts"), Store(tmp_path)
-    do(made, tmp_path, killing)
+    store = Store(tmp_path)
+    do(tmp_path, "simcse", "sts", listen=killing)
     assert store.files() == []
     (failure,) = (tmp_path / "failed").glob("*.log")
     before = failure.read_text()
     assert "stopped by KilledError: at step 4" in said(before)[-1]
 
-    do(plan(tmp_path, "simcse", "sts"), tmp_path)
+    do(tmp_path, "simcse", "sts")
     ((result,), _) = store.load()
     text = store.log(result)
     assert text.startswith(before)
@@ -190,7 +173,7 @@ def test_a_stopped_run_goes_on_and_its_log_has_both_parts(tmp_path: Path) -> Non
 
 def test_a_suite_that_is_added_adds_lines(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    do(plan(tmp_path, "none[pooling=mean]", "sts"), tmp_path)
+    do(tmp_path, "none[pooling=mean]", "sts")
     ((result,), _) = store.load()
     (path,) = tmp_path.glob("tiny/*/*/*/*.log")
     assert path.stem == store.path(result).stem
@@ -202,7 +185,7 @@ def test_a_suite_that_is_added_adds_lines(tmp_path: Path) -> None:
         "suite sts took S",
         "done",
     ]
-    do(plan(tmp_path, "none[pooling=mean]", "sts", "geometry"), tmp_path)
+    do(tmp_path, "none[pooling=mean]", "sts", "geometry")
     text = store.log(result)
     assert text.startswith(first)
     assert [re.sub(r"[\d.]+ s$", "S", line) for line in said(text.removeprefix(first))] == [
@@ -211,15 +194,3 @@ def test_a_suite_that_is_added_adds_lines(tmp_path: Path) -> None:
         "suite geometry took S",
         "done",
     ]
-
-
-def test_a_log_is_never_changed_and_written_again_after_a_kill(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    do(plan(tmp_path, "none[pooling=mean]", "sts"), tmp_path)
-    ((result,), _) = store.load()
-    old = store.log(result)
-    store.save_log(result, old + "more\n")
-    store.save_log(result, "apart\n")
-    assert store.log(result) == old + "more\napart\n"
-    store.path(result).with_suffix(".log").unlink()
-    assert store.log(result) == ""

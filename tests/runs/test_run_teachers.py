@@ -4,48 +4,35 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import executor_jobs
 import numpy as np
 import pytest
 
-from harness.corpora.base import Pairs
 from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.planning.events import Event, Listener
-from harness.planning.plan import Plan, PlannedRun, make_plan
-from harness.planning.request import Request
+from harness.planning.plan import Plan, PlannedRun
 from harness.profiles import load_profile
-from harness.profiles.schema import TeacherTable
 from harness.runs.log import stage_text
 from harness.runs.train import Bench, run_features, training_data
-from harness.spec import CONTROLS, Variant, parse_setting
+from harness.spec import CONTROLS
 from harness.store import Result, Store
 from harness.toy import student_folder
 from harness.toy.corpora import ToyPairs
 from harness.training.streams import TrainingData
 from harness.work.base import execute
 
-SHORT = {"steps": 6, "eval_every": 3, "batch_size": 16}
 TEACHER = "run:simcse/toy/toy-bert/seed-0"
-FIRST = "simcse/toy/toy-bert/seed-0"
 
 
-def plan(tmp_path: Path, *methods: str, **changes: object) -> Plan:
-    base = Request(
-        profile=load_profile("tiny"),
-        methods=[Variant.parse(text) for text in methods],
-        settings=[parse_setting("toy")],
-        encoders=["toy-bert"],
-        seeds=(0,),
-        suites=["sts"],
-        overrides=SHORT,
-    )
-    return make_plan(replace(base, **changes), Store(tmp_path / "results"))
+def plan(tmp_path: Path, *methods: str, **about: Any) -> Plan:
+    return executor_jobs.plan(tmp_path / "results", *methods, **about)
 
 
-def run(made: Plan, tmp_path: Path) -> list[str]:
+def run(made: Plan) -> list[str]:
     events: list[Event] = []
     ends = execute(made, events.append, device="cpu")
     assert all(isinstance(end, Result) for end in ends), ends
@@ -56,25 +43,6 @@ def data_of(run: PlannedRun, tmp_path: Path, listen: Listener = lambda event: No
     bench = Bench(Store(tmp_path / "results"), "cpu", listen)
     tokenizer = Student.load(student_folder()).tokenizer
     return training_data(run_features(run.experiment, bench), tokenizer)
-
-
-def test_teachers_are_planned_before_the_runs_that_need_them(tmp_path: Path) -> None:
-    made = plan(tmp_path, f"dalr[text={TEACHER}]", "simcse", f"dalr[text={TEACHER}+run:simcse/toy/toy-bert/seed-7]")
-    assert [run.key for run in made.runs] == [
-        FIRST,
-        f"dalr[text={TEACHER}]/toy/toy-bert/seed-0",
-        "simcse/toy/toy-bert/seed-7",
-        f"dalr[text={TEACHER}+run:simcse/toy/toy-bert/seed-7]/toy/toy-bert/seed-0",
-    ]
-    by_key = {run.key: run for run in made.runs}
-    assert [one.fingerprint for one in made.runs[1].experiment.teachers] == [by_key[FIRST].fingerprint]
-    assert not by_key[FIRST].experiment.teachers
-
-
-def test_a_teacher_of_a_teacher_comes_first(tmp_path: Path) -> None:
-    inner = f"dalr[text={TEACHER}]/toy/toy-bert/seed-0"
-    made = plan(tmp_path, f"dalr[text=run:{inner}]")
-    assert [run.key for run in made.runs] == [FIRST, inner, f"dalr[text=run:{inner}]/toy/toy-bert/seed-0"]
 
 
 def test_another_teacher_is_another_experiment(tmp_path: Path) -> None:
@@ -99,15 +67,10 @@ def test_a_teacher_that_cannot_be_is_one_line(tmp_path: Path, teacher: str, mess
     assert "\n" not in str(refusal.value)
 
 
-def captions() -> Pairs:
-    """The captioned pictures of the profile."""
-    return ToyPairs(**load_profile("tiny").corpora["toy-pairs"].options).load(None)
-
-
 def test_a_run_trains_its_teacher_first_and_reads_its_sentences(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
     made = plan(tmp_path, f"dalr[text={TEACHER}]")
-    told = run(made, tmp_path)
+    told = run(made)
     assert any(TEACHER in text for text in told)
     results = [json.loads(path.read_text()) for path in (tmp_path / "results").rglob("seed-0-*.json")]
     assert {result["spec"]["method"] for result in results} == {"simcse", "dalr"}
@@ -119,17 +82,18 @@ def test_a_run_trains_its_teacher_first_and_reads_its_sentences(tmp_path: Path, 
     data = data_of(one, tmp_path)
     folder = Store(tmp_path / "results").work(made.runs[0].fingerprint) / "best"
     rows = np.arange(5)
-    said = Student.load(folder).embed(captions().texts[:5])
+    captions = ToyPairs(**load_profile("tiny").corpora["toy-pairs"].options).load(None).texts
+    said = Student.load(folder).embed(captions[:5])
     np.testing.assert_allclose(data.features["teacher1"][rows], said, atol=1e-5)
 
 
 def test_a_teacher_whose_weights_were_removed_is_trained_again(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
-    run(plan(tmp_path, "simcse"), tmp_path)
+    run(plan(tmp_path, "simcse"))
     shutil.rmtree(tmp_path / "results" / ".work")
     made = plan(tmp_path, f"dalr[text={TEACHER}]")
     assert [one.key for one in made.todo] == [f"dalr[text={TEACHER}]/toy/toy-bert/seed-0"]
-    run(made, tmp_path)
+    run(made)
     assert (Store(tmp_path / "results").work(made.runs[0].fingerprint) / "best").is_dir()
 
 
@@ -142,19 +106,10 @@ def test_features_are_computed_once_for_all_runs(tmp_path: Path, monkeypatch) ->
     assert not second
 
 
-def lit(profile_teacher: str = "toy-clip") -> object:
-    """The toy profile with a dual encoder fitted on toy CLIP's picture features and the untrained student's."""
-    profile = load_profile("tiny")
-    table = TeacherTable(
-        kind="lit", images=profile_teacher, captions="run:none[pooling=mean]/none/toy-bert/seed-0", corpus="toy-pairs"
-    )
-    return profile.model_copy(update={"teachers": {**profile.teachers, "lit": table}})
-
-
 @pytest.mark.long
 def test_a_lit_teacher_gives_pictures_and_captions_one_space(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
-    made = plan(tmp_path, "kdmcse[images=lit]", profile=lit())
+    made = plan(tmp_path, "kdmcse[images=lit]", profile=executor_jobs.with_lit())
     (one,) = (run for run in made.runs if run.resolved.spec.variant.name == "kdmcse")
     data = data_of(one, tmp_path)
     rows = np.arange(400)

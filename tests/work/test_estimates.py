@@ -101,7 +101,7 @@ def test_what_was_measured_counts_by_device_and_the_largest_decides(tmp_path: Pa
     assert (training.batch_size, training.max_length, training.precision) == (8, 32, "fp32")
     known = Estimates([finished("cuda", 900.0), finished("cuda", 1_000.0), finished("cuda", 9_000.0, batch=64)])
     table, measured = Estimates().of(job.run.experiment), known.of(job.run.experiment)
-    assert measured == Resources(1, table.memory_mb, round(CONTEXT_MB + MEASURED_MARGIN * 1_000))
+    assert measured == Resources(table.memory_mb, round(CONTEXT_MB + MEASURED_MARGIN * 1_000))
     known.learn(finished("cpu", 4_000.0))
     assert known.of(job.run.experiment).memory_mb == 5_000
     assert measured.gpus(20_000) == pytest.approx(measured.gpu_memory_mb / 20_000)

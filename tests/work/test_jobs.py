@@ -1,4 +1,4 @@
-"""What runs are evaluated with is prepared like what they train on: once, before them, and nothing else."""
+"""The jobs of a plan: what runs read is prepared once, before them; and the order in which a queue gives them out."""
 
 from __future__ import annotations
 
@@ -6,23 +6,35 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from executor_jobs import plan
+from executor_jobs import READER, STUDENT, TAUGHT, jobs, plan, stubs, with_lit
 
 from harness.planning.events import Event
-from harness.profiles import load_profile
-from harness.profiles.schema import TeacherTable
 from harness.runs.environment import Allocation
 from harness.runs.train import Bench, run_features
-from harness.store import Store
+from harness.store import Failure, Store
+from harness.work import queue as queue_module
 from harness.work.estimates import TEACHER_MB, Estimates
-from harness.work.job import Job, RunJob
-from harness.work.jobs import FeaturesOfTask, jobs_of
-
-READER = "none[pooling=mean]/none/toy-bert/seed-0"
+from harness.work.job import Again, Job, Prepared, RunJob
+from harness.work.jobs import FeaturesOfCorpus, FeaturesOfTask, TokensOfCorpus, jobs_of
+from harness.work.queue import Queue
 
 
 def of_tests(listed: Sequence[Job]) -> list[FeaturesOfTask]:
     return [job for job in listed if isinstance(job, FeaturesOfTask)]
+
+
+def test_what_runs_share_is_prepared_once_before_them(tmp_path: Path) -> None:
+    listed = jobs_of(plan(tmp_path, "mcse", "kdmcse", TAUGHT, seeds=(0, 1)))
+    keys = [job.key for job in listed if not isinstance(job, RunJob)]
+    assert len(set(keys)) == len(keys), "each corpus is tokenised once, each teacher reads it once"
+    assert {type(job) for job in listed} == {TokensOfCorpus, FeaturesOfCorpus, RunJob}
+    position = {job.id: number for number, job in enumerate(listed)}
+    assert all(position[need] < position[job.id] for job in listed for need in job.needs)
+    student = next(job for job in listed if job.key == STUDENT)
+    (of_student,) = (job for job in listed if job.key.startswith(f"run:{STUDENT} features"))
+    assert of_student.needs == {student.id}
+    assert all(of_student.id in job.needs for job in listed if job.key.startswith(TAUGHT))
+    assert not any(need in position and listed[position[need]].key.startswith("run:") for need in student.needs)
 
 
 def test_features_of_test_images_are_one_job_of_all_runs_that_are_evaluated_on_them(tmp_path: Path) -> None:
@@ -64,10 +76,7 @@ def test_a_run_finds_what_was_prepared(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_a_teacher_is_fitted_on_features_that_were_prepared_once_after_its_run(tmp_path: Path) -> None:
-    lit = TeacherTable(kind="lit", images="toy-clip", captions=f"run:{READER}", corpus="toy-pairs")
-    tiny = load_profile("tiny")
-    profile = tiny.model_copy(update={"teachers": {**tiny.teachers, "lit": lit}})
-    listed = jobs_of(plan(tmp_path, "kdmcse[images=lit]", profile=profile, suites=["figures"]))
+    listed = jobs_of(plan(tmp_path, "kdmcse[images=lit]", profile=with_lit(), suites=["figures"]))
     assert len({job.id for job in listed}) == len({job.key for job in listed}) == len(listed), "each once"
     named = {job.key: job for job in listed}
     fitted = {
@@ -83,3 +92,72 @@ def test_a_teacher_is_fitted_on_features_that_were_prepared_once_after_its_run(t
     assert named[READER].id in named[f"run:{READER} features of the captions of toy-pairs"].needs
     places = {job.id: place for place, job in enumerate(listed)}
     assert all(places[need] < places[job.id] for job in listed for need in job.needs)
+
+
+def test_a_job_waits_for_the_training_of_its_teacher(tmp_path: Path) -> None:
+    student, taught, other = jobs(tmp_path, TAUGHT, "simcse[temperature=0.1]")
+    assert student.key == STUDENT
+    assert student.id in taught.needs
+    queue = Queue([taught, student, other])
+    assert [queue.take(), queue.take(), queue.take()] == [student, other, None]
+    queue.end(student, Prepared(student.id))
+    assert queue.take() is taught
+    assert len(queue) == 2
+
+
+def test_what_needs_a_failed_job_fails_with_the_first_cause_and_costs_no_time(tmp_path: Path) -> None:
+    first, second, third, other = jobs(
+        tmp_path, f"dalr[text=run:{TAUGHT}/toy/toy-bert/seed-0]", "simcse[temperature=0.1]"
+    )
+    events: list[Event] = []
+    queue = Queue([third, second, first, other], events.append)
+    assert queue.take() is first
+    queue.end(first, first.fail("no more memory", events.append))
+    assert {end.spec.key for end in queue.ends if isinstance(end, Failure)} == {first.key, second.key, third.key}
+    assert [event.kind for event in events] == ["failed"] * 3
+    causes = [failure.error for failure in Store(tmp_path).failures() if failure.fingerprint != first.id]
+    assert causes == [f"{STUDENT} failed, which is needed here: no more memory"] * 2
+    assert [queue.take(), queue.take(), len(queue)] == [other, None, 1]
+
+
+def test_a_job_that_another_process_holds_comes_back_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    first, second = jobs(tmp_path, "simcse", seeds=(0, 1))
+    queue = Queue([first, second])
+    assert queue.take() is first
+    queue.end(first, Again.HELD)
+    assert [queue.take(), queue.take()] == [second, None]
+    monkeypatch.setattr(queue_module, "RETRY_S", 0.0)
+    queue.end(second, Again.HELD)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{first.key}: another command is working on it; waiting for it after the other runs"
+    ]
+    assert queue.take() is second
+
+
+def test_a_job_that_does_not_fit_lets_others_pass_and_keeps_its_place(tmp_path: Path) -> None:
+    first, second, third = jobs(tmp_path, "simcse", seeds=(0, 1, 2))
+    queue = Queue([first, second, third])
+    assert queue.take(lambda job: job is not first) is second
+    queue.end(second, Again.MEMORY)
+    assert [queue.take(), queue.take(), queue.take()] == [first, second, third]
+
+
+def test_a_look_at_a_long_queue_asks_few_of_its_jobs(tmp_path: Path) -> None:
+    waiting, asked = stubs(tmp_path, 1_000), list[Job]()
+    queue = Queue(waiting)
+    assert queue.take(lambda job: bool(asked.append(job))) is None
+    assert asked == waiting[: queue_module.ASKED]
+    last = queue_module.ASKED - 1
+    assert queue.take(lambda job: job is waiting[last]) is waiting[last]
+
+
+def test_a_stopped_queue_gives_out_nothing_and_ends_with_the_jobs_in_work(tmp_path: Path) -> None:
+    first, second = jobs(tmp_path, "simcse", seeds=(0, 1))
+    queue = Queue([first, second])
+    assert queue.take() is first
+    queue.stop()
+    assert (queue.take(), len(queue)) == (None, 1)
+    queue.end(first, Again.STOPPED)
+    assert not queue

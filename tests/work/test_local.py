@@ -11,12 +11,11 @@ from collections.abc import Iterator
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 
 import executor_jobs
 import pytest
-from executor_jobs import ignore, jobs, notes, stubs
+from executor_jobs import ignore, jobs, performed, stubs
 
 import harness
 from harness.cli.run import _describe_cards as describe_cards
@@ -28,14 +27,14 @@ from harness.store import Failure, Result, Store
 from harness.store.folder import attempt
 from harness.work import forkserver
 from harness.work.base import ExecutorOptions
-from harness.work.forkserver import LATE, SERVER_ENVIRONMENT, ForkServer
+from harness.work.forkserver import SERVER_ENVIRONMENT, ForkServer
 from harness.work.job import Job, Prepared
 from harness.work.local import Local
 from harness.work.queue import Queue
 from harness.work.seats import CardSeats, Gpu, Seats, visible_gpus
 
 #: eight cards of 80 GB
-BOX = [Gpu(f"GPU-{number}", 80_000) for number in range(8)]
+BOX = [Gpu(f"GPU-{number}", 80_000, lambda: 80_000) for number in range(8)]
 
 needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked up in /proc")
 
@@ -86,7 +85,7 @@ def test_a_process_that_dies_costs_only_the_job_it_had_and_jobs_share_the_cores(
     def kill(event: Event) -> None:
         if event.kind == "start":
             server = next(filter(is_server, descendants(os.getpid())))
-            os.kill(next(pid for pid in descendants(server) if str(pid) not in noted(tmp_path)), signal.SIGKILL)
+            os.kill(next(pid for pid in descendants(server) if pid not in ended(tmp_path)), signal.SIGKILL)
 
     others = stubs(tmp_path, 2)
     ends = local(2).execute([others[0], killed, others[1]], kill)
@@ -95,7 +94,7 @@ def test_a_process_that_dies_costs_only_the_job_it_had_and_jobs_share_the_cores(
     assert Store(tmp_path).failures() == [failure]
     assert attempt(Store(tmp_path), killed.id).deaths == 1
     assert [end.error for end in ends if isinstance(end, Prepared)] == ["", ""]
-    assert {note["cores"] for note in notes(tmp_path)} == {max(1, cores() // 2)}
+    assert {note["cores"] for note in performed(tmp_path)} == {max(1, cores() // 2)}
 
 
 @pytest.mark.usefixtures("shared")
@@ -103,7 +102,7 @@ def test_jobs_on_cards_see_their_own_alone_and_are_repeated_alone_where_they_did
     pairs = stubs(tmp_path, 4, memory_mb=30_000)
     greedy, hopeless, without, broken = stubs(tmp_path, 8, memory_mb=20_000)[4:]
     odd = [replace(greedy, wants=0.5), replace(hopeless, wants=2.0), replace(without, memory_mb=0)]
-    ends = Box(ExecutorOptions("auto")).execute([*pairs, *odd, replace(broken, folder=lambda: None)], ignore)
+    ends = Box(ExecutorOptions("auto")).execute([*pairs, *odd, replace(broken, wants=lambda: None)], ignore)
     errors = {end.id: end.error for end in ends if isinstance(end, Prepared)}
     assert len(errors) == 8
     assert {key: error for key, error in errors.items() if error} == {
@@ -113,7 +112,7 @@ def test_jobs_on_cards_see_their_own_alone_and_are_repeated_alone_where_they_did
     for part in ("out of memory", "--chunk", "batch_size"):
         assert part in errors[hopeless.id]
     assert errors[broken.id].startswith("it cannot be sent to its process: ")
-    found = {job.id: [note for note in notes(tmp_path) if note["name"] == job.id] for job in [*pairs, *odd]}
+    found = {job.id: [note for note in performed(tmp_path) if note["name"] == job.name] for job in [*pairs, *odd]}
     assert len({note["pid"] for each in found.values() for note in each}) == 9, "one process a job and attempt"
     for job in odd[:2]:
         assert [round(note["share"], 2) for note in found[job.id]] == [0.25, 1.0]
@@ -231,9 +230,9 @@ def test_a_large_job_gets_a_card_although_small_ones_wait() -> None:
     assert (found.card, found.allocation.gpu_share) == (0, 1.0)
 
 
-def noted(results: Path) -> set[str]:
+def ended(results: Path) -> set[int]:
     """The processes of stubs that ended."""
-    return {str(note["pid"]) for note in notes(results)}
+    return {note["pid"] for note in performed(results)}
 
 
 def descendants(pid: int) -> list[int]:
@@ -245,10 +244,6 @@ def descendants(pid: int) -> list[int]:
             parents |= {int(path.parent.name): int(parent)} if state != "Z" else {}
     mine = [one for one, parent in parents.items() if parent == pid]
     return mine + [deeper for one in mine for deeper in descendants(one)]
-
-
-def test_what_the_server_imports_late_is_there() -> None:
-    assert [name for name in LATE if find_spec(name) is None] == []
 
 
 def is_server(pid: int) -> bool:

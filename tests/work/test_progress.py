@@ -6,7 +6,7 @@ import io
 import logging
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -72,10 +72,15 @@ class Clock:
         return self.now
 
 
+def spoken(planned: Mapping[str, str]) -> tuple[io.StringIO, Clock, Lines]:
+    """Plain lines about runs, with the stream and the clock that they use."""
+    out, clock = io.StringIO(), Clock()
+    return out, clock, Lines(Tally(planned, NOWHERE, clock), Console(file=out, width=20), clock)
+
+
 def test_long_stages_speak_with_rate_and_time_left_and_silent_ones_repeat_themselves() -> None:
     """No run is silent for 30 s, whether its stages report or not."""
-    out, clock = io.StringIO(), Clock()
-    lines = Lines(Tally({RUN: "a" * 64}, NOWHERE, clock), Console(file=out, width=20), clock)
+    out, clock, lines = spoken({RUN: "a" * 64})
     images = "clip: features of images"
 
     def after(seconds: float, event: Event | None = None) -> list[str]:
@@ -118,21 +123,17 @@ def test_long_stages_speak_with_rate_and_time_left_and_silent_ones_repeat_themse
 
 
 def test_waiting_for_the_first_run_is_not_silent() -> None:
-    out, clock = io.StringIO(), Clock()
-    lines = Lines(Tally({RUN: "a" * 64}, NOWHERE, clock), Console(file=out, width=20), clock)
-    for _ in range(2):
-        clock.now += SILENCE_S - 1
-        lines.look()
-        clock.now += 1
+    out, clock, lines = spoken({RUN: "a" * 64})
+    for seconds in 2 * [SILENCE_S - 1, 1]:
+        clock.now += seconds
         lines.look()
     assert out.getvalue() == "[0/1] 0 done, 0 failed, 0 running, 1 waiting\n" * 2
 
 
 def test_many_runs_share_one_line() -> None:
     """Sixty lines every ten seconds would bury the ends of runs and what failed."""
-    out, clock = io.StringIO(), Clock()
     planned = {f"mcse/toy/toy-bert/seed-{seed}": f"{seed:064x}" for seed in range(70)}
-    lines = Lines(Tally(planned, NOWHERE, clock), Console(file=out, width=20), clock)
+    out, clock, lines = spoken(planned)
     for key in list(planned)[:60]:
         lines.show(Event("start", key, device="cpu"))
     clock.now += 11
@@ -140,10 +141,9 @@ def test_many_runs_share_one_line() -> None:
         for key in list(planned)[:60]:
             lines.show(Event("progress", key, progress=HALF))
         lines.look()
-    clock.now += 9
-    lines.look()
-    clock.now += 1
-    lines.look()
+    for seconds in (9, 1):
+        clock.now += seconds
+        lines.look()
     told = [line for line in out.getvalue().splitlines() if not line.endswith("starts")]
     slowest = "slowest mcse/toy/toy-bert/seed-0"
     # runs take 15 s: 4 s are left of each of 60, and 10 wait

@@ -1,4 +1,4 @@
-"""Jobs on a small Ray cluster: a node is killed and one added, results come home, a stopped driver continues."""
+"""Jobs on a small Ray cluster, where a stopped driver continues; files of runs on their way to a node and home."""
 
 from __future__ import annotations
 
@@ -11,20 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from executor_jobs import ignore, jobs, plan
-from ray_nodes import NODE, cluster, ray, scores
+from executor_jobs import TAUGHT, ignore, jobs, plan, scores
+from ray_nodes import NODE, cluster, ray
 
 from harness.planning.events import Event, Listener
 from harness.runs.environment import Allocation
 from harness.stopping import Interrupted
-from harness.store import Result, Store
+from harness.store import Failure, Result, Store
 from harness.work.base import ExecutorOptions, execute
 from harness.work.job import RunJob
 from harness.work.jobs import jobs_of
 from harness.work.ray.executor import Ray
-
-#: Enough to be killed between two checkpoints.
-STEPS: dict[str, Any] = {"steps": 60, "eval_every": 10}
+from harness.work.ray.node import Changes, deliver, outgoing, receive, unpack
 
 
 @pytest.fixture(autouse=True)
@@ -39,52 +37,19 @@ def nodes() -> Iterator[Any]:
         yield found
 
 
-@pytest.fixture(scope="module")
-def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
-    """What the same runs give in this process."""
-    folder = tmp_path_factory.mktemp("here")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("OMP_NUM_THREADS", "1")
-        execute(plan(folder, "simcse", seeds=(0, 1), **STEPS), ignore, device="cpu", executor="serial")
-    return scores(folder)
-
-
-def on_ray(**settings: str) -> Ray:
-    return Ray(ExecutorOptions("auto", "cpu", settings))
+def on_ray() -> Ray:
+    return Ray(ExecutorOptions("auto", "cpu"))
 
 
 @pytest.mark.cluster
-def test_a_killed_node_costs_no_run_and_results_come_home_bit_for_bit(
-    nodes: Any, expected: dict[str, object], tmp_path: Path
-) -> None:
-    (doomed,) = nodes.worker_nodes
-    made = plan(tmp_path / "ray", "simcse", seeds=(0, 1), **STEPS)
-    first, _ = (job.key for job in jobs_of(made) if isinstance(job, RunJob))
+def test_a_stopped_driver_leaves_checkpoints_from_which_the_next_continues(nodes: Any, tmp_path: Path) -> None:
+    """The death of a node is in tests/clusters."""
 
-    def kill(event: Event) -> None:
-        home = any((tmp_path / "ray").glob(".work/*/checkpoint-*.pt"))
-        if event.run == first and event.progress and home and doomed in nodes.worker_nodes:
-            nodes.remove_node(doomed, allow_graceful=False)
-            nodes.add_node(**NODE, num_cpus=1, wait=False)
-
-    ends = on_ray(**{"shared-folder": "no"}).execute(jobs_of(made), kill)
-    assert doomed not in nodes.worker_nodes
-    assert sum(isinstance(end, Result) for end in ends) == 2, ends
-    logs = "".join(path.read_text() for path in (tmp_path / "ray").rglob("seed-*.log"))
-    assert logs.count("training resumes at step") == 1, f"the run of the killed node continues, and no other: {logs}"
-    assert not Store(tmp_path / "ray").failures()
-    assert scores(tmp_path / "ray") == expected
-
-
-@pytest.mark.cluster
-def test_a_stopped_driver_leaves_checkpoints_from_which_the_next_continues(
-    nodes: Any, expected: dict[str, object], tmp_path: Path
-) -> None:
     def stop(event: Event) -> None:
         if event.progress and event.progress.step == 5:
             os.kill(os.getpid(), signal.SIGINT)
 
-    made = jobs_of(plan(tmp_path / "ray", "simcse", **STEPS))
+    made = jobs_of(plan(tmp_path / "ray", "simcse", steps=60, eval_every=10))
     with pytest.raises(Interrupted):
         on_ray().execute(made, stop)
     assert any((tmp_path / "ray").rglob("checkpoint-*.pt"))
@@ -97,9 +62,8 @@ def test_a_stopped_driver_leaves_checkpoints_from_which_the_next_continues(
     on_ray().execute(made, note)
     assert resumed[0] >= 5, "it goes on after the step in which it was stopped, not after the last checkpoint"
     assert not any((tmp_path / "ray").rglob("checkpoint-*.pt"))
-    found = scores(tmp_path / "ray")
-    assert len(found) == 1
-    assert found.items() <= expected.items()
+    execute(plan(tmp_path / "here", "simcse", steps=60, eval_every=10), ignore, device="cpu", executor="serial")
+    assert scores(tmp_path / "ray") == scores(tmp_path / "here")
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,3 +86,64 @@ def test_a_task_on_the_cpu_sees_no_gpu_and_has_the_drivers_threads_and_folders(n
     assert end.error.startswith("RuntimeError: 1 threads ("), end.traceback
     assert events[0].device == repr(["1", "passive", "", os.environ["HARNESS_CACHE"]])
     assert Store(tmp_path).failures() == [end]
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_only_what_changed_is_sent_and_half_written_files_are_not(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    (tmp_path / ".work" / "a").mkdir(parents=True)
+    (tmp_path / ".work" / "a" / "old").write_text("1")
+    changes = Changes(store)
+    assert changes.take() is None
+    for name in ("checkpoint.pt", ".checkpoint.pt.tmp"):
+        (tmp_path / ".work" / "a" / name).write_text("2")
+    (tmp_path / ".work" / "a" / "old").unlink()
+    (tmp_path / ".locks").mkdir()
+    (tmp_path / ".locks" / "a.lock").touch()
+    parcel = changes.take()
+    assert (dict(parcel.files), parcel.gone) == ({".work/a/checkpoint.pt": b"2"}, (".work/a/old",))
+    assert changes.take() is None
+    (tmp_path / ".work" / "a" / "checkpoint.pt").write_text("3")
+    again = changes.take()
+    assert dict(again.files) == {".work/a/checkpoint.pt": b"3"}
+
+
+def away(job: RunJob, folder: Path, home: Store) -> Result | Failure:
+    """Perform a run in another folder as a worker does, and deliver what it sends."""
+    other = Store(folder)
+    unpack(outgoing(job), other)
+    changes = Changes(other)
+    end = RunJob(job.inventory, other, job.needs, job.run).perform(Allocation("cpu", 1), ignore)
+    parcel = changes.take()
+    assert parcel is not None
+    delivered = deliver(end, receive(parcel, home), home)
+    assert isinstance(delivered, Result | Failure)
+    return delivered
+
+
+def test_a_run_elsewhere_is_stored_as_if_it_had_run_here_and_its_students_get_its_model(tmp_path: Path) -> None:
+    home = Store(tmp_path / "home")
+    teacher, student = jobs(home.root, TAUGHT)
+    end = away(teacher, tmp_path / "away", home)
+    assert isinstance(end, Result)
+    assert home.find(teacher.inventory.profile.name, teacher.spec, teacher.id) == end
+    assert "done" in home.log(end)
+    sent = outgoing(student)
+    model = home.work(teacher.id).relative_to(home.root).as_posix()
+    assert tree(home.root / ".work") == tree(tmp_path / "away" / ".work")
+    assert {f"{model}/trained.json", f"{model}/best/model.safetensors"} <= set(sent.files)
+    # suites that are added later are evaluated on the trained model, and merged with the result
+    assert {f"{model}/trained.json", home.path(end).relative_to(home.root).as_posix()} <= set(outgoing(teacher).files)
+
+
+def test_a_failure_elsewhere_is_recorded_here_with_its_log(tmp_path: Path) -> None:
+    home = Store(tmp_path / "home")
+    (job,) = jobs(home.root, "simcse", learning_rate=1e30)
+    end = away(job, tmp_path / "away", home)
+    assert isinstance(end, Failure)
+    assert home.failures() == [end]
+    (log,) = (home.root / "failed").glob("*.log")
+    assert "stopped by" in log.read_text()

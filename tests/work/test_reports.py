@@ -1,12 +1,9 @@
-"""What jobs report: events and an end in files, read whole, of one process, and never executed."""
+"""What jobs report: events and an end in files, read whole, of one process."""
 
 from __future__ import annotations
 
-import base64
 import itertools
-import pickle
 from pathlib import Path
-from typing import Any
 
 from builders import result
 from faults_tools import files_up_to
@@ -55,23 +52,6 @@ def test_reports_of_two_processes_on_a_job_are_apart_and_removed_with_its_folder
 def test_a_disk_that_is_full_costs_events_and_not_the_job(tmp_path: Path) -> None:
     with EventWriter(tmp_path / "events") as write, files_up_to(10):
         write(Event("start", "a"))
-
-
-def test_nothing_executes_that_lies_among_events_and_ends(tmp_path: Path) -> None:
-    class Payload:
-        def __reduce__(self) -> tuple[Any, ...]:
-            return Path.touch, (tmp_path / "executed",)
-
-    poison = pickle.dumps(Payload())
-    (tmp_path / "events").write_bytes(base64.b64encode(poison) + b"\n" + poison + b"\n")
-    assert list(EventReader(tmp_path / "events")) == []
-    report = Report.of(Store(tmp_path), "job", "7")
-    report.folder.mkdir(parents=True)
-    (report.folder / "7.end").write_bytes(poison)
-    assert report.end() is None
-    assert not (tmp_path / "executed").exists()
-    pickle.loads(poison)
-    assert (tmp_path / "executed").exists()
 
 
 def test_an_event_is_read_as_it_was_written(tmp_path: Path) -> None:

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 import slurm_standin
 from click.testing import CliRunner
-from executor_jobs import TAUGHT, ignore, jobs, plan
-from slurm_jobs import errand, notes
+from executor_jobs import TAUGHT, errand, ignore, jobs, notes, plan
 
 from harness.cli.main import cli
 from harness.errors import UserError
@@ -24,7 +23,7 @@ from harness.store.folder import submissions
 from harness.work.base import ExecutorOptions
 from harness.work.job import Prepared
 from harness.work.jobs import jobs_of
-from harness.work.slurm.commands import whereabouts
+from harness.work.states import whereabouts
 
 pytest.importorskip("submitit", reason="submitit is not installed; its executor was not tested")
 from harness.work.slurm import executor as slurm_executor
@@ -145,9 +144,9 @@ def test_what_sbatch_refuses_is_one_line_and_without_squeue_nothing_is_known(
     (place / "hold").touch()
     slurm().execute([errand(tmp_path, "job")], ignore)
     monkeypatch.setenv("PATH", "nowhere")
-    (found,) = whereabouts(Store(tmp_path)).values()
-    assert found.state == "sent"
-    assert "SLURM 100; `squeue` is not installed here" in found.text
+    ((state, place_in_words),) = whereabouts(Store(tmp_path)).values()
+    assert state == "queued"
+    assert "SLURM 100; `squeue` is not installed here" in place_in_words
     with pytest.raises(UserError, match="`squeue` is not installed here; run this where SLURM's commands work"):
         slurm().execute([errand(tmp_path, "job")], ignore)
 
@@ -175,7 +174,7 @@ def test_a_command_that_waits_sees_preemptions_and_a_death(place: Path, tmp_path
                 slurm_standin.scancel("--signal=USR2", "100_0")
 
     ends = slurm(wait="yes").execute([patient, dead, never], preempt)
-    errors = {end.id.rstrip("0"): end.error for end in ends if isinstance(end, Prepared)}
+    errors = {end.id.rstrip("-"): end.error for end in ends if isinstance(end, Prepared)}
     assert errors["patient"] == ""
     assert re.match(r"the SLURM job 100_1 ended without a result \(FAILED\); log: .*100_1_0_log\.out", errors["dead"])
     assert errors["never"].startswith("dead failed, which is needed here: the SLURM job 100_1")

@@ -15,10 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import slurm_jobs
 import slurm_standin
-from executor_jobs import jobs
-from slurm_jobs import errand, notes
+from executor_jobs import errand, jobs, notes
 
 from harness.planning.events import Event
 from harness.runs.environment import Allocation
@@ -30,7 +28,6 @@ from harness.work.reports import EventReader, EventWriter, Report
 from harness.work.software import Software
 
 pytest.importorskip("submitit", reason="submitit is not installed; its executor was not tested")
-import submitit
 from submitit.core.submission import process_job
 from submitit.core.utils import DelayedSubmission
 
@@ -218,21 +215,3 @@ def test_a_job_waits_for_the_process_that_has_its_lock(tmp_path: Path, monkeypat
         monkeypatch.setattr(slurm_task, "PATIENCE_S", 0.0)
         assert held.enter_context(job.store.lock(job.id))
         assert SlurmTask(order(job))() is Again.HELD
-
-
-@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="processes are looked up in /proc")
-def test_submitits_local_executor_runs_a_job_and_queues_it_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(Path(slurm_jobs.__file__).parent))
-    executor = submitit.LocalExecutor(tmp_path / "jobs")
-    executor.update_parameters(timeout_min=5)
-    job = errand(tmp_path, "job", stops=1)
-    sent = executor.submit(SlurmTask(order(job)))
-    limit = time.monotonic() + 60
-    while not notes(tmp_path, "job") and time.monotonic() < limit:
-        time.sleep(0.05)
-    (task,) = Path(f"/proc/{sent.job_id}/task/{sent.job_id}/children").read_text().split()
-    os.kill(int(task), signal.SIGUSR2)
-    assert sent.result() == Prepared(job.id)
-    assert notes(tmp_path, "job") == ["cpu 1", "stopped", "cpu 1"]

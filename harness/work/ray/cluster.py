@@ -7,7 +7,7 @@ import os
 import socket
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,9 +28,8 @@ LOOK_S, GONE_S = 2.0, 20.0
 
 @dataclass(frozen=True)
 class Node:
-    """A node that can run jobs: the host, its cores, memory in bytes, GPUs, and the memory of each in MB."""
+    """A node that can run jobs: its cores, memory in bytes, GPUs, and the memory of each in MB."""
 
-    host: str
     cpus: float
     memory: float
     gpus: float
@@ -114,7 +113,7 @@ def joined(address: str | None, *, send_code: bool) -> Iterator[None]:
     # where GPUs are asked for by fraction, Ray otherwise warns of a change to come in tasks without any
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "include_dashboard": False}
-    with code_folders() if send_code else _nothing() as folders:
+    with code_folders() if send_code else nullcontext() as folders:
         try:
             ray.init(address=address, runtime_env={"py_modules": folders} if folders else None, **quiet)
         except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
@@ -126,11 +125,6 @@ def joined(address: str | None, *, send_code: bool) -> Iterator[None]:
             yield
         finally:
             ray.shutdown()
-
-
-@contextmanager
-def _nothing() -> Iterator[list[str]]:
-    yield []
 
 
 def worker_environment(threads: int, *, on_gpu: bool) -> dict[str, str]:
@@ -195,4 +189,4 @@ def _checked(node: Mapping[str, Any], answer: Any, software: Software) -> Node:
             f"the node {host} cannot access {missing[0]}; share the folder, or use --no-shared-folder "
             "and copy the data to the same path there"
         )
-    return Node(host, resources["CPU"], resources.get("memory", 0), resources.get("GPU", 0), cards)
+    return Node(resources["CPU"], resources.get("memory", 0), resources.get("GPU", 0), cards)

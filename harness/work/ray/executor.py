@@ -1,33 +1,43 @@
-"""Runs as plain tasks of a Ray cluster."""
+"""Runs as plain tasks of a Ray cluster: sent, followed, and sent again where their worker died."""
 
 from __future__ import annotations
 
 import math
 import os
+import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
-from harness.errors import UserError
-from harness.planning.events import Listener
+from harness.errors import PlugInError, UserError, first_line
+from harness.planning.events import Event, Listener
 from harness.runs.environment import Allocation
 from harness.work.base import Executor, ExecutorOptions
-from harness.work.job import End, Job, RunJob
-from harness.work.queue import Queue
+from harness.work.crew import Crew, Death, Out
+from harness.work.failures import sending
+from harness.work.job import Again, End, Job, Prepared, RunJob
+from harness.work.queue import RETRY_S, Queue
+from harness.work.ray.bell import Bell
+from harness.work.reports import Report
 from harness.work.software import Software
 
 # Ray reads these when it is imported. It prints about dead workers and nodes; this executor reports them itself.
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", "Raylet is terminated|marked dead|A worker died")
 try:
-    from harness.work.ray.cluster import Cluster, Head, inspect, joined
-    from harness.work.ray.tasks import Tasks
+    import ray
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    from harness.work.ray.cluster import Cluster, Head, inspect, joined, worker_environment
+    from harness.work.ray.node import Errand, Parcel, deliver, outgoing, receive, serve
 except ImportError as error:
     raise UserError(f"--executor ray: {error}; install it with `pip install 'sentence-harness[ray]'`") from error
 
-T = TypeVar("T")
+#: Seconds until files of another node are seen here.
+FILES_S = 30.0
 
 
 class Ray(Executor):
@@ -45,12 +55,11 @@ class Ray(Executor):
     }
 
     def __init__(self, options: ExecutorOptions) -> None:
-        """Raises UserError for a setting with a value that it cannot have."""
         super().__init__(options)
-        self.shared = self._setting("shared-folder", "yes", _yes_or_no, "yes or no")
-        self.sends_code = self._setting("send-code", "no", _yes_or_no, "yes or no")
-        self.cpus = self._setting("cpus", "1", _positive, "a positive whole number")
-        self.gpus = self._setting("gpus", "", _part, "a number above 0 and up to 1")
+        self.shared = self.switch("shared-folder", "yes")
+        self.sends_code = self.switch("send-code", "no")
+        self.cpus = self.setting("cpus", "1", _positive, "a positive whole number")
+        self.gpus = self.setting("gpus", "", _part, "a number above 0 and up to 1")
         self.cluster: Cluster | None = None
 
     def execute(self, jobs: Sequence[Job], listen: Listener) -> list[End]:
@@ -77,21 +86,14 @@ class Ray(Executor):
         Raises UserError where the cluster has lost its head.
         """
         assert self.cluster is not None
-        cluster, head, jobs = self.cluster, Head(), self.options.jobs
-
-        def room() -> int:
-            if not head.answers():
-                return 0
-            return cluster.slots(self.cpus) if jobs == "auto" else jobs
-
-        Tasks(queue, listen, self.cpus, self._part_of_gpu, cluster.memory, room, shared=self.shared).work()
+        _Tasks(queue, listen, self, self.cluster).work()
 
     @property
     def _card_mb(self) -> float | None:
         """Memory of a GPU that runs can count on, in MB; None where runs use the CPU."""
         return None if self.cluster is None or self.options.device == "cpu" else self.cluster.card_mb
 
-    def _part_of_gpu(self, gpu_memory_mb: int) -> float:
+    def part_of_gpu(self, gpu_memory_mb: int) -> float:
         """The part of a GPU for a job, in hundredths; 0 where it uses none."""
         if self._card_mb is None or not gpu_memory_mb:
             return 0.0
@@ -118,17 +120,6 @@ class Ray(Executor):
             for probe in probes:
                 probe.unlink()
 
-    def _setting(self, name: str, default: str, convert: Callable[[str], T], what: str) -> T:
-        text = self.options.settings.get(name, default)
-        try:
-            return convert(text)
-        except (ValueError, KeyError) as error:
-            raise UserError(f"--executor-option {name}={text}: it must be {what}") from error
-
-
-def _yes_or_no(text: str) -> bool:
-    return {"yes": True, "no": False}[text]
-
 
 def _positive(text: str) -> int:
     if (number := int(text)) < 1:
@@ -140,3 +131,135 @@ def _part(text: str) -> float | None:
     if text and not 0 < float(text) <= 1:
         raise ValueError
     return float(text) if text else None
+
+
+@dataclass(eq=False, kw_only=True)
+class _Task(Out):
+    """A job that was sent out. `held` has its lock where the results folder is not shared; `over`: when it ended."""
+
+    messages: Any
+    held: ExitStack
+    over: float = math.inf
+    rest: dict[str, bytes] = field(default_factory=dict)
+
+
+class _Tasks(Crew[_Task]):
+    """Jobs in the cluster."""
+
+    def __init__(self, queue: Queue, listen: Listener, driver: Ray, cluster: Cluster) -> None:
+        super().__init__(queue, listen)
+        self.driver, self.cluster, self.head = driver, cluster, Head()
+        plain: dict[str, Any] = {
+            "max_retries": 0,
+            "num_returns": "streaming",
+            "_generator_backpressure_num_objects": 1,
+        }
+        # a process that used a GPU ends with its task, and its memory is free
+        self._serve = {False: ray.remote(**plain)(serve), True: ray.remote(max_calls=1, **plain)(serve)}
+        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
+        # as many may wait for it as there are runs
+        self._bell = ray.remote(num_cpus=0, max_concurrency=100_000)(Bell).options(scheduling_strategy=here).remote()
+        self._software = Software.here()
+        self._ready: list[Any] = []
+
+    def start(self) -> None:
+        room = self._room() if self.head.answers() else 0
+        while len(self.out) < room and (job := self.queue.take()) is not None:
+            if self.driver.shared:
+                self._send(job, ExitStack(), None)
+            elif isinstance(job, RunJob):
+                self._send_with_files(job)
+            else:  # a cache of another machine would be of no use: each makes its own when a run needs it
+                self.listen(Event("prepared", job.key))
+                self.queue.end(job, Prepared(job.id))
+
+    def _room(self) -> int:
+        jobs = self.driver.options.jobs
+        return self.cluster.slots(self.driver.cpus) if jobs == "auto" else jobs
+
+    def _send_with_files(self, job: RunJob) -> None:
+        """Send a run under its lock, which this process holds for it, with what it continues from."""
+        held = ExitStack()
+        if held.enter_context(job.store.lock(job.id)):
+            self._send(job, held, ray.put(outgoing(job)))
+        else:
+            held.close()
+            self.queue.end(job, Again.HELD)
+
+    def _send(self, job: Job, held: ExitStack, parcel: Any) -> None:
+        need = self.queue.resources(job)
+        part = self.driver.part_of_gpu(need.gpu_memory_mb)
+        if part and job in self.queue.alone:
+            part = 1.0
+        allocation = Allocation("cuda" if part else "cpu", self.driver.cpus, gpu_share=part or 1.0)
+        task = self._serve[part > 0].options(
+            name=job.key,
+            num_cpus=self.driver.cpus,
+            num_gpus=part,
+            memory=int(min(need.memory_mb * 1e6, self.cluster.memory)),
+            runtime_env={"env_vars": worker_environment(allocation.threads, on_gpu=part > 0)},
+        )
+        report = Report.of(job.store, job.id, uuid.uuid4().hex)
+        errand = Errand(job, allocation, report.number, self._software, self.driver.shared)
+        try:
+            with sending():
+                messages = task.remote(errand, parcel, self._bell)
+        except PlugInError as error:
+            held.close()
+            self.queue.end(job, job.fail(error, self.listen))
+            return
+        self.out[job] = _Task(job, report, messages=messages, held=held)
+
+    def wait(self) -> None:
+        self._ready = []
+        waited = [task.messages for task in self.out.values() if task.over == math.inf]
+        if not waited:
+            time.sleep(RETRY_S)
+            return
+        self._ready, _ = ray.wait(waited, num_returns=1, timeout=RETRY_S)
+        if self._ready:
+            self._ready, _ = ray.wait(waited, num_returns=len(waited), timeout=0)
+
+    def death(self, out: _Task) -> Death | None:
+        """Receive what a task has sent, or why it ended."""
+        if time.monotonic() > out.over + FILES_S:
+            return Death("it ended without a report", again=True)
+        if out.messages not in self._ready:
+            return None
+        try:
+            parcel: Parcel = ray.get(next(out.messages))
+        except StopIteration:
+            out.over = time.monotonic()
+            return None
+        except ray.exceptions.RayTaskError as error:
+            why = getattr(error, "cause", error)
+            return Death(str(why) if isinstance(why, UserError) else f"{type(why).__name__}: {first_line(why)}")
+        except ray.exceptions.RayError as error:
+            return Death(first_line(error).partition(". ")[0], again=True)
+        out.started = min(out.started, time.monotonic())
+        out.rest |= receive(parcel, out.job.store).files
+        return None
+
+    def stop(self) -> None:
+        """Ask jobs at work to save and stop; take back those that wait in Ray's queue."""
+        self._bell.ring.remote()
+        for task in [task for task in self.out.values() if task.started == math.inf]:
+            ray.cancel(task.messages)
+            self.close(task, Again.STOPPED)
+
+    def kill(self, out: _Task) -> None:
+        ray.cancel(out.messages, force=True)
+
+    def release(self, out: _Task) -> None:
+        out.report.remove()
+        out.held.close()
+
+    def delivered(self, out: _Task, end: End) -> End:
+        """The end of a job, stored here where the node does not see the folder."""
+        return end if self.driver.shared else deliver(end, Parcel(out.rest), out.job.store)
+
+    def cancel(self) -> None:
+        for task in self.out.values():
+            ray.cancel(task.messages, force=True)
+            task.held.close()
+        ray.kill(self._bell)

@@ -95,7 +95,6 @@ class Changes:
         return Parcel(files, gone, {name: self._added(name) for name in grown})
 
     def _added(self, name: str) -> bytes:
-        """What was added to a file since it was last sent."""
         content = (self._root / name).read_bytes()[self._sent.get(name, 0) :]
         self._sent[name] = self._sent.get(name, 0) + len(content)
         return content
@@ -207,16 +206,13 @@ class _Sender:
         self._under_way = threading.Event()
 
     def hear(self, event: Event) -> None:
-        """Send files, if it is time."""
         if time.monotonic() >= self._next and not self._under_way.is_set():
             self.send_files()
 
     def delivered(self) -> None:
-        """Note that the last files have arrived."""
         self._under_way.clear()
 
     def send_files(self) -> None:
-        """Send all that the driver does not have yet."""
         before = time.monotonic()
         parcel = self.changes.take() if self.changes else None
         after = time.monotonic()

@@ -1,4 +1,4 @@
-"""SLURM from outside: a user's options for it, where jobs are, how they ended, cancelling them.
+"""SLURM from outside: a user's options for it, the states of jobs, how they ended, cancelling them.
 
 None of its packages is imported here.
 """
@@ -11,13 +11,11 @@ import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import Field, ValidationError, field_validator
 
 from harness.errors import UserError
-from harness.store import Store
-from harness.store.folder import Submission, submissions
 from harness.tomlfiles import Name, Table, read_toml
 
 #: States in which a job has ended without a fault of its own.
@@ -43,12 +41,10 @@ class SlurmState:
 
     @property
     def waits(self) -> bool:
-        """Whether it has not started, or waits to start again."""
         return self.state in ("PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESV_DEL_HOLD")
 
     @property
     def ended(self) -> bool:
-        """Whether it is over."""
         return self.state in ENDED
 
 
@@ -108,35 +104,6 @@ def _run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
     except (OSError, subprocess.TimeoutExpired) as error:
         text = "is not installed here" if isinstance(error, OSError) else f"did not answer in {ANSWER_S:.0f} s"
         raise UserError(f"`{command[0]}` {text}; run this where SLURM's commands work") from error
-
-
-@dataclass(frozen=True)
-class Whereabouts:
-    """The location of a run, in words. `lost`: its job ended without a result; `sent`: SLURM cannot be asked here."""
-
-    state: Literal["queued", "running", "lost", "sent"]
-    text: str
-
-
-def whereabouts(store: Store) -> dict[str, Whereabouts]:
-    """Where submitted jobs are, by the first 32 digits of their fingerprints; those that ended are not among them."""
-    notes = submissions(store)
-    if not notes:
-        return {}
-    try:
-        there = states()
-    except UserError as error:
-        return {name: Whereabouts("sent", f"{note.system} {note.id}; {error}") for name, note in notes.items()}
-    return {name: _of(note, there.get(note.id, SlurmState("UNKNOWN"))) for name, note in notes.items()}
-
-
-def _of(note: Submission, state: SlurmState) -> Whereabouts:
-    place = f"{note.system} {note.id}"
-    if state.waits:
-        return Whereabouts("queued", f"{place}, {state.state.lower()} ({state.reason or 'no reason given'})")
-    if state.ended:
-        return Whereabouts("lost", f"{place} ended without a result ({state.state}); log: {note.log}")
-    return Whereabouts("running", f"{place}, {state.state.lower()} on {state.node} for {state.elapsed}")
 
 
 #: The formats of sbatch's --time: minutes[:seconds], hours:minutes:seconds, days-hours[:minutes[:seconds]].

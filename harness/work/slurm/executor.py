@@ -2,26 +2,46 @@
 
 from __future__ import annotations
 
+import io
 import logging
+import os
+import shlex
 import time
-from collections.abc import Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import redirect_stderr
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
-from harness.errors import UserError
+from harness.errors import UserError, first_line
 from harness.locks import locked
 from harness.planning.events import Event, Listener
-from harness.runs.environment import DeviceChoice, Jobs
-from harness.store.folder import Submission, forget_submission, submission
+from harness.runs.environment import Allocation, DeviceChoice, Jobs, Resources
+from harness.store import Store
+from harness.store.folder import Submission, forget_submission, note_submission, submission
 from harness.work.base import Executor, ExecutorOptions
 from harness.work.crew import Crew, Death, Out
 from harness.work.job import Again, End, Job, Prepared, RunJob
 from harness.work.jobs import Preparation
 from harness.work.queue import Queue
 from harness.work.reports import Report
-from harness.work.slurm.commands import NOT_ITS_FAULT, OPTIONS, SlurmState, cancel, last_state, slurm_table, states
+from harness.work.slurm.commands import (
+    NOT_ITS_FAULT,
+    OPTIONS,
+    SlurmState,
+    SlurmTable,
+    cancel,
+    largest_array,
+    last_state,
+    slurm_table,
+    states,
+)
+from harness.work.software import SHARED_VARIABLES, Software
 
 try:
-    from harness.work.slurm.submit import Submitter
+    import submitit
+    from submitit.core.utils import FailedSubmissionError, JobPaths, UncompletedJobError
+
+    from harness.work.slurm.task import Needed, SlurmOrder, SlurmTask
 except ImportError as error:
     raise UserError(f"--executor slurm: {error}; install it with `pip install 'sentence-harness[slurm]'`") from error
 
@@ -31,6 +51,10 @@ log = logging.getLogger(__name__)
 ASK_S, LOOK_S = 10.0, 1.0
 #: Answers of SLURM in which a job must have ended, before it counts as dead without a result: files take their time.
 ABSENT = 2
+#: What notes on submitted jobs call this batch system.
+SYSTEM = "SLURM"
+#: Times that a job may be queued again at its time limit.
+TIMEOUTS = 100
 
 
 class Slurm(Executor):
@@ -52,14 +76,10 @@ class Slurm(Executor):
         return "auto"
 
     def __init__(self, options: ExecutorOptions) -> None:
-        """Raises UserError for a setting with a value that it cannot have."""
         super().__init__(options)
-        given = dict(options.settings)
-        waits = given.pop("wait", "no")
-        if waits not in ("yes", "no"):
-            raise UserError(f"--executor-option wait={waits}: it must be yes or no")
-        self.waits = waits == "yes"
-        table = slurm_table(given.pop("table", None), given)
+        self.waits = self.switch("wait", "no")
+        keys = {name: text for name, text in options.settings.items() if name in OPTIONS}
+        table = slurm_table(options.settings.get("table"), keys)
         if options.jobs != "auto":
             table = table.model_copy(update={"width": options.jobs})
         if options.device == "cpu":
@@ -150,12 +170,8 @@ class _Submissions(Crew[_Submitted]):
     def __init__(self, queue: Queue, listen: Listener, submitter: Submitter, *, mine: bool) -> None:
         super().__init__(queue, listen)
         self.submitter, self.mine = submitter, mine
+        self.notes = submitter.submissions
         self._asked = float("-inf")
-
-    @property
-    def notes(self) -> dict[str, Submission]:
-        """Those on the jobs that are in SLURM."""
-        return self.submitter.submissions
 
     def start(self) -> None:
         """Follow a job where SLURM has it, else look for its end elsewhere, or submit it."""
@@ -221,20 +237,21 @@ class _Submissions(Crew[_Submitted]):
         self._take_back(self.notes.keys() - working)
         for out in list(self.out.values()):
             if out.job.id not in working:
-                self.put_back(out, Again.STOPPED)
+                self.close(out, Again.STOPPED)
 
     def cancel(self) -> None:
         if self.mine:
             self._take_back(set(self.notes))
 
-    def put_back(self, out: _Submitted, again: Again) -> None:
-        """Put a job back; those that need it, which would otherwise start without its output, are submitted again."""
-        super().put_back(out, again)
-        lost = {out.job.id}
-        for job in self.queue.waiting:
-            if job.needs & lost:
-                lost.add(job.id)
-        self._take_back(lost & self.notes.keys())
+    def close(self, out: _Submitted, end: End | Again) -> None:
+        """Where a job is put back, those that need it are submitted again: they would start without its output."""
+        super().close(out, end)
+        if isinstance(end, Again):
+            lost = {out.job.id}
+            for job in self.queue.waiting:
+                if job.needs & lost:
+                    lost.add(job.id)
+            self._take_back(lost & self.notes.keys())
 
     def release(self, out: _Submitted) -> None:
         self.notes.pop(out.job.id, None)
@@ -242,7 +259,106 @@ class _Submissions(Crew[_Submitted]):
         forget_submission(self.submitter.store, out.job.id, out.note.id)
 
     def _take_back(self, names: Set[str]) -> None:
-        """Cancel jobs in SLURM."""
         cancel(self.notes[name].id for name in names)
         for name in names:
             forget_submission(self.submitter.store, name, self.notes.pop(name).id)
+
+
+class Submitter:
+    """Submits jobs; `submissions` are the notes on all known SLURM jobs, by job."""
+
+    def __init__(self, table: SlurmTable, store: Store, needs_of: Callable[[Job], Resources]) -> None:
+        """`needs_of` gives what a job needs of a machine."""
+        self.table, self.store, self.needs_of = table, Store(store.root.resolve()), needs_of
+        self.submissions: dict[str, Submission] = {}
+        self._folder = self.store.root / ".slurm" / f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{os.getpid()}"
+
+    def submit(self, jobs: Sequence[Job]) -> list[str]:
+        """Submit jobs, listed after those that they need, and note where each is; return the ids of the arrays.
+
+        Raises UserError where sbatch refuses an array; those before it stay submitted.
+        """
+        known = {job: note.id for job, note in self.submissions.items()}
+        sent: list[str] = []
+        for on_gpu, array in self._arrays(jobs):
+            after = {known[need] for job in array for need in job.needs if need in known}
+            if self.table.width:  # arrays one after the other, so that the limit holds for all together
+                after.update(sent[-1:])
+            notes = self._submit(array, sorted(after), on_gpu=on_gpu)
+            self.submissions |= notes
+            sent.append(next(iter(notes.values())).id.partition("_")[0])
+            known |= dict.fromkeys(notes, sent[-1])
+        return sent
+
+    def _arrays(self, jobs: Sequence[Job]) -> Iterator[tuple[bool, list[Job]]]:
+        """Jobs by stage, since a dependency is of a whole array, and by whether they use a GPU, which comes first."""
+        stages: dict[str, int] = {}
+        found: dict[tuple[int, bool], list[Job]] = {}
+        for job in jobs:
+            stages[job.id] = 1 + max((stages.get(need, 0) for need in job.needs), default=0)
+            on_gpu = self.table.gpus[-1] != "0" and self.needs_of(job).gpu_memory_mb > 0
+            found.setdefault((stages[job.id], on_gpu), []).append(job)
+        most = largest_array()
+        for (_, on_gpu), members in sorted(found.items(), key=lambda item: item[0]):
+            for start in range(0, len(members), most):
+                yield on_gpu, members[start : start + most]
+
+    def _submit(self, jobs: Sequence[Job], after: Sequence[str], *, on_gpu: bool) -> dict[str, Submission]:
+        allocation = Allocation("cuda" if on_gpu else "cpu", self.table.cpus)
+        tasks = [
+            SlurmTask(SlurmOrder(replace(job, store=self.store), allocation, self._needed(job), Software.here()))
+            for job in jobs
+        ]
+        said = io.StringIO()
+        try:
+            with redirect_stderr(said):
+                executor = submitit.SlurmExecutor(self._folder, max_num_timeout=TIMEOUTS)
+                executor.update_parameters(**self._parameters(jobs, after, on_gpu=on_gpu))
+                sent = executor.submit_array(tasks)
+        except (UncompletedJobError, FailedSubmissionError, RuntimeError, OSError) as error:
+            why = first_line(error).removeprefix("sbatch: error: ")
+            raise UserError(
+                f"SLURM refused {len(tasks)} of the jobs: {why}; correct the options and run the command again"
+            ) from error
+        notes = {}
+        for job, number in zip(jobs, (one.job_id for one in sent), strict=True):
+            log = JobPaths(self._folder, number).stdout
+            notes[job.id] = Submission(system=SYSTEM, id=number, key=job.key, folder=self._folder, log=log)
+            note_submission(self.store, job.id, notes[job.id])
+        return notes
+
+    def _needed(self, job: Job) -> tuple[Needed, ...]:
+        """The needs of a job that are in SLURM; others ended well before."""
+        found = ((need, self.submissions[need]) for need in sorted(job.needs) if need in self.submissions)
+        return tuple(Needed(note.key, note.id, need) for need, note in found)
+
+    def _parameters(self, jobs: Sequence[Job], after: Sequence[str], *, on_gpu: bool) -> dict[str, object]:
+        """What submitit is told of an array; None is left to the site."""
+        table = self.table
+        further = {"requeue": True, **table.sbatch}
+        memory = table.memory or f"{max(self.needs_of(job).memory_mb for job in jobs)}M"
+        return {
+            "job_name": "harness",
+            "partition": table.partition,
+            "account": table.account,
+            "qos": table.qos,
+            "constraint": table.constraint,
+            "time": table.time,
+            "signal_delay_s": table.notice,
+            "gres": f"gpu:{table.gpus}" if on_gpu else None,
+            "cpus_per_task": table.cpus,
+            "srun_args": [f"--cpus-per-task={table.cpus}"],  # srun has not inherited it since SLURM 22.05
+            "mem": memory,
+            "array_parallelism": table.width or len(jobs),
+            "dependency": f"afterany:{':'.join(after)}" if after else None,
+            "setup": [*_exports(os.environ), *table.setup],
+            "stderr_to_stdout": True,
+            "additional_parameters": {name: value for name, value in further.items() if value is not False},
+        }
+
+
+def _exports(environment: Mapping[str, str]) -> Iterable[str]:
+    """Lines that give a job the variables of this process, where the site does not pass them on; no secrets."""
+    for name, value in sorted(environment.items()):
+        if name.startswith(SHARED_VARIABLES) and not name.endswith("TOKEN"):
+            yield f"export {name}={shlex.quote(value)}"

@@ -1,9 +1,14 @@
-"""The interface of trackers, and which can be used here. Little is imported beside a tracker's own library."""
+"""The interface of trackers, which of them can be used here, and the process of one.
+
+Little is imported beside a tracker's own library.
+"""
 
 from __future__ import annotations
 
+import json
+import sys
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -84,11 +89,37 @@ def _is_installed(module: str) -> bool:
     return found is not None and found.origin is not None
 
 
-def tracker_folder(name: str, results: Path) -> Path:
-    """Where a tracker puts files, unless its library's own variables say otherwise."""
-    return results / name
-
-
 def tracker_places(names: str | Sequence[str], results: Path) -> dict[str, str]:
     """Where each tracker records, in a few words. Raises as `installed_trackers` does."""
-    return {name: found.place(tracker_folder(name, results)) for name, found in installed_trackers(names).items()}
+    return {name: found.place(results / name) for name, found in installed_trackers(names).items()}
+
+
+def serve(tracker: Tracker, lines: Iterable[str]) -> None:
+    """Pass on messages to a tracker; runs that have not ended when the lines do are stopped.
+
+    A run that resumes repeats the steps since its checkpoint; those that its record holds are left out.
+    """
+    runs: dict[str, TrackedRun] = {}
+    reached: dict[str, int] = {}
+    for line in lines:
+        what, *rest = json.loads(line)
+        if what == "begin":
+            run = TrackedRun(**rest[0])
+            if run.key not in runs:
+                runs[run.key], reached[run.key] = run, tracker.begin(run)
+            continue
+        key, *values = rest
+        if key not in runs:
+            continue  # another process finished it before it started here
+        if what == "log" and values[0] > reached[key]:
+            reached[key] = values[0]
+            tracker.log(runs[key], *values)
+        elif what == "end":
+            tracker.end(runs.pop(key), values[0], reached[key], values[1])
+    for key, run in runs.items():
+        tracker.end(run, "stopped", reached[key], {})
+
+
+def main(name: str, folder: str) -> None:
+    """Serve the tracker of a name, with the folder for its files, from standard input: one JSON list a line."""
+    serve(get_class("tracker", name, Tracker)(Path(folder)), sys.stdin)

@@ -78,7 +78,6 @@ class WandB(_Common):
         return max(0, int(made.step) - 1)
 
     def end(self, run: TrackedRun, end: RunEnd, step: int, scores: TrackedValues) -> None:
-        """Final scores are the run's summary."""
         made = self._runs.pop(run.key)
         made.summary.update(dict(scores))
         made.finish(exit_code=0 if end == "done" else 1)
@@ -96,7 +95,6 @@ class Trackio(_Common):
 
     @staticmethod
     def place(folder: Path) -> str:
-        """The command that shows the project."""
         project = os.environ.get("TRACKIO_PROJECT", "harness")
         return f"`TRACKIO_DIR={os.environ.get('TRACKIO_DIR', folder)} trackio show --project {project}`"
 
@@ -116,13 +114,11 @@ class Trackio(_Common):
         )
 
     def reached(self, made: Any) -> int:
-        """The last step in the database."""
         from trackio.sqlite_storage import SQLiteStorage
 
         return SQLiteStorage.get_max_step_for_run(self.project, made.name) or 0
 
     def end(self, run: TrackedRun, end: RunEnd, step: int, scores: TrackedValues) -> None:
-        """Final scores are logged at the last step."""
         made = self._runs.pop(run.key)
         if scores:
             made.log(dict(scores), step=step)
@@ -140,7 +136,6 @@ class TensorBoard(Tracker):
 
     @staticmethod
     def place(folder: Path) -> str:
-        """The command that shows the folder."""
         return f"`tensorboard --logdir {folder}`"
 
     def begin(self, run: TrackedRun) -> int:
@@ -157,19 +152,16 @@ class TensorBoard(Tracker):
         return reached
 
     def log(self, run: TrackedRun, step: int, values: TrackedValues) -> None:
-        """Add a scalar of each value."""
         for name, value in values.items():
             self._writers[run.key].add_scalar(name, value, step)
 
     def end(self, run: TrackedRun, end: RunEnd, step: int, scores: TrackedValues) -> None:
-        """Final scores are scalars of the last step."""
         self.log(run, step, scores)
         self._writers[run.key].add_text("end", end, step)
         self._writers.pop(run.key).close()
 
 
 def _last_step(folder: Path) -> int:
-    """The last step of a run's event files, or 0."""
     from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
 
     files = sorted(folder.glob("events.out.tfevents.*"))
@@ -193,7 +185,6 @@ class MLflow(Tracker):
 
     @staticmethod
     def place(folder: Path) -> str:
-        """The server, or the command that shows the folder."""
         uri = _uri(folder)
         return f"`mlflow ui --backend-store-uri {uri}`" if uri.startswith("sqlite:") else uri
 
@@ -203,7 +194,8 @@ class MLflow(Tracker):
         if found:
             id_ = self._ids[run.key] = found[0].info.run_id
             self._client.update_run(id_, status="RUNNING")
-            return max((self._last_step(id_, name) for name in found[0].data.metrics), default=0)
+            histories = (self._client.get_metric_history(id_, name) for name in found[0].data.metrics)
+            return max((int(each.step) for history in histories for each in history), default=0)
         tags = {TAG: run.id, "group": run.place}
         id_ = self._client.create_run(self._experiment, tags=tags, run_name=run.key).info.run_id
         self._ids[run.key] = id_
@@ -211,20 +203,15 @@ class MLflow(Tracker):
         return 0
 
     def log(self, run: TrackedRun, step: int, values: TrackedValues) -> None:
-        """Log values at a step."""
         from mlflow.entities import Metric
 
         now = int(time.time() * 1000)
         self._client.log_batch(self._ids[run.key], [Metric(name, value, now, step) for name, value in values.items()])
 
     def end(self, run: TrackedRun, end: RunEnd, step: int, scores: TrackedValues) -> None:
-        """Final scores are metrics of the last step."""
         if scores:
             self.log(run, step, scores)
         self._client.set_terminated(self._ids.pop(run.key), _STATUS[end])
-
-    def _last_step(self, run: str, metric: str) -> int:
-        return max(int(each.step) for each in self._client.get_metric_history(run, metric))
 
 
 def _param(name: str, value: object) -> Any:

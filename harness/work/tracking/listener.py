@@ -16,10 +16,11 @@ from harness.planning.events import Event, Listener
 from harness.planning.plan import Plan, PlannedRun
 from harness.sources import digest
 from harness.store import BACKEND_VERSION, Store
-from harness.work.tracking.base import tracker_folder
 
 #: Seconds that a tracker gets to finish its records after the last run, and those of them without a word.
 FINISH_S, QUIET_S = 120.0, 5.0
+
+COMMAND = "import sys; from harness.work.tracking.base import main; main(*sys.argv[1:])"
 
 log = logging.getLogger(__name__)
 
@@ -57,13 +58,13 @@ class _Process:
 
     def __init__(self, name: str, store: Store) -> None:
         self.name = name
-        folder = tracker_folder(name, store.root)
+        folder = store.root / name
         folder.mkdir(parents=True, exist_ok=True)
         self.log = folder / "tracker.log"
         with self.log.open("a", encoding="utf-8") as out:
             self.process = subprocess.Popen(
                 # unbuffered: the last line is the error, not what was printed before it
-                [sys.executable, "-u", "-P", "-m", "harness.work.tracking.worker", name, str(folder)],
+                [sys.executable, "-u", "-P", "-c", COMMAND, name, str(folder)],
                 stdin=subprocess.PIPE,
                 stdout=out,
                 stderr=out,
@@ -113,13 +114,11 @@ class _Process:
             )
 
     def _reason(self) -> str:
-        """The last line that the tracker printed."""
         lines = self.log.read_text(encoding="utf-8", errors="replace").split("\n")
         return next((line.strip() for line in reversed(lines) if line.strip()), "it printed nothing")
 
 
 def _messages(event: Event, run: PlannedRun, profile: str) -> Iterator[list[object]]:
-    """The message of an event to a tracker."""
     if event.kind == "start":
         id_ = digest(profile, run.fingerprint)[:16]
         place = run.key.rpartition("/")[0]

@@ -1,4 +1,4 @@
-"""The real libraries, offline: a run that is stopped and resumes has one record, read back as it is stored."""
+"""What reaches a tracker, and the real libraries, offline: each step once, across resumes, stops and runs of others."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from harness.registry import get_class
-from harness.work.tracking.base import Tracker
-from harness.work.tracking.worker import serve
+from harness.work.tracking.base import RunEnd, TrackedRun, TrackedValues, Tracker, serve
 
 KEY, OTHER = "mcse[lambda=0.05]/toy/toy-bert/seed-0", "mcse[lambda=0.05]/toy/toy-bert/seed-1"
 IDS = {KEY: "0123456789abcdef", OTHER: "fedcba9876543210"}
@@ -25,6 +24,39 @@ def begin(key: str) -> list[Any]:
 
 def log(key: str, *steps: int) -> list[Any]:
     return [["log", key, step, {"loss/text": 1 / step, "dev/ToySTS-dev": float(step)}] for step in steps]
+
+
+class Memory(Tracker):
+    """Keeps what it is told; the last step of an earlier session was 50."""
+
+    def __init__(self) -> None:
+        super().__init__(Path("unused"))
+        self.told = list[tuple[Any, ...]]()
+
+    @staticmethod
+    def place(folder: Path) -> str:
+        return "memory"
+
+    def begin(self, run: TrackedRun) -> int:
+        self.told.append(("begin", run.key))
+        return 50
+
+    def log(self, run: TrackedRun, step: int, values: TrackedValues) -> None:
+        self.told.append(("log", run.key, step))
+
+    def end(self, run: TrackedRun, end: RunEnd, step: int, scores: TrackedValues) -> None:
+        self.told.append((end, run.key, step, dict(scores)))
+
+
+def test_steps_are_recorded_once_and_runs_that_did_not_end_are_stopped() -> None:
+    """A run that resumes repeats the steps since its checkpoint, of this session or one before."""
+    elsewhere = ["end", OTHER, "done", {}]
+    messages = [elsewhere, begin(KEY), *log(KEY, 30, 50, 60), begin(KEY), *log(KEY, 50, 70)]
+    tracker = Memory()
+    serve(tracker, map(json.dumps, messages))
+    assert tracker.told == [
+        ("begin", KEY), ("log", KEY, 60), ("log", KEY, 70), ("stopped", KEY, 70, {}),
+    ]  # fmt: skip
 
 
 def sessions(name: str, folder: Path) -> None:
