@@ -7,28 +7,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from math import prod
 from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
+from harness.command_line import parse_overrides, parse_texts
 from harness.corpora.base import CorpusSource
 from harness.errors import PlugInError, UserError
 from harness.inputs import OptionValue, Stream
 from harness.method import Feature, OwnSteps
 from harness.method.declared import DeclaredMethod, Layers, declared_method
-from harness.profiles import Profile, Rule, Training, check_readings
+from harness.profiles import Profile, Rule, Training
 from harness.registry import errors_of, get_class, names, suggest
 from harness.setting import Captions, SettingOption, setting_options
-from harness.spec import UNTRAINED, RunSpec, Variant
+from harness.spec import UNTRAINED, RunSpec, SpecError, Variant, split
 
 if TYPE_CHECKING:
     from harness.method import Hyperparameters, Method
-
-
-from math import prod
-
-from harness.command_line import parse_overrides, parse_texts
-from harness.spec import SpecError, split
 
 Overrides = Mapping[str, OptionValue]
 
@@ -177,7 +173,16 @@ def _check_rules(profile: str, rules: tuple[Rule, ...], method: str) -> None:
     for name in (name for rule in rules for name in rule.methods):
         if name not in installed:
             raise UserError(f"the profile '{profile}' has a rule for the method '{name}': {suggest(name, installed)}")
-    check_readings(profile, rules, {method: declared_method(method).reading_values})
+    for rule in rules:
+        if rule.readings or (rule.methods and method not in rule.methods):
+            continue
+        for reading, own in declared_method(method).reading_values.items():
+            for name in sorted(rule.values.keys() & own.keys()):
+                raise UserError(
+                    f"the profile '{profile}', rule with source '{rule.source}': {name} = {rule.values[name]} "
+                    f"would also replace {name} = {own[name]} of {method}@{reading}; add the readings that it "
+                    'applies to, such as readings = ["paper"]'
+                )
 
 
 def _refuse_idle_epochs(profile: Profile, run: Resolved) -> None:

@@ -92,14 +92,3 @@ def test_a_rule_for_a_method_that_is_not_installed_is_refused() -> None:
     profile = TINY.model_copy(update={"hyperparameters": rules})
     with pytest.raises(UserError, match=r"rule for the method 'mcsee': did you mean mcse"):
         resolve(profile, RunSpec.parse("simcse/toy/toy-bert/seed-0"), {})
-
-
-def test_unknown_names_have_one_line() -> None:
-    for key, message in (
-        ("simcse/toi/toy-bert/seed-0", "no setting 'toi'; did you mean toy"),
-        ("msce/toy/toy-bert/seed-0", "unknown method 'msce'"),
-        ("simcse[temprature=1]/toy/toy-bert/seed-0", "no option 'temprature'"),
-    ):
-        with pytest.raises(UserError, match=message) as refusal:
-            resolve(TINY, RunSpec.parse(key), {})
-        assert "\n" not in str(refusal.value)

@@ -63,7 +63,7 @@ class Request:
 
 def make_request(selection: Selection) -> Request:
     """Resolve a selection. Raises UserError for a name, a place or a combination that is wrong."""
-    request = _of_all_tasks(selection)
+    request = replace(_of_all_tasks(selection), selection=selection)
     return request if selection.tasks is None else _of_tasks(request, selection.tasks)
 
 
@@ -104,10 +104,10 @@ def _of_all_tasks(selection: Selection) -> Request:
     if (selection.tune or selection.trials is not None) and _other_runs(selection):
         raise UserError(f"--tune works only with a grid of methods; remove --{_other_runs(selection)}")
     if selection.released:
-        return replace(_released_request(selection, profile, data), selection=selection)
+        return _released_request(selection, profile, data)
     seeds = None if selection.seeds is None else _seeds(selection.seeds)
     if selection.table or selection.figure or selection.paper:
-        return replace(_paper_request(selection, profile, seeds, data), selection=selection)
+        return _paper_request(selection, profile, seeds, data)
     if selection.readings is not None:
         raise UserError(
             "--readings works only with --table, --figure or --paper; in a grid, name readings in --methods, as in "
@@ -127,7 +127,6 @@ def _of_all_tasks(selection: Selection) -> Request:
         overrides=overrides,
         given=given,
         data=data,
-        selection=selection,
         tuning=tuning,
     )
 

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from harness import registry
-from harness.errors import UserError
 from harness.inputs import OptionValue
 from harness.spec import MOST_SEEDS, Variant, parse_encoder, parse_setting
 from harness.tomlfiles import Commit, Name, Table
-
-#: method -> reading -> values that the reading sets
-ReadingValues = Mapping[str, Mapping[str, Mapping[str, OptionValue]]]
 
 #: a number of rows, steps or tokens; a larger one is a mistake
 Amount = Annotated[int, Field(le=10**9)]
@@ -384,19 +380,3 @@ def _exist(place: str, used: Iterable[str], kind: str, known: Mapping[str, BaseM
     for name in used:
         if name not in known:
             raise ValueError(f"{place}: there is no table [{kind}.{name}]")
-
-
-def check_readings(profile: str, rules: Sequence[Rule], readings: ReadingValues) -> None:
-    """Refuse a rule without `readings` that would replace a value set by a reading of a method it matches.
-
-    Raises UserError.
-    """
-    for rule in rules:
-        for method in () if rule.readings else rule.methods or readings:
-            for reading, own in readings.get(method, {}).items():
-                for name in sorted(rule.values.keys() & own.keys()):
-                    raise UserError(
-                        f"the profile '{profile}', rule with source '{rule.source}': {name} = {rule.values[name]} "
-                        f"would also replace {name} = {own[name]} of {method}@{reading}; add the readings that it "
-                        'applies to, such as readings = ["paper"]'
-                    )

@@ -11,6 +11,7 @@ import pytest
 
 from harness.datafiles import read_lines, read_table
 from harness.errors import MissingData, UserError
+from harness.fetching.recipes.base import write_parquet
 from harness.fetching.recipes.captions import match
 from harness.planning.inventory import Inventory
 from harness.planning.seen import PairOverlap, SettingData, overlaps_of
@@ -22,14 +23,6 @@ FILE = {"kind": "captions-file", "how": "fetch it"}
 
 
 SPLIT = "captions/flickr30k_entities_split.tsv"
-
-
-def write_parquet(path: Path, ids: list[str], captions: list[list[str]], lines: list[str] | None = None) -> None:
-    import pyarrow
-    import pyarrow.parquet as parquet
-
-    columns = {"image_id": ids, "captions": captions} | ({"caption": lines} if lines else {})
-    parquet.write_table(pyarrow.table(columns), path)
 
 
 def with_corpora(profile: Profile, **corpora: dict[str, object]) -> Profile:
@@ -55,7 +48,8 @@ def small(tmp_path: Path) -> Path:
     lines = "".join(f"{score}\t{first}\t{second}\n" for first, second, score in pairs)
     for name in ("STSB-test", "STSB-dev"):
         (tmp_path / f"sts/{name}.tsv").write_text("score\tsentence1\tsentence2\n" + lines)
-    write_parquet(tmp_path / "two.parquet", ["1", "2"], [["a dog runs", "a dog on grass"], ["Two cats.", "Cats sleep"]])
+    captions = [["a dog runs", "a dog on grass"], ["Two cats.", "Cats sleep"]]
+    write_parquet(tmp_path / "two.parquet", {"image_id": ["1", "2"], "captions": captions})
     (tmp_path / "lines.txt").write_text("a dog runs\ncats sleep\n")
     return tmp_path
 
@@ -118,7 +112,7 @@ def flickr(data_root: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[P
     with gzip.open(root / "captions/flickr30k_captions.tsv.gz", "rt", newline="\n") as stream:
         for row in csv.DictReader(stream, delimiter="\t", quoting=csv.QUOTE_NONE):
             images.setdefault(row["image_id"], []).append(row["caption"])
-    write_parquet(root / "flickr/all.parquet", list(images), list(images.values()))
+    write_parquet(root / "flickr/all.parquet", {"image_id": list(images), "captions": list(images.values())})
     return with_corpora(load_profile("paper"), whole={"file": "flickr/all.parquet", "captions": "all"}), root
 
 
@@ -174,7 +168,8 @@ def test_images_of_the_test_that_are_training_images_of_mcses_file(
     for row in read_table(root / "captions/flickr30k_captions.tsv.gz", "image_id", "caption"):
         captions.get(row["image_id"], []).append(row["caption"])
     ids = [str(image) for image in match(lines, captions).images]
-    write_parquet(tmp_path / "matched.parquet", ids, [captions[image] or ["unknown"] for image in ids], lines)
+    known = [captions[image] or ["unknown"] for image in ids]
+    write_parquet(tmp_path / "matched.parquet", {"image_id": ids, "captions": known, "caption": lines})
     (root / "flickr/captions.parquet").symlink_to(tmp_path / "matched.parquet")
     named = SettingData(Inventory(profile, root, {}), parse_setting("flickr"))
     assert named.image_overlap("retrieval", "Flickr30k").seen == 944

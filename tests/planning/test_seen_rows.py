@@ -10,6 +10,7 @@ import pytest
 
 from harness.datafiles import normalised_text
 from harness.evaluation.suites import pairs_of
+from harness.fetching.recipes.base import write_parquet
 from harness.grid import resolve
 from harness.inputs import Stream
 from harness.metrics import is_by_training
@@ -41,13 +42,6 @@ def profile(**corpora: dict[str, object]) -> Profile:
 def training(root: Path, used: Profile, setting: str, rows: dict[Stream, np.ndarray]) -> RunTraining:
     run = resolve(used, RunSpec.parse(f"simcse/{setting}/toy-bert/seed-0"), {})
     return RunTraining(Experiments(Inventory(used, root, {}), {}).of(run).ingredients.corpora, rows)
-
-
-def write_parquet(path: Path, columns: dict[str, list[object]]) -> None:
-    import pyarrow
-    import pyarrow.parquet as parquet
-
-    parquet.write_table(pyarrow.table(columns), path)
 
 
 IDS = ["11.jpg", "12_0123456789.jpg", "13.jpg"]

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import csv
-import tomllib
 from contextlib import suppress
 from dataclasses import replace
 from itertools import product
@@ -9,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from harness import profiles
 from harness.errors import UserError
 from harness.grid import UnfitSettingError, expand, resolve
 from harness.method import Feature, method_named
@@ -20,33 +18,21 @@ from harness.spec import RunSpec, Variant
 
 #: parameter, as the transcription of the papers calls it -> key of a rule
 KEYS = {
-    "learning_rate": "learning_rate",
-    "batch_size": "batch_size",
-    "epochs": "epochs",
-    "eval_every_steps": "eval_every",
-    "temperature": "temperature",
-    "temperature_multimodal": "temperature_multimodal",
-    "temperature_image": "temperature_image",
-    "projection_dim_multimodal": "projection_dim",
-    "lambda": "lambda",
-    "mu": "mu",
-    "margin": "margin",
-    "image_learning_rate": "image_learning_rate",
-    "image_batch_size": "image_batch_size",
-    "audio_learning_rate": "audio_learning_rate",
-    "audio_batch_size": "audio_batch_size",
+    **{"eval_every_steps": "eval_every", "projection_dim_multimodal": "projection_dim"},
+    **{
+        name: name
+        for name in (
+            *("learning_rate", "batch_size", "epochs", "lambda", "mu", "margin"),
+            *("temperature", "temperature_multimodal", "temperature_image"),
+            *("image_learning_rate", "image_batch_size", "audio_learning_rate", "audio_batch_size"),
+        )
+    },
 }
 
 #: Which paper's rows bind a method: DALR prints values of its own runs of KDMCSE, NonLing some of SimCSE.
 PAPERS = {
-    "simcse": "mcse",
-    "mcse": "mcse",
-    "kdmcse": "kdmcse",
-    "dalr": "dalr",
-    "visualcse": "nonling",
-    "audiocse": "nonling",
-    "visualcse-sup": "nonling",
-    "audiocse-sup": "nonling",
+    **{"simcse": "mcse", "mcse": "mcse", "kdmcse": "kdmcse", "dalr": "dalr"},
+    **dict.fromkeys(("visualcse", "audiocse", "visualcse-sup", "audiocse-sup"), "nonling"),
 }
 
 Published = list[tuple[str, str, str, str, float, str]]
@@ -260,34 +246,19 @@ def test_the_name_that_commands_give_a_profile_file_finds_it(tmp_path: Path, mon
     assert load_profile("tiny").origin == "package"
 
 
-@pytest.mark.parametrize("name", shipped_profiles())
-def test_a_copy_of_a_shipped_profile_is_a_profile(name: str, tmp_path: Path) -> None:
-    text = (Path(profiles.__file__).parent / f"{name}.toml").read_text(encoding="utf-8")
-    copy = load_profile(write(tmp_path, text))
-    assert copy == load_profile(name).model_copy(update={"name": "mine", "origin": "file"})
-    assert "name" not in tomllib.loads(text)
-
-
 @pytest.mark.parametrize(
     ("old", "new", "parts"),
     [
         ('images = "squeezenet"', 'picture = "x"', ["mine.toml", "top level", "picture", "no such key"]),
         ("batch_size = 8", "bach_size = 8", ["mine.toml", "[training]", "bach_size", "no such key"]),
-        ("batch_size = 8", 'batch_size = "many"', ["mine.toml", "[training]", "batch_size", "integer"]),
         ("batch_size = 8", "batch_size = 0", ["mine.toml", "[training]", "batch_size", "greater than or equal to 2"]),
         ('["captions"]', '["caption"]', ["mine.toml", "settings.pairs.corpora", "[corpora.caption]"]),
         ('settings = ["pairs"]', 'settings = ["pears"]', ["mine.toml", "defaults.settings", "[settings.pears]"]),
         ('encoders = ["mine"]', 'encoders = ["yours"]', ["mine.toml", "defaults.encoders", "[encoders.yours]"]),
         ("[encoders.mine]", '[encoders.mine]\nhub = "a/b"', ["mine.toml", "[encoders]", "mine", "exactly one of"]),
         ('folder = "encoders/mine"', 'hub = "a/b"', ["mine.toml", "[encoders]", "mine", "revision"]),
-        (
-            'folder = "encoders/mine"',
-            'hub = "a/b"\nrevision = "main"',
-            ["mine.toml", "[encoders.mine]", "revision", "pattern"],
-        ),
         ('source = "me"', "", ["mine.toml", "[hyperparameters.0]", "source", "is missing"]),
         ("lambda = 0.25", "lambda = [0.25]", ["mine.toml", "hyperparameters", "'lambda' must be a number"]),
-        ('tasks = ["STS-B"]', "tasks = []", ["mine.toml", "[suites.sts]", "tasks", "at least 1"]),
         ('kind = "captions-file"', "", ["mine.toml", "[corpora.captions]", "kind", "is missing"]),
         ('description = "mine"', 'name = "mine"', ["mine.toml", "'name'", "remove the line"]),
         ('description = "mine"', 'origin = "package"', ["mine.toml", "'origin'", "remove the line"]),
@@ -307,14 +278,6 @@ def test_errors_name_file_table_and_key_in_one_line(tmp_path: Path, old: str, ne
     message = str(caught.value)
     assert "\n" not in message
     assert all(part in message for part in parts), message
-
-
-@pytest.mark.parametrize("name", shipped_profiles())
-def test_a_file_with_the_name_of_a_shipped_profile_is_refused(name: str, tmp_path: Path) -> None:
-    (tmp_path / f"{name}.toml").write_text(MINE)
-    with pytest.raises(UserError, match=rf"{name}\.toml has the name of a shipped profile; rename the file"):
-        load_profile(str(tmp_path / f"{name}.toml"))
-    assert load_profile(name).origin == "package"
 
 
 @pytest.mark.parametrize("methods", ['methods = ["kdmcse"]\n', 'methods = ["simcse", "kdmcse"]\n', ""])
@@ -368,29 +331,4 @@ def test_a_file_that_is_no_utf8_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_bytes(b'description = "caf\xe9"\n')
     with pytest.raises(UserError, match=r"mine\.toml is not valid TOML: .*utf-8") as caught:
         load_profile(str(tmp_path / "mine.toml"))
-    assert "\n" not in str(caught.value)
-
-
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"absent\.toml cannot be read: No such file"):
-        load_profile(str(tmp_path / "absent.toml"))
-
-
-def test_an_unknown_profile_gets_the_nearest_names() -> None:
-    with pytest.raises(UserError, match=r"unknown profile 'papers'; did you mean paper\?"):
-        load_profile("papers")
-
-
-@pytest.mark.parametrize(
-    ("methods", "settings", "message"),
-    [
-        ("mcze", "wiki", r"unknown method 'mcze'; did you mean mcse"),
-        ("mcse", "wiki+flicker", r"'paper' has no setting 'wiki\+flicker'; did you mean wiki\+flickr"),
-        ("mcse[lamda=1]", "flickr", r"'mcse' has no option 'lamda'.*lambda"),
-        ("mcse@oficial", "flickr", r"no reading '@oficial'; it has @paper, @official"),
-    ],
-)
-def test_unknown_names_get_the_nearest_ones(methods: str, settings: str, message: str) -> None:
-    with pytest.raises(UserError, match=message) as caught:
-        expand(load_profile("paper"), [Variant.parse(methods)], [Variant(settings)], ["bert-base-uncased"], [0], {})
     assert "\n" not in str(caught.value)
