@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.api import Execution
-from harness.cli.data import bring
 from harness.cli.options import GroupedOptions, accept_option, from_profile, names_option, options_of, registered
 from harness.cli.output import echo, read_results, show_paper_tables, show_summaries, show_tuning
 from harness.command_line import harness_command, parse_texts
 from harness.formatting import count_of, duration, fixed, one_line
 from harness.planning.events import STATES
 from harness.planning.selection import Selection
+from harness.runs.environment import Execution
 from harness.spec import BASELINE
 
+# what runs need is imported where it is used, so that the help and the completion of options are quick
 if TYPE_CHECKING:
     from harness.planning.plan import Plan
     from harness.reporting.results import Results
@@ -68,6 +68,8 @@ def run(
 
         check_executor(how["executor"], own, how["jobs"])
     if fetch:
+        from harness.cli.data import bring
+
         bring(api.to_fetch(api.plan(**options)), accept_licences, dry_run)
     plan = api.plan(**options)
     _describe(plan, places)

@@ -82,7 +82,7 @@ def test_a_method_is_a_package_that_passes_the_checks_and_trains(folder: Path, i
         (("profile", "small"), "the profile 'small' is shipped; give another name"),
         (("profile", "../x"), "'../x' is not a valid name"),
         (("task", "MR"), "is a name that the harness reserves"),
-        (("task", "tiny"), "the name of a shipped profile"),
+        (("task", "tiny"), "the profile 'tiny' is shipped"),
         (("method", "simcse"), "'simcse' is already the name of a method or module"),
         (("method", "json"), "'json' is already the name of a method or module"),
         (("method", "My-Method"), "'My-Method' is not a valid module name"),
