@@ -22,13 +22,7 @@ from inspect import cleandoc, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
-from harness.command_line import (
-    DEFAULT_DEVICE,
-    DEFAULT_MARGIN,
-    DEFAULT_PROFILE,
-    DEFAULT_REPORT,
-    DEFAULT_RESULTS,
-)
+from harness.command_line import DEFAULT_DEVICE, DEFAULT_MARGIN, DEFAULT_PROFILE, DEFAULT_REPORT, DEFAULT_RESULTS
 from harness.encoders.modules import declared_pooling
 from harness.errors import MissingData, UserError
 from harness.evaluation.embed import PlainEmbedder

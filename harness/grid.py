@@ -294,22 +294,19 @@ def swept(methods: Sequence[str], overrides: Overrides, lists: Lists) -> list[Va
     for text, variant in zip(methods, named, strict=True):
         own = {key: _parts(text, value, "|") for key, value in variant.options}
         changeable = _changeable(variant) - own.keys() if lists else set()
-        more = {key: values for key, values in lists.items() if key in changeable}
+        more = {key: listed for key, listed in lists.items() if key in changeable}
         taken |= more.keys()
         if len(found) + prod(map(len, [*own.values(), *more.values()])) > MOST_VARIANTS:
             raise UserError(f"these lists of values make more than {MOST_VARIANTS:,} variants; give fewer values")
-        found |= dict.fromkeys(_combinations(variant, {**own, **more}))
+        values = {**own, **more}
+        for chosen in itertools.product(*values.values()):
+            found[Variant.make(variant.name, dict(zip(values, chosen, strict=True)), variant.reading)] = None
     for key in lists.keys() - taken:
         raise UserError(
             f"--set {key}={','.join(lists[key])} changes no method of this grid: each sets its own {key}, or trains "
             "nothing; remove it"
         )
     return list(found)
-
-
-def _combinations(variant: Variant, values: Lists) -> Iterator[Variant]:
-    for chosen in itertools.product(*values.values()):
-        yield Variant.make(variant.name, dict(zip(values, chosen, strict=True)), variant.reading)
 
 
 def _changeable(variant: Variant) -> set[str]:

@@ -8,15 +8,7 @@ from typing import Any
 import click
 
 from harness import api, fetching
-from harness.cli.options import (
-    FOLDER,
-    CommandGroup,
-    accept_option,
-    completer,
-    data_sets,
-    new_data_option,
-    options_of,
-)
+from harness.cli.options import FOLDER, CommandGroup, accept_option, completer, data_sets, new_data_option, options_of
 from harness.cli.output import echo, plain_table
 from harness.errors import MissingData, UserError
 from harness.fetching import Entry, readable

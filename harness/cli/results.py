@@ -35,14 +35,17 @@ def list_command(profile: str | None, results: Path) -> None:
     """
     found = read_results(results, profile).runs
     rows = [
-        (one.named, one.label.overrides, one.label.profile, _seeds(one.seeds), one.finished[:16], one.state)
+        (
+            one.named,
+            one.label.overrides,
+            one.label.profile,
+            ",".join(map(str, sorted(one.seeds))),
+            one.finished[:16],
+            one.state,
+        )
         for one in listed_groups(of_profile(found, load_profile(profile).name) if profile else found)
     ]
     plain_table(("runs", "--set", "profile", "seeds", "finished", "state"), rows)
-
-
-def _seeds(seeds: set[int]) -> str:
-    return ",".join(map(str, sorted(seeds)))
 
 
 @results_command.command("drop")

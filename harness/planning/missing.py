@@ -10,6 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from huggingface_hub import constants
+
 from harness import fetching
 from harness.command_line import harness_command
 from harness.encoders.locate import MAIN, MissingModel
@@ -192,8 +194,6 @@ def _entry(entry: Entry, root: Path | None, ask: bool) -> Fetchable:
 
 
 def _model(same: Sequence[MissingModel], root: Path | None, ask: bool) -> Fetchable:
-    from huggingface_hub import constants
-
     hub, revision = same[0].hub, same[0].revision
     readers = list(dict.fromkeys(one.reader for one in same))
     beside = [name for name in dict.fromkeys(one.beside for one in same) if name]
@@ -218,8 +218,6 @@ def _model(same: Sequence[MissingModel], root: Path | None, ask: bool) -> Fetcha
 
 
 def _task(task: MissingTask, ask: bool) -> Fetchable:
-    from huggingface_hub import constants
-
     found = _answer(partial(fetching.look_up, task.hub, "dataset", task.revision)) if ask else None
     size = sum(file.size or 0 for file in found.files) if found is not None else None
 

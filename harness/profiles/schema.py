@@ -178,9 +178,8 @@ class TeacherTable(ModelTable):
                     "kind = 'lit' takes 'images', 'captions' and 'corpus', but no 'hub', 'folder' or 'registered'"
                 )
             return self
-        for what, value in (("teacher kind", self.kind), ("pooling", self.pooling)):
-            if value not in registry.names(what):
-                raise ValueError(f"unknown {what} '{value}'; {registry.suggest(value, registry.names(what))}")
+        _check_registered("teacher kind", self.kind)
+        _check_registered("pooling", self.pooling)
         if any(parts):
             raise ValueError("only kind = 'lit' takes 'images', 'captions' and 'corpus'")
         return self
@@ -209,17 +208,17 @@ class ReleasedTable(ModelTable):
     source: Annotated[Name, Field(description="where name, pooling and commit are published")]
 
     @model_validator(mode="after")
-    def _heads_with_images(self) -> Self:
+    def _is_read(self) -> Self:
         if (self.heads is None) != (self.images is None):
             raise ValueError("set 'heads' and 'images' (a teacher of the profile) together")
+        _check_registered("pooling", self.pooling)
         return self
 
-    @model_validator(mode="after")
-    def _known_pooling(self) -> Self:
-        if self.pooling not in registry.names("pooling"):
-            hint = registry.suggest(self.pooling, registry.names("pooling"))
-            raise ValueError(f"unknown pooling '{self.pooling}'; {hint}")
-        return self
+
+def _check_registered(kind: str, name: str) -> None:
+    known = registry.names(kind)
+    if name not in known:
+        raise ValueError(f"unknown {kind} '{name}'; {registry.suggest(name, known)}")
 
 
 class SimilarityTable(Table):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
+from executor_jobs import plan
 from PIL import Image
 from plugin_packages import Install, install
 
@@ -19,13 +19,11 @@ from harness.fetching.recipes.base import write_parquet
 from harness.grid import resolve
 from harness.planning.ingredients import Experiment, Experiments
 from harness.planning.inventory import Inventory
-from harness.planning.plan import make_plan
-from harness.planning.request import Request
 from harness.planning.teachers import FeatureContext, KnownPairs, RoleFeatures
 from harness.profiles import Profile, load_profile
 from harness.profiles.schema import TeacherTable
 from harness.runs.train import Bench, run_features, train, training_data
-from harness.spec import RunSpec, Variant
+from harness.spec import RunSpec
 from harness.store import Store
 from harness.toy import clip_folder, student_folder
 
@@ -79,17 +77,10 @@ def package(kind: Kind) -> Profile:
 def test_a_kind_that_cannot_be_loaded_costs_only_the_grids_that_name_it(
     kind: Kind, code: str, what: str, tmp_path: Path
 ) -> None:
-    request = Request(
-        profile=kind(code),
-        methods=[Variant.parse(text) for text in ("mcse[images=lengths]", "mcse")],
-        settings=[Variant("toy")],
-        encoders=["toy-bert"],
-        seeds=(0, 1),
-        suites=["sts"],
-    )
+    profile = kind(code)
     with pytest.raises(PlugInError, match=what):
-        make_plan(request, Store(tmp_path / "results"))
-    assert make_plan(replace(request, methods=[Variant("mcse")]), Store(tmp_path / "results")).runs
+        plan(tmp_path / "results", "mcse[images=lengths]", "mcse", profile=profile)
+    assert plan(tmp_path / "results", "mcse", profile=profile).runs
 
 
 @pytest.mark.parametrize(("images", "captions"), [("own", "reader"), ("toy-clip", "own"), ("other", "reader")])
