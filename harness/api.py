@@ -30,7 +30,6 @@ from harness.fetching import shown
 from harness.fetching.downloads import FetchList
 from harness.formatting import count_of
 from harness.planning.events import both
-from harness.planning.inventory import Inventory
 from harness.planning.missing import fetch_list, how_to_get, lacking
 from harness.planning.plan import Plan, make_plan, suites_without_data
 from harness.planning.present import Present
@@ -41,7 +40,6 @@ from harness.processors import passive_threads
 from harness.reporting.build import WrittenReport, write_report
 from harness.reporting.results import Results
 from harness.runs.environment import DeviceChoice, Execution, pick_device
-from harness.sources import data_root as find_root
 from harness.store import Failure, Result, Store
 from harness.store.tunings import save_tuning
 from harness.work.base import execute as execute_plan
@@ -331,7 +329,7 @@ def evaluate(
     import pandas
 
     request = make_request(Selection(profile, suites=suites, data_root=data_root))
-    inventory = Inventory(request.profile, find_root(request.data), {})
+    inventory = request.inventory
     for name, missing in suites_without_data(request, inventory).items():
         raise MissingData(f"the suite {name} has no data: {missing[0]}")
     rows = []
@@ -363,8 +361,7 @@ def overlaps(
     Raises UserError for an unknown name, MissingData for a missing corpus.
     """
     request = make_request(Selection(profile, settings=settings, suites=suites, data_root=data_root))
-    inventory = Inventory(request.profile, find_root(request.data), {})
-    return overlaps_of(inventory, request.settings, request.suites if suites else ())
+    return overlaps_of(request.inventory, request.settings, request.suites if suites else ())
 
 
 def plan_model(

@@ -64,7 +64,7 @@ def run(
     own = options["executor_options"] = _executor_options(options)
     how = {each.name: options.pop(each.name) for each in fields(Execution) if each.name in options}
     if how["executor"] or own:
-        from harness.work.base import check_executor  # imports torch
+        from harness.work.base import check_executor
 
         check_executor(how["executor"], own, how["jobs"])
     if fetch:

@@ -14,7 +14,7 @@ from harness.planning.events import KEPT, REDONE, RESUMED, RETRIED, STALE, UNSCO
 from harness.planning.ingredients import Experiment, Experiments, changes
 from harness.planning.inventory import Inventory
 from harness.planning.request import Request
-from harness.sources import Missing, data_root, digest
+from harness.sources import Missing, digest
 from harness.spec import RunSpec
 from harness.store import Failure, Result, Spec, Store
 from harness.store.files import check_names
@@ -123,7 +123,7 @@ def make_plan(request: Request, store: Store) -> Plan:
     Runs are skipped whose corpora cannot be read as they ask, and rows of a paper's table whose teachers cannot be
     found or whose code in another package fails. Raises UserError.
     """
-    inventory = Inventory(request.profile, data_root(request.data), request.given, request.tasks)
+    inventory = request.inventory
     without_data = suites_without_data(request, inventory)
     for name in request.suites:
         inventory.check_tasks(name)

@@ -51,6 +51,11 @@ class Request:
     tuning: Tuning | None = None
 
     @property
+    def inventory(self) -> Inventory:
+        """The sources that its profile and the user name. Raises UserError for a data root that is a file."""
+        return Inventory(self.profile, data_root(self.data), self.given, self.tasks)
+
+    @property
     def typed(self) -> Typed:
         """What the user gave beyond names."""
         named = self.selection.profile
@@ -312,7 +317,7 @@ def _outside_request(
         raise UserError(f"no folder {model}; give the folder of a saved model, a hub name or a run's key")
     request = make_request(replace(selection, encoders=encoder))
     (name,) = request.encoders
-    source = Inventory(request.profile, data_root(request.data), request.given).encoder(name).source
+    source = request.inventory.encoder(name).source
     pooling = pooling or _known_pooling(source, request.profile)
     if pooling is None:
         raise UserError(

@@ -58,14 +58,10 @@ def test_the_list_of_values_below_is_whole() -> None:
     assert set(OTHER) == set(Training.model_fields) | set(get("method", "mcse").configure("paper").named())
 
 
-@pytest.mark.parametrize("key", OTHER)
-def test_every_hyperparameter_changes_the_fingerprint(tmp_path: Path, key: str) -> None:
-    assert fingerprint(tmp_path, overrides={key: OTHER[key]}) != fingerprint(tmp_path)
-
-
 @pytest.mark.parametrize(
     "changes",
     [
+        *({"overrides": {key: value}} for key, value in OTHER.items()),
         {"methods": [Variant.parse("simcse")]},
         {"methods": [Variant.parse("mcse@official")]},
         {"methods": [Variant.parse("mcse[images=random]")]},
@@ -74,7 +70,7 @@ def test_every_hyperparameter_changes_the_fingerprint(tmp_path: Path, key: str) 
     ],
     ids=str,
 )
-def test_every_axis_changes_the_fingerprint(tmp_path: Path, changes: dict[str, object]) -> None:
+def test_every_hyperparameter_and_every_axis_change_the_fingerprint(tmp_path: Path, changes: dict[str, object]) -> None:
     assert fingerprint(tmp_path, **changes) != fingerprint(tmp_path)
 
 

@@ -35,6 +35,7 @@ PAPERS = {
     **dict.fromkeys(("visualcse", "audiocse", "visualcse-sup", "audiocse-sup"), "nonling"),
 }
 
+PAPER = load_profile("paper")
 Published = list[tuple[str, str, str, str, float, str]]
 
 
@@ -115,11 +116,10 @@ def test_every_key_of_a_rule_belongs_to_the_registered_methods_it_matches(name: 
 
 
 def test_paper_has_the_published_hyperparameters(published: Published) -> None:
-    profile = load_profile("paper")
     wrong, checked = [], []
     for method, setting, encoder, key, value, where in published:
         with suppress(UnfitSettingError):  # one row may have methods and settings that do not go together
-            resolved = resolve(profile, RunSpec(Variant(method), Variant(setting), encoder, 0), {})
+            resolved = resolve(PAPER, RunSpec(Variant(method), Variant(setting), encoder, 0), {})
             values = {**resolved.training.model_dump(), **resolved.hyperparameters.named()}
             checked.append(method)
             if values[key] != value:
@@ -130,16 +130,14 @@ def test_paper_has_the_published_hyperparameters(published: Published) -> None:
 
 
 def test_paper_has_the_published_number_of_seeds_and_the_seven_tasks() -> None:
-    profile = load_profile("paper")
-    assert profile.defaults.seeds == 5
-    assert profile.suites["sts"].tasks == ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
+    assert PAPER.defaults.seeds == 5
+    assert PAPER.suites["sts"].tasks == ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
 
 
 def test_official_readings_differ_from_paper_as_the_public_scripts_do() -> None:
-    profile = load_profile("paper")
 
     def training(variant: str, setting: str, encoder: str) -> Training:
-        return resolve(profile, RunSpec(Variant.parse(variant), Variant(setting), encoder, 0), {}).training
+        return resolve(PAPER, RunSpec(Variant.parse(variant), Variant(setting), encoder, 0), {}).training
 
     ours, theirs = (training(name, "wiki", "bert-base-uncased") for name in ("simcse", "simcse@official"))
     assert (ours.epochs, ours.precision, ours.eval_every) == (3, "tf32", 125)
@@ -153,9 +151,8 @@ def test_official_readings_differ_from_paper_as_the_public_scripts_do() -> None:
 @pytest.mark.parametrize("encoder", ["bert-base-uncased", "roberta-base"])
 def test_adam_epsilon_is_that_of_the_program_which_trained_the_printed_row(encoder: str) -> None:
     """1e-6 in train_mix.py of MCSE and its forks, so in @paper too; 1e-8 in the Trainer of SimCSE and NonLing."""
-    profile = load_profile("paper")
     found = {
-        variant: resolve(profile, RunSpec(Variant.parse(variant), Variant(setting), encoder, 0), {}).training
+        variant: resolve(PAPER, RunSpec(Variant.parse(variant), Variant(setting), encoder, 0), {}).training
         for variant, setting in (
             *((name + reading, "wiki+flickr") for name in ("mcse", "kdmcse", "dalr") for reading in ("", "@official")),
             ("simcse", "wiki"),
@@ -173,9 +170,8 @@ def test_adam_epsilon_is_that_of_the_program_which_trained_the_printed_row(encod
 
 @pytest.mark.parametrize("name", ["bert-base-uncased", "roberta-base", "roberta-large"])
 def test_a_later_rule_wins_over_an_earlier_one(name: str) -> None:
-    profile = load_profile("paper")
     last = Rule.model_validate({"methods": ["mcse"], "source": "a test", "lambda": 0.5, "batch_size": 7})
-    changed = profile.model_copy(update={"hyperparameters": (*profile.hyperparameters, last)})
+    changed = PAPER.model_copy(update={"hyperparameters": (*PAPER.hyperparameters, last)})
     spec = RunSpec(Variant("mcse"), Variant("flickr"), name, 0)
     assert resolve(changed, spec, {}).hyperparameters.lambda_ == 0.5
     assert resolve(changed, spec, {}).training.batch_size == 7
@@ -297,7 +293,7 @@ def test_a_rule_that_replaces_a_readings_own_value_must_name_its_readings(method
 
 def test_no_value_of_paper_repeats_a_default() -> None:
     """Values that hold without a rule are stated in the method's file, with their source."""
-    for rule in load_profile("paper").hyperparameters:
+    for rule in PAPER.hyperparameters:
         for method, (name, value) in product(rule.methods, rule.values.items()):
             if name not in Training.model_fields:
                 readings = rule.readings or method_named(method).readings
@@ -306,19 +302,17 @@ def test_no_value_of_paper_repeats_a_default() -> None:
 
 @pytest.mark.parametrize("name", ["wiki+cc12m-1", "wiki+cc12m-2"])
 def test_kdmcse_trains_on_text_where_every_step_is_paired(name: str) -> None:
-    profile = load_profile("paper")
     for setting, wanted in ((name, True), ("wiki+flickr", False), (name.removeprefix("wiki+"), False)):
-        run = resolve(profile, RunSpec(Variant("kdmcse"), Variant(setting), "bert-base-uncased", 0), {})
+        run = resolve(PAPER, RunSpec(Variant("kdmcse"), Variant(setting), "bert-base-uncased", 0), {})
         assert run.hyperparameters.text_on_pairs is wanted
 
 
 def test_a_setting_and_its_karpathy_split_have_the_same_text_and_rules() -> None:
-    profile = load_profile("paper")
     for name in ("wiki+flickr", "wiki+coco"):
         twin = f"{name}-karpathy"
-        corpora = [corpus.removesuffix("-karpathy") for corpus in profile.settings[twin].corpora]
-        assert corpora == list(profile.settings[name].corpora)
-        for rule in profile.hyperparameters:
+        corpora = [corpus.removesuffix("-karpathy") for corpus in PAPER.settings[twin].corpora]
+        assert corpora == list(PAPER.settings[name].corpora)
+        for rule in PAPER.hyperparameters:
             assert (name in rule.settings) <= (twin in rule.settings), f"'{rule.source}' leaves out {twin}"
 
 
