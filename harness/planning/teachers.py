@@ -20,7 +20,7 @@ import numpy as np
 
 from harness.corpora.base import Pairs
 from harness.corpora.pixels import Pixels
-from harness.encoders.features import Stacked, cached_features
+from harness.encoders.features import ComputeRows, Stacked, cached_features
 from harness.encoders.locate import MissingModel, ModelSource
 from harness.encoders.teachers import Teacher, check_vocabulary, declared_teacher, open_teacher
 from harness.errors import UserError
@@ -37,6 +37,19 @@ from harness.spec import CONTROLS
 
 if TYPE_CHECKING:
     from harness.encoders.lit import Projections
+
+RUN = "run:"
+#: Increased when the fit of `lit` teachers changes its result.
+LIT_VERSION = 1
+#: `lit` teachers that are fitted on each other; more are a mistake, and each level doubles the work
+LIT_DEEPEST = 5
+#: the kind of teacher that is fitted here, and what it gives
+LIT = "lit"
+LIT_GIVES: tuple[FeatureKind, ...] = ("image", "caption")
+#: Kinds whose fingerprint is that of the model alone; every other kind's includes its name.
+BY_MODEL_ALONE = ("open-clip", "timm")
+#: Rows between two reports, and the most that an interrupted computation loses.
+CHUNK = 512
 
 
 @dataclass(frozen=True)
@@ -79,22 +92,6 @@ class FeatureContext:
     listen: Callable[[Stage], None]
 
 
-RUN = "run:"
-#: Increased when the fit of `lit` teachers changes its result.
-LIT_VERSION = 1
-#: `lit` teachers that are fitted on each other; more are a mistake, and each level doubles the work
-LIT_DEEPEST = 5
-#: the kind of teacher that is fitted here, and what it gives
-LIT = "lit"
-LIT_GIVES: tuple[FeatureKind, ...] = ("image", "caption")
-#: Kinds whose fingerprint is that of the model alone; every other kind's includes its name.
-BY_MODEL_ALONE = ("open-clip", "timm")
-#: Rows between two reports, and the most that an interrupted computation loses.
-CHUNK = 512
-#: the rows of features `start` to `stop`, (stop - start, ...)
-Compute = Callable[[int, int], np.ndarray]
-
-
 @dataclass(frozen=True)
 class NamedTeacher(ABC):
     """A teacher by name, for one kind of feature: read from files beside the pairs, else computed."""
@@ -123,7 +120,7 @@ class NamedTeacher(ABC):
         """Names everything that computed features of these pairs depend on; known without loading a model."""
 
     @abstractmethod
-    def _compute(self, known: KnownPairs, context: FeatureContext) -> Compute:
+    def _compute(self, known: KnownPairs, context: FeatureContext) -> ComputeRows:
         """A function that computes rows of features; models are loaded on its first call."""
 
     @property
@@ -198,7 +195,7 @@ class NamedTeacher(ABC):
     def _has_file(self, known: KnownPairs) -> bool:
         return self.of == "image" and self.name in known.stored
 
-    def _from_file(self, known: KnownPairs) -> Compute:
+    def _from_file(self, known: KnownPairs) -> ComputeRows:
         values = cache(lambda: known.pairs.features[self.name])
         return lambda start, stop: values()[start:stop]
 
@@ -217,7 +214,7 @@ class _Unavailable(NamedTeacher):
     def _key(self, known: KnownPairs, context: FeatureContext) -> str:
         raise UserError(self.reason)
 
-    def _compute(self, known: KnownPairs, context: FeatureContext) -> Compute:
+    def _compute(self, known: KnownPairs, context: FeatureContext) -> ComputeRows:
         raise UserError(self.reason)
 
 
@@ -292,7 +289,7 @@ class _ModelTeacher(NamedTeacher):
         content = known.images + (files.content() if isinstance(files, Pixels) else "")
         return digest(content, self.model.fingerprint, self.of, None)
 
-    def _compute(self, known: KnownPairs, context: FeatureContext) -> Compute:
+    def _compute(self, known: KnownPairs, context: FeatureContext) -> ComputeRows:
         teacher = cache(lambda: self._opened(context))
         pairs = known.pairs
 
@@ -360,7 +357,7 @@ class _LitTeacher(NamedTeacher, Generated):
         inner = self._side.key(known, context)
         return digest("lit", inner, self.corpus.read.fingerprint, fitted, context.max_length)
 
-    def _compute(self, known: KnownPairs, context: FeatureContext) -> Compute:
+    def _compute(self, known: KnownPairs, context: FeatureContext) -> ComputeRows:
         """Fit both projections and apply the one of `of`."""
         fitted = cache(lambda: self._fitted(context))
         features = cache(lambda: self._side.features(known, context))

@@ -20,6 +20,7 @@ from harness.store.folder import begin_attempt
 
 #: more variants than a grid can have, with 10,000 seeds
 MANY = ",".join(f"simcse[temperature=0.{number:02d}]" for number in range(1, 31))
+TUNE = ("--tune", "simcse:temperature=0.05|0.1|0.5", "--tune", "mcse:lambda=0.01|1", "--trials", "2")
 NAMES = ("methods", "settings", "encoders", "suites", "table", "figure", "paper", "readings")
 
 REFUSED: tuple[tuple[tuple[str, ...], str], ...] = (
@@ -48,6 +49,13 @@ REFUSED: tuple[tuple[tuple[str, ...], str], ...] = (
     (("--set", "temperature=1e999"), "--set temperature=1e999: not a finite number"),
     (("--run-timeout", "99999999999d"), "--run-timeout is more than"),
     (("--executor", "serial", "--jobs", "2"), "one run at a time"),
+    ((*TUNE[:-1], "3"), "mcse has 2 configurations, fewer than 3 trials; list more, or give --trials 2"),
+    (TUNE[:4], "--tune and --trials go together"),
+    (("--trials", "2"), "--tune and --trials go together"),
+    ((*TUNE, "--table", "mcse:T2"), "--tune works only with a grid of methods; remove --table"),
+    ((*TUNE, "--set", "steps=1,2"), "lists several values, which makes a grid, but --tune draws its own values"),
+    (("--tune", "none:pooling=cls|mean", "--trials", "2"), "--tune none: it trains nothing"),
+    (("--tune", "mcse:lamda=1|2", "--trials", "2"), "lamda"),
 )
 
 
@@ -60,6 +68,9 @@ def test_a_mistake_in_a_grid_is_one_line(typed: Typed, tmp_path: Path, words: tu
     assert not list(tmp_path.iterdir())
 
 
+EVAL = ("eval", "--profile", "tiny")
+RUN = "mcse/toy/toy-bert/seed-0"
+HERE = ("--data-root", ".")
 #: mistakes of any command
 MISTAKES: tuple[tuple[tuple[str, ...], str], ...] = (
     (("run", "--profile", "tiny", "--methods", "mcse[lambda"), "unbalanced brackets"),
@@ -83,10 +94,34 @@ MISTAKES: tuple[tuple[tuple[str, ...], str], ...] = (
     (("run",), "the profile `tiny` needs no data"),
     (("run", "--profile", "tiny", "--methods", "mcse", "--settings", "toy-text"), "every run is skipped, nothing"),
     (("run", "--profile", "tiny", "--track", "wanb"), "unknown tracker 'wanb'; did you mean wandb"),
+    ((*EVAL, "./nowhere"), "no folder ./nowhere"),
+    ((*EVAL, RUN, "--pooling", "cls"), "remove --pooling"),
+    ((*EVAL, RUN, "--trust-remote-code"), "--trust-remote-code does not apply to a run; remove it"),
+    ((*EVAL, RUN), f"no result of {RUN}"),
+    ((*EVAL, "a/b", "--pooling", "cls"), "missing: the weights of a/b at main; run `harness fetch"),
+    ((*EVAL, "a/b"), "the weights of a/b at main: run `hf download a/b"),
+    (("new", "profile", "small"), "the profile 'small' is shipped; give another name"),
+    (("new", "profile", "../x"), "'../x' is not a valid name"),
+    (("new", "task", "MR"), "is a name that the harness reserves"),
+    (("new", "task", "tiny"), "the profile 'tiny' is shipped"),
+    (("new", "method", "simcse"), "'simcse' is already the name of a method or module"),
+    (("new", "method", "json"), "'json' is already the name of a method or module"),
+    (("new", "method", "My-Method"), "'My-Method' is not a valid module name"),
+    (("new", "method", "class"), "'class' is not a valid module name"),
+    (("data", "fetch", "wiki1m"), "no data root is set"),
+    (("data", "fetch", "wiki1n", *HERE), "did you mean wiki1m"),
+    (("data", "fetch", "flickr-images", *HERE), "harness data import flickr-images FOLDER"),
+    (("data", "fetch", "mteb", *HERE), "`harness fetch --suites mteb` downloads the tasks"),
+    (("data", "fetch", "flickr-resnet", *HERE), "to accept them, add --accept-licences flickr-resnet"),
+    (("data", "fetch", "cifar10", "--offline", *HERE), "offline"),
+    (("data", "path", "nli", *HERE), "harness data fetch nli"),
+    (("data", "verify", *HERE), "harness data list"),
+    (("data", "import", "nli", "nowhere", *HERE), "there is no folder"),
     (("report", "--profile", "tiny"), "no results of the profile 'tiny'"),
     (("report", "--margin", "0"), "the margin 0 is not a positive number of points"),
     (("show", "mcse/toy/toy-bert/seed-9"), "no result of"),
     (("show", "nothing.json"), "there is no file"),
+    (("logs", "mcse/toy"), "there is no log of 'mcse/toy' in results; `harness status` lists the runs of a grid"),
     (("list", "nouns"), "'nouns' is not one of"),
     (("rnu",), "unknown command `harness rnu`; did you mean run?"),
     (("data", "lst"), "unknown command `harness data lst`; did you mean list?"),

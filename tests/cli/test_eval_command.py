@@ -237,24 +237,6 @@ def test_two_models_of_one_folder_name_are_two_rows_and_one_content_is_one(model
     assert list(request.encoders) == ["mine"]
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("./nowhere",), "no folder ./nowhere"),
-        (("mcse/toy/toy-bert/seed-0", "--pooling", "cls"), "remove --pooling"),
-        (("nobody/nothing", "--pooling", "cls"), "missing: the weights of nobody/nothing at main; run `harness fetch"),
-        (("mcse/toy/toy-bert/seed-0", "--trust-remote-code"), "--trust-remote-code does not apply to a run; remove it"),
-        (("nobody/nothing",), "the weights of nobody/nothing at main: run `hf download nobody/nothing"),
-        (("mcse/toy/toy-bert/seed-9",), "no result of mcse/toy/toy-bert/seed-9"),
-    ],
-)
-def test_a_mistake_is_one_line(tmp_path: Path, words: tuple[str, ...], message: str) -> None:
-    refused = harness(tmp_path, "eval", *words)
-    assert isinstance(refused.exception, UserError)
-    assert message in str(refused.exception)
-    assert "\n" not in str(refused.exception)
-
-
 def test_evaluations_are_recorded_in_the_record_of_their_run(
     snapshot: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -197,34 +197,6 @@ def test_tuned_methods_are_ordinary_runs_that_the_report_compares(typed: Typed, 
     assert "nothing to do" in typed(*WORDS, *TUNE)[1]
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ((*TUNE[:-1], "3"), "mcse has 2 configurations, fewer than 3 trials; list more, or give --trials 2"),
-        (TUNE[:4], "--tune and --trials go together"),
-        (("--trials", "2"), "--tune and --trials go together"),
-        ((*TUNE, "--table", "mcse:T2"), "--tune works only with a grid of methods; remove --table"),
-        (
-            (*TUNE, "--set", "steps=1,2"),
-            "--set steps=1,2 lists several values, which makes a grid, but --tune draws its own values",
-        ),
-        (
-            ("--tune", "none:pooling=cls|mean", "--trials", "2"),
-            "--tune none: it trains nothing, so there is nothing to tune",
-        ),
-        (("--tune", "mcse:lamda=1|2", "--trials", "2"), "lamda"),
-    ],
-)
-def test_mistakes_are_one_line_and_write_nothing(
-    typed: Typed, tmp_path: Path, words: tuple[str, ...], said: str
-) -> None:
-    code, out, err = typed("run", "--profile", "tiny", *words)
-    assert (code, out) == (2, "")
-    assert said in err
-    assert err.count("\n") == 1
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_grid_without_the_baseline_says_that_no_gain_is_tested(tmp_path: Path) -> None:
     grid = ("--profile", "tiny", "--seeds", "1")
     assert "add simcse" in run("--methods", "mcse", *grid, results=tmp_path).output
