@@ -15,66 +15,50 @@ names the mistake. `import harness` is quick: torch and pandas are imported by t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, fields
 from functools import wraps
 from inspect import cleandoc, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
-from harness.command_line import (
-    DEFAULT_DEVICE,
-    DEFAULT_MARGIN,
-    DEFAULT_PROFILE,
-    DEFAULT_REPORT,
-    DEFAULT_RESULTS,
-    option,
-)
+from harness.command_line import DEFAULT_DEVICE, DEFAULT_MARGIN, DEFAULT_PROFILE, DEFAULT_REPORT, DEFAULT_RESULTS
+from harness.encoders.modules import declared_pooling
 from harness.errors import MissingData, UserError
+from harness.fetching import shown
+from harness.fetching.downloads import FetchList
+from harness.formatting import count_of
+from harness.planning.events import both
+from harness.planning.missing import fetch_list, how_to_get, lacking
+from harness.planning.plan import Plan, make_plan, suites_without_data
+from harness.planning.present import Present
+from harness.planning.request import make_request, model_request
+from harness.planning.seen import Overlaps, overlaps_of
 from harness.planning.selection import Names, Selection
+from harness.processors import passive_threads
+from harness.reporting.build import WrittenReport, write_report
+from harness.reporting.results import Results
+from harness.runs.environment import DeviceChoice, Execution, pick_device
+from harness.store import Failure, Result, Store
+from harness.store.tunings import save_tuning
+from harness.work.base import execute as execute_plan
+from harness.work.failures import seconds_of
+from harness.work.progress import display
+from harness.work.tracking.base import installed_trackers
+from harness.work.tracking.listener import tracking
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     import numpy as np
     import pandas
 
     from harness.encoders.sentence_modules import SentenceModules
     from harness.encoders.student import Student
-    from harness.fetching.downloads import FetchList
-    from harness.planning.events import Listener
-    from harness.planning.plan import Plan
-    from harness.planning.seen import Overlaps
-    from harness.reporting.build import WrittenReport
-    from harness.reporting.results import Results
-    from harness.runs.environment import DeviceChoice, Jobs
 
 #: n sentences -> n rows of floats, (n, d)
 SentenceFunction = Callable[[Sequence[str]], "np.ndarray"]
 P = ParamSpec("P")
 S = TypeVar("S")
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Execution:
-    """How the runs of a plan are executed."""
-
-    jobs: Jobs | None = option(
-        None,
-        "Runs in parallel (default: 1; GPUs: auto; SLURM: all); auto: as many as cores or GPU memory allow.",
-        "N|auto",
-    )
-    device: DeviceChoice = option(DEFAULT_DEVICE, "Device for training and evaluation.")
-    executor: str | None = option(None, "Where runs are executed.", "NAME")
-    executor_options: Mapping[str, str] | None = None
-    chunk: int | None = option(
-        None, "Encode a batch N rows at a time: the same gradient with less memory, in about a third more time.", "N"
-    )
-    run_timeout: str | float | None = option(
-        None, "Time limit of a run or of its preparation, such as 4h; a run that exceeds it has failed.", "TIME"
-    )
-    track: Names = option("", "Also record the runs with trackers, such as wandb.", "A,B")
-    progress: bool | Listener = False
 
 
 @dataclass(frozen=True)
@@ -97,16 +81,13 @@ def _keywords_of(made: Callable[P, S]) -> Callable[[Callable[[S], T]], Callable[
         def call(*args: P.args, **keywords: P.kwargs) -> T:
             return function(made(*args, **keywords))
 
-        _document(call, made)
+        described: Any = call
+        described.__signature__ = signature(call).replace(parameters=list(signature(made).parameters.values()))
+        helps = [f"- `{each.name}`: {each.metadata['help']}" for each in fields(cast(Any, made)) if each.metadata]
+        described.__doc__ = "\n\n".join([cleandoc(str(call.__doc__)), "\n".join(helps)])
         return call
 
     return decorate
-
-
-def _document(call: Any, made: Any) -> None:
-    call.__signature__ = signature(call).replace(parameters=list(signature(made).parameters.values()))
-    helps = [f"- `{each.name}`: {each.metadata['help']}" for each in fields(made) if each.metadata]
-    call.__doc__ = "\n\n".join([cleandoc(call.__doc__), "\n".join(helps)])
 
 
 @_keywords_of(Selection)
@@ -127,13 +108,7 @@ def plan(selection: Selection) -> Plan:
 
     Raises UserError for an unknown name.
     """
-    from harness.processors import passive_threads
-
     passive_threads()  # before torch is imported
-    from harness.planning.plan import make_plan
-    from harness.planning.request import make_request
-    from harness.store import Store
-
     return make_plan(make_request(selection), Store(Path(selection.results)))
 
 
@@ -171,12 +146,6 @@ def execute(how: PlanToExecute) -> Results:
     of runs, such as tokens or features. `progress=True` shows progress in a terminal or a notebook; a function is
     called with every `harness.planning.events.Event`.
     """
-    from harness.reporting.results import Results
-    from harness.store import Failure, Result
-    from harness.store.tunings import save_tuning
-    from harness.work.failures import seconds_of
-    from harness.work.tracking.base import installed_trackers
-
     plan, limit_s = how.plan, None if how.run_timeout is None else seconds_of(how.run_timeout)
     _check_inputs(plan)
     if plan.request.tuning:
@@ -184,13 +153,6 @@ def execute(how: PlanToExecute) -> Results:
     ends: list[Result | Failure] = [planned.result for planned in plan.done if planned.result]
     trackers = installed_trackers(how.track)
     if plan.todo:
-        from contextlib import nullcontext
-
-        from harness.planning.events import both
-        from harness.work.base import execute as execute_plan  # imports torch
-        from harness.work.progress import display
-        from harness.work.tracking.listener import tracking
-
         planned = {one.key: one.fingerprint for one in plan.todo}
         listen = how.progress or (lambda event: None)
         shown = display(planned, plan.store) if listen is True else nullcontext(listen)
@@ -212,9 +174,6 @@ def execute(how: PlanToExecute) -> Results:
 
 def _check_inputs(plan: Plan) -> None:
     """Raise an error if every run is skipped, a run to do cannot load its inputs, or no suite can load its data."""
-    from harness.formatting import count_of
-    from harness.planning.missing import how_to_get
-
     if plan.skipped and not plan.runs:
         skip, *others = plan.skipped
         more = f" (and {len(others)} more)" if others else ""
@@ -240,8 +199,6 @@ def to_fetch(plan: Plan) -> FetchList:
     >>> found.items, found.by_hand
     ((), ())
     """
-    from harness.planning.missing import fetch_list, lacking
-
     return fetch_list(lacking(plan), plan.inventory.root)
 
 
@@ -257,8 +214,6 @@ def fetch(found: FetchList, *, accept_licences: Names = (), progress: bool = Fal
 
     Raises UserError, before anything is downloaded, for a licence that is not accepted and a disk that is too small.
     """
-    from harness.fetching import shown
-
     names = accept_licences.split(",") if isinstance(accept_licences, str) else accept_licences
     found.check({name.strip() for name in names})
     if not progress:
@@ -276,10 +231,6 @@ def results(folder: str | Path = DEFAULT_RESULTS, profile: str | None = None) ->
     >>> import harness
     >>> harness.results("results").frame[["variant", "seed", "suite", "task", "metric", "value"]]  # doctest: +SKIP
     """
-    from harness.planning.present import Present
-    from harness.reporting.results import Results
-    from harness.store import Store
-
     store = Store(Path(folder))
     found = store.indexed().judged(Present(store.root, profile))
     return Results(store.root, found, tuple(store.failures()), tuple(found.problems))
@@ -299,10 +250,6 @@ def report(
     `.warnings` names files that were skipped. Raises UserError if there are no results, or for a margin that is not
     positive.
     """
-    from harness.planning.present import Present
-    from harness.reporting.build import write_report
-    from harness.store import Store
-
     store = Store(Path(results))
     return write_report(store, Path(out), profile, margin, Present(store.root, profile), one_file=one_file)
 
@@ -345,9 +292,7 @@ def load_model(
 
     Raises UserError for an unknown run, missing weights and a folder that cannot be read.
     """
-    from harness.encoders.modules import declared_pooling
     from harness.encoders.sentence_modules import open_model
-    from harness.runs.environment import pick_device
     from harness.runs.finished import FinishedRun, find_result
 
     folder = Path(model).expanduser()
@@ -383,13 +328,9 @@ def evaluate(
     import pandas
 
     from harness.evaluation.embed import Embedder
-    from harness.planning.inventory import Inventory
-    from harness.planning.plan import suites_without_data
-    from harness.planning.request import make_request
-    from harness.sources import data_root as find_root
 
     request = make_request(Selection(profile, suites=suites, data_root=data_root))
-    inventory = Inventory(request.profile, find_root(request.data), {})
+    inventory = request.inventory
     for name, missing in suites_without_data(request, inventory).items():
         raise MissingData(f"the suite {name} has no data: {missing[0]}")
     rows = []
@@ -420,14 +361,8 @@ def overlaps(
 
     Raises UserError for an unknown name, MissingData for a missing corpus.
     """
-    from harness.planning.inventory import Inventory
-    from harness.planning.request import make_request
-    from harness.planning.seen import overlaps_of
-    from harness.sources import data_root as find_root
-
     request = make_request(Selection(profile, settings=settings, suites=suites, data_root=data_root))
-    inventory = Inventory(request.profile, find_root(request.data), {})
-    return overlaps_of(inventory, request.settings, request.suites if suites else ())
+    return overlaps_of(request.inventory, request.settings, request.suites if suites else ())
 
 
 def plan_model(
@@ -453,13 +388,7 @@ def plan_model(
     model has; the same content is one run, wherever the folder is. `trust_remote_code` allows code in its repository
     to be executed.
     """
-    from harness.processors import passive_threads
-
     passive_threads()  # before torch is imported
-    from harness.planning.plan import make_plan
-    from harness.planning.request import model_request
-    from harness.store import Store
-
     store = Store(Path(results))
     selection = Selection(profile, encoders=encoders, suites=suites, data_root=data_root, tasks=tasks)
     request = model_request(model, pooling, selection, store, trusted=trust_remote_code, name=name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +12,19 @@ from harness.errors import UserError
 from harness.profiles import load_profile, shipped_profiles
 from harness.spec import UNTRAINED
 from harness.store import Result
-from harness.store.typed import Typed, read_typed
+from harness.store.typed import read_typed
 
 #: an encoder before training, as it is usually read
 UNTRAINED_VARIANTS = ("none[pooling=cls]", "none[pooling=mean]")
 
 
-@dataclass(frozen=True)
 class Commands:
     """The commands of a folder of results, with the places where runs of each profile were last found."""
 
-    results: Path = Path(DEFAULT_RESULTS)
-    _noted: dict[str, Typed] = field(default_factory=dict, compare=False, repr=False)
-    _named: dict[tuple[str, str], bool] = field(default_factory=dict, compare=False, repr=False)
+    def __init__(self, results: Path = Path(DEFAULT_RESULTS)) -> None:
+        self.results = results
+        self._of = cache(partial(read_typed, results))
+        self._is_named = cache(_is_named)
 
     def run(self, *words: str, profile: str, **options: Option) -> str:
         """The command `harness run` with these words and options, which makes runs of a profile."""
@@ -64,22 +64,11 @@ class Commands:
         command = self.run(profile=profile, methods=UNTRAINED_VARIANTS, encoders=encoders)
         return f"Untrained {' and '.join(encoders)} not evaluated; `{command}` adds it."
 
-    def _of(self, profile: str) -> Typed:
-        if profile not in self._noted:
-            self._noted[profile] = read_typed(self.results, profile)
-        return self._noted[profile]
-
     def _encoder(self, name: str, profile: str) -> str:
         """An encoder as `--encoders` takes it: with its folder, unless it is found by its name."""
         if name in self._of(profile).encoders:
             return f"{name}={shown(self._of(profile).encoders[name])}"
-        if (name, profile) not in self._named:
-            self._named[name, profile] = "/" in name or _is_named(name, self.profile(profile))
-        return name if self._named[name, profile] else f"{name}=FOLDER"
-
-
-#: the commands of the default folder
-DEFAULT_COMMANDS = Commands()
+        return name if "/" in name or self._is_named(name, self.profile(profile)) else f"{name}=FOLDER"
 
 
 def shown(place: str | Path) -> str:
@@ -96,3 +85,7 @@ def _is_named(encoder: str, profile: str) -> bool:
     except UserError:
         return True
     return encoder in found.encoders or encoder in found.released
+
+
+#: the commands of the default folder
+DEFAULT_COMMANDS = Commands()

@@ -7,28 +7,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from math import prod
 from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
+from harness.command_line import parse_overrides, parse_texts
 from harness.corpora.base import CorpusSource
 from harness.errors import PlugInError, UserError
 from harness.inputs import OptionValue, Stream
 from harness.method import Feature, OwnSteps
 from harness.method.declared import DeclaredMethod, Layers, declared_method
-from harness.profiles import Profile, Rule, Training, check_readings
+from harness.profiles import Profile, Rule, Training
 from harness.registry import errors_of, get_class, names, suggest
 from harness.setting import Captions, SettingOption, setting_options
-from harness.spec import UNTRAINED, RunSpec, Variant
+from harness.spec import UNTRAINED, RunSpec, SpecError, Variant, split
 
 if TYPE_CHECKING:
     from harness.method import Hyperparameters, Method
-
-
-from math import prod
-
-from harness.command_line import parse_overrides, parse_texts
-from harness.spec import SpecError, split
 
 Overrides = Mapping[str, OptionValue]
 
@@ -177,7 +173,16 @@ def _check_rules(profile: str, rules: tuple[Rule, ...], method: str) -> None:
     for name in (name for rule in rules for name in rule.methods):
         if name not in installed:
             raise UserError(f"the profile '{profile}' has a rule for the method '{name}': {suggest(name, installed)}")
-    check_readings(profile, rules, {method: declared_method(method).reading_values})
+    for rule in rules:
+        if rule.readings or (rule.methods and method not in rule.methods):
+            continue
+        for reading, own in declared_method(method).reading_values.items():
+            for name in sorted(rule.values.keys() & own.keys()):
+                raise UserError(
+                    f"the profile '{profile}', rule with source '{rule.source}': {name} = {rule.values[name]} "
+                    f"would also replace {name} = {own[name]} of {method}@{reading}; add the readings that it "
+                    'applies to, such as readings = ["paper"]'
+                )
 
 
 def _refuse_idle_epochs(profile: Profile, run: Resolved) -> None:
@@ -289,22 +294,19 @@ def swept(methods: Sequence[str], overrides: Overrides, lists: Lists) -> list[Va
     for text, variant in zip(methods, named, strict=True):
         own = {key: _parts(text, value, "|") for key, value in variant.options}
         changeable = _changeable(variant) - own.keys() if lists else set()
-        more = {key: values for key, values in lists.items() if key in changeable}
+        more = {key: listed for key, listed in lists.items() if key in changeable}
         taken |= more.keys()
         if len(found) + prod(map(len, [*own.values(), *more.values()])) > MOST_VARIANTS:
             raise UserError(f"these lists of values make more than {MOST_VARIANTS:,} variants; give fewer values")
-        found |= dict.fromkeys(_combinations(variant, {**own, **more}))
+        values = {**own, **more}
+        for chosen in itertools.product(*values.values()):
+            found[Variant.make(variant.name, dict(zip(values, chosen, strict=True)), variant.reading)] = None
     for key in lists.keys() - taken:
         raise UserError(
             f"--set {key}={','.join(lists[key])} changes no method of this grid: each sets its own {key}, or trains "
             "nothing; remove it"
         )
     return list(found)
-
-
-def _combinations(variant: Variant, values: Lists) -> Iterator[Variant]:
-    for chosen in itertools.product(*values.values()):
-        yield Variant.make(variant.name, dict(zip(values, chosen, strict=True)), variant.reading)
 
 
 def _changeable(variant: Variant) -> set[str]:

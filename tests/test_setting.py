@@ -6,17 +6,16 @@ import dataclasses
 from pathlib import Path
 
 import numpy as np
-import pyarrow
-import pyarrow.parquet as parquet
 import pytest
 
 from harness.corpora.base import Noisy
 from harness.encoders.student import Student
 from harness.errors import UserError
+from harness.fetching.recipes.base import write_parquet
 from harness.method import by_batches
 from harness.planning.plan import Plan, make_plan
 from harness.planning.request import Request
-from harness.profiles import load_profile
+from harness.profiles import Profile, load_profile
 from harness.profiles.schema import Corpus, Setting, TeacherTable
 from harness.runs.train import Bench, run_features, training_data
 from harness.setting import kept_rows, read_with, setting_options
@@ -145,33 +144,37 @@ def test_a_setting_may_pick_checkpoints_by_its_own_task(tmp_path: Path) -> None:
     assert made.runs[1].fingerprint == before.runs[1].fingerprint
 
 
+def with_few(tmp_path: Path, captions: list[list[str]], features: np.ndarray) -> Profile:
+    """The toy profile with a setting of a few images, their captions, and stored features of the teacher `made`."""
+    write_parquet(
+        tmp_path / "captions.parquet",
+        {"image_id": [f"{image}.jpg" for image in range(len(captions))], "captions": captions},
+    )
+    np.save(tmp_path / "made.npy", features)
+    stored = {"made": {"file": "made.npy", "how": ""}}
+    few = Corpus(kind="captions-file", file="captions.parquet", how="", features=stored)
+    tiny = load_profile("tiny")
+    tables = {"corpora": {**tiny.corpora, "few": few}, "settings": {**tiny.settings, "few": Setting(corpora=("few",))}}
+    return tiny.model_copy(update=tables)
+
+
+def data_of_few(tmp_path: Path, profile: Profile, which: str, variant: str) -> TrainingData:
+    setting = parse_setting(f"few[captions={which}]")
+    asked = Variant.parse(variant)
+    request = Request(profile, [asked], [setting], ["toy-bert"], (0,), ["sts"], EPOCHS, data=tmp_path)
+    made = make_plan(request, Store(tmp_path))
+    run = next(one for one in made.runs if one.resolved.spec.variant == asked)
+    tokenizer = Student.load(made.inventory.encoder("toy-bert").source.path()).tokenizer
+    return training_data(run_features(run.experiment, Bench(Store(tmp_path), "cpu", lambda event: None)), tokenizer)
+
+
 def test_images_of_several_captions_have_their_features_once(tmp_path: Path) -> None:
     """Four images with 3, 1, 2 and 1 captions: seven rows, of which each has its own image's features."""
     counts = [3, 1, 2, 1]
     listed = [[f"caption {number} of {image}" for number in range(count)] for image, count in enumerate(counts)]
-    table = pyarrow.table({"image_id": [f"{image}.jpg" for image in range(4)], "captions": listed})
-    parquet.write_table(table, tmp_path / "captions.parquet")
     features = np.arange(4, dtype=np.float32)[:, None] + np.zeros(3, np.float32)
-    np.save(tmp_path / "made.npy", features)
-    profile = load_profile("tiny")
-    corpus = Corpus(
-        kind="captions-file", file="captions.parquet", how="", features={"made": {"file": "made.npy", "how": ""}}
-    )
-    profile = profile.model_copy(
-        update={
-            "corpora": {**profile.corpora, "few": corpus},
-            "settings": {**profile.settings, "few": Setting(corpora=("few",))},
-            "images": "made",
-        }
-    )
-    found = {}
-    for which in ("one", "all"):
-        setting = parse_setting(f"few[captions={which}]")
-        request = Request(profile, [Variant.parse("mcse")], [setting], ["toy-bert"], (0,), ["sts"], EPOCHS)
-        made = make_plan(dataclasses.replace(request, data=tmp_path), Store(tmp_path))
-        bench = Bench(Store(tmp_path), "cpu", lambda event: None)
-        tokenizer = Student.load(made.inventory.encoder("toy-bert").source.path()).tokenizer
-        found[which] = training_data(run_features(made.runs[0].experiment, bench), tokenizer)
+    profile = with_few(tmp_path, listed, features).model_copy(update={"images": "made"})
+    found = {which: data_of_few(tmp_path, profile, which, "mcse") for which in ("one", "all")}
     rows = np.arange(7)
     assert found["all"].features["image"][rows][:, 0].tolist() == [0, 0, 0, 1, 2, 2, 3]
     assert found["one"].features["image"][rows[:4]][:, 0].tolist() == [0, 1, 2, 3]
@@ -181,29 +184,13 @@ def test_images_of_several_captions_have_their_features_once(tmp_path: Path) -> 
 def test_a_dual_encoder_fitted_on_other_captions_is_another(tmp_path: Path) -> None:
     """Its image side too, though the images are the same."""
     listed = [[f"{word} {image}" for word in ("circle", "the red square at noon")] for image in range(40)]
-    table = pyarrow.table({"image_id": [f"{image}.jpg" for image in range(40)], "captions": listed})
-    parquet.write_table(table, tmp_path / "captions.parquet")
-    np.save(tmp_path / "made.npy", np.random.default_rng(0).standard_normal((40, 6), dtype=np.float32))
-    profile = load_profile("tiny")
-    features = {"made": {"file": "made.npy", "how": ""}}
-    corpus = Corpus(kind="captions-file", file="captions.parquet", how="", features=features)
+    features = np.random.default_rng(0).standard_normal((40, 6), dtype=np.float32)
+    profile = with_few(tmp_path, listed, features)
     reader = "run:none[pooling=mean]/none/toy-bert/seed-0"
-    update = {
-        "corpora": {**profile.corpora, "few": corpus},
-        "settings": {**profile.settings, "few": Setting(corpora=("few",))},
-        "teachers": {**profile.teachers, "lit": TeacherTable(kind="lit", images="made", captions=reader, corpus="few")},
-    }
-    found = {}
-    for which in ("one", "all"):
-        setting = parse_setting(f"few[captions={which}]")
-        variant = Variant.parse("mcse[images=lit]")
-        request = Request(
-            profile.model_copy(update=update), [variant], [setting], ["toy-bert"], (0,), ["sts"], EPOCHS, data=tmp_path
-        )
-        made = make_plan(request, Store(tmp_path))
-        run = next(one for one in made.runs if one.resolved.spec.variant == variant)
-        bench = Bench(Store(tmp_path), "cpu", lambda event: None)
-        tokenizer = Student.load(made.inventory.encoder("toy-bert").source.path()).tokenizer
-        data = training_data(run_features(run.experiment, bench), tokenizer)
-        found[which] = data.features["image"][np.array([0])]
-    assert not np.allclose(found["one"], found["all"])
+    lit = TeacherTable(kind="lit", images="made", captions=reader, corpus="few")
+    profile = profile.model_copy(update={"teachers": {**profile.teachers, "lit": lit}})
+    one, other = (
+        data_of_few(tmp_path, profile, which, "mcse[images=lit]").features["image"][np.array([0])]
+        for which in ("one", "all")
+    )
+    assert not np.allclose(one, other)

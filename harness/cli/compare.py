@@ -5,20 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from harness.cli.options import any_profile_option, completer, from_profile, names_option, registered, results_option
 from harness.cli.output import echo, plain_table, read_results
+from harness.commands import Commands
 from harness.errors import UserError
 from harness.formatting import count_of, fixed, p_value, signed
+from harness.planning.names import stored_spelling
+from harness.reporting.seeds.comparison import ORDERED, Comparison
+from harness.reporting.seeds.lookup import of_group
+from harness.reporting.tables.grids import ABSENT, summary_text
 from harness.spec import MOST_SEEDS
-
-if TYPE_CHECKING:
-    from harness.commands import Commands
-    from harness.reporting.seeds.comparison import Comparison
-    from harness.stats import Effect, Interval, TTest
+from harness.stats import Effect, Interval, TTest, detectable_difference, power_of_t_test, seeds_needed
 
 TextRow = tuple[str, str, str, str]
 
@@ -40,10 +41,6 @@ def compare(a: str, b: str, metric: str, results: Path, **only: Any) -> None:
     Each may be a VARIANT/SETTING/ENCODER, and NAME#GROUP names the runs of an earlier state of code, data or values; a
     variant is found under any spelling of its options. Without --set, runs without overrides are preferred.
     """
-    from harness.commands import Commands
-    from harness.planning.names import stored_spelling
-    from harness.reporting.seeds.lookup import of_group
-
     loaded = read_results(results, only["profile"])
     (a_name, a_group), (b_name, b_group) = map(of_group, (a, b))
     first, second = (stored_spelling(loaded.runs, text, only["profile"]) for text in (a_name, b_name))
@@ -67,8 +64,6 @@ def _show(found: Comparison, commands: Commands) -> None:
 
 
 def _means(found: Comparison) -> Iterator[TextRow]:
-    from harness.reporting.tables.grids import summary_text
-
     digits = found.metric.digits
     for side in (found.a, found.b, *found.untrained):
         counted = ", ".join(filter(None, (count_of(len(side.scores), "seed"), side.freshness.mark)))
@@ -77,9 +72,6 @@ def _means(found: Comparison) -> Iterator[TextRow]:
 
 
 def _tests(found: Comparison) -> Iterator[TextRow]:
-    from harness.reporting.seeds.comparison import ORDERED
-    from harness.reporting.tables.grids import ABSENT
-
     digits, permuted = found.metric.digits, found.permutation
     paired = f"difference, paired by {count_of(len(found.common), 'seed')}"
     named: tuple[tuple[str, TTest | None], ...] = (
@@ -105,8 +97,6 @@ def _tests(found: Comparison) -> Iterator[TextRow]:
 
 
 def _between(found: TTest | Interval | Effect | None, digits: int) -> str:
-    from harness.reporting.tables.grids import ABSENT
-
     return ABSENT if found is None else f"{fixed(found.low, digits)} to {fixed(found.high, digits)}"
 
 
@@ -119,8 +109,6 @@ def power(effect: float, std: float, seeds: int | None) -> None:
 
     Two-sided two-sample t-test at 0.05, equal numbers of seeds on both sides.
     """
-    from harness.stats import detectable_difference, power_of_t_test, seeds_needed
-
     for name, value in (("effect", effect), ("std", std)):
         if not math.isfinite(value):
             raise UserError(f"--{name} {value}: not a finite number; give another value")

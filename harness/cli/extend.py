@@ -16,7 +16,11 @@ from harness.cli.options import CommandGroup
 from harness.cli.output import echo
 from harness.command_line import harness_command
 from harness.errors import UserError
+from harness.files import write_text
 from harness.formatting import count_of
+from harness.planning.inventory import check_name
+from harness.profiles import shipped_profiles
+from harness.registry import names
 
 #: file of a method's package -> its start; examples/plugin-template is what they give
 _PACKAGE = {
@@ -39,11 +43,7 @@ def new() -> None:
 @click.argument("name")
 def profile(name: str) -> None:
     """Write NAME.toml, a profile that extends another."""
-    from harness.profiles import shipped_profiles
-
     name = _checked(name.removesuffix(".toml"))
-    if name in shipped_profiles():
-        raise UserError(f"the profile '{name}' is shipped; give another name, for example my-{name}")
     file = Path(f"{name}.toml")
     _write({file: "profile.toml"}, {"NAME": name})
     echo(f"wrote {file}; run it as it is, on toy data:")
@@ -54,12 +54,7 @@ def profile(name: str) -> None:
 @click.argument("name")
 def task(name: str) -> None:
     """Write NAME.tsv, sentence pairs, and NAME.toml, a profile."""
-    from harness.planning.inventory import check_name
-    from harness.profiles import shipped_profiles
-
     check_name(_checked(name))
-    if name in shipped_profiles():
-        raise UserError(f"{name} is the name of a shipped profile; give another name")
     file, pairs = Path(f"{name}.toml"), Path(f"{name}.tsv")
     _write({file: "task.toml", pairs: "task.tsv"}, {"NAME": name})
     echo(f"wrote {file} and {pairs}; run them as they are:")
@@ -70,8 +65,6 @@ def task(name: str) -> None:
 @click.argument("name")
 def method(name: str) -> None:
     """Write the folder NAME, a package with a method in one file and its tests."""
-    from harness.registry import names
-
     why = ""
     if not _MODULE.fullmatch(name) or keyword.iskeyword(name):
         why = "is not a valid module name (at most 100 of a-z, 0-9 and '_')"
@@ -88,17 +81,18 @@ def method(name: str) -> None:
 
 
 def _checked(name: str) -> str:
+    """The name of a new profile. Raises UserError for one that cannot be, or that a shipped profile has."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name):
         raise UserError(
             f"'{name}' is not a valid name; use at most 100 letters, digits, '.', '_' and '-', without a folder"
         )
+    if name in shipped_profiles():
+        raise UserError(f"the profile '{name}' is shipped; give another name, for example my-{name}")
     return name
 
 
 def _write(starts: Mapping[Path, str], words: Mapping[str, str]) -> None:
     """Write starts with words for their @WORD@; nothing where one of the files is there. Raises UserError."""
-    from harness.files import write_text
-
     for there in sorted({Path(path.parts[0]) for path in starts}):
         if there.exists() or there.is_symlink():
             raise UserError(f"{there} exists already; give another name, or move it away")

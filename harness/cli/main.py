@@ -20,41 +20,40 @@ from harness.errors import UserError
 from harness.formatting import one_line
 from harness.stopping import Interrupted, stop_at_sigterm
 
-#: section of the help -> its commands, each with its module in harness.cli and its name there; a module imports little
-#: until its command runs
+#: section of the help -> its commands, each with its module in harness.cli and its name there, and its line of the
+#: help, which imports none of them
 SECTIONS = {
     "Train": {
-        "run": "run:run",
-        "status": "run:status",
-        "logs": "show:logs",
-        "show": "show:show",
+        "run": ("run:run", "Train and evaluate a grid of runs."),
+        "status": ("run:status", "Show the state of each run of a grid."),
+        "logs": ("show:logs", "Print the log of a run in progress, failed or finished."),
+        "show": ("show:show", "Show a run, a failed run, or a method and its values."),
     },
     "Evaluate": {
-        "eval": "run:evaluate",
-        "export": "report:export_command",
+        "eval": ("run:evaluate", "Evaluate saved models, or evaluate a run on more suites."),
+        "export": ("report:export_command", "Write a run's model, or its scores as mteb's files."),
     },
     "Report": {
-        "report": "report:report",
-        "table": "report:table",
-        "compare": "compare:compare",
-        "power": "compare:power",
-        "audit": "audit:audit",
-        "cite": "report:cite",
-        "results": "results:results_command",
+        "report": ("report:report", "Write a report: Markdown, LaTeX, CSV and a static site."),
+        "table": ("report:table", "Print one table as Markdown, LaTeX or CSV."),
+        "compare": ("compare:compare", "Compare variant A with variant B over their seeds."),
+        "power": ("compare:power", "Show how many seeds a difference needs."),
+        "audit": ("audit:audit", "Check the papers' printed numbers and claims."),
+        "cite": ("report:cite", "Print BibTeX for everything that the results used."),
+        "results": ("results:results_command", "List, drop and share results."),
     },
     "Data and models": {
-        "list": "listing:list_command",
-        "doctor": "listing:doctor",
-        "fetch": "data:fetch",
-        "data": "data:data",
+        "list": ("listing:list_command", "List names by kind: methods, settings, tables and others."),
+        "doctor": ("listing:doctor", "Show this machine, its data, and what each paper still needs."),
+        "fetch": ("data:fetch", "Download the missing data and models of a grid of runs."),
+        "data": ("data:data", "List, fetch, verify and import the papers' data."),
     },
     "Extend": {
-        "new": "extend:new",
-        "check": "extend:check",
+        "new": ("extend:new", "Write a commented template: a profile, a task or a method."),
+        "check": ("extend:check", "Check the methods of a package or file on random batches."),
     },
 }
-#: command -> module:name
-COMMANDS = {name: place for commands in SECTIONS.values() for name, place in commands.items()}
+COMMANDS = {name: found for commands in SECTIONS.values() for name, found in commands.items()}
 
 NOWHERE = "the working folder was deleted; change to one that exists"
 #: answers of a file system about a path that a user gave, or about a full disk behind the output
@@ -68,17 +67,17 @@ class _Commands(CommandGroup):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        module, _, name = COMMANDS.get(cmd_name, "").partition(":")
-        command: click.Command | None = getattr(import_module(f"harness.cli.{module}"), name) if name else None
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, name = COMMANDS[cmd_name][0].partition(":")
+        command: click.Command = getattr(import_module(f"harness.cli.{module}"), name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        width = formatter.width - max(map(len, COMMANDS)) - 6
-        for title, names in SECTIONS.items():
-            found = {name: self.get_command(ctx, name) for name in names}
+        for title, commands in SECTIONS.items():
             with formatter.section(title):
-                rows = [(name, one.get_short_help_str(width)) for name, one in found.items() if one]
-                formatter.write_dl(rows, col_spacing=2 + max(map(len, COMMANDS)) - max(map(len, names)))
+                rows = [(name, line) for name, (_, line) in commands.items()]
+                formatter.write_dl(rows, col_spacing=2 + max(map(len, COMMANDS)) - max(map(len, commands)))
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import Field, fields
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
@@ -15,6 +15,7 @@ from harness.command_line import DEFAULT_PROFILE, DEFAULT_RESULTS
 from harness.errors import UserError
 from harness.formatting import LONGEST_NAME
 from harness.planning.selection import Selection
+from harness.registry import names, suggest
 from harness.runs.environment import DeviceChoice, Jobs
 
 #: names to offer, given the profile on the command line
@@ -41,12 +42,7 @@ def completer(offer: Offer) -> Completer:
 def registered(kind: str) -> Offer:
     """Registered names of a kind."""
 
-    def offer(_: str) -> Iterable[str]:
-        from harness.registry import names
-
-        return names(kind)
-
-    return offer
+    return lambda profile: names(kind)
 
 
 def tasks_of_profile(profile: str) -> Iterable[str]:
@@ -89,8 +85,6 @@ def data_sets(_: str) -> Iterable[str]:
 
 def complete_groups(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
     """Groups of runs in the folder of results."""
-    from pathlib import Path
-
     from harness.store import Store
 
     results = Store(Path(context.params.get("results") or DEFAULT_RESULTS)).indexed()
@@ -119,10 +113,10 @@ class _Folder(click.Path):
         folder = Path(os.fsdecode(super().convert(value, param, ctx)))
         if any(len(os.fsencode(part)) > LONGEST_NAME for part in folder.parts):
             self.fail(f"{folder} contains a name longer than {LONGEST_NAME} bytes; give a shorter one", param, ctx)
-        if not self.there and folder.expanduser().exists() and not folder.expanduser().is_dir():
-            self.fail(f"{folder} is not a folder; give one, or a new name", param, ctx)
-        if self.there and not folder.expanduser().is_dir():
-            self.fail(f"{folder} is not a folder; give one that exists", param, ctx)
+        place = folder.expanduser()
+        if not place.is_dir() and (self.there or place.exists()):
+            what = "one that exists" if self.there else "one, or a new name"
+            self.fail(f"{folder} is not a folder; give {what}", param, ctx)
         return folder
 
 
@@ -130,11 +124,9 @@ class _Folder(click.Path):
 FOLDER, FOLDER_THERE = _Folder(), _Folder(there=True)
 
 
-def names_option(
-    flag: str, metavar: str, text: str, offer: Offer, default: str | None = None
-) -> Callable[[Command], Command]:
+def names_option(flag: str, metavar: str, text: str, offer: Offer) -> Callable[[Command], Command]:
     """An option for names, with shell completion."""
-    return click.option(flag, metavar=metavar, help=text, shell_complete=completer(offer), default=default)
+    return click.option(flag, metavar=metavar, help=text, shell_complete=completer(offer))
 
 
 #: completion of the value of an option, by the name of its field
@@ -174,12 +166,12 @@ _TYPES: dict[str, Any] = {
 }
 
 
-def options_of(kind: type, *names: str, without: Collection[str] = ()) -> Callable[[Command], Command]:
+def options_of(kind: type, *chosen: str, without: Collection[str] = ()) -> Callable[[Command], Command]:
     """Add the options that the fields of a class are: those of these names, or all that have a help text."""
 
     def add(command: Command) -> Command:
         for each in reversed(fields(kind)):
-            if each.metadata and each.name not in without and (not names or each.name in names):
+            if each.metadata and each.name not in without and (not chosen or each.name in chosen):
                 command = _option_of(each)(command)
         return command
 
@@ -266,12 +258,6 @@ class CommandGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the subcommand. Raises UserError with the nearest names for an unknown one."""
         if not ctx.resilient_parsing and not args[0].startswith("-") and self.get_command(ctx, args[0]) is None:
-            raise UserError(f"unknown command `{ctx.command_path} {args[0]}`; {_nearest(args[0], self, ctx)}")
+            hint = suggest(args[0], self.list_commands(ctx))
+            raise UserError(f"unknown command `{ctx.command_path} {args[0]}`; {hint}")
         return super().resolve_command(ctx, args)
-
-
-def _nearest(word: str, group: click.Group, ctx: click.Context) -> str:
-    from harness.registry import suggest
-
-    known: Sequence[str] = group.list_commands(ctx)
-    return suggest(word, known)

@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from harness.errors import UserError
 from harness.formatting import one_line, visible
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.text import Text
-
     from harness.commands import Commands
     from harness.reporting.results import Results
     from harness.reporting.tables.grids import Grid
@@ -61,16 +62,11 @@ def complain(message: str) -> int:
 
 def console() -> Console:
     """Return standard output, as wide as the terminal; without colour in a file."""
-    from rich.console import Console
-
     return Console() if sys.stdout.isatty() else Console(width=WIDTH, color_system=None, force_terminal=False)
 
 
 def plain_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print a table of texts, folded to the width of the terminal; markup in a cell is printed as it is."""
-    from rich import box
-    from rich.table import Table
-
     table, lines = Table(box=box.SIMPLE_HEAD, pad_edge=False), [list(map(_text, row)) for row in rows]
     for at, name in enumerate(head):
         short = all(len(line[at]) <= _NARROW for line in lines)  # such as a number, which is never folded
@@ -92,9 +88,6 @@ def wide_table(
     `rows` are names and cells. Names are folded, numbers never cut. `groups` are headings above columns and how many
     each has; a group is a part of its own.
     """
-    from rich import box
-    from rich.table import Table
-
     out = console()
     widths = [max(len(text) for text in (name, *(cells[at] for _, cells in rows))) for at, name in enumerate(columns)]
     names = [max(len(text) for text in (head, *(some[at] for some, _ in rows))) for at, head in enumerate(heads)]
@@ -129,8 +122,6 @@ def _parts(widths: Sequence[int], room: int, groups: Sequence[tuple[str, int]]) 
 
 def _text(cell: object) -> Text:
     """A cell without markup and control characters."""
-    from rich.text import Text
-
     return Text(visible(str(cell)))
 
 

@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 
 import click
 
+from harness import api
 from harness.cli.options import (
     FOLDER,
     any_profile_option,
@@ -25,6 +26,8 @@ from harness.cli.output import echo, read_results, warn
 from harness.command_line import DEFAULT_MARGIN, DEFAULT_REPORT, TABLE_FORMATS, harness_command
 from harness.errors import UserError
 from harness.formatting import count_of, from_markdown
+from harness.papers.citing import Used, bibtex, used_by
+from harness.profiles import load_profile
 
 
 @click.command()
@@ -43,8 +46,6 @@ from harness.formatting import count_of, from_markdown
 @click.option("--open", "open_it", is_flag=True, help="Open the report in a browser.")
 def report(profile: str | None, results: Path, out: Path, margin: float, one_file: bool, open_it: bool) -> None:
     """Write a report: Markdown, LaTeX, CSV and a static site."""
-    from harness import api
-
     written = api.report(results, out, profile, margin, one_file)
     warn(written.warnings)
     page = written.page.resolve()
@@ -89,9 +90,7 @@ def cite(profile: str | None, methods: str | None, results: Path) -> None:
     These are methods, encoders, teachers, training and test data, and this harness. Anything without a known reference
     is listed in a comment at the end.
     """
-    from harness.method import method_named
-    from harness.papers.citing import Used, bibtex, used_by
-    from harness.profiles import load_profile
+    from harness.method import method_named  # imports torch
 
     name = load_profile(profile).name if profile else None
     asked = [text.strip() for text in methods.split(",")] if methods else []

@@ -9,20 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.api import Execution
-from harness.cli.data import bring
 from harness.cli.options import GroupedOptions, accept_option, from_profile, names_option, options_of, registered
 from harness.cli.output import echo, read_results, show_paper_tables, show_summaries, show_tuning
 from harness.command_line import harness_command, parse_texts
 from harness.formatting import count_of, duration, fixed, one_line
 from harness.planning.events import STATES
 from harness.planning.selection import Selection
+from harness.runs.environment import DeviceChoice, Execution, Jobs
 from harness.spec import BASELINE
+from harness.store import earlier_backends
+from harness.work.failures import seconds_of
+from harness.work.tracking.base import tracker_places
 
+# what runs need is imported where it is used, so that the help and the completion of options are quick
 if TYPE_CHECKING:
     from harness.planning.plan import Plan
     from harness.reporting.results import Results
-    from harness.runs.environment import DeviceChoice, Jobs
 
 _STATE_LINES = [f"{name:9} {text}" for name, text in STATES.items()]
 
@@ -55,8 +57,6 @@ def run(
     --redo, an old result moves to RESULTS/.superseded once the new one is complete.
     """
     from harness import api
-    from harness.work.failures import seconds_of
-    from harness.work.tracking.base import tracker_places
 
     places = tracker_places(track, options["results"])  # before anything is fetched
     if options["run_timeout"]:
@@ -64,10 +64,12 @@ def run(
     own = options["executor_options"] = _executor_options(options)
     how = {each.name: options.pop(each.name) for each in fields(Execution) if each.name in options}
     if how["executor"] or own:
-        from harness.work.base import check_executor  # imports torch
+        from harness.work.base import check_executor
 
         check_executor(how["executor"], own, how["jobs"])
     if fetch:
+        from harness.cli.data import bring
+
         bring(api.to_fetch(api.plan(**options)), accept_licences, dry_run)
     plan = api.plan(**options)
     _describe(plan, places)
@@ -110,7 +112,6 @@ def evaluate(context: click.Context, /, model: str | None, device: DeviceChoice,
     names more models, or the folder of a run's encoder.
     """
     from harness import api
-    from harness.work.tracking.base import tracker_places
 
     places = tracker_places(track, options["results"])
     plan = api.plan_model(model, **options)
@@ -123,7 +124,6 @@ def evaluate(context: click.Context, /, model: str | None, device: DeviceChoice,
 def status(**grid: Any) -> None:
     """Print a plan and the states of its runs."""
     from harness import api
-    from harness.store import earlier_backends
     from harness.work.states import run_states
 
     plan = api.plan(**grid)

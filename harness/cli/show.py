@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -13,9 +14,16 @@ from harness.cli.output import echo, plain_table
 from harness.command_line import DEFAULT_PROFILE
 from harness.errors import UserError
 from harness.formatting import duration, one_line
-
-if TYPE_CHECKING:
-    from harness.store import Failure, Result, Store
+from harness.grid import Resolved, UnfitSettingError, resolve
+from harness.method.declared import declared_method
+from harness.planning.names import find_run
+from harness.profiles import Profile, load_profile
+from harness.registry import names, suggest
+from harness.reporting.methods import method_facts
+from harness.spec import UNTRAINED, RunSpec, SpecError, Variant, parse_setting
+from harness.store import Failure, Result, Store, frame_of
+from harness.store import logs as stored_logs
+from harness.store.files import is_named
 
 #: lines of the log of a run that failed
 LAST_LINES = 10
@@ -30,25 +38,20 @@ def logs(run: str, follow: bool, results: Path) -> None:
 
     RUN is its key, words of the key that no other run has, or six or more digits of its fingerprint.
     """
-    from harness.planning.names import find_run
-    from harness.store import Store
-    from harness.store.logs import find_log
-    from harness.store.logs import follow as follow_log
-
     store = Store(results)
     try:
-        found = find_log(store, run)
+        found = stored_logs.find_log(store, run)
     except UserError:
         if "/seed-" not in run:
             raise
-        found = find_log(store, find_run(store, run)[0].fingerprint)
+        found = stored_logs.find_log(store, find_run(store, run)[0].fingerprint)
     if not follow and not found.path.is_file():
         raise UserError(f"{found.key} has no log yet: its job is still queued; `harness status` shows where")
     if not follow:
         echo(found.path.read_text(encoding="utf-8", errors="replace"), nl=False)
         return
     try:
-        for text in follow_log(found, store):
+        for text in stored_logs.follow(found, store):
             echo(text, nl=False)
     except KeyboardInterrupt:
         echo("")
@@ -71,10 +74,6 @@ def show(what: str, setting: str | None, encoder: str | None, profile: str | Non
     A run is given by its key, in any spelling of its options, words of the key that no other run has, six or more
     digits of its fingerprint, or its result file. A failed run is shown with its traceback and the end of its log.
     """
-    from harness.planning.names import find_run
-    from harness.registry import names
-    from harness.store import Store
-
     if what in names("method"):
         _show_method(what, profile or DEFAULT_PROFILE, setting, encoder)
         return
@@ -93,10 +92,6 @@ def show(what: str, setting: str | None, encoder: str | None, profile: str | Non
 
 
 def _failures(store: Store, key: str, profile: str | None) -> list[Failure]:
-    from harness.profiles import load_profile
-    from harness.spec import RunSpec, SpecError
-    from harness.store.files import is_named
-
     name = None if profile is None else load_profile(profile).name
     with suppress(SpecError):
         key = str(RunSpec.parse(key))
@@ -106,11 +101,9 @@ def _failures(store: Store, key: str, profile: str | None) -> list[Failure]:
 
 def _show_failure(store: Store, failure: Failure) -> None:
     """The error of a run that failed, its traceback, and where its log is, with the last lines."""
-    from harness.store.logs import failed_log
-
     echo(f"{failure.spec.key}  profile {failure.profile}  failed {failure.when}: {one_line(failure.error)}")
     echo(failure.traceback or "no traceback: the process ended without one", nl=not failure.traceback)
-    path = failed_log(store, failure.fingerprint)
+    path = stored_logs.failed_log(store, failure.fingerprint)
     if path.is_file():
         echo(f"log: {path}, its last lines:")
         for line in path.read_text(encoding="utf-8", errors="replace").splitlines()[-LAST_LINES:]:
@@ -118,8 +111,6 @@ def _show_failure(store: Store, failure: Failure) -> None:
 
 
 def _show_run(result: Result) -> None:
-    from harness.store import frame_of
-
     echo(f"{result.spec.key}  profile {result.profile}  fingerprint {result.fingerprint[:12]}")
     echo(
         f"finished {result.finished}, {duration(result.seconds)}, {result.peak_memory_mb:.0f} MB peak, "
@@ -142,11 +133,7 @@ def _show_run(result: Result) -> None:
 
 
 def _show_method(name: str, profile: str, setting: str | None, encoder: str | None) -> None:
-    from harness.planning.used_values import used_values
-    from harness.profiles import load_profile
-    from harness.reporting.methods import method_facts
-
-    used = used_values(name, load_profile(profile), setting, encoder)
+    used = _used_values(name, load_profile(profile), setting, encoder)
     facts = method_facts(name)
     echo(f"{name}: {facts.paper}")
     echo(f"trains on: {', '.join(facts.streams) or 'nothing'}")
@@ -164,3 +151,52 @@ def _show_method(name: str, profile: str, setting: str | None, encoder: str | No
         plain_table(("also decided", "@paper from", "what is done"), facts.decisions)
     if facts.notes:
         echo(f"differences between paper and public code, and what they change: {facts.notes}")
+
+
+def _used_values(
+    method: str, profile: Profile, setting: str | None, encoder: str | None
+) -> list[tuple[str, str, str, str]]:
+    """The values of a method's options and of its training, in the profile's default settings unless one is given.
+
+    Each has its name, its value, its source (a rule of the profile, its [training], a reading, or the default), and the
+    readings, settings and encoders that use it, '' for all of them. Raises UserError where the method cannot be trained
+    there.
+    """
+    if encoder is not None and encoder not in profile.encoders:
+        hint = suggest(encoder, sorted(profile.encoders))
+        raise UserError(f"the profile '{profile.name}' has no encoder '{encoder}'; {hint}")
+    runs = dict(_runs(method, profile, setting, encoder))
+    if not runs:
+        raise UserError(f"{method} cannot be trained in any default setting of {profile.name}; give --setting")
+    found: dict[str, dict[tuple[str, str], list[str]]] = {}
+    for place, run in runs.items():
+        training = run.training.model_dump() if run.trains else {}
+        for name, value in {**run.hyperparameters.named(), **training}.items():
+            found.setdefault(name, {}).setdefault((str(value), _source(name, run)), []).append(place)
+    return [
+        (name, value, source, "" if len(places) == len(runs) else ", ".join(places))
+        for name, values in found.items()
+        for (value, source), places in values.items()
+    ]
+
+
+def _runs(method: str, profile: Profile, setting: str | None, encoder: str | None) -> Iterator[tuple[str, Resolved]]:
+    """A run of each reading, setting and encoder, by what distinguishes it from the others."""
+    declared = declared_method(method)
+    settings = [setting] if setting else list(profile.defaults.settings)
+    settings = settings if declared.trains else [UNTRAINED]
+    encoders = [encoder] if encoder else list(profile.defaults.encoders)
+    for reading, place, student in itertools.product(declared.readings, settings, encoders):
+        spec = RunSpec(Variant(method, reading=reading), parse_setting(place), student, 0)
+        texts = [f"@{reading}", *([place] if len(settings) > 1 else []), *([student] if len(encoders) > 1 else [])]
+        try:
+            yield " ".join(texts), resolve(profile, spec, {})
+        except UnfitSettingError:
+            if setting is not None:
+                raise
+
+
+def _source(name: str, run: Resolved) -> str:
+    reading = run.spec.variant.reading
+    by_reading = declared_method(run.spec.variant.name).reading_values.get(reading, {})
+    return run.sources.get(name, f"@{reading}" if name in by_reading else "default")

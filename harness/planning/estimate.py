@@ -95,7 +95,8 @@ class Card:
         precision = run.training.precision
         operations = 6 * shape.weights
         stepping = sum(part.count * max(self.seconds(operations * part.tokens, precision), host) for part in steps)
-        scores = math.ceil(text_steps(run, steps) / run.training.eval_every)
+        of_text = sum(part.count for part in steps[: len(steps) - len(run.own_steps)])
+        scores = math.ceil(of_text / run.training.eval_every)
         seconds = stepping + scores * self.embedding(shape, DEV)
         # one a minute, and with each better score: if they came at random, the nth would be the best with a chance 1/n
         checkpoints = seconds / 60 + math.log(scores) + 1
@@ -165,11 +166,6 @@ def training_steps(run: Resolved) -> list[Steps] | None:
             views = 1 if run.streams[names[0]] == "triplets" else VIEWS
             found.append(Steps(count, views * training.batch_size * _length(run, names, rows)))
     return found + [Steps(steps, VIEWS * own.batch_size * VECTORS[key]) for key, own in run.own_steps.items()]
-
-
-def text_steps(run: Resolved, steps: list[Steps]) -> int:
-    """How many of a training's steps are on text or pairs; those of other streams stand beside them."""
-    return sum(each.count for each in steps[: len(steps) - len(run.own_steps)])
 
 
 def _length(run: Resolved, names: list[str], rows: Mapping[str, int]) -> float:

@@ -40,14 +40,10 @@ class Ingredients:
         """Every ingredient, some of them more than once."""
         yield self.encoder
         yield from (corpus.read for corpus in self.corpora)
-        yield from (() if self.dev is None else self.teachers)
-        yield from ([self.dev] if self.dev else [])
+        if self.dev is not None:
+            yield from (need for features in self.features.values() for need in features.needs)
+            yield self.dev
         yield from self.patches.values()
-
-    @property
-    def teachers(self) -> Iterator[Ingredient[Checkable]]:
-        """What the features depend on besides the corpora."""
-        yield from (need for features in self.features.values() for need in features.needs)
 
     @property
     def test_teachers(self) -> Mapping[FeatureKind, NamedTeacher]:
@@ -141,14 +137,10 @@ class Experiment:
                     f"the code of the {kind} '{name}' has changed since the run was planned; run the same command again"
                 )
 
-    def fingerprint_of(self, seed: int | None) -> str:
-        """The fingerprint that the run would have with another seed."""
-        return digest({**self.identity, "seed": seed})
-
     @property
     def group(self) -> str:
         """The fingerprint without a seed, shared by the seeds of one experiment."""
-        return self.fingerprint_of(None)
+        return digest({**self.identity, "seed": None})
 
 
 class Experiments:
@@ -229,12 +221,8 @@ def changes(result: Result, experiment: Experiment) -> tuple[str, ...]:
     """In what a run differs from a result with its key: 'method code', 'data: corpus toy', 'settings: steps 4 -> 8'.
 
     Results that hold no identity are compared by their values alone; 'data or code' stands for what they do not tell.
+    Data is not compared where some of it is missing: then empty where nothing else differs.
     """
-    return known_changes(result, experiment) or ("data or code",)
-
-
-def known_changes(result: Result, experiment: Experiment) -> tuple[str, ...]:
-    """The same, empty where nothing is known to differ; data is not compared where some of it is missing."""
     now, then = experiment.identity, result.identity
     lines = [*_code(then, now)] if then else []
     if then and not experiment.missing:
@@ -244,7 +232,7 @@ def known_changes(result: Result, experiment: Experiment) -> tuple[str, ...]:
         lines.append(f"settings: {', '.join(values[:_NAMED])}{more}")
     if "backend" in now and result.backend != now["backend"]:
         lines.append(f"backend {result.backend} -> {now['backend']}")
-    return tuple(lines)
+    return tuple(lines or ([] if experiment.missing else ["data or code"]))
 
 
 def _code(then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:

@@ -8,7 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeVar
+from typing import TypeVar
+
+from huggingface_hub import constants
 
 from harness import fetching
 from harness.command_line import harness_command
@@ -157,7 +159,7 @@ def paper_needs(profile: Profile, root: Path | None) -> Iterator[tuple[str, str,
             missing: dict[Missing, None] = {}
             for spec, suites in runs.items():
                 for suite in suites:
-                    missing |= dict.fromkeys(_suite_missing(inventory, suite))
+                    missing |= dict.fromkeys(inventory.once(inventory.suites[suite]).missing)
                 with suppress(UserError):
                     run = experiments.of(resolve(profile, spec, {}))
                     missing |= dict.fromkeys(run.missing)
@@ -165,10 +167,6 @@ def paper_needs(profile: Profile, root: Path | None) -> Iterator[tuple[str, str,
                     missing |= dict.fromkeys(item for items in needed for item in items)
             option = "figure" if name.partition(":")[2] in paper.figures else "table"
             yield option, name, fetch_list(missing, root, ask=False)
-
-
-def _suite_missing(inventory: Inventory, suite: str) -> tuple[Missing, ...]:
-    return inventory.once(inventory.suites[suite]).missing
 
 
 def restricts(licence: str | None) -> bool:
@@ -196,8 +194,6 @@ def _entry(entry: Entry, root: Path | None, ask: bool) -> Fetchable:
 
 
 def _model(same: Sequence[MissingModel], root: Path | None, ask: bool) -> Fetchable:
-    from huggingface_hub import constants
-
     hub, revision = same[0].hub, same[0].revision
     readers = list(dict.fromkeys(one.reader for one in same))
     beside = [name for name in dict.fromkeys(one.beside for one in same) if name]
@@ -222,8 +218,6 @@ def _model(same: Sequence[MissingModel], root: Path | None, ask: bool) -> Fetcha
 
 
 def _task(task: MissingTask, ask: bool) -> Fetchable:
-    from huggingface_hub import constants
-
     found = _answer(partial(fetching.look_up, task.hub, "dataset", task.revision)) if ask else None
     size = sum(file.size or 0 for file in found.files) if found is not None else None
 
@@ -247,30 +241,23 @@ def _answer(ask: Callable[[], Answer]) -> Answer | None:
         return None
 
 
-class Need(NamedTuple):
-    """One source of a profile. `label` names it, such as "corpus wiki (setting wiki+flickr)"."""
-
-    label: str
-    source: Checkable
-
-
-def data_needs(inventory: Inventory) -> Iterator[Need]:
-    """Corpora, the image features stored with them, and suites."""
+def data_needs(inventory: Inventory) -> Iterator[tuple[str, Checkable]]:
+    """Corpora, the image features stored with them, and suites, each named such as "corpus wiki (setting wiki)"."""
     settings = inventory.profile.settings.items()
     for name, corpus in inventory.corpora.items():
         users = [key for key, setting in settings if name in setting.corpora]
         used = f" ({'settings' if len(users) > 1 else 'setting'} {', '.join(users)})" if users else ""
-        yield Need(f"corpus {name}{used}", corpus.plain.source)
+        yield f"corpus {name}{used}", corpus.plain.source
         for teacher, stored in corpus.stored.items():
-            yield Need(f"{teacher} features of {name}", stored.source)
+            yield f"{teacher} features of {name}", stored.source
     for name, suite in inventory.suites.items():
-        yield Need(f"suite {name}", suite)
+        yield f"suite {name}", suite
 
 
-def all_needs(inventory: Inventory) -> Iterator[Need]:
+def all_needs(inventory: Inventory) -> Iterator[tuple[str, Checkable]]:
     """Encoders, and the data."""
     for name in inventory.profile.encoders:
-        yield Need(f"encoder {name}", inventory.encoder(name).source)
+        yield f"encoder {name}", inventory.encoder(name).source
     yield from data_needs(inventory)
 
 
@@ -290,31 +277,25 @@ def disk_needs(inventory: Inventory) -> Iterator[tuple[str, str]]:
         MissingModel(table.hub, "", table.hub, str(table.revision), about=table.about) for table in tables if table.hub
     ]
     yield "all models", disk_need(models)
-    data = [item for need in data_needs(inventory) for item in need.source.missing(None)]
+    data = [item for _, source in data_needs(inventory) for item in source.missing(None)]
     pixels = (corpus.pixels for corpus in inventory.corpora.values())
     images = [item for one in pixels if one is not None for item in one.source.missing(None)]
     yield f"the profile {profile.name}", disk_need([*models, *data, *images])
 
 
-class NeededFiles(NamedTuple):
-    """Files of one need that share a state and the entries of the catalogue that provide them, as texts."""
+def needed_files(inventory: Inventory) -> Iterator[tuple[str, str, str, str]]:
+    """What reads files, the files, 'found' or 'missing', and the entries of the catalogue that provide them.
 
-    label: str
-    files: str
-    state: Literal["found", "missing"]
-    entries: str
-
-
-def needed_files(inventory: Inventory) -> Iterator[NeededFiles]:
-    """The files that corpora and suites read, each need's files by state and entry."""
-    for need in data_needs(inventory):
-        missing = {item.what for item in need.source.missing(inventory.root)}
-        found: dict[tuple[Literal["found", "missing"], str], list[str]] = {}
-        for item in need.source.missing(None):
+    Files of one corpus or suite that share their state and entries stand together.
+    """
+    for label, source in data_needs(inventory):
+        missing = {item.what for item in source.missing(inventory.root)}
+        found: dict[tuple[str, str], list[str]] = {}
+        for item in source.missing(None):
             entries = ", ".join(entry.name for entry in providers(item.what))
             absent = item.what in missing
             text = str(item) if absent and not entries else item.what
             found.setdefault(("missing" if absent else "found", entries), []).append(text)
         for (state, entries), files in found.items():
             more = f" and {len(files) - 1} more" if len(files) > 1 else ""
-            yield NeededFiles(need.label, f"{files[0]}{more}", state, entries)
+            yield label, f"{files[0]}{more}", state, entries

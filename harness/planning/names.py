@@ -135,7 +135,8 @@ def model_name(model: FolderModel, asked: str | None, inventory: Inventory, stor
     if model.missing(None):
         return _cleaned(folder.name)
     content = model.fingerprint(None)
-    known = sorted({one.spec.encoder for one in _untrained(store) if _is_of(one, content)})
+    untrained = (one for one in store.indexed() if one.spec.setting == UNTRAINED)
+    known = sorted({one.spec.encoder for one in untrained if _is_of(one, content)})
     typed = read_typed(store.root, inventory.profile.name).encoders
     mine = next((name for name, place in typed.items() if Path(place) == folder), None)
     if asked is None and mine is not None:
@@ -173,10 +174,6 @@ def _is_taken(name: str, content: str, inventory: Inventory, store: Store) -> bo
     if name in (*inventory.profile.encoders, *inventory.profile.released):
         return inventory.encoder(name).fingerprint != content
     return any(not _is_of(one, content) for one in store.indexed() if one.spec.encoder == name)
-
-
-def _untrained(store: Store) -> Iterator[Result]:
-    return (one for one in store.indexed() if one.spec.setting == UNTRAINED)
 
 
 def _is_of(result: Result, content: str) -> bool:

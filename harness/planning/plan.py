@@ -11,10 +11,10 @@ from harness.formatting import count_of, one_line
 from harness.grid import Resolved, Skipped, UnfitSettingError, check_overrides, check_setting, expand, resolve
 from harness.method.declared import declared_method
 from harness.planning.events import KEPT, REDONE, RESUMED, RETRIED, STALE, UNSCORED, UNSURE, RunState
-from harness.planning.ingredients import Experiment, Experiments, changes, known_changes
+from harness.planning.ingredients import Experiment, Experiments, changes
 from harness.planning.inventory import Inventory
 from harness.planning.request import Request
-from harness.sources import Missing, data_root, digest
+from harness.sources import Missing, digest
 from harness.spec import RunSpec
 from harness.store import Failure, Result, Spec, Store
 from harness.store.files import check_names
@@ -123,7 +123,7 @@ def make_plan(request: Request, store: Store) -> Plan:
     Runs are skipped whose corpora cannot be read as they ask, and rows of a paper's table whose teachers cannot be
     found or whose code in another package fails. Raises UserError.
     """
-    inventory = Inventory(request.profile, data_root(request.data), request.given, request.tasks)
+    inventory = request.inventory
     without_data = suites_without_data(request, inventory)
     for name in request.suites:
         inventory.check_tasks(name)
@@ -246,7 +246,7 @@ def _beside(others: Sequence[Result], experiment: Experiment) -> tuple[str, tupl
         return STALE, ()
     if not experiment.missing:
         return STALE, changes(others[-1], experiment)
-    known = [known_changes(one, experiment) for one in reversed(others)]
+    known = [changes(one, experiment) for one in reversed(others)]
     return (STALE, min(known, key=len)) if all(known) else (UNSURE, ())
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from harness.declarations import declarations
 from harness.errors import UserError
 from harness.grid import resolve
-from harness.planning.ingredients import Experiment, Experiments, changes, known_changes
+from harness.planning.ingredients import Experiment, Experiments, changes
 from harness.planning.inventory import Inventory
 from harness.planning.plan import Plan
 from harness.profiles import load_profile
@@ -81,7 +81,7 @@ class Present:
             whole = result.whole()
         except UserError:
             return UNKNOWN
-        return "; ".join(known_changes(whole, experiment) if experiment.missing else changes(whole, experiment))
+        return "; ".join(changes(whole, experiment))
 
     def _experiment(self, inventory: Inventory, result: Result) -> Experiment:
         place = (result.profile, json.dumps(result.overrides, sort_keys=True))

@@ -51,6 +51,11 @@ class Request:
     tuning: Tuning | None = None
 
     @property
+    def inventory(self) -> Inventory:
+        """The sources that its profile and the user name. Raises UserError for a data root that is a file."""
+        return Inventory(self.profile, data_root(self.data), self.given, self.tasks)
+
+    @property
     def typed(self) -> Typed:
         """What the user gave beyond names."""
         named = self.selection.profile
@@ -63,7 +68,7 @@ class Request:
 
 def make_request(selection: Selection) -> Request:
     """Resolve a selection. Raises UserError for a name, a place or a combination that is wrong."""
-    request = _of_all_tasks(selection)
+    request = replace(_of_all_tasks(selection), selection=selection)
     return request if selection.tasks is None else _of_tasks(request, selection.tasks)
 
 
@@ -104,10 +109,10 @@ def _of_all_tasks(selection: Selection) -> Request:
     if (selection.tune or selection.trials is not None) and _other_runs(selection):
         raise UserError(f"--tune works only with a grid of methods; remove --{_other_runs(selection)}")
     if selection.released:
-        return replace(_released_request(selection, profile, data), selection=selection)
+        return _released_request(selection, profile, data)
     seeds = None if selection.seeds is None else _seeds(selection.seeds)
     if selection.table or selection.figure or selection.paper:
-        return replace(_paper_request(selection, profile, seeds, data), selection=selection)
+        return _paper_request(selection, profile, seeds, data)
     if selection.readings is not None:
         raise UserError(
             "--readings works only with --table, --figure or --paper; in a grid, name readings in --methods, as in "
@@ -127,7 +132,6 @@ def _of_all_tasks(selection: Selection) -> Request:
         overrides=overrides,
         given=given,
         data=data,
-        selection=selection,
         tuning=tuning,
     )
 
@@ -313,7 +317,7 @@ def _outside_request(
         raise UserError(f"no folder {model}; give the folder of a saved model, a hub name or a run's key")
     request = make_request(replace(selection, encoders=encoder))
     (name,) = request.encoders
-    source = Inventory(request.profile, data_root(request.data), request.given).encoder(name).source
+    source = request.inventory.encoder(name).source
     pooling = pooling or _known_pooling(source, request.profile)
     if pooling is None:
         raise UserError(

@@ -16,7 +16,7 @@ import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -92,6 +92,20 @@ class SeenRows:
     unplaced: np.ndarray
     names: frozenset[str] = frozenset()
 
+    @classmethod
+    def of(cls, corpora: Iterable[tuple[Ingredient[CorpusSource], np.ndarray | None]]) -> SeenRows:
+        """What some rows, (n,), or all of each text corpus hold together. Raises MissingData or UserError."""
+        texts, captions, unplaced, named = [], [], [], set[str]()
+        for corpus, rows in corpora:
+            hashes = _hashes(corpus) if rows is None else _hashes(corpus)[rows]
+            texts.append(hashes)
+            if corpus.source.stream == "pairs":
+                captions.append(hashes)
+                names = _names(corpus.source, corpus.root, rows)
+                unplaced += [hashes] if names is None else []
+                named |= names or set()
+        return cls(_distinct(texts), _distinct(captions), _distinct(unplaced), frozenset(named))
+
     def sentences(self, texts: Sequence[str]) -> np.ndarray:
         """Whether each of n texts was read: (n,) bool."""
         return among(text_hashes(texts), self.texts)
@@ -139,51 +153,25 @@ class RunTraining:
 
     @cached_property
     def _seen(self) -> SeenRows:
-        found: list[CorpusRows] = []
+        found: list[tuple[Ingredient[CorpusSource], np.ndarray | None]] = []
         for stream, rows in self.rows.items():
             start = 0
-            for corpus in self.corpora:
-                if corpus.stream == stream:
-                    whole = CorpusRows.of(corpus.read)
-                    inside = rows[(rows >= start) & (rows < start + len(whole))] - start
-                    found.append(whole if len(inside) == len(whole) else CorpusRows.of(corpus.read, inside))
-                    start += len(whole)
-        return seen_rows(found)
+            for corpus in (one.read for one in self.corpora if one.stream == stream):
+                count = len(_hashes(corpus))
+                inside = rows[(rows >= start) & (rows < start + count)] - start
+                found.append((corpus, None if len(inside) == count else inside))
+                start += count
+        return SeenRows.of(found)
 
 
-@dataclass(frozen=True)
-class CorpusRows:
-    """Rows of one text corpus: hashes of their texts, (n, texts per row) uint64, and the names of their images.
-
-    `names` are None for a corpus that names no images, and for rows whose images' names are not known.
-    """
-
-    stream: Stream
-    hashes: np.ndarray
-    names: frozenset[str] | None
-
-    def __len__(self) -> int:
-        return len(self.hashes)
-
-    @classmethod
-    def of(cls, corpus: Ingredient[CorpusSource], rows: np.ndarray | None = None) -> CorpusRows:
-        """Some rows, (n,), or all. Raises MissingData or UserError."""
-        source, root = corpus.source, corpus.root
-        hashes = cached_hashes(corpus.fingerprint, lambda: source.texts(root)).reshape(-1, source.per_row)
-        names = _names(source, root, rows) if source.stream == "pairs" else None
-        return cls(source.stream, hashes if rows is None else hashes[rows], names)
-
-
-def seen_rows(corpora: Iterable[CorpusRows]) -> SeenRows:
-    """What rows of several corpora hold together."""
-    listed = list(corpora)
-    captions = [one for one in listed if one.stream == "pairs"]
-    names: frozenset[str] = reduce(frozenset.union, (one.names or frozenset() for one in captions), frozenset())
-    unplaced = [one for one in captions if one.names is None]
-    return SeenRows(_distinct(listed), _distinct(captions), _distinct(unplaced), names)
+def _hashes(corpus: Ingredient[CorpusSource]) -> np.ndarray:
+    """The hashes of a text corpus, (rows, texts per row) uint64."""
+    source, root = corpus.source, corpus.root
+    return cached_hashes(corpus.fingerprint, lambda: source.texts(root)).reshape(-1, source.per_row)
 
 
 def _names(source: CorpusSource, root: Path | None, rows: np.ndarray | None) -> frozenset[str] | None:
+    """The names of the images of some rows of pairs, or of all; None for a corpus that names no images."""
     known = source.image_ids(root)
     if known is None:
         return None
@@ -195,8 +183,8 @@ def _names(source: CorpusSource, root: Path | None, rows: np.ndarray | None) -> 
     return frozenset(image_name(known[image]) for image in images)
 
 
-def _distinct(corpora: Sequence[CorpusRows]) -> np.ndarray:
-    return np.unique(np.concatenate([np.zeros(0, np.uint64), *(one.hashes.ravel() for one in corpora)]))
+def _distinct(hashes: Sequence[np.ndarray]) -> np.ndarray:
+    return np.unique(np.concatenate([np.zeros(0, np.uint64), *(one.ravel() for one in hashes)]))
 
 
 #: Where a suite's name stands, of the task that selects checkpoints.
@@ -290,15 +278,18 @@ class SettingData:
     @cached_property
     def seen(self) -> SeenRows:
         """All rows. Raises MissingData or UserError."""
-        return seen_rows(CorpusRows.of(corpus) for corpus in self.corpora)
+        return SeenRows.of((corpus, None) for corpus in self.corpora)
 
     @cached_property
-    def captions(self) -> ImageCaptions | None:
-        """All captions of the training images, drawn or not; None if no corpus has several of an image."""
+    def captions(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Hashes of all captions of the training images, drawn or not, and the image of each, (n,).
+
+        None if no corpus has several captions of an image.
+        """
         found = [each for corpus in self.corpora if (each := _all_captions(corpus)) is not None]
         starts = np.cumsum([0, *(int(image_of.max()) + 1 for _, image_of in found)])
         numbered = [image_of + start for (_, image_of), start in zip(found, starts[:-1], strict=True)]
-        return ImageCaptions(np.concatenate([one for one, _ in found]), np.concatenate(numbered)) if found else None
+        return (np.concatenate([one for one, _ in found]), np.concatenate(numbered)) if found else None
 
     def pair_overlaps(self, suite: str, task: str) -> Iterator[PairOverlap]:
         """The overlap of a similarity task and, if it has several subsets, of each."""
@@ -320,28 +311,23 @@ class SettingData:
         place = (str(self.setting), suite, task, subset)
         if self.captions is None:
             return PairOverlap(*place, *counts, None, None, None)
-        captions, one_image = self.captions.of_pairs(text_hashes(first), text_hashes(second))
+        captions, one_image = _of_images(*self.captions, text_hashes(first), text_hashes(second))
         scores = np.array(gold, dtype=np.float64)
         means = (_mean(scores[one_image]), _mean(scores[captions & ~one_image]))
         return PairOverlap(*place, *counts, int(one_image.sum()), *means)
 
 
-@dataclass(frozen=True)
-class ImageCaptions:
-    """Hashes of n captions, (n,) uint64, and the image of each, (n,)."""
-
-    hashes: np.ndarray
-    image_of: np.ndarray
-
-    def of_pairs(self, first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Whether both texts of n pairs are captions, and whether both are of one image: (n,) bool each."""
-        asked = np.isin(self.hashes, np.concatenate([first, second])) & (self.hashes != EMPTY)
-        images: dict[int, set[int]] = {}
-        for text, image in zip(self.hashes[asked].tolist(), self.image_of[asked].tolist(), strict=True):
-            images.setdefault(text, set()).add(image)
-        sides = [[images.get(text, set()) for text in side.tolist()] for side in (first, second)]
-        both = list(zip(*sides, strict=True))
-        return np.array([bool(a and b) for a, b in both]), np.array([bool(a & b) for a, b in both])
+def _of_images(
+    hashes: np.ndarray, image_of: np.ndarray, first: np.ndarray, second: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Whether both texts of n pairs are captions, and whether both are of one image: (n,) bool each."""
+    asked = np.isin(hashes, np.concatenate([first, second])) & (hashes != EMPTY)
+    images: dict[int, set[int]] = {}
+    for text, image in zip(hashes[asked].tolist(), image_of[asked].tolist(), strict=True):
+        images.setdefault(text, set()).add(image)
+    sides = [[images.get(text, set()) for text in side.tolist()] for side in (first, second)]
+    both = list(zip(*sides, strict=True))
+    return np.array([bool(a and b) for a, b in both]), np.array([bool(a & b) for a, b in both])
 
 
 def _suites(inventory: Inventory, asked: Sequence[str]) -> Mapping[str, Suite]:

@@ -10,7 +10,7 @@ others are computed once and kept.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from harness.corpora.base import Pairs
 from harness.corpora.pixels import Pixels
-from harness.encoders.features import Stacked, cached_features
+from harness.encoders.features import ComputeRows, Stacked, cached_features
 from harness.encoders.locate import MissingModel, ModelSource
 from harness.encoders.teachers import Teacher, check_vocabulary, declared_teacher, open_teacher
 from harness.errors import UserError
@@ -37,10 +38,18 @@ from harness.spec import CONTROLS
 if TYPE_CHECKING:
     from harness.encoders.lit import Projections
 
-
-from collections.abc import Mapping
-
-from harness.corpora.base import Pairs
+RUN = "run:"
+#: Increased when the fit of `lit` teachers changes its result.
+LIT_VERSION = 1
+#: `lit` teachers that are fitted on each other; more are a mistake, and each level doubles the work
+LIT_DEEPEST = 5
+#: the kind of teacher that is fitted here, and what it gives
+LIT = "lit"
+LIT_GIVES: tuple[FeatureKind, ...] = ("image", "caption")
+#: Kinds whose fingerprint is that of the model alone; every other kind's includes its name.
+BY_MODEL_ALONE = ("open-clip", "timm")
+#: Rows between two reports, and the most that an interrupted computation loses.
+CHUNK = 512
 
 
 @dataclass(frozen=True)
@@ -67,10 +76,6 @@ class KnownPairs:
         """Pairs of no corpus, whose whole content has one fingerprint."""
         return cls(pairs, content, content, dict.fromkeys(pairs.features, content))
 
-    def rows(self, of: FeatureKind) -> int:
-        """The number of images, or of captions."""
-        return self.pairs.image_count if of == "image" else len(self.pairs)
-
 
 @dataclass(frozen=True)
 class FeatureContext:
@@ -87,33 +92,19 @@ class FeatureContext:
     listen: Callable[[Stage], None]
 
 
-RUN = "run:"
-#: Increased when the fit of `lit` teachers changes its result.
-LIT_VERSION = 1
-#: `lit` teachers that are fitted on each other; more are a mistake, and each level doubles the work
-LIT_DEEPEST = 5
-#: the kind of teacher that is fitted here, and what it gives
-LIT = "lit"
-LIT_GIVES: tuple[FeatureKind, ...] = ("image", "caption")
-#: Kinds whose fingerprint is that of the model alone; every other kind's includes its name.
-BY_MODEL_ALONE = ("open-clip", "timm")
-#: Rows between two reports, and the most that an interrupted computation loses.
-CHUNK = 512
-#: the rows of features `start` to `stop`, (stop - start, ...)
-Compute = Callable[[int, int], np.ndarray]
+@dataclass(frozen=True)
+class NamedTeacher(ABC):
+    """A teacher by name, for one kind of feature: read from files beside the pairs, else computed."""
 
-
-class _Maker(ABC):
-    """Computes a teacher's features of pairs."""
-
-    @abstractmethod
-    def needs(self, corpus: UsedCorpus | None, of: FeatureKind) -> list[Ingredient[Checkable]]:
-        """What features of a corpus depend on besides the corpus itself; None stands for test images."""
+    name: str
+    of: FeatureKind
+    #: whether it is a model, and not only the name of features in files
+    can_compute: ClassVar[bool] = True
 
     @property
     @abstractmethod
     def models(self) -> list[Ingredient[Checkable]]:
-        """The models that compute features of whatever pairs."""
+        """The models that compute its features of pairs of no corpus."""
 
     @property
     def fitted_on(self) -> list[tuple[NamedTeacher, UsedCorpus]]:
@@ -121,28 +112,109 @@ class _Maker(ABC):
         return []
 
     @abstractmethod
-    def key(self, known: KnownPairs, of: FeatureKind, context: FeatureContext) -> str:
-        """Names everything that the features of these pairs depend on; known without loading a model."""
+    def _needs(self, corpus: UsedCorpus | None) -> list[Ingredient[Checkable]]:
+        """What computed features of a corpus depend on besides the corpus itself; None stands for test images."""
 
     @abstractmethod
-    def compute(self, known: KnownPairs, of: FeatureKind, context: FeatureContext) -> Compute:
+    def _key(self, known: KnownPairs, context: FeatureContext) -> str:
+        """Names everything that computed features of these pairs depend on; known without loading a model."""
+
+    @abstractmethod
+    def _compute(self, known: KnownPairs, context: FeatureContext) -> ComputeRows:
         """A function that computes rows of features; models are loaded on its first call."""
+
+    @property
+    def _sees_images(self) -> bool:
+        """Whether its features depend on images alone."""
+        return self.of == "image"
+
+    def needs(self, corpus: UsedCorpus | None) -> list[Ingredient[Checkable]]:
+        """What its features of a corpus depend on besides the corpus itself; None for test images. Raises UserError."""
+        if corpus is not None and self._sees_images:
+            corpus.check_features(self.name)
+        if corpus is not None and self.is_stored(corpus):
+            return [corpus.stored[self.name]]
+        return self._needs(corpus)
+
+    def identity(self, corpus: UsedCorpus, max_length: int) -> list[object]:
+        """What its features of a corpus depend on, without loading any of it. Raises UserError."""
+        content = corpus.images if self._sees_images else corpus.read.fingerprint
+        return self._identity(content, self.needs(corpus), max_length)
+
+    def test_identity(self, content: str, max_length: int) -> list[object]:
+        """What its features of the images or captions of a task depend on; `content` is the task's fingerprint."""
+        fitted = [corpus.read for _, corpus in self.fitted_on]
+        return self._identity(content, [*self.models, *fitted], max_length)
+
+    def _identity(self, content: str, needs: Sequence[Ingredient[Checkable]], max_length: int) -> list[object]:
+        read = [need.fingerprint for need in needs]
+        return [self.name, self.of, content, read, None if self._sees_images else max_length]
+
+    def is_stored(self, corpus: UsedCorpus) -> bool:
+        """Whether its features of a corpus are read from a file beside it."""
+        return self.of == "image" and self.name in corpus.stored
+
+    @property
+    def runs(self) -> set[str]:
+        """The fingerprints of the runs that must be trained before it computes features."""
+        sources = (model.source for model in self.models)
+        return {source.training for source in sources if isinstance(source, RunModel)}
+
+    def source(self, corpus: UsedCorpus) -> str:
+        """Where its features of a corpus come from: the path of a file, or 'computed'."""
+        return ", ".join(corpus.plain.source.stored[self.name].files) if self.is_stored(corpus) else "computed"
+
+    def key(self, known: KnownPairs, context: FeatureContext) -> str:
+        """Names everything that its features of these pairs depend on."""
+        if self._has_file(known):
+            return digest("stored", known.images, known.stored[self.name])
+        return self._key(known, context)
+
+    def features(self, known: KnownPairs, context: FeatureContext) -> np.ndarray:
+        """One feature an image, caption or list of tokens, (n, ...), mapped from disk."""
+        subject = f"{self.name}: features of {self.of.removesuffix('s')}s"
+        return cached_features(
+            self.key(known, context),
+            known.pairs.image_count if self.of == "image" else len(known.pairs),
+            self._from_file(known) if self._has_file(known) else self._compute(known, context),
+            dtype="float16" if self.of == "tokens" else "float32",
+            chunk=CHUNK,
+            report=lambda done, rows: context.listen(Stage("features", subject, done, rows)),
+        )
+
+    def stacked(self, listed: Sequence[KnownPairs], context: FeatureContext) -> Stacked:
+        """One feature a caption, over several corpora one after the other."""
+        parts = Stacked([self.features(known, context) for known in listed])
+        if self.of != "image":
+            return parts
+        pairs = [known.pairs for known in listed]
+        starts = np.cumsum([0, *(one.image_count for one in pairs)])
+        numbers = [np.arange(len(one)) if one.image_of is None else one.image_of for one in pairs]
+        return parts.in_order(np.concatenate([own + start for own, start in zip(numbers, starts, strict=False)]))
+
+    def _has_file(self, known: KnownPairs) -> bool:
+        return self.of == "image" and self.name in known.stored
+
+    def _from_file(self, known: KnownPairs) -> ComputeRows:
+        values = cache(lambda: known.pairs.features[self.name])
+        return lambda start, stop: values()[start:stop]
 
 
 @dataclass(frozen=True)
-class _Unavailable(_Maker):
+class _Unavailable(NamedTeacher):
     """Computes nothing: `reason` is the error of whoever asks it to. Features that lie in files do not ask."""
 
     reason: str
     models: ClassVar[list[Ingredient[Checkable]]] = []
+    can_compute = False
 
-    def needs(self, corpus: UsedCorpus | None, of: FeatureKind) -> list[Ingredient[Checkable]]:
+    def _needs(self, corpus: UsedCorpus | None) -> list[Ingredient[Checkable]]:
         raise UserError(self.reason)
 
-    def key(self, known: KnownPairs, of: FeatureKind, context: FeatureContext) -> str:
+    def _key(self, known: KnownPairs, context: FeatureContext) -> str:
         raise UserError(self.reason)
 
-    def compute(self, known: KnownPairs, of: FeatureKind, context: FeatureContext) -> Compute:
+    def _compute(self, known: KnownPairs, context: FeatureContext) -> ComputeRows:
         raise UserError(self.reason)
 
 
@@ -195,37 +267,36 @@ class RunModel(Source):
 
 
 @dataclass(frozen=True)
-class _ModelTeacher(_Maker):
+class _ModelTeacher(NamedTeacher):
     """A pretrained model, or the encoder of a run."""
 
-    name: str
     model: Ingredient[FrozenModel | RunModel]
-
-    def needs(self, corpus: UsedCorpus | None, of: FeatureKind) -> list[Ingredient[Checkable]]:
-        """The model, and the corpus's image files if it reads them."""
-        pixels = corpus.pixels if corpus is not None and of == "image" else None
-        return [self.model] if pixels is None else [self.model, pixels]
 
     @property
     def models(self) -> list[Ingredient[Checkable]]:
         return [self.model]
 
-    def key(self, known: KnownPairs, of: FeatureKind, context: FeatureContext) -> str:
+    def _needs(self, corpus: UsedCorpus | None) -> list[Ingredient[Checkable]]:
+        """The model, and the corpus's image files if it reads them."""
+        pixels = corpus.pixels if corpus is not None and self.of == "image" else None
+        return [self.model] if pixels is None else [self.model, pixels]
+
+    def _key(self, known: KnownPairs, context: FeatureContext) -> str:
         """Images and model, or captions, model and length."""
-        if of != "image":
-            return digest(known.captions, self.model.fingerprint, of, context.max_length)
+        if self.of != "image":
+            return digest(known.captions, self.model.fingerprint, self.of, context.max_length)
         files = known.pairs.images
         content = known.images + (files.content() if isinstance(files, Pixels) else "")
-        return digest(content, self.model.fingerprint, of, None)
+        return digest(content, self.model.fingerprint, self.of, None)
 
-    def compute(self, known: KnownPairs, of: FeatureKind, context: FeatureContext) -> Compute:
-        teacher = cache(lambda: self._opened(of, context))
+    def _compute(self, known: KnownPairs, context: FeatureContext) -> ComputeRows:
+        teacher = cache(lambda: self._opened(context))
         pairs = known.pairs
 
         def computed(start: int, stop: int) -> np.ndarray:
-            if of == "caption":
+            if self.of == "caption":
                 return teacher().captions(pairs.texts[start:stop])
-            if of == "tokens":
+            if self.of == "tokens":
                 return teacher().tokens(pairs.texts[start:stop], context.max_length)
             if pairs.images is None:
                 raise UserError("the corpus has no images; name a teacher whose features of it are stored")
@@ -240,16 +311,16 @@ class _ModelTeacher(_Maker):
 
         return rows
 
-    def _opened(self, of: FeatureKind, context: FeatureContext) -> Teacher:
+    def _opened(self, context: FeatureContext) -> Teacher:
         source, length = self.model.source, context.max_length
         folder = source.folder(context)
-        if of == "tokens":
+        if self.of == "tokens":
             check_vocabulary(context.student, folder, self.name)
         return open_teacher(source.kind, folder, pooling=source.pooling, max_length=length, device=context.device)
 
 
 @dataclass(frozen=True)
-class _LitTeacher(_Maker, Generated):
+class _LitTeacher(NamedTeacher, Generated):
     """Projections of two teachers' features into one space, fitted on a pair corpus (harness/encoders/lit.py)."""
 
     images: NamedTeacher
@@ -260,13 +331,6 @@ class _LitTeacher(_Maker, Generated):
         """The version of the fit; what is fitted counts separately."""
         return digest(LIT, LIT_VERSION)
 
-    def needs(self, corpus: UsedCorpus | None, of: FeatureKind) -> list[Ingredient[Checkable]]:
-        """The fit, and both teachers' needs on the corpus and on the one of the fit."""
-        found: list[Ingredient[Checkable]] = [Ingredient(self, None)]
-        for place in filter(None, (corpus, self.corpus)):
-            found += [place.plain, *self.images.needs(place), *self.captions.needs(place)]
-        return found
-
     @property
     def models(self) -> list[Ingredient[Checkable]]:
         return [*self.images.models, *self.captions.models]
@@ -276,131 +340,43 @@ class _LitTeacher(_Maker, Generated):
         """Both teachers' features of the corpus of the fit."""
         return [(self.images, self.corpus), (self.captions, self.corpus)]
 
-    def key(self, known: KnownPairs, of: FeatureKind, context: FeatureContext) -> str:
+    @property
+    def _sees_images(self) -> bool:
+        return False
+
+    def _needs(self, corpus: UsedCorpus | None) -> list[Ingredient[Checkable]]:
+        """The fit, and both teachers' needs on the corpus and on the one of the fit."""
+        found: list[Ingredient[Checkable]] = [Ingredient(self, None)]
+        for place in filter(None, (corpus, self.corpus)):
+            found += [place.plain, *self.images.needs(place), *self.captions.needs(place)]
+        return found
+
+    def _key(self, known: KnownPairs, context: FeatureContext) -> str:
         """The features that are projected, and all that the projections are fitted on."""
-        fitted = [need.fingerprint for need in self.needs(self.corpus, of)]
-        inner = self._side(of).key(known, context)
+        fitted = [need.fingerprint for need in self._needs(self.corpus)]
+        inner = self._side.key(known, context)
         return digest("lit", inner, self.corpus.read.fingerprint, fitted, context.max_length)
 
-    def compute(self, known: KnownPairs, of: FeatureKind, context: FeatureContext) -> Compute:
+    def _compute(self, known: KnownPairs, context: FeatureContext) -> ComputeRows:
         """Fit both projections and apply the one of `of`."""
         fitted = cache(lambda: self._fitted(context))
-        features = cache(lambda: self._side(of).features(known, context))
+        features = cache(lambda: self._side.features(known, context))
 
         def rows(start: int, stop: int) -> np.ndarray:
-            tower = fitted().images if of == "image" else fitted().captions
+            tower = fitted().images if self.of == "image" else fitted().captions
             return tower(np.asarray(features()[start:stop], dtype=np.float32))
 
         return rows
 
-    def _side(self, of: FeatureKind) -> NamedTeacher:
-        return self.images if of == "image" else self.captions
+    @property
+    def _side(self) -> NamedTeacher:
+        return self.images if self.of == "image" else self.captions
 
     def _fitted(self, context: FeatureContext) -> Projections:
         from harness.encoders.lit import fit  # imports torch
 
         known = KnownPairs.of_corpus(self.corpus)
         return fit(self.images.stacked([known], context), self.captions.stacked([known], context))
-
-
-@dataclass(frozen=True)
-class NamedTeacher:
-    """A teacher by name, for one kind of feature: read from files beside the pairs, else computed by its maker."""
-
-    name: str
-    of: FeatureKind
-    maker: _Maker
-
-    def needs(self, corpus: UsedCorpus | None) -> list[Ingredient[Checkable]]:
-        """What its features of a corpus depend on besides the corpus itself; None for test images. Raises UserError."""
-        if corpus is not None and self.of == "image" and not isinstance(self.maker, _LitTeacher):
-            corpus.check_features(self.name)
-        if corpus is not None and self.is_stored(corpus):
-            return [corpus.stored[self.name]]
-        return self.maker.needs(corpus, self.of)
-
-    def identity(self, corpus: UsedCorpus, max_length: int) -> list[object]:
-        """What its features of a corpus depend on, without loading any of it. Raises UserError."""
-        content = corpus.images if self._sees_images else corpus.read.fingerprint
-        return self._identity(content, self.needs(corpus), max_length)
-
-    def test_identity(self, content: str, max_length: int) -> list[object]:
-        """What its features of the images or captions of a task depend on; `content` is the task's fingerprint."""
-        fitted = [corpus.read for _, corpus in self.fitted_on]
-        return self._identity(content, [*self.models, *fitted], max_length)
-
-    def _identity(self, content: str, needs: Sequence[Ingredient[Checkable]], max_length: int) -> list[object]:
-        read = [need.fingerprint for need in needs]
-        return [self.name, self.of, content, read, None if self._sees_images else max_length]
-
-    @property
-    def _sees_images(self) -> bool:
-        """Whether its features depend on images alone."""
-        return self.of == "image" and not isinstance(self.maker, _LitTeacher)
-
-    def is_stored(self, corpus: UsedCorpus) -> bool:
-        """Whether its features of a corpus are read from a file beside it."""
-        return self.of == "image" and self.name in corpus.stored
-
-    @property
-    def can_compute(self) -> bool:
-        """Whether it is a model, and not only the name of features in files."""
-        return not isinstance(self.maker, _Unavailable)
-
-    @property
-    def fitted_on(self) -> list[tuple[NamedTeacher, UsedCorpus]]:
-        """The features of corpora that it is fitted on before it computes any."""
-        return self.maker.fitted_on
-
-    @property
-    def runs(self) -> set[str]:
-        """The fingerprints of the runs that must be trained before it computes features."""
-        sources = (model.source for model in self.models)
-        return {source.training for source in sources if isinstance(source, RunModel)}
-
-    @property
-    def models(self) -> list[Ingredient[Checkable]]:
-        """The models that compute its features of pairs of no corpus; none if it has none."""
-        return self.maker.models
-
-    def source(self, corpus: UsedCorpus) -> str:
-        """Where its features of a corpus come from: the path of a file, or 'computed'."""
-        return ", ".join(corpus.plain.source.stored[self.name].files) if self.is_stored(corpus) else "computed"
-
-    def key(self, known: KnownPairs, context: FeatureContext) -> str:
-        """Names everything that its features of these pairs depend on."""
-        if self._is_stored(known):
-            return digest("stored", known.images, known.stored[self.name])
-        return self.maker.key(known, self.of, context)
-
-    def features(self, known: KnownPairs, context: FeatureContext) -> np.ndarray:
-        """One feature an image, caption or list of tokens, (n, ...), mapped from disk."""
-        subject = f"{self.name}: features of {self.of.removesuffix('s')}s"
-        return cached_features(
-            self.key(known, context),
-            known.rows(self.of),
-            self._from_file(known) if self._is_stored(known) else self.maker.compute(known, self.of, context),
-            dtype="float16" if self.of == "tokens" else "float32",
-            chunk=CHUNK,
-            report=lambda done, rows: context.listen(Stage("features", subject, done, rows)),
-        )
-
-    def stacked(self, listed: Sequence[KnownPairs], context: FeatureContext) -> Stacked:
-        """One feature a caption, over several corpora one after the other."""
-        parts = Stacked([self.features(known, context) for known in listed])
-        if self.of != "image":
-            return parts
-        pairs = [known.pairs for known in listed]
-        starts = np.cumsum([0, *(one.image_count for one in pairs)])
-        numbers = [np.arange(len(one)) if one.image_of is None else one.image_of for one in pairs]
-        return parts.in_order(np.concatenate([own + start for own, start in zip(numbers, starts, strict=False)]))
-
-    def _is_stored(self, known: KnownPairs) -> bool:
-        return self.of == "image" and self.name in known.stored
-
-    def _from_file(self, known: KnownPairs) -> Compute:
-        values = cache(lambda: known.pairs.features[self.name])
-        return lambda start, stop: values()[start:stop]
 
 
 @dataclass(frozen=True)
@@ -465,42 +441,44 @@ class TeacherFinder:
 
     def _named(self, name: str, of: FeatureKind, outer: tuple[str, ...] = ()) -> NamedTeacher:
         """A teacher; `outer` are the `lit` teachers that read its features."""
+        profile = self.inventory.profile
         if name in outer:
             raise UserError(
-                f"the teacher '{name}' of the profile '{self.inventory.profile.name}' would read its own features; "
+                f"the teacher '{name}' of the profile '{profile.name}' would read its own features; "
                 "name other teachers in its keys images and captions"
             )
         if len(outer) > LIT_DEEPEST:
             raise UserError(
-                f"the teacher '{outer[0]}' of the profile '{self.inventory.profile.name}' is fitted on teachers that "
+                f"the teacher '{outer[0]}' of the profile '{profile.name}' is fitted on teachers that "
                 f"are fitted on others, {len(outer)} deep; name teachers that are models"
             )
-        return NamedTeacher(name, of, self._maker(name, of, outer))
+        if why := self._refusal(name, of):
+            return _Unavailable(name, of, why)
+        table = profile.teachers.get(name)
+        if table is None:
+            return _ModelTeacher(name, of, self.inventory.once(self.find_run(name)))
+        if table.kind != LIT:
+            model = FrozenModel(table.kind, table.pooling, table.precision, self.inventory.place("teacher", table))
+            return _ModelTeacher(name, of, self.inventory.once(model))
+        images = self._named(str(table.images), "image", (*outer, name))
+        captions = self._named(str(table.captions), "caption", (*outer, name))
+        return _LitTeacher(name, of, images, captions, self.inventory.corpus(str(table.corpus), self.run))
 
-    def _maker(self, name: str, of: FeatureKind, outer: tuple[str, ...]) -> _Maker:
-        """What computes the features."""
+    def _refusal(self, name: str, of: FeatureKind) -> str:
+        """Why nothing computes a teacher's features; empty where a model does."""
         profile = self.inventory.profile
         table = profile.teachers.get(name)
         if table is None and not name.startswith(RUN):
             stored = (teacher for corpus in self.inventory.corpora.values() for teacher in corpus.stored)
             hint = suggest(name, sorted({*profile.teachers, *stored}))
-            return _Unavailable(f"the profile '{profile.name}' has no teacher '{name}'; {hint}")
+            return f"the profile '{profile.name}' has no teacher '{name}'; {hint}"
         kind = RunModel.kind if table is None else table.kind
         gives = LIT_GIVES if kind == LIT else declared_teacher(kind).gives
         if of not in gives:
             given = " and ".join(gives)
-            return _Unavailable(
-                f"the teacher '{name}' ({kind}) computes features of {given}, not of {of}; name another teacher"
-            )
-        if table is None:
-            return _ModelTeacher(name, self.inventory.once(self.find_run(name)))
-        if kind != LIT:
-            model = FrozenModel(kind, table.pooling, table.precision, self.inventory.place("teacher", table))
-            return _ModelTeacher(name, self.inventory.once(model))
-        if table.corpus not in profile.corpora:
+            return f"the teacher '{name}' ({kind}) computes features of {given}, not of {of}; name another teacher"
+        if table is not None and kind == LIT and table.corpus not in profile.corpora:
             hint = suggest(str(table.corpus), list(profile.corpora))
             why = f"has no corpus '{table.corpus}' to fit the teacher '{name}' on"
-            return _Unavailable(f"the profile '{profile.name}' {why}; {hint}")
-        images = self._named(str(table.images), "image", (*outer, name))
-        captions = self._named(str(table.captions), "caption", (*outer, name))
-        return _LitTeacher(images, captions, self.inventory.corpus(table.corpus, self.run))
+            return f"the profile '{profile.name}' {why}; {hint}"
+        return ""

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from harness.errors import UserError
 from harness.profiles.layers import blamed, layers_of, merged, shipped_file, shipped_profiles
-from harness.profiles.schema import Profile, Rule, Training, check_readings
+from harness.profiles.schema import Profile, Rule, Training
 from harness.registry import suggest
 from harness.tomlfiles import read_toml, validated
 
-__all__ = ["Profile", "Rule", "Training", "check_readings", "load_profile", "shipped_profiles"]
+__all__ = ["Profile", "Rule", "Training", "load_profile", "shipped_profiles"]
 
 
 def load_profile(name: str) -> Profile:

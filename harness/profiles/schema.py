@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from harness import registry
-from harness.errors import UserError
 from harness.inputs import OptionValue
 from harness.spec import MOST_SEEDS, Variant, parse_encoder, parse_setting
 from harness.tomlfiles import Commit, Name, Table
-
-#: method -> reading -> values that the reading sets
-ReadingValues = Mapping[str, Mapping[str, Mapping[str, OptionValue]]]
 
 #: a number of rows, steps or tokens; a larger one is a mistake
 Amount = Annotated[int, Field(le=10**9)]
@@ -182,9 +178,8 @@ class TeacherTable(ModelTable):
                     "kind = 'lit' takes 'images', 'captions' and 'corpus', but no 'hub', 'folder' or 'registered'"
                 )
             return self
-        for what, value in (("teacher kind", self.kind), ("pooling", self.pooling)):
-            if value not in registry.names(what):
-                raise ValueError(f"unknown {what} '{value}'; {registry.suggest(value, registry.names(what))}")
+        _check_registered("teacher kind", self.kind)
+        _check_registered("pooling", self.pooling)
         if any(parts):
             raise ValueError("only kind = 'lit' takes 'images', 'captions' and 'corpus'")
         return self
@@ -213,17 +208,17 @@ class ReleasedTable(ModelTable):
     source: Annotated[Name, Field(description="where name, pooling and commit are published")]
 
     @model_validator(mode="after")
-    def _heads_with_images(self) -> Self:
+    def _is_read(self) -> Self:
         if (self.heads is None) != (self.images is None):
             raise ValueError("set 'heads' and 'images' (a teacher of the profile) together")
+        _check_registered("pooling", self.pooling)
         return self
 
-    @model_validator(mode="after")
-    def _known_pooling(self) -> Self:
-        if self.pooling not in registry.names("pooling"):
-            hint = registry.suggest(self.pooling, registry.names("pooling"))
-            raise ValueError(f"unknown pooling '{self.pooling}'; {hint}")
-        return self
+
+def _check_registered(kind: str, name: str) -> None:
+    known = registry.names(kind)
+    if name not in known:
+        raise ValueError(f"unknown {kind} '{name}'; {registry.suggest(name, known)}")
 
 
 class SimilarityTable(Table):
@@ -384,19 +379,3 @@ def _exist(place: str, used: Iterable[str], kind: str, known: Mapping[str, BaseM
     for name in used:
         if name not in known:
             raise ValueError(f"{place}: there is no table [{kind}.{name}]")
-
-
-def check_readings(profile: str, rules: Sequence[Rule], readings: ReadingValues) -> None:
-    """Refuse a rule without `readings` that would replace a value set by a reading of a method it matches.
-
-    Raises UserError.
-    """
-    for rule in rules:
-        for method in () if rule.readings else rule.methods or readings:
-            for reading, own in readings.get(method, {}).items():
-                for name in sorted(rule.values.keys() & own.keys()):
-                    raise UserError(
-                        f"the profile '{profile}', rule with source '{rule.source}': {name} = {rule.values[name]} "
-                        f"would also replace {name} = {own[name]} of {method}@{reading}; add the readings that it "
-                        'applies to, such as readings = ["paper"]'
-                    )

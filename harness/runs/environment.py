@@ -15,16 +15,45 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import harness
+from harness.command_line import DEFAULT_DEVICE, option
 from harness.errors import UserError
 from harness.processors import asked_threads, cores
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from harness.planning.events import Listener
+    from harness.planning.selection import Names
 
 Device = Literal["cpu", "cuda"]
 DeviceChoice = Literal["auto", "cpu", "cuda"]
 #: Runs in parallel: a number, or as many as fit.
 Jobs = int | Literal["auto"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Execution:
+    """How the runs of a plan are executed."""
+
+    jobs: Jobs | None = option(
+        None,
+        "Runs in parallel (default: 1; GPUs: auto; SLURM: all); auto: as many as cores or GPU memory allow.",
+        "N|auto",
+    )
+    device: DeviceChoice = option(DEFAULT_DEVICE, "Device for training and evaluation.")
+    executor: str | None = option(None, "Where runs are executed.", "NAME")
+    executor_options: Mapping[str, str] | None = None
+    chunk: int | None = option(
+        None, "Encode a batch N rows at a time: the same gradient with less memory, in about a third more time.", "N"
+    )
+    run_timeout: str | float | None = option(
+        None, "Time limit of a run or of its preparation, such as 4h; a run that exceeds it has failed.", "TIME"
+    )
+    track: Names = option("", "Also record the runs with trackers, such as wandb.", "A,B")
+    progress: bool | Listener = False
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,6 @@ def test_audit_counts_its_verdicts(typed: Typed) -> None:
     assert code == 0
     assert "kdmcse roberta-base wiki+coco Avg 78.0±0.7 against 77.6±0.8, p = 0.42" in out
     assert "dalr: " not in out
-    code, _, err = typed("audit", "--paper", "mces")
-    assert (code, "did you mean mcse" in err) == (2, True)
 
 
 def test_audit_counts_what_training_has_seen(typed: Typed) -> None:
@@ -27,12 +25,3 @@ def test_audit_counts_what_training_has_seen(typed: Typed) -> None:
     (images,) = (row for row in rows if row[:2] == ["toy", "retrieval"])
     assert images == ["toy", "retrieval", "ToyRetrieval", "1,000", "0"]
     assert {row[2] for row in rows if row[:2] == ["toy", "dev"]} == {"ToySTS-dev"}
-
-
-def test_audit_refuses_options_that_do_not_go_together(typed: Typed) -> None:
-    for words, line in (
-        (("--seen", "--paper", "mcse"), "give one of them"),
-        (("--settings", "toy"), "add --seen"),
-    ):
-        code, _, err = typed("audit", *words)
-        assert (code, line in err, len(err.splitlines())) == (2, True, 1)

@@ -20,6 +20,7 @@ from harness.store.folder import begin_attempt
 
 #: more variants than a grid can have, with 10,000 seeds
 MANY = ",".join(f"simcse[temperature=0.{number:02d}]" for number in range(1, 31))
+TUNE = ("--tune", "simcse:temperature=0.05|0.1|0.5", "--tune", "mcse:lambda=0.01|1", "--trials", "2")
 NAMES = ("methods", "settings", "encoders", "suites", "table", "figure", "paper", "readings")
 
 REFUSED: tuple[tuple[tuple[str, ...], str], ...] = (
@@ -48,6 +49,13 @@ REFUSED: tuple[tuple[tuple[str, ...], str], ...] = (
     (("--set", "temperature=1e999"), "--set temperature=1e999: not a finite number"),
     (("--run-timeout", "99999999999d"), "--run-timeout is more than"),
     (("--executor", "serial", "--jobs", "2"), "one run at a time"),
+    ((*TUNE[:-1], "3"), "mcse has 2 configurations, fewer than 3 trials; list more, or give --trials 2"),
+    (TUNE[:4], "--tune and --trials go together"),
+    (("--trials", "2"), "--tune and --trials go together"),
+    ((*TUNE, "--table", "mcse:T2"), "--tune works only with a grid of methods; remove --table"),
+    ((*TUNE, "--set", "steps=1,2"), "lists several values, which makes a grid, but --tune draws its own values"),
+    (("--tune", "none:pooling=cls|mean", "--trials", "2"), "--tune none: it trains nothing"),
+    (("--tune", "mcse:lamda=1|2", "--trials", "2"), "lamda"),
 )
 
 
@@ -60,10 +68,11 @@ def test_a_mistake_in_a_grid_is_one_line(typed: Typed, tmp_path: Path, words: tu
     assert not list(tmp_path.iterdir())
 
 
+EVAL = ("eval", "--profile", "tiny")
+RUN = "mcse/toy/toy-bert/seed-0"
+HERE = ("--data-root", ".")
 #: mistakes of any command
 MISTAKES: tuple[tuple[tuple[str, ...], str], ...] = (
-    (("run", "--profile", "tiny", "--methods", "simces"), "unknown method 'simces'; did you mean simcse"),
-    (("run", "--profile", "tiny", "--methods", "mcse[lamda=1]"), "no option 'lamda'; did you mean lambda?"),
     (("run", "--profile", "tiny", "--methods", "mcse[lambda"), "unbalanced brackets"),
     (("run", "--profile", "tiny", "--set", "steps"), "--set 'steps' is not key=value"),
     (("run", "--profile", "tiny", "--set", "steps=ten"), "'steps' = 'ten' is refused"),
@@ -79,20 +88,48 @@ MISTAKES: tuple[tuple[tuple[str, ...], str], ...] = (
         ("run", "--profile", "tiny", "--encoders", "owner/model"),
         "1 input missing: the weights of owner/model at main; run `h",
     ),
-    (("fetch", "--profile", "tyni"), "unknown profile 'tyni'; did you mean tiny"),
     (("fetch", "--methods", "none"), "no data root is set"),
     (("run", "--profile", "tiny", "--data-root", "./nowhere"), "is not a folder"),
     (("run", "--profile", "tiny", "--results", "/proc/nowhere", "--methods", "none"), "cannot be written"),
     (("run",), "the profile `tiny` needs no data"),
     (("run", "--profile", "tiny", "--methods", "mcse", "--settings", "toy-text"), "every run is skipped, nothing"),
     (("run", "--profile", "tiny", "--track", "wanb"), "unknown tracker 'wanb'; did you mean wandb"),
+    ((*EVAL, "./nowhere"), "no folder ./nowhere"),
+    ((*EVAL, RUN, "--pooling", "cls"), "remove --pooling"),
+    ((*EVAL, RUN, "--trust-remote-code"), "--trust-remote-code does not apply to a run; remove it"),
+    ((*EVAL, RUN), f"no result of {RUN}"),
+    ((*EVAL, "a/b", "--pooling", "cls"), "missing: the weights of a/b at main; run `harness fetch"),
+    ((*EVAL, "a/b"), "the weights of a/b at main: run `hf download a/b"),
+    (("new", "profile", "small"), "the profile 'small' is shipped; give another name"),
+    (("new", "profile", "../x"), "'../x' is not a valid name"),
+    (("new", "task", "MR"), "is a name that the harness reserves"),
+    (("new", "task", "tiny"), "the profile 'tiny' is shipped"),
+    (("new", "method", "simcse"), "'simcse' is already the name of a method or module"),
+    (("new", "method", "json"), "'json' is already the name of a method or module"),
+    (("new", "method", "My-Method"), "'My-Method' is not a valid module name"),
+    (("new", "method", "class"), "'class' is not a valid module name"),
+    (("data", "fetch", "wiki1m"), "no data root is set"),
+    (("data", "fetch", "wiki1n", *HERE), "did you mean wiki1m"),
+    (("data", "fetch", "flickr-images", *HERE), "harness data import flickr-images FOLDER"),
+    (("data", "fetch", "mteb", *HERE), "`harness fetch --suites mteb` downloads the tasks"),
+    (("data", "fetch", "flickr-resnet", *HERE), "to accept them, add --accept-licences flickr-resnet"),
+    (("data", "fetch", "cifar10", "--offline", *HERE), "offline"),
+    (("data", "path", "nli", *HERE), "harness data fetch nli"),
+    (("data", "verify", *HERE), "harness data list"),
+    (("data", "import", "nli", "nowhere", *HERE), "there is no folder"),
     (("report", "--profile", "tiny"), "no results of the profile 'tiny'"),
     (("report", "--margin", "0"), "the margin 0 is not a positive number of points"),
     (("show", "mcse/toy/toy-bert/seed-9"), "no result of"),
     (("show", "nothing.json"), "there is no file"),
+    (("logs", "mcse/toy"), "there is no log of 'mcse/toy' in results; `harness status` lists the runs of a grid"),
     (("list", "nouns"), "'nouns' is not one of"),
-    (("frobnicate",), "unknown command `harness frobnicate`"),
+    (("rnu",), "unknown command `harness rnu`; did you mean run?"),
+    (("data", "lst"), "unknown command `harness data lst`; did you mean list?"),
+    (("run", "--sede", "3"), "--seeds"),
+    (("run", "--zzz"), "see `harness run --help`"),
     (("audit", "--profile", "paper"), "add --seen"),
+    (("audit", "--seen", "--paper", "mcse"), "give one of them"),
+    (("audit", "--paper", "mces"), "unknown paper 'mces'; did you mean mcse"),
     (("run", "--profile", "tiny", "--dry-run", "--executor", "slrum"), "did you mean slurm?"),
     (("run", "--profile", "tiny", "--dry-run", "--wait"), "has no option 'wait'"),
     (("run", "--profile", "tiny", "--dry-run", "--accept-licences", "senteva"), "did you mean senteval?"),
@@ -116,7 +153,8 @@ MISTAKES: tuple[tuple[tuple[str, ...], str], ...] = (
     *(((*words, "--results", __file__), "is not a folder") for words in (("status",), ("doctor",), ("table", "sts"))),
     (("results", "merge", ".", "--into", "."), "is the folder that results are merged into"),
     (("power", "--effect", "nan", "--std", "1"), "--effect nan: not a finite number"),
-    (("compare", "mcse", "mcse", "--metric", "sts.Avg"), "are the same variant"),
+    (("power", "--effect", "0", "--std", "1"), "--effect"),
+    (("power", "--effect", "1", "--std", "-1"), "--std"),
     (("run", "--profile", "/etc/passwd"), "give a file that ends in .toml"),
 )
 
@@ -208,18 +246,26 @@ def test_a_data_root_that_is_a_file_is_one_line(kind: str, typed: Typed, monkeyp
     assert err == f"error: the data root {__file__} is a file; give a folder with --data-root or HARNESS_DATA\n"
 
 
+START = "from harness.cli.start import main; main()"
+
+
+def python(code: str, *words: str, stdout: Any = subprocess.PIPE, **how: Any) -> subprocess.CompletedProcess[str]:
+    """Run code in a process of its own, whose path lacks the working folder as the installed command's does."""
+    command = [sys.executable, "-P", "-c", code, *words]
+    return subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=300, check=False, **how)
+
+
 def test_a_full_disk_behind_the_output_is_one_line() -> None:
     if not Path("/dev/full").exists():
         pytest.skip("there is no /dev/full")
-    command = [sys.executable, "-c", "from harness.cli.main import main; main()", "data", "path", "--help"]
     with Path("/dev/full").open("w") as full:
-        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=300, check=False)
+        ended = python(START, "data", "path", "--help", stdout=full)
     assert (ended.returncode, ended.stderr) == (1, "error: the output cannot be written: No space left on device\n")
 
 
 @pytest.mark.parametrize("streams", [">&-", "<&- 2>&- >&-"])
 def test_a_closed_output_is_no_traceback(streams: str) -> None:
-    command = f"{sys.executable} -c 'from harness.cli.start import main; main()' data path nope {streams}"
+    command = f"{sys.executable} -c '{START}' data path nope {streams}"
     ended = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=300, check=False)
     assert ended.returncode == 2
     assert ended.stderr in ("", "error: the standard output is closed; redirect it to a file or to /dev/null\n")
@@ -229,9 +275,7 @@ def test_a_closed_output_is_no_traceback(streams: str) -> None:
 def test_a_working_folder_that_was_deleted_is_one_line(tmp_path: Path, words: tuple[str, ...]) -> None:
     gone = tmp_path / "gone"
     gone.mkdir()
-    code = f"import os; os.rmdir({str(gone)!r}); from harness.cli.start import main; main()"
-    command = [sys.executable, "-P", "-c", code, *words]  # the installed command has no "" in its path
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, cwd=gone)
+    ended = python(f"import os; os.rmdir({str(gone)!r}); {START}", *words, cwd=gone)
     assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr == "error: the working folder was deleted; change to one that exists\n"
 
@@ -239,11 +283,8 @@ def test_a_working_folder_that_was_deleted_is_one_line(tmp_path: Path, words: tu
 @pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="there is no /proc")
 def test_a_home_folder_that_takes_no_cache_costs_one_warning(tmp_path: Path) -> None:
     words = ["status", "--profile", "tiny", "--methods", "simcse", "--seeds", "1", "--results", str(tmp_path / "r")]
-    command = [sys.executable, "-c", "from harness.cli.start import main; main()", *words]
     without = {name: value for name, value in os.environ.items() if name != "HARNESS_CACHE"}
-    ended = subprocess.run(
-        command, capture_output=True, text=True, timeout=300, check=False, env={**without, "HOME": "/proc"}
-    )
+    ended = python(START, *words, env={**without, "HOME": "/proc"})
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.splitlines()[-1].startswith("missing")
     assert ended.stderr.count("the cache /proc/.cache/harness cannot be used") == 1
@@ -257,10 +298,9 @@ def test_ctrl_c_is_one_line_from_the_first_import_on(module: str) -> None:
         "    def find_spec(self, name, *given):\n"
         f"        if name == {module!r}: sys.meta_path.remove(self); os.kill(os.getpid(), signal.SIGINT)\n"
         "sys.meta_path.insert(0, Finder())\n"
-        "from harness.cli.start import main; main()\n"
+        f"{START}\n"
     )
-    command = [sys.executable, "-c", code, "data", "list"]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    ended = python(code, "data", "list")
     assert (ended.returncode, ended.stdout) == (130, "")
     assert ended.stderr.strip().startswith("interrupted; ")
     assert ended.stderr.strip().count("\n") == 0
@@ -273,8 +313,7 @@ def test_sigterm_is_one_line_from_the_start(tmp_path: Path) -> None:
         "harness.api.plan = lambda **_: os.kill(os.getpid(), signal.SIGTERM)\n"
         "main.main()\n"
     )
-    command = [sys.executable, "-c", code, "run", "--profile", "tiny"]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, cwd=tmp_path)
+    ended = python(code, "run", "--profile", "tiny", cwd=tmp_path)
     assert (ended.returncode, ended.stdout) == (143, "")
     assert ended.stderr.split("\n")[1:] == ["interrupted; run the same command again to resume", ""]
     assert not list(tmp_path.iterdir())

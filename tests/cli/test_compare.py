@@ -254,11 +254,3 @@ def test_power_shows_the_seeds_needed_and_the_power_of_few(typed: Typed) -> None
     assert {name: row[0] for name, row in rows.items() if name.isdigit()}["64"] == "80%"
     assert [name for name in rows if name.isdigit()] == ["3", "5", "10", "20", "64"]
     assert rows["64"][1] == "0.499"
-
-
-@pytest.mark.parametrize(
-    "words", [("--effect", "0", "--std", "1"), ("--effect", "1", "--std", "-1"), ("--effect", "nan", "--std", "1")]
-)
-def test_power_refuses_nonsense_in_one_line(typed: Typed, words: tuple[str, ...]) -> None:
-    code, _, err = typed("power", *words)
-    assert (code, err.count("\n")) == (2, 1)

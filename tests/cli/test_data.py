@@ -6,7 +6,6 @@ from click.testing import CliRunner
 
 from harness import fetching
 from harness.cli.main import cli
-from harness.errors import UserError
 
 
 def invoke(*words: str, **env: str | None):
@@ -28,25 +27,6 @@ def test_the_list_names_what_a_profile_needs(data_root):
     assert "e145e8bb659b2aa2669f32ef79cb4cdef6c58fef" in detail
     assert "7b1825863a99aa76479b0456f7c210539dfaeeb69598b41fb4de4f524dd5a706" in detail
     assert "unknown" in invoke("list", "karpathy").output
-
-
-def test_commands_say_what_to_do(tmp_path):
-    complaints = {
-        ("fetch", "wiki1n", "--data-root", str(tmp_path)): "did you mean wiki1m",
-        ("fetch", "wiki1m"): "no data root is set",
-        ("fetch", "flickr-images", "--data-root", str(tmp_path)): "harness data import flickr-images FOLDER",
-        ("fetch", "mteb", "--data-root", str(tmp_path)): "`harness fetch --suites mteb` downloads the tasks",
-        ("fetch", "flickr-resnet", "--data-root", str(tmp_path)): "to accept them, add --accept-licences flickr-resnet",
-        ("fetch", "cifar10", "--offline", "--data-root", str(tmp_path)): "offline",
-        ("path", "nli", "--data-root", str(tmp_path)): "harness data fetch nli",
-        ("verify", "--data-root", str(tmp_path)): "harness data list",
-        ("import", "nli", str(tmp_path / "no"), "--data-root", str(tmp_path)): "there is no folder",
-    }
-    for words, expected in complaints.items():
-        result = invoke(*words)
-        assert isinstance(result.exception, UserError), (words, result.output)
-        assert expected in str(result.exception)
-        assert "\n" not in str(result.exception)
 
 
 def test_import_path_and_verify_from_the_command_line(data_root, tmp_path):

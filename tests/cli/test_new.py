@@ -76,25 +76,6 @@ def test_a_method_is_a_package_that_passes_the_checks_and_trains(folder: Path, i
     assert "warm_start" in typed(*command.split(), *FEW, "--suites", "sts").partition("[1/1]")[2]
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("profile", "small"), "the profile 'small' is shipped; give another name"),
-        (("profile", "../x"), "'../x' is not a valid name"),
-        (("task", "MR"), "is a name that the harness reserves"),
-        (("task", "tiny"), "the name of a shipped profile"),
-        (("method", "simcse"), "'simcse' is already the name of a method or module"),
-        (("method", "json"), "'json' is already the name of a method or module"),
-        (("method", "My-Method"), "'My-Method' is not a valid module name"),
-        (("method", "class"), "'class' is not a valid module name"),
-    ],
-)
-def test_names_that_cannot_be_are_refused(words: tuple[str, str], message: str, folder: Path) -> None:
-    with pytest.raises(UserError, match=re.escape(message)):
-        CliRunner().invoke(cli, ["new", *words], catch_exceptions=False)
-    assert not list(folder.iterdir())
-
-
 @pytest.mark.parametrize(("kind", "there"), [("profile", "it.toml"), ("task", "it.tsv"), ("method", "it/notes.txt")])
 def test_nothing_is_overwritten(kind: str, there: str, folder: Path) -> None:
     (folder / there).parent.mkdir(exist_ok=True)

@@ -139,12 +139,6 @@ def test_ctrl_c_ends_the_printing_quietly(typed: Typed, tmp_path: Path, monkeypa
     assert typed("logs", "mcse", "--follow") == (0, "\n", "")
 
 
-def test_an_unknown_run_is_one_line(typed: Typed) -> None:
-    code, out, told = typed("logs", "mcse/toy")
-    assert (code, out) == (2, "")
-    assert told == "error: there is no log of 'mcse/toy' in results; `harness status` lists the runs of a grid\n"
-
-
 def test_a_run_that_waits_in_a_batch_system_has_no_log_yet(typed: Typed, tmp_path: Path) -> None:
     there, of = tmp_path / "jobs", result("mcse")
     note = Submission(system="SLURM", id="12", key=of.spec.key, folder=there, log=there / "12_log.out")

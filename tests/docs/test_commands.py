@@ -237,16 +237,6 @@ def done() -> set[tuple[str, ...]]:
     return set()
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page.suffix == ".md"], ids=lambda page: page.name)
-def test_commands_within_a_sentence_exist(page: Path) -> None:
-    for words in re.findall(r"`harness ((?:[a-z]+ ?)+)", page.read_text()):
-        command: click.Command | None = cli
-        for word in words.split():
-            if isinstance(command, click.Group):
-                command = command.get_command(click.Context(command), word)
-                assert command, f"harness {words}"
-
-
 @pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "SECURITY.md"])
 def test_links_of_other_pages_lead_somewhere(page: str) -> None:
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", (ROOT / page).read_text()):

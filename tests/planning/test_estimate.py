@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from executor_jobs import plan
 from transformers import BertConfig, BertModel
 
 from harness.grid import Resolved, resolve
@@ -22,7 +23,7 @@ from harness.planning.estimate import (
     shape_of,
     training_steps,
 )
-from harness.planning.plan import Plan, make_plan
+from harness.planning.plan import make_plan
 from harness.planning.request import Request
 from harness.profiles import load_profile
 from harness.spec import RunSpec, Variant, parse_setting
@@ -41,14 +42,6 @@ def steps(key: str, **overrides: object) -> list[Steps]:
     found = training_steps(run(key, **overrides))
     assert found is not None
     return found
-
-
-def plan(root: Path, *methods: str, seeds: tuple[int, ...] = (0,), suites: tuple[str, ...] = ("sts",)) -> Plan:
-    tiny = load_profile("tiny")
-    request = Request(
-        tiny, [Variant.parse(name) for name in methods], [parse_setting("toy")], ["toy-bert"], seeds, suites
-    )
-    return make_plan(request, Store(root))
 
 
 def test_weights_are_those_of_the_layers() -> None:

@@ -2,34 +2,32 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
 
 import h5py
 import numpy as np
-import pyarrow
-import pyarrow.parquet as parquet
 import pytest
+from executor_jobs import plan
 from PIL import Image
+from plugin_packages import Install, install
 
-from harness import registry
 from harness.encoders.student import Student
 from harness.encoders.teachers import open_teacher
 from harness.errors import PlugInError, UserError
+from harness.fetching.recipes.base import write_parquet
 from harness.grid import resolve
 from harness.planning.ingredients import Experiment, Experiments
 from harness.planning.inventory import Inventory
-from harness.planning.plan import make_plan
-from harness.planning.request import Request
 from harness.planning.teachers import FeatureContext, KnownPairs, RoleFeatures
 from harness.profiles import Profile, load_profile
 from harness.profiles.schema import TeacherTable
 from harness.runs.train import Bench, run_features, train, training_data
-from harness.spec import RunSpec, Variant
+from harness.spec import RunSpec
 from harness.store import Store
 from harness.toy import clip_folder, student_folder
+
+__all__ = ["install"]
 
 PACKAGE = """
 import numpy
@@ -50,31 +48,22 @@ class Lengths(Teacher):
 """
 
 
-Install = Callable[[str], Profile]
+#: the code of a package with a kind of teacher -> the toy profile with a teacher of that kind
+Kind = Callable[[str], Profile]
 
 
 @pytest.fixture
-def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
-    """Install a package with a kind of teacher; returns the toy profile with a teacher of that kind."""
-
+def kind(install: Install) -> Kind:
     def package(code: str) -> Profile:
-        (tmp_path / "lengths.py").write_text(code)
-        info = tmp_path / "lengths-1.0.dist-info"
-        info.mkdir()
-        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: lengths\nVersion: 1.0\n")
-        (info / "entry_points.txt").write_text("[harness.teacher_kinds]\nlengths = lengths:Lengths\n")
-        monkeypatch.syspath_prepend(str(tmp_path))
-        registry._points.cache_clear()
+        install("lengths", code, {"teacher_kinds": {"lengths": "Lengths"}})
         return with_teachers(lengths=TeacherTable(kind="lengths", registered="toy-clip"))
 
-    yield package
-    registry._points.cache_clear()
-    sys.modules.pop("lengths", None)
+    return package
 
 
 @pytest.fixture
-def package(install: Install) -> Profile:
-    return install(PACKAGE)
+def package(kind: Kind) -> Profile:
+    return kind(PACKAGE)
 
 
 @pytest.mark.parametrize(
@@ -86,19 +75,12 @@ def package(install: Install) -> Profile:
     ],
 )
 def test_a_kind_that_cannot_be_loaded_costs_only_the_grids_that_name_it(
-    install: Install, code: str, what: str, tmp_path: Path
+    kind: Kind, code: str, what: str, tmp_path: Path
 ) -> None:
-    request = Request(
-        profile=install(code),
-        methods=[Variant.parse(text) for text in ("mcse[images=lengths]", "mcse")],
-        settings=[Variant("toy")],
-        encoders=["toy-bert"],
-        seeds=(0, 1),
-        suites=["sts"],
-    )
+    profile = kind(code)
     with pytest.raises(PlugInError, match=what):
-        make_plan(request, Store(tmp_path / "results"))
-    assert make_plan(replace(request, methods=[Variant("mcse")]), Store(tmp_path / "results")).runs
+        plan(tmp_path / "results", "mcse[images=lengths]", "mcse", profile=profile)
+    assert plan(tmp_path / "results", "mcse", profile=profile).runs
 
 
 @pytest.mark.parametrize(("images", "captions"), [("own", "reader"), ("toy-clip", "own"), ("other", "reader")])
@@ -206,7 +188,7 @@ def paper_root(tmp_path: Path) -> Path:
     lines, ids = ["one", "two", "three"], ["11.jpg", "5.jpg", "7.jpg"]
     (tmp_path / "flickr/captions.txt").write_text("\n".join(lines))
     rows = {"image_id": ids, "caption": lines, "captions": [[line, f"{line} more"] for line in lines]}
-    parquet.write_table(pyarrow.table(rows), tmp_path / "flickr/captions.parquet")
+    write_parquet(tmp_path / "flickr/captions.parquet", rows)
     for number, name in enumerate(ids):
         Image.new("RGB", (40, 30), (60 * number, 0, 200)).save(tmp_path / "flickr/images" / name)
     return tmp_path

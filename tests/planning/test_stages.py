@@ -8,34 +8,23 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
+from executor_jobs import plan
 
 from harness import sources
 from harness.corpora.files import SentencesFile
 from harness.planning.events import Event, Stage
-from harness.planning.plan import make_plan
-from harness.planning.request import Request
+from harness.planning.plan import Plan
 from harness.profiles import load_profile
 from harness.sources import Hashing
-from harness.spec import Variant, parse_setting
-from harness.store import Store
 from harness.work.base import execute
 
 SUITES = ["sts", "geometry", "retrieval", "mteb", "figures"]
 
 
-def stages(root: Path, method: str, setting: str, **overrides: int) -> Iterator[tuple[str, str, Stage]]:
-    """The stages of a run with the suite that is being evaluated and the key of who reports."""
-    request = Request(
-        profile=load_profile("tiny"),
-        methods=[Variant.parse(method)],
-        settings=[parse_setting(setting)],
-        encoders=["toy-bert"],
-        seeds=(0,),
-        suites=SUITES,
-        overrides=overrides,
-    )
+def stages(made: Plan) -> Iterator[tuple[str, str, Stage]]:
+    """The stages of a plan's run with the suite that is being evaluated and the key of who reports."""
     events: list[Event] = []
-    execute(make_plan(request, Store(root)), events.append, device="cpu")
+    execute(made, events.append, device="cpu")
     assert events[-1].kind == "done"
     suite = ""
     for event in events:
@@ -49,7 +38,7 @@ def test_every_stage_of_a_run_is_counted_from_its_start_to_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
-    found = list(stages(tmp_path / "results", "mcse", "toy", steps=2, eval_every=2, batch_size=8))
+    found = list(stages(plan(tmp_path / "results", "mcse", suites=SUITES)))
     before = {(key, one.what, one.subject) for suite, key, one in found if not suite}
     assert {"toy-text", "toy-pairs"} == {subject for _, what, subject in before if what == "tokens"}
     featured = {(key, subject) for key, what, subject in before if what == "features"}

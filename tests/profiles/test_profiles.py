@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import csv
-import tomllib
 from contextlib import suppress
 from dataclasses import replace
 from itertools import product
@@ -9,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from harness import profiles
 from harness.errors import UserError
 from harness.grid import UnfitSettingError, expand, resolve
 from harness.method import Feature, method_named
@@ -20,35 +18,24 @@ from harness.spec import RunSpec, Variant
 
 #: parameter, as the transcription of the papers calls it -> key of a rule
 KEYS = {
-    "learning_rate": "learning_rate",
-    "batch_size": "batch_size",
-    "epochs": "epochs",
-    "eval_every_steps": "eval_every",
-    "temperature": "temperature",
-    "temperature_multimodal": "temperature_multimodal",
-    "temperature_image": "temperature_image",
-    "projection_dim_multimodal": "projection_dim",
-    "lambda": "lambda",
-    "mu": "mu",
-    "margin": "margin",
-    "image_learning_rate": "image_learning_rate",
-    "image_batch_size": "image_batch_size",
-    "audio_learning_rate": "audio_learning_rate",
-    "audio_batch_size": "audio_batch_size",
+    **{"eval_every_steps": "eval_every", "projection_dim_multimodal": "projection_dim"},
+    **{
+        name: name
+        for name in (
+            *("learning_rate", "batch_size", "epochs", "lambda", "mu", "margin"),
+            *("temperature", "temperature_multimodal", "temperature_image"),
+            *("image_learning_rate", "image_batch_size", "audio_learning_rate", "audio_batch_size"),
+        )
+    },
 }
 
 #: Which paper's rows bind a method: DALR prints values of its own runs of KDMCSE, NonLing some of SimCSE.
 PAPERS = {
-    "simcse": "mcse",
-    "mcse": "mcse",
-    "kdmcse": "kdmcse",
-    "dalr": "dalr",
-    "visualcse": "nonling",
-    "audiocse": "nonling",
-    "visualcse-sup": "nonling",
-    "audiocse-sup": "nonling",
+    **{"simcse": "mcse", "mcse": "mcse", "kdmcse": "kdmcse", "dalr": "dalr"},
+    **dict.fromkeys(("visualcse", "audiocse", "visualcse-sup", "audiocse-sup"), "nonling"),
 }
 
+PAPER = load_profile("paper")
 Published = list[tuple[str, str, str, str, float, str]]
 
 
@@ -129,11 +116,10 @@ def test_every_key_of_a_rule_belongs_to_the_registered_methods_it_matches(name: 
 
 
 def test_paper_has_the_published_hyperparameters(published: Published) -> None:
-    profile = load_profile("paper")
     wrong, checked = [], []
     for method, setting, encoder, key, value, where in published:
         with suppress(UnfitSettingError):  # one row may have methods and settings that do not go together
-            resolved = resolve(profile, RunSpec(Variant(method), Variant(setting), encoder, 0), {})
+            resolved = resolve(PAPER, RunSpec(Variant(method), Variant(setting), encoder, 0), {})
             values = {**resolved.training.model_dump(), **resolved.hyperparameters.named()}
             checked.append(method)
             if values[key] != value:
@@ -144,16 +130,14 @@ def test_paper_has_the_published_hyperparameters(published: Published) -> None:
 
 
 def test_paper_has_the_published_number_of_seeds_and_the_seven_tasks() -> None:
-    profile = load_profile("paper")
-    assert profile.defaults.seeds == 5
-    assert profile.suites["sts"].tasks == ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
+    assert PAPER.defaults.seeds == 5
+    assert PAPER.suites["sts"].tasks == ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
 
 
 def test_official_readings_differ_from_paper_as_the_public_scripts_do() -> None:
-    profile = load_profile("paper")
 
     def training(variant: str, setting: str, encoder: str) -> Training:
-        return resolve(profile, RunSpec(Variant.parse(variant), Variant(setting), encoder, 0), {}).training
+        return resolve(PAPER, RunSpec(Variant.parse(variant), Variant(setting), encoder, 0), {}).training
 
     ours, theirs = (training(name, "wiki", "bert-base-uncased") for name in ("simcse", "simcse@official"))
     assert (ours.epochs, ours.precision, ours.eval_every) == (3, "tf32", 125)
@@ -167,9 +151,8 @@ def test_official_readings_differ_from_paper_as_the_public_scripts_do() -> None:
 @pytest.mark.parametrize("encoder", ["bert-base-uncased", "roberta-base"])
 def test_adam_epsilon_is_that_of_the_program_which_trained_the_printed_row(encoder: str) -> None:
     """1e-6 in train_mix.py of MCSE and its forks, so in @paper too; 1e-8 in the Trainer of SimCSE and NonLing."""
-    profile = load_profile("paper")
     found = {
-        variant: resolve(profile, RunSpec(Variant.parse(variant), Variant(setting), encoder, 0), {}).training
+        variant: resolve(PAPER, RunSpec(Variant.parse(variant), Variant(setting), encoder, 0), {}).training
         for variant, setting in (
             *((name + reading, "wiki+flickr") for name in ("mcse", "kdmcse", "dalr") for reading in ("", "@official")),
             ("simcse", "wiki"),
@@ -187,9 +170,8 @@ def test_adam_epsilon_is_that_of_the_program_which_trained_the_printed_row(encod
 
 @pytest.mark.parametrize("name", ["bert-base-uncased", "roberta-base", "roberta-large"])
 def test_a_later_rule_wins_over_an_earlier_one(name: str) -> None:
-    profile = load_profile("paper")
     last = Rule.model_validate({"methods": ["mcse"], "source": "a test", "lambda": 0.5, "batch_size": 7})
-    changed = profile.model_copy(update={"hyperparameters": (*profile.hyperparameters, last)})
+    changed = PAPER.model_copy(update={"hyperparameters": (*PAPER.hyperparameters, last)})
     spec = RunSpec(Variant("mcse"), Variant("flickr"), name, 0)
     assert resolve(changed, spec, {}).hyperparameters.lambda_ == 0.5
     assert resolve(changed, spec, {}).training.batch_size == 7
@@ -260,34 +242,19 @@ def test_the_name_that_commands_give_a_profile_file_finds_it(tmp_path: Path, mon
     assert load_profile("tiny").origin == "package"
 
 
-@pytest.mark.parametrize("name", shipped_profiles())
-def test_a_copy_of_a_shipped_profile_is_a_profile(name: str, tmp_path: Path) -> None:
-    text = (Path(profiles.__file__).parent / f"{name}.toml").read_text(encoding="utf-8")
-    copy = load_profile(write(tmp_path, text))
-    assert copy == load_profile(name).model_copy(update={"name": "mine", "origin": "file"})
-    assert "name" not in tomllib.loads(text)
-
-
 @pytest.mark.parametrize(
     ("old", "new", "parts"),
     [
         ('images = "squeezenet"', 'picture = "x"', ["mine.toml", "top level", "picture", "no such key"]),
         ("batch_size = 8", "bach_size = 8", ["mine.toml", "[training]", "bach_size", "no such key"]),
-        ("batch_size = 8", 'batch_size = "many"', ["mine.toml", "[training]", "batch_size", "integer"]),
         ("batch_size = 8", "batch_size = 0", ["mine.toml", "[training]", "batch_size", "greater than or equal to 2"]),
         ('["captions"]', '["caption"]', ["mine.toml", "settings.pairs.corpora", "[corpora.caption]"]),
         ('settings = ["pairs"]', 'settings = ["pears"]', ["mine.toml", "defaults.settings", "[settings.pears]"]),
         ('encoders = ["mine"]', 'encoders = ["yours"]', ["mine.toml", "defaults.encoders", "[encoders.yours]"]),
         ("[encoders.mine]", '[encoders.mine]\nhub = "a/b"', ["mine.toml", "[encoders]", "mine", "exactly one of"]),
         ('folder = "encoders/mine"', 'hub = "a/b"', ["mine.toml", "[encoders]", "mine", "revision"]),
-        (
-            'folder = "encoders/mine"',
-            'hub = "a/b"\nrevision = "main"',
-            ["mine.toml", "[encoders.mine]", "revision", "pattern"],
-        ),
         ('source = "me"', "", ["mine.toml", "[hyperparameters.0]", "source", "is missing"]),
         ("lambda = 0.25", "lambda = [0.25]", ["mine.toml", "hyperparameters", "'lambda' must be a number"]),
-        ('tasks = ["STS-B"]', "tasks = []", ["mine.toml", "[suites.sts]", "tasks", "at least 1"]),
         ('kind = "captions-file"', "", ["mine.toml", "[corpora.captions]", "kind", "is missing"]),
         ('description = "mine"', 'name = "mine"', ["mine.toml", "'name'", "remove the line"]),
         ('description = "mine"', 'origin = "package"', ["mine.toml", "'origin'", "remove the line"]),
@@ -309,14 +276,6 @@ def test_errors_name_file_table_and_key_in_one_line(tmp_path: Path, old: str, ne
     assert all(part in message for part in parts), message
 
 
-@pytest.mark.parametrize("name", shipped_profiles())
-def test_a_file_with_the_name_of_a_shipped_profile_is_refused(name: str, tmp_path: Path) -> None:
-    (tmp_path / f"{name}.toml").write_text(MINE)
-    with pytest.raises(UserError, match=rf"{name}\.toml has the name of a shipped profile; rename the file"):
-        load_profile(str(tmp_path / f"{name}.toml"))
-    assert load_profile(name).origin == "package"
-
-
 @pytest.mark.parametrize("methods", ['methods = ["kdmcse"]\n', 'methods = ["simcse", "kdmcse"]\n', ""])
 def test_a_rule_that_replaces_a_readings_own_value_must_name_its_readings(methods: str, tmp_path: Path) -> None:
     rule = f'[[hyperparameters]]\n{methods}margin = 0.3\nsource = "a guess"\n[suites.sts]'
@@ -334,7 +293,7 @@ def test_a_rule_that_replaces_a_readings_own_value_must_name_its_readings(method
 
 def test_no_value_of_paper_repeats_a_default() -> None:
     """Values that hold without a rule are stated in the method's file, with their source."""
-    for rule in load_profile("paper").hyperparameters:
+    for rule in PAPER.hyperparameters:
         for method, (name, value) in product(rule.methods, rule.values.items()):
             if name not in Training.model_fields:
                 readings = rule.readings or method_named(method).readings
@@ -343,19 +302,17 @@ def test_no_value_of_paper_repeats_a_default() -> None:
 
 @pytest.mark.parametrize("name", ["wiki+cc12m-1", "wiki+cc12m-2"])
 def test_kdmcse_trains_on_text_where_every_step_is_paired(name: str) -> None:
-    profile = load_profile("paper")
     for setting, wanted in ((name, True), ("wiki+flickr", False), (name.removeprefix("wiki+"), False)):
-        run = resolve(profile, RunSpec(Variant("kdmcse"), Variant(setting), "bert-base-uncased", 0), {})
+        run = resolve(PAPER, RunSpec(Variant("kdmcse"), Variant(setting), "bert-base-uncased", 0), {})
         assert run.hyperparameters.text_on_pairs is wanted
 
 
 def test_a_setting_and_its_karpathy_split_have_the_same_text_and_rules() -> None:
-    profile = load_profile("paper")
     for name in ("wiki+flickr", "wiki+coco"):
         twin = f"{name}-karpathy"
-        corpora = [corpus.removesuffix("-karpathy") for corpus in profile.settings[twin].corpora]
-        assert corpora == list(profile.settings[name].corpora)
-        for rule in profile.hyperparameters:
+        corpora = [corpus.removesuffix("-karpathy") for corpus in PAPER.settings[twin].corpora]
+        assert corpora == list(PAPER.settings[name].corpora)
+        for rule in PAPER.hyperparameters:
             assert (name in rule.settings) <= (twin in rule.settings), f"'{rule.source}' leaves out {twin}"
 
 
@@ -368,29 +325,4 @@ def test_a_file_that_is_no_utf8_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_bytes(b'description = "caf\xe9"\n')
     with pytest.raises(UserError, match=r"mine\.toml is not valid TOML: .*utf-8") as caught:
         load_profile(str(tmp_path / "mine.toml"))
-    assert "\n" not in str(caught.value)
-
-
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"absent\.toml cannot be read: No such file"):
-        load_profile(str(tmp_path / "absent.toml"))
-
-
-def test_an_unknown_profile_gets_the_nearest_names() -> None:
-    with pytest.raises(UserError, match=r"unknown profile 'papers'; did you mean paper\?"):
-        load_profile("papers")
-
-
-@pytest.mark.parametrize(
-    ("methods", "settings", "message"),
-    [
-        ("mcze", "wiki", r"unknown method 'mcze'; did you mean mcse"),
-        ("mcse", "wiki+flicker", r"'paper' has no setting 'wiki\+flicker'; did you mean wiki\+flickr"),
-        ("mcse[lamda=1]", "flickr", r"'mcse' has no option 'lamda'.*lambda"),
-        ("mcse@oficial", "flickr", r"no reading '@oficial'; it has @paper, @official"),
-    ],
-)
-def test_unknown_names_get_the_nearest_ones(methods: str, settings: str, message: str) -> None:
-    with pytest.raises(UserError, match=message) as caught:
-        expand(load_profile("paper"), [Variant.parse(methods)], [Variant(settings)], ["bert-base-uncased"], [0], {})
     assert "\n" not in str(caught.value)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import tarfile
 import zipfile
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 from counts import CAPTIONS, Counts, Splits
+from media import add
 from words import Writer, pictures
 
 #: width of MCSE's ResNet-50 features
@@ -56,9 +56,7 @@ class Flickr:
         """The publisher's archive of all images."""
         with tarfile.open(path, "w:gz", compresslevel=1) as packed:
             for number, content in zip(self.numbers, pictures(), strict=False):
-                member = tarfile.TarInfo(f"flickr30k-images/{number}.jpg")
-                member.size = len(content)
-                packed.addfile(member, io.BytesIO(content))
+                add(packed, f"flickr30k-images/{number}.jpg", content)
 
     def karpathy(self) -> list[dict[str, object]]:
         """The images of dataset_flickr30k.json."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 
 import torch
@@ -62,7 +62,7 @@ def _files(hub: str) -> Files:
         return _vit()
     roberta = "roberta" in hub
     if hub.partition("/")[0] in ("google-bert", "FacebookAI"):
-        weights = _roberta_masked() if roberta else _old_names(_bert_masked())
+        weights = _weights("RobertaForMaskedLM") if roberta else _old_names(_weights("BertForPreTraining"))
         others = {"tf_model.h5": b"another framework", "flax_model.msgpack": b"another framework"}
         return (
             _texts(roberta)
@@ -88,7 +88,7 @@ def _heads() -> bytes:
 
 def _trained(hub: str, roberta: bool) -> Weights:
     """The weights that authors published of an encoder that they trained."""
-    own = _roberta() if roberta else _bert()
+    own = _weights("RobertaModel" if roberta else "BertModel")
     if "diffcse" not in hub and "CSE-" not in hub:
         return own
     prefix = "roberta." if roberta else "bert."
@@ -99,40 +99,17 @@ def _trained(hub: str, roberta: bool) -> Weights:
 
 
 @cache
-def _bert() -> Weights:
-    from transformers import BertModel
+def _weights(architecture: str) -> Weights:
+    """The weights of a model of transformers; tied ones as tensors of their own, which safetensors asks for."""
+    import transformers
 
     torch.manual_seed(0)
-    return BertModel(_config(False)).state_dict()
+    model = getattr(transformers, architecture)(_config("Roberta" in architecture))
+    return _own(model.state_dict())
 
 
-@cache
-def _roberta() -> Weights:
-    from transformers import RobertaModel
-
-    torch.manual_seed(0)
-    return RobertaModel(_config(True)).state_dict()
-
-
-@cache
-def _bert_masked() -> Weights:
-    from transformers import BertForPreTraining
-
-    torch.manual_seed(0)
-    return dict(_own(BertForPreTraining(_config(False)).state_dict()))
-
-
-@cache
-def _roberta_masked() -> Weights:
-    from transformers import RobertaForMaskedLM
-
-    torch.manual_seed(0)
-    return dict(_own(RobertaForMaskedLM(_config(True)).state_dict()))
-
-
-def _own(weights: Weights) -> Iterator[tuple[str, Tensor]]:
-    """Tied weights as tensors of their own, which safetensors asks for."""
-    return ((name, value.clone()) for name, value in weights.items())
+def _own(weights: Weights) -> Weights:
+    return {name: value.clone() for name, value in weights.items()}
 
 
 def _old_names(weights: Weights) -> Weights:
@@ -197,7 +174,7 @@ def _clip() -> Files:
     model = {"embed_dim": WIDTH, "vision_cfg": vision, "text_cfg": text, "quick_gelu": True}
     scale = {"mean": [0.4815, 0.4578, 0.4082], "std": [0.2686, 0.2613, 0.2758], "interpolation": "bicubic"}
     torch.manual_seed(0)
-    weights = save(dict(_own(CLIP(**model).state_dict())))
+    weights = save(_own(CLIP(**model).state_dict()))
     described = {"model_cfg": model, "preprocess_cfg": {**scale, "resize_mode": "shortest"}}
     return {
         "open_clip_config.json": json.dumps(described).encode(),

@@ -1,0 +1,56 @@
+"""docs/profiles.md and docs/results.md: the pages that are made from the schema of profiles and from the records."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from types import ModuleType
+
+import profiles_page
+import pytest
+import results_page
+from pages import ROOT
+from pydantic import BaseModel
+
+from harness.profiles import schema
+from harness.registry import get, names
+
+TABLES = [
+    one for one in vars(schema).values()
+    if isinstance(one, type) and issubclass(one, BaseModel) and one.__module__ == schema.__name__
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("written", [profiles_page, results_page], ids=["profiles", "results"])
+def test_a_page_is_that_of_the_code(written: ModuleType) -> None:
+    """Write it anew with `python tools/NAME_page.py > docs/NAME.md`."""
+    name = written.__name__.removesuffix("_page")
+    assert (ROOT / "docs" / f"{name}.md").read_text() == written.page()
+
+
+@pytest.mark.parametrize("table", TABLES, ids=lambda table: table.__name__)
+def test_every_key_has_a_meaning(table: type[BaseModel]) -> None:
+    assert all(field.description for field in table.model_fields.values())
+    rows = re.findall(r"^\| `(\w+)` \| (.*?) \| (.*?) \| (.+?) \|$", profiles_page.page(), re.MULTILINE)
+    assert {*table.model_fields} - {"name", "origin"} <= {key for key, *_ in rows}
+
+
+@pytest.mark.parametrize("kind", ["corpus", "suite"])
+def test_options_of_every_kind_stand_below_it(kind: str) -> None:
+    for name in names(kind):
+        (section,) = re.findall(rf"^### .* `{name}`$(.*?)(?=^##|\Z)", profiles_page.page(), re.MULTILINE | re.DOTALL)
+        options = set(inspect.signature(get(kind, name)).parameters) - {"tasks"}
+        assert set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)) == options
+
+
+def test_the_keys_of_a_stored_file_are_on_the_page() -> None:
+    section = results_page.page().partition("## The result file")[2].partition("\n## ")[0]
+    file = next((ROOT / "results" / "reference").rglob("seed-*.json"))
+    for key in json.loads(file.read_text()).keys() - {"digest"}:
+        assert f"\n| `{key}` | " in section
+
+
+def test_no_meaning_is_of_a_key_that_is_gone() -> None:
+    page = results_page.page()
+    assert [key for key in results_page._MEANINGS if f"| `{key.rpartition('.')[2]}` |" not in page] == []
