@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 
-from harness.files import DamagedError, note_in, open_regular, read_regular, write_note
+from harness.files import DamagedError, note_in, open_regular, read_regular, remove_leftovers, write_note
 from harness.planning.events import Event, Listener, both
 from harness.runs.environment import Allocation
 from harness.store import Failure, Result, Store
@@ -122,6 +122,7 @@ class Report:
     def remove(self) -> None:
         for path in (self.events, self._end):
             path.unlink(missing_ok=True)
+        remove_leftovers(self.folder, f".{self._end.name}.*.tmp")
         with suppress(OSError):  # of a run, whose other files lie there
             self.folder.rmdir()
 

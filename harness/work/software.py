@@ -54,9 +54,12 @@ class Software:
 
 
 def _code(module: str) -> str:
-    """A hash of the Python files of a top-level module, which is not imported; empty where it is not found."""
-    files = [(folder, path) for folder in _folders(module) for path in sorted(folder.rglob("*.py"))]
-    return digest([[path.relative_to(folder).as_posix(), path.read_text("utf-8")] for folder, path in files])
+    """A hash of the Python files of a top-level module, which is not imported; of none where it is not found."""
+    spec = find_spec(module)
+    files = [(path, path.relative_to(folder)) for folder in _folders(module) for path in sorted(folder.rglob("*.py"))]
+    if spec and spec.submodule_search_locations is None and spec.origin and spec.origin.endswith(".py"):
+        files = [(Path(spec.origin), Path(f"{module}.py"))]
+    return digest([[name.as_posix(), path.read_text("utf-8")] for path, name in files])
 
 
 def _folders(module: str) -> list[Path]:

@@ -8,6 +8,7 @@ import pytest
 from plugin_packages import Install
 
 import harness
+from harness.work.software import Software
 
 CODE = '''\
     """Performs every job where it stands."""
@@ -41,3 +42,13 @@ def test_an_inline_executor_gives_the_scores_of_the_serial_one(
 
     assert scores("theirs", "inline") == scores("ours", None)
     assert seen.count("done") == 4
+
+
+def test_the_code_of_a_plug_in_of_one_file_is_compared_between_machines(install: Install) -> None:
+    site = install("alone", "EXECUTOR = 1", {"executors": {"alone": "EXECUTOR"}})
+    Software.here.cache_clear()
+    before = Software.here()
+    (site / "alone.py").write_text("EXECUTOR = 2")
+    Software.here.cache_clear()
+    assert before.difference(Software.here()) == "the code of alone differs between there and here"
+    Software.here.cache_clear()

@@ -44,6 +44,7 @@ def test_reports_of_two_processes_on_a_job_are_apart_and_removed_with_its_folder
     assert mine.end() == result()
     mine.write_end(KeyError("x"))
     assert mine.end() == "KeyError: 'x'"
+    (mine.folder / ".1.end.4711.tmp").touch()  # of a process that was killed while it wrote
     mine.remove()
     assert mine.end() is None
     assert not mine.folder.exists()
