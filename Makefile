@@ -19,7 +19,8 @@ docs: .venv/docs       ## the documentation as web pages in docs/_build; any war
 	@echo open docs/_build/index.html
 
 steady: .venv/dev      ## the tests in random order five times, on a second Python too where it is installed; an hour or more
-	if $(SECOND) --version >/dev/null 2>&1; then $(MAKE) .venv-second/dev; fi
+	if $(SECOND) --version >/dev/null 2>&1; then $(MAKE) .venv-second/dev; \
+	else echo 'only one Python: $(SECOND) does not start; name another by SECOND=...'; fi
 	$(BIN)/python tests/steady.py $(BIN)/python $$(ls .venv-second/bin/python 2>/dev/null)
 
 .venv-second/dev: pyproject.toml
