@@ -48,13 +48,16 @@ def is_unusable(error: OSError) -> bool:
 
 @contextmanager
 def writing_to(what: object, advice: str) -> Iterator[None]:
-    """Convert an error that says so of a folder into a UserError of one line: `what` cannot be written."""
+    """Convert an error of a folder into a UserError of one line: the file, or that `what` cannot be written.
+
+    The file may be one that is read: an import whose source is forbidden is no fault of the folder that is written.
+    """
     try:
         yield
     except OSError as error:
         if not is_unusable(error):
             raise
-        raise UserError(f"{what} cannot be written: {error.strerror}; {advice}") from error
+        raise UserError(f"{error.filename or f'{what} cannot be written'}: {error.strerror}; {advice}") from error
 
 
 def in_cache(name: str, make: Callable[[Path], T]) -> T:

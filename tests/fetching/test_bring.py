@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import sys
 import zipfile
@@ -213,3 +214,16 @@ def test_a_manifest_that_was_changed_is_named(root, folder):
             fetching.verify(root, made())
     manifest.write_text(text.partition("\n")[2])
     assert fetching.verify(root, made()) == [], "of an earlier version, without a digest"
+
+
+def test_a_source_that_may_not_be_read_is_named_and_not_the_data_root(
+    root: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forbidden(source: Path, target: Path) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(source))
+
+    monkeypatch.setattr("shutil.copyfile", forbidden)
+    with pytest.raises(UserError) as refused:
+        import_given(root, made(), folder)
+    assert str(refused.value).startswith(f"{folder}")
+    assert "cannot be written" not in str(refused.value)
