@@ -43,7 +43,7 @@ print(len(boards.sentences), "sentences,", len(SeenSection("seen", contents).tab
 COMPARISON = """
 import sys
 import harness
-from harness.papers.audit.findings import audit
+from harness.papers.audit import audit
 from harness.papers.published import read_published
 results = harness.results(sys.argv[1])
 variants = sorted({run.spec.variant for run in results.runs} - {"simcse"})

@@ -14,9 +14,9 @@ from harness.cli.output import echo, plain_table
 from harness.command_line import harness_command
 from harness.errors import UserError
 from harness.formatting import fixed
-from harness.papers.audit.findings import audit as findings_of
-from harness.papers.audit.numbers import Finding, tally
+from harness.papers.audit import audit as findings_of
 from harness.papers.needed import own_case
+from harness.papers.printed import Finding, tally
 from harness.papers.published import read_published
 from harness.planning.seen import PairOverlap
 from harness.planning.selection import Selection

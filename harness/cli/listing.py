@@ -15,10 +15,9 @@ from harness.command_line import DEFAULT_PROFILE, harness_command
 from harness.errors import PlugInError
 from harness.fetching.downloads import FetchList
 from harness.formatting import count_of
-from harness.papers.needed import entry_runs
+from harness.papers.needed import StandIns, entry_runs
 from harness.papers.published import read_papers
 from harness.papers.schema import PaperTable
-from harness.papers.standins import StandIns
 from harness.planning.inventory import Inventory
 from harness.planning.missing import all_needs, paper_needs
 from harness.planning.selection import Selection

@@ -20,9 +20,8 @@ from harness.evaluation.mteb_suite import MissingTask
 from harness.fetching import Entry, Say, Watch, providers, readable
 from harness.fetching.downloads import ByHand, Fetchable, FetchList
 from harness.grid import resolve
-from harness.papers.needed import paper_runs
+from harness.papers.needed import StandIns, paper_runs
 from harness.papers.published import read_papers
-from harness.papers.standins import StandIns
 from harness.planning.ingredients import Experiments
 from harness.planning.inventory import Checkable, Inventory
 from harness.planning.plan import Plan

@@ -9,6 +9,7 @@ import pytest
 from harness.errors import UserError
 from harness.papers.needed import (
     Runs,
+    StandIns,
     entry_runs,
     find_figure,
     find_paper,
@@ -19,7 +20,6 @@ from harness.papers.needed import (
 )
 from harness.papers.published import read_papers
 from harness.papers.schema import PaperTable
-from harness.papers.standins import StandIns
 from harness.profiles import load_profile
 from harness.spec import RunSpec
 

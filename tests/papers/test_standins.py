@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
+from harness.papers.needed import StandIns
 from harness.papers.schema import PaperColumn, PaperRow
-from harness.papers.standins import StandIns
 from harness.profiles.schema import StandsFor
 
 STANDS = StandsFor(
@@ -69,8 +69,6 @@ def test_a_table_reads_the_split_that_fits_where_a_model_was_trained() -> None:
 
 
 def test_the_room_needs_no_torch() -> None:
-    code = (
-        "import sys, harness.papers.needed, harness.papers.audit.findings as a; a.audit; print('torch' in sys.modules)"
-    )
+    code = "import sys, harness.papers.needed, harness.papers.audit as a; a.audit; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

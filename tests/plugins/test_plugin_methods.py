@@ -13,7 +13,7 @@ from harness import registry
 from harness.errors import PlugInError
 from harness.method import Method
 from harness.method.conformance import check_method
-from harness.papers.standins import StandIns, teacher_options
+from harness.papers.needed import StandIns, teacher_options
 from harness.profiles import load_profile
 
 METHOD = '''\

@@ -13,10 +13,9 @@ import pytest
 
 from harness.grid import Resolved, resolve
 from harness.method import method_named
-from harness.papers.needed import paper_runs
+from harness.papers.needed import StandIns, paper_runs
 from harness.papers.published import Ablation, read_ablations, read_papers
 from harness.papers.schema import PaperTable
-from harness.papers.standins import StandIns
 from harness.profiles import load_profile
 from harness.spec import RunSpec, Variant, parse_setting
 

@@ -10,8 +10,8 @@ from typing import NamedTuple
 from harness.formatting import count_of, fixed, signed
 from harness.method.naming import name_of
 from harness.metrics import Metric
-from harness.papers.audit.findings import audit
-from harness.papers.audit.numbers import Finding, tally
+from harness.papers.audit import audit
+from harness.papers.printed import Finding, tally
 from harness.papers.published import ABLATION_SCORE, Ablation, PublishedNumbers, printed_difference, read_ablations
 from harness.reporting.pages import Pages
 from harness.reporting.sections.base import Part, ReportSection

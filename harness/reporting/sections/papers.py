@@ -12,9 +12,9 @@ import numpy as np
 from harness.formatting import count_of, fixed
 from harness.method.naming import name_of
 from harness.metrics import ArrayName, Score
+from harness.papers.needed import StandIns
 from harness.papers.published import PAPER_PROFILE, Paper, Published
 from harness.papers.schema import NeighbourTable, pairs_of
-from harness.papers.standins import StandIns
 from harness.profiles import Profile, load_profile
 from harness.reporting.contents import Contents
 from harness.reporting.figures.papers import Material, ReportFigure

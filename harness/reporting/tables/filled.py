@@ -14,10 +14,9 @@ from harness.command_line import DEFAULT_MARGIN
 from harness.commands import DEFAULT_COMMANDS, Commands
 from harness.errors import UserError
 from harness.metrics import Score
-from harness.papers.needed import RowKey, released_places
+from harness.papers.needed import RowKey, StandIns, TeacherOptions, released_places, teacher_options
 from harness.papers.published import PAPER_PROFILE, Paper, Published, PublishedNumbers, published_key
 from harness.papers.schema import WITH_EVERY_RUN, Definition, PaperColumn, PaperRow, PaperTable
-from harness.papers.standins import StandIns, TeacherOptions, teacher_options
 from harness.profiles import Profile, load_profile
 from harness.reporting.seeds.groups import Cell, Group, beside_print, compare, kept_groups, trained_apart
 from harness.reporting.tables.cells import (

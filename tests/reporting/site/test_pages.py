@@ -14,7 +14,7 @@ import pytest
 from builders import over_seeds, result
 from site_samples import EVIL, LONG, every_kind, rendered
 
-from harness.papers.audit.findings import audit
+from harness.papers.audit import audit
 from harness.papers.published import read_published
 from harness.reporting.pages import LONGEST, notes_html, slug, slugs
 from harness.reporting.sections.runs import run_names, spans, what_ran

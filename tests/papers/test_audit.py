@@ -9,9 +9,8 @@ import pytest
 import scipy.stats
 
 from harness.errors import UserError
-from harness.papers.audit.claims import Claim, read_claims
-from harness.papers.audit.findings import Finding, audit
-from harness.papers.audit.numbers import contrast, printed_numbers, significance, tally
+from harness.papers.audit import Claim, audit, read_claims
+from harness.papers.printed import Finding, contrast, printed_numbers, significance, tally
 from harness.papers.published import Published, PublishedKey, read_published
 
 

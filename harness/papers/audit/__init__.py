@@ -1,1 +1,0 @@
-"""The papers' printed numbers and claims, recomputed."""
