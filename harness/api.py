@@ -22,7 +22,15 @@ from inspect import cleandoc, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
-from harness.command_line import DEFAULT_DEVICE, DEFAULT_MARGIN, DEFAULT_PROFILE, DEFAULT_REPORT, DEFAULT_RESULTS
+from harness.command_line import (
+    DEFAULT_DEVICE,
+    DEFAULT_MARGIN,
+    DEFAULT_PROFILE,
+    DEFAULT_REPORT,
+    DEFAULT_RESULTS,
+    Names,
+    Selection,
+)
 from harness.encoders.modules import declared_pooling
 from harness.errors import MissingData, UserError
 from harness.fetching import shown
@@ -34,7 +42,6 @@ from harness.planning.plan import Plan, make_plan, suites_without_data
 from harness.planning.present import Present
 from harness.planning.request import make_request, model_request
 from harness.planning.seen import Overlaps, overlaps_of
-from harness.planning.selection import Names, Selection
 from harness.processors import passive_threads
 from harness.reporting.build import WrittenReport, write_report
 from harness.reporting.results import Results

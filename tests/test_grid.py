@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.command_line import Selection
 from harness.errors import UserError
 from harness.grid import UnfitSettingError, expand, listed_values, resolve, swept
 from harness.planning.request import make_request
-from harness.planning.selection import Selection
 from harness.profiles import load_profile
 from harness.profiles.schema import Rule
 from harness.spec import RunSpec, Variant, parse_setting

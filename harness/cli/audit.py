@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from click.core import ParameterSource
 
-from harness import api
 from harness.cli.options import from_profile, names_option, options_of
 from harness.cli.output import echo, plain_table
-from harness.command_line import harness_command
+from harness.command_line import Selection, harness_command
 from harness.errors import UserError
 from harness.formatting import fixed
-from harness.papers.audit import audit as findings_of
-from harness.papers.needed import own_case
-from harness.papers.printed import Finding, tally
-from harness.papers.published import read_published
-from harness.planning.seen import PairOverlap
-from harness.planning.selection import Selection
 from harness.registry import suggest
+
+if TYPE_CHECKING:
+    from harness.papers.printed import Finding
+    from harness.planning.seen import PairOverlap
 
 _PLACE = ("setting", "suite", "task")
 _PAIRS = (*_PLACE, "subset", "pairs", "one seen", "both seen", "of one image", "gold, one image", "other images")
@@ -68,6 +66,10 @@ def audit(
 
 
 def _check_papers(paper: str | None) -> None:
+    from harness.papers.audit import audit as findings_of
+    from harness.papers.needed import own_case
+    from harness.papers.published import read_published
+
     findings = findings_of(read_published())
     names = list(dict.fromkeys(finding.paper for finding in findings))
     paper = paper if paper is None else own_case(paper, names)
@@ -80,6 +82,8 @@ def _check_papers(paper: str | None) -> None:
 
 
 def _show(name: str, findings: Sequence[Finding], details: bool) -> None:
+    from harness.papers.printed import tally
+
     counts = ", ".join(f"{word} {count}" for word, count in tally(findings).items())
     echo(f"{name}: {len(findings)} checks; {counts}")
     plain_table(
@@ -100,6 +104,8 @@ def _counts(finding: Finding) -> str:
 
 def show_overlaps(profile: str, settings: str | None, suites: str | None, data_root: Path | None) -> None:
     """Print the overlaps of settings with the tests of suites. Raises UserError."""
+    from harness import api
+
     found = api.overlaps(profile, settings=settings, suites=suites, data_root=data_root)
     if found.pairs:
         plain_table(_PAIRS, [_pair_row(row) for row in found.pairs if row.seen or not row.subset])

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness import api, fetching
 from harness.cli.options import FOLDER, CommandGroup, accept_option, completer, data_sets, new_data_option, options_of
 from harness.cli.output import echo, plain_table
+from harness.command_line import Selection
 from harness.errors import MissingData, UserError
-from harness.fetching import Entry, readable
-from harness.fetching.downloads import FetchList
 from harness.formatting import count_of
-from harness.planning.inventory import Inventory
-from harness.planning.missing import costly_suites, disk_needs, needed_files
-from harness.planning.selection import Selection
-from harness.profiles import load_profile
-from harness.sources import data_root as find_root
+
+if TYPE_CHECKING:
+    from harness.fetching import Entry
+    from harness.fetching.downloads import FetchList
 
 _STATES = {"unchecked": "present, not fetched by the catalogue", "note": ""}
 _NAMES = completer(data_sets)
@@ -37,6 +34,9 @@ def fetch(context: click.Context, /, accept_licences: list[str], dry_run: bool, 
     An interrupted download resumes. Proxies, HF_ENDPOINT (a mirror), HF_TOKEN and HF_HUB_OFFLINE work as in
     huggingface_hub.
     """
+    from harness import api
+    from harness.planning.missing import costly_suites
+
     if (root := grid["data_root"]) and not dry_run:
         root.mkdir(parents=True, exist_ok=True)
     plan = api.plan(**grid)
@@ -48,6 +48,8 @@ def fetch(context: click.Context, /, accept_licences: list[str], dry_run: bool, 
 
 def bring(found: FetchList, accept_licences: list[str], dry_run: bool) -> bool:
     """Print what is to be fetched, fetch it, and print what is left; False if something failed."""
+    from harness import api
+
     _show(found)
     if dry_run:
         return True
@@ -62,6 +64,8 @@ def bring(found: FetchList, accept_licences: list[str], dry_run: bool) -> bool:
 
 
 def _show(found: FetchList) -> None:
+    from harness.fetching import readable
+
     if found.items:
         echo(f"to fetch  {count_of(len(found.items), 'item')}, {found.size_text}")
         rows = [(item.name, item.size_text, item.what) for item in found.items]
@@ -95,6 +99,12 @@ def list_data(names: tuple[str, ...], profile: str, data_root: Path | None) -> N
 
     With NAMEs, show the details of those data sets.
     """
+    from harness import fetching
+    from harness.planning.inventory import Inventory
+    from harness.planning.missing import disk_needs, needed_files
+    from harness.profiles import load_profile
+    from harness.sources import data_root as find_root
+
     root = find_root(data_root)
     if names:
         for name in names:
@@ -117,6 +127,8 @@ def list_data(names: tuple[str, ...], profile: str, data_root: Path | None) -> N
 @new_data_option
 def fetch_data(names: tuple[str, ...], accept_licences: list[str], offline: bool, data_root: Path | None) -> None:
     """Download data sets; an interrupted download resumes."""
+    from harness import fetching
+
     root = _root(data_root)
     wanted = [fetching.entry(name) for name in names]
     fetching.require_consent(fetching.terms_of(root, wanted), accept_licences)
@@ -135,6 +147,8 @@ def import_data(name: str, folder: Path, link: bool, data_root: Path | None) -> 
 
     They are checked first, and then copied to the data root.
     """
+    from harness import fetching
+
     with fetching.shown() as (say, watch):
         fetching.import_folder(_root(data_root), fetching.entry(name), folder.expanduser(), link, say, watch)
 
@@ -148,6 +162,8 @@ def verify(context: click.Context, name: str | None, data_root: Path | None) -> 
 
     Exit code 1 if one differs.
     """
+    from harness import fetching
+
     root = _root(data_root)
     asked = [fetching.entry(name)] if name else list(fetching.entries().values())
     there = [entry for entry in asked if fetching.state(root, entry).word in ("present", "unchecked", "part")]
@@ -169,6 +185,8 @@ def verify(context: click.Context, name: str | None, data_root: Path | None) -> 
 @options_of(Selection, "data_root")
 def path(name: str, data_root: Path | None) -> None:
     """Print the paths of the files of NAME, one a line."""
+    from harness import fetching
+
     root, entry = _root(data_root), fetching.entry(name)
     if not entry.outputs:
         raise UserError(f"{name} has no files of its own: {entry.note}")
@@ -180,6 +198,8 @@ def path(name: str, data_root: Path | None) -> None:
 
 
 def _root(given: Path | None) -> Path:
+    from harness.sources import data_root as find_root
+
     root = find_root(given)
     if root is None:
         raise UserError("no data root is set; give --data-root DIR or set HARNESS_DATA")
@@ -187,6 +207,8 @@ def _root(given: Path | None) -> Path:
 
 
 def _row(entry: Entry, root: Path | None) -> tuple[str, ...]:
+    from harness import fetching
+
     word = fetching.state(root, entry).word
     size = fetching.readable(entry.about) if entry.origins else ""
     return entry.name, _STATES.get(word, word), size, entry.how, entry.title, entry.licence

@@ -18,8 +18,6 @@ from harness.command_line import harness_command
 from harness.errors import UserError
 from harness.files import write_text
 from harness.formatting import count_of
-from harness.planning.inventory import check_name
-from harness.profiles import shipped_profiles
 from harness.registry import names
 
 #: file of a method's package -> its start; examples/plugin-template is what they give
@@ -54,6 +52,8 @@ def profile(name: str) -> None:
 @click.argument("name")
 def task(name: str) -> None:
     """Write NAME.tsv, sentence pairs, and NAME.toml, a profile."""
+    from harness.planning.inventory import check_name
+
     check_name(_checked(name))
     file, pairs = Path(f"{name}.toml"), Path(f"{name}.tsv")
     _write({file: "task.toml", pairs: "task.tsv"}, {"NAME": name})
@@ -82,6 +82,8 @@ def method(name: str) -> None:
 
 def _checked(name: str) -> str:
     """The name of a new profile. Raises UserError for one that cannot be, or that a shipped profile has."""
+    from harness.profiles import shipped_profiles
+
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name):
         raise UserError(
             f"'{name}' is not a valid name; use at most 100 letters, digits, '.', '_' and '-', without a folder"
@@ -112,7 +114,7 @@ def check(context: click.Context, what: str) -> None:
     Neither a folder nor a file need be installed. It checks declarations, loss terms, gradients, seeds, checkpoints and
     devices, and prints a line for each. Exit code 1 if one fails.
     """
-    from harness.method.conformance import check_all, methods_in  # imports torch
+    from harness.method.conformance import check_all, methods_in
 
     failed = 0
     for method in methods_in(what):

@@ -4,28 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 import click
 
-from harness.caches import cache_folder
 from harness.cli.options import options_of
 from harness.cli.output import echo, plain_table
-from harness.command_line import DEFAULT_PROFILE, harness_command
+from harness.command_line import DEFAULT_PROFILE, Selection, harness_command
 from harness.errors import PlugInError
-from harness.fetching.downloads import FetchList
 from harness.formatting import count_of
-from harness.papers.needed import StandIns, entry_runs
-from harness.papers.published import read_papers
-from harness.papers.schema import PaperTable
-from harness.planning.inventory import Inventory
-from harness.planning.missing import all_needs, paper_needs
-from harness.planning.selection import Selection
-from harness.profiles import Profile, load_profile, shipped_profiles
 from harness.registry import names, target
 from harness.runs.environment import Device, machine, package_versions, pick_device
-from harness.sources import data_root as find_root
-from harness.store import Store
+
+if TYPE_CHECKING:
+    from harness.fetching.downloads import FetchList
+    from harness.profiles import Profile
 
 _HEADS = {
     "methods": ("method", "loss terms", "readings", "where", "paper"),
@@ -53,6 +46,8 @@ def list_command(kind: str, profile: str) -> None:
     first column is the name to type. Tables and figures show how many runs they need under the profile; 0: it has no
     stand-in for any of them.
     """
+    from harness.profiles import load_profile
+
     loaded = load_profile(profile)
     rows = _methods() if kind == "methods" else _of_papers(kind, loaded) or _named(kind, loaded)
     plain_table(_HEADS[kind], rows)
@@ -62,6 +57,10 @@ def _of_papers(kind: str, profile: Profile) -> list[tuple[str, ...]]:
     """Papers, tables or figures; nothing for another kind."""
     if kind not in ("papers", "tables", "figures"):
         return []
+    from harness.papers.needed import StandIns, entry_runs
+    from harness.papers.published import read_papers
+    from harness.papers.schema import PaperTable
+
     papers, names = read_papers(), StandIns.of(profile)
     if kind == "papers":
         return [(one.name, one.title, " ".join(one.run_tables), " ".join(one.figures)) for one in papers]
@@ -75,6 +74,8 @@ def _of_papers(kind: str, profile: Profile) -> list[tuple[str, ...]]:
 
 
 def _named(kind: str, profile: Profile) -> Iterator[tuple[str, ...]]:
+    from harness.profiles import load_profile, shipped_profiles
+
     if kind == "profiles":
         yield from ((name, load_profile(name).description) for name in shipped_profiles())
     elif kind == "settings":
@@ -92,7 +93,7 @@ def _named(kind: str, profile: Profile) -> Iterator[tuple[str, ...]]:
 
 
 def _methods() -> Iterator[tuple[str, ...]]:
-    from harness.method import method_named  # imports torch
+    from harness.method import method_named
 
     for name in names("method"):
         try:
@@ -116,6 +117,12 @@ def doctor(data_root: Path | None, results: Path, device: Device | None) -> None
     With --device cuda, compare what a GPU computes with the CPU (attention, every method's step, a resumed training,
     teachers), and time steps of BERT-base: a page to add to a report of a problem. With --device cpu, check less.
     """
+    from harness.caches import cache_folder
+    from harness.planning.missing import paper_needs
+    from harness.profiles import load_profile, shipped_profiles
+    from harness.sources import data_root as find_root
+    from harness.store import Store
+
     root = find_root(data_root)
     if device:
         pick_device(device)
@@ -155,6 +162,10 @@ def _try(device: Device) -> None:
 
 def _inputs(profile: str, root: Path | None) -> str:
     """How many inputs of a profile are found, and the first of those that are not."""
+    from harness.planning.inventory import Inventory
+    from harness.planning.missing import all_needs
+    from harness.profiles import load_profile
+
     listed = list(all_needs(Inventory(load_profile(profile), root, {})))
     missing = [label.partition(" (")[0] for label, source in listed if source.missing(root)]
     if not missing:
@@ -168,6 +179,8 @@ def _show_paper(paper: str, entries: Mapping[str, tuple[str, FetchList]]) -> Non
 
     `entries` has the option that selects an entry, and what it lacks.
     """
+    from harness.fetching.downloads import FetchList
+
     lists = {name: found for name, (_, found) in entries.items() if found.items or found.by_hand}
     ready = [name for name in entries if name not in lists]
     if not lists:

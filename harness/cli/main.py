@@ -1,4 +1,8 @@
-"""The `harness` command."""
+"""The `harness` command.
+
+A file of commands imports at its top what reads a command line and prints; what a command does, with all that this
+needs, is imported in its function, so that help and completion are quick.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +40,8 @@ SECTIONS = {
     "Report": {
         "report": ("report:report", "Write a report: Markdown, LaTeX, CSV and a static site."),
         "table": ("report:table", "Print one table as Markdown, LaTeX or CSV."),
-        "compare": ("compare:compare", "Compare variant A with variant B over their seeds."),
-        "power": ("compare:power", "Show how many seeds a difference needs."),
+        "compare": ("report:compare", "Compare variant A with variant B over their seeds."),
+        "power": ("report:power", "Show how many seeds a difference needs."),
         "audit": ("audit:audit", "Check the papers' printed numbers and claims."),
         "cite": ("report:cite", "Print BibTeX for everything that the results used."),
         "results": ("results:results_command", "List, drop and share results."),

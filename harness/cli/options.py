@@ -11,10 +11,9 @@ from typing import Any, Literal, TypeVar, get_args
 import click
 from click.shell_completion import CompletionItem
 
-from harness.command_line import DEFAULT_PROFILE, DEFAULT_RESULTS
+from harness.command_line import DEFAULT_PROFILE, DEFAULT_RESULTS, Selection
 from harness.errors import UserError
 from harness.formatting import LONGEST_NAME
-from harness.planning.selection import Selection
 from harness.registry import names, suggest
 from harness.runs.environment import DeviceChoice, Jobs
 

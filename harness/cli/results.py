@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,12 +12,10 @@ from harness.cli.output import echo, plain_table, read_results
 from harness.command_line import DEFAULT_RESULTS, harness_command
 from harness.errors import UserError
 from harness.formatting import count_of
-from harness.profiles import load_profile
-from harness.reporting.seeds.lookup import listed_groups, named_runs
-from harness.runs.sharing import pull, push
-from harness.store import Store, of_profile
-from harness.store.folder import supersede
-from harness.store.labs import Merged, merge, named_stores, repeated
+
+if TYPE_CHECKING:
+    from harness.store import Store
+    from harness.store.labs import Merged
 
 
 @click.group("results", cls=CommandGroup)
@@ -33,6 +32,10 @@ def list_command(profile: str | None, results: Path) -> None:
     Groups of one name differ in code, data or values; the last column says which is the present one, as `harness
     status` computes it, and what has changed since the others. NAME#GROUP names one, in `harness compare` too.
     """
+    from harness.profiles import load_profile
+    from harness.reporting.seeds.lookup import listed_groups
+    from harness.store import of_profile
+
     found = read_results(results, profile).runs
     rows = [
         (
@@ -57,6 +60,10 @@ def drop_command(runs: tuple[str, ...], results: Path) -> None:
     RUN is a run's key, or NAME#GROUP for a group of runs, as `harness results list` shows it. Nothing is deleted: files
     moved back are results again. A run in progress is refused.
     """
+    from harness.reporting.seeds.lookup import named_runs
+    from harness.store import Store
+    from harness.store.folder import supersede
+
     loaded = read_results(results).runs
     chosen = {one.fingerprint: one for text in runs for one in named_runs(loaded, text)}
     for one, place in zip(chosen.values(), supersede(Store(results), chosen.values()), strict=True):
@@ -88,6 +95,9 @@ def merge_command(folders: tuple[Path, ...], results: Path, contributors: tuple[
     result that was added first, and the report compares all of them. An interrupted merge can be repeated. Exit code 1:
     something was left out.
     """
+    from harness.store import Store
+    from harness.store.labs import merge, named_stores
+
     into = Store(results)
     if not contributors and results.resolve() in [folder.resolve() for folder in folders]:
         raise UserError(f"{results} is the folder that results are merged into; name its own with --contributor")
@@ -104,6 +114,9 @@ def push_command(repository: str, results: Path, contributor: str) -> int:
     Nothing there is overwritten. A missing repository is created, as a private one. Results that came from other labs
     keep their names. The token is that of `hf auth login` or HF_TOKEN.
     """
+    from harness.runs.sharing import push
+    from harness.store import Store
+
     done = push(Store(results), repository, contributor)
     code = tell_left_out(done.merged)
     what = count_of(done.files, "file")
@@ -124,6 +137,9 @@ def pull_command(repository: str, revision: str | None, results: Path) -> int:
 
     They are merged into the folder of results as by `harness results merge`.
     """
+    from harness.runs.sharing import pull
+    from harness.store import Store
+
     into = Store(results)
     done, commit = pull(into, repository, revision)
     echo(f"{repository} at {commit}")
@@ -141,6 +157,8 @@ def tell_left_out(done: Merged) -> int:
 
 def tell_merged(into: Store, done: Merged) -> int:
     """Print what became of merged results; the exit code, 1 where something was left out."""
+    from harness.store.labs import repeated
+
     code = tell_left_out(done)
     for lab in sorted({lab for lab, _ in done.states}):
         new, extended, there = (done.count(lab, state) for state in ("new", "extended", "there"))

@@ -11,17 +11,14 @@ import click
 
 from harness.cli.options import GroupedOptions, accept_option, from_profile, names_option, options_of, registered
 from harness.cli.output import echo, read_results, show_paper_tables, show_summaries, show_tuning
-from harness.command_line import harness_command, parse_texts
+from harness.command_line import Selection, harness_command, parse_texts
 from harness.formatting import count_of, duration, fixed, one_line
 from harness.planning.events import STATES
-from harness.planning.selection import Selection
 from harness.runs.environment import DeviceChoice, Execution, Jobs
 from harness.spec import BASELINE
-from harness.store import earlier_backends
 from harness.work.failures import seconds_of
 from harness.work.tracking.base import tracker_places
 
-# what runs need is imported where it is used, so that the help and the completion of options are quick
 if TYPE_CHECKING:
     from harness.planning.plan import Plan
     from harness.reporting.results import Results
@@ -124,6 +121,7 @@ def evaluate(context: click.Context, /, model: str | None, device: DeviceChoice,
 def status(**grid: Any) -> None:
     """Print a plan and the states of its runs."""
     from harness import api
+    from harness.store import earlier_backends
     from harness.work.states import run_states
 
     plan = api.plan(**grid)

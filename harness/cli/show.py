@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,16 +15,13 @@ from harness.cli.output import echo, plain_table
 from harness.command_line import DEFAULT_PROFILE
 from harness.errors import UserError
 from harness.formatting import duration, one_line
-from harness.grid import Resolved, UnfitSettingError, resolve
-from harness.method.declared import declared_method
-from harness.planning.names import find_run
-from harness.profiles import Profile, load_profile
 from harness.registry import names, suggest
-from harness.reporting.methods import method_facts
 from harness.spec import UNTRAINED, RunSpec, SpecError, Variant, parse_setting
-from harness.store import Failure, Result, Store, frame_of
-from harness.store import logs as stored_logs
-from harness.store.files import is_named
+
+if TYPE_CHECKING:
+    from harness.grid import Resolved
+    from harness.profiles import Profile
+    from harness.store import Failure, Result, Store
 
 #: lines of the log of a run that failed
 LAST_LINES = 10
@@ -38,6 +36,10 @@ def logs(run: str, follow: bool, results: Path) -> None:
 
     RUN is its key, words of the key that no other run has, or six or more digits of its fingerprint.
     """
+    from harness.planning.names import find_run
+    from harness.store import Store
+    from harness.store import logs as stored_logs
+
     store = Store(results)
     try:
         found = stored_logs.find_log(store, run)
@@ -77,6 +79,9 @@ def show(what: str, setting: str | None, encoder: str | None, profile: str | Non
     if what in names("method"):
         _show_method(what, profile or DEFAULT_PROFILE, setting, encoder)
         return
+    from harness.planning.names import find_run
+    from harness.store import Store
+
     store = Store(results)
     failures = [] if what.endswith(".json") else _failures(store, what, profile)
     for failure in failures:
@@ -92,6 +97,9 @@ def show(what: str, setting: str | None, encoder: str | None, profile: str | Non
 
 
 def _failures(store: Store, key: str, profile: str | None) -> list[Failure]:
+    from harness.profiles import load_profile
+    from harness.store.files import is_named
+
     name = None if profile is None else load_profile(profile).name
     with suppress(SpecError):
         key = str(RunSpec.parse(key))
@@ -101,9 +109,11 @@ def _failures(store: Store, key: str, profile: str | None) -> list[Failure]:
 
 def _show_failure(store: Store, failure: Failure) -> None:
     """The error of a run that failed, its traceback, and where its log is, with the last lines."""
+    from harness.store.logs import failed_log
+
     echo(f"{failure.spec.key}  profile {failure.profile}  failed {failure.when}: {one_line(failure.error)}")
     echo(failure.traceback or "no traceback: the process ended without one", nl=not failure.traceback)
-    path = stored_logs.failed_log(store, failure.fingerprint)
+    path = failed_log(store, failure.fingerprint)
     if path.is_file():
         echo(f"log: {path}, its last lines:")
         for line in path.read_text(encoding="utf-8", errors="replace").splitlines()[-LAST_LINES:]:
@@ -111,6 +121,8 @@ def _show_failure(store: Store, failure: Failure) -> None:
 
 
 def _show_run(result: Result) -> None:
+    from harness.store import frame_of
+
     echo(f"{result.spec.key}  profile {result.profile}  fingerprint {result.fingerprint[:12]}")
     echo(
         f"finished {result.finished}, {duration(result.seconds)}, {result.peak_memory_mb:.0f} MB peak, "
@@ -133,6 +145,9 @@ def _show_run(result: Result) -> None:
 
 
 def _show_method(name: str, profile: str, setting: str | None, encoder: str | None) -> None:
+    from harness.profiles import load_profile
+    from harness.reporting.methods import method_facts
+
     used = _used_values(name, load_profile(profile), setting, encoder)
     facts = method_facts(name)
     echo(f"{name}: {facts.paper}")
@@ -182,6 +197,9 @@ def _used_values(
 
 def _runs(method: str, profile: Profile, setting: str | None, encoder: str | None) -> Iterator[tuple[str, Resolved]]:
     """A run of each reading, setting and encoder, by what distinguishes it from the others."""
+    from harness.grid import UnfitSettingError, resolve
+    from harness.method.declared import declared_method
+
     declared = declared_method(method)
     settings = [setting] if setting else list(profile.defaults.settings)
     settings = settings if declared.trains else [UNTRAINED]
@@ -197,6 +215,8 @@ def _runs(method: str, profile: Profile, setting: str | None, encoder: str | Non
 
 
 def _source(name: str, run: Resolved) -> str:
+    from harness.method.declared import declared_method
+
     reading = run.spec.variant.reading
     by_reading = declared_method(run.spec.variant.name).reading_values.get(reading, {})
     return run.sources.get(name, f"@{reading}" if name in by_reading else "default")

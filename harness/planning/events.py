@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from harness.store import Result
-from harness.training.record import TrainingProgress
+if TYPE_CHECKING:
+    from harness.store import Result
+    from harness.training.record import TrainingProgress
 
 EventKind = Literal["start", "prepare", "progress", "suite", "evaluate", "evaluated", "done", "failed", "prepared"]
 

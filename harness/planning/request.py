@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from harness.command_line import Names, Selection
 from harness.encoders.locate import FolderModel, HubModel, ModelSource
 from harness.encoders.modules import declared_pooling
 from harness.errors import UserError
@@ -16,7 +17,6 @@ from harness.method.declared import declared_method
 from harness.papers.needed import Runs, merged, released_runs, released_spec, wanted_runs
 from harness.planning.inventory import Inventory
 from harness.planning.names import model_name
-from harness.planning.selection import Names, Selection
 from harness.profiles import Profile, load_profile, shipped_profiles
 from harness.registry import get_class, names, suggest
 from harness.sources import data_root

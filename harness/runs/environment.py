@@ -25,8 +25,8 @@ from harness.processors import asked_threads, cores
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from harness.command_line import Names
     from harness.planning.events import Listener
-    from harness.planning.selection import Names
 
 Device = Literal["cpu", "cuda"]
 DeviceChoice = Literal["auto", "cpu", "cuda"]

@@ -13,12 +13,12 @@ from sentence_transformers import SentenceTransformer
 
 from harness import api, profiles
 from harness.cli.main import cli
+from harness.command_line import Selection
 from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.evaluation.embed import Embedder
 from harness.evaluation.sts import STSSuite
 from harness.planning.request import model_request
-from harness.planning.selection import Selection
 from harness.runs.export import export
 from harness.store import Store
 from harness.toy import student_folder

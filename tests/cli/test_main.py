@@ -57,13 +57,7 @@ def test_names_of_lists_are_typed_as_they_stand(typed: Typed, kind: str, option:
     assert name in out
 
 
-def test_a_report_does_without_torch_in_its_own_process() -> None:
-    names = "harness.cli.main, harness.cli.report, harness.reporting.sections.runs"
-    check = f"import sys, {names}; sys.exit('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", check]).returncode == 0
-
-
-HEAVY = ("torch", "transformers", "pandas")
+HEAVY = ("torch", "transformers", "pandas", "scipy")
 #: runs the command line and prints at its end which heavy modules it imported
 SCRIPT = f"""
 import atexit, sys
@@ -111,11 +105,13 @@ def test_a_shell_completes_without_heavy_imports(tmp_path: Path) -> None:
     assert (done.stdout.strip(), done.stderr.strip()) == ("plain,kdmcse", "imported:")
 
 
-def test_help_imports_nothing_heavy(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", SCRIPT, "--help"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("Usage: harness")
-    assert done.stderr.strip() == "imported:"
+def test_no_command_imports_what_it_needs_before_it_is_called() -> None:
+    """Help and completion of every command; what a report imports does without torch."""
+    imported = "import sys, click; from harness.cli.main import COMMANDS, cli"
+    found = "[cli.get_command(click.Context(cli), name) for name in COMMANDS]"
+    heavy = f"{(*HEAVY, 'numpy', 'pydantic', 'huggingface_hub')!r}"
+    checks = f"assert not sys.modules.keys() & {heavy}; import harness.api; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", f"{imported}; {found}; {checks}"], check=True)
 
 
 PACKAGE = Path(harness.__file__).parent

@@ -17,11 +17,11 @@ from click.testing import CliRunner, Result
 import harness
 from harness.cli.main import cli
 from harness.cli.output import show_paper_tables
+from harness.command_line import Selection
 from harness.commands import DEFAULT_COMMANDS
 from harness.errors import UserError
 from harness.planning.plan import make_plan
 from harness.planning.request import make_request
-from harness.planning.selection import Selection
 from harness.reporting.contents import Contents
 from harness.reporting.sections.tuning import TuningSection
 from harness.store import Store

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 import harness
+from harness.command_line import Selection
 from harness.errors import UserError
 from harness.planning.plan import PlannedRun
 from harness.planning.request import make_request
-from harness.planning.selection import Selection
 from harness.store import Result
 from harness.toy import student_folder
 from harness.work.tally import result_text

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from harness.command_line import Selection
 from harness.encoders.locate import FolderModel
 from harness.errors import UserError
 from harness.planning.request import make_request, model_request
-from harness.planning.selection import Selection
 from harness.spec import RunSpec
 from harness.store import Store
 from harness.toy import student_folder

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from harness.command_line import Selection
 from harness.datafiles import normalised_text, read_lines, read_table
 from harness.errors import MissingData, UserError
 from harness.evaluation.suites import pairs_of
@@ -24,7 +25,6 @@ from harness.planning.inventory import Inventory
 from harness.planning.plan import make_plan
 from harness.planning.request import make_request
 from harness.planning.seen import PairOverlap, RunTraining, SettingData, image_name, overlaps_of
-from harness.planning.selection import Selection
 from harness.profiles import Profile, load_profile
 from harness.profiles.schema import Corpus, Setting
 from harness.registry import get

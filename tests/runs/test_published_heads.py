@@ -12,12 +12,12 @@ import pytest
 import torch
 
 import harness
+from harness.command_line import Selection
 from harness.encoders.locate import FolderModel
 from harness.encoders.student import Student
 from harness.encoders.teachers import open_teacher
 from harness.evaluation.retrieval import both_ways
 from harness.planning.request import make_request
-from harness.planning.selection import Selection
 from harness.profiles import Profile, load_profile
 from harness.profiles.schema import ReleasedTable
 from harness.registry import get
