@@ -117,7 +117,7 @@ def test_noise_reaches_the_triplets_alone(tmp_path: Path) -> None:
     assert len(plain.tokens["triplets"]) == len(noisy.tokens["triplets"])
     assert noisy.tokens["triplets"].count < 0.8 * plain.tokens["triplets"].count
     made = plan(tmp_path, "toy[deletion=0.4]", "simcse")
-    (corpus,) = (one for one in made.runs[0].experiment.ingredients.corpora if one.name == "toy-text")
+    (corpus,) = (one for one in made.runs[0].experiment.corpora if one.name == "toy-text")
     assert corpus.read is corpus.plain
 
 

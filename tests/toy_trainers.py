@@ -56,14 +56,14 @@ def ignore(event: Event) -> None:
 def loaded(variant: str) -> tuple[Experiment, Student, TrainingData]:
     """The data of a run, with its teachers' features, as a run loads them on the CPU."""
     asked = experiment(variant)
-    student = Student.load(asked.ingredients.encoder.source.path(), asked.resolved.pooling)
+    student = Student.load(asked.encoder.source.path(), asked.resolved.pooling)
     return asked, student, training_data(run_features(asked, Bench(Store(Path()), "cpu", ignore)), student.tokenizer)
 
 
 def trainer(variant: str, precision: str, device: torch.device, folder: Path, chunk: int | None = None) -> Trainer:
     """The trainer of a run, built as `train` builds it."""
     asked, _, data = loaded(variant)
-    student = Student.load(asked.ingredients.encoder.source.path(), asked.resolved.pooling, own_head=False).to(device)
+    student = Student.load(asked.encoder.source.path(), asked.resolved.pooling, own_head=False).to(device)
     method = method_of(asked, student, data)
     training = asked.resolved.training.model_copy(update={"precision": precision})
     return Trainer(

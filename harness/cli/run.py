@@ -15,7 +15,7 @@ from harness.command_line import Selection, harness_command, parse_texts
 from harness.formatting import count_of, duration, fixed, one_line
 from harness.planning.events import STATES
 from harness.runs.environment import DeviceChoice, Execution, Jobs
-from harness.spec import BASELINE
+from harness.spec import BASELINE, UNTRAINED
 from harness.work.failures import seconds_of
 from harness.work.tracking.base import tracker_places
 
@@ -236,14 +236,19 @@ def _show_results(context: click.Context, plan: Plan, results: Results) -> None:
         echo(f"nothing to do: every {'other ' if plan.damaged else ''}run of this plan is finished")
     if len(results):
         from harness.commands import Commands
-        from harness.planning.present import as_planned, of_tuning
+        from harness.planning.present import Present
+        from harness.store import IndexedResults
 
         in_folder = read_results(plan.store.root, named={run.problem for run in plan.damaged}).runs
-        stored = as_planned(plan, in_folder)
+        assert isinstance(in_folder, IndexedResults)
         commands, profile = Commands(results.folder), plan.request.profile.name
+        judged = in_folder.judged(Present(plan.store.root, inventory=plan.inventory))
+        stored = judged.of_profile(profile)
         lacking = show_summaries(results.runs, stored)
         if plan.request.tuning:
-            show_tuning(plan.request.tuning, of_tuning(results.runs, stored), commands)
+            mine = {run.fingerprint for run in results.runs}
+            trials = stored.where([one.spec.setting == UNTRAINED or one.fingerprint in mine for one in stored])
+            show_tuning(plan.request.tuning, trials, commands)
         if plan.request.entries:
             show_paper_tables(plan.request.entries, profile, stored, commands)
         if line := commands.untrained(profile, lacking):

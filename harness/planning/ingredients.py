@@ -2,42 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 from harness.encoders.locate import ModelSource
+from harness.encoders.teachers import declared_teacher
 from harness.errors import UserError
 from harness.evaluation.suites import SimilarityTask, Suite
 from harness.grid import Overrides, Resolved, UnfitSettingError, resolve
 from harness.inputs import FeatureKind, Stream
 from harness.method import Feature
 from harness.planning.inventory import Checkable, Ingredient, Inventory, UsedCorpus
-from harness.planning.teachers import RUN, FrozenModel, NamedTeacher, RoleFeatures, RunModel, TeacherFinder
+from harness.planning.teachers import (
+    FrozenModel,
+    LitTeacher,
+    ModelTeacher,
+    NamedTeacher,
+    RoleFeatures,
+    RunModel,
+    UnavailableTeacher,
+)
 from harness.plugin_code import code_of
+from harness.registry import suggest
 from harness.sources import Missing, digest
-from harness.spec import RunSpec, fresh_size
-from harness.store import BACKEND_VERSION, Result
+from harness.spec import CONTROLS, RunSpec, fresh_size
+from harness.store import BACKEND_VERSION
+
+#: how a run is named as a teacher
+RUN = "run:"
+#: the kind of teacher that is fitted here, and what it gives
+LIT = "lit"
+LIT_GIVES: tuple[FeatureKind, ...] = ("image", "caption")
+#: `lit` teachers that are fitted on each other; more are a mistake, and each level doubles the work
+LIT_DEEPEST = 5
 
 
 @dataclass(frozen=True)
-class Ingredients:
-    """What one training reads.
+class Experiment:
+    """One run, resolved, with all that its training reads and the runs that are its teachers.
 
     `corpora` are in the setting's order, `features` by role in the method, `patches` by stream. A method that does
-    not train reads its encoder only; its `features` are those that published heads of the encoder project.
+    not train reads its encoder only; its `features` are those that published heads of the encoder project. A
+    teacher's own teachers come before it. `code` are the hashes of what it runs of other packages, by kind and name.
     """
 
+    resolved: Resolved
     encoder: Ingredient[ModelSource]
     corpora: tuple[UsedCorpus, ...] = ()
     features: Mapping[str, RoleFeatures] = field(default_factory=dict)
     patches: Mapping[Stream, Ingredient[ModelSource]] = field(default_factory=dict)
     dev: Ingredient[SimilarityTask] | None = None
+    teachers: tuple[Experiment, ...] = ()
+    code: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
-    def __iter__(self) -> Iterator[Ingredient[Checkable]]:
-        """Every ingredient, some of them more than once."""
+    def _ingredients(self) -> Iterator[Ingredient[Checkable]]:
+        """What its training reads, some of it more than once."""
         yield self.encoder
         yield from (corpus.read for corpus in self.corpora)
         if self.dev is not None:
@@ -54,19 +76,6 @@ class Ingredients:
         both = caption is not None and image.asked.teacher == caption.asked.teacher
         return {"image": image.teacher, **({"caption": caption.teacher} if caption and both else {})}
 
-
-@dataclass(frozen=True)
-class Experiment:
-    """One run, resolved: its values, its ingredients, and the runs that are its teachers.
-
-    A teacher's own teachers come before it. `code` are the hashes of what it runs of other packages, by kind and name.
-    """
-
-    resolved: Resolved
-    ingredients: Ingredients
-    teachers: tuple[Experiment, ...] = ()
-    code: Mapping[tuple[str, str], str] = field(default_factory=dict)
-
     @property
     def key(self) -> str:
         return str(self.resolved.spec)
@@ -74,21 +83,21 @@ class Experiment:
     @cached_property
     def missing(self) -> tuple[Missing, ...]:
         """All missing inputs of the training, each once."""
-        return tuple(dict.fromkeys(item for ingredient in self.ingredients for item in ingredient.missing))
+        return tuple(dict.fromkeys(item for ingredient in self._ingredients() for item in ingredient.missing))
 
     def missing_for(self, suite: Suite, root: Path | None) -> tuple[Missing, ...]:
         """What is absent that a suite reads besides its data: the models of the image teacher, where it computes.
 
         A run that reads stored features trains without them; a method that does not train has them for its images only.
         """
-        features = self.ingredients.features.get("image")
+        features = self.features.get("image")
         if features is None or not suite.computes(features.teacher.name, root):
             return ()
         return tuple(dict.fromkeys(item for model in features.teacher.models for item in model.missing))
 
     def unfit_for(self, suite: Suite, root: Path | None) -> str:
         """Why a suite cannot be evaluated: its images have features only in files of training data; else empty."""
-        features = self.ingredients.features.get("image")
+        features = self.features.get("image")
         if features is None or features.teacher.can_compute or not suite.computes(features.teacher.name, root):
             return ""
         name = features.teacher.name
@@ -97,28 +106,28 @@ class Experiment:
     @cached_property
     def identity(self) -> dict[str, Any]:
         """Everything that can change the run's weights, by name; no path, no device, no clock."""
-        run, read = self.resolved, self.ingredients
+        run = self.resolved
         identity: dict[str, Any] = {
             "method": run.spec.variant.name,
             "reading": run.spec.variant.reading,
-            "encoder": read.encoder.fingerprint,
+            "encoder": self.encoder.fingerprint,
             "hyperparameters": dict(run.identity),
             "seed": run.spec.seed,
         }
         code = {f"{kind} {name}": found for (kind, name), found in self.code.items()}
-        if read.dev is None:
-            heads = {role: [source.fingerprint for source in one.needs] for role, one in read.features.items()}
+        if self.dev is None:
+            heads = {role: [source.fingerprint for source in one.needs] for role, one in self.features.items()}
             return identity | ({"heads": heads} if heads else {}) | ({"code": code} if code else {})
         identity |= {
             "backend": BACKEND_VERSION,
             "training": run.training.model_dump(),
             "setting": run.spec.setting.name,
-            "corpora": [corpus.read.fingerprint for corpus in read.corpora],
-            "features": {role: features.identity for role, features in read.features.items()},
-            "dev": read.dev.fingerprint,
+            "corpora": [corpus.read.fingerprint for corpus in self.corpora],
+            "features": {role: features.identity for role, features in self.features.items()},
+            "dev": self.dev.fingerprint,
         }
         later: dict[str, object] = {
-            "patches": [source.fingerprint for source in read.patches.values()],
+            "patches": [source.fingerprint for source in self.patches.values()],
             "setting_options": dict(run.spec.setting.options),
             "code": code,
         }
@@ -176,14 +185,13 @@ class Experiments:
             teachers.update({one.key: one for one in (*found.teachers, found)})
             return RunModel(found.missing, found.fingerprint, found.resolved.pooling)
 
-        finder = TeacherFinder(run, inventory, find)
+        finder = _TeacherFinder(run, inventory, find)
         if not run.trains:
             published = inventory.profile.released.get(run.spec.encoder)
             projected = published is not None and published.pooling == run.pooling and encoder.source.has_beside
             images = published.images if published and projected else None
             heads = {"image": finder.features(Feature(images), ())} if images else {}
-            ingredients = Ingredients(encoder, features=heads)
-            return Experiment(run, ingredients, code=self._code_of(run, ingredients))
+            return Experiment(run, encoder, features=heads, code=self._code_of(run, heads))
         corpora = tuple(inventory.corpus(name, run) for name in run.streams)
         pairs = [corpus for corpus in corpora if corpus.stream == "pairs"]
         features = {role: finder.features(asked, pairs) for role, asked in run.features.items()}
@@ -191,15 +199,15 @@ class Experiments:
         patches = {
             stream: inventory.patches(name) for stream, name in named.items() if name and fresh_size(name) is None
         }
-        ingredients = Ingredients(encoder, corpora, features, patches, inventory.dev(run.dev))
-        return Experiment(run, ingredients, tuple(teachers.values()), self._code_of(run, ingredients))
+        read = (encoder, corpora, features, patches, inventory.dev(run.dev))
+        return Experiment(run, *read, tuple(teachers.values()), self._code_of(run, features))
 
-    def _code_of(self, run: Resolved, read: Ingredients) -> dict[tuple[str, str], str]:
+    def _code_of(self, run: Resolved, features: Mapping[str, RoleFeatures]) -> dict[tuple[str, str], str]:
         """The hashes of what a run executes of other packages."""
         used = [("method", run.spec.variant.name), ("pooling", run.pooling)]
         used += [("setting option", name) for name, _ in run.spec.setting.options if run.trains]
         used += [("corpus", self.inventory.profile.corpora[name].kind) for name in run.streams]
-        models = [model.source for one in read.features.values() for model in one.teacher.models]
+        models = [model.source for one in features.values() for model in one.teacher.models]
         used += [("teacher kind", model.kind) for model in models if isinstance(model, FrozenModel | RunModel)]
         found = {(kind, name): self._code(kind, name) for kind, name in used}
         return {place: code for place, code in found.items() if code}
@@ -213,66 +221,66 @@ class Experiments:
             raise UserError(f"the teacher {name} cannot be trained: {error}") from error
 
 
-#: values named in a line; the others are counted
-_NAMED = 4
+@dataclass(frozen=True)
+class _TeacherFinder:
+    """Finds the teachers of one run by name; `find_run` gives the encoder of a run by its name, `run:KEY`."""
 
+    run: Resolved
+    inventory: Inventory
+    find_run: Callable[[str], RunModel]
 
-def changes(result: Result, experiment: Experiment) -> tuple[str, ...]:
-    """In what a run differs from a result with its key: 'method code', 'data: corpus toy', 'settings: steps 4 -> 8'.
+    def features(self, asked: Feature, corpora: Sequence[UsedCorpus]) -> RoleFeatures:
+        """The features that a method asks for, over these pair corpora. Raises UserError."""
+        name = asked.teacher
+        if name in (*CONTROLS, "default"):
+            default = self.inventory.profile.images
+            if default is None:
+                variant = self.run.spec.variant
+                raise UserError(f"{variant} needs image features; give the profile a top-level key images = TEACHER")
+            asked = Feature(default, asked.of) if name == "default" else asked
+            name = default
+        return RoleFeatures(asked, self._named(name, asked.of), tuple(corpora))
 
-    Results that hold no identity are compared by their values alone; 'data or code' stands for what they do not tell.
-    Data is not compared where some of it is missing: then empty where nothing else differs.
-    """
-    now, then = experiment.identity, result.identity
-    lines = [*_code(then, now)] if then else []
-    if then and not experiment.missing:
-        lines += _data(then, experiment)
-    if values := list(_values(result, experiment)):
-        more = f" and {len(values) - _NAMED} more" if len(values) > _NAMED else ""
-        lines.append(f"settings: {', '.join(values[:_NAMED])}{more}")
-    if "backend" in now and result.backend != now["backend"]:
-        lines.append(f"backend {result.backend} -> {now['backend']}")
-    return tuple(lines or ([] if experiment.missing else ["data or code"]))
+    def _named(self, name: str, of: FeatureKind, outer: tuple[str, ...] = ()) -> NamedTeacher:
+        """A teacher; `outer` are the `lit` teachers that read its features."""
+        profile = self.inventory.profile
+        if name in outer:
+            raise UserError(
+                f"the teacher '{name}' of the profile '{profile.name}' would read its own features; "
+                "name other teachers in its keys images and captions"
+            )
+        if len(outer) > LIT_DEEPEST:
+            raise UserError(
+                f"the teacher '{outer[0]}' of the profile '{profile.name}' is fitted on teachers that "
+                f"are fitted on others, {len(outer)} deep; name teachers that are models"
+            )
+        if why := self._refusal(name, of):
+            return UnavailableTeacher(name, of, why)
+        table = profile.teachers.get(name)
+        if table is None:
+            return ModelTeacher(name, of, self.inventory.once(self.find_run(name)))
+        if table.kind != LIT:
+            model = FrozenModel(table.kind, table.pooling, table.precision, self.inventory.place("teacher", table))
+            return ModelTeacher(name, of, self.inventory.once(model))
+        images = self._named(str(table.images), "image", (*outer, name))
+        captions = self._named(str(table.captions), "caption", (*outer, name))
+        return LitTeacher(name, of, images, captions, self.inventory.corpus(str(table.corpus), self.run))
 
-
-def _code(then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
-    before, after = then.get("code", {}), now.get("code", {})
-    for name in sorted({*before, *after}):
-        if before.get(name) != after.get(name):
-            yield "method code" if name.startswith("method ") else f"code of the {name}"
-
-
-def _data(then: Mapping[str, Any], experiment: Experiment) -> Iterator[str]:
-    """What was read: encoder, corpora, teachers' features, patch embeddings and the dev task."""
-    now, read = experiment.identity, experiment.ingredients
-    found = ["encoder"] if then["encoder"] != now["encoder"] else []
-    if "corpora" in now and "corpora" in then:
-        found += _corpora(then["corpora"], now["corpora"], [corpus.name for corpus in read.corpora])
-        features = {**then["features"], **now["features"]}
-        found += [f"features {role}" for role in features if then["features"].get(role) != now["features"].get(role)]
-        found += ["patches"] if then.get("patches") != now.get("patches") else []
-        found += ["dev task"] if then["dev"] != now["dev"] else []
-    found += ["heads"] if then.get("heads") != now.get("heads") else []
-    if found:
-        yield f"data: {', '.join(found)}"
-
-
-def _corpora(then: Sequence[str], now: Sequence[str], names: Sequence[str]) -> list[str]:
-    if len(then) != len(now):
-        return ["corpora"]
-    return [f"corpus {name}" for name, before, after in zip(names, then, now, strict=True) if before != after]
-
-
-def _values(result: Result, experiment: Experiment) -> Iterator[str]:
-    """Values of the method and of the training that differ; older results have more names and fewer than identities."""
-    now, then = experiment.identity, result.identity
-    for part, stored in (("hyperparameters", "method"), ("training", "training")):
-        after: Mapping[str, Any] = now.get(part, {})
-        before: Any = then.get(part, {}) if then else result.hyperparameters[stored]
-        for name in dict.fromkeys((*after, *(before if then else ()))):
-            if (name in before or then) and before.get(name) != after.get(name):
-                yield f"{name} {_text(before.get(name))} -> {_text(after.get(name))}"
-
-
-def _text(value: object) -> str:
-    return "default" if value is None else str(value) or "nothing"
+    def _refusal(self, name: str, of: FeatureKind) -> str:
+        """Why nothing computes a teacher's features; empty where a model does."""
+        profile = self.inventory.profile
+        table = profile.teachers.get(name)
+        if table is None and not name.startswith(RUN):
+            stored = (teacher for corpus in self.inventory.corpora.values() for teacher in corpus.stored)
+            hint = suggest(name, sorted({*profile.teachers, *stored}))
+            return f"the profile '{profile.name}' has no teacher '{name}'; {hint}"
+        kind = RunModel.kind if table is None else table.kind
+        gives = LIT_GIVES if kind == LIT else declared_teacher(kind).gives
+        if of not in gives:
+            given = " and ".join(gives)
+            return f"the teacher '{name}' ({kind}) computes features of {given}, not of {of}; name another teacher"
+        if table is not None and kind == LIT and table.corpus not in profile.corpora:
+            hint = suggest(str(table.corpus), list(profile.corpora))
+            why = f"has no corpus '{table.corpus}' to fit the teacher '{name}' on"
+            return f"the profile '{profile.name}' {why}; {hint}"
+        return ""

@@ -6,20 +6,20 @@ Tables show these first, so everything here is asked by label and group, never b
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from harness.declarations import declarations
 from harness.errors import UserError
 from harness.grid import resolve
-from harness.planning.ingredients import Experiment, Experiments, changes
+from harness.planning.ingredients import Experiment, Experiments
 from harness.planning.inventory import Inventory
-from harness.planning.plan import Plan
 from harness.profiles import load_profile
-from harness.spec import UNTRAINED, RunSpec
+from harness.spec import RunSpec
 from harness.store import PRESENT, UNKNOWN, IndexedResults, Result
 from harness.store.columns import ColumnArray
 from harness.store.typed import read_typed
@@ -100,18 +100,6 @@ class Present:
             return UNKNOWN
 
 
-def as_planned(plan: Plan, stored: Sequence[Result]) -> IndexedResults:
-    """The stored results of a plan's profile, judged by the plan."""
-    assert isinstance(stored, IndexedResults)
-    return stored.judged(Present(plan.store.root, inventory=plan.inventory)).of_profile(plan.request.profile.name)
-
-
-def of_tuning(runs: Sequence[Result], stored: IndexedResults) -> IndexedResults:
-    """Of stored results the trials among these runs, and the untrained encoders."""
-    mine = {run.fingerprint for run in runs}
-    return stored.where([run.spec.setting == UNTRAINED or run.fingerprint in mine for run in stored])
-
-
 def _joined(training: str, protocol: str) -> str:
     """One state of a training and the protocol of its scores."""
     changed = [text for text in (training, protocol) if text not in (PRESENT, UNKNOWN)]
@@ -124,3 +112,68 @@ def _distinct(columns: list[ColumnArray]) -> tuple[list[int], ColumnArray]:
         return [], np.zeros(0, np.int64)
     _, firsts, numbers = np.unique(np.stack(columns), axis=1, return_index=True, return_inverse=True)
     return firsts.tolist(), numbers.reshape(-1)
+
+
+#: values named in a line; the others are counted
+_NAMED = 4
+
+
+def changes(result: Result, experiment: Experiment) -> tuple[str, ...]:
+    """In what a run differs from a result with its key: 'method code', 'data: corpus toy', 'settings: steps 4 -> 8'.
+
+    Results that hold no identity are compared by their values alone; 'data or code' stands for what they do not tell.
+    Data is not compared where some of it is missing: then empty where nothing else differs.
+    """
+    now, then = experiment.identity, result.identity
+    lines = [*_code(then, now)] if then else []
+    if then and not experiment.missing:
+        lines += _data(then, experiment)
+    if values := list(_values(result, experiment)):
+        more = f" and {len(values) - _NAMED} more" if len(values) > _NAMED else ""
+        lines.append(f"settings: {', '.join(values[:_NAMED])}{more}")
+    if "backend" in now and result.backend != now["backend"]:
+        lines.append(f"backend {result.backend} -> {now['backend']}")
+    return tuple(lines or ([] if experiment.missing else ["data or code"]))
+
+
+def _code(then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    before, after = then.get("code", {}), now.get("code", {})
+    for name in sorted({*before, *after}):
+        if before.get(name) != after.get(name):
+            yield "method code" if name.startswith("method ") else f"code of the {name}"
+
+
+def _data(then: Mapping[str, Any], experiment: Experiment) -> Iterator[str]:
+    """What was read: encoder, corpora, teachers' features, patch embeddings and the dev task."""
+    now = experiment.identity
+    found = ["encoder"] if then["encoder"] != now["encoder"] else []
+    if "corpora" in now and "corpora" in then:
+        found += _corpora(then["corpora"], now["corpora"], [corpus.name for corpus in experiment.corpora])
+        features = {**then["features"], **now["features"]}
+        found += [f"features {role}" for role in features if then["features"].get(role) != now["features"].get(role)]
+        found += ["patches"] if then.get("patches") != now.get("patches") else []
+        found += ["dev task"] if then["dev"] != now["dev"] else []
+    found += ["heads"] if then.get("heads") != now.get("heads") else []
+    if found:
+        yield f"data: {', '.join(found)}"
+
+
+def _corpora(then: Sequence[str], now: Sequence[str], names: Sequence[str]) -> list[str]:
+    if len(then) != len(now):
+        return ["corpora"]
+    return [f"corpus {name}" for name, before, after in zip(names, then, now, strict=True) if before != after]
+
+
+def _values(result: Result, experiment: Experiment) -> Iterator[str]:
+    """Values of the method and of the training that differ; older results have more names and fewer than identities."""
+    now, then = experiment.identity, result.identity
+    for part, stored in (("hyperparameters", "method"), ("training", "training")):
+        after: Mapping[str, Any] = now.get(part, {})
+        before: Any = then.get(part, {}) if then else result.hyperparameters[stored]
+        for name in dict.fromkeys((*after, *(before if then else ()))):
+            if (name in before or then) and before.get(name) != after.get(name):
+                yield f"{name} {_text(before.get(name))} -> {_text(after.get(name))}"
+
+
+def _text(value: object) -> str:
+    return "default" if value is None else str(value) or "nothing"

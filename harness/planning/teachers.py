@@ -24,28 +24,19 @@ from harness.encoders.features import ComputeRows, Stacked, cached_features
 from harness.encoders.locate import MissingModel, ModelSource
 from harness.encoders.teachers import Teacher, check_vocabulary, declared_teacher, open_teacher
 from harness.errors import UserError
-from harness.grid import Resolved
 from harness.inputs import FeatureKind
 from harness.method import Feature
 from harness.planning.events import Stage
-from harness.planning.inventory import Checkable, Ingredient, Inventory, UsedCorpus, read_by
+from harness.planning.inventory import Checkable, Ingredient, UsedCorpus, read_by
 from harness.plugin_code import code_of
-from harness.registry import suggest
 from harness.seeds import generator
 from harness.sources import Generated, Missing, Source, digest
-from harness.spec import CONTROLS
 
 if TYPE_CHECKING:
     from harness.encoders.lit import Projections
 
-RUN = "run:"
 #: Increased when the fit of `lit` teachers changes its result.
 LIT_VERSION = 1
-#: `lit` teachers that are fitted on each other; more are a mistake, and each level doubles the work
-LIT_DEEPEST = 5
-#: the kind of teacher that is fitted here, and what it gives
-LIT = "lit"
-LIT_GIVES: tuple[FeatureKind, ...] = ("image", "caption")
 #: Kinds whose fingerprint is that of the model alone; every other kind's includes its name.
 BY_MODEL_ALONE = ("open-clip", "timm")
 #: Rows between two reports, and the most that an interrupted computation loses.
@@ -150,9 +141,9 @@ class NamedTeacher(ABC):
         read = [need.fingerprint for need in needs]
         return [self.name, self.of, content, read, None if self._sees_images else max_length]
 
-    def is_stored(self, corpus: UsedCorpus) -> bool:
+    def is_stored(self, pairs: UsedCorpus | KnownPairs) -> bool:
         """Whether its features of a corpus are read from a file beside it."""
-        return self.of == "image" and self.name in corpus.stored
+        return self.of == "image" and self.name in pairs.stored
 
     @property
     def runs(self) -> set[str]:
@@ -166,7 +157,7 @@ class NamedTeacher(ABC):
 
     def key(self, known: KnownPairs, context: FeatureContext) -> str:
         """Names everything that its features of these pairs depend on."""
-        if self._has_file(known):
+        if self.is_stored(known):
             return digest("stored", known.images, known.stored[self.name])
         return self._key(known, context)
 
@@ -176,7 +167,7 @@ class NamedTeacher(ABC):
         return cached_features(
             self.key(known, context),
             known.pairs.image_count if self.of == "image" else len(known.pairs),
-            self._from_file(known) if self._has_file(known) else self._compute(known, context),
+            self._from_file(known) if self.is_stored(known) else self._compute(known, context),
             dtype="float16" if self.of == "tokens" else "float32",
             chunk=CHUNK,
             report=lambda done, rows: context.listen(Stage("features", subject, done, rows)),
@@ -192,16 +183,13 @@ class NamedTeacher(ABC):
         numbers = [np.arange(len(one)) if one.image_of is None else one.image_of for one in pairs]
         return parts.in_order(np.concatenate([own + start for own, start in zip(numbers, starts, strict=False)]))
 
-    def _has_file(self, known: KnownPairs) -> bool:
-        return self.of == "image" and self.name in known.stored
-
     def _from_file(self, known: KnownPairs) -> ComputeRows:
         values = cache(lambda: known.pairs.features[self.name])
         return lambda start, stop: values()[start:stop]
 
 
 @dataclass(frozen=True)
-class _Unavailable(NamedTeacher):
+class UnavailableTeacher(NamedTeacher):
     """Computes nothing: `reason` is the error of whoever asks it to. Features that lie in files do not ask."""
 
     reason: str
@@ -267,7 +255,7 @@ class RunModel(Source):
 
 
 @dataclass(frozen=True)
-class _ModelTeacher(NamedTeacher):
+class ModelTeacher(NamedTeacher):
     """A pretrained model, or the encoder of a run."""
 
     model: Ingredient[FrozenModel | RunModel]
@@ -320,7 +308,7 @@ class _ModelTeacher(NamedTeacher):
 
 
 @dataclass(frozen=True)
-class _LitTeacher(NamedTeacher, Generated):
+class LitTeacher(NamedTeacher, Generated):
     """Projections of two teachers' features into one space, fitted on a pair corpus (harness/encoders/lit.py)."""
 
     images: NamedTeacher
@@ -329,7 +317,7 @@ class _LitTeacher(NamedTeacher, Generated):
 
     def fingerprint(self, root: Path | None) -> str:
         """The version of the fit; what is fitted counts separately."""
-        return digest(LIT, LIT_VERSION)
+        return digest("lit", LIT_VERSION)
 
     @property
     def models(self) -> list[Ingredient[Checkable]]:
@@ -417,68 +405,3 @@ class RoleFeatures:
         if self.asked.teacher == "noise":
             return generator(axis="noise images", seed=seed).standard_normal(found.shape, dtype=np.float32)
         return found
-
-
-@dataclass(frozen=True)
-class TeacherFinder:
-    """Finds the teachers of one run by name; `find_run` gives the encoder of a run by its name, `run:KEY`."""
-
-    run: Resolved
-    inventory: Inventory
-    find_run: Callable[[str], RunModel]
-
-    def features(self, asked: Feature, corpora: Sequence[UsedCorpus]) -> RoleFeatures:
-        """The features that a method asks for, over these pair corpora. Raises UserError."""
-        name = asked.teacher
-        if name in (*CONTROLS, "default"):
-            default = self.inventory.profile.images
-            if default is None:
-                variant = self.run.spec.variant
-                raise UserError(f"{variant} needs image features; give the profile a top-level key images = TEACHER")
-            asked = Feature(default, asked.of) if name == "default" else asked
-            name = default
-        return RoleFeatures(asked, self._named(name, asked.of), tuple(corpora))
-
-    def _named(self, name: str, of: FeatureKind, outer: tuple[str, ...] = ()) -> NamedTeacher:
-        """A teacher; `outer` are the `lit` teachers that read its features."""
-        profile = self.inventory.profile
-        if name in outer:
-            raise UserError(
-                f"the teacher '{name}' of the profile '{profile.name}' would read its own features; "
-                "name other teachers in its keys images and captions"
-            )
-        if len(outer) > LIT_DEEPEST:
-            raise UserError(
-                f"the teacher '{outer[0]}' of the profile '{profile.name}' is fitted on teachers that "
-                f"are fitted on others, {len(outer)} deep; name teachers that are models"
-            )
-        if why := self._refusal(name, of):
-            return _Unavailable(name, of, why)
-        table = profile.teachers.get(name)
-        if table is None:
-            return _ModelTeacher(name, of, self.inventory.once(self.find_run(name)))
-        if table.kind != LIT:
-            model = FrozenModel(table.kind, table.pooling, table.precision, self.inventory.place("teacher", table))
-            return _ModelTeacher(name, of, self.inventory.once(model))
-        images = self._named(str(table.images), "image", (*outer, name))
-        captions = self._named(str(table.captions), "caption", (*outer, name))
-        return _LitTeacher(name, of, images, captions, self.inventory.corpus(str(table.corpus), self.run))
-
-    def _refusal(self, name: str, of: FeatureKind) -> str:
-        """Why nothing computes a teacher's features; empty where a model does."""
-        profile = self.inventory.profile
-        table = profile.teachers.get(name)
-        if table is None and not name.startswith(RUN):
-            stored = (teacher for corpus in self.inventory.corpora.values() for teacher in corpus.stored)
-            hint = suggest(name, sorted({*profile.teachers, *stored}))
-            return f"the profile '{profile.name}' has no teacher '{name}'; {hint}"
-        kind = RunModel.kind if table is None else table.kind
-        gives = LIT_GIVES if kind == LIT else declared_teacher(kind).gives
-        if of not in gives:
-            given = " and ".join(gives)
-            return f"the teacher '{name}' ({kind}) computes features of {given}, not of {of}; name another teacher"
-        if table is not None and kind == LIT and table.corpus not in profile.corpora:
-            hint = suggest(str(table.corpus), list(profile.corpora))
-            why = f"has no corpus '{table.corpus}' to fit the teacher '{name}' on"
-            return f"the profile '{profile.name}' {why}; {hint}"
-        return ""

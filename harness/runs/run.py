@@ -102,7 +102,7 @@ def _embedders(
     """The run's embedder that caches vectors (True), and the one for suites of millions of texts (False)."""
     heads = found.heads
     keep = bench.folder(run.experiment)
-    corpora = run.experiment.ingredients.corpora
+    corpora = run.experiment.corpora
     trained_on = RunTraining(corpora, found.rows) if found.rows else None
     embedders = {}
     counted = partial(found.student.embed, report=watch.sentences)
@@ -121,7 +121,7 @@ def _result(
     run: PlannedRun, inventory: Inventory, machine: Machine, found: Trained, started: str, evaluations: list[Evaluation]
 ) -> Result:
     resolved, record, profile = run.resolved, found.record, inventory.profile
-    features = run.experiment.ingredients.features
+    features = run.experiment.features
     return Result(
         backend=BACKEND_VERSION,
         spec=Spec.of(resolved.spec),

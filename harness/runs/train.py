@@ -77,11 +77,11 @@ class Trained:
 def train(experiment: Experiment, bench: Bench) -> Trained:
     """Train a run, resume its training, or load what it ended with. Raises UserError or TrainingError."""
     experiment.check_code()
-    run, read = experiment.resolved, experiment.ingredients
-    source, device = read.encoder.source, torch.device(bench.device)
-    if read.dev is None:
+    run, source = experiment.resolved, experiment.encoder.source
+    device = torch.device(bench.device)
+    if experiment.dev is None:
         model = open_model(source.path(), run.pooling, trusted=source.trusted).to(device)
-        heads = read_projections(source.path() / source.beside) if read.features else None
+        heads = read_projections(source.path() / source.beside) if experiment.features else None
         return Trained(model, heads and (heads[0].to(device), heads[1].to(device)), TrainingRecord())
     trainer = trainer_of(experiment, bench)
     warnings = (*trainer.batches.data.warnings, *unread_text(run, trainer.batches.mixing))
@@ -91,11 +91,11 @@ def train(experiment: Experiment, bench: Bench) -> Trained:
 
 def trainer_of(experiment: Experiment, bench: Bench) -> Trainer:
     """The trainer of a run, with its data loaded and its heads drawn. Raises UserError."""
-    run, read = experiment.resolved, experiment.ingredients
-    student = Student.load(read.encoder.source.path(), run.pooling, own_head=False).to(torch.device(bench.device))
+    run, dev = experiment.resolved, experiment.dev
+    student = Student.load(experiment.encoder.source.path(), run.pooling, own_head=False).to(torch.device(bench.device))
     student.check_length(run.training.max_length)
     data = training_data(run_features(experiment, bench), student.tokenizer)
-    assert read.dev is not None
+    assert dev is not None
 
     def report(made: TrainingProgress) -> None:
         took = peak_memory_mb(bench.device)
@@ -108,7 +108,7 @@ def trainer_of(experiment: Experiment, bench: Bench) -> Trainer:
         run.training,
         seed=run.spec.seed,
         setting=str(run.spec.setting),
-        dev=dev_scorer(read.dev.source, read.dev.root),
+        dev=dev_scorer(dev.source, dev.root),
         folder=bench.folder(experiment),
         report=report,
         chunk=bench.chunk,
@@ -117,7 +117,7 @@ def trainer_of(experiment: Experiment, bench: Bench) -> Trainer:
 
 def method_of(experiment: Experiment, student: Student, data: TrainingData) -> Method:
     """The method of a run with its heads and the student's patch embeddings. Raises UserError."""
-    run, patches = experiment.resolved, experiment.ingredients.patches
+    run, patches = experiment.resolved, experiment.patches
     files = {stream: used.source.path() for stream, used in patches.items()}
     try:
         return build_method(run.method, run.hyperparameters, student, data, run.spec.seed, files)
@@ -128,7 +128,7 @@ def method_of(experiment: Experiment, student: Student, data: TrainingData) -> M
 def run_features(experiment: Experiment, bench: Bench) -> RunFeatures:
     """The teacher features of a run, computed on the bench's device."""
     context = FeatureContext(
-        student=experiment.ingredients.encoder.source.path(),
+        student=experiment.encoder.source.path(),
         max_length=experiment.resolved.training.max_length,
         device=bench.device,
         trained=lambda fingerprint: _teacher_folder(experiment, fingerprint, bench),
@@ -144,7 +144,7 @@ def _teacher_folder(experiment: Experiment, fingerprint: str, bench: Bench) -> P
     """
     teacher = next(one for one in experiment.teachers if one.fingerprint == fingerprint)
     if not teacher.resolved.trains:
-        return teacher.ingredients.encoder.source.path()
+        return teacher.encoder.source.path()
     folder = TrainingFolder(bench.folder(teacher))
     while not folder.has_ended:
         with bench.store.lock(fingerprint) as acquired:
@@ -163,17 +163,17 @@ class RunFeatures:
 
     def load(self, pairs: Sequence[KnownPairs]) -> dict[str, Stacked | np.ndarray]:
         """The features of each role over the run's pair corpora, one row a caption, (n, ...)."""
-        roles, seed = self.experiment.ingredients.features, self.experiment.resolved.spec.seed
+        roles, seed = self.experiment.features, self.experiment.resolved.spec.seed
         return {role: features.load(pairs, seed, self.context) for role, features in roles.items()}
 
     def of_images(self, pairs: Pairs, content: str) -> np.ndarray:
         """The role 'image' of other images, (n, f); `content` is their hash. A control has the true features here."""
-        teacher = self.experiment.ingredients.test_teachers["image"]
+        teacher = self.experiment.test_teachers["image"]
         return teacher.features(KnownPairs.of_content(pairs, content), self.context)
 
     def of_captions(self, texts: Sequence[str], content: str) -> np.ndarray | None:
         """Features of n other captions, (n, f); None unless one teacher has both roles 'image' and 'caption'."""
-        teacher = self.experiment.ingredients.test_teachers.get("caption")
+        teacher = self.experiment.test_teachers.get("caption")
         if teacher is None:
             return None
         return teacher.features(KnownPairs.of_content(Pairs(texts), digest("captions", content)), self.context)
@@ -186,7 +186,7 @@ def training_data(features: RunFeatures, tokenizer: PreTrainedTokenizerBase) -> 
     """
     run, listen = features.experiment.resolved, features.context.listen
     streams: dict[Stream, list[UsedCorpus]] = {}
-    for corpus in features.experiment.ingredients.corpora:
+    for corpus in features.experiment.corpora:
         streams.setdefault(corpus.stream, []).append(corpus)
     media = {stream: _media(run, listed) for stream, listed in streams.items() if stream in MEDIA}
     tokens = {

@@ -56,7 +56,7 @@ def expected(experiment: Experiment, chunk: int | None = None) -> Resources:
 
 
 def _model_of(experiment: Experiment) -> tuple[float, float]:
-    source = experiment.ingredients.encoder.source
+    source = experiment.encoder.source
     return model_mb(Path() if source.missing(None) else source.path())
 
 

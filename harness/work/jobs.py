@@ -73,12 +73,12 @@ class _Preparations:
         yield from self._training()
         for suite in (self.inventory.suites[name] for name in run.todo):
             kinds = ("image", "caption") if suite.asks_teacher else ("image",)
-            teachers = [one for of, one in self.experiment.ingredients.test_teachers.items() if of in kinds]
+            teachers = [one for of, one in self.experiment.test_teachers.items() if of in kinds]
             for teacher in teachers:
                 yield from (job for task in suite.image_tasks for job in self._of_task(teacher, task))
 
     def _training(self) -> Iterator[Preparation]:
-        read, place = self.experiment.ingredients, (self.inventory, self.store, frozenset[str]())
+        read, place = self.experiment, (self.inventory, self.store, frozenset[str]())
         for corpus in read.corpora:
             content = corpus.read.fingerprint
             if corpus.stream == "audio":
@@ -95,7 +95,7 @@ class _Preparations:
         stored = teacher.is_stored(corpus)
         fitted = [] if stored else list(self._fitted_on(teacher))
         yield from fitted
-        encoder = self.experiment.ingredients.encoder.fingerprint if teacher.of == "tokens" else None
+        encoder = self.experiment.encoder.fingerprint if teacher.of == "tokens" else None
         key = digest("features", [*teacher.identity(corpus, self._length), encoder])
         needs = frozenset(() if stored else {*teacher.runs, *(one.id for one in fitted)})
         yield FeaturesOfCorpus(self.inventory, self.store, needs, key, self.experiment, teacher, corpus.name, corpus)
@@ -176,7 +176,7 @@ class TokensOfCorpus(Preparation):
         def listen(stage: Stage) -> None:
             bench.listen(Event("prepare", self.experiment.key, stage=stage))
 
-        run, source = self.experiment.resolved, self.experiment.ingredients.encoder.source
+        run, source = self.experiment.resolved, self.experiment.encoder.source
         student = Student.load(source.path(), run.pooling, own_head=False)
         token_file(self.corpus, student.tokenizer, run.training.max_length, listen)
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
 import yaml
 from builders import result
 from click.testing import CliRunner
+from refusals import refused
 
 from harness import __version__
 from harness.cli.main import cli
-from harness.errors import UserError
 from harness.papers.citing import Used, bibtex, entry, read_citations, used_by
 from harness.registry import names
 from harness.store import Store
@@ -65,7 +64,7 @@ def test_this_projects_entry_is_that_of_its_citation_file() -> None:
     assert f"note = {{version {__version__}}}" in entry("harness")
 
 
-def test_a_run_cites_what_it_used_once(tmp_path: Path) -> None:
+def test_a_run_cites_what_it_used_once() -> None:
     scores = {"sts": {"STS12": {"spearman": 1.0}, "Avg": {"spearman": 1.0}}, "mteb": {"SICK-R": {"main_score": 1.0}}}
     runs = [result("mcse", seed, scores, setting="wiki+flickr", encoder="bert-base-uncased") for seed in range(2)]
     text = bibtex(used_by(runs))
@@ -98,5 +97,5 @@ def test_the_command_reads_results_or_names(tmp_path: Path) -> None:
     assert cited("--profile", "tiny") == ["harness", "zhang-2022-mcse"]
     assert cited("--methods", "simcse") == ["harness", "gao-2021-simcse", "liu-2019-roberta"]
     assert cited("--methods", "dalr", folder="none") == ["harness", "he-2025-dalr"]
-    with pytest.raises(UserError, match="has no results; give --methods, or run `harness run"):
+    with refused("has no results; give --methods, or run `harness run"):
         cited(folder="none")

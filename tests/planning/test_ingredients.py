@@ -88,7 +88,7 @@ def test_an_experiment_in_another_process_does_not_compute_its_fingerprints_agai
     monkeypatch.setattr(ToyPairs, "fingerprint", again)
     received = pickle.loads(sent)
     assert received.fingerprint == fingerprint
-    assert [corpus.read.fingerprint for corpus in received.ingredients.corpora]
+    assert [corpus.read.fingerprint for corpus in received.corpora]
 
 
 def test_a_run_is_not_its_own_teacher() -> None:

@@ -114,7 +114,7 @@ def features_of(found: Experiment, tmp_path: Path) -> dict[str, np.ndarray]:
 
 
 def texts_of(found: Experiment) -> list[str]:
-    (corpus,) = (one for one in found.ingredients.corpora if one.stream == "pairs")
+    (corpus,) = (one for one in found.corpora if one.stream == "pairs")
     return list(corpus.read.source.texts(None))[:20]
 
 
@@ -131,7 +131,7 @@ def test_a_kind_of_another_package_teaches_a_run(package: Profile, tmp_path: Pat
 def test_the_same_model_read_by_another_kind_is_another_experiment(package: Profile) -> None:
     prints = {experiment(f"mcse[images={name}]", package).fingerprint for name in ("toy-clip", "lengths")}
     assert len(prints) == 2
-    kinds = [experiment(f"mcse[images={name}]", package).ingredients.features["image"] for name in ("clip", "lengths")]
+    kinds = [experiment(f"mcse[images={name}]", package).features["image"] for name in ("clip", "lengths")]
     assert kinds[0].needs[0].fingerprint != kinds[1].needs[0].fingerprint, "cached features go by these"
 
 
@@ -174,11 +174,11 @@ def test_what_no_teacher_gives_is_one_line_while_planning(variant: str, message:
 
 def test_controls_need_the_true_teacher_and_keep_their_name() -> None:
     plain, shuffled = (experiment(name, load_profile("tiny")) for name in ("mcse", "mcse[images=shuffled]"))
-    assert [need.fingerprint for need in shuffled.ingredients.features["image"].needs] == [
-        need.fingerprint for need in plain.ingredients.features["image"].needs
+    assert [need.fingerprint for need in shuffled.features["image"].needs] == [
+        need.fingerprint for need in plain.features["image"].needs
     ]
-    assert shuffled.ingredients.features["image"].asked.teacher == "shuffled"
-    assert plain.ingredients.features["image"].asked.teacher == load_profile("tiny").images
+    assert shuffled.features["image"].asked.teacher == "shuffled"
+    assert plain.features["image"].asked.teacher == load_profile("tiny").images
 
 
 @pytest.fixture
@@ -203,7 +203,7 @@ def test_published_features_are_read_and_images_stand_in_for_missing_ones(paper_
 
     def features(text: str) -> RoleFeatures:
         run = resolve(profile, RunSpec.parse(f"{text}/{setting}/bert-base-uncased/seed-0"), {})
-        found = Experiments(Inventory(profile, paper_root, {}), {}).of(run).ingredients
+        found = Experiments(Inventory(profile, paper_root, {}), {}).of(run)
         return next(role for role in found.features.values() if role.asked.of == "image")
 
     computed = features("mcse")

@@ -55,7 +55,7 @@ def profile(**corpora: dict[str, object]) -> Profile:
 
 def training(root: Path, used: Profile, setting: str, rows: dict[Stream, np.ndarray]) -> RunTraining:
     run = resolve(used, RunSpec.parse(f"simcse/{setting}/toy-bert/seed-0"), {})
-    return RunTraining(Experiments(Inventory(used, root, {}), {}).of(run).ingredients.corpora, rows)
+    return RunTraining(Experiments(Inventory(used, root, {}), {}).of(run).corpora, rows)
 
 
 IDS = ["11.jpg", "12_0123456789.jpg", "13.jpg"]
@@ -97,7 +97,7 @@ def test_all_three_texts_of_a_triplet_are_read(tmp_path: Path) -> None:
     tiny = load_profile("tiny")
     triplets = list(get("corpus", "toy-triplets")(**tiny.corpora["toy-triplets"].options).texts(None))
     run = resolve(tiny, RunSpec.parse("simcse-sup/toy/toy-bert/seed-0"), {})
-    corpora = Experiments(Inventory(tiny, None, {}), {}).of(run).ingredients.corpora
+    corpora = Experiments(Inventory(tiny, None, {}), {}).of(run).corpora
     read = RunTraining(corpora, {"triplets": np.array([5])})
     known = {normalised_text(text) for text in triplets[15:18]}
     wanted = [normalised_text(text) in known for text in triplets[:60]]
@@ -155,7 +155,7 @@ def test_training_and_test_images_of_flickr8k_are_other_images(data_root: Path, 
     ids, captions = read_captions(data_root / f"paired/flickr8k/{split}.parquet")
     used = load_profile("small")
     run = resolve(used, RunSpec.parse("simcse/wiki+flickr8k/all-minilm-l6-v2/seed-0"), {})
-    corpora = Experiments(Inventory(used, data_root, {}), {}).of(run).ingredients.corpora
+    corpora = Experiments(Inventory(used, data_root, {}), {}).of(run).corpora
     read = RunTraining(corpora, {"pairs": np.arange(6000)})
     assert ids is not None
     texts = [text for each in captions for text in each]

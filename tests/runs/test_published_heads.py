@@ -96,8 +96,8 @@ def test_vectors_of_another_pooling_are_not_projected(tmp_path: Path, data: Path
         for name in ("cls", "mean")
     )
     (with_heads,), (without,) = cls.runs, mean.runs
-    assert set(with_heads.experiment.ingredients.features) == {"image"}
-    assert not without.experiment.ingredients.features
+    assert set(with_heads.experiment.features) == {"image"}
+    assert not without.experiment.features
 
 
 def test_a_folder_without_the_file_has_no_image_side(tmp_path: Path, data: Path, profile: str) -> None:

@@ -46,7 +46,7 @@ def test_more_rows_take_more_and_an_encoder_that_is_only_evaluated_takes_no_grad
     (large,) = jobs(tmp_path, "simcse", batch_size=800)
     (plain,) = jobs(tmp_path, "none")
     one, other, untrained = (expected(job.run.experiment) for job in (small, large, plain))
-    _, token = model_mb(small.run.experiment.ingredients.encoder.source.path())
+    _, token = model_mb(small.run.experiment.encoder.source.path())
     length = small.run.resolved.training.max_length
     assert other.gpu_memory_mb - one.gpu_memory_mb == pytest.approx(MARGIN * 792 * 3 * length * token, abs=1)
     assert untrained.gpu_memory_mb > CONTEXT_MB
@@ -86,7 +86,7 @@ def test_a_batch_in_pieces_takes_the_memory_of_a_piece(tmp_path: Path) -> None:
 
 def test_a_run_in_training_says_what_others_take_but_not_less_than_their_evaluation(tmp_path: Path) -> None:
     (job,) = jobs(tmp_path, "simcse", batch_size=800)
-    weights, _ = model_mb(job.run.experiment.ingredients.encoder.source.path())
+    weights, _ = model_mb(job.run.experiment.encoder.source.path())
     known = Estimates()
     for heard, counts in ((10.0, weights + INFERENCE_MB), (7_000.0, 7_000.0), (6_000.0, 7_000.0)):
         job.hear(Event("progress", job.key, device="cuda", memory_mb=heard), known)
