@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 from sentence_transformers import SentenceTransformer
 
-from harness import api, profiles
+from harness import api
 from harness.cli.main import cli
 from harness.command_line import Selection
 from harness.encoders.student import Student
@@ -63,56 +63,43 @@ def results(tmp_path: Path) -> list[dict]:
     return [json.loads(path.read_text()) for path in sorted((tmp_path / "results").rglob("seed-*.json"))]
 
 
-def test_a_folder_of_sentence_transformers_is_scored_by_its_modules(model: Path, tmp_path: Path) -> None:
-    done = harness(tmp_path, "eval", str(model), "--suites", "sts")
+@pytest.mark.parametrize("pooling", ["modules", "mean"])
+def test_a_folder_is_scored_by_its_modules_or_by_another_pooling_of_the_encoder(
+    model: Path, tmp_path: Path, pooling: str
+) -> None:
+    words = () if pooling == "modules" else ("--pooling", pooling)
+    done = harness(tmp_path, "eval", str(model), "--suites", "sts", *words)
     assert done.exit_code == 0, done.output
     (result,) = results(tmp_path)
-    assert result["spec"] | {"seed": 0} == {
-        "method": "none",
-        "variant": "none[pooling=modules]",
-        "setting": "none",
-        "encoder": "outside",
-        "seed": 0,
-    }
-    own = STSSuite(["ToySTS"]).evaluate(Embedder(SentenceTransformer(str(model), device="cpu").encode), None)
-    assert suites(result)["sts"]["ToySTS"]["spearman"] == pytest.approx(own.scores["ToySTS"]["spearman"], abs=1e-6)
-
-
-def test_another_pooling_reads_the_encoder_alone(model: Path, tmp_path: Path) -> None:
-    assert harness(tmp_path, "eval", str(model), "--pooling", "mean", "--suites", "sts").exit_code == 0
-    (result,) = results(tmp_path)
-    assert result["spec"]["variant"] == "none[pooling=mean]"
-    own = STSSuite(["ToySTS"]).evaluate(Embedder(Student.load(student_folder(), "mean").embed), None)
+    spec = {"method": "none", "variant": f"none[pooling={pooling}]", "setting": "none", "encoder": "outside", "seed": 0}
+    assert result["spec"] == spec
+    whole = SentenceTransformer(str(model), device="cpu").encode
+    embed = whole if pooling == "modules" else Student.load(student_folder(), pooling).embed
+    own = STSSuite(["ToySTS"]).evaluate(Embedder(embed), None)
     assert suites(result)["sts"]["ToySTS"]["spearman"] == pytest.approx(own.scores["ToySTS"]["spearman"], abs=1e-6)
 
 
 @pytest.mark.long
 def test_every_suite_reads_a_model_by_its_modules(model: Path, tmp_path: Path) -> None:
-    done = harness(tmp_path, "eval", str(model), "--suites", "sts,geometry,figures,mteb")
+    done = harness(tmp_path, "eval", str(model), "--suites", "sts,geometry,figures,mteb,retrieval")
     assert done.exit_code == 0, done.output
     (result,) = results(tmp_path)
-    assert set(suites(result)) == {"sts", "geometry", "figures", "mteb"}
+    assert set(suites(result)) == {"sts", "geometry", "figures", "mteb", "retrieval"}
+    assert suites(result)["retrieval"] == {}
+    assert any("no image side" in line for one in result["evaluations"] for line in one["warnings"])
     (work,) = (tmp_path / "results" / ".work").glob("*/mteb-scored")
     assert list(work.rglob("*.json")), "for `harness export --mteb`"
     assert not (work.parent / "mteb").exists(), "another evaluation would take scores from there"
 
 
-@pytest.mark.parametrize(
-    ("file", "content", "variant"),
-    [
-        ("1_Pooling/config.json", '{"pooling_mode_cls_token": true}', "none[pooling=cls]"),
-        ("README.md", "---\npooling: avg-first-last\n---\n", "none[pooling=avg-first-last]"),
-    ],
-)
-def test_a_hub_model_is_read_by_the_pooling_that_its_repository_names(
-    file: str, content: str, variant: str, snapshot: Path, tmp_path: Path
-) -> None:
-    (snapshot / file).parent.mkdir(exist_ok=True)
-    (snapshot / file).write_text(content)
+def test_a_hub_model_is_read_by_the_pooling_that_its_repository_names(snapshot: Path, tmp_path: Path) -> None:
+    refused = harness(tmp_path, "eval", "owner/model")
+    assert "owner/model does not state its pooling; give --pooling cls" in str(refused.exception)
+    (snapshot / "README.md").write_text("---\npooling: avg-first-last\n---\n")
     done = harness(tmp_path, "eval", "owner/model", "--suites", "sts")
     assert done.exit_code == 0, done.output
     (result,) = results(tmp_path)
-    assert result["spec"]["variant"] == variant
+    assert result["spec"]["variant"] == "none[pooling=avg-first-last]"
 
 
 def test_a_hub_model_of_sentence_transformers_is_read_by_its_modules(
@@ -131,22 +118,6 @@ def test_a_hub_model_of_sentence_transformers_is_read_by_its_modules(
     assert api.load_model(model, device="cpu").encode(["a red circle"]) == pytest.approx(expected, abs=1e-6)
     with pytest.raises(UserError, match="copy the folder of that model"):
         export(key, tmp_path / "exported", tmp_path / "results")
-
-
-@pytest.mark.usefixtures("snapshot")
-def test_a_hub_model_without_a_pooling_asks_for_it(tmp_path: Path) -> None:
-    refused = harness(tmp_path, "eval", "owner/model")
-    assert isinstance(refused.exception, UserError)
-    assert "owner/model does not state its pooling; give --pooling cls" in str(refused.exception)
-
-
-@pytest.mark.usefixtures("snapshot")
-def test_a_teacher_of_the_profile_names_the_pooling_of_its_model(tmp_path: Path) -> None:
-    table = f'[teachers.known]\nkind = "text"\nhub = "owner/model"\nrevision = "{"0" * 40}"\npooling = "mean"\n'
-    profile = tmp_path / "mine.toml"
-    profile.write_text((Path(profiles.__file__).parent / "tiny.toml").read_text() + table)
-    request = model_request("owner/model", None, Selection(str(profile)), Store(tmp_path))
-    assert [str(variant) for variant in request.methods] == ["none[pooling=mean]"]
 
 
 def test_code_of_a_folder_is_executed_only_if_trusted(
@@ -183,14 +154,6 @@ def test_a_suite_is_added_to_a_finished_run_and_nothing_is_trained_again(tmp_pat
     recalls = suites(result)["retrieval"]["ToyRetrieval"]
     assert recalls["n_images"] == recalls["n_texts"] == 1000
     assert recalls["t2i_R@1"] <= recalls["t2i_R@10"]
-
-
-def test_a_model_without_an_image_side_has_no_recall_and_says_so(model: Path, tmp_path: Path) -> None:
-    done = harness(tmp_path, "eval", str(model), "--suites", "sts,retrieval")
-    assert done.exit_code == 0, done.output
-    (result,) = results(tmp_path)
-    assert suites(result)["retrieval"] == {}
-    assert any("no image side" in line for one in result["evaluations"] for line in one["warnings"])
 
 
 def test_an_exported_supervised_model_is_read_through_its_head(tmp_path: Path) -> None:
@@ -272,6 +235,3 @@ def test_evaluations_are_recorded_in_the_record_of_their_run(
         scores.append({text.split("/")[0] for text in found})
     assert ids[0] == ids[1]
     assert scores == [{"sts"}, {"sts", "geometry"}], "a record is whole, whoever wrote its beginning"
-    refused = harness(tmp_path, "eval", "owner/model", "--track", "wanb")
-    assert isinstance(refused.exception, UserError)
-    assert "unknown tracker 'wanb'" in str(refused.exception)

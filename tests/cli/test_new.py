@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from plugin_packages import Install, install
+from refusals import refused
 
 from harness.cli.main import cli
-from harness.errors import UserError
 from harness.method.conformance import check_method
 from harness.planning.inventory import Inventory
 from harness.profiles import load_profile
@@ -41,24 +41,18 @@ def commands(printed: str) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", ["profile", "task"])
-def test_a_profile_and_a_task_run_as_they_are(kind: str) -> None:
+def test_a_profile_and_a_task_run_as_they_are_and_all_that_is_commented_out_is_valid(kind: str, folder: Path) -> None:
     (command,) = commands(typed("new", kind, "mine"))
     printed = typed(*command.split(), *FEW, "--methods", "mcse", "--suites", "sts")
     assert "profile mine: 1 run, 0 done, 1 to do" in printed
     assert ("mine" if kind == "task" else "ToySTS") in printed.partition("[1/1]")[2]
-
-
-@pytest.mark.parametrize("kind", ["profile", "task"])
-def test_all_that_is_commented_out_is_valid(kind: str, folder: Path) -> None:
-    typed("new", kind, "mine")
     text = (folder / "mine.toml").read_text()
     active, changed = re.subn(r"^#(\[|[a-z_0-9]+ = )", r"\1", text, flags=re.MULTILINE)
     assert changed > 5
     (folder / "mine.toml").write_text(active)
-    profile = load_profile("mine.toml")
-    inventory = Inventory(profile, None, {})
+    inventory = Inventory(load_profile("mine.toml"), None, {})
     assert inventory.tasks
-    assert all(inventory.suites[name].tasks for name in profile.suites)
+    assert all(suite.tasks for suite in inventory.suites.values())
     assert inventory.corpora
 
 
@@ -80,6 +74,6 @@ def test_a_method_is_a_package_that_passes_the_checks_and_trains(folder: Path, i
 def test_nothing_is_overwritten(kind: str, there: str, folder: Path) -> None:
     (folder / there).parent.mkdir(exist_ok=True)
     (folder / there).write_text("mine")
-    with pytest.raises(UserError, match="exists already; give another name, or move it away"):
+    with refused("exists already; give another name, or move it away"):
         CliRunner().invoke(cli, ["new", kind, "it"], catch_exceptions=False)
     assert [path.read_text() for path in folder.rglob("*") if path.is_file()] == ["mine"]

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import result
+from builders import failure, result
 from cli_words import Typed
 
 from harness.planning.names import stored_spelling
 from harness.runs.finished import find_result
-from harness.store import Failure, Result, Spec, Store
+from harness.store import Result, Store
 from harness.store import logs as logs_module
 from harness.store.folder import Submission, note_submission
 
@@ -41,6 +42,9 @@ def test_a_method_is_shown_with_the_values_of_a_profile_and_their_source(typed: 
     code, out, _ = typed("show", "mcse", "--profile", "paper", "--setting", "wiki+flickr", "--encoder", "roberta-base")
     assert code == 0
     assert row(out, "lambda")[1] in ("0.01", "0.05")
+    shown = " ".join(typed("show", "dalr")[1].split())
+    assert "targets raw raw code, text silent" in shown
+    assert "gradients code, text silent the targets of Eq. 7 have none" in shown
     code, _, error = typed("show", "mcse", "--profile", "tiny", "--setting", "toy-text")
     assert (code, error.count("\n")) == (2, 1)
     assert "needs image-caption pairs" in error
@@ -82,40 +86,30 @@ def test_words_of_a_key_or_a_fingerprint_show_the_one_run_that_has_them(typed: T
     assert typed("show", "seed-1")[0] == 2
 
 
-@pytest.mark.parametrize("command", ["show", "logs"])
-@pytest.mark.parametrize("spelling", ["mcse", "mcse[lambda=1]"])
-def test_a_damaged_result_is_named_under_any_spelling(
-    typed: Typed, tmp_path: Path, command: str, spelling: str
-) -> None:
+def test_a_damaged_result_is_named_under_any_spelling(typed: Typed, tmp_path: Path) -> None:
     store = Store(tmp_path / "results")
     damaged = store.path(store.save(of_mcse("mcse")))
     store.save(of_mcse("mcse[lambda=0.5]", **{"lambda": 0.5}))
     damaged.write_text("{}")
-    code, _, error = typed(command, f"{spelling}/toy/toy-bert/seed-0")
-    assert (code, error.count("\n")) == (2, 1)
-    assert str(damaged.relative_to(tmp_path)) in error
+    for command, spelling in itertools.product(("show", "logs"), ("mcse", "mcse[lambda=1]")):
+        code, _, error = typed(command, f"{spelling}/toy/toy-bert/seed-0")
+        assert (code, error.count("\n")) == (2, 1)
+        assert str(damaged.relative_to(tmp_path)) in error
     assert typed("show", "mcse[lambda=0.5,temperature=0.05]/toy/toy-bert/seed-0")[0] == 0
 
 
 @pytest.mark.parametrize("traceback", ["Traceback\n  File mine.py, line 3\nKeyError: 'foo'\n", ""])
 def test_a_run_that_failed_is_shown_with_its_traceback_and_log(typed: Typed, tmp_path: Path, traceback: str) -> None:
-    spec = Spec(method="mcse", variant="mcse", setting="toy", encoder="toy-bert", seed=3)
-    failure = Failure(
-        spec=spec,
-        profile="tiny",
-        fingerprint="f" * 64,
-        error="KeyError: 'foo' (mine.py, line 3)",
-        traceback=traceback,
-        when="2026-01-02T03:04:05+00:00",
-    )
-    Store(tmp_path / "results").save_failure(failure, "".join(f"line {n}\n" for n in range(30)))
+    failed = failure(result("mcse", 3), "KeyError: 'foo' (mine.py, line 3)")
+    failed = failed.model_copy(update={"traceback": traceback, "when": "2026-01-02T03:04:05+00:00"})
+    Store(tmp_path / "results").save_failure(failed, "".join(f"line {n}\n" for n in range(30)))
     code, out, _ = typed("show", "mcse/toy/toy-bert/seed-3")
     assert code == 0
     assert "failed 2026-01-02T03:04:05+00:00: KeyError: 'foo' (mine.py, line 3)" in out
     assert (traceback or "no traceback: the process") in out
     assert "line 29" in out
     assert "line 19\n" not in out
-    assert f"log: {Path('results') / 'failed' / ('f' * 16)}.log" in out
+    assert f"log: {Path('results') / 'failed' / failed.fingerprint[:16]}.log" in out
 
 
 LINES = "2026-01-02T03:04:05Z  start mcse/toy/toy-bert/seed-0 on cpu\n2026-01-02T03:04:06Z  done\n"

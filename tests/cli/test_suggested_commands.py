@@ -7,14 +7,15 @@ import json
 import re
 import shlex
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
+from cli_words import Typed as Run
 
 from harness.commands import Commands
 from harness.store.typed import Typed, note_typed, read_typed
 from harness.toy import student_folder
-
-Run = Callable[..., tuple[int, str, str]]
 
 PROFILE = """
 extends = "tiny"
@@ -28,6 +29,7 @@ eval_every = 2
 tasks = ["ToySTS"]
 """
 PLACES = ("--profile", "lab/own.toml", "--results", "elsewhere")
+RUN = ("run", *PLACES, "--encoders", "mine=models/enc", "--seeds", "1", "--suites", "sts")
 
 
 def suggested(*texts: str) -> set[tuple[str, ...]]:
@@ -44,16 +46,21 @@ def of_pages(report: Path) -> Iterator[str]:
         yield f"`{page['command']}`"
 
 
-def test_suggested_commands_can_be_typed(tmp_path: Path, typed: Run) -> None:
-    shutil.copytree(student_folder(), tmp_path / "models" / "enc")
+@pytest.fixture
+def encoder(tmp_path: Path) -> Path:
+    """The toy encoder in a folder, beside a profile of one's own."""
     (tmp_path / "lab").mkdir()
     (tmp_path / "lab" / "own.toml").write_text(PROFILE)
-    run = ("run", *PLACES, "--encoders", "mine=models/enc", "--seeds", "1", "--suites", "sts")
+    return shutil.copytree(student_folder(), tmp_path / "models" / "enc")
+
+
+@pytest.mark.usefixtures("encoder")
+def test_suggested_commands_can_be_typed(tmp_path: Path, typed: Run) -> None:
     scenes = [
-        (*run, "--methods", "mcse,simcse"),
+        (*RUN, "--methods", "mcse,simcse"),
         ("compare", "mcse", "simcse", "--metric", "sts.ToySTS", "--results", "elsewhere"),
         ("table", "sts", "--results", "elsewhere"),
-        ("status", *run[1:], "--methods", "mcse"),
+        ("status", *RUN[1:], "--methods", "mcse"),
         ("report", "--results", "elsewhere"),
     ]
     ends = [typed(*words) for words in scenes]
@@ -70,24 +77,20 @@ def test_suggested_commands_can_be_typed(tmp_path: Path, typed: Run) -> None:
     assert "Untrained" not in typed("table", "sts", "--results", "elsewhere")[1]
 
 
-def test_results_of_an_encoder_by_folder_are_known_to_be_present(tmp_path: Path, typed: Run) -> None:
+def test_results_of_an_encoder_by_folder_are_known_to_be_present(encoder: Path, tmp_path: Path, typed: Run) -> None:
     """What `run` calls done, `table` does not call stale: both find the encoder and the profile."""
-    folder = tmp_path / "models" / "enc"
-    shutil.copytree(student_folder(), folder)
-    (tmp_path / "lab").mkdir()
-    (tmp_path / "lab" / "own.toml").write_text(PROFILE)
-    run = ("run", *PLACES, "--encoders", "mine=models/enc", "--methods", "simcse", "--seeds", "1", "--suites", "sts")
+    run = (*RUN, "--methods", "simcse")
     assert typed(*run, "--executor", "nope")[0] == 2
     assert not (tmp_path / "elsewhere").exists(), "a refused command leaves no note"
     assert typed(*run)[0] == 0
     listed = ("results", "list", "--results", "elsewhere")
     assert "present" in typed(*listed)[1]
-    settings = folder / "tokenizer_config.json"
+    settings = encoder / "tokenizer_config.json"
     settings.write_text(settings.read_text().replace("64", "32"))
     assert "present" not in typed(*listed)[1]
     settings.write_text(settings.read_text().replace("32", "64"))
-    ((_, *paths),) = [typed(*("eval", "models/enc", "--pooling", "mean", "--suites", "sts", *PLACES))]
-    assert "mine" in paths[0], "eval names the folder as the run did, so it is the untrained row"
+    shown = typed("eval", "models/enc", "--pooling", "mean", "--suites", "sts", *PLACES)[1]
+    assert "mine" in shown, "eval names the folder as the run did, so it is the untrained row"
 
 
 def test_places_that_are_gone_are_forgotten(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ import pickle
 from pathlib import Path
 
 import pytest
+from refusals import refused
 
-from harness.errors import UserError
 from harness.grid import resolve
 from harness.planning.ingredients import Experiment, Experiments
 from harness.planning.inventory import Inventory
@@ -50,15 +50,13 @@ def test_seeds_share_a_group_that_options_leave() -> None:
     assert one.fingerprint != other.fingerprint
 
 
-def test_teachers_of_teachers_come_first() -> None:
+def test_teachers_of_teachers_and_of_lit_teachers_come_first() -> None:
     inner = "dalr[text=run:simcse/toy/toy-bert/seed-0]/toy/toy-bert/seed-0"
-    found = experiment(f"dalr[text=run:{inner}]/toy/toy-bert/seed-0")
-    assert [teacher.key for teacher in found.teachers] == ["simcse/toy/toy-bert/seed-0", inner]
-
-
-def test_the_runs_that_a_lit_teacher_reads_are_teachers() -> None:
-    found = experiment("kdmcse[images=lit]/toy/toy-bert/seed-0")
-    assert [teacher.key for teacher in found.teachers] == ["none[pooling=mean]/none/toy-bert/seed-0"]
+    for key, teachers in (
+        (f"dalr[text=run:{inner}]/toy/toy-bert/seed-0", ["simcse/toy/toy-bert/seed-0", inner]),
+        ("kdmcse[images=lit]/toy/toy-bert/seed-0", ["none[pooling=mean]/none/toy-bert/seed-0"]),
+    ):
+        assert [teacher.key for teacher in experiment(key).teachers] == teachers
 
 
 def test_what_is_missing_is_listed_once_and_named_in_the_identity(tmp_path: Path) -> None:
@@ -97,5 +95,5 @@ def test_a_run_is_not_its_own_teacher() -> None:
     tiny = load_profile("tiny")
     own = LIT.model_copy(update={"captions": f"run:{key}"})
     under = tiny.model_copy(update={"teachers": {**tiny.teachers, "own": own}})
-    with pytest.raises(UserError, match="would be its own teacher"):
+    with refused("would be its own teacher"):
         experiment(key, under)

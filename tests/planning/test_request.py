@@ -5,42 +5,25 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from refusals import refused
 
 from harness.command_line import Selection
 from harness.encoders.locate import FolderModel
-from harness.errors import UserError
 from harness.planning.request import make_request, model_request
 from harness.spec import RunSpec
 from harness.store import Store
 from harness.toy import student_folder
 
 
-def test_a_text_and_a_sequence_select_the_same() -> None:
-    typed = Selection(
-        "tiny",
-        methods="simcse,mcse[lambda=0.1,images=toy-clip]",
-        settings="toy",
-        encoders="toy-bert",
-        seeds="0,2",
-        suites="sts,geometry",
-    )
-    passed = Selection(
-        "tiny",
-        methods=["simcse", "mcse[lambda=0.1,images=toy-clip]"],
-        settings=["toy"],
-        encoders=["toy-bert"],
-        seeds=[0, 2],
-        suites=["sts", "geometry"],
-    )
+def test_texts_and_sequences_select_the_same() -> None:
+    texts = {"methods": "simcse,mcse[lambda=0.1,images=toy-clip]", "settings": "toy", "encoders": "toy-bert"}
+    typed = Selection("tiny", **texts, seeds="0,2", suites="sts,geometry", set=("steps=4", "learning_rate=1e-4"))
+    lists = {"methods": ["simcse", "mcse[lambda=0.1,images=toy-clip]"], "settings": ["toy"], "encoders": ["toy-bert"]}
+    values = {"steps": 4, "learning_rate": 0.0001}
+    passed = Selection("tiny", **lists, seeds=[0, 2], suites=["sts", "geometry"], set=values)
     assert make_request(typed) == make_request(passed)
-    assert make_request(typed).seeds == (0, 2)
+    assert (make_request(typed).seeds, make_request(typed).overrides) == ((0, 2), values)
     assert make_request(Selection("tiny", seeds=2)).seeds == make_request(Selection("tiny", seeds="2")).seeds == (0, 1)
-
-
-def test_overrides_are_equal_as_a_mapping_and_as_typed() -> None:
-    typed = make_request(Selection("tiny", set=("steps=4", "learning_rate=1e-4", "images=random")))
-    assert typed.overrides == {"steps": 4, "learning_rate": 0.0001, "images": "random"}
-    assert make_request(Selection("tiny", set=typed.overrides)).overrides == typed.overrides
 
 
 def test_defaults_are_those_of_the_profile() -> None:
@@ -49,11 +32,21 @@ def test_defaults_are_those_of_the_profile() -> None:
     assert "figures" not in request.suites, "an opt-in suite was selected"
 
 
-def test_an_encoder_can_be_a_folder() -> None:
-    for text in (f"mine={student_folder()}", str(student_folder())):
-        request = make_request(Selection("tiny", encoders=text))
-        (name,) = request.encoders
-        assert request.given == {name: FolderModel(student_folder().resolve())}
+WEIGHTS = "UdS-LSV/mcse-flickr-bert-base-uncased"
+
+
+@pytest.mark.parametrize(
+    ("name", "selection"),
+    [
+        ("mine", Selection("tiny", encoders=f"mine={student_folder()}")),
+        ("student", Selection("tiny", encoders=str(student_folder()))),
+        ("bert-base-uncased", Selection("paper", table="mcse:T5", encoders=f"bert-base-uncased={student_folder()}")),
+        (WEIGHTS, Selection("paper", released=True, encoders=f"{WEIGHTS}={student_folder()}")),
+    ],
+    ids=["named", "a path", "of a table", "released"],
+)
+def test_an_encoder_can_be_a_folder(name: str, selection: Selection) -> None:
+    assert make_request(selection).given == {name: FolderModel(student_folder().resolve())}
 
 
 @pytest.mark.parametrize(
@@ -64,21 +57,18 @@ def test_an_encoder_can_be_a_folder() -> None:
         (Selection("tiny", table="mcse:T2", readings="paper,offical"), "--readings offical: .* did you mean official"),
         (Selection("tiny", table="mcse:T2", readings="fixed"), "no method of mcse:T2 has this reading"),
         (Selection("tiny", table="dalr:T3", suites="sts"), "--table selects its own runs; remove --suites"),
-        (Selection("tiny", table="dalr:T3", methods="simcse"), "--table selects its own runs; remove --methods"),
         (Selection("paper", table="mcse:T5", encoders="bert-base-uncased"), "remove --encoders"),
-        (Selection("tiny", table="dalr:T2"), "the profile tiny has no stand-ins for dalr:T2"),
-        (Selection("tiny", released=True), "the profile tiny lists no public weights"),
+        (Selection("tiny", table="dalr:T2"), "tiny has no stand-ins for dalr:T2"),
+        (Selection("tiny", released=True), "tiny lists no public weights"),
         (Selection("paper", released=True, methods="mcse"), "--released evaluates the public weights.*--methods"),
-        (Selection("paper", released=True, seeds=3), "remove --seeds"),
         (Selection("paper", released=True, figure="mcse:F2"), "remove --figure"),
-        (Selection("paper", released=True, set=("steps=4",)), "remove --set"),
         (Selection("paper", released=True, encoders="bert-base-uncased"), "remove --encoders"),
         (Selection("paper", released=True, table="mcse:T1", suites="sts"), "remove --suites"),
         (Selection("paper", released=True, table="mcse:T2"), "no public weights for mcse:T2"),
     ],
 )
 def test_mistakes_are_user_errors(selection: Selection, message: str) -> None:
-    with pytest.raises(UserError, match=message):
+    with refused(message):
         make_request(selection)
 
 
@@ -100,25 +90,20 @@ def test_released_weights_of_a_table_are_evaluated_on_its_suites() -> None:
     assert (request.wanted or {})[both] == ("transfer", "sts")
 
 
-def test_released_weights_may_lie_in_a_folder() -> None:
-    name = "UdS-LSV/mcse-flickr-bert-base-uncased"
-    request = make_request(Selection("paper", released=True, encoders=f"{name}={student_folder()}"))
-    assert request.given == {name: FolderModel(student_folder().resolve())}
-
-
-def test_an_evaluation_of_listed_weights_needs_no_pooling(tmp_path: Path) -> None:
-    name = "princeton-nlp/sup-simcse-bert-base-uncased"
-    request = model_request(name, None, Selection("paper", suites="sts"), Store(tmp_path))
-    assert [str(variant) for variant in request.methods] == ["none[pooling=pooler]"]
-    assert list(request.encoders) == [name]
-
-
-def test_a_saved_model_is_an_untrained_run_with_its_pooling(tmp_path: Path) -> None:
-    request = model_request(str(student_folder()), "mean", Selection("tiny", suites="sts"), Store(tmp_path))
-    assert [str(variant) for variant in request.methods] == ["none[pooling=mean]"]
-    assert request.seeds == (0,)
-    assert request.given["student"] == FolderModel(student_folder().resolve())
-    trusted = model_request(str(student_folder()), "mean", Selection("tiny"), Store(tmp_path), trusted=True)
-    assert trusted.given["student"].trusted
-    with pytest.raises(UserError, match="does not state its pooling; give --pooling cls"):
+def test_a_model_from_outside_is_an_untrained_run_with_its_pooling(tmp_path: Path) -> None:
+    """The pooling given, or that which the profile states for the same weights as released ones or as a teacher."""
+    hub, known = "princeton-nlp/sup-simcse-bert-base-uncased", "owner/model"
+    table = f'[teachers.known]\nkind = "text"\nhub = "{known}"\nrevision = "{"0" * 40}"\npooling = "mean"\n'
+    (tmp_path / "mine.toml").write_text(f'extends = "tiny"\ndescription = "with a teacher"\n{table}')
+    for model, pooling, profile, stated in (
+        (hub, None, "paper", "pooler"),
+        (known, None, str(tmp_path / "mine.toml"), "mean"),
+        (str(student_folder()), "mean", "tiny", "mean"),
+    ):
+        request = model_request(model, pooling, Selection(profile, suites="sts"), Store(tmp_path), trusted=True)
+        assert [str(variant) for variant in request.methods] == [f"none[pooling={stated}]"]
+        assert request.seeds == (0,)
+        assert all(source.trusted for source in request.given.values())
+    assert request.given == {"student": FolderModel(student_folder().resolve(), trusted=True)}
+    with refused("does not state its pooling; give --pooling cls"):
         model_request(str(student_folder()), None, Selection("tiny"), Store(tmp_path))
