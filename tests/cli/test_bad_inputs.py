@@ -224,9 +224,8 @@ def python(code: str, *words: str, stdout: Any = subprocess.PIPE, **how: Any) ->
     return subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True, timeout=300, check=False, **how)
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 def test_a_full_disk_behind_the_output_is_one_line() -> None:
-    if not Path("/dev/full").exists():
-        pytest.skip("there is no /dev/full")
     with Path("/dev/full").open("w") as full:
         ended = python(START, "data", "path", "--help", stdout=full)
     assert (ended.returncode, ended.stderr) == (1, "error: the output cannot be written: No space left on device\n")

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import re
 import subprocess
 import sys
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from pathlib import Path
-from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -20,7 +18,6 @@ from harness.files import note_in, write_note
 from harness.store import BACKEND_VERSION
 
 SHORT = ("--profile", "tiny", "--set", "steps=6", "--set", "eval_every=3", "--device", "cpu")
-COMMAND = [sys.executable, "-c", "from harness.cli.main import main; main()"]
 
 
 @pytest.fixture(autouse=True)
@@ -41,13 +38,6 @@ def harness(*words: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
     ):
         main()
     return subprocess.CompletedProcess(typed, int(ended.value.code or 0), out.getvalue(), err.getvalue())
-
-
-def in_a_process(*words: str | Path, cwd: Path) -> subprocess.Popen[str]:
-    """The same as a person starts it."""
-    env = {key: value for key, value in os.environ.items() if key != "HARNESS_DATA"} | {"OMP_NUM_THREADS": "1"}
-    pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    return subprocess.Popen([*COMMAND, *map(str, words)], cwd=cwd, env=env, **pipes)
 
 
 @pytest.fixture(scope="module")
@@ -85,18 +75,6 @@ def test_a_result_holds_what_the_readme_says(finished: Path) -> None:
     assert str(finished) not in path.read_text(), "a result names a machine's path"
 
 
-@pytest.mark.long  # locks are tested without processes in tests/work: test_base and test_jobs
-def test_two_commands_on_one_folder_share_the_work(tmp_path: Path) -> None:
-    words = ["run", *SHORT[:4], "--methods", "simcse", "--seeds", "3", "--suites", "sts", "--executor", "serial"]
-    both = [in_a_process(*words, cwd=tmp_path) for _ in range(2)]
-    outputs = [process.communicate(timeout=200)[0] for process in both]
-    assert [process.returncode for process in both] == [0, 0], outputs
-    assert len(list(tmp_path.glob("results/tiny/*/*/*/seed-*.json"))) == 3
-    starts = [line for output in outputs for line in output.splitlines() if line.endswith("  starts")]
-    assert len(set(starts)) == 3
-    assert len(starts) == 3, "a run was done twice"
-
-
 def test_a_failed_run_is_recorded_and_the_others_go_on(tmp_path: Path) -> None:
     words = ("--profile", "tiny", "--methods", "simcse,mcse[lambda=1e308]", "--seeds", "1", "--set", "steps=6")
     done = harness("run", *words, cwd=tmp_path)
@@ -124,3 +102,18 @@ def test_list_and_doctor(finished: Path) -> None:
     assert re.search(r"tiny +all \d+ found", shown)
     assert re.search(r"\nmcse: 0 of 10 tables and figures can be run\n", shown)
     assert "`harness fetch --table mcse:T1` downloads for one, `harness fetch --paper mcse` for all: " in shown
+
+
+def test_audit_counts_its_verdicts_and_what_training_has_seen(tmp_path: Path) -> None:
+    out = harness("audit", cwd=tmp_path).stdout
+    for name in ("mcse", "kdmcse", "dalr", "nonling", "between papers"):
+        assert f"\n{name}: " in "\n" + out
+    assert "7 of 22, 1 within rounding" in out
+    assert "roberta-base wiki+coco Avg" not in out
+    out = harness("audit", "--paper", "kdmcse", cwd=tmp_path).stdout
+    assert "kdmcse roberta-base wiki+coco Avg 78.0±0.7 against 77.6±0.8, p = 0.42" in out
+    assert "dalr: " not in out
+    rows = harness("audit", "--seen", "--profile", "tiny", "--settings", "toy", cwd=tmp_path).stdout.splitlines()
+    found = [line.split() for line in rows if line.startswith("toy ")]
+    assert ["toy", "retrieval", "ToyRetrieval", "1,000", "0"] in found
+    assert {row[2] for row in found if row[1] == "dev"} == {"ToySTS-dev"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 from click.testing import CliRunner
 
 from harness import fetching
@@ -32,9 +34,7 @@ def test_the_list_names_what_a_profile_needs(data_root):
 def test_import_path_and_verify_from_the_command_line(data_root, tmp_path):
     given = tmp_path / "given"
     given.mkdir()
-    (given / "flickr_random_captions.txt").write_bytes(
-        (data_root / "captions" / "flickr_random_captions.txt").read_bytes()
-    )
+    shutil.copy(data_root / "captions" / "flickr_random_captions.txt", given)
     place = ("--data-root", str(tmp_path))
     assert invoke("import", "flickr-captions", str(given), *place).exit_code == 0
     assert invoke("path", "flickr-captions", *place).output == f"{tmp_path / 'flickr' / 'captions.txt'}\n"

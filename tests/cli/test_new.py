@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
 import re
-import tomllib
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from plugin_packages import Install, install
 from refusals import refused
 
 from harness.cli.main import cli
-from harness.method.conformance import check_method
 from harness.planning.inventory import Inventory
 from harness.profiles import load_profile
 
-__all__ = ["install"]
 FEW = ["--seeds", "1", "--set", "steps=2", "--set", "eval_every=2", "--executor", "serial"]
 
 
@@ -54,20 +49,6 @@ def test_a_profile_and_a_task_run_as_they_are_and_all_that_is_commented_out_is_v
     assert inventory.tasks
     assert all(suite.tasks for suite in inventory.suites.values())
     assert inventory.corpora
-
-
-def test_a_method_is_a_package_that_passes_the_checks_and_trains(folder: Path, install: Install) -> None:
-    (command,) = commands(typed("new", "method", "warm_start"))
-    project = tomllib.loads((folder / "warm_start" / "pyproject.toml").read_text())
-    ((group, points),) = project["project"]["entry-points"].items()
-    modules = project["tool"]["setuptools"]["py-modules"]
-    assert [point.partition(":")[0] for point in points.values()] == modules
-    names = {name: point.partition(":")[2] for name, point in points.items()}
-    code = (folder / "warm_start" / "src" / "warm_start.py").read_text()
-    install(modules[0], code, {group.removeprefix("harness."): names})
-    method = getattr(importlib.import_module("warm_start"), names["warm_start"])
-    assert check_method(method) == []
-    assert "warm_start" in typed(*command.split(), *FEW, "--suites", "sts").partition("[1/1]")[2]
 
 
 @pytest.mark.parametrize(("kind", "there"), [("profile", "it.toml"), ("task", "it.tsv"), ("method", "it/notes.txt")])

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
-from typing import Any
 
 import pytest
 from builders import failure, result
 from cli_words import Typed
 
+from harness.grid import resolve
 from harness.planning.names import stored_spelling
+from harness.profiles import load_profile
 from harness.runs.finished import find_result
+from harness.spec import RunSpec
 from harness.store import Result, Store
 from harness.store import logs as logs_module
 from harness.store.folder import Submission, note_submission
@@ -22,15 +24,11 @@ def row(printed: str, name: str) -> list[str]:
     return next(line.split() for line in printed.splitlines() if line.strip().startswith(f"{name} "))
 
 
-def of_mcse(variant: str, **values: Any) -> Result:
+def of_mcse(variant: str) -> Result:
     """A result of MCSE under tiny with the values that a run has there."""
-    method = {"without": "", "temperature": 0.05, "temperature_multimodal": 0.05, "lambda": 1.0, "projection_dim": 256}
-    method |= {"view_reduction": "sum", "images": "default", "text_teacher": "none"} | values
-    training = {"batch_size": 64, "learning_rate": 2e-3, "epochs": 1, "steps": 400, "eval_every": 50, "max_length": 32}
-    training |= {"warmup_steps": 0, "weight_decay": 0.0, "adam_epsilon": 1e-8, "unreached": "momentum"}
-    training |= {"max_grad_norm": 1.0, "precision": "fp32", "compile": False}
-    parts = {"method": method, "training": training, "encoder": {"pooling": "cls"}}
-    return result(variant, hyperparameters=parts)
+    run = resolve(load_profile("tiny"), RunSpec.parse(f"{variant}/toy/toy-bert/seed-0"), {})
+    parts = {"method": dict(run.hyperparameters.named()), "training": run.training.model_dump()}
+    return result(variant, hyperparameters={**parts, "encoder": {"pooling": run.pooling}})
 
 
 def test_a_method_is_shown_with_the_values_of_a_profile_and_their_source(typed: Typed) -> None:
@@ -52,7 +50,7 @@ def test_a_method_is_shown_with_the_values_of_a_profile_and_their_source(typed: 
 
 def test_a_run_is_found_under_any_spelling_of_its_values(typed: Typed, tmp_path: Path) -> None:
     store = Store(tmp_path / "results")
-    plain, other = of_mcse("mcse"), of_mcse("mcse[lambda=0.5]", **{"lambda": 0.5})
+    plain, other = of_mcse("mcse"), of_mcse("mcse[lambda=0.5]")
     for one in (plain, other):
         store.save_log(one, f"log of {one.spec.variant}\n")
         store.save(one)
@@ -89,7 +87,7 @@ def test_words_of_a_key_or_a_fingerprint_show_the_one_run_that_has_them(typed: T
 def test_a_damaged_result_is_named_under_any_spelling(typed: Typed, tmp_path: Path) -> None:
     store = Store(tmp_path / "results")
     damaged = store.path(store.save(of_mcse("mcse")))
-    store.save(of_mcse("mcse[lambda=0.5]", **{"lambda": 0.5}))
+    store.save(of_mcse("mcse[lambda=0.5]"))
     damaged.write_text("{}")
     for command, spelling in itertools.product(("show", "logs"), ("mcse", "mcse[lambda=1]")):
         code, _, error = typed(command, f"{spelling}/toy/toy-bert/seed-0")
@@ -115,13 +113,12 @@ def test_a_run_that_failed_is_shown_with_its_traceback_and_log(typed: Typed, tmp
 LINES = "2026-01-02T03:04:05Z  start mcse/toy/toy-bert/seed-0 on cpu\n2026-01-02T03:04:06Z  done\n"
 
 
-@pytest.mark.parametrize("follow", [(), ("--follow",)])
-def test_a_log_is_printed_as_it_is(typed: Typed, tmp_path: Path, follow: tuple[str, ...]) -> None:
+def test_a_log_is_printed_as_it_is_and_ctrl_c_ends_that_quietly(
+    typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     Store(tmp_path / "results").save_log(result("mcse"), LINES)
-    assert typed("logs", "mcse", *follow) == (0, LINES, "")
-
-
-def test_ctrl_c_ends_the_printing_quietly(typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for follow in ((), ("--follow",)):
+        assert typed("logs", "mcse", *follow) == (0, LINES, "")
     path = logs_module.running_log(Store(tmp_path / "results"), result("mcse").fingerprint)
     path.parent.mkdir(parents=True)
     path.write_text(LINES)

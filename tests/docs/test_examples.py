@@ -29,8 +29,12 @@ def test_the_template_is_what_the_command_writes(tmp_path: Path, monkeypatch: py
     """Write it anew: `harness new method my_method`, in the place of examples/plugin-template."""
     monkeypatch.chdir(tmp_path)
     done = CliRunner().invoke(cli, ["new", "method", "my_method"], catch_exceptions=False)
-    assert done.exit_code == 0
+    assert done.output.endswith("\n  harness run --profile tiny --methods my_method\n")
     assert files(tmp_path / "my_method") == files(TEMPLATE)
+    workflow = yaml.safe_load((TEMPLATE / ".github" / "workflows" / "method.yml").read_text())
+    assert {"push", "pull_request"} <= workflow[True].keys()  # YAML reads `on` as true
+    (job,) = workflow["jobs"].values()
+    assert "reports/build" in job["steps"][-1]["with"]["path"]
 
 
 def test_the_tests_of_the_template_pass(tmp_path: Path, install: Install) -> None:
@@ -39,13 +43,6 @@ def test_the_tests_of_the_template_pass(tmp_path: Path, install: Install) -> Non
     tests = script(TEMPLATE / "tests" / "test_my_method.py")
     tests.test_it_passes_the_checks()
     tests.test_it_trains(tmp_path)
-
-
-def test_the_workflow_keeps_the_report() -> None:
-    workflow = yaml.safe_load((TEMPLATE / ".github" / "workflows" / "method.yml").read_text())
-    assert {"push", "pull_request"} <= workflow[True].keys()  # YAML reads `on` as true
-    (job,) = workflow["jobs"].values()
-    assert "reports/build" in job["steps"][-1]["with"]["path"]
 
 
 def test_the_package_of_a_lab_trains_and_adds_its_section(tmp_path: Path, install: Install) -> None:

@@ -103,11 +103,8 @@ def test_what_is_needed_first_is_named() -> None:
 def test_things_on_one_disk_are_added_up_with_the_room_for_what_is_unpacked_at_a_time(tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two" / "not" / "there"
     one.mkdir()
-    items = (
-        thing("a", place=one, size=100, spare=100),
-        thing("b", place=two, size=30, spare=40),
-        thing("c", place=one),
-    )
+    first, second = thing("a", place=one, size=100, spare=100), thing("b", place=two, size=30, spare=40)
+    items = (first, second, thing("c", place=one))
     ((_, needed, free),) = FetchList(items, ()).room()
     assert needed == 100 + 30 + 10 + (100 + 40)
     many = [thing(str(spare), place=one, size=1, spare=spare, copied=5) for spare in (1, 2, 30, 40, 50, 60)]
@@ -123,12 +120,8 @@ def test_things_are_brought_side_by_side_and_failures_are_told_apart() -> None:
     def fail(say, watch) -> None:
         raise UserError("it is gone")
 
-    items = (
-        thing("a", lambda say, watch: both.wait()),
-        thing("b", lambda say, watch: both.wait()),
-        thing("c", fail),
-        thing("d", lambda say, watch: {}["key"]),
-    )
+    together = [thing(name, lambda say, watch: both.wait()) for name in "ab"]
+    items = (*together, thing("c", fail), thing("d", lambda say, watch: {}["key"]))
     said: list[str] = []
     failed = FetchList(items, ()).carry_out(said.append, lambda name: lambda done, total: None)
     assert failed == {"c": "it is gone", "d": "KeyError: 'key'"}

@@ -19,25 +19,15 @@ from harness.planning.plan import Plan, make_plan
 from harness.planning.request import Request
 from harness.profiles import Training, load_profile
 from harness.profiles.schema import Corpus
+from harness.registry import get
 from harness.sources import Missing
 from harness.spec import Variant, parse_setting
 from harness.store import Store
 
 
-def request(**changes: object) -> Request:
-    base = Request(
-        profile=load_profile("tiny"),
-        methods=[Variant.parse("mcse")],
-        settings=[parse_setting("toy")],
-        encoders=["toy-bert"],
-        seeds=(0,),
-        suites=["sts", "geometry"],
-    )
-    return replace(base, **changes)
-
-
 def plan(tmp_path: Path, **changes: object) -> Plan:
-    return make_plan(request(**changes), Store(tmp_path))
+    grid = ([Variant.parse("mcse")], [parse_setting("toy")], ["toy-bert"], (0,), ["sts", "geometry"])
+    return make_plan(replace(Request(load_profile("tiny"), *grid), **changes), Store(tmp_path))
 
 
 def fingerprint(tmp_path: Path, **changes: object) -> str:
@@ -54,9 +44,7 @@ OTHER = {
 }  # fmt: skip
 
 
-def test_the_list_of_values_below_is_whole() -> None:
-    from harness.registry import get
-
+def test_the_list_of_values_is_whole() -> None:
     assert set(OTHER) == set(Training.model_fields) | set(get("method", "mcse").configure("paper").named())
 
 
@@ -77,23 +65,22 @@ def test_every_hyperparameter_and_every_axis_change_the_fingerprint(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("variant", "lacking"),
+    ("variant", "setting", "lacking"),
     [
-        ("mcse", {"flickr/captions.txt", "flickr/resnet50.hdf5"}),
-        ("mcse[captions=all]", {"flickr/captions.txt", "flickr/captions.parquet", "flickr/resnet50.hdf5"}),
-        ("kdmcse", {"flickr/captions.txt", "flickr/captions.parquet", "flickr/images"}),
-        ("kdmcse@official", {"flickr/captions.txt", "flickr/captions.parquet", "flickr/images"}),
-        ("dalr@official", {"flickr/captions.txt", "flickr/captions.parquet", "flickr/images"}),
+        ("mcse", "flickr", {"captions.txt", "resnet50.hdf5"}),
+        ("mcse", "flickr[captions=all]", {"captions.txt", "captions.parquet", "resnet50.hdf5"}),
+        ("kdmcse", "flickr", {"captions.txt", "captions.parquet", "images"}),
+        ("dalr@official", "flickr", {"captions.txt", "captions.parquet", "images"}),
     ],
 )
-def test_what_a_setting_with_mcses_captions_lacks_can_be_got(tmp_path: Path, variant: str, lacking: set[str]) -> None:
+def test_what_a_setting_with_mcses_captions_lacks_can_be_got(
+    tmp_path: Path, variant: str, setting: str, lacking: set[str]
+) -> None:
     """Published features need no ids; images and all captions need the matched file."""
-    setting = "flickr[captions=all]" if "captions" in variant else "flickr"
     asked = {"profile": load_profile("paper"), "encoders": ["bert-base-uncased"], "suites": [], "data": tmp_path}
-    methods, settings = [Variant.parse(variant.partition("[")[0])], [parse_setting(setting)]
-    made = plan(tmp_path, methods=methods, settings=settings, **asked)
+    made = plan(tmp_path, methods=[Variant.parse(variant)], settings=[parse_setting(setting)], **asked)
     assert not made.skipped
-    assert {one.what for one in made.missing if one.what.startswith("flickr/")} == lacking
+    assert {one.what for one in made.missing if one.what.startswith("flickr/")} == {f"flickr/{one}" for one in lacking}
 
 
 def test_all_captions_of_a_file_without_them_are_refused_and_other_runs_go_on(tmp_path: Path) -> None:
@@ -142,8 +129,7 @@ def test_neither_the_profiles_name_and_words_nor_its_suites_are_in_it(tmp_path: 
 
 def test_simcse_does_not_depend_on_pictures(tmp_path: Path) -> None:
     simcse = [Variant.parse("simcse")]
-    profile = request().profile
-    without = profile.model_copy(update={"teachers": {}, "images": None})
+    without = load_profile("tiny").model_copy(update={"teachers": {}, "images": None})
     assert fingerprint(tmp_path, methods=simcse) == fingerprint(tmp_path, methods=simcse, profile=without)
     with refused("images = TEACHER"):
         fingerprint(tmp_path, profile=without)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import gzip
 import shutil
-from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +24,7 @@ from harness.planning.ingredients import Experiments
 from harness.planning.inventory import Inventory
 from harness.planning.plan import make_plan
 from harness.planning.request import make_request
-from harness.planning.seen import PairOverlap, RunTraining, SettingData, image_name, overlaps_of
+from harness.planning.seen import PairOverlap, RunTraining, SettingData, overlaps_of
 from harness.profiles import Profile, load_profile
 from harness.profiles.schema import Corpus, Setting
 from harness.registry import get
@@ -111,22 +110,13 @@ def test_a_run_scores_pairs_by_the_sentences_that_its_few_steps_read(tmp_path: P
     pairs = pairs_of(get("similarity task", "ToySTS").load(None))
     sentences = list(dict.fromkeys(text for first, second, _ in pairs for text in (first, second)))
     (tmp_path / "own.txt").write_text("\n".join(text.upper() for text in sentences))
-    own = [
-        '[corpora.own]\nkind = "sentences-file"\nfile = "own.txt"\nhow = ""',
-        '[corpora.few]\nkind = "toy-pairs"\nsize = 500',
-        '[settings.own]\ncorpora = ["own", "few"]',
-    ]
-    shipped = (Path(str(files("harness.profiles"))) / "tiny.toml").read_text()
-    (tmp_path / "mine.toml").write_text("\n".join([shipped, *own]))
-    selection = Selection(
-        str(tmp_path / "mine.toml"),
-        methods="mcse",
-        settings="own",
-        seeds=1,
-        suites="sts,retrieval",
-        set=("steps=4", "eval_every=4", "batch_size=16"),
-        data_root=tmp_path,
+    (tmp_path / "mine.toml").write_text(
+        'extends = "tiny"\ndescription = "its own test"\n'
+        '[corpora.own]\nkind = "sentences-file"\nfile = "own.txt"\nhow = ""\n'
+        '[corpora.few]\nkind = "toy-pairs"\nsize = 500\n[settings.own]\ncorpora = ["own", "few"]\n'
     )
+    few = {"seeds": 1, "suites": "sts,retrieval", "set": ("steps=4", "eval_every=4", "batch_size=16")}
+    selection = Selection(str(tmp_path / "mine.toml"), methods="mcse", settings="own", data_root=tmp_path, **few)
     (run,) = (plan := make_plan(make_request(selection), Store(tmp_path))).runs
     result = run_one(run, plan.inventory, Store(tmp_path), Machine("cpu", 1), lambda event: None)
     sts, retrieval = result.latest("sts"), result.latest("retrieval")
@@ -147,21 +137,6 @@ def test_a_model_that_was_not_trained_has_no_such_parts(tmp_path: Path) -> None:
     (evaluation,) = result.evaluations
     assert set(evaluation.parts) == {"ToySTS"}
     assert not any(map(is_by_training, evaluation.parts["ToySTS"]))
-
-
-@pytest.mark.parametrize("split", ["train", "test"])
-def test_training_and_test_images_of_flickr8k_are_other_images(data_root: Path, split: str) -> None:
-    from harness.corpora.files import read_captions
-
-    ids, captions = read_captions(data_root / f"paired/flickr8k/{split}.parquet")
-    used = load_profile("small")
-    read = training(data_root, used, "simcse/wiki+flickr8k/all-minilm-l6-v2", {"pairs": np.arange(6000)})
-    assert ids is not None
-    texts = [text for each in captions for text in each]
-    image_of = np.repeat(np.arange(len(captions)), [len(each) for each in captions])
-    assert read.images(texts, image_of, ids).all() == (split == "train")
-    assert read.images(texts, image_of, ids).any() == (split == "train")
-    assert len({image_name(one) for one in ids}) == len(ids)
 
 
 @pytest.fixture

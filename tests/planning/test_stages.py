@@ -39,32 +39,28 @@ def test_every_stage_of_a_run_is_counted_from_its_start_to_its_end(
 ) -> None:
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
     found = list(stages(plan(tmp_path / "results", "mcse", suites=SUITES)))
-    before = {(key, one.what, one.subject) for suite, key, one in found if not suite}
+    before: dict[tuple[str, str, str], list[Stage]] = {}
+    for suite, key, one in found:
+        if not suite:
+            before.setdefault((key, one.what, one.subject), []).append(one)
     assert {"toy-text", "toy-pairs"} == {subject for _, what, subject in before if what == "tokens"}
-    featured = {(key, subject) for key, what, subject in before if what == "features"}
-    assert featured == {
+    assert {(key, subject) for key, what, subject in before if what == "features"} == {
         (f"toy-clip features of the images of {place}", "toy-clip: features of images")
         for place in ("toy-pairs", "ToyRetrieval")
     }
-    for name, what, subject in before:
-        counted = [
-            (one.done, one.total)
-            for suite, key, one in found
-            if not suite and (key, one.what, one.subject) == (name, what, subject)
-        ]
-        assert counted == sorted(counted, key=lambda pair: pair[0])
+    for (_, what, _), counted in before.items():
+        assert counted == sorted(counted, key=lambda one: one.done)
         if what == "features":
-            assert counted[0][0] == 0
-            assert counted[-1][0] == counted[-1][1]
+            assert (counted[0].done, counted[-1].done) == (0, counted[-1].total)
     for suite in SUITES:
-        tasks = [one for name, _, one in found if name == suite and one.what == "tasks"]
+        mine = [one for name, _, one in found if name == suite]
+        tasks = [one for one in mine if one.what == "tasks"]
         names = list(load_profile("tiny").suites[suite].tasks)
         assert [one.item for one in tasks] == names or suite == "mteb"
         assert [(one.subject, one.done, one.total) for one in tasks] == [
             (suite, at, len(names)) for at in range(len(names))
         ]
-        embedded = [(one.done, one.total) for name, _, one in found if name == suite and one.what == "sentences"]
-        assert all(total is not None and done <= total for done, total in embedded)
+        assert all(one.total is not None and one.done <= one.total for one in mine if one.what == "sentences")
     assert {"sts", "retrieval", "mteb"} <= {suite for suite, _, one in found if one.what == "sentences"}
 
 
