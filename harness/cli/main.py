@@ -149,7 +149,6 @@ def _set_up_logging() -> None:
 
 
 def _is_nowhere() -> bool:
-    """Whether the working folder was deleted."""
     try:
         Path.cwd()
     except FileNotFoundError:

@@ -121,7 +121,6 @@ def _parts(widths: Sequence[int], room: int, groups: Sequence[tuple[str, int]]) 
 
 
 def _text(cell: object) -> Text:
-    """A cell without markup and control characters."""
     return Text(visible(str(cell)))
 
 

@@ -30,7 +30,6 @@ class PaperPart(BaseModel):
 
 
 def _spelled(parse: Callable[[str], Variant]) -> AfterValidator:
-    """Check that a name is spelled as in results."""
 
     def check(text: str) -> str:
         right = str(parse(text))

@@ -135,7 +135,6 @@ class Experiment:
 
     @cached_property
     def fingerprint(self) -> str:
-        """The digest of the identity."""
         return digest(self.identity)
 
     def check_code(self) -> None:
@@ -203,7 +202,6 @@ class Experiments:
         return Experiment(run, *read, tuple(teachers.values()), self._code_of(run, features))
 
     def _code_of(self, run: Resolved, features: Mapping[str, RoleFeatures]) -> dict[tuple[str, str], str]:
-        """The hashes of what a run executes of other packages."""
         used = [("method", run.spec.variant.name), ("pooling", run.pooling)]
         used += [("setting option", name) for name, _ in run.spec.setting.options if run.trains]
         used += [("corpus", self.inventory.profile.corpora[name].kind) for name in run.streams]

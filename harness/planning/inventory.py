@@ -309,7 +309,6 @@ class Inventory:
             raise UserError(f"{self._place(name)}: {reason}") from error
 
     def _place(self, table: str) -> str:
-        """A table of the profile in messages."""
         return f"the profile {self.profile.name}, table [{table}]"
 
 

@@ -170,7 +170,6 @@ def _cleaned(part: str) -> str:
 
 
 def _is_taken(name: str, content: str, inventory: Inventory, store: Store) -> bool:
-    """Whether another content has a name."""
     if name in (*inventory.profile.encoders, *inventory.profile.released):
         return inventory.encoder(name).fingerprint != content
     return any(not _is_of(one, content) for one in store.indexed() if one.spec.encoder == name)

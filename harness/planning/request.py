@@ -220,7 +220,6 @@ def _released_request(selection: Selection, profile: Profile, data: Path | None)
 def _listed_runs(
     profile: Profile, wanted: Runs, given: Mapping[str, ModelSource], data: Path | None, entries: Mapping[str, Runs]
 ) -> Request:
-    """A request for runs one by one."""
     return Request(
         profile=profile,
         methods=list(dict.fromkeys(spec.variant for spec in wanted)),

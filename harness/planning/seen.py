@@ -299,7 +299,6 @@ class SettingData:
             yield from (self._pairs(suite, task, name, pairs) for name, pairs in subsets.items())
 
     def image_overlap(self, suite: str, task: str) -> ImageOverlap:
-        """The overlap of a retrieval task."""
         data = self.inventory.retrieval_task(task).source.load(self.inventory.root)
         seen = seen_images(data, self.seen)
         return ImageOverlap(str(self.setting), suite, task, len(seen), int(seen.sum()))

@@ -265,7 +265,6 @@ class ModelTeacher(NamedTeacher):
         return [self.model]
 
     def _needs(self, corpus: UsedCorpus | None) -> list[Ingredient[Checkable]]:
-        """The model, and the corpus's image files if it reads them."""
         pixels = corpus.pixels if corpus is not None and self.of == "image" else None
         return [self.model] if pixels is None else [self.model, pixels]
 
@@ -346,7 +345,6 @@ class LitTeacher(NamedTeacher, Generated):
         return digest("lit", inner, self.corpus.read.fingerprint, fitted, context.max_length)
 
     def _compute(self, known: KnownPairs, context: FeatureContext) -> ComputeRows:
-        """Fit both projections and apply the one of `of`."""
         fitted = cache(lambda: self._fitted(context))
         features = cache(lambda: self._side.features(known, context))
 
