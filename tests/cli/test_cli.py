@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
-import subprocess
-import sys
-from contextlib import chdir, redirect_stderr, redirect_stdout
+from contextlib import chdir
 from pathlib import Path
-from unittest.mock import patch
 
 import pytest
+from click.testing import CliRunner, Result
 
-from harness.cli.main import main
+from harness.cli.main import cli
 from harness.files import note_in, write_note
 from harness.store import BACKEND_VERSION
 
@@ -25,19 +22,9 @@ def _without_data(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HARNESS_DATA", raising=False)
 
 
-def harness(*words: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """A command in this process, which has imported what it needs."""
-    typed = ["harness", *map(str, words)]
-    out, err = io.StringIO(), io.StringIO()
-    with (
-        chdir(cwd),
-        redirect_stdout(out),
-        redirect_stderr(err),
-        patch.object(sys, "argv", typed),
-        pytest.raises(SystemExit) as ended,
-    ):
-        main()
-    return subprocess.CompletedProcess(typed, int(ended.value.code or 0), out.getvalue(), err.getvalue())
+def harness(*words: str | Path, cwd: Path) -> Result:
+    with chdir(cwd):
+        return CliRunner().invoke(cli, [*map(str, words)])
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +32,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder in which a small grid has run."""
     folder = tmp_path_factory.mktemp("finished")
     done = harness("run", *SHORT, "--methods", "simcse,mcse", "--seeds", "2", "--executor", "serial", cwd=folder)
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.stderr
     assert "%|" not in done.stdout + done.stderr, "a progress bar of a library leaked"
     assert "\x1b" not in done.stdout + done.stderr
     return folder
@@ -78,7 +65,7 @@ def test_a_result_holds_what_the_readme_says(finished: Path) -> None:
 def test_a_failed_run_is_recorded_and_the_others_go_on(tmp_path: Path) -> None:
     words = ("--profile", "tiny", "--methods", "simcse,mcse[lambda=1e308]", "--seeds", "1", "--set", "steps=6")
     done = harness("run", *words, cwd=tmp_path)
-    assert done.returncode == 1
+    assert done.exit_code == 1
     assert "FAILED" in done.stdout
     (file,) = tmp_path.glob("results/tiny/simcse/*/*/seed-0-*.json")
     result = note_in(file.read_bytes())

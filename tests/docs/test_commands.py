@@ -46,6 +46,8 @@ PARSED = ("doctor", "data fetch", "data import", "data verify", "results push", 
 ONCE = ("report",)
 #: more runs than these are planned
 MOST_RUNS = 2
+#: what other pages have carried out
+DONE: set[tuple[str, ...]] = set()
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -68,12 +70,11 @@ def _short(run: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *words, **options: run(*words, **options | few)
 
 
-def typed(words: Sequence[str]) -> str:
-    """Carry out a command in this process; what it prints."""
+def typed(words: Sequence[str]) -> None:
+    """Carry out a command in this process."""
     result = CliRunner().invoke(cli, list(words))
     needs_data = isinstance(result.exception, MissingData)
     assert result.exit_code == 0 or needs_data, f"harness {' '.join(words)}: {result.output}{result.exception!r}"
-    return result.output
 
 
 def parsed(words: Sequence[str]) -> tuple[str, dict[str, Any]]:
@@ -86,14 +87,14 @@ def parsed(words: Sequence[str]) -> tuple[str, dict[str, Any]]:
     return (found[-1].command_path.removeprefix("cli").strip(), found[-1].params) if found else ("", {})
 
 
-def check(words: list[str], done: set[tuple[str, ...]], install: Install) -> None:
+def check(words: list[str], install: Install) -> None:
     """Carry out, plan or parse one call of a page."""
     program, *rest = words
     if program == "harness":
         rest = [word.replace("/shared/", "").replace("results/reference", "results") for word in rest]
-        if ("harness", *rest) not in done:
-            done.add(("harness", *rest))
-            check_harness(rest, done)
+        if ("harness", *rest) not in DONE:
+            DONE.add(("harness", *rest))
+            check_harness(rest)
     elif program == "make":
         assert all(re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE) for target in rest)
     elif program == "pip":
@@ -103,7 +104,7 @@ def check(words: list[str], done: set[tuple[str, ...]], install: Install) -> Non
     else:
         assert program in OTHERS, f"{words}: is it a program of the reader?"
         if "harness" in rest:
-            check(rest[rest.index("harness") :], done, install)
+            check(rest[rest.index("harness") :], install)
 
 
 def check_pip(rest: Sequence[str], install: Install) -> None:
@@ -116,17 +117,17 @@ def check_pip(rest: Sequence[str], install: Install) -> None:
             install_folder(Path(what), install)
 
 
-def check_harness(words: list[str], done: set[tuple[str, ...]]) -> None:
+def check_harness(words: list[str]) -> None:
     command, given = parsed(words)
     for name in (*given.get("names", ()), *filter(None, [given.get("name")] if command.startswith("data") else [])):
         assert fetching.entry(name)
     if command in ("run", "fetch", "status"):
         check_grid(command, words, given)
-    elif command in ONCE and (command,) in done:
+    elif command in ONCE and (command,) in DONE:
         return
     elif command not in PARSED and given.get("names") != () and all(map(is_there, words)):
         typed(words)
-        done.add((command,))
+        DONE.add((command,))
 
 
 def check_grid(command: str, words: list[str], given: dict[str, Any]) -> None:
@@ -190,7 +191,7 @@ def check_python(block: Block, names: dict[str, Any], install: Install, text: st
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_all_of_a_page_works(page: Path, install: Install, done: set[tuple[str, ...]]) -> None:
+def test_all_of_a_page_works(page: Path, install: Install) -> None:
     module = types.ModuleType("page")
     sys.modules["page"] = module
     for package in page.parents:
@@ -199,7 +200,7 @@ def test_all_of_a_page_works(page: Path, install: Install, done: set[tuple[str, 
     for block in blocks_of(page):
         if block.language == "sh":
             for words in calls(block.text):
-                check(words, done, install)
+                check(words, install)
         elif block.language == "python":
             check_python(block, vars(module), install, page.read_text())
         elif block.language == "toml" and "extends" in tomllib.loads(block.text):
@@ -215,12 +216,6 @@ def blocks_of(page: Path) -> list[Block]:
         return blocks(page.read_text())
     steps = [step for job in yaml.safe_load(page.read_text())["jobs"].values() for step in job["steps"]]
     return [Block("sh", step["run"], 0, 0) for step in steps if "run" in step]
-
-
-@pytest.fixture(scope="module")
-def done() -> set[tuple[str, ...]]:
-    """What other pages have carried out."""
-    return set()
 
 
 @pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "SECURITY.md"])

@@ -24,11 +24,10 @@ def of(findings: list[Finding], paper: str, where: str, text: str) -> Finding:
     return found
 
 
-def cells(mine: float, theirs: float, **stds: float) -> dict[PublishedKey, Published]:
-    """A number of MCSE and one of SimCSE, with their deviations."""
+def cells(mine: float, theirs: float, std: float = 0.7) -> dict[PublishedKey, Published]:
+    """A number of MCSE with a deviation of 0.7, and one of SimCSE with `std`."""
     keys = (PublishedKey("mcse", "T1", name, "", "bert", "wiki", "sts", "STS12", "own") for name in ("mcse", "simcse"))
-    values = ((mine, stds.get("mine", 0.7)), (theirs, stds.get("theirs", 0.7)))
-    return {key: Published(value, std, 5, star=False) for key, (value, std) in zip(keys, values, strict=True)}
+    return dict(zip(keys, (Published(mine, 0.7, 5, star=False), Published(theirs, std, 5, star=False)), strict=True))
 
 
 def test_kdmcse_stars_that_cannot_reach(findings: list[Finding]) -> None:
@@ -172,7 +171,7 @@ def test_details_have_the_known_numbers(findings: list[Finding]) -> None:
 
 def test_rounding_is_taken_in_the_papers_favour() -> None:
     """The extremes of p over the box of unrounded values, found by trying its corners and both forms."""
-    a, b = printed_numbers(cells(78.0, 77.1, theirs=0.8), [])
+    a, b = printed_numbers(cells(78.0, 77.1, 0.8), [])
     tried = [
         scipy.stats.ttest_ind_from_stats(78.0 + x, (0.7 + s) * f, 5, 77.1 + y, (0.8 + t) * f, 5).pvalue
         for x in (-0.05, 0.05)

@@ -64,17 +64,6 @@ def test_a_kind_that_cannot_be_loaded_costs_only_the_grids_that_name_it(install:
     assert plan(tmp_path / "results", "mcse", profile=profile).runs
 
 
-@pytest.mark.parametrize(("images", "captions"), [("own", "reader"), ("toy-clip", "own"), ("other", "reader")])
-def test_a_dual_encoder_of_its_own_features_is_refused_with_one_line(images: str, captions: str) -> None:
-    profile = with_teachers(
-        reader=TeacherTable(kind="text", registered="toy-clip"),
-        own=TeacherTable(kind="lit", images=images, captions=captions, corpus="toy-pairs"),
-        other=TeacherTable(kind="lit", images="own", captions="reader", corpus="toy-pairs"),
-    )
-    with refused("the teacher 'own' of the profile 'tiny' would read its own features; name other"):
-        experiment("kdmcse[images=own]", profile)
-
-
 def with_teachers(**tables: TeacherTable) -> Profile:
     tiny = load_profile("tiny")
     return tiny.model_copy(update={"teachers": {**tiny.teachers, **tables}})
@@ -92,15 +81,11 @@ def features_of(found: Experiment, tmp_path: Path) -> dict[str, np.ndarray]:
     return {role: values[np.arange(20)] for role, values in data.features.items()}
 
 
-def texts_of(found: Experiment) -> list[str]:
-    (corpus,) = (one for one in found.corpora if one.stream == "pairs")
-    return list(corpus.read.source.texts(None))[:20]
-
-
 def test_a_kind_of_another_package_teaches_a_run(package: Profile, tmp_path: Path) -> None:
     found = experiment("kdmcse[images=lengths]", package, steps=2, eval_every=2, batch_size=16)
     features = features_of(found, tmp_path)
-    expected = [[len(text), len(text.split())] for text in texts_of(found)]
+    (corpus,) = (one for one in found.corpora if one.stream == "pairs")
+    expected = [[len(text), len(text.split())] for text in list(corpus.read.source.texts(None))[:20]]
     np.testing.assert_array_equal(features["caption"], np.array(expected, dtype=np.float32))
     assert features["image"].shape == (20, 2)
     trained = train(found, Bench(Store(tmp_path), "cpu", lambda event: None))
@@ -126,31 +111,40 @@ def test_features_in_bf16_are_near_those_in_float32_and_kept_apart(tmp_path: Pat
         np.testing.assert_allclose(half[role], values, atol=0.02 * np.abs(values).max())
 
 
+def lit(images: str, captions: str, corpus: str = "toy-pairs") -> TeacherTable:
+    return TeacherTable(kind="lit", images=images, captions=captions, corpus=corpus)
+
+
 @pytest.mark.parametrize(
-    ("variant", "message"),
+    ("teacher", "message"),
     [
-        ("mcse[images=reader]", "the teacher 'reader' (text) computes features of caption and tokens, not of image"),
-        ("mcse[images=nobody]", "the profile 'tiny' has no teacher 'nobody'"),
-        ("mcse[images=fitted]", "has no corpus 'toy-pears' to fit the teacher 'fitted' on; did you mean toy-pairs"),
-        ("mcse[images=run:simcse/toy/toy-bert/seed-0]", "(text) computes features of caption and tokens, not of image"),
+        ("reader", "the teacher 'reader' (text) computes features of caption and tokens, not of image"),
+        ("nobody", "the profile 'tiny' has no teacher 'nobody'"),
+        ("fitted", "has no corpus 'toy-pears' to fit the teacher 'fitted' on; did you mean toy-pairs"),
+        ("run:simcse/toy/toy-bert/seed-0", "(text) computes features of caption and tokens, not of image"),
+        ("images", "the teacher 'images' of the profile 'tiny' would read its own features; name other"),
+        ("captions", "the teacher 'captions' of the profile 'tiny' would read its own features; name other"),
+        ("ring", "the teacher 'ring' of the profile 'tiny' would read its own features; name other"),
     ],
 )
-def test_what_no_teacher_gives_is_one_line_while_planning(variant: str, message: str) -> None:
+def test_what_no_teacher_gives_is_one_line_while_planning(teacher: str, message: str) -> None:
+    own = {"images": lit("images", "reader"), "captions": lit("toy-clip", "captions")}
     profile = with_teachers(
         reader=TeacherTable(kind="text", registered="toy-clip"),
-        fitted=TeacherTable(kind="lit", images="toy-clip", captions="reader", corpus="toy-pears"),
+        fitted=lit("toy-clip", "reader", "toy-pears"),
+        ring=lit("other", "reader"),
+        other=lit("ring", "reader"),
+        **own,
     )
     with refused(re.escape(message)):
-        _ = experiment(variant, profile).fingerprint
+        _ = experiment(f"mcse[images={teacher}]", profile).fingerprint
 
 
 def test_controls_need_the_true_teacher_and_keep_their_name() -> None:
     plain, shuffled = (experiment(name, load_profile("tiny")) for name in ("mcse", "mcse[images=shuffled]"))
-    assert [need.fingerprint for need in shuffled.features["image"].needs] == [
-        need.fingerprint for need in plain.features["image"].needs
-    ]
-    assert shuffled.features["image"].asked.teacher == "shuffled"
-    assert plain.features["image"].asked.teacher == load_profile("tiny").images
+    first, second = (one.features["image"] for one in (plain, shuffled))
+    assert [need.fingerprint for need in first.needs] == [need.fingerprint for need in second.needs]
+    assert (first.asked.teacher, second.asked.teacher) == (load_profile("tiny").images, "shuffled")
 
 
 @pytest.fixture

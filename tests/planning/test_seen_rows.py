@@ -31,7 +31,7 @@ from harness.registry import get
 from harness.runs.environment import Machine
 from harness.runs.run import run_one
 from harness.spec import RunSpec, parse_setting
-from harness.store import Store
+from harness.store import Result, Store
 from harness.training.batching import Order
 
 #: what reads the setting of `profile`
@@ -44,9 +44,8 @@ def with_corpora(profile: Profile, **corpora: dict[str, object]) -> Profile:
     """A profile with further corpora, each a setting of its own."""
     tables = {name: Corpus.model_validate(FILE | table) for name, table in corpora.items()}
     settings = {name: Setting(corpora=(name,)) for name in corpora}
-    return profile.model_copy(
-        update={"corpora": {**profile.corpora, **tables}, "settings": {**profile.settings, **settings}}
-    )
+    changes = {"corpora": {**profile.corpora, **tables}, "settings": {**profile.settings, **settings}}
+    return profile.model_copy(update=changes)
 
 
 def profile(**corpora: dict[str, object]) -> Profile:
@@ -105,6 +104,11 @@ def test_all_three_texts_of_a_triplet_are_read() -> None:
     assert 3 <= sum(wanted) < 60
 
 
+def finished(selection: Selection, folder: Path) -> Result:
+    plan = make_plan(make_request(selection), Store(folder))
+    return run_one(plan.runs[0], plan.inventory, Store(folder), Machine("cpu", 1), lambda event: None)
+
+
 def test_a_run_scores_pairs_by_the_sentences_that_its_few_steps_read(tmp_path: Path) -> None:
     """Trained on sentences of its own test: 4 steps of 16 rows, the first and the last of pairs of the toy world."""
     pairs = pairs_of(get("similarity task", "ToySTS").load(None))
@@ -117,8 +121,7 @@ def test_a_run_scores_pairs_by_the_sentences_that_its_few_steps_read(tmp_path: P
     )
     few = {"seeds": 1, "suites": "sts,retrieval", "set": ("steps=4", "eval_every=4", "batch_size=16")}
     selection = Selection(str(tmp_path / "mine.toml"), methods="mcse", settings="own", data_root=tmp_path, **few)
-    (run,) = (plan := make_plan(make_request(selection), Store(tmp_path))).runs
-    result = run_one(run, plan.inventory, Store(tmp_path), Machine("cpu", 1), lambda event: None)
+    result = finished(selection, tmp_path)
     sts, retrieval = result.latest("sts"), result.latest("retrieval")
     order = Order(len(sentences), 16, seed=0, setting="own", stream="sentences")
     read = {sentences[row] for number in range(2) for row in order.batch(number)}
@@ -131,10 +134,8 @@ def test_a_run_scores_pairs_by_the_sentences_that_its_few_steps_read(tmp_path: P
 
 
 def test_a_model_that_was_not_trained_has_no_such_parts(tmp_path: Path) -> None:
-    request = make_request(Selection("tiny", methods="none[pooling=mean]", seeds=1, suites="sts"))
-    (run,) = (plan := make_plan(request, Store(tmp_path))).runs
-    result = run_one(run, plan.inventory, Store(tmp_path), Machine("cpu", 1), lambda event: None)
-    (evaluation,) = result.evaluations
+    selection = Selection("tiny", methods="none[pooling=mean]", seeds=1, suites="sts")
+    (evaluation,) = finished(selection, tmp_path).evaluations
     assert set(evaluation.parts) == {"ToySTS"}
     assert not any(map(is_by_training, evaluation.parts["ToySTS"]))
 
