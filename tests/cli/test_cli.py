@@ -17,11 +17,6 @@ from harness.store import BACKEND_VERSION
 SHORT = ("--profile", "tiny", "--set", "steps=6", "--set", "eval_every=3", "--device", "cpu")
 
 
-@pytest.fixture(autouse=True)
-def _without_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("HARNESS_DATA", raising=False)
-
-
 def harness(*words: str | Path, cwd: Path) -> Result:
     with chdir(cwd):
         return CliRunner().invoke(cli, [*map(str, words)])
@@ -80,7 +75,8 @@ def test_a_failed_run_is_recorded_and_the_others_go_on(tmp_path: Path) -> None:
     assert harness("status", *words[:4], "--seeds", "1", cwd=tmp_path).stdout.count("another configuration") >= 1
 
 
-def test_list_and_doctor(finished: Path) -> None:
+def test_list_and_doctor(finished: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HARNESS_DATA", raising=False)
     listed = {"methods": "simcse", "profiles": "small", "settings": "toy", "encoders": "toy-bert", "suites": "ToySTS"}
     for kind, name in listed.items():
         assert name in harness("list", kind, "--profile", "tiny", cwd=finished).stdout
@@ -101,6 +97,6 @@ def test_audit_counts_its_verdicts_and_what_training_has_seen(tmp_path: Path) ->
     assert "kdmcse roberta-base wiki+coco Avg 78.0±0.7 against 77.6±0.8, p = 0.42" in out
     assert "dalr: " not in out
     rows = harness("audit", "--seen", "--profile", "tiny", "--settings", "toy", cwd=tmp_path).stdout.splitlines()
-    found = [line.split() for line in rows if line.startswith("toy ")]
+    found = [line.split() for line in rows if line.split()[:1] == ["toy"]]
     assert ["toy", "retrieval", "ToyRetrieval", "1,000", "0"] in found
     assert {row[2] for row in found if row[1] == "dev"} == {"ToySTS-dev"}

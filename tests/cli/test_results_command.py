@@ -15,15 +15,14 @@ from harness.store import Store
 def store(tmp_path: Path) -> Store:
     found = Store(tmp_path / "results")
     old = over_seeds("mcse", [10.0, 11.0, 12.0], data="old", finished="2020-01-01T00:00:00+00:00")
-    new = over_seeds("mcse", [20.0], data="new", finished="2021-01-01T00:00:00+00:00")
-    for one in old + new:
+    for one in (*old, *over_seeds("mcse", [20.0], data="new", finished="2021-01-01T00:00:00+00:00")):
         found.save(one)
         found.save_log(one, "a line")
     return found
 
 
 def test_groups_of_one_name_are_listed_with_what_sets_them_apart(store: Store, typed: Typed) -> None:
-    code, out, _ = typed("results", "list", "--results", str(store.root))
+    code, out, _ = typed("results", "list")
     new, old = [line.split() for line in out.splitlines() if "mcse/toy/toy-bert#" in line]
     assert code == 0
     assert (new[2], old[2]) == ("0", "0,1,2")
@@ -34,7 +33,7 @@ def test_groups_of_one_name_are_listed_with_what_sets_them_apart(store: Store, t
 def test_a_dropped_group_is_moved_and_becomes_results_again(store: Store, typed: Typed) -> None:
     files = {path: path.read_bytes() for path in store.files()}
     group = min(store.load()[0], key=lambda one: one.finished).group[:8]
-    code, out, _ = typed("results", "drop", f"mcse#{group}", "--results", str(store.root))
+    code, out, _ = typed("results", "drop", f"mcse#{group}")
     assert code == 0
     assert out.count("moved to") == 3
     assert len(store.files()) == 1
@@ -47,13 +46,13 @@ def test_a_dropped_group_is_moved_and_becomes_results_again(store: Store, typed:
 
 def test_several_groups_an_unknown_one_and_a_run_in_progress_are_refused(store: Store, typed: Typed) -> None:
     before = store.files()
-    code, _, err = typed("results", "drop", "mcse", "--results", str(store.root))
+    code, _, err = typed("results", "drop", "mcse")
     assert code == 2
     assert err.count("mcse/toy/toy-bert#") == 2
-    code, _, err = typed("results", "drop", "mcse#0badbad", "--results", str(store.root))
+    code, _, err = typed("results", "drop", "mcse#0badbad")
     assert (code, "0badbad" in err) == (2, True)
     group = min(store.load()[0], key=lambda one: one.finished)
     with store.lock(group.fingerprint):
-        code, _, err = typed("results", "drop", f"mcse#{group.group[:8]}", "--results", str(store.root))
+        code, _, err = typed("results", "drop", f"mcse#{group.group[:8]}")
     assert (code, "in progress" in err) == (2, True)
     assert store.files() == before

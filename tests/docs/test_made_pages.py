@@ -49,8 +49,5 @@ def test_the_keys_of_a_stored_file_are_on_the_page() -> None:
     file = next((ROOT / "results" / "reference").rglob("seed-*.json"))
     for key in json.loads(file.read_text()).keys() - {"digest"}:
         assert f"\n| `{key}` | " in section
-
-
-def test_no_meaning_is_of_a_key_that_is_gone() -> None:
     page = results_page.page()
     assert [key for key in results_page._MEANINGS if f"| `{key.rpartition('.')[2]}` |" not in page] == []

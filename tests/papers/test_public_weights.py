@@ -14,6 +14,7 @@ from harness.profiles.schema import ReleasedRows
 
 PAPERS = read_papers()
 PAPER = load_profile("paper")
+MCSE = "UdS-LSV/mcse-flickr-bert-base-uncased"
 
 
 def test_every_row_of_the_list_is_one_of_a_paper() -> None:
@@ -57,40 +58,30 @@ def test_models_of_tables_and_of_whole_papers() -> None:
     assert {table: len(runs) for table, runs in found.items()} == MODELS
     assert {(str(spec.setting), spec.seed) for runs in found.values() for spec in runs} == {("none", 0)}
     assert set(released_runs(PAPER, [], ["mcse"])) == {"mcse:T1", "mcse:T6"}
+    with refused("no public weights for mcse:T2; there are some for .*mcse:T1"):
+        released_runs(PAPER, ["mcse:T2"], [])
     nonling = released_runs(PAPER, [], ["nonling"]).values()
     assert {suites for runs in nonling for suites in runs.values()} == {("sts",), ("transfer",)}
 
 
 def test_a_model_is_the_run_that_an_evaluation_of_it_makes() -> None:
-    name = "UdS-LSV/mcse-flickr-bert-base-uncased"
-    assert str(released_spec(name, PAPER.released[name])) == f"none[pooling=cls]/none/{name}/seed-0"
+    assert str(released_spec(MCSE, PAPER.released[MCSE])) == f"none[pooling=cls]/none/{MCSE}/seed-0"
     key = RowKey("mcse:T1", "bert-base-uncased", "mcse", "wiki+flickr", "own")
-    assert released_places(PAPER)[key] == (("none[pooling=cls]", "none", name),)
-    two = PAPER.model_copy(update={"released": {name: PAPER.released[name], "mine": PAPER.released[name]}})
-    assert [place.encoder for place in released_places(two)[key]] == [name, "mine"]
+    assert released_places(PAPER)[key] == (("none[pooling=cls]", "none", MCSE),)
+    two = PAPER.model_copy(update={"released": {MCSE: PAPER.released[MCSE], "mine": PAPER.released[MCSE]}})
+    assert [place.encoder for place in released_places(two)[key]] == [MCSE, "mine"]
 
 
 @pytest.mark.parametrize(
-    ("rows", "says"),
+    ("table", "method", "setting", "says"),
     [
-        (ReleasedRows(tables=("mcse:T1",), published="mscse", setting="wiki+flickr"), "did you mean mcse"),
-        (ReleasedRows(tables=("mcse:T1",), published="mcse", setting="flickr"), "no row mcse in flickr"),
-        (ReleasedRows(tables=("mcse:T9",), published="mcse", setting="wiki+flickr"), "mcse:T9 has no row"),
+        ("mcse:T1", "mscse", "wiki+flickr", "did you mean mcse"),
+        ("mcse:T1", "mcse", "flickr", "no row mcse in flickr"),
+        ("mcse:T9", "mcse", "wiki+flickr", "mcse:T9 has no row"),
     ],
 )
-def test_a_row_that_no_paper_has_is_refused(rows: ReleasedRows, says: str) -> None:
-    name = "UdS-LSV/mcse-flickr-bert-base-uncased"
-    weights = PAPER.released[name].model_copy(update={"rows": (rows,)})
-    with refused(rf"\[released\.{name}\].*{says}"):
-        released_runs(PAPER.model_copy(update={"released": {name: weights}}), ["mcse:T1"], [])
-
-
-@pytest.mark.parametrize(
-    ("tables", "papers", "says"),
-    [
-        (["mcse:T2"], [], "no public weights for mcse:T2; there are some for .*mcse:T1"),
-    ],
-)
-def test_a_table_without_weights_is_one_line(tables: list[str], papers: list[str], says: str) -> None:
-    with refused(says):
-        released_runs(PAPER, tables, papers)
+def test_a_row_that_no_paper_has_is_refused(table: str, method: str, setting: str, says: str) -> None:
+    rows = ReleasedRows(tables=(table,), published=method, setting=setting)
+    wrong = {MCSE: PAPER.released[MCSE].model_copy(update={"rows": (rows,)})}
+    with refused(rf"\[released\.{MCSE}\].*{says}"):
+        released_runs(PAPER.model_copy(update={"released": wrong}), ["mcse:T1"], [])

@@ -72,14 +72,11 @@ def test_steps_of_an_epoch_are_those_of_the_public_code(key: str, all_steps: int
     assert text.tokens == pytest.approx(2 * run(key).training.batch_size * 21.9)
 
 
-def test_options_of_a_setting_change_the_rows() -> None:
+def test_options_of_a_setting_change_the_rows_and_images_have_a_step_beside_every_text_step() -> None:
     mixed = "mcse/wiki+flickr{}/bert-base-uncased/seed-0"
     assert steps(mixed.format("[shot=100]")) == steps(mixed.format("")), "100 pairs keep the steps of all"
     (text,) = steps("simcse-sup/nli[size=30000]/bert-base-uncased/seed-0", batch_size=64, epochs=2)
     assert (text.count, text.tokens) == (2 * 469, pytest.approx(64 * 41.4))
-
-
-def test_images_have_a_step_beside_every_text_step() -> None:
     text, images = steps("visualcse/wiki+imagenet/bert-base-uncased/seed-0")
     assert text.count == images.count == 15_625
     assert images.tokens == 2 * 48 * 197

@@ -72,7 +72,7 @@ def test_mistakes_are_user_errors(selection: Selection, message: str) -> None:
         make_request(selection)
 
 
-def test_released_weights_are_runs_of_their_own_pooling_on_every_suite_that_fits_them() -> None:
+def test_released_weights_are_runs_of_their_own_pooling_on_suites_that_fit_them_or_those_of_a_table() -> None:
     request = make_request(Selection("paper", released=True))
     assert {str(spec) for spec in request.wanted or ()} == {
         f"none[pooling={weights.pooling}]/none/{name}/seed-0" for name, weights in request.profile.released.items()
@@ -81,9 +81,6 @@ def test_released_weights_are_runs_of_their_own_pooling_on_every_suite_that_fits
     assert request.entries == {}
     some = make_request(Selection("paper", released=True, suites="sts"))
     assert {tuple(suites) for suites in (some.wanted or {}).values()} == {("sts",)}
-
-
-def test_released_weights_of_a_table_are_evaluated_on_its_suites() -> None:
     request = make_request(Selection("paper", released=True, table="nonling:TE.1,mcse:T1"))
     assert {name: len(specs) for name, specs in request.entries.items()} == {"nonling:TE.1": 9, "mcse:T1": 6}
     both = RunSpec.parse("none[pooling=cls]/none/princeton-nlp/unsup-simcse-roberta-base/seed-0")
