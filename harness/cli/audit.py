@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
-from harness.cli.options import from_profile, names_option, options_of
+from harness.cli.options import names_option, options_of
 from harness.cli.output import echo, plain_table
 from harness.command_line import Selection, harness_command
 from harness.errors import UserError
@@ -34,7 +34,7 @@ _LEGEND = (
 @click.option("--paper", metavar="NAME", help="Check this paper only, and list every exception.")
 @click.option("--seen", is_flag=True, help="Instead: list test pairs and images that are in the training data.")
 @options_of(Selection, "profile")
-@names_option("--settings", "S,T", "With --seen: training settings (default: the profile's).", from_profile("settings"))
+@names_option("--settings", "S,T", "With --seen: training settings (default: the profile's).")
 @options_of(Selection, "suites", "data_root")
 @click.pass_context
 def audit(

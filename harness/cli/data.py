@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.cli.options import FOLDER, CommandGroup, accept_option, completer, data_sets, new_data_option, options_of
+from harness.cli.options import FOLDER, CommandGroup, accept_option, completer, new_data_option, options_of
 from harness.cli.output import echo, plain_table
 from harness.command_line import Selection
 from harness.errors import MissingData, UserError
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from harness.fetching.downloads import FetchList
 
 _STATES = {"unchecked": "present, not fetched by the catalogue", "note": ""}
-_NAMES = completer(data_sets)
+_NAMES = completer("data set")
 
 
 @click.command()

@@ -24,14 +24,14 @@ Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def completer(offer: Offer) -> Completer:
-    """A `shell_complete` callback that completes the last item of a comma-separated list."""
+def completer(name: str) -> Completer:
+    """A `shell_complete` callback that completes the last item of a comma-separated list, by a key of OFFERS."""
 
     def complete(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
         before, comma, last = typed.rpartition(",")
         try:
-            found = offer(context.params.get("profile") or DEFAULT_PROFILE)
-            return [CompletionItem(f"{before}{comma}{name}") for name in found if name.startswith(last)]
+            found = OFFERS[name](context.params.get("profile") or DEFAULT_PROFILE)
+            return [CompletionItem(f"{before}{comma}{one}") for one in found if one.startswith(last)]
         except UserError:  # such as a profile that is only half typed
             return []
 
@@ -123,24 +123,33 @@ class _Folder(click.Path):
 FOLDER, FOLDER_THERE = _Folder(), _Folder(there=True)
 
 
-def names_option(flag: str, metavar: str, text: str, offer: Offer) -> Callable[[Command], Command]:
-    """An option for names, with shell completion."""
-    return click.option(flag, metavar=metavar, help=text, shell_complete=completer(offer))
+def suites_and_tables(profile: str) -> Iterable[str]:
+    """What `harness table` prints."""
+    yield from from_profile("suites")(profile)
+    yield from from_papers("tables")(profile)
 
 
-#: completion of the value of an option, by the name of its field
+#: what completes the value of an option or argument, by its name
 OFFERS: dict[str, Offer] = {
-    "methods": registered("method"),
-    "settings": from_profile("settings"),
-    "encoders": from_profile("encoders"),
+    **dict.fromkeys(("method", "methods"), registered("method")),
+    **dict.fromkeys(("setting", "settings"), from_profile("settings")),
+    **dict.fromkeys(("encoder", "encoders"), from_profile("encoders")),
     "suites": from_profile("suites"),
     "tasks": tasks_of_profile,
+    "suite or table": suites_and_tables,
     "table": from_papers("tables", "neighbours"),
     "figure": from_papers("figures"),
     "paper": from_papers(),
+    "pooling": registered("pooling"),
     "executor": registered("executor"),
     "track": registered("tracker"),
+    "data set": data_sets,
 }
+
+
+def names_option(flag: str, metavar: str, text: str) -> Callable[[Command], Command]:
+    """An option for names, with shell completion."""
+    return click.option(flag, metavar=metavar, help=text, shell_complete=completer(flag.removeprefix("--")))
 
 
 class _Jobs(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.3
@@ -187,7 +196,7 @@ def _option_of(each: Field[Any]) -> Callable[[Command], Command]:
     if each.name == "profile":
         settings["shell_complete"] = complete_profile
     elif each.name in OFFERS:
-        settings["shell_complete"] = completer(OFFERS[each.name])
+        settings["shell_complete"] = completer(each.name)
     return click.option(f"--{each.name.replace('_', '-')}", each.name, **settings)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import webbrowser
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -17,10 +17,7 @@ from harness.cli.options import (
     any_profile_option,
     complete_profile,
     completer,
-    from_papers,
-    from_profile,
     names_option,
-    registered,
     results_option,
 )
 from harness.cli.output import echo, plain_table, read_results, warn
@@ -68,13 +65,8 @@ def report(profile: str | None, results: Path, out: Path, margin: float, one_fil
         echo("cannot open a browser; open the file yourself", err=True)
 
 
-def _names(profile: str) -> Iterable[str]:
-    yield from from_profile("suites")(profile)
-    yield from from_papers("tables")(profile)
-
-
 @click.command()
-@click.argument("name", shell_complete=completer(_names))
+@click.argument("name", shell_complete=completer("suite or table"))
 @click.option("--format", "text_format", default="markdown", show_default=True, type=click.Choice(TABLE_FORMATS))
 @any_profile_option
 @results_option
@@ -93,7 +85,7 @@ def _is_terminal() -> bool:
 
 @click.command()
 @any_profile_option
-@names_option("--methods", "A,B", "Only these methods; without results, their papers are cited.", registered("method"))
+@names_option("--methods", "A,B", "Only these methods; without results, their papers are cited.")
 @results_option
 def cite(profile: str | None, methods: str | None, results: Path) -> None:
     """Print BibTeX for everything that the results used.
@@ -118,12 +110,12 @@ def cite(profile: str | None, methods: str | None, results: Path) -> None:
 
 
 @click.command()
-@click.argument("a", metavar="A", shell_complete=completer(registered("method")))
-@click.argument("b", metavar="B", shell_complete=completer(registered("method")))
+@click.argument("a", metavar="A", shell_complete=completer("method"))
+@click.argument("b", metavar="B", shell_complete=completer("method"))
 @click.option("--metric", required=True, metavar="SUITE.TASK[.METRIC]", help="The score to compare, such as sts.Avg.")
 @any_profile_option
-@names_option("--setting", "S", "Only runs of this setting.", from_profile("settings"))
-@names_option("--encoder", "E", "Only runs of this encoder.", from_profile("encoders"))
+@names_option("--setting", "S", "Only runs of this setting.")
+@names_option("--encoder", "E", "Only runs of this encoder.")
 @click.option("--set", "set", multiple=True, metavar="KEY=VALUE", help="Only runs with these overrides.")
 @results_option
 def compare(a: str, b: str, metric: str, results: Path, **only: Any) -> None:

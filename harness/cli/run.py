@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.cli.options import GroupedOptions, accept_option, from_profile, names_option, options_of, registered
+from harness.cli.options import GroupedOptions, accept_option, names_option, options_of
 from harness.cli.output import echo, read_results, show_paper_tables, show_summaries, show_tuning
 from harness.command_line import Selection, harness_command, parse_texts
 from harness.formatting import count_of, duration, fixed, one_line
@@ -90,12 +90,8 @@ def _executor_options(options: dict[str, Any]) -> dict[str, str]:
 
 @click.command("eval")
 @click.argument("model", metavar="[MODEL]", required=False)
-@names_option(
-    "--encoders", "E,NAME=DIR", "More models, named as in `harness run --encoders`.", from_profile("encoders")
-)
-@names_option(
-    "--pooling", "NAME", "Pooling of token vectors: cls, mean, ... (default: the model's own).", registered("pooling")
-)
+@names_option("--encoders", "E,NAME=DIR", "More models, named as in `harness run --encoders`.")
+@names_option("--pooling", "NAME", "Pooling of token vectors: cls, mean, ... (default: the model's own).")
 @click.option("--name", metavar="NAME", help="Name for the model of a folder (default: from its path).")
 @click.option("--trust-remote-code", is_flag=True, help="Allow code from the model's repository to run.")
 @options_of(Selection, "suites", "tasks", "profile", "results", "data_root")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.options import complete_profile, completer, from_profile, names_option, registered, results_option
+from harness.cli.options import complete_profile, completer, names_option, results_option
 from harness.cli.output import echo, plain_table
 from harness.command_line import DEFAULT_PROFILE
 from harness.errors import UserError
@@ -60,9 +60,9 @@ def logs(run: str, follow: bool, results: Path) -> None:
 
 
 @click.command()
-@click.argument("what", metavar="RUN|METHOD", shell_complete=completer(registered("method")))
-@names_option("--setting", "S", "The setting of a method's values (default: the profile's).", from_profile("settings"))
-@names_option("--encoder", "E", "The encoder of a method's values (default: the profile's).", from_profile("encoders"))
+@click.argument("what", metavar="RUN|METHOD", shell_complete=completer("method"))
+@names_option("--setting", "S", "The setting of a method's values (default: the profile's).")
+@names_option("--encoder", "E", "The encoder of a method's values (default: the profile's).")
 @click.option(
     "--profile",
     metavar="NAME|FILE.toml",
