@@ -97,11 +97,8 @@ def test_places_that_are_gone_are_forgotten(tmp_path: Path) -> None:
     note_typed(tmp_path, "own", Typed(profile=str(tmp_path / "own.toml"), data_root="/nowhere", encoders={"a": "/no"}))
     note_typed(tmp_path, "own", Typed(encoders={"b": str(tmp_path)}))
     assert read_typed(tmp_path, "own") == Typed(encoders={"b": str(tmp_path)})
-    assert (
-        Commands(tmp_path)
-        .run(profile="own", encoders=["a", "b"])
-        .startswith(f"harness run --profile ./own.toml --encoders a,b={tmp_path} ")
-    )
+    command = Commands(tmp_path).run(profile="own", encoders=["a", "b"])
+    assert command.startswith(f"harness run --profile ./own.toml --encoders a,b={tmp_path} ")
     (note,) = (tmp_path / ".typed").iterdir()
     note.write_text("{}")
     assert read_typed(tmp_path, "own") == Typed()

@@ -86,6 +86,7 @@ def test_corpora_of_no_paper_are_not_counted(tmp_path: Path) -> None:
     assert training_steps(resolve(load_profile("tiny"), RunSpec.parse("simcse/toy/toy-bert/seed-0"), {})) is None
     assert steps("none/none/bert-base-uncased/seed-0") == []
     assert estimate(plan(tmp_path, "simcse")) is None
+    assert estimate(replace(plan(tmp_path, "simcse"), runs=())) == Estimate(here=0.0), "nothing to do takes no time"
 
 
 def test_a_step_takes_as_long_as_the_card_or_the_host_and_scores_and_checkpoints_come_on_top() -> None:
@@ -111,11 +112,6 @@ def test_without_finished_runs_the_times_of_cards_are_estimated(tmp_path: Path) 
     assert expected.here is None
     for card in CARDS:
         assert expected.cards[card.name] == pytest.approx(2 * card.training(run(SIMCSE), steps(SIMCSE)))
-
-
-def test_a_plan_with_nothing_to_do_takes_no_time(tmp_path: Path) -> None:
-    made = replace(plan(tmp_path, "simcse"), runs=())
-    assert estimate(made) == Estimate(here=0.0)
 
 
 def test_runs_take_as_long_as_those_of_their_method_did(tmp_path: Path) -> None:
