@@ -160,7 +160,7 @@ def execute(how: PlanToExecute) -> Results:
     ends: list[Result | Failure] = [planned.result for planned in plan.done if planned.result]
     trackers = installed_trackers(how.track)
     if plan.todo:
-        planned = {one.key: one.fingerprint for one in plan.todo}
+        planned = {unfinished.key: unfinished.fingerprint for unfinished in plan.todo}
         listen = how.progress or (lambda event: None)
         shown = display(planned, plan.store) if listen is True else nullcontext(listen)
         with tracking(list(trackers), plan) as record, shown as show:
@@ -202,14 +202,14 @@ def to_fetch(plan: Plan) -> FetchList:
     The hub is asked for sizes; where it does not answer, they are approximate or unknown.
 
     >>> import harness
-    >>> found = harness.to_fetch(harness.plan("tiny"))
-    >>> found.items, found.by_hand
+    >>> listed = harness.to_fetch(harness.plan("tiny"))
+    >>> listed.items, listed.by_hand
     ((), ())
     """
     return fetch_list(lacking(plan), plan.inventory.root)
 
 
-def fetch(found: FetchList, *, accept_licences: Names = (), progress: bool = False) -> dict[str, str]:
+def fetch(listed: FetchList, *, accept_licences: Names = (), progress: bool = False) -> dict[str, str]:
     """Download what `to_fetch` listed into the data root and the hub's cache, several items in parallel.
 
     `accept_licences` names the items whose restrictive licences you accept. Returns the reasons of failed downloads by
@@ -222,11 +222,11 @@ def fetch(found: FetchList, *, accept_licences: Names = (), progress: bool = Fal
     Raises UserError, before anything is downloaded, for a licence that is not accepted and a disk that is too small.
     """
     names = accept_licences.split(",") if isinstance(accept_licences, str) else accept_licences
-    found.check({name.strip() for name in names})
+    listed.check({name.strip() for name in names})
     if not progress:
-        return found.carry_out(lambda line: None, lambda name: lambda done, total: None)
+        return listed.carry_out(lambda line: None, lambda name: lambda done, total: None)
     with shown() as (say, watch):
-        return found.carry_out(say, watch)
+        return listed.carry_out(say, watch)
 
 
 def results(folder: str | Path = DEFAULT_RESULTS, profile: str | None = None) -> Results:
@@ -239,8 +239,8 @@ def results(folder: str | Path = DEFAULT_RESULTS, profile: str | None = None) ->
     >>> harness.results("results").frame[["variant", "seed", "suite", "task", "metric", "value"]]  # doctest: +SKIP
     """
     store = Store(Path(folder))
-    found = store.indexed().judged(Present(store.root, profile))
-    return Results(store.root, found, tuple(store.failures()), tuple(found.problems))
+    indexed = store.indexed().judged(Present(store.root, profile))
+    return Results(store.root, indexed, tuple(store.failures()), tuple(indexed.problems))
 
 
 def report(

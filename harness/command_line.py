@@ -108,11 +108,11 @@ def harness_command(*words: str, **options: Option) -> str:
 def parse_overrides(pairs: Sequence[str]) -> dict[str, OptionValue]:
     """Read the pairs KEY=VALUE of --set into numbers, true/false and texts. Raises UserError."""
     texts = parse_texts(pairs, "--set", "learning_rate=1e-4")
-    found = {key: _value(canonical(text)) for key, text in texts.items()}
-    for key, value in found.items():
+    overrides = {key: _value(canonical(text)) for key, text in texts.items()}
+    for key, value in overrides.items():
         if isinstance(value, float) and not math.isfinite(value):
             raise UserError(f"--set {key}={texts[key]}: not a finite number; give another value")
-    return found
+    return overrides
 
 
 def parse_texts(pairs: Sequence[str], option: str, example: str) -> dict[str, str]:

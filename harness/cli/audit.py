@@ -106,14 +106,14 @@ def show_overlaps(profile: str, settings: str | None, suites: str | None, data_r
     """Print the overlaps of settings with the tests of suites. Raises UserError."""
     from harness import api
 
-    found = api.overlaps(profile, settings=settings, suites=suites, data_root=data_root)
-    if found.pairs:
-        plain_table(_PAIRS, [_pair_row(row) for row in found.pairs if row.seen or not row.subset])
+    overlaps = api.overlaps(profile, settings=settings, suites=suites, data_root=data_root)
+    if overlaps.pairs:
+        plain_table(_PAIRS, [_pair_row(row) for row in overlaps.pairs if row.seen or not row.subset])
         echo(_LEGEND)
-    if found.images:
-        rows = [(row.setting, row.suite, row.task, f"{row.images:,}", f"{row.seen:,}") for row in found.images]
+    if overlaps.images:
+        rows = [(row.setting, row.suite, row.task, f"{row.images:,}", f"{row.seen:,}") for row in overlaps.images]
         plain_table((*_PLACE, "images", "seen in training"), rows)
-    for line in found.skipped:
+    for line in overlaps.skipped:
         echo(f"skipping {line}")
 
 

@@ -46,44 +46,44 @@ def fetch(context: click.Context, /, accept_licences: list[str], dry_run: bool, 
         context.exit(1)
 
 
-def bring(found: FetchList, accept_licences: list[str], dry_run: bool) -> bool:
+def bring(listed: FetchList, accept_licences: list[str], dry_run: bool) -> bool:
     """Print what is to be fetched, fetch it, and print what is left; False if something failed."""
     from harness import api
 
-    _show(found)
+    _show(listed)
     if dry_run:
         return True
-    failed = api.fetch(found, accept_licences=accept_licences, progress=True)
+    failed = api.fetch(listed, accept_licences=accept_licences, progress=True)
     for name, why in failed.items():
         echo(f"failed    {name}: {why}", err=True)
     if failed:
-        echo(f"{len(failed)} of {len(found.items)} failed; run the same command again to retry", err=True)
-    elif found.items:
-        echo(f"fetched   {count_of(len(found.items), 'item')}")
+        echo(f"{len(failed)} of {len(listed.items)} failed; run the same command again to retry", err=True)
+    elif listed.items:
+        echo(f"fetched   {count_of(len(listed.items), 'item')}")
     return not failed
 
 
-def _show(found: FetchList) -> None:
+def _show(listed: FetchList) -> None:
     from harness.fetching import readable
 
-    if found.items:
-        echo(f"to fetch  {count_of(len(found.items), 'item')}, {found.size_text}")
-        rows = [(item.name, item.size_text, item.what) for item in found.items]
+    if listed.items:
+        echo(f"to fetch  {count_of(len(listed.items), 'item')}, {listed.size_text}")
+        rows = [(item.name, item.size_text, item.what) for item in listed.items]
         plain_table(("name", "download", "what"), rows)
-        for place, needed, free in found.room():
-            echo(f"disk      {place}: about {readable(needed)} needed, {readable(free)} free")
-    if lost := [item for item in found.items if item.place is None]:
+        for folder, needed, free in listed.room():
+            echo(f"disk      {folder}: about {readable(needed)} needed, {readable(free)} free")
+    if lost := [item for item in listed.items if item.place is None]:
         size = readable(sum((item.size or 0) + item.copied + item.spare for item in lost))
         echo(f"data root not set; give --data-root DIR or set HARNESS_DATA: about {size} needed there")
-    restricted = [item for item in found.items if item.terms]
+    restricted = [item for item in listed.items if item.terms]
     for item in restricted:
         echo(f"licence   {item.name}: {item.terms}")
     if restricted:
         echo(f"consent   --accept-licences {','.join(item.name for item in restricted)}")
-    for one in found.by_hand:
-        echo(f"by hand   {one.name}: {one.steps}")
-    if not found.items:
-        echo("nothing to download" + ("; the rest has to be got by hand" if found.by_hand else ": nothing is missing"))
+    for manual in listed.by_hand:
+        echo(f"by hand   {manual.name}: {manual.steps}")
+    if not listed.items:
+        echo("nothing to download" + ("; the rest has to be got by hand" if listed.by_hand else ": nothing is missing"))
 
 
 @click.group("data", cls=CommandGroup)

@@ -118,10 +118,10 @@ def check(context: click.Context, what: str) -> None:
 
     failed = 0
     for method in methods_in(what):
-        for one in check_all(method):
-            failed += bool(one.problems)
-            echo(f"{'fails' if one.problems else 'ok':5} {one.method}: {one.check}")
-            for problem in one.problems:
+        for outcome in check_all(method):
+            failed += bool(outcome.problems)
+            echo(f"{'fails' if outcome.problems else 'ok':5} {outcome.method}: {outcome.check}")
+            for problem in outcome.problems:
                 echo(f"      {problem}")
     if failed:
         echo(f"{count_of(failed, 'check')} failed", err=True)

@@ -63,7 +63,7 @@ def _of_papers(kind: str, profile: Profile) -> list[tuple[str, ...]]:
 
     papers, names = read_papers(), StandIns.of(profile)
     if kind == "papers":
-        return [(one.name, one.title, " ".join(one.run_tables), " ".join(one.figures)) for one in papers]
+        return [(paper.name, paper.title, " ".join(paper.run_tables), " ".join(paper.figures)) for paper in papers]
     rows: list[tuple[str, ...]] = []
     for paper in papers:
         for name, entry in (paper.run_tables if kind == "tables" else paper.figures).items():
@@ -139,9 +139,9 @@ def doctor(data_root: Path | None, results: Path, device: Device | None) -> None
     plain_table(("folder", ""), folders.items())
     plain_table(("profile", "inputs"), [(name, _inputs(name, root)) for name in shipped_profiles()])
     papers: dict[str, dict[str, tuple[str, FetchList]]] = {}
-    for option, name, found in paper_needs(load_profile(DEFAULT_PROFILE), root):
+    for option, name, needs in paper_needs(load_profile(DEFAULT_PROFILE), root):
         paper, _, entry = name.partition(":")
-        papers.setdefault(paper, {})[entry] = (option, found)
+        papers.setdefault(paper, {})[entry] = (option, needs)
     for paper, entries in papers.items():
         _show_paper(paper, entries)
 
@@ -152,9 +152,11 @@ def _try(device: Device) -> None:
 
     failed = 0
     for name, check in DeviceCheck(device).sections.items():
-        found = list(check())
-        plain_table((name, ""), [(one.check, one.result if one.ok else f"FAILED: {one.result}") for one in found])
-        failed += sum(not one.ok for one in found)
+        checks = list(check())
+        plain_table(
+            (name, ""), [(check.check, check.result if check.ok else f"FAILED: {check.result}") for check in checks]
+        )
+        failed += sum(not each.ok for each in checks)
     if failed:
         echo(f"{count_of(failed, 'check')} failed; please open an issue with this page")
         click.get_current_context().exit(1)
@@ -181,34 +183,34 @@ def _show_paper(paper: str, entries: Mapping[str, tuple[str, FetchList]]) -> Non
     """
     from harness.fetching.downloads import FetchList
 
-    lists = {name: found for name, (_, found) in entries.items() if found.items or found.by_hand}
+    lists = {name: listed for name, (_, listed) in entries.items() if listed.items or listed.by_hand}
     ready = [name for name in entries if name not in lists]
     if not lists:
         echo(f"{paper}: all {len(entries)} tables and figures can be run")
         return
-    items = {item.name: item for found in lists.values() for item in found.items}
-    by_hand = {hand.name: hand for found in lists.values() for hand in found.by_hand}
+    items = {item.name: item for listed in lists.values() for item in listed.items}
+    by_hand = {hand.name: hand for listed in lists.values() for hand in listed.by_hand}
     whole = FetchList(tuple(items.values()), tuple(by_hand.values()))
     head = f"{paper}: {len(ready)} of {len(entries)} tables and figures can be run{': ' if ready else ''}"
     echo(head + ", ".join(ready))
     same: dict[tuple[str, ...], list[str]] = {}
-    for name, found in lists.items():
-        same.setdefault((*(item.name for item in found.items), *(hand.name for hand in found.by_hand)), []).append(name)
+    for name, needs in lists.items():
+        same.setdefault((*(item.name for item in needs.items), *(hand.name for hand in needs.by_hand)), []).append(name)
     rows = [(", ".join(group), _first(missing), _download(lists[group[0]])) for missing, group in same.items()]
     plain_table((paper, "missing", "download"), rows)
     if whole.items:
         name = next(iter(lists))
-        one = harness_command("fetch", **{entries[name][0]: f"{paper}:{name}"})
-        echo(f"  `{one}` downloads for one, `{harness_command('fetch', paper=paper)}` for all: {whole.size_text}")
+        command = harness_command("fetch", **{entries[name][0]: f"{paper}:{name}"})
+        echo(f"  `{command}` downloads for one, `{harness_command('fetch', paper=paper)}` for all: {whole.size_text}")
     if by_hand:
         steps = harness_command("fetch", "--dry-run", paper=paper)
         echo(f"  by hand: {', '.join(by_hand)}; `{steps}` shows the steps")
 
 
-def _download(found: FetchList) -> str:
+def _download(listed: FetchList) -> str:
     """The size of a download, and what has to be got by hand."""
-    left = ", ".join(f"{one.name} by hand" for one in found.by_hand)
-    return "; ".join(filter(None, (found.size_text if found.items else "", left)))
+    left = ", ".join(f"{item.name} by hand" for item in listed.by_hand)
+    return "; ".join(filter(None, (listed.size_text if listed.items else "", left)))
 
 
 def _first(names: Sequence[str]) -> str:

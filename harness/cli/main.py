@@ -57,7 +57,7 @@ SECTIONS = {
         "check": ("extend:check", "Check the methods of a package or file on random batches."),
     },
 }
-COMMANDS = {name: found for commands in SECTIONS.values() for name, found in commands.items()}
+COMMANDS = {name: listed for commands in SECTIONS.values() for name, listed in commands.items()}
 
 NOWHERE = "the working folder was deleted; change to one that exists"
 #: answers of a file system about a path that a user gave, or about a full disk behind the output

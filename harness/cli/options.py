@@ -30,8 +30,8 @@ def completer(name: str) -> Completer:
     def complete(context: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
         before, comma, last = typed.rpartition(",")
         try:
-            found = OFFERS[name](context.params.get("profile") or DEFAULT_PROFILE)
-            return [CompletionItem(f"{before}{comma}{one}") for one in found if one.startswith(last)]
+            offers = OFFERS[name](context.params.get("profile") or DEFAULT_PROFILE)
+            return [CompletionItem(f"{before}{comma}{offer}") for offer in offers if offer.startswith(last)]
         except UserError:  # such as a profile that is only half typed
             return []
 
@@ -87,7 +87,7 @@ def complete_groups(context: click.Context, parameter: click.Parameter, typed: s
     from harness.store import Store
 
     results = Store(Path(context.params.get("results") or DEFAULT_RESULTS)).indexed()
-    named = dict.fromkeys(f"{one.spec.key.rpartition('/')[0]}#{one.group[:8]}" for one in results)
+    named = dict.fromkeys(f"{result.spec.key.rpartition('/')[0]}#{result.group[:8]}" for result in results)
     return [CompletionItem(name) for name in named if name.startswith(typed)]
 
 
@@ -112,8 +112,8 @@ class _Folder(click.Path):
         folder = Path(os.fsdecode(super().convert(value, param, ctx)))
         if any(len(os.fsencode(part)) > LONGEST_NAME for part in folder.parts):
             self.fail(f"{folder} contains a name longer than {LONGEST_NAME} bytes; give a shorter one", param, ctx)
-        place = folder.expanduser()
-        if not place.is_dir() and (self.there or place.exists()):
+        path = folder.expanduser()
+        if not path.is_dir() and (self.there or path.exists()):
             what = "one that exists" if self.there else "one, or a new name"
             self.fail(f"{folder} is not a folder; give {what}", param, ctx)
         return folder

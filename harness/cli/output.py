@@ -112,7 +112,7 @@ def _parts(widths: Sequence[int], room: int, groups: Sequence[tuple[str, int]]) 
     for group, span in groups or [("", len(widths))]:
         some: list[int] = []
         for at in range(start, start + span):
-            if some and sum(widths[one] + _GAP for one in (*some, at)) > room:
+            if some and sum(widths[column] + _GAP for column in (*some, at)) > room:
                 yield group, some
                 some = []
             some.append(at)
@@ -198,9 +198,9 @@ def read_results(folder: Path, profile: str | None = None, named: Collection[str
     """Read the results of a folder and warn of those that are left out, except of `named` ones, which were."""
     from harness import api
 
-    found = api.results(folder, profile)
-    warn(line for line in found.problems if line not in named)
-    return found
+    loaded = api.results(folder, profile)
+    warn(line for line in loaded.problems if line not in named)
+    return loaded
 
 
 def warn(lines: Iterable[str]) -> None:

@@ -101,7 +101,11 @@ def cite(profile: str | None, methods: str | None, results: Path) -> None:
     asked = [text.strip() for text in methods.split(",")] if methods else []
     papers = {method: method_named(method).paper for method in asked}
     loaded = read_results(results)
-    chosen = [one for one in loaded.runs if name in (None, one.profile) and (not asked or one.spec.method in asked)]
+    chosen = [
+        result
+        for result in loaded.runs
+        if name in (None, result.profile) and (not asked or result.spec.method in asked)
+    ]
     if not (chosen or asked):
         run = harness_command("run", profile=profile or "tiny", results=str(results))
         raise UserError(f"{results} has no results; give --methods, or run `{run}` first")
@@ -137,61 +141,65 @@ def compare(a: str, b: str, metric: str, results: Path, **only: Any) -> None:
     _show_comparison(loaded.compare(first, second, metric, **only), Commands(loaded.folder))
 
 
-def _show_comparison(found: Comparison, commands: Commands) -> None:
-    a, b = found.a, found.b
+def _show_comparison(comparison: Comparison, commands: Commands) -> None:
+    a, b = comparison.a, comparison.b
     places = " and ".join(dict.fromkeys(f"{side.label.setting} / {side.label.encoder}" for side in (a, b)))
-    score = " ".join(found.score)
+    score = " ".join(comparison.score)
     echo(f"{a.name} against {b.name}: {score}, profile {a.label.profile}, {places}")
-    plain_table(("", "value", "95% interval", "p"), [*_means(found), *_tests(found)])
-    if line := commands.untrained(found.a.label.profile, found.lacking):
+    plain_table(("", "value", "95% interval", "p"), [*_means(comparison), *_tests(comparison)])
+    if line := commands.untrained(comparison.a.label.profile, comparison.lacking):
         echo(line)
-    for line in found.warnings():
+    for line in comparison.warnings():
         echo(f"warning: {line}")
-    echo(found.conclusion())
+    echo(comparison.conclusion())
 
 
-def _means(found: Comparison) -> Iterator[TextRow]:
+def _means(comparison: Comparison) -> Iterator[TextRow]:
     from harness.reporting.tables.grids import summary_text
 
-    digits = found.metric.digits
-    for side in (found.a, found.b, *found.untrained):
+    digits = comparison.metric.digits
+    for side in (comparison.a, comparison.b, *comparison.untrained):
         counted = ", ".join(filter(None, (count_of(len(side.scores), "seed"), side.freshness.mark)))
         text = str(summary_text(side.summary, digits, extra=counted))
         yield side.name, text, _between(side.interval, digits), ""
 
 
-def _tests(found: Comparison) -> Iterator[TextRow]:
+def _tests(comparison: Comparison) -> Iterator[TextRow]:
     from harness.reporting.seeds.comparison import ORDERED
     from harness.reporting.tables.grids import ABSENT
 
-    digits, permuted = found.metric.digits, found.permutation
-    paired = f"difference, paired by {count_of(len(found.common), 'seed')}"
+    digits, permuted = comparison.metric.digits, comparison.permutation
+    paired = f"difference, paired by {count_of(len(comparison.common), 'seed')}"
     named: tuple[tuple[str, TTest | None], ...] = (
-        (f"difference, t-test ({'one sample' if found.one_sample else 'pooled'})", found.deciding),
-        *((("difference, t-test (Welch)", found.welch), (paired, found.paired)) if not found.one_sample else ()),
+        (f"difference, t-test ({'one sample' if comparison.one_sample else 'pooled'})", comparison.deciding),
+        *(
+            (("difference, t-test (Welch)", comparison.welch), (paired, comparison.paired))
+            if not comparison.one_sample
+            else ()
+        ),
     )
     for name, test in named:
         if test is None:
             yield name, ABSENT, ABSENT, "too few seeds"
         else:
             yield name, signed(test.difference, digits), _between(test, digits), p_value(test.p)
-    if found.one_sample:
+    if comparison.one_sample:
         return
     least = f"{p_value(permuted.p)} (smallest possible {permuted.smallest:.2g})"
     how = "exact" if permuted.exact else "20,000 draws"
     yield f"permutation test ({how})", signed(permuted.difference, digits), "", least
-    yield "difference, bootstrap", "", _between(found.bootstrap, digits), ""
-    effect, order = found.effect, found.dominance
+    yield "difference, bootstrap", "", _between(comparison.bootstrap, digits), ""
+    effect, order = comparison.effect, comparison.dominance
     yield "Hedges' g", ABSENT if effect is None else fixed(effect.g, 2), _between(effect, 2), ""
-    ahead = f"{found.ahead.name} {'better' if found.metric.judged else 'ahead'}"
+    ahead = f"{comparison.ahead.name} {'better' if comparison.metric.judged else 'ahead'}"
     bound = ABSENT if order is None else f"at most {fixed(order, 2)} (below {ORDERED}: {ahead})"
     yield "almost stochastic order", bound, "", ""
 
 
-def _between(found: TTest | Interval | Effect | None, digits: int) -> str:
+def _between(test: TTest | Interval | Effect | None, digits: int) -> str:
     from harness.reporting.tables.grids import ABSENT
 
-    return ABSENT if found is None else f"{fixed(found.low, digits)} to {fixed(found.high, digits)}"
+    return ABSENT if test is None else f"{fixed(test.low, digits)} to {fixed(test.high, digits)}"
 
 
 @click.command()

@@ -36,17 +36,17 @@ def list_command(profile: str | None, results: Path) -> None:
     from harness.reporting.seeds.lookup import listed_groups
     from harness.store import of_profile
 
-    found = read_results(results, profile).runs
+    listed = read_results(results, profile).runs
     rows = [
         (
-            one.named,
-            one.label.overrides,
-            one.label.profile,
-            ",".join(map(str, sorted(one.seeds))),
-            one.finished[:16],
-            one.state,
+            group.named,
+            group.label.overrides,
+            group.label.profile,
+            ",".join(map(str, sorted(group.seeds))),
+            group.finished[:16],
+            group.state,
         )
-        for one in listed_groups(of_profile(found, load_profile(profile).name) if profile else found)
+        for group in listed_groups(of_profile(listed, load_profile(profile).name) if profile else listed)
     ]
     plain_table(("runs", "--set", "profile", "seeds", "finished", "state"), rows)
 
@@ -65,9 +65,9 @@ def drop_command(runs: tuple[str, ...], results: Path) -> None:
     from harness.store.folder import supersede
 
     loaded = read_results(results).runs
-    chosen = {one.fingerprint: one for text in runs for one in named_runs(loaded, text)}
-    for one, place in zip(chosen.values(), supersede(Store(results), chosen.values()), strict=True):
-        echo(f"{one.spec.key} moved to {place}")
+    chosen = {result.fingerprint: result for text in runs for result in named_runs(loaded, text)}
+    for dropped, folder in zip(chosen.values(), supersede(Store(results), chosen.values()), strict=True):
+        echo(f"{dropped.spec.key} moved to {folder}")
 
 
 @results_command.command("merge")

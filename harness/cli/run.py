@@ -132,7 +132,7 @@ def status(**grid: Any) -> None:
 def _describe(plan: Plan, trackers: Mapping[str, str] = MappingProxyType({})) -> None:
     """Print the number of runs, how many are done, what is skipped or missing, an estimate, and trackers."""
     echo(plan.counts)
-    recorded = (f"tracker   {name}: {place}" for name, place in trackers.items())
+    recorded = (f"tracker   {name}: {address}" for name, address in trackers.items())
     for line in (*_axes(plan), *_problems(plan), *_estimate(plan), *recorded):
         echo(f"  {line}")
 
@@ -186,21 +186,23 @@ def _problems(plan: Plan) -> Iterator[str]:
         yield f"missing   {item.what}"
     for encoder in missing_encoders(plan):
         yield f"or        --encoders {encoder}=FOLDER, where the model is already on this machine"
-    found = fetch_list(lacking(plan), plan.inventory.root, ask=False)
-    if found.items:
-        yield f"fetch     `{fetch_command(plan)}` downloads {count_of(len(found.items), 'item')}, {found.size_text}"
+    listed = fetch_list(lacking(plan), plan.inventory.root, ask=False)
+    if listed.items:
+        yield f"fetch     `{fetch_command(plan)}` downloads {count_of(len(listed.items), 'item')}, {listed.size_text}"
         yield from (f"download  {line}" for line in costly_suites(plan))
-    for one in found.by_hand:
-        yield f"by hand   {one.name}: {one.steps}"
+    for manual in listed.by_hand:
+        yield f"by hand   {manual.name}: {manual.steps}"
 
 
 def _without_baseline(plan: Plan) -> str:
     """What a grid without the baseline, or results of it, cannot have; empty where it has."""
     request = plan.request
     trained = [run for run in plan.todo if run.resolved.trains]
-    if not trained or request.wanted is not None or any(one.name == BASELINE for one in request.methods):
+    if not trained or request.wanted is not None or any(method.name == BASELINE for method in request.methods):
         return ""
-    if any(one.spec.variant == BASELINE and one.profile == request.profile.name for one in plan.store.indexed()):
+    if any(
+        result.spec.variant == BASELINE and result.profile == request.profile.name for result in plan.store.indexed()
+    ):
         return ""
     return f"baseline  add {BASELINE} to the methods: without its runs in {plan.store.root} no gain is tested"
 
@@ -243,7 +245,7 @@ def _show_results(context: click.Context, plan: Plan, results: Results) -> None:
         lacking = show_summaries(results.runs, stored)
         if plan.request.tuning:
             mine = {run.fingerprint for run in results.runs}
-            trials = stored.where([one.spec.setting == UNTRAINED or one.fingerprint in mine for one in stored])
+            trials = stored.where([result.spec.setting == UNTRAINED or result.fingerprint in mine for result in stored])
             show_tuning(plan.request.tuning, trials, commands)
         if plan.request.entries:
             show_paper_tables(plan.request.entries, profile, stored, commands)

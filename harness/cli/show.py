@@ -42,18 +42,18 @@ def logs(run: str, follow: bool, results: Path) -> None:
 
     store = Store(results)
     try:
-        found = stored_logs.find_log(store, run)
+        log = stored_logs.find_log(store, run)
     except UserError:
         if "/seed-" not in run:
             raise
-        found = stored_logs.find_log(store, find_run(store, run)[0].fingerprint)
-    if not follow and not found.path.is_file():
-        raise UserError(f"{found.key} has no log yet: its job is still queued; `harness status` shows where")
+        log = stored_logs.find_log(store, find_run(store, run)[0].fingerprint)
+    if not follow and not log.path.is_file():
+        raise UserError(f"{log.key} has no log yet: its job is still queued; `harness status` shows where")
     if not follow:
-        echo(found.path.read_text(encoding="utf-8", errors="replace"), nl=False)
+        echo(log.path.read_text(encoding="utf-8", errors="replace"), nl=False)
         return
     try:
-        for text in stored_logs.follow(found, store):
+        for text in stored_logs.follow(log, store):
             echo(text, nl=False)
     except KeyboardInterrupt:
         echo("")
@@ -87,12 +87,12 @@ def show(what: str, setting: str | None, encoder: str | None, profile: str | Non
     for failure in failures:
         _show_failure(store, failure)
     try:
-        found = find_run(store, what, profile)
+        shown = find_run(store, what, profile)
     except UserError:
         if not failures:
             raise
-        found = []
-    for result in found:
+        shown = []
+    for result in shown:
         _show_run(result)
 
 
@@ -103,8 +103,8 @@ def _failures(store: Store, key: str, profile: str | None) -> list[Failure]:
     name = None if profile is None else load_profile(profile).name
     with suppress(SpecError):
         key = str(RunSpec.parse(key))
-    named = (one for one in store.failures() if is_named(key, one.spec.key, one.fingerprint))
-    return [one for one in named if name in (None, one.profile)]
+    named = (failure for failure in store.failures() if is_named(key, failure.spec.key, failure.fingerprint))
+    return [failure for failure in named if name in (None, failure.profile)]
 
 
 def _show_failure(store: Store, failure: Failure) -> None:
@@ -183,14 +183,14 @@ def _used_values(
     runs = dict(_runs(method, profile, setting, encoder))
     if not runs:
         raise UserError(f"{method} cannot be trained in any default setting of {profile.name}; give --setting")
-    found: dict[str, dict[tuple[str, str], list[str]]] = {}
-    for place, run in runs.items():
+    by_name: dict[str, dict[tuple[str, str], list[str]]] = {}
+    for distinction, run in runs.items():
         training = run.training.model_dump() if run.trains else {}
         for name, value in {**run.hyperparameters.named(), **training}.items():
-            found.setdefault(name, {}).setdefault((str(value), _source(name, run)), []).append(place)
+            by_name.setdefault(name, {}).setdefault((str(value), _source(name, run)), []).append(distinction)
     return [
         (name, value, source, "" if len(places) == len(runs) else ", ".join(places))
-        for name, values in found.items()
+        for name, values in by_name.items()
         for (value, source), places in values.items()
     ]
 
@@ -204,9 +204,9 @@ def _runs(method: str, profile: Profile, setting: str | None, encoder: str | Non
     settings = [setting] if setting else list(profile.defaults.settings)
     settings = settings if declared.trains else [UNTRAINED]
     encoders = [encoder] if encoder else list(profile.defaults.encoders)
-    for reading, place, student in itertools.product(declared.readings, settings, encoders):
-        spec = RunSpec(Variant(method, reading=reading), parse_setting(place), student, 0)
-        texts = [f"@{reading}", *([place] if len(settings) > 1 else []), *([student] if len(encoders) > 1 else [])]
+    for reading, trained_in, student in itertools.product(declared.readings, settings, encoders):
+        spec = RunSpec(Variant(method, reading=reading), parse_setting(trained_in), student, 0)
+        texts = [f"@{reading}", *([trained_in] if len(settings) > 1 else []), *([student] if len(encoders) > 1 else [])]
         try:
             yield " ".join(texts), resolve(profile, spec, {})
         except UnfitSettingError:

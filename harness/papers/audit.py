@@ -108,13 +108,13 @@ def _claim(row: Mapping[str, str], line: str) -> Claim:
         raise UserError(f"{line}: 'claimed' is '{claimed}'; write yes or no")
     if check not in CHECKS:
         raise UserError(f"{line}: unknown check '{check}'; known: {', '.join(sorted(CHECKS))}")
-    found = {}
+    results = {}
     for part in arguments.split(";"):
         name, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals or not name:
             raise UserError(f"{line}: '{part.strip()}' is not an argument; write name=value; name=value")
-        found[name] = value
-    return Claim(paper, where, text, check, found, line, claimed == "yes")
+        results[name] = value
+    return Claim(paper, where, text, check, results, line, claimed == "yes")
 
 
 # Each check compares printed numbers and yields those that contradict the claim.
@@ -158,9 +158,9 @@ def difference(items: Items) -> Iterator[Flaw]:
 def between(items: Items) -> Iterator[Flaw]:
     """The gains of a over b range from `low` to `high`, inclusive, as printed."""
     gains = [gain(a, b) for a, b in items.pairs]
-    for found, said in ((min(gains), items.number("low")), (max(gains), items.number("high"))):
-        if abs(found - said) > EPSILON:
-            yield Flaw(f"{fixed(found, 2)}, not {fixed(said, 2)}")
+    for computed, said in ((min(gains), items.number("low")), (max(gains), items.number("high"))):
+        if abs(computed - said) > EPSILON:
+            yield Flaw(f"{fixed(computed, 2)}, not {fixed(said, 2)}")
 
 
 def same(items: Items) -> Iterator[Flaw]:
@@ -274,7 +274,7 @@ def audit(published: PublishedNumbers, claims: Sequence[Claim] | None = None) ->
     Raises UserError for a claim that matches no number.
     """
     cells = printed_numbers(published, read_papers())
-    found = [*averages(cells), *stars(cells), *quotes(cells)]
-    found += check_claims(read_claims() if claims is None else claims, cells)
+    findings = [*averages(cells), *stars(cells), *quotes(cells)]
+    findings += check_claims(read_claims() if claims is None else claims, cells)
     order = {paper: index for index, paper in enumerate(dict.fromkeys(cell.key.paper for cell in cells))}
-    return sorted(found, key=lambda finding: order.get(finding.paper, len(order)))
+    return sorted(findings, key=lambda finding: order.get(finding.paper, len(order)))

@@ -68,7 +68,7 @@ def read_citations() -> Citations:
 
 def used_by(results: Iterable[Result]) -> list[Used]:
     """What results used, each thing once: methods, encoders, teachers, corpora, suites and their tasks."""
-    return list(dict.fromkeys(one for result in results for one in _used(result)))
+    return list(dict.fromkeys(use for result in results for use in _used(result)))
 
 
 def bibtex(used: Sequence[Used], papers: Mapping[str, str] | None = None) -> str:
@@ -80,9 +80,9 @@ def bibtex(used: Sequence[Used], papers: Mapping[str, str] | None = None) -> str
     keys = dict.fromkeys([HARNESS])
     unknown = []
     for kind, name in used:
-        found = citations.uses.get(kind, {}).get(name, ())
-        keys.update(dict.fromkeys(found))
-        if not found:
+        entries = citations.uses.get(kind, {}).get(name, ())
+        keys.update(dict.fromkeys(entries))
+        if not entries:
             told = f": {said[name]}" if kind == "methods" and said.get(name) else ""
             unknown.append(f"% no known reference for {_SINGULAR[kind]} {' '.join(name.split())}{told}")
     return "\n\n".join([*(entry(key) for key in keys), *(["\n".join(unknown)] if unknown else [])]) + "\n"

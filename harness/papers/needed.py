@@ -64,10 +64,10 @@ class StandIns:
 
     def place(self, variant: str, setting: str, encoder: str) -> Place | None:
         """Return the variant, setting and encoder that are run for those of a paper."""
-        found: tuple[str | None, ...] = variant, setting, encoder
+        names: tuple[str | None, ...] = variant, setting, encoder
         if self.stands is not None:
-            found = self._variant(variant), self._setting(setting, self.stands), self.stands.encoders.get(encoder)
-        return Place(*map(str, found)) if all(found) else None
+            names = self._variant(variant), self._setting(setting, self.stands), self.stands.encoders.get(encoder)
+        return Place(*map(str, names)) if all(names) else None
 
     def score(self, row: PaperRow, column: PaperColumn, setting: str) -> Score | None:
         """Return the score of a model trained in a setting that fills a cell; None for a cell that is printed only."""
@@ -118,18 +118,18 @@ def wanted_runs(
     has a stand-in in the profile.
     """
     known, names = read_papers(), StandIns.of(profile)
-    found: dict[str, Runs] = {}
+    wanted: dict[str, Runs] = {}
     for text in papers:
-        found |= paper_runs(find_paper(known, text), names, seeds, read_as)
+        wanted |= paper_runs(find_paper(known, text), names, seeds, read_as)
     entries = dict((*(find_table(known, text) for text in tables), *(find_figure(known, text) for text in figures)))
-    found |= {name: entry_runs(entry, names, seeds, read_as) for name, entry in entries.items()}
-    if not any(found.values()):
+    wanted |= {name: entry_runs(entry, names, seeds, read_as) for name, entry in entries.items()}
+    if not any(wanted.values()):
         raise UserError(
-            f"the profile {profile.name} has no stand-ins for {', '.join(found)}; add some to its table "
+            f"the profile {profile.name} has no stand-ins for {', '.join(wanted)}; add some to its table "
             "[stands_for], or use --profile paper"
         )
-    _check_readings(read_as, found)
-    return found
+    _check_readings(read_as, wanted)
+    return wanted
 
 
 def entry_runs(
@@ -141,11 +141,11 @@ def entry_runs(
     """
     parts = []
     places = _table_places(entry, names, read_as) if isinstance(entry, PaperTable) else _places(entry, names, read_as)
-    for place, count, asked in places:
+    for run, count, asked in places:
         suites = tuple(name for name in asked if names.has_suite(name))
-        variant, setting = Variant.parse(place.variant), parse_setting(place.setting)
-        chosen = (0,) if place.setting == UNTRAINED else range(count) if seeds is None else seeds
-        parts.append({RunSpec(variant, setting, place.encoder, seed): suites for seed in chosen})
+        variant, setting = Variant.parse(run.variant), parse_setting(run.setting)
+        chosen = (0,) if run.setting == UNTRAINED else range(count) if seeds is None else seeds
+        parts.append({RunSpec(variant, setting, run.encoder, seed): suites for seed in chosen})
     return merged(parts)
 
 
@@ -194,7 +194,7 @@ def find_table(papers: Sequence[Paper], text: str) -> tuple[str, PaperTable | Ne
     configuration = {f"{paper.name}:{name}": table for paper in papers for name, table in paper.configuration.items()}
     if table := configuration.get(own_case(text, configuration)):
         raise UserError(f"--table {text}: this table needs no runs ({table.title}); choose another table")
-    known = {f"{paper.name}:{name}": one for paper in papers for name, one in paper.run_tables.items()}
+    known = {f"{paper.name}:{name}": table for paper in papers for name, table in paper.run_tables.items()}
     return _found("table", known, text)
 
 
@@ -203,7 +203,7 @@ def find_figure(papers: Sequence[Paper], text: str) -> tuple[str, FigureSpec]:
 
     Raises UserError with the nearest names.
     """
-    known = {f"{paper.name}:{name}": one for paper in papers for name, one in paper.figures.items()}
+    known = {f"{paper.name}:{name}": figure for paper in papers for name, figure in paper.figures.items()}
     return _found("figure", known, text)
 
 
@@ -271,10 +271,10 @@ def released_spec(name: str, weights: ReleasedTable) -> RunSpec:
 
 def released_places(profile: Profile) -> dict[RowKey, tuple[Place, ...]]:
     """Return the places of public weights by the rows that they should reproduce."""
-    found: dict[RowKey, tuple[Place, ...]] = {}
+    released: dict[RowKey, tuple[Place, ...]] = {}
     for key, spec in _released(profile):
-        found[key] = (*found.get(key, ()), Place(str(spec.variant), str(spec.setting), spec.encoder))
-    return found
+        released[key] = (*released.get(key, ()), Place(str(spec.variant), str(spec.setting), spec.encoder))
+    return released
 
 
 def check_released(profile: Profile, papers: Sequence[Paper]) -> None:
@@ -288,7 +288,7 @@ def check_released(profile: Profile, papers: Sequence[Paper]) -> None:
     }
     for key, spec in _released(profile):
         if key not in known:
-            mine = sorted({one.published for one in known if one.table == key.table})
+            mine = sorted({other.published for other in known if other.table == key.table})
             raise UserError(
                 f"the profile {profile.name}, table [released.{spec.encoder}]: {key.table} has no row {key.published} "
                 f"in {key.setting} for {key.encoder} with source {key.source}; {suggest(key.published, mine)}"
@@ -308,13 +308,13 @@ def released_runs(profile: Profile, tables: Sequence[str], papers: Sequence[str]
     asked = [find_table(known, text)[0] for text in tables]
     for paper in (find_paper(known, text) for text in papers):
         asked += [name for name in suites if name in have and name.partition(":")[0] == paper.name]
-    found = {name: {spec: suites[name] for key, spec in released if key.table == name} for name in asked}
-    if not any(found.values()):
+    runs = {name: {spec: suites[name] for key, spec in released if key.table == name} for name in asked}
+    if not any(runs.values()):
         raise UserError(
             f"the profile {profile.name} has no public weights for {', '.join([*tables, *papers])}; "
             + (f"there are some for {', '.join(have)}" if have else "add some to its table [released]")
         )
-    return found
+    return runs
 
 
 def _released(profile: Profile) -> Iterator[tuple[RowKey, RunSpec]]:

@@ -104,7 +104,7 @@ class Finding:
 
 def tally(findings: Iterable[Finding]) -> dict[str, int]:
     """Count the claims by verdict, and apart from them the statements that no paper claims."""
-    counts = Counter(str(one.verdict) if one.claimed else NOT_CLAIMED for one in findings)
+    counts = Counter(str(finding.verdict) if finding.claimed else NOT_CLAIMED for finding in findings)
     return {name: counts[name] for name in (*map(str, AuditVerdict), NOT_CLAIMED)}
 
 
@@ -173,13 +173,13 @@ def contrast(a: Printed, b: Printed) -> Contrast | None:
 
 def significance(a: Printed, b: Printed, sides: int = 2) -> AuditVerdict:
     """Judge the statement 'a is better than b, p < 0.05'."""
-    found = contrast(a, b)
-    if found is None or gain(a, b) <= -(a.unit + b.unit) / 2:
+    test = contrast(a, b)
+    if test is None or gain(a, b) <= -(a.unit + b.unit) / 2:
         return AuditVerdict.FAILS
     threshold = ALPHA * (3 - sides)
-    if found.p < threshold and gain(a, b) > 0:
+    if test.p < threshold and gain(a, b) > 0:
         return AuditVerdict.HOLDS
-    return AuditVerdict.ROUNDING if found.least < threshold else AuditVerdict.FAILS
+    return AuditVerdict.ROUNDING if test.least < threshold else AuditVerdict.FAILS
 
 
 def averages(cells: Sequence[Printed]) -> Iterator[Finding]:
@@ -261,7 +261,7 @@ def _table_stars(where: tuple[str, str], members: Sequence[Printed]) -> Iterator
 
 
 def _lost(family: Sequence[tuple[Printed, Printed]]) -> Iterator[Flaw]:
-    adjusted = holm([found.p if (found := contrast(*pair)) else 1.0 for pair in family])
+    adjusted = holm([test.p if (test := contrast(*pair)) else 1.0 for pair in family])
     for pair, p in zip(family, adjusted, strict=True):
         if pair[0].number.star and p >= ALPHA:
             yield Flaw(f"{_tested(*pair)}; after Holm {p:.2g}")
@@ -316,9 +316,9 @@ def _p_of(away: float, stds: Sequence[float], counts: Sequence[int]) -> float:
     return 1.0 if test is None else test.p
 
 
-def _slack(one: float, other: float) -> float:
+def _slack(first: float, second: float) -> float:
     """Return how far two roundings of one number can differ; those of equal units are equal."""
-    return EPSILON if one == other else (one + other) / 2 + EPSILON
+    return EPSILON if first == second else (first + second) / 2 + EPSILON
 
 
 def _decimals(value: float) -> int:

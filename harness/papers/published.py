@@ -178,7 +178,7 @@ def printed_difference(ablation: Ablation, published: PublishedNumbers) -> float
     for (table, encoder, setting), value in better.items():
         # a text-only method has no row in a setting with unpaired images: compare with its row on the text alone
         places = ((table, encoder, setting), (table, encoder, setting.partition("+")[0]))
-        other = next((worse[place] for place in places if place in worse), None)
+        other = next((worse[at] for at in places if at in worse), None)
         if other is not None:
             differences.append(value - other)
     return mean(differences) if differences else None

@@ -163,10 +163,13 @@ class PaperTable(PaperPart):
 
     @model_validator(mode="after")
     def _check_definitions(self) -> PaperTable:
-        columns, labels = {column.name for column in self.columns}, [one.label for one in self.definitions]
-        for one in self.definitions:
-            if unknown := sorted(set(one.metrics) - columns):
-                raise ValueError(f"the definition '{one.label}' names the column '{unknown[0]}', which is not there")
+        columns, labels = (
+            {column.name for column in self.columns},
+            [definition.label for definition in self.definitions],
+        )
+        for each in self.definitions:
+            if unknown := sorted(set(each.metrics) - columns):
+                raise ValueError(f"the definition '{each.label}' names the column '{unknown[0]}', which is not there")
         for row in self.rows:
             if row.definition is not None and row.definition not in labels:
                 raise ValueError(f"the row {row.variant} has the definition '{row.definition}', which is not there")
@@ -176,8 +179,10 @@ class PaperTable(PaperPart):
         """Return the table's definitions, first the one that made a row's printed numbers."""
         if not self.definitions:
             return (Definition(),)
-        own = next((one for one in self.definitions if one.label == row.definition), self.definitions[0])
-        return (own, *(one for one in self.definitions if one is not own))
+        own = next(
+            (definition for definition in self.definitions if definition.label == row.definition), self.definitions[0]
+        )
+        return (own, *(definition for definition in self.definitions if definition is not own))
 
     def compared(self, row: PaperRow) -> PaperRow | None:
         """Return the row that the paper's test compares a row with: of its setting, else the only one of that variant.
@@ -188,10 +193,10 @@ class PaperTable(PaperPart):
             return None
         if self.test is None:
             raise ValueError(f"a row is compared with '{row.against}', but the table has no 'test'")
-        found = [one for one in self.rows if one.variant == row.against and not one.published_only]
-        here = [one for one in found if one.setting == row.setting]
-        if here or len(found) == 1:
-            return (here or found)[0]
+        rows = [other for other in self.rows if other.variant == row.against and not other.published_only]
+        here = [other for other in rows if other.setting == row.setting]
+        if here or len(rows) == 1:
+            return (here or rows)[0]
         raise ValueError(f"a row is compared with '{row.against}', which has no row in {row.setting}")
 
     def rows_of(self, encoder: str) -> Iterator[tuple[int, PaperRow]]:
@@ -203,8 +208,8 @@ class PaperTable(PaperPart):
 
         Numbers that come with every run need no suite, but a run needs at least one to have a result: `sts`.
         """
-        found = (column.suite for column in self.columns if not column.published_only)
-        return tuple(dict.fromkeys(name for name in found if name not in WITH_EVERY_RUN)) or ("sts",)
+        suites = (column.suite for column in self.columns if not column.published_only)
+        return tuple(dict.fromkeys(name for name in suites if name not in WITH_EVERY_RUN)) or ("sts",)
 
 
 class Configuration(PaperPart):

@@ -160,12 +160,12 @@ def training_steps(run: Resolved) -> list[Steps] | None:
     mixing = mixed(sizes[0], sizes[1], training.batch_size, run.method.mixing(run.hyperparameters))
     steps = training.steps or training.epochs * mixing.epoch
     paired = mixing.paired_before_step(steps)
-    found = []
+    counts = []
     for count, names in ((steps - paired, texts), (paired, pairs)):
         if count:
             views = 1 if run.streams[names[0]] == "triplets" else VIEWS
-            found.append(Steps(count, views * training.batch_size * _length(run, names, rows)))
-    return found + [Steps(steps, VIEWS * own.batch_size * VECTORS[key]) for key, own in run.own_steps.items()]
+            counts.append(Steps(count, views * training.batch_size * _length(run, names, rows)))
+    return counts + [Steps(steps, VIEWS * own.batch_size * VECTORS[key]) for key, own in run.own_steps.items()]
 
 
 def _length(run: Resolved, names: list[str], rows: Mapping[str, int]) -> float:

@@ -57,12 +57,12 @@ class Event:
 Listener = Callable[[Event], None]
 
 
-def both(one: Listener, other: Listener) -> Listener:
+def both(first: Listener, second: Listener) -> Listener:
     """A listener that forwards each event to two others."""
 
     def listen(event: Event) -> None:
-        one(event)
-        other(event)
+        first(event)
+        second(event)
 
     return listen
 

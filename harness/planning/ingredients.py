@@ -114,9 +114,11 @@ class Experiment:
             "hyperparameters": dict(run.identity),
             "seed": run.spec.seed,
         }
-        code = {f"{kind} {name}": found for (kind, name), found in self.code.items()}
+        code = {f"{kind} {name}": hashed for (kind, name), hashed in self.code.items()}
         if self.dev is None:
-            heads = {role: [source.fingerprint for source in one.needs] for role, one in self.features.items()}
+            heads = {
+                role: [source.fingerprint for source in features.needs] for role, features in self.features.items()
+            }
             return identity | ({"heads": heads} if heads else {}) | ({"code": code} if code else {})
         identity |= {
             "backend": BACKEND_VERSION,
@@ -180,9 +182,9 @@ class Experiments:
         encoder = inventory.encoder(run.spec.encoder)
 
         def find(name: str) -> RunModel:
-            found = self._teacher(name)
-            teachers.update({one.key: one for one in (*found.teachers, found)})
-            return RunModel(found.missing, found.fingerprint, found.resolved.pooling)
+            teacher = self._teacher(name)
+            teachers.update({experiment.key: experiment for experiment in (*teacher.teachers, teacher)})
+            return RunModel(teacher.missing, teacher.fingerprint, teacher.resolved.pooling)
 
         finder = _TeacherFinder(run, inventory, find)
         if not run.trains:
@@ -205,10 +207,10 @@ class Experiments:
         used = [("method", run.spec.variant.name), ("pooling", run.pooling)]
         used += [("setting option", name) for name, _ in run.spec.setting.options if run.trains]
         used += [("corpus", self.inventory.profile.corpora[name].kind) for name in run.streams]
-        models = [model.source for one in features.values() for model in one.teacher.models]
+        models = [model.source for asked in features.values() for model in asked.teacher.models]
         used += [("teacher kind", model.kind) for model in models if isinstance(model, FrozenModel | RunModel)]
-        found = {(kind, name): self._code(kind, name) for kind, name in used}
-        return {place: code for place, code in found.items() if code}
+        hashes = {(kind, name): self._code(kind, name) for kind, name in used}
+        return {used_name: code for used_name, code in hashes.items() if code}
 
     def _teacher(self, name: str) -> Experiment:
         """The run that is a teacher under the name `run:KEY`."""

@@ -182,14 +182,14 @@ class Inventory:
     @cached_property
     def corpora(self) -> dict[str, UsedCorpus]:
         """All corpora of the profile, as it describes them. Raises UserError for an unknown kind or option."""
-        found = {}
+        corpora = {}
         for name, table in self.profile.corpora.items():
             with self._table(f"corpora.{name}"):
                 kind = get_class("corpus", table.kind, CorpusSource)
                 check_keywords(kind, table.options, self._place(f"corpora.{name}"))
                 plain: Ingredient[CorpusSource] = Ingredient(kind(**table.options), self.root)
-            found[name] = self._used(name, plain, plain)
-        return found
+            corpora[name] = self._used(name, plain, plain)
+        return corpora
 
     def corpus(self, name: str, run: Resolved) -> UsedCorpus:
         """A corpus as a run reads it: with the captions and the noise of its method and setting.
@@ -239,8 +239,8 @@ class Inventory:
     def part(self, suite: str) -> tuple[str, ...]:
         """The chosen tasks of a suite, where these are some of its tasks."""
         tasks = self.profile.suites[suite].tasks
-        found = tuple(task for task in tasks if task in self.chosen)
-        return found if len(found) < len(tasks) else ()
+        kept = tuple(task for task in tasks if task in self.chosen)
+        return kept if len(kept) < len(tasks) else ()
 
     def _made(self, name: str, tasks: Sequence[str]) -> Suite:
         options = self.profile.suites[name].options
@@ -259,10 +259,10 @@ class Inventory:
     def protocol(self, suite: str) -> EvaluationProtocol:
         """How a suite of the profile is scored now: its version, its data, or what is absent of it, and its metrics."""
         if suite not in self._protocols:
-            found = self._protocol_of(self.suites[suite])
+            protocol = self._protocol_of(self.suites[suite])
             # scores of some tasks have no averages, so they never count as those of a suite of these tasks alone
-            part = {"data": digest("some tasks", found.data)} if self.part(suite) else {}
-            self._protocols[suite] = found.model_copy(update=part)
+            part = {"data": digest("some tasks", protocol.data)} if self.part(suite) else {}
+            self._protocols[suite] = protocol.model_copy(update=part)
         return self._protocols[suite]
 
     def protocols(self, suite: str) -> list[EvaluationProtocol]:

@@ -65,18 +65,18 @@ def fetch_command(plan: Plan) -> str:
 
 def how_to_get(plan: Plan) -> str:
     """How to get a plan's missing inputs, in a few words."""
-    found = fetch_list(lacking(plan), plan.inventory.root, ask=False)
+    listed = fetch_list(lacking(plan), plan.inventory.root, ask=False)
     absent = missing_encoders(plan)
     given = (
         f", or give --encoders {','.join(f'{name}=FOLDER' for name in absent)}"
         if len(absent) == len(plan.missing) > 0
         else ""
     )
-    left = ", ".join(one.name for one in found.by_hand)
-    if not found.items:
-        return found.by_hand[0].steps
+    left = ", ".join(item.name for item in listed.by_hand)
+    if not listed.items:
+        return listed.by_hand[0].steps
     also = f", and {left} by hand" if left else ""
-    return f"run `{fetch_command(plan)}` ({found.size_text}{also}){given}"
+    return f"run `{fetch_command(plan)}` ({listed.size_text}{also}){given}"
 
 
 def fetch_list(missing: Iterable[Missing], root: Path | None, ask: bool = True) -> FetchList:
@@ -88,18 +88,18 @@ def fetch_list(missing: Iterable[Missing], root: Path | None, ask: bool = True) 
     models: dict[tuple[str, str], list[MissingModel]] = {}
     tasks: dict[str, MissingTask] = {}
     by_hand: dict[str, ByHand] = {}
-    for one in missing:
-        if isinstance(one, MissingModel):
-            models.setdefault((one.hub, one.revision), []).append(one)
-        elif isinstance(one, MissingTask):
-            tasks[one.task] = one
-        elif entry := provider(one):
+    for item in missing:
+        if isinstance(item, MissingModel):
+            models.setdefault((item.hub, item.revision), []).append(item)
+        elif isinstance(item, MissingTask):
+            tasks[item.task] = item
+        elif entry := provider(item):
             needed = (
                 each for each in fetching.with_inputs(entry) if each == entry or fetching.state(root, each).absent
             )
             entries |= {each.name: each for each in needed}
         else:
-            by_hand[one.what] = ByHand(one.what, one.how)
+            by_hand[item.what] = ByHand(item.what, item.how)
     manual = {name: ByHand(name, _steps(entry)) for name, entry in entries.items() if entry.by_hand}
     makers: list[Callable[[], Fetchable]] = [
         *(partial(_entry, entry, root, ask) for name, entry in entries.items() if name not in manual),
@@ -130,17 +130,17 @@ def costly_suites(plan: Plan) -> Iterator[str]:
 
 def provider(missing: Missing) -> Entry | None:
     """The catalogue entry that provides a missing file; an automatic download is preferred."""
-    found = fetching.providers(missing.what)
-    return min(found, key=lambda entry: bool(entry.by_hand), default=None)
+    entries = fetching.providers(missing.what)
+    return min(entries, key=lambda entry: bool(entry.by_hand), default=None)
 
 
 def disk_need(missing: Iterable[Missing]) -> str:
     """The size of data and models in words, those to get by hand included."""
     listed = list(missing)
-    found = fetch_list(listed, None, ask=False)
-    manual = {entry.name: entry.about for one in listed if (entry := provider(one)) and entry.by_hand}
-    known = found.size + sum(size or 0 for size in manual.values())
-    unknown = [*found.unknown, *(one.name for one in found.by_hand if manual.get(one.name) is None)]
+    fetchable = fetch_list(listed, None, ask=False)
+    manual = {entry.name: entry.about for item in listed if (entry := provider(item)) and entry.by_hand}
+    known = fetchable.size + sum(size or 0 for size in manual.values())
+    unknown = [*fetchable.unknown, *(item.name for item in fetchable.by_hand if manual.get(item.name) is None)]
     size = readable(known) if known else ""
     more = f"{len(unknown)} of unknown size" if unknown else ""
     return " and ".join(filter(None, (size, more))) or "none"
@@ -194,42 +194,42 @@ def _entry(entry: Entry, root: Path | None, ask: bool) -> Fetchable:
 
 def _model(same: Sequence[MissingModel], root: Path | None, ask: bool) -> Fetchable:
     hub, revision = same[0].hub, same[0].revision
-    readers = list(dict.fromkeys(one.reader for one in same))
-    beside = [name for name in dict.fromkeys(one.beside for one in same) if name]
-    found = _answer(partial(fetching.look_up, hub, "model", revision)) if ask else None
+    readers = list(dict.fromkeys(model.reader for model in same))
+    beside = [name for name in dict.fromkeys(model.beside for model in same) if name]
+    answer = _answer(partial(fetching.look_up, hub, "model", revision)) if ask else None
     size = same[0].about
-    if found is not None:
-        size = _answer(lambda: sum(file.size or 0 for file in fetching.files_read(found, readers, beside))) or size
+    if answer is not None:
+        size = _answer(lambda: sum(file.size or 0 for file in fetching.files_read(answer, readers, beside))) or size
 
     def bring(say: Say, watch: Watch) -> None:
-        known = found or fetching.look_up(hub, "model", revision)
+        known = answer or fetching.look_up(hub, "model", revision)
         files = fetching.files_read(known, readers, beside)
         say(f"{hub}: fetching {len(files)} files ({readable(size)}) at {known.commit[:7]}")
-        place = fetching.fetch_model(known, files, watch(hub))
+        folder = fetching.fetch_model(known, files, watch(hub))
         if revision == MAIN and root is not None:
             fetching.record_commit(root, hub, known.commit, say)
-        say(f"{hub}: in place: {place}")
+        say(f"{hub}: in place: {folder}")
 
-    terms = found.licence if found is not None and restricts(found.licence) else None
+    terms = answer.licence if answer is not None and restricts(answer.licence) else None
     # `main` needs a data root, which records what it stood for
-    place = root if revision == MAIN and root is None else Path(constants.HF_HUB_CACHE)
-    return Fetchable(hub, "model weights, configuration and tokenizer", size, 0, place, terms or "", bring)
+    cache = root if revision == MAIN and root is None else Path(constants.HF_HUB_CACHE)
+    return Fetchable(hub, "model weights, configuration and tokenizer", size, 0, cache, terms or "", bring)
 
 
 def _task(task: MissingTask, ask: bool) -> Fetchable:
-    found = _answer(partial(fetching.look_up, task.hub, "dataset", task.revision)) if ask else None
-    size = sum(file.size or 0 for file in found.files) if found is not None else None
+    answer = _answer(partial(fetching.look_up, task.hub, "dataset", task.revision)) if ask else None
+    size = sum(file.size or 0 for file in answer.files) if answer is not None else None
 
     def bring(say: Say, watch: Watch) -> None:
         say(f"{task.task}: fetching {task.hub} ({readable(size)} with all its parts)")
         task.fetch()
         say(f"{task.task}: in the cache of data sets")
 
-    licence = found.licence if found is not None and found.licence else task.licence
+    licence = answer.licence if answer is not None and answer.licence else task.licence
     terms = str(licence) if restricts(licence) else ""
-    what, place = f"the hub's {task.hub}", Path(constants.HF_HUB_CACHE)
+    what, folder = f"the hub's {task.hub}", Path(constants.HF_HUB_CACHE)
     # `datasets` keeps a second copy, as Arrow files
-    return Fetchable(task.task, what, size, 0, place, terms, bring, copied=size or 0)
+    return Fetchable(task.task, what, size, 0, folder, terms, bring, copied=size or 0)
 
 
 def _answer(ask: Callable[[], Answer]) -> Answer | None:
@@ -278,7 +278,7 @@ def disk_needs(inventory: Inventory) -> Iterator[tuple[str, str]]:
     yield "all models", disk_need(models)
     data = [item for _, source in data_needs(inventory) for item in source.missing(None)]
     pixels = (corpus.pixels for corpus in inventory.corpora.values())
-    images = [item for one in pixels if one is not None for item in one.source.missing(None)]
+    images = [item for corpus in pixels if corpus is not None for item in corpus.source.missing(None)]
     yield f"the profile {profile.name}", disk_need([*models, *data, *images])
 
 
@@ -289,12 +289,12 @@ def needed_files(inventory: Inventory) -> Iterator[tuple[str, str, str, str]]:
     """
     for label, source in data_needs(inventory):
         missing = {item.what for item in source.missing(inventory.root)}
-        found: dict[tuple[str, str], list[str]] = {}
+        groups: dict[tuple[str, str], list[str]] = {}
         for item in source.missing(None):
             entries = ", ".join(entry.name for entry in providers(item.what))
             absent = item.what in missing
             text = str(item) if absent and not entries else item.what
-            found.setdefault(("missing" if absent else "found", entries), []).append(text)
-        for (state, entries), files in found.items():
+            groups.setdefault(("missing" if absent else "found", entries), []).append(text)
+        for (state, entries), files in groups.items():
             more = f" and {len(files) - 1} more" if len(files) > 1 else ""
             yield label, f"{files[0]}{more}", state, entries

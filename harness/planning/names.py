@@ -38,24 +38,24 @@ def find_run(store: Store, text: str, profile: str | None = None) -> list[Result
     except UserError:
         if text.endswith(".json"):
             raise
-        found = list(_respelled(store, RunSpec.parse(text), profile))
-        if not found:
+        results = list(_respelled(store, RunSpec.parse(text), profile))
+        if not results:
             raise
-        return found
+        return results
 
 
 def _named(store: Store, text: str, profile: str | None) -> list[Result]:
     """The results of the one run that words of its key or digits of its fingerprint name."""
-    found = [one for one in store.indexed() if is_named(text, one.spec.key, one.fingerprint)]
-    found = [one for one in found if profile in (None, one.profile)]
-    keys = list(dict.fromkeys(one.spec.key for one in found))
+    named = [result for result in store.indexed() if is_named(text, result.spec.key, result.fingerprint)]
+    named = [result for result in named if profile in (None, result.profile)]
+    keys = list(dict.fromkeys(result.spec.key for result in named))
     if len(keys) > 1:
         raise several(text, keys)
-    if not found:
+    if not named:
         lists = "`harness status` lists the runs of a grid, `harness list methods` the methods"
         raise UserError(f"there is no result of '{text}' in {store.root}; {lists}")
-    wanted = {one.fingerprint for one in found}
-    return [one for one in find_results(store, keys[0], profile) if one.fingerprint in wanted]
+    wanted = {result.fingerprint for result in named}
+    return [result for result in find_results(store, keys[0], profile) if result.fingerprint in wanted]
 
 
 def is_same(result: Result, asked: RunSpec, profile: str | None = None) -> bool:
@@ -75,13 +75,16 @@ def is_same(result: Result, asked: RunSpec, profile: str | None = None) -> bool:
 def stored_spelling(results: Iterable[Result], text: str, profile: str | None = None) -> str:
     """A VARIANT or VARIANT/SETTING/ENCODER as the results spell it; itself where they know it, or nothing like it."""
     parts = split(text, "/")
-    variant, runs = Variant.parse(parts[0]), [one for one in results if one.spec.method == Variant.parse(parts[0]).name]
-    if any(one.spec.variant == str(variant) for one in runs):
+    variant, runs = (
+        Variant.parse(parts[0]),
+        [result for result in results if result.spec.method == Variant.parse(parts[0]).name],
+    )
+    if any(run.spec.variant == str(variant) for run in runs):
         return text
-    for one in runs:
-        asked = replace(RunSpec.parse(one.spec.key), variant=variant)
-        if is_same(one, asked, profile):
-            return "/".join((one.spec.variant, *parts[1:]))
+    for stored in runs:
+        asked = replace(RunSpec.parse(stored.spec.key), variant=variant)
+        if is_same(stored, asked, profile):
+            return "/".join((stored.spec.variant, *parts[1:]))
     return text
 
 
@@ -95,7 +98,9 @@ def _respelled(store: Store, asked: RunSpec, profile: str | None) -> Iterator[Re
             if any(_mean_the_same(spelled, asked, each) for each in ([profile] if profile else shipped_profiles())):
                 raise
         else:
-            yield from (one for one in results if name in (None, one.profile) and is_same(one, asked, profile))
+            yield from (
+                result for result in results if name in (None, result.profile) and is_same(result, asked, profile)
+            )
 
 
 def _mean_the_same(spelled: RunSpec, asked: RunSpec, profile: str) -> bool:
@@ -135,18 +140,18 @@ def model_name(model: FolderModel, asked: str | None, inventory: Inventory, stor
     if model.missing(None):
         return _cleaned(folder.name)
     content = model.fingerprint(None)
-    untrained = (one for one in store.indexed() if one.spec.setting == UNTRAINED)
-    known = sorted({one.spec.encoder for one in untrained if _is_of(one, content)})
+    untrained = (result for result in store.indexed() if result.spec.setting == UNTRAINED)
+    known = sorted({result.spec.encoder for result in untrained if _is_of(result, content)})
     typed = read_typed(store.root, inventory.profile.name).encoders
-    mine = next((name for name, place in typed.items() if Path(place) == folder), None)
+    mine = next((name for name, path in typed.items() if Path(path) == folder), None)
     if asked is None and mine is not None:
         return mine
     if asked is None:
         free = (name for name in (*known, *_ends(folder)) if not _is_taken(name, content, inventory, store))
-        found = next(free, None)
-        if found is None:
+        unused = next(free, None)
+        if unused is None:
             raise UserError(f"{folder}: its path gives no name that is free in {store.root}; give --name NAME")
-        return found
+        return unused
     if _is_taken(parse_encoder(asked), content, inventory, store):
         raise UserError(
             f"--name {asked}: the name is taken by another model in {store.root} or in the profile; give another"
@@ -172,7 +177,7 @@ def _cleaned(part: str) -> str:
 def _is_taken(name: str, content: str, inventory: Inventory, store: Store) -> bool:
     if name in (*inventory.profile.encoders, *inventory.profile.released):
         return inventory.encoder(name).fingerprint != content
-    return any(not _is_of(one, content) for one in store.indexed() if one.spec.encoder == name)
+    return any(not _is_of(result, content) for result in store.indexed() if result.spec.encoder == name)
 
 
 def _is_of(result: Result, content: str) -> bool:

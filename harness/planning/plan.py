@@ -141,11 +141,11 @@ def make_plan(request: Request, store: Store) -> Plan:
                 raise
             skipped.append(Skipped(f"{run.spec.variant}/{run.spec.setting}", str(error)))
         else:
-            ordered |= {one.key: one for one in (*experiment.teachers, experiment)}
+            ordered |= {needed.key: needed for needed in (*experiment.teachers, experiment)}
     declarations().save()
     failures = store.failures()
     specs = {run.spec for run in runs}
-    asked = {one.fingerprint for one in ordered.values() if one.resolved.spec in specs}
+    asked = {experiment.fingerprint for experiment in ordered.values() if experiment.resolved.spec in specs}
     redo = _to_redo(request, asked, ordered.values(), store)
     planned = []
     for experiment in ordered.values():
@@ -166,12 +166,12 @@ def _to_redo(request: Request, asked: set[str], experiments: Iterable[Experiment
 
     The same command again goes on with what it has not done, rather than from the start.
     """
-    noted = {one.fingerprint: redo_of(store, one.fingerprint) for one in experiments}
-    found = {fingerprint: note.asked for fingerprint, note in noted.items() if note}
+    noted = {experiment.fingerprint: redo_of(store, experiment.fingerprint) for experiment in experiments}
+    commands = {fingerprint: note.asked for fingerprint, note in noted.items() if note}
     command = digest(sorted(asked))
-    if request.selection.redo and (command not in found.values() or begins_to_redo(store, command)):
-        found = dict.fromkeys(asked, command) | found
-    return found
+    if request.selection.redo and (command not in commands.values() or begins_to_redo(store, command)):
+        commands = dict.fromkeys(asked, command) | commands
+    return commands
 
 
 def _resolved(request: Request) -> tuple[list[Resolved], list[Skipped]]:
@@ -181,7 +181,7 @@ def _resolved(request: Request) -> tuple[list[Resolved], list[Skipped]]:
         return expand(profile, request.methods, request.settings, request.encoders, request.seeds, overrides)
     check_overrides(request.methods, overrides)
     runs, skipped = [], []
-    for spec in sorted(request.wanted, key=lambda one: one.seed):
+    for spec in sorted(request.wanted, key=lambda spec: spec.seed):
         try:
             _check_names(request, spec)
             runs.append(resolve(profile, spec, overrides))
@@ -209,15 +209,15 @@ def _planned(
     failures: Sequence[Failure],
     redo: str,
 ) -> PlannedRun:
-    place = (inventory.profile.name, Spec.of(experiment.resolved.spec))
-    check_names(*place, suites)
+    key = (inventory.profile.name, Spec.of(experiment.resolved.spec))
+    check_names(*key, suites)
     try:
-        result = store.find(*place, experiment.fingerprint)
+        result = store.find(*key, experiment.fingerprint)
     except UserError as error:
         return PlannedRun(experiment, "damaged", (), problem=str(error))
     if redo:
         result = None
-    failure = next((one for one in failures if one.concerns(*place, experiment.fingerprint)), None)
+    failure = next((failed for failed in failures if failed.concerns(*key, experiment.fingerprint)), None)
     todo = tuple(name for name in suites if result is None or not inventory.scored(result, name))
     state: RunState = "missing"
     note, changed = "", tuple[str, ...]()
@@ -233,8 +233,10 @@ def _planned(
         state, note = "trained", KEPT
     elif step := checkpoint_step(store, experiment.fingerprint):
         note = RESUMED.format(step)
-    elif store.has_key(*place):
-        others = sorted((one for one in store.seeds(*place)[0] if one.spec == place[1]), key=lambda one: one.finished)
+    elif store.has_key(*key):
+        others = sorted(
+            (one for one in store.seeds(*key)[0] if one.spec == key[1]), key=lambda earlier: earlier.finished
+        )
         note, changed = _beside(others, experiment)
     absent = (item for name in todo for item in experiment.missing_for(inventory.suites[name], inventory.root))
     absences = tuple(dict.fromkeys(absent))
@@ -247,7 +249,7 @@ def _beside(others: Sequence[Result], experiment: Experiment) -> tuple[str, tupl
         return STALE, ()
     if not experiment.missing:
         return STALE, changes(others[-1], experiment)
-    known = [changes(one, experiment) for one in reversed(others)]
+    known = [changes(result, experiment) for result in reversed(others)]
     return (STALE, min(known, key=len)) if all(known) else (UNSURE, ())
 
 

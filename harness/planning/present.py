@@ -84,18 +84,18 @@ class Present:
         return "; ".join(changes(whole, experiment))
 
     def _experiment(self, inventory: Inventory, result: Result) -> Experiment:
-        place = (result.profile, json.dumps(result.overrides, sort_keys=True))
-        if place not in self._experiments:
-            self._experiments[place] = Experiments(inventory, result.overrides)
+        configuration = (result.profile, json.dumps(result.overrides, sort_keys=True))
+        if configuration not in self._experiments:
+            self._experiments[configuration] = Experiments(inventory, result.overrides)
         run = resolve(inventory.profile, RunSpec.parse(result.spec.key), result.overrides)
-        return self._experiments[place].of(run)
+        return self._experiments[configuration].of(run)
 
     def _protocol(self, profile: str, suite: str, key: str) -> str:
         inventory = self._inventory(profile)
         try:
             if inventory is None or suite not in inventory.suites or inventory.suites[suite].missing(inventory.root):
                 return UNKNOWN
-            return PRESENT if any(one.key == key for one in inventory.protocols(suite)) else _PROTOCOL
+            return PRESENT if any(protocol.key == key for protocol in inventory.protocols(suite)) else _PROTOCOL
         except UserError:
             return UNKNOWN
 
@@ -146,16 +146,16 @@ def _code(then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
 def _data(then: Mapping[str, Any], experiment: Experiment) -> Iterator[str]:
     """What was read: encoder, corpora, teachers' features, patch embeddings and the dev task."""
     now = experiment.identity
-    found = ["encoder"] if then["encoder"] != now["encoder"] else []
+    changed = ["encoder"] if then["encoder"] != now["encoder"] else []
     if "corpora" in now and "corpora" in then:
-        found += _corpora(then["corpora"], now["corpora"], [corpus.name for corpus in experiment.corpora])
+        changed += _corpora(then["corpora"], now["corpora"], [corpus.name for corpus in experiment.corpora])
         features = {**then["features"], **now["features"]}
-        found += [f"features {role}" for role in features if then["features"].get(role) != now["features"].get(role)]
-        found += ["patches"] if then.get("patches") != now.get("patches") else []
-        found += ["dev task"] if then["dev"] != now["dev"] else []
-    found += ["heads"] if then.get("heads") != now.get("heads") else []
-    if found:
-        yield f"data: {', '.join(found)}"
+        changed += [f"features {role}" for role in features if then["features"].get(role) != now["features"].get(role)]
+        changed += ["patches"] if then.get("patches") != now.get("patches") else []
+        changed += ["dev task"] if then["dev"] != now["dev"] else []
+    changed += ["heads"] if then.get("heads") != now.get("heads") else []
+    if changed:
+        yield f"data: {', '.join(changed)}"
 
 
 def _corpora(then: Sequence[str], now: Sequence[str], names: Sequence[str]) -> list[str]:

@@ -62,7 +62,9 @@ class Request:
         return Typed(
             profile=str(Path(named).resolve()) if named not in shipped_profiles() else "",
             data_root=str(self.data.resolve()) if self.data else "",
-            encoders={name: str(one.folder) for name, one in self.given.items() if isinstance(one, FolderModel)},
+            encoders={
+                name: str(source.folder) for name, source in self.given.items() if isinstance(source, FolderModel)
+            },
         )
 
 
@@ -91,13 +93,13 @@ def _of_tasks(request: Request, names: Names) -> Request:
 
 def _joined(parts: Sequence[str], known: Collection[str]) -> list[str]:
     """Names of tasks that were split at commas, joined where a known one has commas itself: MTEB(eng, v1):STS."""
-    found, start = [], 0
+    joined, start = [], 0
     while start < len(parts):
         ends = range(len(parts), start, -1)
         end = next((end for end in ends if ", ".join(parts[start:end]) in known), start + 1)
-        found.append(", ".join(parts[start:end]))
+        joined.append(", ".join(parts[start:end]))
         start = end
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(joined))
 
 
 def _of_all_tasks(selection: Selection) -> Request:
@@ -206,7 +208,7 @@ def _released_request(selection: Selection, profile: Profile, data: Path | None)
     if not profile.released:
         raise UserError(f"the profile {profile.name} lists no public weights; add some to its table [released]")
     default = {
-        name: get_class("suite", name, Suite).needs_images for name, one in profile.suites.items() if not one.asked
+        name: get_class("suite", name, Suite).needs_images for name, table in profile.suites.items() if not table.asked
     }
     wanted = {
         released_spec(name, weights): tuple(
@@ -259,8 +261,8 @@ def model_request(
             raise UserError("--name works only for the model of a folder; remove it")
         return _together(
             [
-                _outside_request(one, pooling, selection, trusted, store, name if one == model else None)
-                for one in models
+                _outside_request(each, pooling, selection, trusted, store, name if each == model else None)
+                for each in models
             ]
         )
     if name is not None:
@@ -296,8 +298,11 @@ def _together(requests: Sequence[Request]) -> Request:
     first, *others = requests
     if not others:
         return first
-    wanted = {RunSpec(one.methods[0], Variant(UNTRAINED), one.encoders[0], 0): tuple(one.suites) for one in requests}
-    given = {name: source for one in requests for name, source in one.given.items()}
+    wanted = {
+        RunSpec(request.methods[0], Variant(UNTRAINED), request.encoders[0], 0): tuple(request.suites)
+        for request in requests
+    }
+    given = {name: source for request in requests for name, source in request.given.items()}
     if len(wanted) < len(requests):
         raise UserError("two of the models have the same name; give each its own with --encoders NAME=FOLDER")
     runs = _listed_runs(first.profile, wanted, given, first.data, {})
@@ -309,9 +314,9 @@ def _outside_request(
 ) -> Request:
     folder, encoder = Path(model).expanduser(), model
     if folder.is_dir():
-        found = FolderModel(folder.resolve(), trusted=trusted)
+        local = FolderModel(folder.resolve(), trusted=trusted)
         inventory = Inventory(load_profile(selection.profile), data_root(selection.data_root), {})
-        encoder = f"{model_name(found, called, inventory, store)}={folder}"
+        encoder = f"{model_name(local, called, inventory, store)}={folder}"
     elif model.startswith((".", "/", "~")):
         raise UserError(f"no folder {model}; give the folder of a saved model, a hub name or a run's key")
     request = make_request(replace(selection, encoders=encoder))
@@ -347,27 +352,27 @@ def _seeds(seeds: int | str | Sequence[int]) -> tuple[int, ...]:
 
 def _encoders(items: Sequence[str]) -> tuple[list[str], dict[str, ModelSource]]:
     """Names, and the places of those given as NAME=DIR, as a path or as OWNER/NAME@COMMIT."""
-    found: list[str] = []
+    encoders: list[str] = []
     given: dict[str, ModelSource] = {}
     for item in items:
-        name, equals, place = item.partition("=")
+        name, equals, folder = item.partition("=")
         if not equals and item.startswith((".", "/", "~")):
-            name, place = Path(item).expanduser().resolve().name, item
+            name, folder = Path(item).expanduser().resolve().name, item
         hub, at, commit = name.partition("@")
         name = parse_encoder(hub)
-        if place:
-            given[name] = _folder(place)
+        if folder:
+            given[name] = _folder(folder)
         elif at:
             given[name] = _pinned(hub, commit)
-        found.append(name)
-    return found, given
+        encoders.append(name)
+    return encoders, given
 
 
-def _folder(place: str) -> FolderModel:
-    folder = Path(place).expanduser().resolve()
+def _folder(text: str) -> FolderModel:
+    folder = Path(text).expanduser().resolve()
     if not any((folder / name).is_file() for name in ("config.json", "modules.json")):
         raise UserError(
-            f"the encoder folder {place} has no config.json; give a folder saved by transformers or "
+            f"the encoder folder {text} has no config.json; give a folder saved by transformers or "
             "sentence-transformers"
         )
     return FolderModel(folder)

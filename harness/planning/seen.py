@@ -116,8 +116,12 @@ class SeenRows:
         `texts` are their n captions and `image_of` the image of each, (n,) below m; `ids` are None where unknown.
         """
         by_text = self.captions if ids is None else self.unplaced
-        found = np.bincount(image_of, among(text_hashes(texts), by_text)) > 0
-        return found if ids is None else found | np.array([image_name(one) in self.names for one in ids], dtype=bool)
+        read = np.bincount(image_of, among(text_hashes(texts), by_text)) > 0
+        return (
+            read
+            if ids is None
+            else read | np.array([image_name(image_id) in self.names for image_id in ids], dtype=bool)
+        )
 
 
 def among(hashes: np.ndarray, known: np.ndarray) -> np.ndarray:
@@ -153,15 +157,15 @@ class RunTraining:
 
     @cached_property
     def _seen(self) -> SeenRows:
-        found: list[tuple[Ingredient[CorpusSource], np.ndarray | None]] = []
+        corpora: list[tuple[Ingredient[CorpusSource], np.ndarray | None]] = []
         for stream, rows in self.rows.items():
             start = 0
-            for corpus in (one.read for one in self.corpora if one.stream == stream):
+            for corpus in (used.read for used in self.corpora if used.stream == stream):
                 count = len(_hashes(corpus))
                 inside = rows[(rows >= start) & (rows < start + count)] - start
-                found.append((corpus, None if len(inside) == count else inside))
+                corpora.append((corpus, None if len(inside) == count else inside))
                 start += count
-        return SeenRows.of(found)
+        return SeenRows.of(corpora)
 
 
 def _hashes(corpus: Ingredient[CorpusSource]) -> np.ndarray:
@@ -184,7 +188,7 @@ def _names(source: CorpusSource, root: Path | None, rows: np.ndarray | None) -> 
 
 
 def _distinct(hashes: Sequence[np.ndarray]) -> np.ndarray:
-    return np.unique(np.concatenate([np.zeros(0, np.uint64), *(one.ravel() for one in hashes)]))
+    return np.unique(np.concatenate([np.zeros(0, np.uint64), *(each.ravel() for each in hashes)]))
 
 
 #: Where a suite's name stands, of the task that selects checkpoints.
@@ -286,10 +290,10 @@ class SettingData:
 
         None if no corpus has several captions of an image.
         """
-        found = [each for corpus in self.corpora if (each := _all_captions(corpus)) is not None]
-        starts = np.cumsum([0, *(int(image_of.max()) + 1 for _, image_of in found)])
-        numbered = [image_of + start for (_, image_of), start in zip(found, starts[:-1], strict=True)]
-        return (np.concatenate([one for one, _ in found]), np.concatenate(numbered)) if found else None
+        captioned = [each for corpus in self.corpora if (each := _all_captions(corpus)) is not None]
+        starts = np.cumsum([0, *(int(image_of.max()) + 1 for _, image_of in captioned)])
+        numbered = [image_of + start for (_, image_of), start in zip(captioned, starts[:-1], strict=True)]
+        return (np.concatenate([texts for texts, _ in captioned]), np.concatenate(numbered)) if captioned else None
 
     def pair_overlaps(self, suite: str, task: str) -> Iterator[PairOverlap]:
         """The overlap of a similarity task and, if it has several subsets, of each."""
@@ -307,13 +311,13 @@ class SettingData:
         first, second, gold = zip(*pairs, strict=True)
         seen = self.seen.sentences(first), self.seen.sentences(second)
         counts = (len(pairs), int((seen[0] | seen[1]).sum()), int((seen[0] & seen[1]).sum()))
-        place = (str(self.setting), suite, task, subset)
+        names = (str(self.setting), suite, task, subset)
         if self.captions is None:
-            return PairOverlap(*place, *counts, None, None, None)
+            return PairOverlap(*names, *counts, None, None, None)
         captions, one_image = _of_images(*self.captions, text_hashes(first), text_hashes(second))
         scores = np.array(gold, dtype=np.float64)
         means = (_mean(scores[one_image]), _mean(scores[captions & ~one_image]))
-        return PairOverlap(*place, *counts, int(one_image.sum()), *means)
+        return PairOverlap(*names, *counts, int(one_image.sum()), *means)
 
 
 def _of_images(
@@ -334,11 +338,11 @@ def _suites(inventory: Inventory, asked: Sequence[str]) -> Mapping[str, Suite]:
     if not asked:
         kinds = (STSSuite, RetrievalSuite)
         return {name: suite for name, suite in known.items() if isinstance(suite, kinds) and not tables[name].asked}
-    found = {name: inventory.suite(name) for name in asked}
-    for name, suite in found.items():
+    suites = {name: inventory.suite(name) for name in asked}
+    for name, suite in suites.items():
         if not isinstance(suite, PairSuite | RetrievalSuite):
             raise UserError(f"the suite '{name}' has neither pairs of sentences nor captioned images; name another")
-    return found
+    return suites
 
 
 def _all_captions(corpus: Ingredient[CorpusSource]) -> tuple[np.ndarray, np.ndarray] | None:

@@ -179,8 +179,8 @@ class NamedTeacher(ABC):
         if self.of != "image":
             return parts
         pairs = [known.pairs for known in listed]
-        starts = np.cumsum([0, *(one.image_count for one in pairs)])
-        numbers = [np.arange(len(one)) if one.image_of is None else one.image_of for one in pairs]
+        starts = np.cumsum([0, *(each.image_count for each in pairs)])
+        numbers = [np.arange(len(each)) if each.image_of is None else each.image_of for each in pairs]
         return parts.in_order(np.concatenate([own + start for own, start in zip(numbers, starts, strict=False)]))
 
     def _from_file(self, known: KnownPairs) -> ComputeRows:
@@ -217,7 +217,7 @@ class FrozenModel(Source):
 
     def missing(self, root: Path | None) -> list[Missing]:
         absent = self.model.missing(root)
-        return [replace(one, reader=self.kind) if isinstance(one, MissingModel) else one for one in absent]
+        return [replace(item, reader=self.kind) if isinstance(item, MissingModel) else item for item in absent]
 
     def fingerprint(self, root: Path | None) -> str:
         """The model's with the kind, the pooling if the kind depends on it, their code, and a precision below fp32."""
@@ -333,10 +333,10 @@ class LitTeacher(NamedTeacher, Generated):
 
     def _needs(self, corpus: UsedCorpus | None) -> list[Ingredient[Checkable]]:
         """The fit, and both teachers' needs on the corpus and on the one of the fit."""
-        found: list[Ingredient[Checkable]] = [Ingredient(self, None)]
-        for place in filter(None, (corpus, self.corpus)):
-            found += [place.plain, *self.images.needs(place), *self.captions.needs(place)]
-        return found
+        needs: list[Ingredient[Checkable]] = [Ingredient(self, None)]
+        for used in filter(None, (corpus, self.corpus)):
+            needs += [used.plain, *self.images.needs(used), *self.captions.needs(used)]
+        return needs
 
     def _key(self, known: KnownPairs, context: FeatureContext) -> str:
         """The features that are projected, and all that the projections are fitted on."""
@@ -389,17 +389,17 @@ class RoleFeatures:
     @property
     def identity(self) -> list[object]:
         """What they are in the identity of a run."""
-        found: list[object] = [self.asked.teacher, [need.fingerprint for need in self.needs]]
-        return found if self.asked.of == "image" else [*found, self.asked.of]
+        parts: list[object] = [self.asked.teacher, [need.fingerprint for need in self.needs]]
+        return parts if self.asked.of == "image" else [*parts, self.asked.of]
 
     def load(self, listed: Sequence[KnownPairs], seed: int, context: FeatureContext) -> Stacked | np.ndarray:
         """One feature a caption of the run's pair corpora, (n, ...); controls are drawn by the run's seed."""
-        found = self.teacher.stacked(listed, context)
-        rows = len(found)
+        features = self.teacher.stacked(listed, context)
+        rows = len(features)
         if self.asked.teacher == "shuffled":
-            return found.in_order(generator(axis="shuffled images", seed=seed).permutation(rows))
+            return features.in_order(generator(axis="shuffled images", seed=seed).permutation(rows))
         if self.asked.teacher == "random":
-            return found.in_order(generator(axis="random images", seed=seed).integers(rows, size=rows))
+            return features.in_order(generator(axis="random images", seed=seed).integers(rows, size=rows))
         if self.asked.teacher == "noise":
-            return generator(axis="noise images", seed=seed).standard_normal(found.shape, dtype=np.float32)
-        return found
+            return generator(axis="noise images", seed=seed).standard_normal(features.shape, dtype=np.float32)
+        return features
