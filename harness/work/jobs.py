@@ -22,13 +22,13 @@ from harness.planning.ingredients import Experiment
 from harness.planning.inventory import Ingredient, Inventory, UsedCorpus
 from harness.planning.plan import Plan, PlannedRun
 from harness.planning.teachers import KnownPairs, NamedTeacher
-from harness.runs.environment import Allocation, DeviceChoice, Resources
+from harness.runs.environment import Allocation, DeviceChoice
 from harness.sources import digest
 from harness.store import Store
 from harness.store.folder import LAST_AFTER, attempt
-from harness.work.estimates import PROCESS_MB, TEACHER_MB, Estimates
 from harness.work.failures import all_of, described, time_limit
 from harness.work.job import Job, Prepared, RunJob, machine_of
+from harness.work.resources import PROCESS_MB, TEACHER_MB, Estimates, Resources
 
 if TYPE_CHECKING:
     from harness.runs.train import Bench

@@ -13,9 +13,8 @@ from slurm_nodes import preempt, real_slurm
 from harness.planning.events import Event
 from harness.store import Failure, Result, Store
 from harness.store.folder import submission
-from harness.work.base import ExecutorOptions, execute
+from harness.work.base import ExecutorOptions, execute, whereabouts
 from harness.work.jobs import jobs_of
-from harness.work.states import whereabouts
 
 pytest.importorskip("submitit", reason="submitit is not installed; its executor was not tested")
 from harness.work.slurm import executor as slurm_executor

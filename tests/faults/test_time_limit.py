@@ -16,7 +16,7 @@ from plugin_packages import Install
 
 import harness
 from harness.errors import UserError
-from harness.runs.environment import Allocation
+from harness.runs.environment import Allocation, Software
 from harness.stopping import stop_requested
 from harness.store import Failure, Store
 from harness.store.folder import Attempt, attempt, begin_attempt
@@ -25,7 +25,6 @@ from harness.work.base import _report_death
 from harness.work.failures import seconds_of
 from harness.work.job import RunJob
 from harness.work.jobs import jobs_of
-from harness.work.software import Software
 
 
 class Alarm:

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from harness.encoders.student import Student
-from harness.runs.embedding import CachedEmbedding, dropout_views
+from harness.runs.run import CachedEmbedding, dropout_views
 from harness.toy import student_folder
 
 TEXTS = ["the red circle", "the blue ring", "the red circle"]

@@ -12,18 +12,18 @@ from builders import result
 from executor_jobs import jobs
 
 from harness.planning.events import Event
-from harness.runs.environment import Resources
 from harness.store import Result, Store, index
-from harness.work.estimates import (
+from harness.work.queue import Queue
+from harness.work.resources import (
     CONTEXT_MB,
     INFERENCE_MB,
     MARGIN,
     MEASURED_MARGIN,
     Estimates,
+    Resources,
     expected,
     model_mb,
 )
-from harness.work.queue import Queue
 
 
 def folder(place: Path, layers: int, width: int, words: int) -> Path:

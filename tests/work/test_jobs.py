@@ -13,10 +13,10 @@ from harness.runs.environment import Allocation
 from harness.runs.train import Bench, run_features
 from harness.store import Failure, Store
 from harness.work import queue as queue_module
-from harness.work.estimates import TEACHER_MB, Estimates
 from harness.work.job import Again, Job, Prepared, RunJob
 from harness.work.jobs import FeaturesOfCorpus, FeaturesOfTask, TokensOfCorpus, jobs_of
 from harness.work.queue import Queue
+from harness.work.resources import TEACHER_MB, Estimates
 
 
 def of_tests(listed: Sequence[Job]) -> list[FeaturesOfTask]:

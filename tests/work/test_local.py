@@ -22,7 +22,7 @@ from harness.cli.run import _describe_cards as describe_cards
 from harness.errors import UserError
 from harness.planning.events import Event, both
 from harness.processors import cores
-from harness.runs.environment import Jobs, Resources
+from harness.runs.environment import Jobs
 from harness.store import Failure, Result, Store
 from harness.store.folder import attempt
 from harness.work import forkserver
@@ -31,7 +31,7 @@ from harness.work.forkserver import SERVER_ENVIRONMENT, ForkServer
 from harness.work.job import Job, Prepared
 from harness.work.local import Local
 from harness.work.queue import Queue
-from harness.work.seats import CardSeats, Gpu, Seats, visible_gpus
+from harness.work.resources import CardSeats, Gpu, Resources, Seats, visible_gpus
 
 #: eight cards of 80 GB
 BOX = [Gpu(f"GPU-{number}", 80_000, lambda: 80_000) for number in range(8)]

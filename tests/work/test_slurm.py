@@ -20,10 +20,9 @@ from harness.planning.events import Event
 from harness.stopping import Interrupted
 from harness.store import Store
 from harness.store.folder import submissions
-from harness.work.base import ExecutorOptions
+from harness.work.base import ExecutorOptions, whereabouts
 from harness.work.job import Prepared
 from harness.work.jobs import jobs_of
-from harness.work.states import whereabouts
 
 pytest.importorskip("submitit", reason="submitit is not installed; its executor was not tested")
 from harness.work.slurm import executor as slurm_executor
