@@ -67,6 +67,7 @@ def test_a_finished_training_is_loaded_and_not_repeated(bench: Bench, events: li
     asked = experiment("simcse/toy/toy-bert/seed-0", **SHORT)
     first = train(asked, bench)
     assert [event.progress.step for event in events if event.progress][-1] == 4
+    assert all(event.memory_mb > 100 for event in events if event.progress), "it imports torch"
     assert not list(bench.folder(asked).glob("checkpoint*"))
     events.clear()
     again = train(asked, bench)
@@ -86,11 +87,8 @@ def test_streams_have_the_rows_of_their_corpora_and_nothing_else(bench: Bench) -
     assert {stream: len(tokens) for stream, tokens in found.tokens.items()} == {"sentences": 8192, "pairs": 4096}
     assert not found.features
     assert not found.media
-
-
-def test_media_are_loaded_for_the_methods_that_read_them(bench: Bench) -> None:
-    found = data("visualcse/toy/toy-bert/seed-0", bench)
-    assert {stream: len(media) for stream, media in found.media.items()} == {"images": 4096}
+    media = data("visualcse/toy/toy-bert/seed-0", bench).media
+    assert {stream: len(rows) for stream, rows in media.items()} == {"images": 4096}, "of a method that reads them"
 
 
 def test_two_corpora_of_images_are_refused(bench: Bench) -> None:
