@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 from counts import CAPTIONS, Counts, Splits
-from media import add
+from layouts import add
 from words import Writer, pictures
 
 #: width of MCSE's ResNet-50 features

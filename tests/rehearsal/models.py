@@ -11,6 +11,7 @@ import io
 import json
 from collections.abc import Mapping
 from functools import cache
+from typing import Any
 
 import torch
 from safetensors.torch import save
@@ -120,13 +121,13 @@ def _old_names(weights: Weights) -> Weights:
     }
 
 
-def _config(roberta: bool) -> object:
+def _config(roberta: bool) -> Any:
     from transformers import BertConfig, RobertaConfig
 
     if roberta:
-        words = len(json.loads(_texts(True)["vocab.json"]))
-        return RobertaConfig(vocab_size=words, max_position_embeddings=514, type_vocab_size=1, pad_token_id=1, **_SHAPE)
-    return BertConfig(vocab_size=len(_vocabulary()), **_SHAPE)
+        more = {"max_position_embeddings": 514, "type_vocab_size": 1, "pad_token_id": 1, **_SHAPE}
+        return RobertaConfig(architectures=["RobertaForMaskedLM"], vocab_size=len(_tokens(True)), **more)
+    return BertConfig(architectures=["BertForMaskedLM"], vocab_size=len(_tokens(False)), **_SHAPE)
 
 
 def _pickled(weights: Weights) -> bytes:
@@ -135,33 +136,28 @@ def _pickled(weights: Weights) -> bytes:
     return stream.getvalue()
 
 
-def _vocabulary() -> list[str]:
+@cache
+def _tokens(roberta: bool) -> list[str]:
+    if roberta:
+        from transformers.convert_slow_tokenizer import bytes_to_unicode
+
+        return ["<s>", "<pad>", "</s>", "<unk>", *bytes_to_unicode().values(), "<mask>"]
     letters = [chr(code) for code in range(33, 127)]
     return [*_SPECIAL, *letters, *(f"##{letter}" for letter in letters), *VOCABULARY]
 
 
-@cache
 def _texts(roberta: bool) -> Files:
     """Configuration and vocabulary."""
-    if roberta:
-        from transformers.convert_slow_tokenizer import bytes_to_unicode
-
-        tokens = ["<s>", "<pad>", "</s>", "<unk>", *bytes_to_unicode().values(), "<mask>"]
-        config = {"architectures": ["RobertaForMaskedLM"], "model_type": "roberta", "vocab_size": len(tokens)}
-        config |= {"max_position_embeddings": 514, "type_vocab_size": 1, "pad_token_id": 1, **_SHAPE}
-        return {
-            "config.json": json.dumps(config).encode(),
-            "vocab.json": json.dumps({token: number for number, token in enumerate(tokens)}).encode(),
-            "merges.txt": b"#version: 0.2\n",
-            "tokenizer_config.json": b'{"model_max_length": 512, "tokenizer_class": "RobertaTokenizer"}',
-        }
-    settings = {"do_lower_case": True, "model_max_length": 512, "tokenizer_class": "BertTokenizer"}
-    config = {"architectures": ["BertForMaskedLM"], "model_type": "bert", "vocab_size": len(_vocabulary()), **_SHAPE}
-    return {
-        "config.json": json.dumps(config).encode(),
-        "vocab.txt": "".join(f"{token}\n" for token in _vocabulary()).encode(),
-        "tokenizer_config.json": json.dumps(settings).encode(),
+    words = _tokens(roberta)
+    settings = {"model_max_length": 512, "tokenizer_class": "RobertaTokenizer" if roberta else "BertTokenizer"}
+    files = {
+        "config.json": _config(roberta).to_json_string().encode(),
+        "tokenizer_config.json": json.dumps(settings if roberta else {"do_lower_case": True, **settings}).encode(),
     }
+    if roberta:
+        numbers = {token: number for number, token in enumerate(words)}
+        return files | {"vocab.json": json.dumps(numbers).encode(), "merges.txt": b"#version: 0.2\n"}
+    return files | {"vocab.txt": "".join(f"{token}\n" for token in words).encode()}
 
 
 @cache

@@ -50,7 +50,7 @@ def test_a_device_that_computes_something_else_or_nothing_fails(monkeypatch: pyt
     assert done.exit_code == 1
     shown = " ".join(done.output.split())
     assert "FAILED: its numbers differ by 40%" in shown
-    assert "simcse FAILED: fails: RuntimeError: no kernel image" in shown or "no kernel image" in shown
+    assert "simcse FAILED: fails: no kernel image" in shown
     assert "4 checks failed" in done.output, "the checks after one that fails follow"
 
 

@@ -119,23 +119,23 @@ class KilledError(Exception):
     pass
 
 
-def do(root: Path, method: str, *suites: str, listen: Listener = ignore) -> None:
-    execute(plan(root, method, setting="toy-text", suites=suites, steps=6), listen, device="cpu")
+def do(root: Path, *suites: str, listen: Listener = ignore) -> None:
+    execute(plan(root, "simcse", setting="toy-text", suites=suites, steps=6), listen, device="cpu")
 
 
-def test_a_stopped_run_goes_on_and_its_log_has_both_parts(tmp_path: Path) -> None:
+def test_a_stopped_run_and_a_suite_that_is_added_go_on_in_the_same_log(tmp_path: Path) -> None:
     def killing(event: Event) -> None:
         if event.progress is not None and event.progress.step == 4:
             raise KilledError("at step 4")
 
     store = Store(tmp_path)
-    do(tmp_path, "simcse", "sts", listen=killing)
+    do(tmp_path, "sts", listen=killing)
     assert store.files() == []
     (failure,) = (tmp_path / "failed").glob("*.log")
     before = failure.read_text()
     assert "stopped by KilledError: at step 4" in said(before)[-1]
 
-    do(tmp_path, "simcse", "sts")
+    do(tmp_path, "sts")
     ((result,), _) = store.load()
     text = store.log(result)
     assert text.startswith(before)
@@ -154,21 +154,12 @@ def test_a_stopped_run_goes_on_and_its_log_has_both_parts(tmp_path: Path) -> Non
     assert not list((tmp_path / ".work").rglob("*.log")), "what is beside the result is kept twice"
     assert not list((tmp_path / "failed").iterdir())
 
-
-def test_a_suite_that_is_added_adds_lines(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    do(tmp_path, "none[pooling=mean]", "sts")
-    ((result,), _) = store.load()
-    (path,) = tmp_path.glob("tiny/*/*/*/*.log")
-    assert path.stem == store.path(result).stem
-    first = store.log(result)
-    do(tmp_path, "none[pooling=mean]", "sts", "geometry")
-    text = store.log(result)
-    assert text.startswith(first)
-    for part, suite in ((first, "sts"), (text.removeprefix(first), "geometry")):
-        assert [re.sub(r"[\d.]+ s$", "S", line) for line in said(part)] == [
-            "start none[pooling=mean]/none/toy-bert/seed-0 on cpu",
-            f"suite {suite} starts",
-            f"suite {suite} took S",
-            "done",
-        ]
+    do(tmp_path, "sts", "geometry")
+    longer = store.log(result)
+    assert longer.startswith(text)
+    assert [re.sub(r"[\d.]+ s$", "S", line) for line in said(longer.removeprefix(text))] == [
+        "start simcse/toy-text/toy-bert/seed-0 on cpu",
+        "suite geometry starts",
+        "suite geometry took S",
+        "done",
+    ]

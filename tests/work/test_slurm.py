@@ -192,7 +192,7 @@ def test_ctrl_c_of_a_command_that_waits_stops_its_jobs_after_saving(place: Path,
 
     with pytest.raises(Interrupted):
         slurm(wait="yes").execute([patient, later], interrupt)
-    assert notes(tmp_path, "patient") == ["cpu 1", "stopped"]
+    assert notes(tmp_path, "patient") == ["cpu 1", "stopped"], "it has saved and is not queued again"
     wait_for(lambda: slurm_standin.state("100") == "COMPLETED")
     assert slurm_standin.state("101") == "CANCELLED"
     assert not submissions(Store(tmp_path))

@@ -138,17 +138,6 @@ def test_sigterm_lets_a_job_save_and_wait_for_what_slurm_does(tmp_path: Path, se
     assert requeued()
 
 
-def test_sigint_lets_a_job_save_and_end(tmp_path: Path, send: Callable[..., None]) -> None:
-    job = errand(tmp_path, "job", stops=1)
-    folder = submitted(tmp_path / "jobs", job)
-    send("prepare", signal.SIGINT)
-    process_job(folder)
-    assert report(job).end() is Again.STOPPED
-    assert report(job, "8").end() is None, "of another submission"
-    assert not requeued()
-    assert submission(job.store, job.id) is None
-
-
 def test_a_job_that_meets_its_time_limit_too_often_fails(tmp_path: Path, send: Callable[..., None]) -> None:
     job = errand(tmp_path, "job", stops=2)
     folder = submitted(tmp_path / "jobs", job, minutes=0, timeouts=1)
