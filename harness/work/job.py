@@ -49,7 +49,6 @@ class Prepared:
 
     id: str
     error: str = ""
-    traceback: str = ""
 
 
 #: How a job ended: a run by a Result or a Failure, a preparation by Prepared.

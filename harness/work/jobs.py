@@ -25,7 +25,7 @@ from harness.runs.environment import Allocation, DeviceChoice
 from harness.sources import digest
 from harness.store import Store
 from harness.store.folder import LAST_AFTER, attempt
-from harness.work.failures import all_of, described, time_limit
+from harness.work.failures import described, time_limit
 from harness.work.job import Job, Prepared, RunJob, machine_of
 from harness.work.resources import PROCESS_MB, TEACHER_MB, Estimates, Resources
 
@@ -181,8 +181,9 @@ class Preparation(Job):
 
     def fail(self, error: BaseException | str, listen: Listener) -> Prepared:
         """Report that it failed; the runs that need it record the failure."""
-        listen(Event("prepared", self.key, error=described(error)))
-        return Prepared(self.id, described(error), all_of(error))
+        line = described(error)
+        listen(Event("prepared", self.key, error=line))
+        return Prepared(self.id, line)
 
     def _own(self, event: Event) -> Event:
         """An event of the first run under this key; those of teachers that are trained for it stay as they are."""

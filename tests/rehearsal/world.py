@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from counts import Counts
-from models import publish_models
+from hub import publish_models
 from publishers import Publishers
 from standin import StandIn, client_variables, serving
 from typed import changed, write_differences

@@ -95,7 +95,8 @@ def test_the_exported_model_is_that_of_the_run(results: Path, tmp_path: Path, po
         np.testing.assert_allclose(code(folder, library), expected, atol=1e-5)
     scores = STSSuite(["ToySTS"]).evaluate(Embedder(lambda texts: model.encode(list(texts))), None).scores
     assert scores["ToySTS"] == pytest.approx(done.result.latest("sts").scores["ToySTS"], abs=1e-3)
-    if (best := Store(results).work(done.result.fingerprint) / "best").is_dir():  # it needs no conversion
+    if pooling != "mean":  # what was trained needs no conversion
+        best = Store(results).work(done.result.fingerprint) / "best"
         np.testing.assert_allclose(sentence_transformer(best).encode(SENTENCES), expected, atol=1e-5)
 
 

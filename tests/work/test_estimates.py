@@ -79,25 +79,22 @@ def test_a_batch_in_pieces_takes_the_memory_of_a_piece(tmp_path: Path) -> None:
     assert replace(large, chunk=8).resources(known).gpu_memory_mb == round(CONTEXT_MB + MEASURED_MARGIN * 900)
 
 
-def test_a_run_in_training_says_what_others_take_but_not_less_than_their_evaluation(tmp_path: Path) -> None:
-    (job,) = jobs(tmp_path, "simcse", batch_size=800)
-    weights, _ = model_mb(job.run.experiment.ingredients.encoder.source.path())
-    known = Estimates()
-    for heard, counts in ((10.0, weights + INFERENCE_MB), (7_000.0, 7_000.0), (6_000.0, 7_000.0)):
-        job.hear(Event("progress", job.key, device="cuda", memory_mb=heard), known)
-        assert job.resources(known).gpu_memory_mb == round(CONTEXT_MB + MEASURED_MARGIN * counts)
-    known.learn(finished("cuda", 8_000.0, batch=800))
-    assert job.resources(known).gpu_memory_mb == round(CONTEXT_MB + MEASURED_MARGIN * 8_000)
-
-
 def test_what_was_measured_counts_by_device_and_the_largest_decides(tmp_path: Path) -> None:
     (job,) = jobs(tmp_path, "simcse")
     training = job.run.resolved.training
     assert (training.batch_size, training.max_length, training.precision) == (8, 32, "fp32")
-    known = Estimates([finished("cuda", 900.0), finished("cuda", 1_000.0), finished("cuda", 9_000.0, batch=64)])
-    table, measured = Estimates().of(job.run.experiment), known.of(job.run.experiment)
-    assert measured == Resources(table.memory_mb, round(CONTEXT_MB + MEASURED_MARGIN * 1_000))
+    weights, _ = model_mb(job.run.experiment.ingredients.encoder.source.path())
+    table, known = job.resources(Estimates()), Estimates([finished("cuda", 9_000.0, batch=64)])
+    assert job.resources(known) == table, "of another batch"
+    # a run in training says what others take, but not less than their evaluation
+    for heard, counts in ((10.0, weights + INFERENCE_MB), (7_000.0, 7_000.0), (6_000.0, 7_000.0)):
+        job.hear(Event("progress", job.key, device="cuda", memory_mb=heard), known)
+        assert job.resources(known) == Resources(table.memory_mb, round(CONTEXT_MB + MEASURED_MARGIN * counts))
+    for peak, counts in ((8_000.0, 8_000.0), (900.0, 8_000.0)):
+        known.learn(finished("cuda", peak))
+        assert job.resources(known).gpu_memory_mb == round(CONTEXT_MB + MEASURED_MARGIN * counts)
     known.learn(finished("cpu", 4_000.0))
-    assert known.of(job.run.experiment).memory_mb == 5_000
+    measured = job.resources(known)
+    assert measured.memory_mb == 5_000
     assert measured.gpus(20_000) == pytest.approx(measured.gpu_memory_mb / 20_000)
     assert measured.gpus(100) == 1.0

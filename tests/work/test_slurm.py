@@ -98,7 +98,7 @@ def test_jobs_are_submitted_once_and_again_when_they_are_lost(
     results, file = tmp_path / "results", tmp_path / "cpu.toml"
     file.write_text('[slurm]\ngpus = 0\npartition = "long"\nsbatch = {nice = 5, exclusive = true, requeue = false}\n')
     attended: list[int] = []
-    monkeypatch.setattr(Slurm, "_attend", lambda *given: attended.append(1))
+    monkeypatch.setattr(slurm_executor._Submissions, "work", lambda crew: attended.append(1))
     for _ in range(2):
         said = typed("run", *STATUS, "--results", str(results), "--executor", "slurm", "--slurm", str(file))
         assert "\n2 runs in SLURM: `harness status` with the same options shows where they are" in said

@@ -109,19 +109,14 @@ class Slurm(Executor):
         if self.waits:
             return super().execute(jobs, listen)
         if not sent:
-            self._attend(queue, listen)
+            log.warning("all runs are already submitted to SLURM; following them here (Ctrl-C stops only this command)")
+            _Submissions(queue, listen, self._submitter, mine=False).work()
         return queue.ends
 
     def work(self, queue: Queue, listen: Listener) -> None:
         """Follow the jobs, and take them back where the command is stopped."""
         assert self._submitter is not None
         _Submissions(queue, listen, self._submitter, mine=True).work()
-
-    def _attend(self, queue: Queue, listen: Listener) -> None:
-        """Follow the jobs, which go on where this command is stopped."""
-        assert self._submitter is not None
-        log.warning("all runs are already submitted to SLURM; following them here (Ctrl-C stops only this command)")
-        _Submissions(queue, listen, self._submitter, mine=False).work()
 
     def _submit(self, jobs: Sequence[Job], submitter: Submitter) -> list[str]:
         """Submit what is neither in SLURM nor at work elsewhere; return the ids of the arrays."""
