@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import layouts
-from captioned import Coco, Flickr, caption_datasets
+from captioned import Coco, Flickr, caption_datasets, features, one_each
 from counts import Counts
 from standin import StandIn
 
@@ -31,11 +31,11 @@ class Publishers:
             "caption_datasets.zip": partial(caption_datasets, flickr=flickr, coco=coco),
             **{f"{split}.txt": partial(flickr.image_list, split=split) for split in ("train", "val", "test")},
             "annotations.zip": flickr.annotations,
-            "flickr_random_captions.txt": flickr.drawn,
-            "flickr_resnet.hdf5": flickr.features,
+            "flickr_random_captions.txt": partial(one_each, captions=flickr.captions[: counts.entities.train], seed=2),
+            "flickr_resnet.hdf5": partial(features, rows=counts.entities.train),
             "flickr30k-images.tar.gz": flickr.images,
-            "coco_random_captions.txt": coco.drawn,
-            "coco_resnet.hdf5": coco.features,
+            "coco_random_captions.txt": partial(one_each, captions=coco.captions[: counts.coco.train], seed=4),
+            "coco_resnet.hdf5": partial(features, rows=counts.coco.train),
             "annotations_trainval2014.zip": coco.annotations,
             "train2014.zip": partial(coco.images, part="train2014"),
             "val2014.zip": partial(coco.images, part="val2014"),
