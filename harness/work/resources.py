@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -196,25 +195,14 @@ class Seat:
     card: int | None = None
 
 
-class Seats(ABC):
-    """The slots of a machine."""
-
-    @abstractmethod
-    def take(self, job: str, needs: Callable[[], Resources], *, alone: bool = False) -> Seat | None:
-        """Return a seat for a job, by its id, or None where there is no room now; `alone` asks for a whole card."""
-
-    @abstractmethod
-    def free(self, seat: Seat) -> None:
-        """Give a seat back."""
-
-
-class CoreSeats(Seats):
+class CoreSeats:
     """A fixed number of jobs at a time, each with an equal share of the cores."""
 
     def __init__(self, jobs: int) -> None:
         self._left, self._allocation = jobs, Allocation.equal("cpu", jobs)
 
     def take(self, job: str, needs: Callable[[], Resources], *, alone: bool = False) -> Seat | None:
+        """A seat for a job, by its id, or None where there is no room now; `alone` asks for a whole card."""
         if not self._left:
             return None
         self._left -= 1
@@ -225,7 +213,7 @@ class CoreSeats(Seats):
         self._left += 1
 
 
-class CardSeats(Seats):
+class CardSeats:
     """GPUs: each job on the card with the most free memory, several on one where their memory fits.
 
     `jobs` is the most that use a GPU at a time, None for as many as fit. A job too large for now
@@ -293,3 +281,7 @@ class CardSeats(Seats):
     def _left(self, card: int) -> float:
         """The free share of a card's usable memory."""
         return 1.0 - sum(self._taken[card].values())
+
+
+#: The slots of a machine.
+Seats = CoreSeats | CardSeats

@@ -83,19 +83,6 @@ def test_a_head_of_ray_that_cannot_be_joined_is_one_line() -> None:
             assert address in str(refused.value)
 
 
-def test_a_worker_has_the_drivers_variables_and_no_gpu_that_it_did_not_ask_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("ray", reason="ray is not installed; its executor was not tested")
-    from harness.work.ray.cluster import worker_environment
-
-    monkeypatch.setenv("HARNESS_DATA", "data")
-    monkeypatch.setenv("OMP_NUM_THREADS", "5")
-    monkeypatch.setenv("OTHER", "here")
-    found = worker_environment(3, on_gpu=False)
-    assert (found["HARNESS_DATA"], found["OMP_NUM_THREADS"], found["CUDA_VISIBLE_DEVICES"]) == ("data", "3", "")
-    assert "OTHER" not in found
-    assert "CUDA_VISIBLE_DEVICES" not in worker_environment(3, on_gpu=True), "Ray sets it to the GPU of the task"
-
-
 def test_the_first_difference_of_software_is_named() -> None:
     here = Software.here()
     assert here.difference(here) is None
