@@ -46,15 +46,11 @@ def test_features_of_test_images_are_one_job_of_all_runs_that_are_evaluated_on_t
     assert features.resources(Estimates()).gpu_memory_mb == TEACHER_MB
     needed = {job.key.split("/")[0] for job in listed if features.id in job.needs}
     assert needed == {"mcse", "mcse[images=shuffled]"}
-    assert not of_tests(jobs_of(plan(tmp_path, "mcse", suites=["sts"])))
-
-
-def test_captions_have_features_for_the_suite_that_asks_their_teacher(tmp_path: Path) -> None:
     kinds = {
         suite: {job.key.split()[4] for job in of_tests(jobs_of(plan(tmp_path, "kdmcse", suites=[suite])))}
-        for suite in ("retrieval", "figures")
+        for suite in ("sts", "retrieval", "figures")
     }
-    assert kinds == {"retrieval": {"images"}, "figures": {"images", "captions"}}
+    assert kinds == {"sts": set(), "retrieval": {"images"}, "figures": {"images", "captions"}}, "as the suite asks"
 
 
 def test_a_run_finds_what_was_prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
