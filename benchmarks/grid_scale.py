@@ -18,7 +18,7 @@ from harness.training.record import TrainingProgress
 from harness.work.job import RunJob
 from harness.work.jobs import jobs_of
 from harness.work.queue import Queue
-from harness.work.seats import CardSeats, Gpu
+from harness.work.resources import CardSeats, Gpu
 from harness.work.tally import Tally
 
 T = TypeVar("T")

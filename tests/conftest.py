@@ -28,15 +28,7 @@ settings.load_profile("busy machine")
 
 #: the files that take longest, which start first, so that no worker waits for another at the end
 LONGEST = (
-    *(
-        "test_commands",
-        "test_fetch_command",
-        "test_tiny_bar",
-        "test_cli",
-        "test_ray",
-        "test_mteb_suite",
-        "test_run_teachers",
-    ),
+    *("test_commands", "test_fetch_command", "test_tiny_bar", "test_cli", "test_ray", "test_mteb_suite"),
     *("test_devices", "test_export", "test_sts", "test_declarations", "test_api", "test_train", "test_local"),
     *("test_rehearsal", "test_chunks", "test_kept_pages", "test_build"),
 )

@@ -19,12 +19,12 @@ from harness.planning.request import Request
 from harness.processors import own_cores
 from harness.profiles import Profile, load_profile
 from harness.profiles.schema import TeacherTable
-from harness.runs.environment import Allocation, DeviceChoice, Resources
+from harness.runs.environment import Allocation, DeviceChoice
 from harness.spec import Variant, parse_setting
 from harness.store import Store
-from harness.work.estimates import Estimates
 from harness.work.job import End, Job, Prepared, RunJob
 from harness.work.jobs import jobs_of
+from harness.work.resources import Estimates, Resources
 
 log = logging.getLogger("cluster")
 STUDENT = "simcse/toy/toy-bert/seed-0"

@@ -32,8 +32,8 @@ from harness.store.columns import TablesWriter
 from harness.store.folder import Submission, begin_attempt, note_submission
 from harness.store.index import write_tables
 from harness.training.folder import TrainingFolder
+from harness.work.crew import EventWriter
 from harness.work.ray.node import Parcel, unpack
-from harness.work.reports import EventWriter
 
 #: runs of a second
 SHORT: dict[str, Any] = {

@@ -118,7 +118,7 @@ def status(**grid: Any) -> None:
     """Print a plan and the states of its runs."""
     from harness import api
     from harness.store import earlier_backends
-    from harness.work.states import run_states
+    from harness.work.base import run_states
 
     plan = api.plan(**grid)
     _describe(plan)
@@ -143,7 +143,7 @@ def _describe_cards(runs: int, jobs: Jobs | None, device: DeviceChoice) -> None:
 
     if device == "cpu" or pick_device("auto") == "cpu":
         return
-    from harness.work.seats import most_on_each, visible_names
+    from harness.work.resources import most_on_each, visible_names
 
     cards = len(visible_names())
     each = most_on_each(cards, min(jobs, runs) if isinstance(jobs, int) else runs)
@@ -268,7 +268,7 @@ def _show_results(context: click.Context, plan: Plan, results: Results) -> None:
 
 def _show_submitted(plan: Plan, results: Results) -> bool:
     """Say which runs of a plan are in a batch system; whether there are any."""
-    from harness.work.states import submitted_jobs
+    from harness.work.base import submitted_jobs
 
     jobs = submitted_jobs(plan, results.runs)
     if not jobs:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -163,13 +163,14 @@ class DeviceCheck:
         trained = [name for name in names("method") if target("method", name).split(".")[0] in OWN]
         trained = [name for name in trained if method_named(name).trains]
         for name in trained if self.device == "cuda" else ("simcse",):
-            yield _compared(name, partial(self._both, partial(_one_step, name)))
+            yield self._beside_the_cpu(name, partial(_one_step, name))
         if self.device == "cpu":
             yield Outcome(f"{len(trained) - 1} other methods", _NEEDS_A_CARD)
 
     def training(self) -> Iterator[Outcome]:
         """A training that is stopped and resumed, and features of teachers."""
-        yield _compared("a training stopped and resumed, against one that is not", lambda: _resumed(self.device))
+        whole, resumed = (partial(_curves, self.device, stopped=stopped) for stopped in (False, True))
+        yield _compared("a training stopped and resumed, against one that is not", whole, resumed)
         pairs = ToyPairs(size=8).load(None)
         texts, images = list(pairs.texts), pairs.images
         assert images is not None
@@ -185,10 +186,10 @@ class DeviceCheck:
         with float32_products("fp32", self.device):
             for teacher, compute in ((clip, captions), (clip, pictures), (student, captions)):
                 what = f"{teacher[0]}: features of {compute.__name__}"
-                yield _compared(what, partial(self._both, partial(compute, *teacher)))
+                yield self._beside_the_cpu(what, partial(compute, *teacher))
 
-    def _both(self, compute: Callable[[str], NamedNumbers]) -> Sequence[NamedNumbers]:
-        return [compute("cpu"), compute(self.device)]
+    def _beside_the_cpu(self, check: str, compute: Callable[[str], NamedNumbers]) -> Outcome:
+        return _compared(check, partial(compute, "cpu"), partial(compute, self.device))
 
     def speed(self) -> Iterator[Outcome]:
         """How fast steps are, alone and beside others, and the hours of ten runs at that rate."""
@@ -327,31 +328,28 @@ def _one_step(method: str, device: str) -> NamedNumbers:
     return found
 
 
-def _resumed(device: str) -> Sequence[NamedNumbers]:
-    """The curves of a training, and of one that was stopped in the middle."""
+def _curves(device: str, *, stopped: bool) -> NamedNumbers:
+    """The curves of a training, perhaps one that was stopped in the middle and resumed."""
 
     def stop(event: Event) -> None:
         if event.progress and event.progress.step >= 2:
             raise Stopped
 
-    with TemporaryDirectory() as folder, TemporaryDirectory() as other:
-        whole = _toy("simcse", device, folder).run()
-        with suppress(Stopped):
-            _toy("simcse", device, other, stop).run()
-        again = _toy("simcse", device, other)
-        record = again.run()
-        if not again.first:
+    with TemporaryDirectory() as folder:
+        if stopped:
+            with suppress(Stopped):
+                _toy("simcse", device, folder, stop).run()
+        trainer = _toy("simcse", device, folder)
+        record = trainer.run()
+        if stopped and not trainer.first:
             raise RuntimeError("it started again")
-    return [
-        {"loss": np.array(each.losses["text"], np.float32), "dev": np.array(each.dev_scores)}
-        for each in (whole, record)
-    ]
+    return {"loss": np.array(record.losses["text"], np.float32), "dev": np.array(record.dev_scores)}
 
 
-def _compared(check: str, compute: Callable[[], Sequence[NamedNumbers]]) -> Outcome:
+def _compared(check: str, expected: Callable[[], NamedNumbers], compute: Callable[[], NamedNumbers]) -> Outcome:
     """Compare named numbers of two computations; what either raises is its result."""
     try:
-        wanted, found = compute()
+        wanted, found = expected(), compute()
     except Exception as error:
         return Outcome(check, f"fails: {first_line(error)}", ok=False)
     far = 0.0

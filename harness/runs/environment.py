@@ -1,4 +1,4 @@
-"""Device, threads, versions and code revision of a run, and what a job needs and gets.
+"""Device, threads, software and code revision of a run, and what a job is given.
 
 Recorded, never part of a fingerprint.
 """
@@ -13,7 +13,8 @@ import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, entry_points, version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -21,6 +22,8 @@ import harness
 from harness.command_line import DEFAULT_DEVICE, option
 from harness.errors import UserError
 from harness.processors import asked_threads, cores
+from harness.registry import GROUPS
+from harness.sources import digest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,18 +60,6 @@ class Execution:
 
 
 @dataclass(frozen=True)
-class Resources:
-    """What one job needs: memory in MB, and memory of one GPU in MB (0: it uses no GPU)."""
-
-    memory_mb: int = 2_000
-    gpu_memory_mb: int = 0
-
-    def gpus(self, card_mb: float) -> float:
-        """The fraction of a GPU of `card_mb` MB, at most 1."""
-        return min(1.0, self.gpu_memory_mb / card_mb)
-
-
-@dataclass(frozen=True)
 class Allocation:
     """What a job may use in the process that performs it.
 
@@ -97,6 +88,9 @@ class Allocation:
 #: Drivers of NVIDIA, its Jetson, AMD and Windows' Linux: without any there is no GPU that torch can use on Linux.
 GPU_FILES = ("/dev/nvidiactl", "/dev/nvmap", "/dev/kfd", "/dev/dxg")
 
+#: Environment variables that a process elsewhere shares with the driver, by their beginnings.
+SHARED_VARIABLES = ("HARNESS_", "HF_", "OMP_", "MKL_", "TOKENIZERS_")
+
 PACKAGES = (
     "sentence-harness",
     "torch",
@@ -117,6 +111,46 @@ def package_versions() -> dict[str, str]:
         with suppress(PackageNotFoundError):
             found[name] = version(name)
     return found
+
+
+@dataclass(frozen=True)
+class Software:
+    """Versions by package, and a hash of the code of this project and its plug-ins by top-level module.
+
+    Processes that share work must agree on it.
+    """
+
+    packages: Mapping[str, str]
+    code: Mapping[str, str]
+
+    @classmethod
+    @cache
+    def here(cls) -> Software:
+        points = [point for group in GROUPS.values() for point in entry_points(group=group)]
+        plugins = {point.dist.name: point.dist.version for point in points if point.dist}
+        modules = sorted({point.module.partition(".")[0] for point in points})
+        return cls({**plugins, **package_versions()}, {name: _code(name) for name in modules})
+
+    def difference(self, other: Software) -> str | None:
+        """The first difference of `other` from this, in words; None where there is none."""
+        for name in sorted({*self.packages, *other.packages}):
+            ours, theirs = (one.packages.get(name, "none") for one in (self, other))
+            if ours != theirs:
+                return f"{name} is {theirs} there and {ours} here"
+        for name in sorted({*self.code, *other.code}):
+            if self.code.get(name) != other.code.get(name):
+                return f"the code of {name} differs between there and here"
+        return None
+
+
+def _code(module: str) -> str:
+    """A hash of the Python files of a top-level module, which is not imported; of none where it is not found."""
+    spec = find_spec(module)
+    folders = [Path(folder) for folder in (spec.submodule_search_locations if spec else None) or ()]
+    files = [(path, path.relative_to(folder)) for folder in folders for path in sorted(folder.rglob("*.py"))]
+    if spec and spec.submodule_search_locations is None and spec.origin and spec.origin.endswith(".py"):
+        files = [(Path(spec.origin), Path(f"{module}.py"))]
+    return digest([[name.as_posix(), path.read_text("utf-8")] for path, name in files])
 
 
 @dataclass(frozen=True)
@@ -221,16 +255,3 @@ def _memory() -> str:
         return f"{os.sysconf('SC_PHYS_PAGES') * page:.1f} GiB, {os.sysconf('SC_AVPHYS_PAGES') * page:.1f} GiB free"
     except (ValueError, OSError):
         return "unknown"
-
-
-def free_memory_mb() -> float:
-    """Memory that new processes can have, in MB: what is available of the machine and of this container."""
-    found = []
-    about = Path("/proc/meminfo")
-    if about.is_file():
-        fields = dict(line.split(":", 1) for line in about.read_text().splitlines())
-        found.append(int(fields["MemAvailable"].split()[0]) * 1024 / 1e6)
-    limit, used = Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")
-    if limit.is_file() and (text := limit.read_text().strip()).isdigit():
-        found.append((int(text) - int(used.read_text())) / 1e6)
-    return min(found, default=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e6)

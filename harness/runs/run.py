@@ -4,22 +4,32 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 
+import numpy as np
+import torch
+from torch import nn
+
+from harness.corpora.base import Pairs
+from harness.encoders.sentence_modules import SentenceModules
+from harness.encoders.student import Student
 from harness.evaluation.embed import Embedder, EmbedFunction
-from harness.planning.events import Event, Listener, Stage
+from harness.planning.events import Event, Listener, Stage, both
 from harness.planning.inventory import Inventory
 from harness.planning.plan import PlannedRun
 from harness.planning.seen import RunTraining
-from harness.runs.embedding import CachedEmbedding, HeadSpace, TeacherSpace, dropout_views
 from harness.runs.environment import Machine, package_versions, peak_memory_mb, revision
 from harness.runs.log import RunLog
-from harness.runs.train import Bench, Trained, run_features, train
+from harness.runs.train import Bench, RunFeatures, Trained, run_features, train
 from harness.store import BACKEND_VERSION, DevCurve, Evaluation, LossCurves, Result, Spec, Store, TeacherUse
 from harness.store.folder import commit, keep_evaluation, kept_evaluation
 from harness.store.logs import running_log
+
+#: Rows that pass a head at once.
+ROWS = 4096
 
 
 def run_one(run: PlannedRun, inventory: Inventory, store: Store, machine: Machine, listen: Listener) -> Result:
@@ -29,11 +39,7 @@ def run_one(run: PlannedRun, inventory: Inventory, store: Store, machine: Machin
     """
     started = _now()
     with RunLog(running_log(store, run.fingerprint), run.key) as log:
-
-        def report(event: Event) -> None:
-            log(event)
-            listen(event)
-
+        report = both(log, listen)
         report(Event("start", run.key, device=machine.device))
         bench = Bench(store, machine.device, report, machine.chunk)
         found = train(run.experiment, bench)
@@ -164,3 +170,73 @@ def _result(
 def _now() -> str:
     """The time in UTC; as text, times of whole seconds, which results had at first, sort among those with fractions."""
     return datetime.now(UTC).isoformat(timespec="microseconds")
+
+
+@dataclass(frozen=True)
+class HeadSpace:
+    """Captions and images through the method's own heads (an `ImageTextSpace`)."""
+
+    embed: EmbedFunction
+    heads: tuple[nn.Module, nn.Module]
+    features: RunFeatures
+    contents: Callable[[str], str]
+
+    def texts(self, sentences: Sequence[str]) -> np.ndarray:
+        """Project n captions: (n, p) float32."""
+        return _through(self.heads[0], self.embed(sentences))
+
+    def images(self, pairs: Pairs, task: str) -> np.ndarray:
+        """Project the m images of a retrieval task: (m, p) float32."""
+        features = self.features.of_images(pairs, self.contents(task))
+        return _through(self.heads[1], np.asarray(features, dtype=np.float32))
+
+
+@dataclass(frozen=True)
+class TeacherSpace:
+    """Captions and images as the run's frozen teacher embeds them (an `ImageTextTeacher`)."""
+
+    features: RunFeatures
+    contents: Callable[[str], str]
+
+    def both(self, texts: Sequence[str], pairs: Pairs, task: str) -> tuple[np.ndarray, np.ndarray] | None:
+        """Embed captions (n, f) and images (m, f) of a retrieval task; None without a teacher of both."""
+        captions = self.features.of_captions(texts, self.contents(task))
+        if captions is None:
+            return None
+        return np.asarray(captions), np.asarray(self.features.of_images(pairs, self.contents(task)))
+
+
+class CachedEmbedding:
+    """An `EmbedFunction` that embeds each sentence once, whichever suite asks for it again."""
+
+    def __init__(self, embed: EmbedFunction) -> None:
+        self._embed = embed
+        self._rows: dict[str, np.ndarray] = {}
+
+    def __call__(self, sentences: Sequence[str]) -> np.ndarray:
+        """Embed n sentences: (n, d) float32."""
+        new = [text for text in dict.fromkeys(sentences) if text not in self._rows]
+        if new:
+            self._rows.update(zip(new, self._embed(new), strict=True))
+        return np.stack([self._rows[text] for text in sentences])
+
+
+@torch.inference_mode()
+def dropout_views(student: Student | SentenceModules, sentences: Sequence[str], n: int, seed: int) -> np.ndarray:
+    """Encode each of s sentences n times with dropout active: (s, n, d) float32.
+
+    The dropout masks depend on `seed` alone; the caller's random state is not changed.
+    """
+    device, was_training = student.device, student.training
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(seed)
+        rows = student.train().views(sentences, n)
+    student.train(was_training)
+    return rows.float().cpu().numpy()
+
+
+@torch.inference_mode()
+def _through(head: nn.Module, rows: np.ndarray) -> np.ndarray:
+    device = next(head.eval().parameters()).device
+    parts = [head(torch.tensor(rows[start : start + ROWS], device=device)) for start in range(0, len(rows), ROWS)]
+    return torch.cat(parts).float().cpu().numpy()

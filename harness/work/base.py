@@ -1,4 +1,4 @@
-"""The interface of executors, and how a plan is carried out by one."""
+"""The interface of executors, how a plan is carried out by one, and the states of its runs meanwhile."""
 
 from __future__ import annotations
 
@@ -7,27 +7,37 @@ import shutil
 import signal
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
 from harness.caches import check_cache
+from harness.command_line import harness_command
 from harness.errors import UserError
 from harness.formatting import count_of
 from harness.locks import try_lock
-from harness.planning.events import Listener, both
-from harness.planning.plan import Plan
+from harness.planning.events import STATES, Listener, RunState, both
+from harness.planning.plan import Plan, PlannedRun
 from harness.registry import get_class, suggest
 from harness.runs.environment import Allocation, DeviceChoice, Jobs
 from harness.stopping import Interrupted, request_stop, stop_on_signals, withdraw_stop
 from harness.store import Failure, Result, Store
-from harness.store.folder import LAST_AFTER, attempt, begin_redo, settle_attempt
+from harness.store.folder import (
+    LAST_AFTER,
+    Submission,
+    attempt,
+    begin_redo,
+    in_progress,
+    settle_attempt,
+    submissions,
+)
 from harness.store.typed import note_typed
 from harness.work.job import End, Job, Prepared, RunJob
 from harness.work.jobs import jobs_of
 from harness.work.queue import Queue
+from harness.work.slurm.commands import SlurmState, states
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -205,3 +215,50 @@ def _check_writable(store: Store) -> None:
         tempfile.TemporaryFile(dir=store.root).close()  # in /proc, a lock that cannot be made looks like one in use
     except OSError as error:
         raise UserError(f"--results {store.root} cannot be written: {error.strerror}; give another folder") from error
+
+
+def run_states(plan: Plan) -> list[tuple[RunState, str, str]]:
+    """State and key of each run of a plan, in the order of the states, and why it is in that state or where it is."""
+    submitted = whereabouts(plan.store)
+    found = [_state(plan, run, submitted.get(plan.store.work(run.fingerprint).name)) for run in plan.runs]
+    return sorted(found, key=lambda state: list(STATES).index(state[0]))
+
+
+def _state(plan: Plan, run: PlannedRun, submitted: tuple[RunState, str] | None) -> tuple[RunState, str, str]:
+    if run.state == "done":
+        return run.state, run.key, ""
+    if submitted:
+        state, place = submitted
+        return state, run.key, place
+    if in_progress(plan.store, run.fingerprint):
+        follow = harness_command("logs", run.key, "--follow", results=plan.store.root)
+        return "running", run.key, f"in another process; `{follow}` shows its log"
+    return run.state, run.key, run.why
+
+
+def submitted_jobs(plan: Plan, results: Iterable[Result]) -> list[Submission]:
+    """The jobs in a batch system of those runs of a plan that have no result among these."""
+    notes, ended = submissions(plan.store), {result.fingerprint for result in results}
+    names = (plan.store.work(run.fingerprint).name for run in plan.todo if run.fingerprint not in ended)
+    return [notes[name] for name in names if name in notes]
+
+
+def whereabouts(store: Store) -> dict[str, tuple[RunState, str]]:
+    """The states of submitted runs and where they are, in words, by the first 32 digits of their fingerprints."""
+    notes = submissions(store)
+    if not notes:
+        return {}
+    try:
+        there = states()
+    except UserError as error:
+        return {name: ("queued", f"{note.system} {note.id}; {error}") for name, note in notes.items()}
+    return {name: _where(note, there.get(note.id, SlurmState("UNKNOWN"))) for name, note in notes.items()}
+
+
+def _where(note: Submission, state: SlurmState) -> tuple[RunState, str]:
+    place = f"{note.system} {note.id}"
+    if state.waits:
+        return "queued", f"{place}, {state.state.lower()} ({state.reason or 'no reason given'})"
+    if state.ended:
+        return "failed", f"{place} ended without a result ({state.state}); log: {note.log}"
+    return "running", f"{place}, {state.state.lower()} on {state.node} for {state.elapsed}"

@@ -19,14 +19,14 @@ from harness.planning.events import Event, Listener
 from harness.planning.inventory import Inventory
 from harness.planning.plan import PlannedRun
 from harness.processors import keep_freed_memory, use_cores
-from harness.runs.environment import Allocation, DeviceChoice, Machine, Resources, pick_device
+from harness.runs.environment import Allocation, DeviceChoice, Machine, pick_device
 from harness.stopping import Interrupted, Stopped, stop_here
 from harness.store import Failure, Result, Spec, Store
 from harness.store.files import remove_leftovers_of
 from harness.store.folder import begin_attempt, end_attempt, end_redo, redo_of, settle_attempt
 from harness.store.logs import running_log
-from harness.work.estimates import Estimates
 from harness.work.failures import all_of, described, time_limit
+from harness.work.resources import Estimates, Resources
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +49,6 @@ class Prepared:
 
     id: str
     error: str = ""
-    traceback: str = ""
 
 
 #: How a job ended: a run by a Result or a Failure, a preparation by Prepared.

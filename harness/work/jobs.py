@@ -7,10 +7,9 @@ where jobs are performed: the process that distributes jobs needs no torch.
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import partial
 from typing import TYPE_CHECKING
 
 from harness.corpora.base import Pairs
@@ -22,16 +21,22 @@ from harness.planning.ingredients import Experiment
 from harness.planning.inventory import Ingredient, Inventory, UsedCorpus
 from harness.planning.plan import Plan, PlannedRun
 from harness.planning.teachers import KnownPairs, NamedTeacher
-from harness.runs.environment import Allocation, DeviceChoice, Resources
+from harness.runs.environment import Allocation, DeviceChoice
 from harness.sources import digest
 from harness.store import Store
 from harness.store.folder import LAST_AFTER, attempt
-from harness.work.estimates import PROCESS_MB, TEACHER_MB, Estimates
-from harness.work.failures import all_of, described, time_limit
+from harness.work.failures import described, time_limit
 from harness.work.job import Job, Prepared, RunJob, machine_of
+from harness.work.resources import PROCESS_MB, TEACHER_MB, Estimates, Resources
 
 if TYPE_CHECKING:
     from harness.runs.train import Bench
+
+    Make = Callable[[Experiment, Bench], None]
+
+
+#: What is made without a teacher's model.
+NO_MODEL = Resources(memory_mb=2 * PROCESS_MB)
 
 
 def jobs_of(plan: Plan, chunk: int | None = None, limit_s: float | None = None) -> list[Job]:
@@ -78,14 +83,16 @@ class _Preparations:
                 yield from (job for task in suite.image_tasks for job in self._of_task(teacher, task))
 
     def _training(self) -> Iterator[Preparation]:
-        read, place = self.experiment, (self.inventory, self.store, frozenset[str]())
+        read = self.experiment
         for corpus in read.corpora:
             content = corpus.read.fingerprint
             if corpus.stream == "audio":
-                yield RecordingsOfCorpus(*place, digest("recordings", content), self.experiment, corpus)
+                id_ = digest("recordings", content)
+                yield self._job(f"recordings of {corpus.name}", partial(_recordings, corpus), id_)
             elif corpus.stream not in MEDIA:
-                key = digest("tokens", content, read.encoder.fingerprint, self._length)
-                yield TokensOfCorpus(*place, key, self.experiment, corpus)
+                key = f"tokens of {corpus.name} for {self.experiment.resolved.spec.encoder}"
+                id_ = digest("tokens", content, read.encoder.fingerprint, self._length)
+                yield self._job(key, partial(_tokens, corpus), id_)
         for features in read.features.values():
             for corpus in features.corpora:
                 yield from self._of_corpus(features.teacher, corpus)
@@ -96,47 +103,70 @@ class _Preparations:
         fitted = [] if stored else list(self._fitted_on(teacher))
         yield from fitted
         encoder = self.experiment.encoder.fingerprint if teacher.of == "tokens" else None
-        key = digest("features", [*teacher.identity(corpus, self._length), encoder])
-        needs = frozenset(() if stored else {*teacher.runs, *(one.id for one in fitted)})
-        yield FeaturesOfCorpus(self.inventory, self.store, needs, key, self.experiment, teacher, corpus.name, corpus)
+        id_ = digest("features", [*teacher.identity(corpus, self._length), encoder])
+        needs = [] if stored else [*teacher.runs, *(one.id for one in fitted)]
+        make = partial(_features_of_corpus, teacher, corpus)
+        yield self._job(_key(teacher, corpus.name), make, id_, needs, _model(computes=not stored))
 
     def _of_task(self, teacher: NamedTeacher, name: str) -> Iterator[Preparation]:
         """Features of a retrieval task, after those that their teacher is fitted on."""
         task, fitted = self.inventory.retrieval_task(name), list(self._fitted_on(teacher))
         yield from fitted
-        key = digest("test features", teacher.test_identity(task.fingerprint, self._length))
-        needs = frozenset({*teacher.runs, *(one.id for one in fitted)})
-        yield FeaturesOfTask(self.inventory, self.store, needs, key, self.experiment, teacher, task.source.name, task)
+        id_ = digest("test features", teacher.test_identity(task.fingerprint, self._length))
+        needs = [*teacher.runs, *(one.id for one in fitted)]
+        known = isinstance(task.source, HasImages) and not task.source.computes(teacher.name, task.root)
+        make, takes = partial(_features_of_task, teacher, task), _model(computes=not (known and teacher.of == "image"))
+        yield self._job(_key(teacher, task.source.name), make, id_, needs, takes)
 
     def _fitted_on(self, teacher: NamedTeacher) -> Iterator[Preparation]:
         for inner, corpus in teacher.fitted_on:
             yield from self._of_corpus(inner, corpus)
+
+    def _job(
+        self, key: str, make: Make, id_: str, needs: Iterable[str] = (), takes: Resources = NO_MODEL
+    ) -> Preparation:
+        return Preparation(self.inventory, self.store, frozenset(needs), id_, key, self.experiment, make, takes)
 
     @property
     def _length(self) -> int:
         return self.experiment.resolved.training.max_length
 
 
+def _key(teacher: NamedTeacher, where: str) -> str:
+    return f"{teacher.name} features of the {teacher.of.removesuffix('s')}s of {where}"
+
+
+def _model(*, computes: bool) -> Resources:
+    """What a frozen model takes; no GPU where a file has its features."""
+    return Resources(memory_mb=PROCESS_MB + TEACHER_MB, gpu_memory_mb=TEACHER_MB if computes else 0)
+
+
 @dataclass(frozen=True, eq=False)
 class Preparation(Job):
-    """Something that is made once. `experiment` is the first run that reads it."""
+    """Something that is made once. `experiment` is the first run that reads it, `takes` what it needs of a machine.
+
+    `make` is a function of this module and what it is about; it makes the thing, or finds that it is there.
+    """
 
     digest: str
+    name: str
     experiment: Experiment
+    make: Make
+    takes: Resources
 
     @property
     def id(self) -> str:
         return self.digest
 
+    @property
+    def key(self) -> str:
+        return self.name
+
     def check(self, device: DeviceChoice) -> None:
         """Nothing; the runs are checked."""
 
     def resources(self, known: Estimates) -> Resources:
-        return Resources(memory_mb=2 * PROCESS_MB)
-
-    @abstractmethod
-    def make(self, bench: Bench) -> None:
-        """Make it, or find that it is there."""
+        return self.takes
 
     def carry_out(self, allocation: Allocation, listen: Listener) -> Prepared:
         """Make it on the allocation's device; events have the preparation's key."""
@@ -145,114 +175,55 @@ class Preparation(Job):
         self.experiment.check_code()
         machine = machine_of(allocation)
         with time_limit(self.limit_s):
-            self.make(Bench(self.store, machine.device, lambda event: listen(self._own(event))))
+            self.make(self.experiment, Bench(self.store, machine.device, lambda event: listen(self._own(event))))
         listen(Event("prepared", self.key))
         return Prepared(self.id)
 
     def fail(self, error: BaseException | str, listen: Listener) -> Prepared:
         """Report that it failed; the runs that need it record the failure."""
-        listen(Event("prepared", self.key, error=described(error)))
-        return Prepared(self.id, described(error), all_of(error))
+        line = described(error)
+        listen(Event("prepared", self.key, error=line))
+        return Prepared(self.id, line)
 
     def _own(self, event: Event) -> Event:
         """An event of the first run under this key; those of teachers that are trained for it stay as they are."""
         return Event("prepare", self.key, stage=event.stage) if event.run == self.experiment.key else event
 
 
-@dataclass(frozen=True, eq=False)
-class TokensOfCorpus(Preparation):
+def _tokens(corpus: UsedCorpus, experiment: Experiment, bench: Bench) -> None:
     """The tokens of a text corpus for one encoder and length."""
+    from harness.encoders.student import Student
+    from harness.runs.train import token_file
 
-    corpus: UsedCorpus
+    def listen(stage: Stage) -> None:
+        bench.listen(Event("prepare", experiment.key, stage=stage))
 
-    @property
-    def key(self) -> str:
-        return f"tokens of {self.corpus.name} for {self.experiment.resolved.spec.encoder}"
-
-    def make(self, bench: Bench) -> None:
-        from harness.encoders.student import Student
-        from harness.runs.train import token_file
-
-        def listen(stage: Stage) -> None:
-            bench.listen(Event("prepare", self.experiment.key, stage=stage))
-
-        run, source = self.experiment.resolved, self.experiment.encoder.source
-        student = Student.load(source.path(), run.pooling, own_head=False)
-        token_file(self.corpus, student.tokenizer, run.training.max_length, listen)
+    run, source = experiment.resolved, experiment.encoder.source
+    student = Student.load(source.path(), run.pooling, own_head=False)
+    token_file(corpus, student.tokenizer, run.training.max_length, listen)
 
 
-@dataclass(frozen=True, eq=False)
-class RecordingsOfCorpus(Preparation):
-    """The filter banks of an audio corpus."""
-
-    corpus: UsedCorpus
-
-    @property
-    def key(self) -> str:
-        return f"recordings of {self.corpus.name}"
-
-    def make(self, bench: Bench) -> None:
-        """Load the corpus, which keeps what it computes."""
-        self.corpus.read.source.load(self.corpus.read.root)
+def _recordings(corpus: UsedCorpus, experiment: Experiment, bench: Bench) -> None:
+    """The filter banks of an audio corpus, which keeps what it computes as it is loaded."""
+    corpus.read.source.load(corpus.read.root)
 
 
-@dataclass(frozen=True, eq=False)
-class Features(Preparation):
-    """One teacher's features of the images, captions or tokens of something."""
+def _features_of_corpus(teacher: NamedTeacher, corpus: UsedCorpus, experiment: Experiment, bench: Bench) -> None:
+    """A teacher's features of a pair corpus; a run that is the teacher is trained first if its weights are gone."""
+    from harness.runs.train import run_features
 
-    teacher: NamedTeacher
-    where: str
-
-    @property
-    def key(self) -> str:
-        return f"{self.teacher.name} features of the {self.teacher.of.removesuffix('s')}s of {self.where}"
-
-    def resources(self, known: Estimates) -> Resources:
-        """Those of a frozen model; no GPU where the features are stored in a file."""
-        return Resources(memory_mb=PROCESS_MB + TEACHER_MB, gpu_memory_mb=0 if self.stored else TEACHER_MB)
-
-    @property
-    @abstractmethod
-    def stored(self) -> bool:
-        """Whether a file has them."""
+    teacher.features(KnownPairs.of_corpus(corpus), run_features(experiment, bench).context)
 
 
-@dataclass(frozen=True, eq=False)
-class FeaturesOfCorpus(Features):
-    """Features of a pair corpus."""
+def _features_of_task(
+    teacher: NamedTeacher, task: Ingredient[RetrievalTask], experiment: Experiment, bench: Bench
+) -> None:
+    """A teacher's features of a retrieval task, which suites ask the run for."""
+    from harness.runs.train import run_features
 
-    corpus: UsedCorpus
-
-    @property
-    def stored(self) -> bool:
-        return self.teacher.is_stored(self.corpus)
-
-    def make(self, bench: Bench) -> None:
-        """Compute the features; a run that is the teacher is trained first if its weights are gone."""
-        from harness.runs.train import run_features
-
-        context = run_features(self.experiment, bench).context
-        self.teacher.features(KnownPairs.of_corpus(self.corpus), context)
-
-
-@dataclass(frozen=True, eq=False)
-class FeaturesOfTask(Features):
-    """Features of a retrieval task, which suites ask the run for."""
-
-    task: Ingredient[RetrievalTask]
-
-    @cached_property
-    def stored(self) -> bool:
-        task = self.task
-        known = isinstance(task.source, HasImages) and not task.source.computes(self.teacher.name, task.root)
-        return known and self.teacher.of == "image"
-
-    def make(self, bench: Bench) -> None:
-        from harness.runs.train import run_features
-
-        features, data = run_features(self.experiment, bench), self.task.source.load(self.task.root)
-        if self.teacher.of == "image":
-            assert isinstance(data.images, Pairs)
-            features.of_images(data.images, self.task.fingerprint)
-        else:
-            features.of_captions(data.texts, self.task.fingerprint)
+    features, data = run_features(experiment, bench), task.source.load(task.root)
+    if teacher.of == "image":
+        assert isinstance(data.images, Pairs)
+        features.of_images(data.images, task.fingerprint)
+    else:
+        features.of_captions(data.texts, task.fingerprint)

@@ -12,21 +12,28 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import wait
-from typing import Any
 
 from harness.errors import PlugInError, UserError
 from harness.planning.events import Listener
 from harness.processors import cores
-from harness.runs.environment import DeviceChoice, Jobs, free_memory_mb, pick_device
+from harness.runs.environment import DeviceChoice, Jobs, pick_device
 from harness.store.logs import make_way
 from harness.work.base import Executor, ExecutorOptions
-from harness.work.crew import Crew, Death, Out
+from harness.work.crew import Crew, Death, Out, Report, perform
 from harness.work.failures import death_text, sending
 from harness.work.forkserver import Child, ForkServer
 from harness.work.job import Job, RunJob
 from harness.work.queue import Queue
-from harness.work.reports import Report, perform
-from harness.work.seats import MOST_ON_A_CARD, VISIBLE, CardSeats, CoreSeats, Seat, Seats, visible_gpus
+from harness.work.resources import (
+    MOST_ON_A_CARD,
+    VISIBLE,
+    CardSeats,
+    CoreSeats,
+    Seat,
+    Seats,
+    free_memory_mb,
+    visible_gpus,
+)
 
 #: The part of the machine's free memory that runs on the CPU may take by expectation.
 USABLE_MEMORY = 0.8
@@ -83,12 +90,6 @@ def _jobs_on_cores(queue: Queue) -> int:
     return max(1, min(cores(), len(runs), fit))
 
 
-def pickled(*given: Any) -> bytes:
-    """What is sent to a process. Raises PlugInError where code of another package does not let itself be pickled."""
-    with sending():
-        return pickle.dumps(given)
-
-
 def perform_pickled(content: bytes, report: Report) -> None:
     """Perform the job that was sent to this process."""
     try:
@@ -130,12 +131,13 @@ class _Processes(Crew[_Process]):
         while (job := self.queue.take(fits)) is not None:
             seat = seats.pop()
             try:
-                content = pickled(job, seat.allocation)
+                with sending():
+                    content = pickle.dumps((job, seat.allocation))
             except PlugInError as error:
                 self.seats.free(seat)
                 self.queue.end(job, job.fail(error, self.listen))
                 continue
-            report = Report.of(job.store, job.id, uuid.uuid4().hex)
+            report = Report.of(job, uuid.uuid4().hex)
             child = self.server.call(perform_pickled, content, report, environment=seat.environment)
             self.out[job] = _Process(job, report, time.monotonic(), child=child, seat=seat)
 

@@ -13,10 +13,9 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
 from harness.planning.events import Event, Listener
-from harness.runs.environment import Resources
 from harness.store import Result
-from harness.work.estimates import Estimates
 from harness.work.job import Again, End, Job, RunJob, cause, error_of
+from harness.work.resources import Estimates, Resources
 
 log = logging.getLogger(__name__)
 

@@ -23,7 +23,7 @@ from harness.work.crew import DEATHS
 from harness.work.job import RunJob
 from harness.work.jobs import jobs_of
 from harness.work.queue import Queue
-from harness.work.ray.cluster import Cluster, Node
+from harness.work.ray.cluster import Cluster
 from harness.work.ray.executor import Ray
 
 pytestmark = pytest.mark.cluster
@@ -99,7 +99,7 @@ def errors(stubs: list[Stub], part_of_gpu: float) -> list[str]:
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
     queue, settings = Queue(stubs), {"gpus": str(part_of_gpu)} if part_of_gpu else {}
     driver = Ray(ExecutorOptions(len(stubs), "cuda" if part_of_gpu else "cpu", settings))
-    driver.cluster = Cluster((Node(cpus=4, memory=8e9, gpus=1, card_mb=(80_000,)),))
+    driver.cluster = Cluster(cpus=4, memory=8e9, card_mb=80_000)
     driver.work(queue, ignore)
     return [end.error for end in queue.ends if isinstance(end, Failure)]
 

@@ -23,7 +23,7 @@ from harness.encoders.sentence_modules import SentenceModules, open_model
 from harness.encoders.student import Student
 from harness.encoders.teachers import open_teacher
 from harness.errors import UserError
-from harness.runs.embedding import dropout_views
+from harness.runs.run import dropout_views
 from harness.toy import student_folder
 
 SENTENCES = ["the big red circle", "a", "", "a small blue square on the left of the ring"]

@@ -27,7 +27,7 @@ from harness.evaluation.figure_data import (
     view_cosines,
 )
 from harness.metrics import ArrayName
-from harness.runs.embedding import dropout_views
+from harness.runs.run import dropout_views
 from harness.toy import student_folder
 
 RNG = np.random.default_rng(0)

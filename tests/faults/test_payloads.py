@@ -40,7 +40,7 @@ from harness.store.files import read_named_arrays
 from harness.store.folder import submissions
 from harness.toy import student_folder
 from harness.training.folder import TrainingFolder, load_checkpoint
-from harness.work.reports import EventReader, Report
+from harness.work.crew import EventReader, Report
 
 DEEP = 10_000
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,12 +15,11 @@ from plugin_packages import Install
 import harness
 from harness.errors import PlugInError
 from harness.planning.plan import Plan
-from harness.runs.environment import Allocation
 from harness.store import Store
 from harness.work import base, crew
+from harness.work.failures import sending
 from harness.work.job import Job, RunJob
 from harness.work.jobs import jobs_of
-from harness.work.local import pickled
 
 CODE = Path(__file__).with_name("bad_methods.py").read_text()
 #: what a failure says, by method
@@ -103,6 +103,7 @@ def test_an_object_that_cannot_be_sent_costs_the_runs_that_use_it(
     install("secrets_kept", SECRET, {"corpora": {"secret": "Secret"}})
     chosen = harness.plan(profile(TABLES), methods="simcse", settings="toy-text,secret", seeds=1, results=tmp_path)
     ordinary, secret = (job for job in jobs_of(chosen) if isinstance(job, RunJob))
-    assert pickled(ordinary, Allocation("cpu", 1))
-    with pytest.raises(PlugInError, match=r"it cannot be sent to its process: .*lambda"):
-        pickled(secret, Allocation("cpu", 1))
+    with sending():
+        pickle.dumps(ordinary)
+    with pytest.raises(PlugInError, match=r"it cannot be sent to its process: .*lambda"), sending():
+        pickle.dumps(secret)

@@ -16,7 +16,7 @@ from plugin_packages import Install
 
 import harness
 from harness.errors import UserError
-from harness.runs.environment import Allocation
+from harness.runs.environment import Allocation, Software
 from harness.stopping import stop_requested
 from harness.store import Failure, Store
 from harness.store.folder import Attempt, attempt, begin_attempt
@@ -25,7 +25,6 @@ from harness.work.base import _report_death
 from harness.work.failures import seconds_of
 from harness.work.job import RunJob
 from harness.work.jobs import jobs_of
-from harness.work.software import Software
 
 
 class Alarm:
@@ -149,9 +148,8 @@ def test_a_job_in_slurm_gives_a_run_up_that_hangs(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(slurm_task, "GRACE_S", 0.2)
     monkeypatch.setattr(RunJob, "carry_out", lambda job, allocation, listen: released.wait(60))
     (job,) = jobs(tmp_path, "simcse")
-    late = slurm_task.SlurmOrder(replace(job, limit_s=0.3), Allocation("cpu", 1), (), Software.here())
     handled = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-    task = slurm_task.SlurmTask(late)
+    task = slurm_task.SlurmTask(replace(job, limit_s=0.3), Allocation("cpu", 1), Software.here(), ())
     try:
         end = task()
     finally:

@@ -8,7 +8,7 @@ import pytest
 from plugin_packages import Install
 
 import harness
-from harness.work.software import Software
+from harness.runs.environment import Software
 
 CODE = '''\
     """Performs every job where it stands."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 from counts import CAPTIONS, Counts, Splits
-from media import add
+from layouts import add
 from words import Writer, pictures
 
 #: width of MCSE's ResNet-50 features
@@ -43,14 +43,6 @@ class Flickr:
             for number, texts in zip(self.numbers, self.captions, strict=True):
                 packed.writestr(f"annotations/Annotations/{number}.xml", "<annotation/>")
                 packed.writestr(f"annotations/Sentences/{number}.txt", "".join(f"{_marked(text)}\n" for text in texts))
-
-    def drawn(self, path: Path) -> None:
-        """MCSE's file: one caption of each training image, in the order of the list."""
-        _one_each(path, self.captions[: self.counts.entities.train], 2)
-
-    def features(self, path: Path) -> None:
-        """MCSE's ResNet features."""
-        _features(path, self.counts.entities.train)
 
     def images(self, path: Path) -> None:
         """The publisher's archive of all images."""
@@ -91,14 +83,6 @@ class Coco:
             packed.writestr("annotations/captions_train2014.json", known)
             packed.writestr("annotations/captions_val2014.json", "{}")
 
-    def drawn(self, path: Path) -> None:
-        """MCSE's file: one caption of each training image, in the order of `images`."""
-        _one_each(path, self.captions[: self.counts.coco.train], 4)
-
-    def features(self, path: Path) -> None:
-        """MCSE's ResNet features."""
-        _features(path, self.counts.coco.train)
-
     def images(self, path: Path, part: str) -> None:
         """The archive of train2014 or val2014."""
         names = [name for place in range(len(self.splits)) if part in (name := self.name(place))]
@@ -130,12 +114,14 @@ def _karpathy_image(file: str, folder: str, split: str, texts: list[str]) -> dic
     return {"filename": file, "filepath": folder, "split": split, "sentences": [{"raw": text} for text in texts]}
 
 
-def _one_each(path: Path, captions: Iterable[list[str]], seed: int) -> None:
+def one_each(path: Path, captions: Iterable[list[str]], seed: int) -> None:
+    """MCSE's file: one caption of each training image, in their order."""
     writer = Writer(seed)
     path.write_text("".join(f"{writer.pick(texts)}\n" for texts in captions))
 
 
-def _features(path: Path, rows: int) -> None:
+def features(path: Path, rows: int) -> None:
+    """MCSE's ResNet features."""
     import h5py
 
     rng = np.random.default_rng(5)

@@ -17,4 +17,3 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     entries = [name for name, entry in fetching.entries().items() if entry.origins]
     with world(tmp_path_factory.mktemp("machine"), SHORT, entries) as empty:
         yield empty
-        (empty.folder / "transcript.txt").write_text(empty.printed())

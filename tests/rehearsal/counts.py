@@ -57,11 +57,6 @@ class Counts:
             most=None if share == 1 else max(132, 10_000 // share),
         )
 
-    @property
-    def val2014(self) -> int:
-        """Images of COCO's val2014."""
-        return self.coco.total - self.coco.train
-
     def rows_of(self, name: str, path: str) -> int:
         """The rows of a table of the entry `name` that is one of SentEval's or of the multilingual STS Benchmark."""
         (rows,) = (output.rows for output in fetching.entry(name).outputs if output.path == path)
@@ -75,27 +70,22 @@ class Counts:
             for name in ("senteval", "stsb-multi")
             for output in fetching.entry(name).outputs
         }
+        captioned = {"flickr": self.entities.train, "coco": self.coco.train}
+        files = ("captions.txt", "captions.parquet", "resnet50.hdf5")
         return tables | {
             "nli/nli_for_simcse.csv": self.nli,
             "captions/flickr30k_captions.tsv.gz": CAPTIONS * self.karpathy.total,
             "captions/coco_karpathy_captions.tsv.gz": CAPTIONS * self.coco.total,
+            "captions/flickr30k_entities_captions.tsv.gz": CAPTIONS * self.entities.total,
             "flickr/karpathy_train.parquet": self.karpathy.train,
             "coco/karpathy_train.parquet": self.coco.train,
-            "captions/flickr30k_entities_captions.tsv.gz": CAPTIONS * self.entities.total,
-            "flickr/captions.txt": self.entities.train,
-            "flickr/captions.parquet": self.entities.train,
-            "flickr/resnet50.hdf5": self.entities.train,
+            **{f"{folder}/{file}": train for folder, train in captioned.items() for file in files},
             "flickr/images": self.entities.total,
-            "coco/captions.txt": self.coco.train,
-            "coco/captions.parquet": self.coco.train,
-            "coco/resnet50.hdf5": self.coco.train,
             "coco/train2014": self.coco.train,
-            "coco/val2014": self.val2014,
+            "coco/val2014": self.coco.total - self.coco.train,
             "imagenet60": self.classes * self.a_class,
-            "cifar/cifar10_train.parquet": self.cifar[0],
-            "cifar/cifar10_test.parquet": self.cifar[1],
-            "cifar/cifar100_train.parquet": self.cifar[0],
-            "cifar/cifar100_test.parquet": self.cifar[1],
+            **{f"cifar/cifar{kind}_train.parquet": self.cifar[0] for kind in (10, 100)},
+            **{f"cifar/cifar{kind}_test.parquet": self.cifar[1] for kind in (10, 100)},
             "audio/LibriSpeech/train-clean-100": self.recordings,
             **{f"wiki/wiki-{language}.txt": self.other_wiki for language in LANGUAGES},
         }

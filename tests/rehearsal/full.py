@@ -16,8 +16,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmark import publish_tasks
 from counts import FULL
+from hub import publish_tasks
 from world import World, printed_commands, world
 
 from harness import fetching

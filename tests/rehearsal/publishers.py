@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 
-import media
-import texts
-from captioned import Coco, Flickr, caption_datasets
+import layouts
+from captioned import Coco, Flickr, caption_datasets, features, one_each
 from counts import Counts
 from standin import StandIn
 
@@ -26,24 +25,24 @@ class Publishers:
         self.folder, self.counts = folder, counts
         flickr, coco = Flickr(counts), Coco(counts)
         self.makers: Mapping[str, Maker] = {
-            "wiki1m_for_simcse.txt": partial(texts.wiki1m, counts=counts),
-            "nli_for_simcse.csv": partial(texts.nli, counts=counts),
-            "senteval.tar": partial(texts.senteval_tar, counts=counts),
+            "wiki1m_for_simcse.txt": partial(layouts.wiki1m, counts=counts),
+            "nli_for_simcse.csv": partial(layouts.nli, counts=counts),
+            "senteval.tar": partial(layouts.senteval_tar, counts=counts),
             "caption_datasets.zip": partial(caption_datasets, flickr=flickr, coco=coco),
             **{f"{split}.txt": partial(flickr.image_list, split=split) for split in ("train", "val", "test")},
             "annotations.zip": flickr.annotations,
-            "flickr_random_captions.txt": flickr.drawn,
-            "flickr_resnet.hdf5": flickr.features,
+            "flickr_random_captions.txt": partial(one_each, captions=flickr.captions[: counts.entities.train], seed=2),
+            "flickr_resnet.hdf5": partial(features, rows=counts.entities.train),
             "flickr30k-images.tar.gz": flickr.images,
-            "coco_random_captions.txt": coco.drawn,
-            "coco_resnet.hdf5": coco.features,
+            "coco_random_captions.txt": partial(one_each, captions=coco.captions[: counts.coco.train], seed=4),
+            "coco_resnet.hdf5": partial(features, rows=counts.coco.train),
             "annotations_trainval2014.zip": coco.annotations,
             "train2014.zip": partial(coco.images, part="train2014"),
             "val2014.zip": partial(coco.images, part="val2014"),
-            "sampled-Imagenet.txt": partial(media.imagenet_list, counts=counts),
-            "cifar-10-binary.tar.gz": partial(media.cifar, counts=counts, name="cifar10"),
-            "cifar-100-binary.tar.gz": partial(media.cifar, counts=counts, name="cifar100"),
-            "train-clean-100.tar.gz": partial(media.librispeech, counts=counts),
+            "sampled-Imagenet.txt": partial(layouts.imagenet_list, counts=counts),
+            "cifar-10-binary.tar.gz": partial(layouts.cifar, counts=counts, name="cifar10"),
+            "cifar-100-binary.tar.gz": partial(layouts.cifar, counts=counts, name="cifar100"),
+            "train-clean-100.tar.gz": partial(layouts.librispeech, counts=counts),
         }
 
     def publish(self, standin: StandIn, names: Iterable[str]) -> dict[str, Path]:
@@ -71,11 +70,11 @@ class Publishers:
         path = self.folder / name / origin.file
         path.parent.mkdir(parents=True, exist_ok=True)
         if origin.pick is not None:
-            texts.articles(path.parent, self.counts, name.removeprefix("wiki-"))
+            layouts.articles(path.parent, self.counts, name.removeprefix("wiki-"))
             return {f"{Path(origin.file).parent}/{shard.name}": shard for shard in sorted(path.parent.iterdir())}
         if name == "stsb-multi":
             language, file = origin.file.split("/")
-            texts.multilingual(path, self.counts, language, file.partition("-")[0])
+            layouts.multilingual(path, self.counts, language, file.partition("-")[0])
         else:
             self.makers[origin.name](path)
         return {origin.file: path}
@@ -89,9 +88,9 @@ class Publishers:
         if name == "flickr-images":
             self.makers["flickr30k-images.tar.gz"](folder / "flickr30k-images.tar.gz")
         elif name == "imagenet60":
-            media.imagenet_folder(folder / "train", self.counts)
+            layouts.imagenet_folder(folder / "train", self.counts)
         else:
-            media.shards(folder / name, int(name[-1]), 10)
+            layouts.shards(folder / name, int(name[-1]), 10)
         return folder
 
 

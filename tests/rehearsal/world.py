@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from counts import Counts
-from models import publish_models
+from hub import publish_models
 from publishers import Publishers
 from standin import StandIn, client_variables, serving
 from typed import changed, write_differences
@@ -29,15 +29,12 @@ TYPED = Path(__file__).with_name("typed.py")
 
 @dataclass(frozen=True)
 class Done:
-    """A command with its end: exit code, both outputs, seconds and those of a processor.
+    """A command that ended well: what it printed, its seconds and those of a processor.
 
     `peak_mb` is the most memory of one of its processes.
     """
 
-    command: str
-    code: int
     out: str
-    err: str
     seconds: float
     busy: float
     peak_mb: float
@@ -51,15 +48,14 @@ class World:
     publishers: Publishers
     standin: StandIn
     variables: dict[str, str]
-    transcript: list[Done]
 
     @property
     def data(self) -> Path:
         """The data root."""
         return self.folder / "data"
 
-    def type(self, command: str, **variables: str) -> Done:
-        """Run a command line that begins with `harness`, without the network where HF_HUB_OFFLINE is set."""
+    def well(self, command: str, **variables: str) -> Done:
+        """Run a command line that begins with `harness` and must succeed, offline where HF_HUB_OFFLINE is set."""
         program, *words = shlex.split(command)
         assert program == "harness", command
         typed = [sys.executable, str(TYPED), str(self.folder / "differences.json"), *words]
@@ -69,13 +65,11 @@ class World:
             process = subprocess.Popen(typed, cwd=self.folder, env=self.variables | variables, stdout=out, stderr=err)
             _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
-        printed = [path.read_text() for path in outputs]
         seconds, busy = time.perf_counter() - start, used.ru_utime + used.ru_stime
-        peak = float((self.folder / "peak.txt").read_text())
-        done = Done(command, process.returncode, *printed, seconds, busy, peak)
-        assert "Traceback" not in done.err, done.err
-        self.transcript.append(done)
-        return done
+        printed, errors = (path.read_text() for path in outputs)
+        assert process.returncode == 0, f"{command}\n{printed}\n{errors}"
+        assert "Traceback" not in errors, errors
+        return Done(printed, seconds, busy, float((self.folder / "peak.txt").read_text()))
 
     def imported(self, name: str) -> None:
         """Import what comes by hand, as `harness data import` does."""
@@ -84,20 +78,6 @@ class World:
         fetching.import_folder(
             self.data, entry, self.publishers.by_hand(name), False, lambda line: None, lambda name: lambda *_: None
         )
-
-    def printed(self) -> str:
-        """Everything that was typed, with its outputs and times."""
-        shown = (
-            f"$ {one.command}\n{one.err}{one.out}[{one.seconds:.1f} s, {one.busy:.1f} s of a processor]\n"
-            for one in self.transcript
-        )
-        return "\n".join(shown)
-
-    def well(self, command: str, **variables: str) -> Done:
-        """Run a command that must succeed."""
-        done = self.type(command, **variables)
-        assert done.code == 0, f"{command}\n{done.out}\n{done.err}"
-        return done
 
 
 @contextmanager
@@ -110,7 +90,7 @@ def world(folder: Path, counts: Counts, entries: Iterable[str]) -> Iterator[Worl
         publish_models(standin, load_profile("paper"))
         write_differences(folder / "differences.json", standin.address, files, counts.expected())
         own = {"HARNESS_DATA": str(folder / "data"), "HARNESS_CACHE": str(folder / "cache")}
-        yield World(folder, publishers, standin, client_variables(standin, folder / "hf") | own, [])
+        yield World(folder, publishers, standin, client_variables(standin, folder / "hf") | own)
 
 
 def printed_commands(document: str, heading: str) -> list[str]:

@@ -41,9 +41,11 @@ def said(text: str) -> list[str]:
     return [re.sub(TIME, "", line) for line in lines]
 
 
-def progress(step: int, run: str = "mine", *, scored: bool = False, first: int = 0) -> Event:
+def progress(step: int, run: str = "mine", *, scored: bool = False, first: int = 0, waited: float = 0.0) -> Event:
     dev = 50.126 if step >= 40 else None
-    return Event("progress", run, progress=TrainingProgress(step, 100, 12.34, {"text": 1.0}, dev, scored, first))
+    return Event(
+        "progress", run, progress=TrainingProgress(step, 100, 12.34, {"text": 1.0}, dev, scored, first, waited)
+    )
 
 
 def features(subject: str, done: int, total: int) -> Event:
@@ -51,45 +53,27 @@ def features(subject: str, done: int, total: int) -> Event:
 
 
 def test_what_is_worth_a_line(tmp_path: Path) -> None:
+    """Of a teacher that is trained on the way too, and where training waits for images or recordings."""
     with opened(tmp_path / "work" / "run.log") as mine:
         mine.write("start")
         for done in (10, 20, 30):
             mine(features("clip image", done, 30))
         for done in (10, 20):
             mine(features("clip text", done, 20))
-        for step in (10, 20, 40, 50):
-            mine(progress(step, scored=step == 40))
+        mine(progress(60, "teacher", scored=True, first=50))
+        for step in (10, 20, 40, 50, 60):
+            mine(progress(step, scored=step in (40, 60), waited=0.04 if step < 60 else 0.23))
         mine(Event("prepare", "mine", stage=Stage("tokens", "wiki", 7)))
     assert mine.path.read_text("utf-8", "replace").splitlines() == [
         "2026-01-02T03:04:05Z  start",
         "2026-01-02T03:04:06Z  clip image 30/30",
         "2026-01-02T03:04:07Z  clip text 20/20",
-        "2026-01-02T03:04:08Z  training starts: 100 steps",
-        "2026-01-02T03:04:09Z  step 40/100, dev 50.13, 12.3 steps/s",
-        "2026-01-02T03:04:10Z  wiki: 7 sentences tokenised",
-    ]
-
-
-def test_a_teacher_that_is_trained_on_the_way_is_named(tmp_path: Path) -> None:
-    with opened(tmp_path / "run.log") as mine:
-        mine(progress(40, "teacher", scored=True))
-        mine(progress(60, scored=True, first=50))
-    assert said(mine.path.read_text("utf-8", "replace")) == [
-        "teacher: training starts: 100 steps",
-        "teacher: step 40/100, dev 50.13, 12.3 steps/s",
-        "training resumes at step 50 of 100",
-        "step 60/100, dev 50.13, 12.3 steps/s",
-    ]
-
-
-def test_a_training_that_waits_for_its_inputs_says_so(tmp_path: Path) -> None:
-    with opened(tmp_path / "run.log") as mine:
-        for step, waited in ((40, 0.04), (60, 0.23)):
-            made = TrainingProgress(step, 100, 12.34, {}, 50.0, scored=True, waited=waited)
-            mine(Event("progress", "mine", progress=made))
-    assert said(mine.path.read_text("utf-8", "replace"))[1:] == [
-        "step 40/100, dev 50.00, 12.3 steps/s",
-        "step 60/100, dev 50.00, 12.3 steps/s, 23% of the time waiting for inputs",
+        "2026-01-02T03:04:08Z  teacher: training resumes at step 50 of 100",
+        "2026-01-02T03:04:09Z  teacher: step 60/100, dev 50.13, 12.3 steps/s",
+        "2026-01-02T03:04:10Z  training starts: 100 steps",
+        "2026-01-02T03:04:11Z  step 40/100, dev 50.13, 12.3 steps/s",
+        "2026-01-02T03:04:12Z  step 60/100, dev 50.13, 12.3 steps/s, 23% of the time waiting for inputs",
+        "2026-01-02T03:04:13Z  wiki: 7 sentences tokenised",
     ]
 
 
@@ -135,23 +119,23 @@ class KilledError(Exception):
     pass
 
 
-def do(root: Path, method: str, *suites: str, listen: Listener = ignore) -> None:
-    execute(plan(root, method, setting="toy-text", suites=suites, steps=6), listen, device="cpu")
+def do(root: Path, *suites: str, listen: Listener = ignore) -> None:
+    execute(plan(root, "simcse", setting="toy-text", suites=suites, steps=6), listen, device="cpu")
 
 
-def test_a_stopped_run_goes_on_and_its_log_has_both_parts(tmp_path: Path) -> None:
+def test_a_stopped_run_and_a_suite_that_is_added_go_on_in_the_same_log(tmp_path: Path) -> None:
     def killing(event: Event) -> None:
         if event.progress is not None and event.progress.step == 4:
             raise KilledError("at step 4")
 
     store = Store(tmp_path)
-    do(tmp_path, "simcse", "sts", listen=killing)
+    do(tmp_path, "sts", listen=killing)
     assert store.files() == []
     (failure,) = (tmp_path / "failed").glob("*.log")
     before = failure.read_text()
     assert "stopped by KilledError: at step 4" in said(before)[-1]
 
-    do(tmp_path, "simcse", "sts")
+    do(tmp_path, "sts")
     ((result,), _) = store.load()
     text = store.log(result)
     assert text.startswith(before)
@@ -170,26 +154,11 @@ def test_a_stopped_run_goes_on_and_its_log_has_both_parts(tmp_path: Path) -> Non
     assert not list((tmp_path / ".work").rglob("*.log")), "what is beside the result is kept twice"
     assert not list((tmp_path / "failed").iterdir())
 
-
-def test_a_suite_that_is_added_adds_lines(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    do(tmp_path, "none[pooling=mean]", "sts")
-    ((result,), _) = store.load()
-    (path,) = tmp_path.glob("tiny/*/*/*/*.log")
-    assert path.stem == store.path(result).stem
-    first = store.log(result)
-    key = "start none[pooling=mean]/none/toy-bert/seed-0 on cpu"
-    assert [re.sub(r"[\d.]+ s$", "S", line) for line in said(first)] == [
-        key,
-        "suite sts starts",
-        "suite sts took S",
-        "done",
-    ]
-    do(tmp_path, "none[pooling=mean]", "sts", "geometry")
-    text = store.log(result)
-    assert text.startswith(first)
-    assert [re.sub(r"[\d.]+ s$", "S", line) for line in said(text.removeprefix(first))] == [
-        key,
+    do(tmp_path, "sts", "geometry")
+    longer = store.log(result)
+    assert longer.startswith(text)
+    assert [re.sub(r"[\d.]+ s$", "S", line) for line in said(longer.removeprefix(text))] == [
+        "start simcse/toy-text/toy-bert/seed-0 on cpu",
         "suite geometry starts",
         "suite geometry took S",
         "done",

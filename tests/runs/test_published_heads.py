@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from harness.planning.request import make_request
 from harness.profiles import Profile, load_profile
 from harness.profiles.schema import ReleasedTable
 from harness.registry import get
+from harness.store import Result
 from harness.toy import student_folder
 
 WIDTH, DIMENSIONS = 64, 16
@@ -71,21 +71,24 @@ def features() -> np.ndarray:
 
 
 def test_captions_and_images_meet_in_the_published_space(tmp_path: Path, data: Path, profile: str) -> None:
-    found = harness.run(
-        profile, released=True, suites=["retrieval"], data_root=data, results=tmp_path / "results", device="cpu"
-    )
-    (result,) = found.runs
+    def scored(results: str) -> Result:
+        how = {"released": True, "suites": "retrieval", "data_root": data, "device": "cpu"}
+        (found,) = harness.run(profile, results=tmp_path / results, **how).runs
+        return found
+
+    result = scored("results")
     test = get("retrieval task", "ToyRetrieval").load(None)
     (weight, bias), (image_weight, image_bias) = head(WIDTH, 1), head(features().shape[1], 2)
     vectors = torch.from_numpy(Student.load(data / "weights", "cls").embed(test.texts))
     texts = torch.tanh(vectors @ weight.T + bias).numpy()
     images = torch.tanh(torch.from_numpy(features()) @ image_weight.T + image_bias).numpy()
     expected, _ = both_ways(texts, images, test.image_of)
-    (evaluation,) = result.evaluations
-    row = evaluation.scores["ToyRetrieval"]
+    row = result.evaluations[0].scores["ToyRetrieval"]
     assert row["n_images"] == 1000
     assert {name: row[name] for name in expected} == pytest.approx(expected, abs=0.2)
     assert [use.teacher for use in result.teachers.values()] == ["clip"]
+    (data / "weights" / "mcse.pt").unlink()
+    assert scored("without").evaluations[0].warnings == ["retrieval: the model has no image side"]
 
 
 def test_vectors_of_another_pooling_are_not_projected(tmp_path: Path, data: Path, profile: str) -> None:
@@ -100,15 +103,6 @@ def test_vectors_of_another_pooling_are_not_projected(tmp_path: Path, data: Path
     assert not without.experiment.features
 
 
-def test_a_folder_without_the_file_has_no_image_side(tmp_path: Path, data: Path, profile: str) -> None:
-    (data / "weights" / "mcse.pt").unlink()
-    found = harness.run(
-        profile, released=True, suites=["retrieval"], data_root=data, results=tmp_path / "results", device="cpu"
-    )
-    (evaluation,) = found.runs[0].evaluations
-    assert evaluation.warnings == ["retrieval: the model has no image side"]
-
-
 def test_the_heads_are_part_of_a_folders_content(data: Path) -> None:
     plain = FolderModel(data / "weights")
     beside = replace(plain, beside="mcse.pt")
@@ -120,23 +114,13 @@ def test_the_heads_are_part_of_a_folders_content(data: Path) -> None:
     assert beside.fingerprint(None) == plain.fingerprint(None)
 
 
-@pytest.fixture
-def fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], None]:
-    """Puts the public weights of a name of the paper profile into an empty hub cache."""
+def test_the_image_teacher_is_missing_where_images_are_scored(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
-
-    def put(name: str) -> None:
-        table = load_profile("paper").released[name]
-        folder = tmp_path / "hub" / f"models--{name.replace('/', '--')}" / "snapshots" / str(table.revision)
-        shutil.copytree(student_folder(), folder)
-        (folder / str(table.heads)).touch()
-
-    return put
-
-
-def test_the_image_teacher_is_missing_where_images_are_scored(fetched: Callable[[str], None], tmp_path: Path) -> None:
     name = "UdS-LSV/mcse-flickr-bert-base-uncased"
-    fetched(name)
+    table = load_profile("paper").released[name]
+    folder = tmp_path / "hub" / f"models--{name.replace('/', '--')}" / "snapshots" / str(table.revision)
+    shutil.copytree(student_folder(), folder)
+    (folder / str(table.heads)).touch()
     plans = {
         table: harness.plan(released=True, table=table, results=tmp_path / "results")
         for table in ("mcse:T1", "mcse:T6")

@@ -1,13 +1,14 @@
-"""One run: its suites are evaluated once, and its arrays are saved before its result, whole or not at all."""
+"""One run: suites evaluated once, arrays saved before the result, the machine recorded, each sentence embedded once."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from executor_jobs import ignore, jobs, plan
 from torch import Tensor
 
@@ -15,9 +16,11 @@ from harness.encoders.student import Student
 from harness.evaluation.suites import SuiteScores
 from harness.metrics import ArrayName
 from harness.planning.plan import Plan
+from harness.processors import cores
 from harness.runs.environment import Allocation, Machine
-from harness.runs.run import run_one
+from harness.runs.run import CachedEmbedding, dropout_views, run_one
 from harness.store import Result, Store
+from harness.toy import student_folder
 
 
 class KilledError(Exception):
@@ -59,9 +62,25 @@ def test_a_run_killed_between_its_arrays_and_its_result_has_both_in_the_end(
     assert store.arrays(result)[ArrayName("ToySTS", "gold")].tolist() == [0]
 
 
-def test_a_result_without_arrays_has_none(tmp_path: Path) -> None:
-    assert Store(tmp_path).arrays(carried_out(plan(tmp_path, "none[pooling=mean]"))) == {}
+def test_a_result_without_arrays_has_none_and_records_machine_packages_and_commit(tmp_path: Path) -> None:
+    result = carried_out(plan(tmp_path, "none[pooling=mean]"))
+    assert Store(tmp_path).arrays(result) == {}
     assert not list(tmp_path.rglob("seed-*.npz"))
+    machine = {"device": "cpu", "processor": "", "cores": cores(), "threads": 1}
+    assert {**result.hardware, "processor": ""} == machine
+    assert result.peak_memory_mb > 50
+    assert result.packages["torch"] == torch.__version__.partition("+")[0]
+    assert result.revision is None or len(result.revision.rstrip("+")) == 40
+
+
+def test_runs_at_a_time_share_the_cores_unless_a_person_sets_the_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    assert Allocation.equal("cpu", 1).threads == cores()
+    assert Allocation.equal("cpu", 10**6).threads == 1
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    assert Machine.of(Allocation.equal("cpu", 2)) == Machine("cpu", 3)
+    monkeypatch.setenv("OMP_NUM_THREADS", "many")
+    assert Allocation.equal("cpu", 1).threads == cores()
 
 
 def test_a_run_with_a_teacher_of_images_and_captions_keeps_both_spaces(tmp_path: Path) -> None:
@@ -93,3 +112,30 @@ def test_a_batch_is_encoded_a_few_rows_at_a_time_in_the_same_run(
     assert isinstance(result, Result)
     assert (result.hardware["chunk"], result.fingerprint) == (3, job.id)
     assert seen == 2 * [3, 3, 2, 3, 3, 2], "both passes of two steps"
+
+
+TEXTS = ["the red circle", "the blue ring", "the red circle"]
+
+
+def test_each_sentence_is_embedded_once() -> None:
+    asked: list[int] = []
+
+    def counting(sentences: Sequence[str]) -> np.ndarray:
+        asked.append(len(sentences))
+        return np.array([[sum(map(ord, text))] for text in sentences])
+
+    embed = CachedEmbedding(counting)
+    for texts in (TEXTS, TEXTS, [*TEXTS, "another"]):
+        np.testing.assert_array_equal(embed(texts), [[sum(map(ord, text))] for text in texts])
+    assert asked == [2, 1]
+
+
+def test_views_depend_on_their_seed_alone_and_leave_the_callers_random_state() -> None:
+    student, state = Student.load(student_folder()), torch.random.get_rng_state()
+    first = dropout_views(student, TEXTS[:2], 3, seed=5)
+    assert first.shape == (2, 3, student.width)
+    assert torch.equal(torch.random.get_rng_state(), state)
+    torch.rand(3)
+    np.testing.assert_array_equal(first, dropout_views(student, TEXTS[:2], 3, seed=5))
+    assert not np.allclose(first, dropout_views(student, TEXTS[:2], 3, seed=6))
+    assert not np.allclose(first[0, 0], first[0, 1]), "dropout is active"

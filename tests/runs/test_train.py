@@ -1,14 +1,16 @@
-"""What a run trains on, as loaded, and its model: trained once, loaded again, or untrained.
+"""What a run trains on, as loaded, runs as its teachers among it, and its model: trained once, loaded again, untrained.
 
 What a kill leaves is resumed in tests/faults.
 """
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
+from executor_jobs import STUDENT, TAUGHT, plan, with_lit
 
 from harness.corpora.base import Pairs
 from harness.encoders.student import Student
@@ -17,15 +19,18 @@ from harness.grid import resolve
 from harness.planning.events import Event
 from harness.planning.ingredients import Experiment, Experiments
 from harness.planning.inventory import Inventory
+from harness.planning.plan import Plan
 from harness.profiles import Profile, load_profile
 from harness.profiles.schema import Corpus, Setting
+from harness.runs.log import stage_text
 from harness.runs.train import Bench, RunFeatures, run_features, train, training_data
 from harness.spec import CONTROLS, RunSpec
-from harness.store import Store
+from harness.store import Result, Store
 from harness.toy import student_folder
 from harness.toy.corpora import ToyPairs
 from harness.training.record import TrainingRecord
 from harness.training.streams import TrainingData
+from harness.work.base import execute
 
 SHORT = {"steps": 4, "eval_every": 2, "batch_size": 8}
 
@@ -51,9 +56,20 @@ def experiment(key: str, profile: Profile | None = None, **overrides: int) -> Ex
     return Experiments(Inventory(used, None, {}), overrides).of(resolve(used, RunSpec.parse(key), overrides))
 
 
-def data(key: str, bench: Bench, profile: Profile | None = None) -> TrainingData:
-    features = run_features(experiment(key, profile), bench)
-    return training_data(features, Student.load(student_folder()).tokenizer)
+def data_of(asked: Experiment, bench: Bench) -> TrainingData:
+    return training_data(run_features(asked, bench), Student.load(student_folder()).tokenizer)
+
+
+def data(variant: str, bench: Bench, setting: str = "toy", profile: Profile | None = None) -> TrainingData:
+    return data_of(experiment(f"{variant}/{setting}/toy-bert/seed-0", profile), bench)
+
+
+def carried_out(made: Plan) -> list[str]:
+    """What the runs of a plan said while they prepared themselves."""
+    events: list[Event] = []
+    ends = execute(made, events.append, device="cpu")
+    assert all(isinstance(end, Result) for end in ends), ends
+    return [stage_text(event.stage) for event in events if event.stage and event.kind == "prepare"]
 
 
 def test_an_untrained_encoder_has_no_heads_and_an_empty_record(tmp_path: Path, bench: Bench) -> None:
@@ -64,9 +80,10 @@ def test_an_untrained_encoder_has_no_heads_and_an_empty_record(tmp_path: Path, b
 
 
 def test_a_finished_training_is_loaded_and_not_repeated(bench: Bench, events: list[Event]) -> None:
-    asked = experiment("simcse/toy/toy-bert/seed-0", **SHORT)
+    asked = experiment(STUDENT, **SHORT)
     first = train(asked, bench)
     assert [event.progress.step for event in events if event.progress][-1] == 4
+    assert all(event.memory_mb > 100 for event in events if event.progress), "it imports torch"
     assert not list(bench.folder(asked).glob("checkpoint*"))
     events.clear()
     again = train(asked, bench)
@@ -82,15 +99,12 @@ def test_an_unknown_patch_embedding_is_one_line(bench: Bench) -> None:
 
 
 def test_streams_have_the_rows_of_their_corpora_and_nothing_else(bench: Bench) -> None:
-    found = data("simcse/toy/toy-bert/seed-0", bench)
+    found = data("simcse", bench)
     assert {stream: len(tokens) for stream, tokens in found.tokens.items()} == {"sentences": 8192, "pairs": 4096}
     assert not found.features
     assert not found.media
-
-
-def test_media_are_loaded_for_the_methods_that_read_them(bench: Bench) -> None:
-    found = data("visualcse/toy/toy-bert/seed-0", bench)
-    assert {stream: len(media) for stream, media in found.media.items()} == {"images": 4096}
+    media = data("visualcse", bench).media
+    assert {stream: len(rows) for stream, rows in media.items()} == {"images": 4096}, "of a method that reads them"
 
 
 def test_two_corpora_of_images_are_refused(bench: Bench) -> None:
@@ -99,7 +113,7 @@ def test_two_corpora_of_images_are_refused(bench: Bench) -> None:
     setting = Setting(corpora=("toy-text", "toy-images", "more-images"))
     profile = tiny.model_copy(update={"corpora": corpora, "settings": {**tiny.settings, "two": setting}})
     with pytest.raises(UserError, match="two corpora of the same kind, toy-images, more-images; keep one"):
-        data("visualcse/two/toy-bert/seed-0", bench, profile)
+        data("visualcse", bench, "two", profile)
 
 
 @pytest.mark.parametrize(("size", "warned"), [(64, True), (128, False)])
@@ -111,6 +125,86 @@ def test_text_that_the_mixing_rule_never_reads_is_a_warning(bench: Bench, size: 
     trained = train(experiment("mcse/few/toy-bert/seed-0", profile, steps=2, eval_every=2), bench)
     warning = "mcse uses pairs in every step of few: the text (few-text) is never read"
     assert trained.warnings == ((warning,) if warned else ())
+
+
+def test_another_teacher_is_another_experiment() -> None:
+    texts = [STUDENT, "simcse/toy/toy-bert/seed-1", "simcse[temperature=0.1]/toy/toy-bert/seed-0"]
+    asked = [experiment(f"dalr[text=run:{text}]/toy/toy-bert/seed-0") for text in texts]
+    assert len({one.fingerprint for one in asked}) == 3
+
+
+@pytest.mark.parametrize(
+    ("teacher", "message"),
+    [
+        ("run:simcse/nowhere/toy-bert/seed-0", "no setting 'nowhere'"),
+        ("run:mcse/toy-text/toy-bert/seed-0", "cannot be trained: mcse needs image-caption pairs"),
+        ("run:simcse/toy/no-bert/seed-0", "no encoder 'no-bert'"),
+    ],
+)
+def test_a_teacher_that_cannot_be_is_one_line(tmp_path: Path, teacher: str, message: str) -> None:
+    with pytest.raises(UserError, match=message) as refusal:
+        plan(tmp_path, f"dalr[text={teacher}]")
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.usefixtures("_empty_cache")
+def test_a_run_trains_its_teacher_first_and_reads_its_sentences(
+    tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = plan(tmp_path, TAUGHT)
+    assert any(STUDENT in text for text in carried_out(made))
+    (dalr, teacher), problems = bench.store.load()
+    assert not problems
+    assert (dalr.spec.method, teacher.spec.method) == ("dalr", "simcse")
+    use = dalr.teachers["teacher1"]
+    assert (use.teacher, use.of, use.source) == (f"run:{STUDENT}", "caption", "computed")
+    assert not plan(tmp_path, TAUGHT).todo
+    # what the run learnt from is what the finished teacher says of the captions
+    learnt = data_of(made.runs[-1].experiment, bench).features["teacher1"][np.arange(5)]
+    captions = ToyPairs(**load_profile("tiny").corpora["toy-pairs"].options).load(None).texts
+    best = bench.store.work(made.runs[0].fingerprint) / "best"
+    np.testing.assert_allclose(learnt, Student.load(best).embed(captions[:5]), atol=1e-5)
+    # a teacher whose weights were removed is trained again
+    shutil.rmtree(tmp_path / ".work")
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "another"))
+    again = plan(tmp_path, TAUGHT, seeds=(1,))
+    assert [run.resolved.spec.seed for run in again.todo] == [1]
+    carried_out(again)
+    assert best.is_dir()
+
+
+@pytest.mark.usefixtures("_empty_cache")
+def test_features_are_computed_once_for_all_runs(bench: Bench, events: list[Event]) -> None:
+    data("kdmcse", bench)
+    assert any("toy-clip: features of captions" in stage_text(event.stage) for event in events if event.stage)
+    events.clear()
+    data("kdmcse[margin=0.2]", bench)
+    assert not events
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("_empty_cache")
+def test_a_lit_teacher_gives_pictures_and_captions_one_space(bench: Bench) -> None:
+    found, rows = data("kdmcse[images=lit]", bench, profile=with_lit()), np.arange(400)
+    images, captions = (found.features[role][rows] for role in ("image", "caption"))
+    assert images.shape == captions.shape
+    cosines = captions @ images.T
+    rank = (cosines > np.diag(cosines)[:, None]).sum(1)
+    assert np.median(rank) < 60, "chance is 200"
+
+
+def test_controls_are_drawn_from_the_real_features_or_noise(bench: Bench) -> None:
+    found = [data(text, bench).features["image"] for text in ("mcse", *(f"mcse[images={name}]" for name in CONTROLS))]
+    rows = np.arange(len(found[0]))
+    plain, shuffled, random, noise = (values[rows] for values in found)
+    assert not np.array_equal(plain, shuffled)
+    np.testing.assert_array_equal(np.sort(plain, axis=0), np.sort(shuffled, axis=0))
+    real, drawn = ({image.tobytes() for image in images} for images in (plain, random))
+    assert drawn < real, "n draws with replacement miss some images"
+    assert (plain == random).all(axis=1).mean() < 0.1, "a caption has the features of any image"
+    assert noise.shape == plain.shape
+    assert abs(noise.mean()) < 0.01
+    assert abs(noise.std() - 1) < 0.01
 
 
 @pytest.fixture
@@ -135,6 +229,8 @@ def test_features_of_other_images_are_computed_once_and_a_control_has_the_true_o
     for variant in ("mcse", *(f"mcse[images={images}]" for images in CONTROLS)):
         np.testing.assert_array_equal(features(variant, bench).of_images(other, "twelve"), plain)
     assert not events
+    with pytest.raises(UserError, match="has no images; name a teacher whose features"):
+        features("mcse", bench).of_images(Pairs(["a red circle"]), "no pixels")
 
 
 @pytest.mark.usefixtures("_empty_cache")
@@ -145,8 +241,3 @@ def test_captions_have_features_only_of_a_teacher_of_both(bench: Bench, other: P
     cosines = np.asarray(captions) @ np.asarray(both.of_images(other, "twelve")).T
     assert (cosines.argmax(1) == np.arange(12)).mean() > 0.3, "chance is 1 in 12"
     assert features("mcse", bench).of_captions(other.texts, "twelve") is None
-
-
-def test_images_without_pixels_or_stored_features_are_one_line(bench: Bench) -> None:
-    with pytest.raises(UserError, match="has no images; name a teacher whose features"):
-        features("mcse", bench).of_images(Pairs(["a red circle"]), "no pixels")

@@ -21,7 +21,7 @@ from harness.encoders.teachers import open_teacher
 from harness.method import method_named
 from harness.planning import teachers
 from harness.registry import names
-from harness.runs.embedding import HeadSpace, dropout_views
+from harness.runs.run import HeadSpace, dropout_views
 from harness.runs.train import Bench, run_features, training_data
 from harness.store import Store
 from harness.toy import clip_folder, student_folder

@@ -12,32 +12,27 @@ from builders import result
 from executor_jobs import jobs
 
 from harness.planning.events import Event
-from harness.runs.environment import Resources
 from harness.store import Result, Store, index
-from harness.work.estimates import (
+from harness.work.queue import Queue
+from harness.work.resources import (
     CONTEXT_MB,
     INFERENCE_MB,
     MARGIN,
     MEASURED_MARGIN,
     Estimates,
+    Resources,
     expected,
     model_mb,
 )
-from harness.work.queue import Queue
-
-
-def folder(place: Path, layers: int, width: int, words: int) -> Path:
-    place.mkdir()
-    about = {"num_hidden_layers": layers, "hidden_size": width, "vocab_size": words}
-    (place / "config.json").write_text(json.dumps(about))
-    return place
 
 
 def test_an_encoder_is_as_large_as_its_configuration_says(tmp_path: Path) -> None:
-    base, _ = model_mb(folder(tmp_path / "base", 12, 768, 30_522))
-    large, _ = model_mb(folder(tmp_path / "large", 24, 1024, 50_265))
-    assert base == pytest.approx(4 * 109.5, rel=0.02), "BERT-base has 109.5 million weights"
-    assert large == pytest.approx(4 * 355.4, rel=0.02), "RoBERTa-large has 355.4 million"
+    # BERT-base has 109.5 million weights, RoBERTa-large 355.4 million
+    for name, layers, width, words, millions in (("base", 12, 768, 30_522, 109.5), ("large", 24, 1024, 50_265, 355.4)):
+        about = {"num_hidden_layers": layers, "hidden_size": width, "vocab_size": words}
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.json").write_text(json.dumps(about))
+        assert model_mb(tmp_path / name)[0] == pytest.approx(4 * millions, rel=0.02)
     assert model_mb(tmp_path) == model_mb(tmp_path / "base"), "an unknown encoder counts as BERT-base"
 
 
@@ -84,25 +79,22 @@ def test_a_batch_in_pieces_takes_the_memory_of_a_piece(tmp_path: Path) -> None:
     assert replace(large, chunk=8).resources(known).gpu_memory_mb == round(CONTEXT_MB + MEASURED_MARGIN * 900)
 
 
-def test_a_run_in_training_says_what_others_take_but_not_less_than_their_evaluation(tmp_path: Path) -> None:
-    (job,) = jobs(tmp_path, "simcse", batch_size=800)
-    weights, _ = model_mb(job.run.experiment.encoder.source.path())
-    known = Estimates()
-    for heard, counts in ((10.0, weights + INFERENCE_MB), (7_000.0, 7_000.0), (6_000.0, 7_000.0)):
-        job.hear(Event("progress", job.key, device="cuda", memory_mb=heard), known)
-        assert job.resources(known).gpu_memory_mb == round(CONTEXT_MB + MEASURED_MARGIN * counts)
-    known.learn(finished("cuda", 8_000.0, batch=800))
-    assert job.resources(known).gpu_memory_mb == round(CONTEXT_MB + MEASURED_MARGIN * 8_000)
-
-
 def test_what_was_measured_counts_by_device_and_the_largest_decides(tmp_path: Path) -> None:
     (job,) = jobs(tmp_path, "simcse")
     training = job.run.resolved.training
     assert (training.batch_size, training.max_length, training.precision) == (8, 32, "fp32")
-    known = Estimates([finished("cuda", 900.0), finished("cuda", 1_000.0), finished("cuda", 9_000.0, batch=64)])
-    table, measured = Estimates().of(job.run.experiment), known.of(job.run.experiment)
-    assert measured == Resources(table.memory_mb, round(CONTEXT_MB + MEASURED_MARGIN * 1_000))
+    weights, _ = model_mb(job.run.experiment.ingredients.encoder.source.path())
+    table, known = job.resources(Estimates()), Estimates([finished("cuda", 9_000.0, batch=64)])
+    assert job.resources(known) == table, "of another batch"
+    # a run in training says what others take, but not less than their evaluation
+    for heard, counts in ((10.0, weights + INFERENCE_MB), (7_000.0, 7_000.0), (6_000.0, 7_000.0)):
+        job.hear(Event("progress", job.key, device="cuda", memory_mb=heard), known)
+        assert job.resources(known) == Resources(table.memory_mb, round(CONTEXT_MB + MEASURED_MARGIN * counts))
+    for peak, counts in ((8_000.0, 8_000.0), (900.0, 8_000.0)):
+        known.learn(finished("cuda", peak))
+        assert job.resources(known).gpu_memory_mb == round(CONTEXT_MB + MEASURED_MARGIN * counts)
     known.learn(finished("cpu", 4_000.0))
-    assert known.of(job.run.experiment).memory_mb == 5_000
+    measured = job.resources(known)
+    assert measured.memory_mb == 5_000
     assert measured.gpus(20_000) == pytest.approx(measured.gpu_memory_mb / 20_000)
     assert measured.gpus(100) == 1.0

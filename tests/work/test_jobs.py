@@ -13,21 +13,21 @@ from harness.runs.environment import Allocation
 from harness.runs.train import Bench, run_features
 from harness.store import Failure, Store
 from harness.work import queue as queue_module
-from harness.work.estimates import TEACHER_MB, Estimates
 from harness.work.job import Again, Job, Prepared, RunJob
-from harness.work.jobs import FeaturesOfCorpus, FeaturesOfTask, TokensOfCorpus, jobs_of
+from harness.work.jobs import jobs_of
 from harness.work.queue import Queue
+from harness.work.resources import TEACHER_MB, Estimates
 
 
-def of_tests(listed: Sequence[Job]) -> list[FeaturesOfTask]:
-    return [job for job in listed if isinstance(job, FeaturesOfTask)]
+def of_tests(listed: Sequence[Job]) -> list[Job]:
+    return [job for job in listed if job.key.endswith("s of ToyRetrieval")]
 
 
 def test_what_runs_share_is_prepared_once_before_them(tmp_path: Path) -> None:
     listed = jobs_of(plan(tmp_path, "mcse", "kdmcse", TAUGHT, seeds=(0, 1)))
     keys = [job.key for job in listed if not isinstance(job, RunJob)]
     assert len(set(keys)) == len(keys), "each corpus is tokenised once, each teacher reads it once"
-    assert {type(job) for job in listed} == {TokensOfCorpus, FeaturesOfCorpus, RunJob}
+    assert {"tokens of toy-text for toy-bert", "toy-clip features of the images of toy-pairs"} <= set(keys)
     position = {job.id: number for number, job in enumerate(listed)}
     assert all(position[need] < position[job.id] for job in listed for need in job.needs)
     student = next(job for job in listed if job.key == STUDENT)
@@ -46,15 +46,11 @@ def test_features_of_test_images_are_one_job_of_all_runs_that_are_evaluated_on_t
     assert features.resources(Estimates()).gpu_memory_mb == TEACHER_MB
     needed = {job.key.split("/")[0] for job in listed if features.id in job.needs}
     assert needed == {"mcse", "mcse[images=shuffled]"}
-    assert not of_tests(jobs_of(plan(tmp_path, "mcse", suites=["sts"])))
-
-
-def test_captions_have_features_for_the_suite_that_asks_their_teacher(tmp_path: Path) -> None:
     kinds = {
-        suite: {job.teacher.of for job in of_tests(jobs_of(plan(tmp_path, "kdmcse", suites=[suite])))}
-        for suite in ("retrieval", "figures")
+        suite: {job.key.split()[4] for job in of_tests(jobs_of(plan(tmp_path, "kdmcse", suites=[suite])))}
+        for suite in ("sts", "retrieval", "figures")
     }
-    assert kinds == {"retrieval": {"image"}, "figures": {"image", "caption"}}
+    assert kinds == {"sts": set(), "retrieval": {"images"}, "figures": {"images", "captions"}}, "as the suite asks"
 
 
 def test_a_run_finds_what_was_prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,8 +61,8 @@ def test_a_run_finds_what_was_prepared(tmp_path: Path, monkeypatch: pytest.Monke
     for job in prepared:
         job.perform(Allocation("cpu"), made.append)
     assert {event.run for event in made} == {job.key for job in prepared}
-    task, events = prepared[0].task, list[Event]()
-    data = task.source.load(None)
+    events = list[Event]()
+    data = run.inventory.retrieval_task("ToyRetrieval").source.load(None)
     features = run_features(run.run.experiment, Bench(Store(tmp_path), "cpu", events.append))
     content = run.inventory.retrieval_content("ToyRetrieval")
     captions = features.of_captions(data.texts, content)

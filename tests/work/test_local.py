@@ -22,8 +22,8 @@ from harness.cli.run import _describe_cards as describe_cards
 from harness.errors import UserError
 from harness.planning.events import Event, both
 from harness.processors import cores
-from harness.runs.environment import Jobs, Resources
-from harness.store import Failure, Result, Store
+from harness.runs.environment import Jobs
+from harness.store import Failure, Store
 from harness.store.folder import attempt
 from harness.work import forkserver
 from harness.work.base import ExecutorOptions
@@ -31,7 +31,7 @@ from harness.work.forkserver import SERVER_ENVIRONMENT, ForkServer
 from harness.work.job import Job, Prepared
 from harness.work.local import Local
 from harness.work.queue import Queue
-from harness.work.seats import CardSeats, Gpu, Seats, visible_gpus
+from harness.work.resources import CardSeats, Gpu, Resources, Seats, visible_gpus
 
 #: eight cards of 80 GB
 BOX = [Gpu(f"GPU-{number}", 80_000, lambda: 80_000) for number in range(8)]
@@ -63,29 +63,16 @@ def local(jobs: int = 1) -> Local:
 
 
 @pytest.mark.usefixtures("shared")
-def test_a_run_has_the_scores_of_this_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    (job,) = jobs(tmp_path / "here", "simcse")
-    mine = job.perform(local().share, ignore)
-    events: list[Event] = []
-    (theirs,) = local(2).execute(jobs(tmp_path / "there", "simcse"), events.append)
-    assert isinstance(mine, Result)
-    assert isinstance(theirs, Result)
-    assert theirs.evaluations[0].scores == mine.evaluations[0].scores
-    assert (theirs.losses, theirs.dev) == (mine.losses, mine.dev)
-    kinds = [event.kind for event in events]
-    assert (kinds[0], kinds[-1]) == ("start", "done")
-    assert {event.memory_mb > 100 for event in events if event.kind == "progress"} == {True}, "it imports torch"
-
-
-@pytest.mark.usefixtures("shared")
 def test_a_process_that_dies_costs_only_the_job_it_had_and_jobs_share_the_cores(tmp_path: Path) -> None:
     (killed,) = jobs(tmp_path, "none[pooling=mean]")
 
     def kill(event: Event) -> None:
         if event.kind == "start":
             server = next(filter(is_server, descendants(os.getpid())))
-            os.kill(next(pid for pid in descendants(server) if pid not in ended(tmp_path)), signal.SIGKILL)
+            os.kill(
+                next(pid for pid in descendants(server) if pid not in {note["pid"] for note in performed(tmp_path)}),
+                signal.SIGKILL,
+            )
 
     others = stubs(tmp_path, 2)
     ends = local(2).execute([others[0], killed, others[1]], kill)
@@ -127,13 +114,24 @@ def test_a_server_that_cannot_start_is_one_line(tmp_path: Path, monkeypatch: pyt
         Local(ExecutorOptions()).execute(jobs(tmp_path, "none"), ignore)
 
 
-def test_cards_are_shared_by_memory() -> None:
-    seats = CardSeats(BOX)
-    taken = [seats.take(str(number), lambda: Resources(gpu_memory_mb=30_000)) for number in range(17)]
-    assert [seat.card if seat else None for seat in taken] == [*range(8), *range(8), None], "80 GB hold two of 30"
-    seats = CardSeats(BOX[:1])
-    taken = [seats.take(str(number), lambda: Resources(gpu_memory_mb=1_000)) for number in range(9)]
-    assert sum(seat is not None for seat in taken) == 4, "the runs of a card share its processors"
+@pytest.mark.parametrize(
+    ("cards", "jobs", "each_mb", "taken", "share"),
+    [
+        pytest.param(8, None, 30_000, [*range(8), *range(8), None], 0.375, id="80 GB hold two of 30"),
+        pytest.param(1, None, 1_000, [0, 0, 0, 0, None], 0.0125, id="the runs of a card share its processors"),
+        pytest.param(8, 4, 20_000, [0, 1, 2, 3, None], 1.0, id="alone on a card, a job has no limit"),
+    ],
+)
+def test_cards_are_shared_by_memory(
+    cards: int, jobs: int | None, each_mb: int, taken: list[int | None], share: float
+) -> None:
+    seats = CardSeats(BOX[:cards], jobs)
+    found = [seats.take(str(number), lambda: Resources(gpu_memory_mb=each_mb)) for number in range(len(taken))]
+    assert [seat and seat.card for seat in found] == taken
+    assert [seat.environment["CUDA_VISIBLE_DEVICES"] for seat in found if seat] == [
+        BOX[card].name for card in taken if card is not None
+    ]
+    assert {round(seat.allocation.gpu_share, 4) for seat in found if seat} == {share}
 
 
 def test_what_others_use_of_a_card_is_not_given_away_and_asked_again_before_each_start() -> None:
@@ -197,17 +195,6 @@ def test_cards_are_packed_by_what_the_first_run_reports_before_any_has_ended(tmp
     assert started() == 24, "80 GB hold one of 49 and three of 8 more"
 
 
-def test_four_jobs_at_a_time_have_a_card_each() -> None:
-    seats = CardSeats(BOX, 4)
-    taken = [seats.take(str(number), small) for number in range(5)]
-    assert [seat and seat.environment["CUDA_VISIBLE_DEVICES"] for seat in taken] == [
-        *(card.name for card in BOX[:4]),
-        None,
-    ]
-    assert taken[0] is not None
-    assert taken[0].allocation.gpu_share == 1.0, "alone on a card, a job has no limit"
-
-
 def small() -> Resources:
     return Resources(gpu_memory_mb=20_000)
 
@@ -230,11 +217,6 @@ def test_a_large_job_gets_a_card_although_small_ones_wait() -> None:
     assert (found.card, found.allocation.gpu_share) == (0, 1.0)
 
 
-def ended(results: Path) -> set[int]:
-    """The processes of stubs that ended."""
-    return {note["pid"] for note in performed(results)}
-
-
 def descendants(pid: int) -> list[int]:
     """The processes that a process has started, and theirs, that have not ended."""
     parents = {}
@@ -251,23 +233,8 @@ def is_server(pid: int) -> bool:
     return b"work.forkserver" in Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
-#: a run of many short steps
-LONG = "run --profile tiny --methods simcse --seeds 1 --suites sts --settings toy-text --jobs 2 --executor local"
-VALUES = "--set steps=120 --set eval_every=120 --set batch_size=16"
-
-
-def started(results: Path) -> subprocess.Popen[str]:
-    """A command whose runs train."""
-    code = "import sys; from harness.cli.main import main; main()"
-    command = [sys.executable, "-c", code, *LONG.split(), *VALUES.split(), "--results", str(results)]
-    driver = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    while "  step " not in (line := driver.stdout.readline()):
-        assert line, driver.communicate()
-    return driver
-
-
 def gone(pids: list[int]) -> bool:
-    """Whether processes end within five seconds."""
+    """Whether processes end within a minute."""
     limit = time.monotonic() + 60
     while any(Path(f"/proc/{pid}").exists() for pid in pids) and time.monotonic() < limit:
         time.sleep(0.02)
@@ -275,11 +242,22 @@ def gone(pids: list[int]) -> bool:
 
 
 @needs_proc
+@pytest.mark.usefixtures("shared")
 def test_sigterm_stops_after_saving_and_the_same_command_ends_as_if_nothing_had_been(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    driver = started(tmp_path / "stopped")
+    chosen = {"methods": "simcse", "seeds": 1, "suites": "sts", "settings": "toy-text"}
+    values = {"steps": 120, "eval_every": 120, "batch_size": 16}
+    words = [word for name, value in chosen.items() for word in (f"--{name}", str(value))]
+    words += [word for name, value in values.items() for word in ("--set", f"{name}={value}")]
+    code = "import sys; from harness.cli.main import main; main()"
+    command = [sys.executable, "-c", code, "run", "--profile", "tiny", *words, "--jobs", "2", "--executor", "local"]
+    driver = subprocess.Popen(
+        [*command, "--results", str(tmp_path / "stopped")], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    while "  step " not in (line := driver.stdout.readline()):
+        assert line, driver.communicate()
     processes = descendants(driver.pid)
     driver.send_signal(signal.SIGTERM)
     _, errors = driver.communicate(timeout=300)
@@ -290,16 +268,13 @@ def test_sigterm_stops_after_saving_and_the_same_command_ends_as_if_nothing_had_
     work = tmp_path / "stopped" / ".work"
     # on a busy machine the last step may be done before the command is asked to stop
     assert [*work.glob("*/checkpoint-*.pt"), *work.glob("*/trained.json")]
-    chosen = {"methods": "simcse", "seeds": 1, "suites": "sts", "settings": "toy-text"}
-    values = {"steps": 120, "eval_every": 120, "batch_size": 16}
     resumed, whole = (
-        harness.run("tiny", results=tmp_path / folder, set=values, executor="serial", **chosen)
-        for folder in ("stopped", "whole")
+        harness.run("tiny", results=tmp_path / folder, set=values, executor=executor, **chosen)
+        for folder, executor in (("stopped", "local"), ("whole", "serial"))
     )
-    assert len(resumed) == 1
-    for one, other in zip(resumed.runs, whole.runs, strict=True):
-        assert one.evaluations[0].scores == other.evaluations[0].scores
-        assert (one.losses, one.dev) == (other.losses, other.dev)
+    ((one,), (other,)) = resumed.runs, whole.runs
+    assert one.evaluations[0].scores == other.evaluations[0].scores, "in a process of its own as in this one"
+    assert (one.losses, one.dev) == (other.losses, other.dev)
 
 
 #: two jobs that never end by themselves
@@ -343,7 +318,6 @@ def test_the_default_is_the_whole_box_on_gpus_and_one_run_on_the_cpu(monkeypatch
 @pytest.mark.parametrize(
     ("cards", "runs", "jobs", "line"),
     [
-        (8, 40, None, "8 GPUs, 4 runs each"),
         (8, 40, "auto", "8 GPUs, 4 runs each"),
         (8, 10, None, "8 GPUs, 2 runs each"),
         (1, 40, 1, "1 GPU, 1 run each"),

@@ -6,7 +6,6 @@ import io
 import logging
 import sys
 import threading
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,204 +22,29 @@ from harness.work import progress
 from harness.work.progress import LOOK_S, SILENCE_S, Lines, display, logging_above, view
 from harness.work.tally import Tally, progress_text
 
-RUN = "mcse[images=shuffled]/toy/toy-bert/seed-0"
-#: fingerprints of the runs to do
-PLANNED = {RUN: "a" * 64, "another": "b" * 64, "a third": "c" * 64}
-NOWHERE = Store(Path("nowhere"))
 HALF = TrainingProgress(50, 100, 12.5, {"text": 1.23456}, 71.234, scored=True)
-
-
-def report(listen: Listener) -> None:
-    listen(Event("start", RUN, device="cpu"))
-    listen(Event("prepare", RUN, stage=Stage("features", "clip: features of images", 5, 10)))
-    listen(Event("progress", RUN, progress=HALF))
-    listen(Event("progress", RUN, progress=HALF))
-    listen(Event("suite", RUN, suite="sts"))
-    listen(Event("evaluated", RUN, suite="sts", seconds=1.0))
-    listen(Event("failed", RUN, error="OSError: [disk] full"))
-
-
-class Terminal(io.StringIO):
-    """A stream that says it is a terminal."""
-
-    def isatty(self) -> bool:
-        return True
-
-
-def test_progress_in_words() -> None:
-    assert progress_text(HALF) == "step 50/100  4.0 s left  12.5 steps/s  dev 71.23  text 1.235"
-
-
-def test_plain_lines_where_nobody_watches() -> None:
-    out = io.StringIO()
-    with display(PLANNED, NOWHERE, Console(file=out, width=20)) as listen:
-        report(listen)
-    assert out.getvalue().splitlines() == [
-        f"{RUN}  starts",
-        f"{RUN}  {progress_text(HALF)}",
-        f"{RUN}  evaluating sts",
-        f"[1/3] {RUN}  FAILED: OSError: [disk] full",
-    ]
-
-
-class Clock:
-    """A clock that stands still until it is moved."""
-
-    now = 100.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def spoken(planned: Mapping[str, str]) -> tuple[io.StringIO, Clock, Lines]:
-    """Plain lines about runs, with the stream and the clock that they use."""
-    out, clock = io.StringIO(), Clock()
-    return out, clock, Lines(Tally(planned, NOWHERE, clock), Console(file=out, width=20), clock)
-
-
-def test_long_stages_speak_with_rate_and_time_left_and_silent_ones_repeat_themselves() -> None:
-    """No run is silent for 30 s, whether its stages report or not."""
-    out, clock, lines = spoken({RUN: "a" * 64})
-    images = "clip: features of images"
-
-    def after(seconds: float, event: Event | None = None) -> list[str]:
-        """The new lines after a while, of an event or of a look at the silence."""
-        before = len(out.getvalue())
-        clock.now += seconds
-        lines.look() if event is None else lines.show(event)
-        return [line.removeprefix(f"{RUN}  ") for line in out.getvalue()[before:].splitlines()]
-
-    def stage(kind: EventKind, *about: Any) -> Event:
-        return Event(kind, RUN, stage=Stage(*about))
-
-    assert after(0, Event("start", RUN, device="cpu")) == ["starts"]
-    assert after(SILENCE_S - 1) == []
-    assert after(1) == ["loading"]
-    assert after(3, stage("prepare", "features", images, 1000, 4000)) == []
-    assert after(SILENCE_S - 3) == [f"{images} 1000/4000"]
-    assert after(18, stage("prepare", "features", images, 2000, 4000)) == [
-        f"{images} 2000/4000  25.0/s  1 min 20 s left"
-    ]
-    assert after(1, stage("prepare", "tokens", "wiki", 0, None)) == []
-    assert after(10, stage("prepare", "tokens", "wiki", 5000, None)) == ["wiki: 5000 sentences tokenised  500.0/s"]
-    assert after(1, Event("suite", RUN, suite="transfer")) == ["evaluating transfer"]
-    assert after(1, stage("evaluate", "sentences", "transfer", 0, 900)) == []
-    assert after(9, stage("evaluate", "sentences", "transfer", 450, 900)) == [
-        "transfer: 450/900 sentences embedded  50.0/s  9.0 s left"
-    ]
-    assert after(1, stage("evaluate", "tasks", "transfer", 0, 3, "MR")) == []
-    assert after(59, stage("evaluate", "tasks", "transfer", 1, 3, "CR")) == [
-        "transfer: CR, 1/3 tasks done  1 min 58 s left"
-    ]
-    assert after(12, stage("evaluate", "sentences", "transfer", 0, 70)) == ["transfer: 0/70 sentences embedded"]
-    assert after(10, stage("evaluate", "sentences", "transfer", 20, 70)) == [
-        "transfer: 20/70 sentences embedded  2.0/s  25.0 s left"
-    ]
-    assert after(SILENCE_S) == ["transfer: 20/70 sentences embedded  2.0/s  25.0 s left"]
-    assert len(after(0, Event("failed", RUN, error="disk full"))) == 1
-    assert after(10 * SILENCE_S) == [], "a run that ended is silent"
-    assert SILENCE_S + LOOK_S <= 30
-
-
-def test_waiting_for_the_first_run_is_not_silent() -> None:
-    out, clock, lines = spoken({RUN: "a" * 64})
-    for seconds in 2 * [SILENCE_S - 1, 1]:
-        clock.now += seconds
-        lines.look()
-    assert out.getvalue() == "[0/1] 0 done, 0 failed, 0 running, 1 waiting\n" * 2
-
-
-def test_many_runs_share_one_line() -> None:
-    """Sixty lines every ten seconds would bury the ends of runs and what failed."""
-    planned = {f"mcse/toy/toy-bert/seed-{seed}": f"{seed:064x}" for seed in range(70)}
-    out, clock, lines = spoken(planned)
-    for key in list(planned)[:60]:
-        lines.show(Event("start", key, device="cpu"))
-    clock.now += 11
-    for _ in range(3):
-        for key in list(planned)[:60]:
-            lines.show(Event("progress", key, progress=HALF))
-        lines.look()
-    for seconds in (9, 1):
-        clock.now += seconds
-        lines.look()
-    told = [line for line in out.getvalue().splitlines() if not line.endswith("starts")]
-    slowest = "slowest mcse/toy/toy-bert/seed-0"
-    # runs take 15 s: 4 s are left of each of 60, and 10 wait
-    assert told[0].startswith(f"[0/70] 0 done, 0 failed, 60 running, 10 waiting, 6.5 s left; {slowest}, 11.0 s: step")
-    assert len(told) == 2
-    assert f"{slowest}, 21.0 s: {progress_text(HALF)}" in told[1]
-
-
-def test_silence_is_broken_while_nothing_reports(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "SILENCE_S", 0.0)
-    monkeypatch.setattr(progress, "LOOK_S", 0.001)
-    out = io.StringIO()
-    spoken = threading.Event()
-    monkeypatch.setattr(Lines, "say", lambda lines, run, text: spoken.set() if text == "loading" else None)
-    with display(PLANNED, NOWHERE, Console(file=out)) as listen:
-        listen(Event("start", RUN, device="cpu"))
-        assert spoken.wait(60), "nothing is said without an event"
-    assert not [one for one in threading.enumerate() if "look" in one.name], "its thread ends with the display"
-
-
-def test_a_terminal_shows_a_row_per_run_and_keeps_the_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TERM", "xterm")
-    out = Terminal()
-    with display(PLANNED, NOWHERE, Console(file=out, width=120, force_terminal=True)) as listen:
-        listen(Event("progress", RUN, progress=HALF))
-        listen(Event("start", "another"))
-        listen(Event("failed", "another", error="stopped"))
-    assert "step 50/100" in out.getvalue()
-    assert RUN in out.getvalue()
-    assert "[1/3, 8.0 s left] another  FAILED: stopped" in out.getvalue()
-
-
-@pytest.fixture
-def notebook(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A shell that publishes outputs, as that of a notebook."""
-    shell = pytest.importorskip("IPython.core.interactiveshell", reason="IPython is not installed").InteractiveShell
-    monkeypatch.setattr(progress, "FRAMES", 10**9)
-    shell.instance()
-    yield
-    shell.clear_instance()
-
-
-@pytest.mark.usefixtures("notebook")
-def test_a_notebook_has_one_output_that_is_updated_in_place() -> None:
-    from IPython.utils.capture import capture_output
-
-    with capture_output() as captured, display(PLANNED, NOWHERE, Console(force_jupyter=True)) as listen:
-        report(listen)
-    texts = [output.data["text/plain"] for output in captured.outputs]
-    assert any("clip: features of images 5/10" in text for text in texts)
-    assert any("step 50/100" in text for text in texts)
-    assert "FAILED: OSError: [disk] full" in texts[-1]
-    assert all("text/html" in output.data for output in captured.outputs)
-    assert [output.update for output in captured.outputs] == [False] + [True] * (len(texts) - 1)
-    assert captured.stdout == ""
+IMAGES = "clip: features of images"
 
 
 def key(seed: int) -> str:
     return f"mcse[images=shuffled]/wiki+flickr/bert-base-uncased/seed-{seed}"
 
 
-def trained(step: int, rate: float = 2.0) -> TrainingProgress:
-    terms = {"text": 1.0, "visual": 2.0, "textual": 3.0, "cons": 4.0}
-    return TrainingProgress(step, 100, rate, terms, 71.234)
+RUN = key(0)
 
 
 class Plan:
-    """A tally of `total` runs, its clock, and the store in which they lie."""
+    """A tally of `total` runs, its clock, the store in which they lie, and plain lines about them."""
 
     def __init__(self, folder: Path, total: int) -> None:
-        self.clock, self.store = Clock(), Store(folder)
-        self.clock.now = 0.0
+        self.now, self.store = 0.0, Store(folder)
         self.prints = {key(seed): digest(seed) for seed in range(total)}
-        self.tally = Tally(self.prints, self.store, self.clock)
+        self.tally = Tally(self.prints, self.store, lambda: self.now)
+        self.out = io.StringIO()
+        self.lines = Lines(self.tally, Console(file=self.out, width=20), lambda: self.now)
 
     def at(self, now: float, *events: Event) -> None:
-        self.clock.now = now
+        self.now = now
         for event in events:
             self.tally.take(event)
 
@@ -242,26 +66,145 @@ class Plan:
             out.print(view(self.tally, width, height))
         return captured.get().splitlines()
 
+    def after(self, seconds: float, event: Event | None = None) -> list[str]:
+        """The new lines after a while, of an event or of a look at the silence."""
+        before = len(self.out.getvalue())
+        self.now += seconds
+        self.lines.look() if event is None else self.lines.show(event)
+        return [line.removeprefix(f"{RUN}  ") for line in self.out.getvalue()[before:].splitlines()]
+
+    @property
+    def states(self) -> tuple[int, int, int, int]:
+        return self.tally.done, len(self.tally.failed), len(self.tally.active), self.tally.waiting
+
 
 def done(seed: int) -> Event:
     return Event("done", key(seed), result=result("mcse", seed))
 
 
-def states(tally: Tally) -> tuple[int, int, int, int]:
-    return tally.done, len(tally.failed), len(tally.active), tally.waiting
+def trained(step: int, rate: float = 2.0) -> TrainingProgress:
+    terms = {"text": 1.0, "visual": 2.0, "textual": 3.0, "cons": 4.0}
+    return TrainingProgress(step, 100, rate, terms, 71.234)
+
+
+def report(listen: Listener) -> None:
+    listen(Event("start", RUN, device="cpu"))
+    listen(Event("prepare", RUN, stage=Stage("features", IMAGES, 5, 10)))
+    listen(Event("progress", RUN, progress=HALF))
+    listen(Event("progress", RUN, progress=HALF))
+    listen(Event("suite", RUN, suite="sts"))
+    listen(Event("evaluated", RUN, suite="sts", seconds=1.0))
+    listen(Event("failed", RUN, error="OSError: [disk] full"))
+
+
+def test_long_stages_speak_with_rate_and_time_left_and_silent_ones_repeat_themselves(tmp_path: Path) -> None:
+    """No run is silent for 30 s, whether its stages report or not."""
+    after = Plan(tmp_path, 1).after
+
+    def stage(kind: EventKind, *about: Any) -> Event:
+        return Event(kind, RUN, stage=Stage(*about))
+
+    for seconds, event, line in (
+        (SILENCE_S - 1, None, ""),
+        (1, None, "[0/1] 0 done, 0 failed, 0 running, 1 waiting"),  # processes start
+        (0, Event("start", RUN, device="cpu"), "starts"),
+        (SILENCE_S - 1, None, ""),
+        (1, None, "loading"),
+        (3, stage("prepare", "features", IMAGES, 1000, 4000), ""),
+        (SILENCE_S - 3, None, f"{IMAGES} 1000/4000"),
+        (18, stage("prepare", "features", IMAGES, 2000, 4000), f"{IMAGES} 2000/4000  25.0/s  1 min 20 s left"),
+        (1, stage("prepare", "tokens", "wiki", 0, None), ""),
+        (10, stage("prepare", "tokens", "wiki", 5000, None), "wiki: 5000 sentences tokenised  500.0/s"),
+        (1, Event("suite", RUN, suite="sts"), "evaluating sts"),
+        (1, stage("evaluate", "sentences", "sts", 0, 900), ""),
+        (9, stage("evaluate", "sentences", "sts", 450, 900), "sts: 450/900 sentences embedded  50.0/s  9.0 s left"),
+        (1, stage("evaluate", "tasks", "sts", 0, 3, "MR"), ""),
+        (59, stage("evaluate", "tasks", "sts", 1, 3, "CR"), "sts: CR, 1/3 tasks done  1 min 58 s left"),
+        (12, stage("evaluate", "sentences", "sts", 0, 70), "sts: 0/70 sentences embedded"),
+        (10, stage("evaluate", "sentences", "sts", 20, 70), "sts: 20/70 sentences embedded  2.0/s  25.0 s left"),
+        (SILENCE_S, None, "sts: 20/70 sentences embedded  2.0/s  25.0 s left"),
+        (0, Event("failed", RUN, error="[disk] full"), f"[1/1] {RUN}  FAILED: [disk] full"),
+        (10 * SILENCE_S, None, ""),
+    ):
+        assert after(seconds, event) == ([line] if line else [])
+    assert SILENCE_S + LOOK_S <= 30
+
+
+def test_many_runs_share_one_line(tmp_path: Path) -> None:
+    """Sixty lines every ten seconds would bury the ends of runs and what failed."""
+    plan = Plan(tmp_path, 70)
+    for seed in range(60):
+        assert plan.after(0, Event("start", key(seed), device="cpu"))
+    plan.now += 11
+    told = [
+        line
+        for _ in range(3)
+        for seed in range(60)
+        for line in plan.after(0, Event("progress", key(seed), progress=HALF))
+    ]
+    # runs take 15 s: 4 s are left of each of 60, and 10 wait
+    start = "[0/70] 0 done, 0 failed, 60 running, 10 waiting, 6.5 s left"
+    assert [line.partition(": step")[0] for line in told] == [f"{start}; slowest {RUN}, 11.0 s"]
+    assert plan.after(9) == []
+    (line,) = plan.after(1)
+    assert line.endswith(f"; slowest {RUN}, 21.0 s: {progress_text(HALF)}")
+
+
+def test_silence_is_broken_while_nothing_reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "SILENCE_S", 0.0)
+    monkeypatch.setattr(progress, "LOOK_S", 0.001)
+    plan, spoken = Plan(tmp_path, 3), threading.Event()
+    monkeypatch.setattr(Lines, "say", lambda lines, run, text: spoken.set() if text == "loading" else None)
+    with display(plan.prints, plan.store, plan.lines.console) as listen:
+        listen(Event("start", RUN, device="cpu"))
+        assert spoken.wait(60), "nothing is said without an event"
+    assert not [one for one in threading.enumerate() if "look" in one.name], "its thread ends with the display"
+
+
+def test_a_terminal_shows_a_row_per_run_and_keeps_the_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    plan = Plan(tmp_path, 3)
+    monkeypatch.setattr(plan.out, "isatty", lambda: True)
+    with display(plan.prints, plan.store, Console(file=plan.out, width=120, force_terminal=True)) as listen:
+        listen(Event("progress", RUN, progress=HALF))
+        listen(Event("start", key(1)))
+        listen(Event("failed", key(1), error="stopped"))
+    for shown in ("step 50/100", RUN, f"[1/3, 8.0 s left] {key(1)}  FAILED: stopped"):
+        assert shown in plan.out.getvalue()
+
+
+def test_a_notebook_has_one_output_that_is_updated_in_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shell = pytest.importorskip("IPython.core.interactiveshell", reason="IPython is not installed").InteractiveShell
+    from IPython.utils.capture import capture_output
+
+    monkeypatch.setattr(progress, "FRAMES", 10**9)
+    plan = Plan(tmp_path, 3)
+    shell.instance()  # it publishes outputs, as that of a notebook
+    try:
+        with capture_output() as captured, display(plan.prints, plan.store, Console(force_jupyter=True)) as listen:
+            report(listen)
+    finally:
+        shell.clear_instance()
+    texts = [output.data["text/plain"] for output in captured.outputs]
+    assert any(f"{IMAGES} 5/10" in text for text in texts)
+    assert any("step 50/100" in text for text in texts)
+    assert "FAILED: OSError: [disk] full" in " ".join(texts[-1].split())
+    assert all("text/html" in output.data for output in captured.outputs)
+    assert [output.update for output in captured.outputs] == [False] + [True] * (len(texts) - 1)
+    assert captured.stdout == ""
 
 
 def test_runs_are_counted_by_state(tmp_path: Path) -> None:
     plan = Plan(tmp_path, 5)
-    assert states(plan.tally) == (0, 0, 0, 5)
+    assert plan.states == (0, 0, 0, 5)
     assert plan.tally.left() is None
     plan.at(0, plan.start(0), plan.start(1), plan.start(2))
     plan.at(1, done(0), plan.fail(1), done(3))
-    assert states(plan.tally) == (2, 1, 1, 1), "the fourth was finished by another process before it started here"
+    assert plan.states == (2, 1, 1, 1), "the fourth was finished by another process before it started here"
     plan.at(2, Event("start", key(2)))
-    assert states(plan.tally) == (2, 1, 1, 1), "it was put back and starts again"
+    assert plan.states == (2, 1, 1, 1), "it was put back and starts again"
     plan.at(3600, done(2), done(4))
-    assert states(plan.tally) == (4, 1, 0, 0)
+    assert plan.states == (4, 1, 0, 0)
     assert plan.tally.rate == pytest.approx(4)
     assert plan.tally.left() == 0
 
@@ -283,7 +226,7 @@ def test_what_is_not_planned_is_shown_and_not_counted(tmp_path: Path) -> None:
     plan = Plan(tmp_path, 2)
     plan.at(0, Event("prepare", "features", stage=Stage("features", "clip", 1, 4)))
     plan.at(1, Event("progress", "teacher", progress=trained(50)))
-    assert states(plan.tally) == (0, 0, 0, 2)
+    assert plan.states == (0, 0, 0, 2)
     assert [work.key for work in plan.tally.slowest()] == ["features", "teacher"]
     plan.at(2, Event("progress", "teacher", progress=trained(100)))
     assert [work.key for work in plan.tally.slowest()] == ["features"], "the teacher is trained and says no more"

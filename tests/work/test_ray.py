@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from executor_jobs import TAUGHT, ignore, jobs, plan, scores
+from faults_tools import contents
 from ray_nodes import NODE, cluster, ray
 
 from harness.planning.events import Event, Listener
@@ -21,6 +22,7 @@ from harness.store import Failure, Result, Store
 from harness.work.base import ExecutorOptions, execute
 from harness.work.job import RunJob
 from harness.work.jobs import jobs_of
+from harness.work.ray.cluster import worker_environment
 from harness.work.ray.executor import Ray
 from harness.work.ray.node import Changes, deliver, outgoing, receive, unpack
 
@@ -71,12 +73,15 @@ class Telling(RunJob):
     """Reports the environment that it has on the worker."""
 
     def carry_out(self, allocation: Allocation, listen: Listener) -> Result:
-        names = ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "CUDA_VISIBLE_DEVICES", "HARNESS_CACHE")
+        names = ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "CUDA_VISIBLE_DEVICES", "HARNESS_CACHE", "OTHER")
         listen(Event("start", self.key, device=repr([os.environ.get(name) for name in names])))
         raise RuntimeError(f"{allocation.threads} threads")
 
 
-def test_a_task_on_the_cpu_sees_no_gpu_and_has_the_drivers_threads_and_folders(nodes: Any, tmp_path: Path) -> None:
+def test_a_task_on_the_cpu_sees_no_gpu_and_has_the_drivers_threads_and_folders(
+    nodes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTHER", "no variable of ours")
     # workers cannot import this file
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
     (job,) = jobs(tmp_path, "none")
@@ -84,12 +89,9 @@ def test_a_task_on_the_cpu_sees_no_gpu_and_has_the_drivers_threads_and_folders(n
     (end,) = on_ray().execute([Telling(job.inventory, job.store, job.needs, job.run)], events.append)
     assert not isinstance(end, Result)
     assert end.error.startswith("RuntimeError: 1 threads ("), end.traceback
-    assert events[0].device == repr(["1", "passive", "", os.environ["HARNESS_CACHE"]])
+    assert events[0].device == repr(["1", "passive", "", os.environ["HARNESS_CACHE"], None])
     assert Store(tmp_path).failures() == [end]
-
-
-def tree(folder: Path) -> dict[str, bytes]:
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    assert "CUDA_VISIBLE_DEVICES" not in worker_environment(3, on_gpu=True), "Ray sets it to the GPU of the task"
 
 
 def test_only_what_changed_is_sent_and_half_written_files_are_not(tmp_path: Path) -> None:
@@ -133,7 +135,7 @@ def test_a_run_elsewhere_is_stored_as_if_it_had_run_here_and_its_students_get_it
     assert "done" in home.log(end)
     sent = outgoing(student)
     model = home.work(teacher.id).relative_to(home.root).as_posix()
-    assert tree(home.root / ".work") == tree(tmp_path / "away" / ".work")
+    assert contents(home.root / ".work") == contents(tmp_path / "away" / ".work")
     assert {f"{model}/trained.json", f"{model}/best/model.safetensors"} <= set(sent.files)
     # suites that are added later are evaluated on the trained model, and merged with the result
     assert {f"{model}/trained.json", home.path(end).relative_to(home.root).as_posix()} <= set(outgoing(teacher).files)

@@ -6,13 +6,13 @@ import itertools
 from pathlib import Path
 
 from builders import result
+from executor_jobs import errand
 from faults_tools import files_up_to
 
 from harness.planning.events import Event, Stage
-from harness.store import Store
 from harness.training.record import TrainingProgress
+from harness.work.crew import STAGE_S, EventReader, EventWriter, Report
 from harness.work.job import Again, Prepared
-from harness.work.reports import STAGE_S, EventReader, EventWriter, Report
 
 
 def test_events_are_read_whole_even_after_a_process_was_killed_in_a_line(tmp_path: Path) -> None:
@@ -35,7 +35,7 @@ def test_events_are_read_whole_even_after_a_process_was_killed_in_a_line(tmp_pat
 
 
 def test_reports_of_two_processes_on_a_job_are_apart_and_removed_with_its_folder(tmp_path: Path) -> None:
-    mine, other = (Report.of(Store(tmp_path), "job", number) for number in ("1", "2"))
+    mine, other = (Report.of(errand(tmp_path, "job"), number) for number in ("1", "2"))
     other.write_end(Again.HELD)
     for end in (Prepared("job"), Again.HELD, result()):
         mine.write_end(end)

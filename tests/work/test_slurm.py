@@ -20,10 +20,9 @@ from harness.planning.events import Event
 from harness.stopping import Interrupted
 from harness.store import Store
 from harness.store.folder import submissions
-from harness.work.base import ExecutorOptions
+from harness.work.base import ExecutorOptions, whereabouts
 from harness.work.job import Prepared
 from harness.work.jobs import jobs_of
-from harness.work.states import whereabouts
 
 pytest.importorskip("submitit", reason="submitit is not installed; its executor was not tested")
 from harness.work.slurm import executor as slurm_executor
@@ -99,7 +98,7 @@ def test_jobs_are_submitted_once_and_again_when_they_are_lost(
     results, file = tmp_path / "results", tmp_path / "cpu.toml"
     file.write_text('[slurm]\ngpus = 0\npartition = "long"\nsbatch = {nice = 5, exclusive = true, requeue = false}\n')
     attended: list[int] = []
-    monkeypatch.setattr(Slurm, "_attend", lambda *given: attended.append(1))
+    monkeypatch.setattr(slurm_executor._Submissions, "work", lambda crew: attended.append(1))
     for _ in range(2):
         said = typed("run", *STATUS, "--results", str(results), "--executor", "slurm", "--slurm", str(file))
         assert "\n2 runs in SLURM: `harness status` with the same options shows where they are" in said
@@ -193,7 +192,7 @@ def test_ctrl_c_of_a_command_that_waits_stops_its_jobs_after_saving(place: Path,
 
     with pytest.raises(Interrupted):
         slurm(wait="yes").execute([patient, later], interrupt)
-    assert notes(tmp_path, "patient") == ["cpu 1", "stopped"]
+    assert notes(tmp_path, "patient") == ["cpu 1", "stopped"], "it has saved and is not queued again"
     wait_for(lambda: slurm_standin.state("100") == "COMPLETED")
     assert slurm_standin.state("101") == "CANCELLED"
     assert not submissions(Store(tmp_path))

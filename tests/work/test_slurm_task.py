@@ -19,20 +19,19 @@ import slurm_standin
 from executor_jobs import errand, jobs, notes
 
 from harness.planning.events import Event
-from harness.runs.environment import Allocation
+from harness.runs.environment import Allocation, Software
 from harness.stopping import stop_requested, withdraw_stop
 from harness.store import Result, Store
 from harness.store.folder import Submission, note_submission, submission
+from harness.work.crew import EventReader, EventWriter, Report
 from harness.work.job import Again, Job, Prepared
-from harness.work.reports import EventReader, EventWriter, Report
-from harness.work.software import Software
 
 pytest.importorskip("submitit", reason="submitit is not installed; its executor was not tested")
 from submitit.core.submission import process_job
 from submitit.core.utils import DelayedSubmission
 
 from harness.work.slurm import task as slurm_task
-from harness.work.slurm.task import Needed, SlurmOrder, SlurmTask
+from harness.work.slurm.task import SlurmTask
 
 HANDLED = (signal.SIGUSR2, signal.SIGTERM, signal.SIGINT, signal.SIGCONT)
 STEPS = {"steps": 8, "eval_every": 4}
@@ -53,20 +52,19 @@ def _signals(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
 
 
 def report(job: Job, number: str = "7") -> Report:
-    return Report.of(job.store, job.id, number)
+    return Report.of(job, number)
 
 
-def order(job: Job, *needs: Needed, software: Software | None = None) -> SlurmOrder:
-    return SlurmOrder(job, Allocation("cpu", 1), needs, software or Software.here())
+def task(job: Job, software: Software | None = None, **needs: Report) -> SlurmTask:
+    return SlurmTask(job, Allocation("cpu", 1), software or Software.here(), tuple(needs.items()))
 
 
-def submitted(folder: Path, made: SlurmOrder, minutes: int = 60, timeouts: int = 1) -> Path:
+def submitted(folder: Path, job: Job, minutes: int = 60, timeouts: int = 1) -> Path:
     """Leave a job where its process looks for it; note that it was submitted."""
     folder.mkdir()
-    delayed = DelayedSubmission(SlurmTask(made))
+    delayed = DelayedSubmission(task(job))
     delayed.set_timeout(minutes, timeouts)
     delayed.dump(folder / "7_submitted.pkl")
-    job = made.job
     note_submission(job.store, job.id, Submission(system="SLURM", id="7", key=job.key, folder=folder, log=folder))
     return folder
 
@@ -100,7 +98,7 @@ def test_a_preempted_run_is_queued_again_and_ends_as_if_nothing_had_been(
     (job,) = jobs(tmp_path / "cut", "simcse", **STEPS)
     other = replace(job, store=Store(tmp_path / "whole"))
     whole = other.perform(Allocation("cpu", 1), lambda event: None)
-    folder = submitted(tmp_path / "jobs", order(job))
+    folder = submitted(tmp_path / "jobs", job)
     send("progress", signal.SIGUSR2, step=3)
     with pytest.raises(SystemExit):
         process_job(folder)
@@ -123,7 +121,7 @@ def test_a_preempted_run_is_queued_again_and_ends_as_if_nothing_had_been(
 
 
 def test_sigterm_lets_a_job_save_and_wait_for_what_slurm_does(tmp_path: Path, send: Callable[..., None]) -> None:
-    folder = submitted(tmp_path / "jobs", order(errand(tmp_path, "job", stops=1)))
+    folder = submitted(tmp_path / "jobs", errand(tmp_path, "job", stops=1))
     main = threading.main_thread().ident or 0
 
     def preempt() -> None:
@@ -140,20 +138,9 @@ def test_sigterm_lets_a_job_save_and_wait_for_what_slurm_does(tmp_path: Path, se
     assert requeued()
 
 
-def test_sigint_lets_a_job_save_and_end(tmp_path: Path, send: Callable[..., None]) -> None:
-    job = errand(tmp_path, "job", stops=1)
-    folder = submitted(tmp_path / "jobs", order(job))
-    send("prepare", signal.SIGINT)
-    process_job(folder)
-    assert report(job).end() is Again.STOPPED
-    assert report(job, "8").end() is None, "of another submission"
-    assert not requeued()
-    assert submission(job.store, job.id) is None
-
-
 def test_a_job_that_meets_its_time_limit_too_often_fails(tmp_path: Path, send: Callable[..., None]) -> None:
     job = errand(tmp_path, "job", stops=2)
-    folder = submitted(tmp_path / "jobs", order(job), minutes=0, timeouts=1)
+    folder = submitted(tmp_path / "jobs", job, minutes=0, timeouts=1)
     send("prepare", signal.SIGUSR2)
     with pytest.raises(SystemExit):
         process_job(folder)
@@ -167,16 +154,16 @@ def test_a_job_that_meets_its_time_limit_too_often_fails(tmp_path: Path, send: C
 
 def test_a_job_that_ended_while_it_was_queued_again_is_not_repeated(tmp_path: Path) -> None:
     job = errand(tmp_path, "job", fails=True)
-    task = SlurmTask(order(job))
-    first = task()
-    again = task.checkpoint().function
+    made = task(job)
+    first = made()
+    again = made.checkpoint().function
     assert pickle.loads(pickle.dumps(again))() == first
     assert notes(tmp_path, "job") == ["cpu 1", "failed: no such luck"]
 
 
 def test_a_job_that_is_preempted_before_it_started_is_queued_again(tmp_path: Path) -> None:
-    task = SlurmTask(order(errand(tmp_path, "job")))
-    assert task.checkpoint().function() == Prepared(task.order.job.id)
+    job = errand(tmp_path, "job")
+    assert task(job).checkpoint().function() == Prepared(job.id)
 
 
 @pytest.mark.parametrize(
@@ -191,15 +178,16 @@ def test_a_job_that_is_preempted_before_it_started_is_queued_again(tmp_path: Pat
     ],
 )
 def test_a_job_looks_for_what_it_needs_before_it_starts(tmp_path: Path, end: Any, why: str | None) -> None:
+    teacher = report(errand(tmp_path, "teacher"), "6")
     if end:
-        Report.of(Store(tmp_path), "x", "6").write_end(end)
-    SlurmTask(order(errand(tmp_path, "job"), Needed("teacher", "6", "x")))()
+        teacher.write_end(end)
+    task(errand(tmp_path, "job"), teacher=teacher)()
     assert notes(tmp_path, "job") == [f"failed: {why}" if why else "cpu 1"]
 
 
 def test_a_job_fails_where_the_software_is_not_that_of_the_command(tmp_path: Path) -> None:
     here = Software.here()
-    SlurmTask(order(errand(tmp_path, "job"), software=replace(here, packages={**here.packages, "torch": "0"})))()
+    task(errand(tmp_path, "job"), replace(here, packages={**here.packages, "torch": "0"}))()
     (note,) = notes(tmp_path, "job")
     assert re.match(
         "failed: the software of .* differs from that of the command that submitted the job: torch is ", note
@@ -211,7 +199,7 @@ def test_a_job_waits_for_the_process_that_has_its_lock(tmp_path: Path, monkeypat
     with ExitStack() as held:
         monkeypatch.setattr(slurm_task, "sleep", lambda seconds: held.close())
         assert held.enter_context(job.store.lock(job.id))
-        assert SlurmTask(order(job))() == Prepared(job.id)
+        assert task(job)() == Prepared(job.id)
         monkeypatch.setattr(slurm_task, "PATIENCE_S", 0.0)
         assert held.enter_context(job.store.lock(job.id))
-        assert SlurmTask(order(job))() is Again.HELD
+        assert task(job)() is Again.HELD

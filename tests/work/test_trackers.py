@@ -1,4 +1,4 @@
-"""What reaches a tracker, and the real libraries, offline: each step once, across resumes, stops and runs of others."""
+"""The real libraries, offline: each step is recorded once, across resumes, stops and runs of others."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from harness.registry import get_class
-from harness.work.tracking.base import RunEnd, TrackedRun, TrackedValues, Tracker, serve
+from harness.work.tracking.base import Tracker, serve
 
 KEY, OTHER = "mcse[lambda=0.05]/toy/toy-bert/seed-0", "mcse[lambda=0.05]/toy/toy-bert/seed-1"
 IDS = {KEY: "0123456789abcdef", OTHER: "fedcba9876543210"}
@@ -26,43 +26,14 @@ def log(key: str, *steps: int) -> list[Any]:
     return [["log", key, step, {"loss/text": 1 / step, "dev/ToySTS-dev": float(step)}] for step in steps]
 
 
-class Memory(Tracker):
-    """Keeps what it is told; the last step of an earlier session was 50."""
-
-    def __init__(self) -> None:
-        super().__init__(Path("unused"))
-        self.told = list[tuple[Any, ...]]()
-
-    @staticmethod
-    def place(folder: Path) -> str:
-        return "memory"
-
-    def begin(self, run: TrackedRun) -> int:
-        self.told.append(("begin", run.key))
-        return 50
-
-    def log(self, run: TrackedRun, step: int, values: TrackedValues) -> None:
-        self.told.append(("log", run.key, step))
-
-    def end(self, run: TrackedRun, end: RunEnd, step: int, scores: TrackedValues) -> None:
-        self.told.append((end, run.key, step, dict(scores)))
-
-
-def test_steps_are_recorded_once_and_runs_that_did_not_end_are_stopped() -> None:
-    """A run that resumes repeats the steps since its checkpoint, of this session or one before."""
-    elsewhere = ["end", OTHER, "done", {}]
-    messages = [elsewhere, begin(KEY), *log(KEY, 30, 50, 60), begin(KEY), *log(KEY, 50, 70)]
-    tracker = Memory()
-    serve(tracker, map(json.dumps, messages))
-    assert tracker.told == [
-        ("begin", KEY), ("log", KEY, 60), ("log", KEY, 70), ("stopped", KEY, 70, {}),
-    ]  # fmt: skip
-
-
 def sessions(name: str, folder: Path) -> None:
-    """Two runs, one of which is stopped at step 20 and resumes from its checkpoint of step 10."""
+    """Two runs, one of which is stopped at step 20 and resumes from its checkpoint of step 10.
+
+    Before, another process has finished one of them; within the first session, the other starts again.
+    """
     pytest.importorskip(name, reason=f"{name} is not installed; its tracker was not tested")
-    first = [begin(KEY), begin(OTHER), *log(KEY, 10), *log(OTHER, 10), *log(KEY, 20), ["end", OTHER, "failed", {}]]
+    first = [["end", OTHER, "done", {}], begin(KEY), begin(OTHER), *log(KEY, 10), *log(OTHER, 10)]
+    first += [begin(KEY), *log(KEY, 10, 20), ["end", OTHER, "failed", {}]]
     second = [begin(KEY), *log(KEY, 20, 30), ["end", KEY, "done", SCORE]]
     for messages in (first, second):
         tracker = get_class("tracker", name, Tracker)(folder)
@@ -128,35 +99,26 @@ def test_wandb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wandb.teardown()  # files are complete once its process has ended, as at the end of a tracker's
     # the folder of a second session within the same second ends in "-1"
     mine = sorted(tmp_path.glob(f"wandb/offline-run-*-{IDS[KEY]}*/*.wandb"))
-    assert [steps_of(path) for path in mine] == [[10, 20], [20, 30]]
-    records = list(wandb_records(mine[1]))
-    (run,) = (each.run for each in records if each.WhichOneof("record_type") == "run")
+    histories = [[each.step.num for each in wandb_records(path, "history")] for path in mine]
+    assert histories == [[10, 20], [20, 30]]
+    (run,) = wandb_records(mine[1], "run")
     assert (run.run_id, run.display_name, run.run_group) == (IDS[KEY], KEY, KEY.rpartition("/")[0])
     config = {each.key: json.loads(each.value_json) for each in run.config.update}
     assert config["training.learning_rate"] == 3e-5
-    summary = {".".join(item.nested_key) or item.key: item.value_json for one in records for item in one.summary.update}
-    assert float(summary["sts/Avg/spearman"]) == 70.5
+    items = [item for each in wandb_records(mine[1], "summary") for item in each.update]
+    assert float({".".join(item.nested_key) or item.key: item.value_json for item in items}["sts/Avg/spearman"]) == 70.5
     (other,) = tmp_path.glob(f"wandb/offline-run-*-{IDS[OTHER]}/*.wandb")
-    assert [exit_code(path) for path in (*mine, other)] == [1, 0, 1]
+    assert [each.exit_code for path in (*mine, other) for each in wandb_records(path, "exit")] == [1, 0, 1]
 
 
-def wandb_records(path: Path) -> list[Any]:
-    """The records of a small offline file: a header of 7 bytes, then checksum, length, kind and content of each."""
+def wandb_records(path: Path, kind: str) -> list[Any]:
+    """The records of a kind in a small offline file: a header of 7 bytes, then checksum, length and content of each."""
     from wandb.proto.wandb_internal_pb2 import Record
 
     content, found, at = path.read_bytes(), [], 7
     while at + 7 <= len(content):
-        _, length, kind = struct.unpack("<IHB", content[at : at + 7])
-        assert kind == 1, "a whole record"
+        _, length, whole = struct.unpack("<IHB", content[at : at + 7])
+        assert whole == 1
         found.append(Record.FromString(content[at + 7 : at + 7 + length]))
         at += 7 + length
-    return found
-
-
-def steps_of(path: Path) -> list[int]:
-    return [each.history.step.num for each in wandb_records(path) if each.WhichOneof("record_type") == "history"]
-
-
-def exit_code(path: Path) -> int:
-    (code,) = (each.exit.exit_code for each in wandb_records(path) if each.WhichOneof("record_type") == "exit")
-    return int(code)
+    return [getattr(each, kind) for each in found if each.WhichOneof("record_type") == kind]

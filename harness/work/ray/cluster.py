@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import socket
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import distribution
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +21,11 @@ import torch
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from harness.errors import UserError, first_line
-from harness.work.software import SHARED_VARIABLES, Software, code_folders
+from harness.runs.environment import SHARED_VARIABLES, Software
+
+DISTRIBUTION = "sentence-harness"
+#: What it installs.
+PACKAGES = ("harness", "harness_methods", "harness_reports")
 
 #: Seconds in which a node must answer before anything runs; the first worker of a node has to be started for it.
 ANSWER_S = 300.0
@@ -27,30 +35,16 @@ LOOK_S, GONE_S = 2.0, 20.0
 
 
 @dataclass(frozen=True)
-class Node:
-    """A node that can run jobs: its cores, memory in bytes, GPUs, and the memory of each in MB."""
+class Cluster:
+    """The nodes at the start; others may come and go.
+
+    `cpus` and `memory`, in bytes, are those of the largest node. `card_mb` is the memory of the smallest GPU, in MB;
+    None where there is none.
+    """
 
     cpus: float
     memory: float
-    gpus: float
-    card_mb: tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class Cluster:
-    """The nodes at the start; others may come and go."""
-
-    nodes: tuple[Node, ...]
-
-    @property
-    def card_mb(self) -> float | None:
-        """Memory of the smallest GPU; None where there is none."""
-        return min((size for node in self.nodes if node.gpus for size in node.card_mb), default=None)
-
-    @property
-    def memory(self) -> float:
-        """Memory of the largest node, in bytes."""
-        return max(node.memory for node in self.nodes)
+    card_mb: float | None
 
     def slots(self, cpus: int) -> int:
         """The number of jobs with so many cores that fit now."""
@@ -127,6 +121,25 @@ def joined(address: str | None, *, send_code: bool) -> Iterator[None]:
             ray.shutdown()
 
 
+@contextmanager
+def code_folders() -> Iterator[list[str]]:
+    """Folders of the installed packages and of their entry points, copied under the names they are imported by.
+
+    They are complete where a copy of files that git knows would not be: entry points are found in the metadata of an
+    installed project only. Dependencies are not among them.
+    """
+    with tempfile.TemporaryDirectory(prefix="harness-code-") as made:
+        found = distribution(DISTRIBUTION)
+        about = Path(made) / f"{DISTRIBUTION.replace('-', '_')}-{found.version}.dist-info"
+        about.mkdir()
+        for name in ("METADATA", "entry_points.txt"):
+            (about / name).write_text(found.read_text(name) or "", encoding="utf-8")
+        for package in PACKAGES:
+            for folder in import_module(package).__path__:
+                shutil.copytree(folder, Path(made) / package, ignore=shutil.ignore_patterns("__pycache__"))
+        yield [str(about), *(str(Path(made) / package) for package in PACKAGES)]
+
+
 def worker_environment(threads: int, *, on_gpu: bool) -> dict[str, str]:
     """The variables of a worker process: the driver's; the number of threads, which Ray would set; no GPU unless asked.
 
@@ -156,7 +169,12 @@ def inspect(seen: Sequence[Path], software: Software, threads: int) -> Cluster:
         ).remote(paths)
         for node in alive
     ]
-    return Cluster(tuple(_checked(node, answer, software) for node, answer in zip(alive, asked, strict=True)))
+    cards = [size for node, answer in zip(alive, asked, strict=True) for size in _cards_of(node, answer, software)]
+    return Cluster(
+        cpus=max(node["Resources"]["CPU"] for node in alive),
+        memory=max(node["Resources"].get("memory", 0) for node in alive),
+        card_mb=min(cards, default=None),
+    )
 
 
 def _describe(paths: list[str]) -> tuple[Software, list[str], tuple[float, ...]]:
@@ -169,8 +187,9 @@ def _describe(paths: list[str]) -> tuple[Software, list[str], tuple[float, ...]]
     return Software.here(), missing, tuple(card.total_memory / 1e6 for card in cards)
 
 
-def _checked(node: Mapping[str, Any], answer: Any, software: Software) -> Node:
-    host, resources = node["NodeManagerHostname"], node["Resources"]
+def _cards_of(node: Mapping[str, Any], answer: Any, software: Software) -> tuple[float, ...]:
+    """The memory in MB of each GPU that Ray has of a node. Raises UserError for one that differs or does not answer."""
+    host = node["NodeManagerHostname"]
     try:
         theirs, missing, cards = ray.get(answer, timeout=ANSWER_S)
     except ray.exceptions.RayError as error:
@@ -189,4 +208,4 @@ def _checked(node: Mapping[str, Any], answer: Any, software: Software) -> Node:
             f"the node {host} cannot access {missing[0]}; share the folder, or use --no-shared-folder "
             "and copy the data to the same path there"
         )
-    return Node(resources["CPU"], resources.get("memory", 0), resources.get("GPU", 0), cards)
+    return cards if node["Resources"].get("GPU", 0) else ()

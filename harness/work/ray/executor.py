@@ -14,15 +14,13 @@ from typing import Any
 
 from harness.errors import PlugInError, UserError, first_line
 from harness.planning.events import Event, Listener
-from harness.runs.environment import Allocation
+from harness.runs.environment import Allocation, Software
 from harness.work.base import Executor, ExecutorOptions
-from harness.work.crew import Crew, Death, Out
+from harness.work.crew import Crew, Death, Out, Report
 from harness.work.failures import sending
 from harness.work.job import Again, End, Job, Prepared, RunJob
 from harness.work.queue import RETRY_S, Queue
-from harness.work.ray.bell import Bell
-from harness.work.reports import Report
-from harness.work.software import Software
+from harness.work.ray import Bell
 
 # Ray reads these when it is imported. It prints about dead workers and nodes; this executor reports them itself.
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -32,7 +30,7 @@ try:
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     from harness.work.ray.cluster import Cluster, Head, inspect, joined, worker_environment
-    from harness.work.ray.node import Errand, Parcel, deliver, outgoing, receive, serve
+    from harness.work.ray.node import Parcel, deliver, outgoing, receive, serve
 except ImportError as error:
     raise UserError(f"--executor ray: {error}; install it with `pip install 'sentence-harness[ray]'`") from error
 
@@ -100,9 +98,8 @@ class Ray(Executor):
         return self.gpus or min(1.0, math.ceil(100 * gpu_memory_mb / self._card_mb) / 100)
 
     def _check_room(self, cluster: Cluster) -> None:
-        largest = max(node.cpus for node in cluster.nodes)
-        if self.cpus > largest:
-            raise UserError(f"--executor-option cpus={self.cpus}: the largest node has {largest:g}; give fewer")
+        if self.cpus > cluster.cpus:
+            raise UserError(f"--executor-option cpus={self.cpus}: the largest node has {cluster.cpus:g}; give fewer")
         if self.options.device == "cuda" and cluster.card_mb is None:
             raise UserError("--device cuda: no node of the Ray cluster has a GPU; add one, or use --device cpu")
 
@@ -199,11 +196,10 @@ class _Tasks(Crew[_Task]):
             memory=int(min(need.memory_mb * 1e6, self.cluster.memory)),
             runtime_env={"env_vars": worker_environment(allocation.threads, on_gpu=part > 0)},
         )
-        report = Report.of(job.store, job.id, uuid.uuid4().hex)
-        errand = Errand(job, allocation, report.number, self._software, self.driver.shared)
+        report = Report.of(job, uuid.uuid4().hex)
         try:
             with sending():
-                messages = task.remote(errand, parcel, self._bell)
+                messages = task.remote(job, allocation, self._software, report, parcel, self._bell)
         except PlugInError as error:
             held.close()
             self.queue.end(job, job.fail(error, self.listen))

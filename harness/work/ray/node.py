@@ -23,12 +23,11 @@ import ray
 from harness.errors import UserError
 from harness.files import write_bytes
 from harness.planning.events import Event
-from harness.runs.environment import Allocation
+from harness.runs.environment import Allocation, Software
 from harness.stopping import request_stop, withdraw_stop
 from harness.store import Failure, Result, Store
+from harness.work.crew import EVENTS, Report, perform
 from harness.work.job import End, Job, RunJob
-from harness.work.reports import EVENTS, Report, perform
-from harness.work.software import Software
 
 #: Of a teacher, what its students need.
 _MODEL = ("best", "trained.json")
@@ -143,53 +142,39 @@ def _temporary(path: Path) -> bool:
 READING, PAUSE_S = 0.05, 1.0
 
 
-@dataclass(frozen=True)
-class Errand:
-    """A job as it is sent out, with the number of its report.
-
-    `software` is the driver's; `shared` says whether the node sees the results folder.
-    """
-
-    job: Job
-    allocation: Allocation
-    number: str
-    software: Software
-    shared: bool
-
-
-def serve(errand: Errand, parcel: Parcel | None, bell: Any) -> Iterator[Parcel]:
+def serve(
+    job: Job, allocation: Allocation, software: Software, report: Report, parcel: Parcel | None, bell: Any
+) -> Iterator[Parcel]:
     """Perform the job in a thread and yield files for the driver: first none, which says that the job has started.
 
+    `software` is the driver's. `parcel` is what the job continues from; None where this node sees the results folder.
     Once the `bell` (a handle of the actor) is rung, the job saves and stops. Raises UserError where the software here
     is not the driver's.
     """
-    if difference := errand.software.difference(Software.here()):
+    if difference := software.difference(Software.here()):
         raise UserError(f"the node {socket.gethostname()} has other software than the driver: {difference}")
-    parcels: SimpleQueue[Parcel | BaseException | None] = SimpleQueue()
-    sender = _Sender(parcels)
+    sender = _Sender()
     with _stops_at(bell):
         yield Parcel({})
-        threading.Thread(target=_perform, args=(errand, parcel, sender), daemon=True).start()
-        while (sent := parcels.get()) is not None:
+        threading.Thread(target=_perform, args=(job, allocation, report, parcel, sender), daemon=True).start()
+        while (sent := sender.parcels.get()) is not None:
             if isinstance(sent, BaseException):
                 raise sent
             yield sent
             sender.delivered()
 
 
-def _perform(errand: Errand, parcel: Parcel | None, sender: _Sender) -> None:
+def _perform(job: Job, allocation: Allocation, report: Report, parcel: Parcel | None, sender: _Sender) -> None:
     """Perform the job on the shared results folder, or in one of its own."""
-    job = errand.job
     try:
-        if errand.shared:
-            perform(job, errand.allocation, Report.of(job.store, job.id, errand.number))
+        if parcel is None:
+            perform(job, allocation, report)
         else:
             with tempfile.TemporaryDirectory(prefix="harness-run-") as folder:
-                store = Store(Path(folder))
-                unpack(parcel or Parcel({}), store)
-                sender.changes = Changes(store)
-                report = Report.of(store, job.id, errand.number)
-                perform(replace(job, store=store), errand.allocation, report, sender.hear)
+                own = replace(job, store=Store(Path(folder)))
+                unpack(parcel, own.store)
+                sender.changes = Changes(own.store)
+                perform(own, allocation, Report.of(own, report.number), sender.hear)
                 sender.send_files()
         sender.parcels.put(None)
     except BaseException as error:  # the main thread raises it
@@ -199,8 +184,9 @@ def _perform(errand: Errand, parcel: Parcel | None, sender: _Sender) -> None:
 class _Sender:
     """Sends changed files to the driver when the job reports something, unless earlier ones are still being sent."""
 
-    def __init__(self, parcels: SimpleQueue[Parcel | BaseException | None]) -> None:
-        self.parcels = parcels
+    def __init__(self) -> None:
+        #: what to send; None and an error are the last
+        self.parcels: SimpleQueue[Parcel | BaseException | None] = SimpleQueue()
         self.changes: Changes | None = None
         self._next = 0.0
         self._under_way = threading.Event()

@@ -15,15 +15,15 @@ from datetime import UTC, datetime
 from harness.errors import UserError, first_line
 from harness.locks import locked
 from harness.planning.events import Event, Listener
-from harness.runs.environment import Allocation, DeviceChoice, Jobs, Resources
+from harness.runs.environment import SHARED_VARIABLES, Allocation, DeviceChoice, Jobs, Software
 from harness.store import Store
 from harness.store.folder import Submission, forget_submission, note_submission, submission
 from harness.work.base import Executor, ExecutorOptions
-from harness.work.crew import Crew, Death, Out
+from harness.work.crew import Crew, Death, Out, Report
 from harness.work.job import Again, End, Job, Prepared, RunJob
 from harness.work.jobs import Preparation
 from harness.work.queue import Queue
-from harness.work.reports import Report
+from harness.work.resources import Resources
 from harness.work.slurm.commands import (
     NOT_ITS_FAULT,
     OPTIONS,
@@ -35,13 +35,12 @@ from harness.work.slurm.commands import (
     slurm_table,
     states,
 )
-from harness.work.software import SHARED_VARIABLES, Software
 
 try:
     import submitit
     from submitit.core.utils import FailedSubmissionError, JobPaths, UncompletedJobError
 
-    from harness.work.slurm.task import Needed, SlurmOrder, SlurmTask
+    from harness.work.slurm.task import SlurmTask
 except ImportError as error:
     raise UserError(f"--executor slurm: {error}; install it with `pip install 'sentence-harness[slurm]'`") from error
 
@@ -110,19 +109,14 @@ class Slurm(Executor):
         if self.waits:
             return super().execute(jobs, listen)
         if not sent:
-            self._attend(queue, listen)
+            log.warning("all runs are already submitted to SLURM; following them here (Ctrl-C stops only this command)")
+            _Submissions(queue, listen, self._submitter, mine=False).work()
         return queue.ends
 
     def work(self, queue: Queue, listen: Listener) -> None:
         """Follow the jobs, and take them back where the command is stopped."""
         assert self._submitter is not None
         _Submissions(queue, listen, self._submitter, mine=True).work()
-
-    def _attend(self, queue: Queue, listen: Listener) -> None:
-        """Follow the jobs, which go on where this command is stopped."""
-        assert self._submitter is not None
-        log.warning("all runs are already submitted to SLURM; following them here (Ctrl-C stops only this command)")
-        _Submissions(queue, listen, self._submitter, mine=False).work()
 
     def _submit(self, jobs: Sequence[Job], submitter: Submitter) -> list[str]:
         """Submit what is neither in SLURM nor at work elsewhere; return the ids of the arrays."""
@@ -190,7 +184,7 @@ class _Submissions(Crew[_Submitted]):
 
     def _follow(self, job: Job) -> None:
         note = self.notes[job.id]
-        report = Report.of(job.store, job.id, note.id)
+        report = Report.of(job, note.id)
         self.out[job] = _Submitted(job, report, note=note, state=SlurmState("PENDING"))
 
     def _elsewhere(self, job: Job) -> End | Again | None:
@@ -305,10 +299,8 @@ class Submitter:
 
     def _submit(self, jobs: Sequence[Job], after: Sequence[str], *, on_gpu: bool) -> dict[str, Submission]:
         allocation = Allocation("cuda" if on_gpu else "cpu", self.table.cpus)
-        tasks = [
-            SlurmTask(SlurmOrder(replace(job, store=self.store), allocation, self._needed(job), Software.here()))
-            for job in jobs
-        ]
+        software = Software.here()
+        tasks = [SlurmTask(replace(job, store=self.store), allocation, software, self._needs(job)) for job in jobs]
         said = io.StringIO()
         try:
             with redirect_stderr(said):
@@ -327,10 +319,10 @@ class Submitter:
             note_submission(self.store, job.id, notes[job.id])
         return notes
 
-    def _needed(self, job: Job) -> tuple[Needed, ...]:
-        """The needs of a job that are in SLURM; others ended well before."""
+    def _needs(self, job: Job) -> list[tuple[str, Report]]:
+        """The keys and reports of the jobs in SLURM that a job needs; others ended well before."""
         found = ((need, self.submissions[need]) for need in sorted(job.needs) if need in self.submissions)
-        return tuple(Needed(note.key, note.id, need) for need, note in found)
+        return [(note.key, Report(self.store.work(need), note.id)) for need, note in found]
 
     def _parameters(self, jobs: Sequence[Job], after: Sequence[str], *, on_gpu: bool) -> dict[str, object]:
         """What submitit is told of an array; None is left to the site."""

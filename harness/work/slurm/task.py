@@ -7,21 +7,19 @@ import signal
 import socket
 import subprocess
 import threading
-from dataclasses import dataclass
+from collections.abc import Sequence
 from time import monotonic, sleep
 from types import FrameType
 
 from submitit.core.utils import UncompletedJobError
 from submitit.helpers import Checkpointable, DelayedSubmission
 
-from harness.runs.environment import Allocation
+from harness.runs.environment import Allocation, Software
 from harness.stopping import request_stop, stop_requested, withdraw_stop
-from harness.store import Store
 from harness.store.folder import forget_submission
+from harness.work.crew import EventWriter, Report
 from harness.work.failures import GRACE_S, TimeLimitError
 from harness.work.job import Again, End, Job, cause, error_of
-from harness.work.reports import EventWriter, Report
-from harness.work.software import Software
 
 #: Seconds for which a job waits for another process to free its lock, and for files of another node to be seen.
 PATIENCE_S, FILES_S = 120.0, 30.0
@@ -33,30 +31,6 @@ SIGNAL_S = 0.2
 ENDED_S = 3600.0
 
 
-@dataclass(frozen=True)
-class Needed:
-    """Another job in SLURM that must have ended well, by its key, its id there and its own id."""
-
-    key: str
-    id: str
-    job: str
-
-
-@dataclass(frozen=True)
-class SlurmOrder:
-    """A job as it is submitted. `software` is that of the command which submitted it."""
-
-    job: Job
-    allocation: Allocation
-    needs: tuple[Needed, ...]
-    software: Software
-
-    @property
-    def report(self) -> Report:
-        """The report of the process that asks."""
-        return Report.of(self.job.store, self.job.id, own_id())
-
-
 class SlurmTask(Checkpointable):
     """Performs the job in a thread, so that the idle main thread receives signals.
 
@@ -65,26 +39,35 @@ class SlurmTask(Checkpointable):
     command that waits for it: it saves, and ends.
     """
 
-    def __init__(self, order: SlurmOrder, end: End | None = None) -> None:
-        """`end` is given where the job ended while it was queued again."""
-        self.order, self.end = order, end
+    def __init__(
+        self,
+        job: Job,
+        allocation: Allocation,
+        software: Software,
+        needs: Sequence[tuple[str, Report]],
+        end: End | None = None,
+    ) -> None:
+        """`software` is that of the command which submits the job.
+
+        `needs` are the keys and reports of the jobs in SLURM that must have ended well. `end` is given where the job
+        ended while it was queued again.
+        """
+        self._given = job, allocation, software, needs
+        self.job, self.end = job, end
         self._thread = threading.Thread(target=self._perform, daemon=True)
         self._found: End | Again | BaseException = Again.STOPPED
         self._ended = False
         self._terminated = False
 
-    def __getstate__(self) -> dict[str, object]:
-        return {"order": self.order, "end": self.end}
-
-    def __setstate__(self, state: dict[str, object]) -> None:
-        self.__init__(**state)  # type: ignore[misc]
+    def __reduce__(self) -> tuple[object, ...]:
+        return SlurmTask, (*self._given, self.end)
 
     def __call__(self) -> End | Again:
         """Perform the job; return how it ended, or why it did not."""
         withdraw_stop()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
-        job, report = self.order.job, self.order.report
+        job, report = self.job, Report.of(self.job, own_id())
         try:
             self._thread.start()
             limit, started = job.limit_s, monotonic()
@@ -114,7 +97,7 @@ class SlurmTask(Checkpointable):
         while self._thread.is_alive() and not self._ended:  # it may not have started
             sleep(SIGNAL_S)
         end = None if isinstance(self._found, Again | BaseException) else self._found
-        return DelayedSubmission(SlurmTask(self.order, end))
+        return DelayedSubmission(SlurmTask(*self._given, end))
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
         self._terminated = number == signal.SIGTERM
@@ -122,7 +105,7 @@ class SlurmTask(Checkpointable):
 
     def _perform(self) -> None:
         try:
-            self._found = self.end or _perform(self.order)
+            self._found = self.end or _perform(*self._given)
         except BaseException as error:  # the main thread raises it
             self._found = error
         finally:
@@ -135,32 +118,30 @@ def own_id() -> str:
     return f"{array}_{task}" if array else os.environ.get("SLURM_JOB_ID", "")
 
 
-def _perform(order: SlurmOrder) -> End | Again:
-    job = order.job
-    with EventWriter(order.report.events) as write:
-        if difference := order.software.difference(Software.here()):
+def _perform(job: Job, allocation: Allocation, software: Software, needs: Sequence[tuple[str, Report]]) -> End | Again:
+    with EventWriter(Report.of(job, own_id()).events) as write:
+        if difference := software.difference(Software.here()):
             where = f"the software of {socket.gethostname()} differs from that of the command that submitted the job"
             return job.fail(f"{where}: {difference}; run the same command to submit it again", write)
-        for needed in order.needs:
-            if why := _lacks(needed, job.store):
+        for key, report in needs:
+            if why := _lacks(key, report):
                 return job.fail(why, write)
         until = monotonic() + PATIENCE_S
-        while (end := job.perform(order.allocation, write)) is Again.HELD:  # such as its own process before a requeue
+        while (end := job.perform(allocation, write)) is Again.HELD:  # such as its own process before a requeue
             if stop_requested() or monotonic() >= until:
                 break
             sleep(LOOK_S)
         return end
 
 
-def _lacks(needed: Needed, store: Store) -> str:
+def _lacks(key: str, report: Report) -> str:
     """Why a need is not met; empty if it is."""
     until = monotonic() + FILES_S
-    report = Report.of(store, needed.job, needed.id)
     while (found := report.end()) is None and monotonic() < until:
         sleep(LOOK_S)
     if found is None:
-        return cause(needed.key, f"it was killed before it ended (SLURM {needed.id})")
+        return cause(key, f"it was killed before it ended (SLURM {report.number})")
     if isinstance(found, Again):
-        return cause(needed.key, f"it has not ended: {found.value} (SLURM {needed.id})")
+        return cause(key, f"it has not ended: {found.value} (SLURM {report.number})")
     error = found if isinstance(found, str) else error_of(found)
-    return cause(needed.key, error) if error else ""
+    return cause(key, error) if error else ""

@@ -1,4 +1,4 @@
-"""Small random models in the layouts of the hub's repositories that the profile `paper` names, at their pinned commits.
+"""What the profile `paper` names on the hub, at its pinned commits: small random models, and the data of mteb's tasks.
 
 Google's and Facebook's encoders are models of masked words with safetensors beside other frameworks' files, the first
 with LayerNorm's old names; the encoders that authors trained are pickled, SimCSE's and MCSE's without prefix, those of
@@ -11,16 +11,22 @@ import io
 import json
 from collections.abc import Mapping
 from functools import cache
+from typing import Any
 
+import pyarrow
 import torch
+from pyarrow import parquet
 from safetensors.torch import save
 from standin import COMMIT, StandIn
 from torch import Tensor
-from words import VOCABULARY
+from words import VOCABULARY, Writer
 
+from harness.evaluation.mteb_suite import OwnTasks
 from harness.profiles import Profile
 
 WIDTH = 32
+#: of a data set of mteb
+ROWS = 12
 _SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 #: owner of encoders that were not trained for sentences -> the licence of its cards
 _LICENCES = {
@@ -120,13 +126,13 @@ def _old_names(weights: Weights) -> Weights:
     }
 
 
-def _config(roberta: bool) -> object:
+def _config(roberta: bool) -> Any:
     from transformers import BertConfig, RobertaConfig
 
     if roberta:
-        words = len(json.loads(_texts(True)["vocab.json"]))
-        return RobertaConfig(vocab_size=words, max_position_embeddings=514, type_vocab_size=1, pad_token_id=1, **_SHAPE)
-    return BertConfig(vocab_size=len(_vocabulary()), **_SHAPE)
+        more = {"max_position_embeddings": 514, "type_vocab_size": 1, "pad_token_id": 1, **_SHAPE}
+        return RobertaConfig(architectures=["RobertaForMaskedLM"], vocab_size=len(_tokens(True)), **more)
+    return BertConfig(architectures=["BertForMaskedLM"], vocab_size=len(_tokens(False)), **_SHAPE)
 
 
 def _pickled(weights: Weights) -> bytes:
@@ -135,33 +141,28 @@ def _pickled(weights: Weights) -> bytes:
     return stream.getvalue()
 
 
-def _vocabulary() -> list[str]:
+@cache
+def _tokens(roberta: bool) -> list[str]:
+    if roberta:
+        from transformers.convert_slow_tokenizer import bytes_to_unicode
+
+        return ["<s>", "<pad>", "</s>", "<unk>", *bytes_to_unicode().values(), "<mask>"]
     letters = [chr(code) for code in range(33, 127)]
     return [*_SPECIAL, *letters, *(f"##{letter}" for letter in letters), *VOCABULARY]
 
 
-@cache
 def _texts(roberta: bool) -> Files:
     """Configuration and vocabulary."""
-    if roberta:
-        from transformers.convert_slow_tokenizer import bytes_to_unicode
-
-        tokens = ["<s>", "<pad>", "</s>", "<unk>", *bytes_to_unicode().values(), "<mask>"]
-        config = {"architectures": ["RobertaForMaskedLM"], "model_type": "roberta", "vocab_size": len(tokens)}
-        config |= {"max_position_embeddings": 514, "type_vocab_size": 1, "pad_token_id": 1, **_SHAPE}
-        return {
-            "config.json": json.dumps(config).encode(),
-            "vocab.json": json.dumps({token: number for number, token in enumerate(tokens)}).encode(),
-            "merges.txt": b"#version: 0.2\n",
-            "tokenizer_config.json": b'{"model_max_length": 512, "tokenizer_class": "RobertaTokenizer"}',
-        }
-    settings = {"do_lower_case": True, "model_max_length": 512, "tokenizer_class": "BertTokenizer"}
-    config = {"architectures": ["BertForMaskedLM"], "model_type": "bert", "vocab_size": len(_vocabulary()), **_SHAPE}
-    return {
-        "config.json": json.dumps(config).encode(),
-        "vocab.txt": "".join(f"{token}\n" for token in _vocabulary()).encode(),
-        "tokenizer_config.json": json.dumps(settings).encode(),
+    words = _tokens(roberta)
+    settings = {"model_max_length": 512, "tokenizer_class": "RobertaTokenizer" if roberta else "BertTokenizer"}
+    files = {
+        "config.json": _config(roberta).to_json_string().encode(),
+        "tokenizer_config.json": json.dumps(settings if roberta else {"do_lower_case": True, **settings}).encode(),
     }
+    if roberta:
+        numbers = {token: number for number, token in enumerate(words)}
+        return files | {"vocab.json": json.dumps(numbers).encode(), "merges.txt": b"#version: 0.2\n"}
+    return files | {"vocab.txt": "".join(f"{token}\n" for token in words).encode()}
 
 
 @cache
@@ -213,4 +214,58 @@ def _vit() -> Files:
         "preprocessor_config.json": b"{}",
         "model.safetensors": weights,
         "pytorch_model.bin": b"another format",
+    }
+
+
+def publish_tasks(standin: StandIn, profile: Profile) -> list[str]:
+    """Put the data sets of a profile's suite `mteb` on the hub; the names of their tasks."""
+    names = []
+    for part in profile.suites["mteb"].tasks:
+        own = (each for task in OwnTasks(part).build() for each in getattr(task.metadata, "tasks", None) or [task])
+        for task in own:
+            _publish_task(standin, task)
+            names.append(str(task.metadata.name))
+    return names
+
+
+def _publish_task(standin: StandIn, task: Any) -> None:
+    from mteb.abstasks import AbsTaskRetrieval
+
+    about, (split, *_) = task.metadata.dataset, task.eval_splits
+    if isinstance(task, AbsTaskRetrieval):
+        tables = _retrieval(split)
+    else:
+        rows = _scored_pairs() if task.metadata.type == "STS" else _classes()
+        splits = {split} if task.metadata.type == "STS" else {"train", split}
+        named = {config: {**rows, "lang": [config] * ROWS} for config in task.hf_subsets}
+        tables = {(config, own): columns for config, columns in named.items() for own in sorted(splits)}
+    lines = ["---", "configs:"]
+    for config in dict.fromkeys(config for config, _ in tables):
+        own = [f"{{split: {name}, path: {config}/{name}.parquet}}" for at, name in tables if at == config]
+        lines += [f"- config_name: {config}", f"  data_files: [{', '.join(own)}]"]
+    standin.hub_file(about["path"], "README.md", "\n".join([*lines, "---", ""]).encode(), about["revision"])
+    for (config, name), rows in tables.items():
+        stream = io.BytesIO()
+        parquet.write_table(pyarrow.table(rows), stream)
+        standin.hub_file(about["path"], f"{config}/{name}.parquet", stream.getvalue(), about["revision"])
+
+
+def _scored_pairs() -> dict[str, list[object]]:
+    first, second = Writer(30).groups(2, ROWS, 8)
+    return {"sentence1": [*first], "sentence2": [*second], "score": [row / 3 for row in range(ROWS)]}
+
+
+def _classes() -> dict[str, list[object]]:
+    return {"text": [*Writer(31).sentences(ROWS, 8)], "label": [row % 2 for row in range(ROWS)]}
+
+
+def _retrieval(split: str) -> dict[tuple[str, str], dict[str, list[object]]]:
+    """Documents, queries, judgements, and the candidates that a reranking task orders."""
+    texts, numbers = Writer(32).sentences(ROWS, 8), [str(row) for row in range(ROWS)]
+    queries = [f"q{number}" for number in numbers]
+    return {
+        ("default", split): {"query-id": [*queries], "corpus-id": [*numbers], "score": [1] * ROWS},
+        ("corpus", "corpus"): {"_id": [*numbers], "title": [""] * ROWS, "text": [*texts]},
+        ("queries", "queries"): {"_id": [*queries], "text": [*texts]},
+        ("top_ranked", split): {"query-id": [*queries], "corpus-ids": [numbers] * ROWS},
     }

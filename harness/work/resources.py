@@ -1,0 +1,287 @@
+"""What jobs need of a machine, and what one machine has for them.
+
+Needs come from a table by encoder and batch size, refined by the peak of similar runs: finished ones of the store, and
+those in progress from their first report. A machine has cores, or GPUs that several runs share by memory.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from harness.planning.ingredients import Experiment
+from harness.processors import cores
+from harness.runs.environment import Allocation
+from harness.store import Result
+
+#: What a process takes beside tensors: torch and its libraries, in memory; the CUDA context, on the GPU (MB).
+PROCESS_MB, CONTEXT_MB = 1_500, 600
+#: A frozen teacher at work, and what an encoder takes beside its weights that is only evaluated (MB).
+TEACHER_MB, INFERENCE_MB = 6_000, 3_000
+#: Factors on expectations and on measurements, for fragmentation and longer batches.
+MARGIN, MEASURED_MARGIN = 1.3, 1.25
+#: BERT-base, for encoders whose configuration is not there: layers, width, vocabulary.
+BASE = (12, 768, 30_522)
+#: Views of a sentence that a training step encodes: two, three of triplets.
+VIEWS = 3
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+#: The part of a card's memory that runs are given; the rest is for what others do on it.
+USABLE = 0.95
+#: Runs on one card at a time, where memory allows more: they share its processors.
+MOST_ON_A_CARD = 4
+#: Cores of a job that uses no GPU, on a machine whose runs use them.
+PREPARING_CPUS = 4
+#: Lets runs on one card share what one of them frees; read when a process first uses CUDA.
+SHARED = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
+
+#: What decides how much memory a run takes: method, setting, encoder, batch, its rows at a time, length, precision.
+Likeness = tuple[str, str, str, int, int, int, str]
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What one job needs: memory in MB, and memory of one GPU in MB (0: it uses no GPU)."""
+
+    memory_mb: int = 2_000
+    gpu_memory_mb: int = 0
+
+    def gpus(self, card_mb: float) -> float:
+        """The fraction of a GPU of `card_mb` MB, at most 1."""
+        return min(1.0, self.gpu_memory_mb / card_mb)
+
+
+def model_mb(folder: Path) -> tuple[float, float]:
+    """Megabytes of the float32 weights of an encoder, and of what one token leaves for the backward pass."""
+    try:
+        about = json.loads((folder / "config.json").read_bytes())
+        layers, width, words = (int(about[name]) for name in ("num_hidden_layers", "hidden_size", "vocab_size"))
+    except (OSError, ValueError, KeyError, TypeError):
+        layers, width, words = BASE
+    weights = 4 * (words * width + layers * 12 * width**2) / 1e6
+    return weights, layers * width * 80 / 1e6
+
+
+def expected(experiment: Experiment, chunk: int | None = None) -> Resources:
+    """What a run needs by the size of its encoder and its batch, of which `chunk` rows are encoded at a time.
+
+    Training keeps weights, gradients and two moments; a step keeps the activations of its batch.
+    """
+    run, (weights, token) = experiment.resolved, _model_of(experiment)
+    if not run.trains:
+        took = weights + INFERENCE_MB
+    else:
+        batches = [run.training.batch_size, *(steps.batch_size for steps in run.own_steps.values())]
+        rows = sum(min(batch, chunk or batch) for batch in batches)
+        took = 4 * weights + rows * VIEWS * run.training.max_length * token
+    return Resources(memory_mb=round(PROCESS_MB + MARGIN * took), gpu_memory_mb=round(CONTEXT_MB + MARGIN * took))
+
+
+def _model_of(experiment: Experiment) -> tuple[float, float]:
+    source = experiment.encoder.source
+    return model_mb(Path() if source.missing(None) else source.path())
+
+
+def _likeness(experiment: Experiment, chunk: int | None) -> Likeness:
+    spec, training = experiment.resolved.spec, experiment.resolved.training
+    named = spec.variant.name, str(spec.setting), spec.encoder
+    if not experiment.resolved.trains:
+        return *named, 0, 0, 0, ""
+    return *named, training.batch_size, chunk or 0, training.max_length, training.precision
+
+
+class Estimates:
+    """What runs need, by those that have finished or have reported."""
+
+    def __init__(self, results: Iterable[Result] = ()) -> None:
+        self._peaks: dict[tuple[Likeness, str], float] = {}
+        self._expected: dict[Likeness, Resources] = {}
+        for result in results:
+            self.learn(result)
+
+    def learn(self, result: Result) -> None:
+        """Remember what a finished run took: of its process on the CPU, of tensors on a GPU."""
+        training = result.hyperparameters.get("training", {})
+        spec, hardware = result.spec, result.hardware
+        values = (training.get("batch_size"), hardware.get("chunk") if training else 0, training.get("max_length"))
+        batch, chunk, length = (int(value) if isinstance(value, int | float) else 0 for value in values)
+        shape = (spec.method, spec.setting, spec.encoder, batch, chunk, length, str(training.get("precision", "")))
+        self._remember(shape, str(hardware.get("device", "cpu")), result.peak_memory_mb)
+
+    def hear(self, experiment: Experiment, chunk: int | None, device: str, peak_mb: float) -> None:
+        """Remember what a run in training took so far, but not less than its evaluation is expected to take."""
+        shape = _likeness(experiment, chunk)
+        if peak_mb > self._peaks.get((shape, device), 0.0):
+            least = _model_of(experiment)[0] + INFERENCE_MB + (PROCESS_MB if device == "cpu" else 0)
+            self._remember(shape, device, max(peak_mb, least))
+
+    def _remember(self, shape: Likeness, device: str, peak_mb: float) -> None:
+        self._peaks[shape, device] = max(self._peaks.get((shape, device), 0.0), peak_mb)
+
+    def of(self, experiment: Experiment, chunk: int | None = None) -> Resources:
+        shape = _likeness(experiment, chunk)
+        if shape not in self._expected:
+            self._expected[shape] = expected(experiment, chunk)
+        found = self._expected[shape]
+        on_gpu, on_cpu = self._peaks.get((shape, "cuda")), self._peaks.get((shape, "cpu"))
+        if on_gpu is not None:
+            found = replace(found, gpu_memory_mb=round(CONTEXT_MB + MEASURED_MARGIN * on_gpu))
+        if on_cpu is not None:
+            found = replace(found, memory_mb=round(MEASURED_MARGIN * on_cpu))
+        return found
+
+
+def free_memory_mb() -> float:
+    """Memory that new processes can have, in MB: what is available of the machine and of this container."""
+    found = []
+    about = Path("/proc/meminfo")
+    if about.is_file():
+        fields = dict(line.split(":", 1) for line in about.read_text().splitlines())
+        found.append(int(fields["MemAvailable"].split()[0]) * 1024 / 1e6)
+    limit, used = Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")
+    if limit.is_file() and (text := limit.read_text().strip()).isdigit():
+        found.append((int(text) - int(used.read_text())) / 1e6)
+    return min(found, default=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e6)
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """A GPU, or a MIG instance, by its name in CUDA_VISIBLE_DEVICES, with its memory in MB.
+
+    `free_mb` asks for the memory that no process has now.
+    """
+
+    name: str
+    memory_mb: float
+    free_mb: Callable[[], float]
+
+
+def visible_gpus(ask: Callable[[str], tuple[float, float]]) -> list[Gpu]:
+    """The GPUs that this process may use; `ask` returns the free and the total memory of one, by its name, in MB."""
+
+    def gpu(name: str) -> Gpu:
+        return Gpu(name, ask(name)[1], lambda: ask(name)[0])
+
+    return [gpu(name) for name in visible_names()]
+
+
+def visible_names() -> list[str]:
+    """The GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them.
+
+    A process is shown the first of several MIG instances only, so those that are named are all taken.
+    """
+    import torch
+
+    names = [name.strip() for name in os.environ.get(VISIBLE, "").split(",") if name.strip()]
+    if not any(name.startswith("MIG-") for name in names):
+        count = torch.cuda.device_count()
+        names = names[:count] or [str(index) for index in range(count)]
+    return names
+
+
+def most_on_each(cards: int, jobs: int) -> int:
+    """How many runs are on one card at a time at most."""
+    return min(MOST_ON_A_CARD, -(-jobs // cards))
+
+
+@dataclass(frozen=True, eq=False)
+class Seat:
+    """A slot for one job: its share of the machine, the environment of its process, and its GPU number."""
+
+    allocation: Allocation
+    environment: Mapping[str, str] = field(default_factory=dict)
+    card: int | None = None
+
+
+class CoreSeats:
+    """A fixed number of jobs at a time, each with an equal share of the cores."""
+
+    def __init__(self, jobs: int) -> None:
+        self._left, self._allocation = jobs, Allocation.equal("cpu", jobs)
+
+    def take(self, job: str, needs: Callable[[], Resources], *, alone: bool = False) -> Seat | None:
+        """A seat for a job, by its id, or None where there is no room now; `alone` asks for a whole card."""
+        if not self._left:
+            return None
+        self._left -= 1
+        # a process that must not use a GPU sees none
+        return Seat(self._allocation, {VISIBLE: ""})
+
+    def free(self, seat: Seat) -> None:
+        self._left += 1
+
+
+class CardSeats:
+    """GPUs: each job on the card with the most free memory, several on one where their memory fits.
+
+    `jobs` is the most that use a GPU at a time, None for as many as fit. A job too large for now
+    reserves the emptiest GPU, so that smaller jobs cannot starve it. Jobs that need no GPU run beside them.
+    """
+
+    def __init__(self, cards: Sequence[Gpu], jobs: int | None = None) -> None:
+        self._cards, self._jobs = cards, jobs or MOST_ON_A_CARD * len(cards)
+        #: the most on one card; a job that shares its card with none has no limit
+        self._each = most_on_each(len(cards), self._jobs)
+        #: of each card, the memory that is not used by others, and its seats with their shares of it
+        self._usable = [USABLE * card.memory_mb for card in cards]
+        self._taken: list[dict[Seat, float]] = [{} for _ in cards]
+        #: the card that a job waits for
+        self._reserved: dict[int, str] = {}
+        self._cpus = max(1, cores() // self._jobs)
+        self._without = max(1, cores() // PREPARING_CPUS)
+
+    def take(self, job: str, needs: Callable[[], Resources], *, alone: bool = False) -> Seat | None:
+        asked = needs()
+        if not asked.gpu_memory_mb:
+            return self._on_cores()
+        if sum(map(len, self._taken)) >= self._jobs:
+            return None
+        numbers = [number for number in range(len(self._cards)) if self._reserved.get(number, job) == job]
+        open_ = [number for number in numbers if len(self._taken[number]) < self._each]
+        free = {number: self._look(number) for number in open_ or numbers}
+        if not free:
+            return None
+        card = max(free, key=lambda number: (self._left(number) * self._usable[number], -number))
+        share = 1.0 if alone else asked.gpus(self._usable[card])
+        short = bool(self._taken[card]) and free[card] < asked.gpu_memory_mb
+        if share > self._left(card) or short or not open_:
+            if job not in self._reserved.values():
+                self._reserved[card] = job
+            return None
+        self._reserved = {number: name for number, name in self._reserved.items() if name != job}
+        lone = alone or self._each == 1
+        given = 1.0 if lone else share * self._usable[card] / self._cards[card].memory_mb
+        environment = {VISIBLE: self._cards[card].name, **({} if lone else SHARED)}
+        seat = Seat(Allocation("cuda", self._cpus, 1.0 if share == 1 else given), environment, card)
+        self._taken[card][seat] = share
+        return seat
+
+    def _look(self, number: int) -> float:
+        """The memory that a card has free now; what others use of it is read while none of these jobs is on it."""
+        card = self._cards[number]
+        free = card.free_mb()
+        if not self._taken[number]:
+            self._usable[number] = max(1.0, min(USABLE * card.memory_mb, free))
+        return free
+
+    def free(self, seat: Seat) -> None:
+        if seat.card is None:
+            self._without += 1
+        else:
+            del self._taken[seat.card][seat]
+
+    def _on_cores(self) -> Seat | None:
+        if not self._without:
+            return None
+        self._without -= 1
+        return Seat(Allocation("cpu", min(PREPARING_CPUS, cores())), {VISIBLE: ""})
+
+    def _left(self, card: int) -> float:
+        """The free share of a card's usable memory."""
+        return 1.0 - sum(self._taken[card].values())
+
+
+#: The slots of a machine.
+Seats = CoreSeats | CardSeats
