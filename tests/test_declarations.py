@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from harness import declarations as module
-from harness.declarations import Declarations
+from harness import code as module
+from harness.code import Declarations
 from harness.encoders.teachers import declared_teacher, teacher_class
 from harness.grid import resolve
 from harness.method import method_named
@@ -66,7 +66,7 @@ def test_kept_declarations_are_those_of_the_classes(tmp_path: Path, monkeypatch:
     asked = [resolve(profile, spec, {}) for spec in specs]
     module.declarations().save()
     monkeypatch.setattr(module, "sys", type("Unloaded", (), {"modules": {}, "version": sys.version}))
-    module._in_folder.cache_clear()
+    module._declarations_in.cache_clear()
 
     def refuse() -> None:
         raise AssertionError("asked the class")
@@ -80,7 +80,7 @@ def test_kept_declarations_are_those_of_the_classes(tmp_path: Path, monkeypatch:
         assert list(map(type, again.options)) == list(map(type, run.options))
         assert again.identity == run.hyperparameters.identity()
         assert [type(value) for value in again.identity.values()] == [type(value) for value in run.identity.values()]
-    module._in_folder.cache_clear()
+    module._declarations_in.cache_clear()
 
 
 def test_declarations_of_every_method_and_teacher() -> None:
@@ -101,7 +101,7 @@ def test_the_key_is_the_code_and_what_is_registered(tmp_path: Path, monkeypatch:
     file = package / "methods.py"
     file.write_text("value = 1")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(module, "_OWN", ("other_package",))
+    monkeypatch.setattr(module, "_DECLARING", ("other_package",))
     keys = []
     for text in ("value = 1", "value = 2", "value = 1"):
         times = file.stat()

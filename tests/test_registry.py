@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from refusals import refused
 
-from harness import foreign, registry
+from harness import registry
 from harness.errors import PlugInError, UserError
 from harness.evaluation.suites import PairSuite
 from harness.grid import expand
@@ -84,7 +84,7 @@ def install(site: Path, package: str, code: str, entry: str, group: str = "harne
 def test_a_package_that_fails_to_import_is_one_line_with_its_name_and_error(
     name: str, site: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(foreign, "IMPORT_S", 0.2)
+    monkeypatch.setattr(registry, "IMPORT_S", 0.2)
     assert {*BAD, "mcse", "dalr"} <= set(registry.names("method"))
     said = re.escape(f"the method '{name}' (package bad_{name}, bad_{name}:Thing) cannot be loaded: ")
     with refused(f"^{said}.*{re.escape(BAD[name][1])}", PlugInError):

@@ -8,17 +8,16 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
+from harness.code import code_of
 from harness.encoders.locate import ModelSource
 from harness.errors import UserError
 from harness.evaluation.suites import SimilarityTask, Suite
 from harness.grid import Overrides, Resolved, UnfitSettingError, resolve
-from harness.inputs import FeatureKind, Stream
 from harness.method import Feature
 from harness.planning.inventory import Checkable, Ingredient, Inventory, UsedCorpus
 from harness.planning.teachers import RUN, FrozenModel, NamedTeacher, RoleFeatures, RunModel, TeacherFinder
-from harness.plugin_code import code_of
 from harness.sources import Missing, digest
-from harness.spec import RunSpec, fresh_size
+from harness.spec import FeatureKind, RunSpec, Stream, fresh_size
 from harness.store import BACKEND_VERSION, Result
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import ClassVar, TypeVar
 
 from harness.caches import check_cache
+from harness.commands import note_typed
 from harness.errors import UserError
 from harness.formatting import count_of
 from harness.locks import try_lock
@@ -24,7 +25,6 @@ from harness.runs.environment import Allocation, DeviceChoice, Jobs
 from harness.stopping import Interrupted, request_stop, stop_on_signals, withdraw_stop
 from harness.store import Failure, Result, Store
 from harness.store.folder import LAST_AFTER, attempt, begin_redo, settle_attempt
-from harness.store.typed import note_typed
 from harness.work.job import End, Job, Prepared, RunJob
 from harness.work.jobs import jobs_of
 from harness.work.queue import Queue

@@ -10,8 +10,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from harness.commands import Commands
-from harness.store.typed import Typed, note_typed, read_typed
+from harness.commands import Commands, Typed, note_typed, read_typed
 from harness.toy import student_folder
 
 Run = Callable[..., tuple[int, str, str]]

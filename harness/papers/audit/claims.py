@@ -16,10 +16,10 @@ from pathlib import Path
 
 from harness.errors import UserError
 from harness.formatting import fixed, signed
+from harness.metrics import AuditVerdict
 from harness.papers.audit.numbers import EPSILON, Finding, Flaw, Printed, contrast, equal, gain, significance
 from harness.papers.published import OWN, REPORTS, PublishedKey, csv_rows
 from harness.stats import t_test_from_summaries
-from harness.verdicts import AuditVerdict
 
 #: `paper` of a claim about several papers
 BETWEEN = "between papers"

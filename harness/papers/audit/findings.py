@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from statistics import mean
 
 from harness.formatting import fixed
-from harness.metrics import AVERAGE
+from harness.metrics import AVERAGE, AuditVerdict
 from harness.papers.audit.claims import Claim, check_claims, read_claims
 from harness.papers.audit.numbers import (
     EPSILON,
@@ -21,7 +21,6 @@ from harness.papers.audit.numbers import (
 )
 from harness.papers.published import OWN, PublishedKey, PublishedNumbers, read_papers
 from harness.stats import ALPHA, holm
-from harness.verdicts import AuditVerdict
 
 #: paper -> the starred method and the one that it is tested against
 STARRED = {"mcse": ("mcse", "simcse"), "kdmcse": ("kdmcse", "mcse")}

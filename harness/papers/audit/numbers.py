@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from harness.formatting import fixed, p_value
+from harness.metrics import AuditVerdict
 from harness.papers.published import Paper, Published, PublishedKey, PublishedNumbers
 from harness.stats import ALPHA, Summary, t_test_from_summaries
-from harness.verdicts import AuditVerdict
 
 #: Smaller differences come from binary arithmetic, not from the printed decimals.
 EPSILON = 1e-9
