@@ -11,7 +11,7 @@ import pytest
 from harness.corpora.base import Noisy
 from harness.encoders.student import Student
 from harness.errors import UserError
-from harness.fetching.recipes.base import write_parquet
+from harness.fetching.archives import write_parquet
 from harness.method import by_batches
 from harness.planning.plan import Plan, make_plan
 from harness.planning.request import Request

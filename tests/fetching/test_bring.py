@@ -14,8 +14,8 @@ import pytest
 
 from harness import fetching
 from harness.errors import UserError
+from harness.fetching.data_sets import RECIPES
 from harness.fetching.entries import read_entries
-from harness.fetching.recipes import RECIPES
 
 SENTENCES = "".join(f"sentence {number}\n" for number in range(100))
 

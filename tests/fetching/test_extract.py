@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from harness.errors import UserError
-from harness.fetching.recipes import base
-from harness.fetching.recipes.base import unpack
+from harness.fetching import archives
+from harness.fetching.archives import unpack
 
 
 def tar(path: Path, members: list[tuple[tarfile.TarInfo, bytes]], mode: str = "w:gz") -> Path:
@@ -109,7 +109,7 @@ def test_a_name_that_comes_twice(tmp_path, target, names):
 def test_bombs_are_given_up(tmp_path, target, monkeypatch, limit, value):
     archive = zipped(tmp_path / "a", [("zeros", bytes(3_000_000), 0), *((str(n), b"", 0) for n in range(11))])
     assert archive.stat().st_size < 6_000
-    monkeypatch.setattr(base, limit, value)
+    monkeypatch.setattr(archives, limit, value)
     what = "more than 10 members" if limit == "MOST_MEMBERS" else "more bytes than the limit"
     with pytest.raises(UserError, match=what):
         unpack(archive, target)

@@ -22,10 +22,9 @@ from harness.errors import UserError
 from harness.evaluation.sts import SICK as SICK_TASK
 from harness.evaluation.sts import STS12, STSB_DEV
 from harness.fetching import entry
+from harness.fetching.archives import write_parquet
+from harness.fetching.data_sets import RECIPES, sentences
 from harness.fetching.folder import count_rows
-from harness.fetching.recipes import RECIPES
-from harness.fetching.recipes.base import write_parquet
-from harness.fetching.recipes.data_sets import sentences
 from harness.profiles import load_profile
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import harness
 from harness.errors import UserError
-from harness.fetching.recipes.base import write_parquet
+from harness.fetching.archives import write_parquet
 
 CAPTIONS = 6
 PROFILE = """

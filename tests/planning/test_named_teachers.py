@@ -15,7 +15,7 @@ from plugin_packages import Install, install
 from harness.encoders.student import Student
 from harness.encoders.teachers import open_teacher
 from harness.errors import PlugInError, UserError
-from harness.fetching.recipes.base import write_parquet
+from harness.fetching.archives import write_parquet
 from harness.grid import resolve
 from harness.planning.ingredients import Experiment, Experiments
 from harness.planning.inventory import Inventory

@@ -14,8 +14,8 @@ import pytest
 from harness.datafiles import normalised_text, read_lines, read_table
 from harness.errors import MissingData, UserError
 from harness.evaluation.suites import pairs_of
-from harness.fetching.recipes.base import write_parquet
-from harness.fetching.recipes.captions import match
+from harness.fetching.archives import write_parquet
+from harness.fetching.captions import match
 from harness.grid import resolve
 from harness.metrics import is_by_training
 from harness.planning.ingredients import Experiments
