@@ -33,7 +33,7 @@ class Record(BaseModel):
     What it admits, every command that reads results can show: `tests/store/test_admitted.py`.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
 
 class Spec(Record):
