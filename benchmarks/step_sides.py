@@ -32,9 +32,9 @@ from harness.corpora.tokens import TokenFile, Tokens
 from harness.encoders.patches import ImagePatches
 from harness.encoders.student import Student
 from harness.encoders.vision import Augmentation
-from harness.inputs import Stream
 from harness.method import Dimensions, MediaBatch, Method, PairBatch, SentenceBatch, method_named
 from harness.profiles import Training
+from harness.spec import Stream
 from harness.training.streams import TrainingData
 from harness.training.trainer import Trainer
 

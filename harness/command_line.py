@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from harness.errors import UserError
-from harness.inputs import OptionValue
-from harness.spec import canonical
+from harness.spec import OptionValue, canonical
 
 #: defaults of commands and of the functions of harness.api
 DEFAULT_PROFILE = "paper"

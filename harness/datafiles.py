@@ -180,7 +180,7 @@ def column_names(path: Path) -> list[str]:
     """Names of the columns of a Parquet file. Raises UserError if it is none."""
     import pyarrow.parquet as parquet
 
-    with _plain_errors(path, "file"):
+    with _plain_errors(path):
         return list(parquet.read_schema(path).names)
 
 
@@ -188,7 +188,7 @@ def check_columns(path: Path, *names: str) -> int:
     """The number of rows, from the end of the file. Raises UserError if a column is missing, or it is no such file."""
     import pyarrow.parquet as parquet
 
-    with _plain_errors(path, "file"):
+    with _plain_errors(path):
         found = parquet.read_metadata(path)
         there = list(found.schema.to_arrow_schema().names)
     if missing := [name for name in names if name not in there]:
@@ -202,15 +202,15 @@ def read_columns(path: Path, *names: str) -> Table:
     import pyarrow.parquet as parquet
 
     check_columns(path, *names)
-    with _plain_errors(path, "file"):
+    with _plain_errors(path):
         return parquet.read_table(path, columns=list(names)).select(list(names))
 
 
 @contextmanager
-def _plain_errors(path: Path, what: str) -> Iterator[None]:
+def _plain_errors(path: Path) -> Iterator[None]:
     from pyarrow import ArrowException
 
     try:
         yield
     except (ArrowException, OSError, KeyError) as error:
-        raise UserError(f"{path} is not a Parquet {what}: {first_line(error)}; {RESTORE}") from error
+        raise UserError(f"{path} is not a Parquet file: {first_line(error)}; {RESTORE}") from error

@@ -15,13 +15,12 @@ from pydantic import ValidationError
 from harness.command_line import parse_overrides, parse_texts
 from harness.corpora.base import CorpusSource
 from harness.errors import PlugInError, UserError
-from harness.inputs import OptionValue, Stream
 from harness.method import Feature, OwnSteps
 from harness.method.declared import DeclaredMethod, Layers, declared_method
 from harness.profiles import Profile, Rule, Training
 from harness.registry import errors_of, get_class, names, suggest
 from harness.setting import Captions, SettingOption, setting_options
-from harness.spec import UNTRAINED, RunSpec, SpecError, Variant, split
+from harness.spec import UNTRAINED, OptionValue, RunSpec, SpecError, Stream, Variant, split
 
 if TYPE_CHECKING:
     from harness.method import Hyperparameters, Method

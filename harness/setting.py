@@ -16,9 +16,8 @@ from typing import ClassVar, Literal, NamedTuple
 
 from harness.corpora.base import CorpusSource, Noisy
 from harness.errors import UserError
-from harness.inputs import Stream
 from harness.registry import get_class, names, suggest
-from harness.spec import Variant
+from harness.spec import Stream, Variant
 
 
 class Kept(NamedTuple):

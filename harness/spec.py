@@ -15,9 +15,18 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from harness.errors import UserError
+
+#: a kind of training data
+Stream = Literal["sentences", "pairs", "triplets", "images", "audio"]
+#: streams that are not text
+MEDIA: Final[tuple[Stream, ...]] = ("images", "audio")
+#: what a teacher's feature describes: an image, a caption, or each token of a caption
+FeatureKind = Literal["image", "caption", "tokens"]
+#: a value of a hyperparameter
+OptionValue = int | float | str | bool
 
 DEFAULT_READING = "paper"
 #: the setting of a method that does not train

@@ -19,7 +19,7 @@ from builders import result
 
 import harness
 from harness.caches import known_hash
-from harness.declarations import Declarations
+from harness.code import Declarations
 from harness.encoders.features import cached_features, cached_ragged
 from harness.files import remove, write_note
 from harness.metrics import ArrayName

@@ -6,7 +6,7 @@ import gzip
 import tarfile
 from pathlib import Path
 
-from harness.fetching.recipes.data_sets import BINARY, SICK, STS
+from harness.fetching.data_sets import BINARY, SICK, STS
 
 
 def table(path: Path) -> tuple[list[str], list[list[str]]]:

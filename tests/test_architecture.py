@@ -9,13 +9,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 #: small modules that all others may import; each imports only those before it
 SHARED = (
-    *("errors", "seeds", "stopping", "inputs", "metrics", "verdicts", "formatting", "processors"),
-    *("locks", "tomlfiles", "files", "datafiles", "caches", "sources", "foreign", "registry"),
-    *("plugin_code", "declarations"),
+    *("errors", "seeds", "stopping", "spec", "metrics", "formatting", "processors", "locks", "tomlfiles"),
+    *("files", "datafiles", "caches", "sources", "registry", "code"),
 )
 FLOORS = {
     **{name: (number - len(SHARED)) for number, name in enumerate(SHARED)},
-    **dict.fromkeys(("spec", "stats", "losses", "encoders"), 1),
+    **dict.fromkeys(("stats", "losses", "encoders"), 1),
     **dict.fromkeys(("command_line", "method", "store", "fetching", "corpora", "evaluation", "profiles"), 2),
     **dict.fromkeys(("setting", "commands", "papers", "toy", "training"), 3),
     **dict.fromkeys(("grid", "reporting"), 4),

@@ -5,20 +5,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from harness import declarations as module
-from harness.declarations import Declarations
+from harness import code as module
+from harness.code import Declarations
 from harness.encoders.teachers import declared_teacher, teacher_class
-from harness.grid import resolve
 from harness.method import method_named
 from harness.method.declared import declared_method
-from harness.profiles import load_profile
 from harness.registry import names, target
-from harness.spec import RunSpec
 
 #: reads every kind of teacher, stream and option that tiny has
 METHODS = "simcse,mcse,mcse[images=shuffled],kdmcse@official,dalr,visualcse,audiocse,simcse-sup,none"
@@ -58,31 +54,6 @@ def test_a_finished_plan_asked_again_imports_no_torch(tmp_path: Path) -> None:
     assert any("ToySTS" in line for line in printed[1])
 
 
-def test_kept_declarations_are_those_of_the_classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path))
-    specs = [RunSpec.parse(f"{name}/toy/toy-bert/seed-0") for name in METHODS.split(",") if name not in ("none",)]
-    specs = [spec for spec in specs if spec.variant.name not in ("visualcse", "audiocse", "simcse-sup")]
-    profile = load_profile("tiny")
-    asked = [resolve(profile, spec, {}) for spec in specs]
-    module.declarations().save()
-    monkeypatch.setattr(module, "sys", type("Unloaded", (), {"modules": {}, "version": sys.version}))
-    module._in_folder.cache_clear()
-
-    def refuse() -> None:
-        raise AssertionError("asked the class")
-
-    kept = module.declarations()
-    assert kept._known
-    monkeypatch.setattr("harness.method.declared._method", lambda name: refuse())
-    for run in asked:
-        again = resolve(profile, run.spec, {})
-        assert replace(again, options=()) == replace(run, options=())
-        assert list(map(type, again.options)) == list(map(type, run.options))
-        assert again.identity == run.hyperparameters.identity()
-        assert [type(value) for value in again.identity.values()] == [type(value) for value in run.identity.values()]
-    module._in_folder.cache_clear()
-
-
 def test_declarations_of_every_method_and_teacher() -> None:
     for name in names("method"):
         method, found = method_named(name), declared_method(name)
@@ -101,7 +72,7 @@ def test_the_key_is_the_code_and_what_is_registered(tmp_path: Path, monkeypatch:
     file = package / "methods.py"
     file.write_text("value = 1")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(module, "_OWN", ("other_package",))
+    monkeypatch.setattr(module, "_DECLARING", ("other_package",))
     keys = []
     for text in ("value = 1", "value = 2", "value = 1"):
         times = file.stat()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from refusals import refused
 
-from harness import foreign, registry
+from harness import registry
 from harness.errors import PlugInError, UserError
 from harness.evaluation.suites import PairSuite
 from harness.grid import expand
@@ -84,18 +84,21 @@ def install(site: Path, package: str, code: str, entry: str, group: str = "harne
 def test_a_package_that_fails_to_import_is_one_line_with_its_name_and_error(
     name: str, site: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(foreign, "IMPORT_S", 0.2)
+    monkeypatch.setattr(registry, "IMPORT_S", 0.2)
     assert {*BAD, "mcse", "dalr"} <= set(registry.names("method"))
     said = re.escape(f"the method '{name}' (package bad_{name}, bad_{name}:Thing) cannot be loaded: ")
     with refused(f"^{said}.*{re.escape(BAD[name][1])}", PlugInError):
         registry.get("method", name)
 
 
-def test_what_is_no_method_is_refused(site: Path) -> None:
+def test_what_is_no_method_or_task_is_refused(site: Path) -> None:
     with pytest.raises(
         PlugInError, match=r"'stranger' \(stranger:Thing\) is not a subclass of harness\.method\.Method"
     ):
         method_named("stranger")
+    install(site, "stray", "NONE = None", "stray = stray:NONE", "harness.similarity")
+    with pytest.raises(PlugInError, match=r"'stray' \(stray:NONE\) is not an instance of .*Task"):
+        PairSuite.find("stray")
 
 
 def test_two_packages_with_one_name_cost_that_name_only(site: Path) -> None:
@@ -112,12 +115,6 @@ def test_wrong_declarations_are_refused_before_anything_reads_them(wrong: str, s
     sys.modules.pop("wrongly", None)
     with refused(rf"the method 'wrong' \(wrongly:Faulty\).*{re.escape(WRONG[wrong])}", PlugInError):
         declared_method("wrong")
-
-
-def test_what_is_no_task_is_refused(site: Path) -> None:
-    install(site, "stray", "NONE = None", "stray = stray:NONE", "harness.similarity")
-    with pytest.raises(PlugInError, match=r"'stray' \(stray:NONE\) is not an instance of .*Task"):
-        PairSuite.find("stray")
 
 
 @pytest.mark.parametrize("name", ["raises", "stranger", "faulty", "simcse"])

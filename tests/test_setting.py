@@ -11,7 +11,7 @@ import pytest
 from harness.corpora.base import Noisy
 from harness.encoders.student import Student
 from harness.errors import UserError
-from harness.fetching.recipes.base import write_parquet
+from harness.fetching.archives import write_parquet
 from harness.method import by_batches
 from harness.planning.plan import Plan, make_plan
 from harness.planning.request import Request
@@ -88,16 +88,11 @@ def test_shots_have_the_steps_of_all_pairs_and_other_sizes_their_own(tmp_path: P
     seen = [batches.orders["pairs"].batch(step) for step in range(4)]
     assert sorted(np.concatenate(seen[:2]).tolist()) == list(range(100)), "a pass is over the 100"
     wanted = data.tokens["pairs"].batch(data.subsets["pairs"].rows[seen[0]])["input_ids"]
-    assert np.array_equal(next(iter(batches.of(0)))[1].tokens["input_ids"], wanted)
+    _, first = next(iter(batches.of(0)))
+    assert np.array_equal(first.tokens["input_ids"], wanted)
+    assert np.array_equal(first.features["image"].numpy(), data.features["image"][data.subsets["pairs"].rows[seen[0]]])
     _, batches = data_and_batches(tmp_path, "toy[size=640]", "simcse-sup")
     assert batches.steps == 2 * 640 // 64
-
-
-def test_features_follow_the_rows(tmp_path: Path) -> None:
-    data, batches = data_and_batches(tmp_path, "toy-pairs[shot=100]", "mcse")
-    (_, batch) = next(iter(batches.of(5)))
-    rows = data.subsets["pairs"].rows[batches.orders["pairs"].batch(5)]
-    assert np.array_equal(batch.features["image"].numpy(), data.features["image"][rows])
 
 
 def test_smaller_draws_lie_in_larger_ones_and_seeds_draw_apart(tmp_path: Path) -> None:

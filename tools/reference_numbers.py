@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 
 from harness.formatting import count_of, fixed, p_value, signed
-from harness.metrics import AVERAGE, SEEN, UNSEEN, Column
+from harness.metrics import AVERAGE, SEEN, UNSEEN, Column, Significance
 from harness.reporting.sections.seen import SeenTable, seen_tables
 from harness.reporting.seeds.summary import Row, SummaryTable, summary_tables
 from harness.reporting.seeds.words import judged
@@ -26,7 +26,6 @@ from harness.reporting.tables.grids import Grid, cell_text, summary_text
 from harness.reporting.tables.named import papers_grids
 from harness.stats import TTest, t_test_from_summaries
 from harness.store import Result, Store, frame_of, metrics_of
-from harness.verdicts import Significance
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "reference-results.md"

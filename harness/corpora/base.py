@@ -27,15 +27,16 @@ from typing import TYPE_CHECKING, ClassVar, Literal, overload
 
 import numpy as np
 
-from harness.corpora.features import FeatureFile
-from harness.corpora.pixels import Pixels
 from harness.errors import UserError
-from harness.inputs import Stream
 from harness.seeds import generator
 from harness.sources import Missing, Source, digest
+from harness.spec import Stream
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+    from harness.corpora.features import FeatureFile
+    from harness.corpora.pixels import Pixels
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 
 from harness import registry
-from harness.declarations import declarations
+from harness.code import declarations
 from harness.encoders.modules import transformer_folder
 from harness.errors import UserError
-from harness.inputs import FeatureKind
+from harness.spec import FeatureKind
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import UserError
+from harness.fetching.archives import Take
 from harness.fetching.entries import Entry, Origin, providers
 from harness.fetching.folder import (
     Say,
@@ -28,7 +29,6 @@ from harness.fetching.folder import (
     state,
     write_manifest,
 )
-from harness.fetching.recipes import RECIPES, Take
 from harness.fetching.transfer import Progress, download, fetch_from_drive, fetch_from_hub, resolve
 from harness.files import remove
 
@@ -133,6 +133,8 @@ class _Work:
 
     def make(self, given: Mapping[str, Sequence[Path]], take: Take) -> None:
         """Download the files that are not given, make, check and hash the outputs, and move them into place."""
+        from harness.fetching.data_sets import RECIPES  # imports pillow, which only a download needs
+
         entry, out = self.entry, self.staging / "out"
         got = {origin.file: given.get(origin.file) or self._fetched(origin) for origin in entry.origins}
         remove(out)

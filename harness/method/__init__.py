@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING, Any
 
-from harness.inputs import FeatureKind, OptionValue, Stream
 from harness.method.hyperparameters import Hyperparameters, ValueOrigin, hyper
 from harness.method.interface import (
     Batch,
@@ -20,7 +19,7 @@ from harness.method.interface import (
     TripletBatch,
     by_batches,
 )
-from harness.spec import CONTROLS, split_teachers
+from harness.spec import CONTROLS, FeatureKind, OptionValue, Stream, split_teachers
 
 if TYPE_CHECKING:
     from harness.method.base import Method, method_named

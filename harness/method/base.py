@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 
 from harness.errors import UserError
-from harness.inputs import OptionValue, Stream
 from harness.method.hyperparameters import Hyperparameters, ValueOrigin
 from harness.method.interface import (
     Batch,
@@ -25,6 +24,7 @@ from harness.method.interface import (
     by_batches,
 )
 from harness.registry import get_class
+from harness.spec import OptionValue, Stream
 
 
 class Method(nn.Module, ABC):

@@ -20,12 +20,11 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensorMode
 
 from harness.errors import UserError
-from harness.foreign import OWN_SIGNALS, import_limited
-from harness.inputs import Stream
 from harness.method.base import Method
 from harness.method.hyperparameters import ValueOrigin
 from harness.method.interface import Batch, Dimensions, Encode, MediaBatch, PairBatch, SentenceBatch, TripletBatch
-from harness.registry import OWN, get_class, names, target
+from harness.registry import OWN, OWN_SIGNALS, get_class, import_limited, names, target
+from harness.spec import Stream
 from harness.tomlfiles import toml_content
 
 #: seeds of the heads, and of what a loss draws

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from harness.declarations import declarations
+from harness.code import declarations
 from harness.errors import UserError
-from harness.inputs import OptionValue, Stream
 from harness.method.interface import CaptionRows, Feature, OwnSteps, Patches
 from harness.registry import get_class
+from harness.spec import OptionValue, Stream
 
 #: values of options by name, each layer over those before it
 Layers = tuple[Mapping[str, OptionValue], ...]

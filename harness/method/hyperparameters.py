@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Self, TypeVar
 
 from harness.errors import UserError
-from harness.inputs import OptionValue
 from harness.registry import suggest, target
+from harness.spec import OptionValue
 
 V = TypeVar("V", bound=OptionValue)
 #: where a value of @paper comes from: the text of the paper; its public code, because the text is silent or ambiguous;

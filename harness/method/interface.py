@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from harness.inputs import FeatureKind
+from harness.spec import FeatureKind
 
 if TYPE_CHECKING:
     from torch import Tensor

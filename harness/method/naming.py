@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from harness.declarations import declarations
+from harness.code import declarations
 from harness.errors import UserError
 from harness.method.declared import declared_method
 from harness.spec import CONTROLS, DEFAULT_READING, UNTRAINED, SpecError, Variant, split_teachers

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from harness.errors import UserError
 from harness.formatting import fixed, signed
+from harness.metrics import AuditVerdict
 from harness.papers.printed import (
     EPSILON,
     Finding,
@@ -33,7 +34,6 @@ from harness.papers.printed import (
 )
 from harness.papers.published import OWN, REPORTS, PublishedKey, PublishedNumbers, csv_rows, read_papers
 from harness.stats import t_test_from_summaries
-from harness.verdicts import AuditVerdict
 
 #: `paper` of a claim about several papers
 BETWEEN = "between papers"

@@ -13,10 +13,9 @@ from statistics import mean
 from typing import NamedTuple
 
 from harness.formatting import fixed, p_value
-from harness.metrics import AVERAGE
+from harness.metrics import AVERAGE, AuditVerdict
 from harness.papers.published import OWN, Paper, Published, PublishedKey, PublishedNumbers
 from harness.stats import ALPHA, Summary, holm, t_test_from_summaries
-from harness.verdicts import AuditVerdict
 
 #: Smaller differences come from binary arithmetic, not from the printed decimals.
 EPSILON = 1e-9

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from harness.grid import Resolved
-from harness.inputs import Stream
 from harness.planning.plan import Plan, PlannedRun
 from harness.setting import Captions, kept_rows
+from harness.spec import Stream
 from harness.store import IndexedResults
 from harness.training.batching import mixed
 

@@ -8,12 +8,12 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
+from harness.code import code_of
 from harness.encoders.locate import ModelSource
 from harness.encoders.teachers import declared_teacher
 from harness.errors import UserError
 from harness.evaluation.suites import SimilarityTask, Suite
 from harness.grid import Overrides, Resolved, UnfitSettingError, resolve
-from harness.inputs import FeatureKind, Stream
 from harness.method import Feature
 from harness.planning.inventory import Checkable, Ingredient, Inventory, UsedCorpus
 from harness.planning.teachers import (
@@ -25,10 +25,9 @@ from harness.planning.teachers import (
     RunModel,
     UnavailableTeacher,
 )
-from harness.plugin_code import code_of
 from harness.registry import suggest
 from harness.sources import Missing, digest
-from harness.spec import CONTROLS, RunSpec, fresh_size
+from harness.spec import CONTROLS, FeatureKind, RunSpec, Stream, fresh_size
 from harness.store import BACKEND_VERSION
 
 #: how a run is named as a teacher

@@ -10,6 +10,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
+from harness.code import code_of, code_of_module
+from harness.commands import Typed
 from harness.corpora.base import CorpusSource
 from harness.corpora.retrieval import CaptionedFile
 from harness.encoders.locate import MAIN, FolderModel, HubModel, ModelSource
@@ -20,17 +22,15 @@ from harness.evaluation.suites import RETRIEVAL, SIMILARITY, OwnTask, Similarity
 from harness.evaluation.transfer import TRANSFER
 from harness.fetching import recorded_commit
 from harness.grid import Resolved, UnfitSettingError
-from harness.inputs import Stream
 from harness.metrics import AVERAGE
-from harness.plugin_code import code_of, code_of_module
 from harness.profiles import Profile
 from harness.profiles.schema import ClassificationTable, ModelTable, RetrievalTable, SimilarityTable
 from harness.registry import errors_of, get, get_class, get_instance, names, suggest
 from harness.setting import read_with
 from harness.sources import OWN_FILE, Missing, data_root, digest, placed
+from harness.spec import Stream
 from harness.store import Protocol as EvaluationProtocol
 from harness.store import Result
-from harness.store.typed import Typed
 from harness.tomlfiles import check_keywords
 
 

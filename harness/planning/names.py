@@ -12,17 +12,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from harness.commands import read_typed
 from harness.encoders.locate import FolderModel
 from harness.errors import UserError
 from harness.grid import Resolved, resolve
-from harness.inputs import OptionValue
 from harness.planning.inventory import Inventory
 from harness.profiles import load_profile, shipped_profiles
 from harness.sources import digest
-from harness.spec import UNTRAINED, RunSpec, SpecError, Variant, parse_encoder, split
+from harness.spec import UNTRAINED, OptionValue, RunSpec, SpecError, Variant, parse_encoder, split
 from harness.store import Result, Spec, Store, find_results
 from harness.store.files import is_named, several
-from harness.store.typed import read_typed
 
 
 def find_run(store: Store, text: str, profile: str | None = None) -> list[Result]:

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from harness.declarations import declarations
+from harness.code import declarations
+from harness.commands import read_typed
 from harness.errors import UserError
 from harness.grid import resolve
 from harness.planning.ingredients import Experiment, Experiments
@@ -22,7 +23,6 @@ from harness.profiles import load_profile
 from harness.spec import RunSpec
 from harness.store import PRESENT, UNKNOWN, IndexedResults, Result
 from harness.store.columns import ColumnArray
-from harness.store.typed import read_typed
 
 #: what a suite's scores differ in under another protocol
 _PROTOCOL = "tasks or test data"

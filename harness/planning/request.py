@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from harness.command_line import Names, Selection
+from harness.commands import Typed
 from harness.encoders.locate import FolderModel, HubModel, ModelSource
 from harness.encoders.modules import declared_pooling
 from harness.errors import UserError
@@ -23,7 +24,6 @@ from harness.sources import data_root
 from harness.spec import UNTRAINED, RunSpec, SpecError, Variant, parse_encoder, parse_seeds, parse_setting, split
 from harness.store import Store, find_results
 from harness.store.tunings import Tuning, make_tuning
-from harness.store.typed import Typed
 
 
 @dataclass(frozen=True)

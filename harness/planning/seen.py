@@ -30,11 +30,10 @@ from harness.evaluation.sts import STSSuite
 from harness.evaluation.suites import PairSuite, SentencePair, Suite, pairs_of
 from harness.files import kept_files, write_bytes
 from harness.grid import check_setting
-from harness.inputs import Stream
 from harness.planning.inventory import Ingredient, Inventory, UsedCorpus
 from harness.setting import kept_rows, read_with
 from harness.sources import digest
-from harness.spec import Variant
+from harness.spec import Stream, Variant
 
 #: version of the hashes
 VERSION = 2

@@ -9,8 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from harness import registry
-from harness.inputs import OptionValue
-from harness.spec import MOST_SEEDS, Variant, parse_encoder, parse_setting
+from harness.spec import MOST_SEEDS, OptionValue, Variant, parse_encoder, parse_setting
 from harness.tomlfiles import Commit, Name, Table
 
 #: a number of rows, steps or tokens; a larger one is a mistake

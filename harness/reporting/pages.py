@@ -25,12 +25,12 @@ from markupsafe import Markup
 
 from harness.formatting import count_of, duration, visible
 from harness.method.naming import VariantName, name_of
+from harness.metrics import tone
 from harness.reporting.files.csv import table_csv
 from harness.reporting.files.latex import table as latex_table
 from harness.reporting.tables.grids import CellText, Grid, LineHead, code_of
 from harness.sources import digest
 from harness.store import overrides_text
-from harness.verdicts import tone
 
 #: The folder of templates, style sheet and script.
 TEMPLATES = Path(str(files("harness_reports") / "templates"))

@@ -29,7 +29,6 @@ from harness.encoders.student import Student
 from harness.encoders.teachers import open_teacher
 from harness.errors import UserError, first_line
 from harness.grid import resolve
-from harness.inputs import OptionValue
 from harness.method import Dimensions, method_named
 from harness.planning.estimate import training_steps
 from harness.planning.events import Event, Listener
@@ -39,7 +38,7 @@ from harness.profiles import Training, load_profile
 from harness.registry import OWN, names, target
 from harness.runs.environment import Device
 from harness.runs.train import Bench, trainer_of
-from harness.spec import RunSpec
+from harness.spec import OptionValue, RunSpec
 from harness.stopping import Stopped
 from harness.store import Store
 from harness.toy import clip_folder, student_folder

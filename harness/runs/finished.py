@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from pathlib import Path
 
-from harness.commands import Commands
+from harness.commands import Commands, Typed, read_typed
 from harness.encoders.sentence_modules import SentenceModules, open_model
 from harness.encoders.student import Student
 from harness.errors import UserError
@@ -18,7 +18,6 @@ from harness.profiles import Profile, load_profile, shipped_profiles
 from harness.spec import RunSpec
 from harness.store import Result, Store
 from harness.store.folder import redo_of
-from harness.store.typed import Typed, read_typed
 from harness.training.folder import TrainingFolder
 
 

@@ -22,7 +22,6 @@ from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.evaluation.sts import dev_scorer
 from harness.grid import Resolved
-from harness.inputs import MEDIA, Stream
 from harness.method import Method
 from harness.planning.events import Event, Listener, Stage
 from harness.planning.ingredients import Experiment
@@ -32,6 +31,7 @@ from harness.runs.environment import peak_memory_mb
 from harness.seeds import generator
 from harness.setting import kept_rows
 from harness.sources import digest
+from harness.spec import MEDIA, Stream
 from harness.store import Store
 from harness.training.batching import Mixing
 from harness.training.folder import TrainingFolder

@@ -7,10 +7,9 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
-from harness.inputs import OptionValue
 from harness.metrics import NO_SCORE, Metric
 from harness.sources import digest
-from harness.spec import RunSpec
+from harness.spec import OptionValue, RunSpec
 
 SCHEMA_VERSION: Final = 3
 #: Increased when the same configuration would give other numbers: the loop, the batching, the seeds, the optimizer.
@@ -34,7 +33,7 @@ class Record(BaseModel):
     What it admits, every command that reads results can show: `tests/store/test_admitted.py`.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
 
 class Spec(Record):

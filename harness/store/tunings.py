@@ -22,10 +22,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from harness.errors import UserError, first_line
 from harness.files import DamagedError, note_in, read_regular, write_note
 from harness.formatting import count_of
-from harness.inputs import OptionValue
 from harness.seeds import generator
 from harness.sources import digest
-from harness.spec import SpecError, Variant, canonical, split
+from harness.spec import OptionValue, SpecError, Variant, canonical, split
 from harness.store.files import Store
 
 _RANGE = re.compile(r"([^.|]\S*?)\.\.([^.|]\S*)")

@@ -29,11 +29,11 @@ from harness.encoders.features import Stacked
 from harness.encoders.rows import sent
 from harness.encoders.student import Student
 from harness.errors import UserError
-from harness.inputs import Stream
 from harness.method import Batch, MediaBatch, MixingRule, OwnSteps, PairBatch, SentenceBatch, TripletBatch
 from harness.processors import own_cores
 from harness.profiles import Training
 from harness.seeds import generator
+from harness.spec import Stream
 from harness.training.batching import Order, mixed
 
 #: More workers than these were never faster on the machines we measured.

@@ -22,11 +22,10 @@ from harness.encoders.student import Student
 from harness.errors import UserError, first_line
 from harness.evaluation.embed import EmbedFunction
 from harness.files import DamagedError, put_aside
-from harness.inputs import Stream
 from harness.method import Dimensions, Encode, Method, Patches
 from harness.profiles import Training
 from harness.seeds import derive_seed, generator
-from harness.spec import fresh_size
+from harness.spec import Stream, fresh_size
 from harness.stopping import Stopped, stop_requested
 from harness.training.chunks import Chunked
 from harness.training.folder import TrainingFolder, load_checkpoint

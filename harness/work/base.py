@@ -15,6 +15,7 @@ from typing import ClassVar, TypeVar
 
 from harness.caches import check_cache
 from harness.command_line import harness_command
+from harness.commands import note_typed
 from harness.errors import UserError
 from harness.formatting import count_of
 from harness.locks import try_lock
@@ -33,7 +34,6 @@ from harness.store.folder import (
     settle_attempt,
     submissions,
 )
-from harness.store.typed import note_typed
 from harness.work.job import End, Job, Prepared, RunJob
 from harness.work.jobs import jobs_of
 from harness.work.queue import Queue

@@ -17,9 +17,8 @@ from threading import Timer
 from types import FrameType
 
 from harness.errors import PlugInError, UserError, message_of
-from harness.foreign import raised_at
 from harness.formatting import duration, one_line
-from harness.registry import OWN, plugin_modules
+from harness.registry import OWN, plugin_modules, raised_at
 from harness.stopping import Stopped, request_stop, withdraw_stop
 
 #: Seconds after the limit in which a job may save. A thread that hangs is then interrupted, as far as it can be, and as

@@ -14,11 +14,11 @@ from enum import Enum
 from pathlib import Path
 
 from harness.errors import UserError
-from harness.foreign import contained
 from harness.planning.events import Event, Listener
 from harness.planning.inventory import Inventory
 from harness.planning.plan import PlannedRun
 from harness.processors import keep_freed_memory, use_cores
+from harness.registry import contained
 from harness.runs.environment import Allocation, DeviceChoice, Machine, pick_device
 from harness.stopping import Interrupted, Stopped, stop_here
 from harness.store import Failure, Result, Spec, Store

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from harness.corpora.base import Pairs
 from harness.evaluation.retrieval import RetrievalTask
 from harness.evaluation.suites import HasImages
-from harness.inputs import MEDIA
 from harness.planning.events import Event, Listener, Stage
 from harness.planning.ingredients import Experiment
 from harness.planning.inventory import Ingredient, Inventory, UsedCorpus
@@ -23,6 +22,7 @@ from harness.planning.plan import Plan, PlannedRun
 from harness.planning.teachers import KnownPairs, NamedTeacher
 from harness.runs.environment import Allocation, DeviceChoice
 from harness.sources import digest
+from harness.spec import MEDIA
 from harness.store import Store
 from harness.store.folder import LAST_AFTER, attempt
 from harness.work.failures import described, time_limit

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 from cli_words import Typed as Run
 
-from harness.commands import Commands
-from harness.store.typed import Typed, note_typed, read_typed
+from harness.commands import Commands, Typed, note_typed, read_typed
 from harness.toy import student_folder
 
 PROFILE = """

@@ -14,7 +14,7 @@ from harness import fetching
 from harness.corpora.features import FeatureFile
 from harness.corpora.retrieval import COCO, FLICKR8K, FLICKR30K, CaptionedFile, LikeTraining
 from harness.errors import MissingData, UserError
-from harness.fetching.recipes.base import write_parquet
+from harness.fetching.archives import write_parquet
 from harness.toy.tasks import TOY_RETRIEVAL, ToyRetrieval
 
 

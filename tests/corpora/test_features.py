@@ -14,7 +14,7 @@ from harness.corpora.base import Pairs
 from harness.corpora.features import FeatureFile
 from harness.corpora.files import CaptionsFile
 from harness.errors import MissingData
-from harness.fetching.recipes.base import write_parquet
+from harness.fetching.archives import write_parquet
 
 HOW = "fetch it from the authors"
 SUFFIXES = (".parquet", ".hdf5", ".h5", ".npy", ".safetensors")

@@ -11,7 +11,7 @@ from refusals import refused
 
 from harness.corpora.base import CorpusSource, Noisy, Triplets
 from harness.corpora.files import CaptionsFile, SentencesFile, TripletsFile
-from harness.fetching.recipes.base import write_parquet
+from harness.fetching.archives import write_parquet
 from harness.profiles import load_profile
 from harness.toy.corpora import ToyTriplets
 from harness.toy.world import LEXICON

@@ -21,7 +21,7 @@ from harness.encoders import media
 from harness.encoders.media import decoded
 from harness.encoders.vision import Augmentation, normalised
 from harness.errors import MissingData, UserError
-from harness.fetching.recipes.base import write_parquet
+from harness.fetching.archives import write_parquet
 from harness.files import write_note
 from harness.seeds import generator
 

@@ -15,7 +15,7 @@ from harness.corpora.pixels import Decoder, Pixels
 from harness.encoders.media import worked
 from harness.encoders.teachers import open_teacher
 from harness.errors import MissingData, UserError
-from harness.fetching.recipes.base import write_parquet
+from harness.fetching.archives import write_parquet
 from harness.toy import clip_folder
 
 NAMES = ["a", "b.jpg", "c"]

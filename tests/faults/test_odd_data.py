@@ -15,7 +15,7 @@ from harness.corpora.labelled_audio import LabelledAudio
 from harness.corpora.labelled_images import LabelledImages
 from harness.corpora.retrieval import CaptionedFile
 from harness.encoders.modules import listed_modules
-from harness.fetching.recipes.base import write_parquet
+from harness.fetching.archives import write_parquet
 from harness.sources import Source
 
 

@@ -14,8 +14,8 @@ import pytest
 
 from harness import fetching
 from harness.errors import UserError
+from harness.fetching.data_sets import RECIPES
 from harness.fetching.entries import read_entries
-from harness.fetching.recipes import RECIPES
 
 SENTENCES = "".join(f"sentence {number}\n" for number in range(100))
 
@@ -153,21 +153,6 @@ def test_features_are_counted(tmp_path):
         file["features"] = np.zeros((29782, 1), np.float32)
     with pytest.raises(UserError, match="29782 rows, expected 29783"):
         import_given(tmp_path, fetching.entry("flickr-resnet"), given)
-
-
-def test_the_order_of_checks_keeps_a_broken_recipe_out(tmp_path, folder, monkeypatch):
-    """A recipe that stops in the middle leaves nothing below the data root but the catalogue's own folder."""
-
-    def broken(entry, got, out, take):
-        (out / "y").mkdir()
-        (out / "y" / "lines.txt").write_text("half")
-        raise UserError("stopped")
-
-    monkeypatch.setitem(RECIPES, "place", broken)
-    with pytest.raises(UserError, match="stopped"):
-        import_given(tmp_path, made(), folder)
-    assert not (tmp_path / "y").exists()
-    assert fetching.state(tmp_path, made()).word == "absent"
 
 
 def test_what_an_entry_is_made_from_is_fetched_first_or_taken_where_it_is(tmp_path, monkeypatch):

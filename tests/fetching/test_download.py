@@ -23,42 +23,41 @@ def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
 
 
-def get(standin, target: Path, path: str = "/plain/data.bin", lines: list[str] | None = None) -> None:
-    said = [] if lines is None else lines
-    download(f"{standin.address}{path}", target, "data", said.append, lambda *_: None, pause=0.0)
+def get(standin, target: Path) -> tuple[list[str], list[tuple[int, int | None]]]:
+    """What is said, and the progress."""
+    said: list[str] = []
+    seen: list[tuple[int, int | None]] = []
+    url = f"{standin.address}/plain/data.bin"
+    download(url, target, "data", said.append, lambda *pair: seen.append(pair), pause=0.0)
+    return said, seen
 
 
-def entry(standin, content: bytes = CONTENT, path: str = "/plain/data.bin") -> str:
-    return f"""
+def entry(standin, about: str = "") -> Entry:
+    text = f"""
         [data]
         title = "data"
         licence = "none"
-        origins = [
-          {{ file = "data.bin", url = "{standin.address}{path}", checksum = "md5:{hashlib.md5(content).hexdigest()}" }},
-        ]
+        {about}
         outputs = [{{ path = "data/data.bin", origin = "data.bin" }}]
+        [[data.origins]]
+        file = "data.bin"
+        url = "{standin.address}/plain/data.bin"
+        checksum = "md5:{hashlib.md5(CONTENT).hexdigest()}"
     """
+    return read_entries(text)["data"]
 
 
 def bring(root: Path, made: Entry) -> None:
     fetch(root, made, print, lambda _: lambda *_: None)
 
 
-def test_a_whole_file(standin, tmp_path):
-    standin.files["/plain/data.bin"] = CONTENT
-    seen = []
-    download(f"{standin.address}/plain/data.bin", tmp_path / "x", "data", print, lambda *pair: seen.append(pair))
-    assert (tmp_path / "x").read_bytes() == CONTENT
-    assert [item.name for item in tmp_path.iterdir()] == ["x"]
-    assert seen[-1] == (len(CONTENT), len(CONTENT))
-
-
 def test_several_cuts_go_on_at_the_byte_that_came_last(standin, tmp_path):
     standin.files["/plain/data.bin"] = CONTENT
     standin.cuts["/plain/data.bin"] = [1_000_000, 10, 1_500_000]
-    lines: list[str] = []
-    get(standin, tmp_path / "x", lines=lines)
+    lines, seen = get(standin, tmp_path / "x")
     assert (tmp_path / "x").read_bytes() == CONTENT
+    assert [item.name for item in tmp_path.iterdir()] == ["x"]
+    assert seen[-1] == (len(CONTENT), len(CONTENT))
     assert standin.gets("/plain/data.bin") == ["", "bytes=1000000-", "bytes=1000010-", "bytes=2500010-"]
     assert len(lines) == 3
 
@@ -87,21 +86,15 @@ def test_a_server_without_ranges_starts_again(standin, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("status", "words"), [(404, "404"), (401, "requires a login"), (403, "refuses"), (410, "removed")]
+    ("status", "words", "times"),
+    [(404, "404", 1), (401, "requires a login", 1), (403, "refuses", 1), (410, "removed", 1), (503, "503", TRIES)],
 )
-def test_refusals_are_said_at_once(standin, tmp_path, status, words):
+def test_refusals_are_said_at_once_and_an_unsteady_server_is_asked_again(standin, tmp_path, status, words, times):
     standin.refuse["/plain/data.bin"] = (status, "")
     with pytest.raises(UserError, match=words):
         get(standin, tmp_path / "x")
-    assert len(standin.gets("/plain/data.bin")) == 1
+    assert len(standin.gets("/plain/data.bin")) == times
     assert list(tmp_path.iterdir()) == []
-
-
-def test_an_unsteady_server_is_asked_again(standin, tmp_path):
-    standin.refuse["/plain/data.bin"] = (503, "")
-    with pytest.raises(UserError, match="answers 503"):
-        get(standin, tmp_path / "x")
-    assert len(standin.gets("/plain/data.bin")) == TRIES
 
 
 def test_nobody_there(tmp_path):
@@ -111,7 +104,7 @@ def test_nobody_there(tmp_path):
 
 def test_an_entry_with_a_wrong_checksum(standin, tmp_path):
     standin.files["/plain/data.bin"] = CONTENT[:-1] + bytes([CONTENT[-1] ^ 1])
-    (made,) = read_entries(entry(standin)).values()
+    made = entry(standin)
     with pytest.raises(UserError, match="moved to") as caught:
         bring(tmp_path, made)
     (aside,) = (tmp_path / ".catalogue" / "rejected").iterdir()
@@ -125,7 +118,7 @@ def test_an_entry_with_a_wrong_checksum(standin, tmp_path):
 def test_a_full_disk_while_writing_outputs(standin, tmp_path, monkeypatch):
     """ENOSPC where the kernel reports it late: at the flush."""
     standin.files["/plain/data.bin"] = CONTENT
-    (made,) = read_entries(entry(standin)).values()
+    made = entry(standin)
 
     def full(_: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "data.bin.part"))
@@ -141,7 +134,7 @@ def test_a_full_disk_while_writing_outputs(standin, tmp_path, monkeypatch):
 
 
 def test_what_cannot_fit_is_refused_before(standin, tmp_path, monkeypatch):
-    (made,) = read_entries(entry(standin).replace('licence = "none"', 'licence = "none"\nabout = 5_000_000')).values()
+    made = entry(standin, "about = 5_000_000")
     usage = type("Usage", (), {"free": 4_000_000})
     monkeypatch.setattr("shutil.disk_usage", lambda _: usage)
     with pytest.raises(UserError, match=r"needs about 5 MB, .* has only 4 MB free"):

@@ -59,18 +59,14 @@ def get(target: Path) -> list[tuple[int, int | None]]:
     return seen
 
 
-def test_a_small_file_comes_at_once(standin, tmp_path):
-    serve(standin, "/uc", CONTENT)
+@pytest.mark.parametrize("large", [False, True])
+def test_a_file_comes_and_the_question_about_a_large_one_is_answered(standin, tmp_path, large):
+    if large:
+        serve_page(standin, QUESTION.format(id=ID))
+    serve(standin, "/download" if large else "/uc", CONTENT)
     assert get(tmp_path / "files" / "words.txt")[-1] == (len(CONTENT), len(CONTENT))
     assert (tmp_path / "files" / "words.txt").read_bytes() == CONTENT
     assert [item.name for item in (tmp_path / "files").iterdir()] == ["words.txt"]
-
-
-def test_the_question_about_large_files_is_answered(standin, tmp_path):
-    serve_page(standin, QUESTION.format(id=ID))
-    serve(standin, "/download", CONTENT)
-    get(tmp_path / "words.txt")
-    assert (tmp_path / "words.txt").read_bytes() == CONTENT
 
 
 def test_a_cut_connection_goes_on_in_the_same_and_in_the_next_command(standin, tmp_path):
@@ -95,10 +91,6 @@ def test_a_refusal_is_one_line_with_the_way_by_hand(standin, tmp_path, page, why
     by_hand = f"open https://drive.google.com/file/d/{ID} in a browser.*harness data import words FOLDER"
     with refused(f"{why}.*{by_hand}"):
         get(tmp_path / "words.txt")
-
-
-def test_a_file_that_is_gone_is_said_so(standin, tmp_path):
     standin.refuse["/uc"] = (404, "")
-    standin.headers["/uc"] = PAGE
-    with pytest.raises(UserError, match=r"words\.txt.*browser"):
+    with refused(f"words.txt.*{by_hand}"):
         get(tmp_path / "words.txt")

@@ -6,8 +6,8 @@ import pytest
 
 from harness import fetching
 from harness.errors import UserError
+from harness.fetching.data_sets import RECIPES
 from harness.fetching.entries import read_entries
-from harness.fetching.recipes import RECIPES
 from harness.profiles import load_profile
 
 

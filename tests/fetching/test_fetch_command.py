@@ -144,18 +144,20 @@ def test_what_an_entry_is_made_from_is_listed_too_unless_it_is_there(tmp_path):
 
 
 def test_a_dry_run_lists_everything_and_brings_nothing(standin, world, harness):
-    _write_entries(world, restricted=True)
+    _write_entries(world, restricted=True, about=None)
     shown = harness("fetch", "--dry-run")
     assert shown.returncode == 0, shown.stderr
     weights = sum(file.stat().st_size for file in student_folder().iterdir())
     assert "to fetch  3 items" in shown.stdout
     rows = {line.split()[0]: line for line in shown.stdout.splitlines() if line.strip()}
-    assert "9 kB" in rows["words"]
+    assert f"{len(WORDS) / 1000:.0f} kB" in rows["words"], "the hub knows what the catalogue does not"
     assert f"{weights / 1000:.0f} kB" in rows["owner/bert"]
     assert "licence   words: for non-commercial research" in shown.stdout
     assert " needed, " in rows["disk"]
     assert not any("/resolve/" in path for _, path, _ in standin.asked)
     assert list((world / "root").iterdir()) == []
+    offline = harness("fetch", "--dry-run", HF_HUB_OFFLINE="1").stdout
+    assert "unknown" in next(line for line in offline.splitlines() if line.split()[:1] == ["words"])
 
 
 def test_a_plan_is_brought_whole_and_then_trains_offline(standin, world, harness):
@@ -203,28 +205,22 @@ def test_run_fetches_first_where_asked(world, harness):
 def test_one_failure_does_not_stop_the_others_and_is_made_good(standin, world, harness):
     path = f"/owner/bert/resolve/{COMMIT}/model.safetensors"
     standin.refuse[path] = (403, "GatedRepo")
-    failed = harness("fetch")
+    root = world / "deep" / "new"
+    failed = harness("fetch", "--data-root", str(root))
     assert failed.returncode == 1
     assert "failed    owner/bert: owner/bert is gated; accept its terms at https://huggingface.co/owner/bert" in (
         failed.stderr
     )
     assert "1 of 3 failed; run the same command again to retry" in failed.stderr
-    assert (world / "root" / "text" / "words.txt").is_file()
+    assert (root / "text" / "words.txt").is_file()
     del standin.refuse[path]
-    standin.asked.clear()
-    assert harness("fetch").returncode == 0
-    assert standin.gets(path) == [""]
-    assert standin.gets(f"/owner/bert/resolve/{COMMIT}/config.json") == []
-
-
-def test_a_cut_connection_goes_on_and_a_new_data_root_is_made(standin, world, harness):
-    path = f"/owner/bert/resolve/{COMMIT}/model.safetensors"
     standin.cuts[path] = [100_000]
-    assert harness("fetch", "--data-root", str(world / "deep" / "new")).returncode == 0
-    assert (world / "deep" / "new" / "text" / "words.txt").read_bytes() == WORDS
-    assert len(standin.gets(path)) == 2
+    standin.asked.clear()
+    assert harness("fetch", "--data-root", str(root)).returncode == 0
+    assert len(standin.gets(path)) == 2, "a cut connection goes on"
     held = world / "hf" / "hub" / "models--owner--bert" / "snapshots" / COMMIT / "model.safetensors"
     assert held.read_bytes() == (student_folder() / "model.safetensors").read_bytes()
+    assert standin.gets(f"/owner/bert/resolve/{COMMIT}/config.json") == []
 
 
 def test_weights_that_differ_from_what_the_hub_states_are_removed(standin, world, harness):
@@ -238,14 +234,6 @@ def test_weights_that_differ_from_what_the_hub_states_are_removed(standin, world
     standin.stated.clear()
     assert harness("fetch", "--methods", "none").returncode == 0
     assert "model.safetensors" in snapshot(world, "owner/bert")
-
-
-def test_sizes_that_the_catalogue_does_not_know_come_from_the_hub(world, harness):
-    _write_entries(world, about=None)
-    rows = {line.split()[0]: line for line in harness("fetch", "--dry-run").stdout.splitlines() if line.strip()}
-    assert f"{len(WORDS) / 1000:.0f} kB" in rows["words"]
-    offline = harness("fetch", "--dry-run", HF_HUB_OFFLINE="1").stdout
-    assert "unknown" in next(line for line in offline.splitlines() if line.split()[:1] == ["words"])
 
 
 def test_offline_and_without_a_hub_each_thing_says_so(standin, world, harness):

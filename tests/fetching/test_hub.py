@@ -38,22 +38,19 @@ def nothing_used(root: Path) -> bool:
     return not (root / "text").exists() and not list((root / ".catalogue").glob("*.sha256"))
 
 
-def test_a_file_is_fetched_checked_and_recorded(standin, start, tmp_path):
-    standin.hub_file("owner/words", "words.txt", CONTENT)
-    code, out = finish(start(tmp_path, entry()))
+@pytest.mark.parametrize("checksum", [f"sha256:{SUM}", None], ids=["of the catalogue", "of the hub"])
+def test_a_file_is_fetched_checked_and_recorded(standin, start, tmp_path, checksum):
+    path = standin.hub_file("owner/words", "words.txt", CONTENT)
+    code, out = finish(start(tmp_path, entry(checksum)))
     assert code == 0, out
+    heads = [method for method, asked, _ in standin.asked if asked == path].count("HEAD")
+    assert heads == (1 if checksum else 2), "the hub is asked for its own where the catalogue has none"
     assert (tmp_path / "text" / "words.txt").read_bytes() == CONTENT
     check = subprocess.run(
         ["sha256sum", "--check", ".catalogue/words.sha256"], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert check.stdout == "text/words.txt: OK\n"
     assert not (tmp_path / ".catalogue" / "staging" / "words").exists()
-
-
-def test_the_hubs_own_checksum_stands_in_where_the_catalogue_has_none(standin, start, tmp_path):
-    path = standin.hub_file("owner/words", "words.txt", CONTENT)
-    assert finish(start(tmp_path, entry(checksum=None)))[0] == 0
-    assert [method for method, asked, _ in standin.asked if asked == path].count("HEAD") == 2
 
 
 @pytest.mark.parametrize(

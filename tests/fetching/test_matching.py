@@ -9,7 +9,7 @@ from refusals import refused
 
 from harness.datafiles import normalised_text, read_lines, read_table
 from harness.errors import UserError
-from harness.fetching.recipes.captions import WHOLE, Match, match
+from harness.fetching.captions import WHOLE, Match, match
 
 #: the first images of train.txt of Flickr30k Entities
 LISTED = (

@@ -22,10 +22,9 @@ from harness.errors import UserError
 from harness.evaluation.sts import SICK as SICK_TASK
 from harness.evaluation.sts import STS12, STSB_DEV
 from harness.fetching import entry
+from harness.fetching.archives import write_parquet
+from harness.fetching.data_sets import RECIPES, sentences
 from harness.fetching.folder import count_rows
-from harness.fetching.recipes import RECIPES
-from harness.fetching.recipes.base import write_parquet
-from harness.fetching.recipes.data_sets import sentences
 from harness.profiles import load_profile
 
 
@@ -236,18 +235,9 @@ def test_cifar_pixels_and_labels_survive(tmp_path, name, labels):
         found = np.stack([np.asarray(Image.open(io.BytesIO(raw))) for raw in rows["jpeg"]]).transpose(0, 3, 1, 2)
         np.testing.assert_array_equal(found, expected)
         assert len(LabelledImages(path, "").load(tmp_path / "out").labels) == len(expected)
-
-
-def test_cifar_of_a_cut_file_is_refused(tmp_path):
-    made = entry("cifar10")
-    base = tmp_path / made.options["folder"]
-    base.mkdir()
-    (base / made.options["names"]).write_text("a\n")
-    (base / "data_batch_1.bin").write_bytes(bytes(3073 + 10))
-    with tarfile.open(tmp_path / "c.tar.gz", "w:gz") as packed:
-        packed.add(base, base.name)
-    with pytest.raises(UserError, match="does not consist of images of 3073 bytes"):
-        run("cifar10", {made.origins[0].file: [tmp_path / "c.tar.gz"]}, tmp_path / "out")
+    (base / file).write_bytes(bytes(3072 + labels + 10))
+    with pytest.raises(UserError, match=f"does not consist of images of {3072 + labels} bytes"):
+        run(name, {made.origins[0].file: [base.parent]}, tmp_path / "cut")
 
 
 def test_imagenet_takes_the_listed_images_alone(tmp_path):

@@ -148,7 +148,7 @@ def test_a_weight_of_an_undeclared_term_is_refused_at_the_first_batch(install: I
 def test_an_import_that_raises_or_never_ends_is_one_line(
     code: str, what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("harness.foreign.IMPORT_S", 0.2)
+    monkeypatch.setattr("harness.registry.IMPORT_S", 0.2)
     (tmp_path / "mine.py").write_text(code)
     with pytest.raises(UserError, match=f"cannot be imported: .*{what}"):
         methods_in(str(tmp_path / "mine.py"))

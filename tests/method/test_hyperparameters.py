@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from harness.errors import UserError
-from harness.inputs import OptionValue
 from harness.method import method_named
 from harness.registry import names
+from harness.spec import OptionValue
 
 OWN = [name for name in names("method") if method_named(name).__module__.startswith("harness_methods.")]
 

@@ -10,7 +10,7 @@ import pytest
 
 import harness
 from harness.errors import UserError
-from harness.fetching.recipes.base import write_parquet
+from harness.fetching.archives import write_parquet
 
 CAPTIONS = 6
 PROFILE = """
@@ -74,14 +74,11 @@ def test_features_with_and_without_ids_are_planned_and_trained_on(world: Path, f
     assert finished.runs[0].whole().teachers["image"].source == str(world / file)
 
 
-def test_a_wrong_number_of_rows_is_refused_when_planned(world: Path) -> None:
+def test_rows_and_columns_are_checked_when_planned(world: Path) -> None:
     WRITERS["f.npy"](world / "f.npy", CAPTIONS - 1)
     with pytest.raises(UserError, match=r"f\.npy has 5 rows for 6 captioned images"):
         plan(world, "f.npy")
     assert plan(world, "f.npy", "simcse").todo, "a method without images does not read it"
-
-
-def test_columns_are_checked_when_planned(world: Path) -> None:
     table(world / "f.parquet", name="picture")
     with pytest.raises(UserError, match=r"f\.parquet has no column image_id; it has picture, feature"):
         plan(world, "f.parquet")
@@ -97,12 +94,6 @@ def test_features_that_no_key_names_are_named(world: Path) -> None:
     assert plan(world, "f.npy", "mcse[images=mine]", unnamed).todo
     with pytest.raises(UserError, match="has no images for the teacher 'toy-clip', and no features"):
         plan(world, "f.npy", profile=unnamed.replace('[corpora.my-captions.features.mine]\nfile = "./{file}"\n', ""))
-
-
-def test_a_file_in_place_of_a_table_of_features_says_so(world: Path) -> None:
-    shorter = PROFILE.replace("[corpora.my-captions.features.mine]\nfile", "features")
-    with pytest.raises(UserError, match="key 'features': it should be a table, with a name and a table for each entry"):
-        plan(world, "f.npy", profile=shorter)
 
 
 def test_a_suite_whose_images_have_no_such_features_is_skipped_when_planned(world: Path) -> None:

@@ -15,10 +15,9 @@ from harness.command_line import Selection
 from harness.datafiles import normalised_text, read_lines, read_table
 from harness.errors import MissingData
 from harness.evaluation.suites import pairs_of
-from harness.fetching.recipes.base import write_parquet
-from harness.fetching.recipes.captions import match
+from harness.fetching.archives import write_parquet
+from harness.fetching.captions import match
 from harness.grid import resolve
-from harness.inputs import Stream
 from harness.metrics import is_by_training
 from harness.planning.ingredients import Experiments
 from harness.planning.inventory import Inventory
@@ -30,7 +29,7 @@ from harness.profiles.schema import Corpus, Setting
 from harness.registry import get
 from harness.runs.environment import Machine
 from harness.runs.run import run_one
-from harness.spec import RunSpec, parse_setting
+from harness.spec import RunSpec, Stream, parse_setting
 from harness.store import Result, Store
 from harness.training.batching import Order
 

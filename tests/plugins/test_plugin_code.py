@@ -14,9 +14,9 @@ from plugin_packages import Install
 import harness
 from harness import api
 from harness.cli.run import status
+from harness.code import code_of, code_of_module
 from harness.errors import PlugInError
 from harness.planning.plan import Plan, PlannedRun
-from harness.plugin_code import code_of, code_of_module
 from harness.registry import GROUPS, names, target
 from harness.sources import digest
 

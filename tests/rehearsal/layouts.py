@@ -15,8 +15,8 @@ from senteval_layout import senteval_layout
 from words import Writer, pictures
 
 from harness import fetching
-from harness.fetching.recipes.base import write_parquet, write_table
-from harness.fetching.recipes.data_sets import STS
+from harness.fetching.archives import write_parquet, write_table
+from harness.fetching.data_sets import STS
 
 SHARDS, SPEAKERS = 4, 251
 

@@ -57,6 +57,7 @@ def test_a_run_has_the_log_of_its_last_state(tmp_path: Path) -> None:
     finished(store)
     assert found(store) == ("finished", store.path(MINE).with_suffix(".log"))
     assert len(stored_logs(store)) == 1
+    assert "".join(follow(find_log(store, "seed-3"), store, pytest.fail)) == line("done"), "nothing is waited for"
 
 
 def test_a_key_a_part_of_it_or_a_fingerprint_will_do(tmp_path: Path) -> None:
@@ -117,16 +118,6 @@ def test_following_ends_with_the_run_and_misses_no_line(tmp_path: Path, end: str
     text = "".join(follow(find_log(store, MINE.spec.key), store, go_on))
     assert text == line(f"start {MINE.spec.key} on cpu") + line("step 1") + "é\n" + line("done")
     assert waits == [FOLLOW_S] * 3
-
-
-def test_the_log_of_a_run_that_ended_is_not_waited_for(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    finished(store)
-
-    def never(seconds: float) -> None:
-        raise AssertionError("there is nothing to wait for")
-
-    assert "".join(follow(find_log(store, "seed-3"), store, never)) == line("done")
 
 
 def test_a_submitted_run_is_followed_from_the_queue(tmp_path: Path) -> None:

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,7 +13,7 @@ from refusals import refused
 from harness.errors import UserError
 from harness.files import sealed
 from harness.metrics import ArrayName
-from harness.store import Evaluation, Protocol, Result, Store, files, find_results
+from harness.store import Evaluation, Protocol, Result, Store, find_results
 
 KEY = "simcse/toy/toy-bert/seed-0"
 
@@ -45,13 +40,14 @@ def test_a_saved_result_is_read_back(tmp_path: Path) -> None:
     assert store.find("tiny", one.spec, one.fingerprint) == one
     assert store.find("tiny", one.spec, "f" * 64) is None
     assert store.find("small", one.spec, one.fingerprint) is None
+    path.with_name(f".{path.name}.123.tmp").write_text(path.read_text()[:50])
+    assert store.files() == [path], "a file that is being written is no result"
 
 
 def test_a_name_with_a_slash_stays_one_folder(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    one = store.save(result("dalr[text=run:simcse/wiki/b/seed-0]", encoder="o/m"))
-    assert len(store.path(one).relative_to(tmp_path).parts) == 5
-    assert store.load()[0][0].spec.encoder == "o/m"
+    one = Store(tmp_path).save(result("dalr[text=run:simcse/wiki/b/seed-0]", encoder="o/m"))
+    assert len(Store(tmp_path).path(one).relative_to(tmp_path).parts) == 5
+    assert Store(tmp_path).load()[0] == [one]
 
 
 def test_suites_and_protocols_are_added_and_scores_never_change(tmp_path: Path) -> None:
@@ -172,30 +168,6 @@ def test_a_log_grows_and_keeps_its_lines(tmp_path: Path) -> None:
         assert store.log(one) == expected
 
 
-def test_a_lock_excludes_other_processes_and_dies_with_its_own(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    code = (
-        "import sys, time; from pathlib import Path; from harness.store import Store\n"
-        "with Store(Path(sys.argv[1])).lock('f' * 64) as mine:\n    print(mine, flush=True); time.sleep(60)"
-    )
-    process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout.readline().strip() == "True"
-        with store.lock("f" * 64) as mine:
-            assert not mine
-        with store.lock("e" * 64) as mine:
-            assert mine
-    finally:
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        with store.lock("f" * 64) as mine:
-            if mine:
-                return
-    pytest.fail("the lock of a killed process was never released")
-
-
 def test_failures_are_listed_apart_and_cleared_by_success(tmp_path: Path) -> None:
     store, one = Store(tmp_path), result()
     store.save_failure(failure(one), "a line\n")
@@ -220,25 +192,6 @@ def test_a_failure_record_that_was_changed_is_named_and_not_shown(
         caplog.clear()
 
 
-def test_a_result_costs_the_reading_of_no_failure_but_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store, runs = Store(tmp_path), [result(seed=seed) for seed in range(5)]
-    for one in runs:
-        store.save_failure(failure(one))
-    reads: list[Path] = []
-    read = files.read_regular
-    monkeypatch.setattr(files, "read_regular", lambda path: reads.append(path) or read(path))
-    store.save(runs[0])
-    assert [path.name for path in reads if path.parent.name == "failed"] == [f"{runs[0].fingerprint[:16]}.json"]
-    assert len(store.failures()) == 4
-
-
-def test_an_unfinished_file_is_no_result(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    path = store.path(store.save(result()))
-    path.with_name(f".{path.name}.123.tmp").write_text(path.read_text()[:50])
-    assert store.files() == [path]
-
-
 def test_a_key_finds_every_configuration_and_a_file_one(tmp_path: Path) -> None:
     store = Store(tmp_path)
     plain, small, slow, second = (
@@ -252,22 +205,15 @@ def test_a_key_finds_every_configuration_and_a_file_one(tmp_path: Path) -> None:
     assert Store.holding(store.path(slow)).root == tmp_path.resolve()
     assert store.has_key("tiny", plain.spec)
     assert not store.has_key("tiny", result(seed=2).spec)
+    absent = {
+        ("simcse/toy/toy-bert/seed-9", None): "there is no result of simcse/toy/toy-bert/seed-9 in",
+        (KEY, "paper"): "under the profile 'paper'",
+        ("nowhere.json", None): r"there is no file nowhere\.json",
+    }
+    for (text, profile), said in absent.items():
+        with refused(said):
+            find_results(store, text, profile)
 
 
 def prints(results: Sequence[Result]) -> set[str]:
     return {one.fingerprint for one in results}
-
-
-@pytest.mark.parametrize(
-    ("text", "profile", "message"),
-    [
-        ("simcse/toy/toy-bert/seed-9", None, "there is no result of simcse/toy/toy-bert/seed-9 in"),
-        (KEY, "paper", "under the profile 'paper'"),
-        ("nowhere.json", None, r"there is no file nowhere\.json"),
-    ],
-)
-def test_nothing_found_is_one_line(tmp_path: Path, text: str, profile: str | None, message: str) -> None:
-    store = Store(tmp_path)
-    store.save(result())
-    with refused(message):
-        find_results(store, text, profile)

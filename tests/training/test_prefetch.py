@@ -18,7 +18,7 @@ from made_files import image_bytes
 from harness.corpora.labelled_images import EncodedImages
 from harness.encoders.vision import Augmentation
 from harness.errors import UserError
-from harness.fetching.recipes.base import write_parquet
+from harness.fetching.archives import write_parquet
 from harness.toy.corpora import ToyImages
 from harness.training import streams
 from harness.training.batching import Order

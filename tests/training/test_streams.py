@@ -9,11 +9,11 @@ import torch
 from harness.corpora.base import CorpusSource
 from harness.corpora.tokens import Tokens, cached_tokens
 from harness.encoders.student import Student
-from harness.inputs import Stream
 from harness.method import OwnSteps, PairBatch, Patches, SentenceBatch, by_batches
 from harness.profiles import Training
 from harness.registry import get
 from harness.seeds import generator
+from harness.spec import Stream
 from harness.toy import student_folder
 from harness.training.streams import Batches, Subset, TrainingData
 

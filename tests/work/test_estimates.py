@@ -83,7 +83,7 @@ def test_what_was_measured_counts_by_device_and_the_largest_decides(tmp_path: Pa
     (job,) = jobs(tmp_path, "simcse")
     training = job.run.resolved.training
     assert (training.batch_size, training.max_length, training.precision) == (8, 32, "fp32")
-    weights, _ = model_mb(job.run.experiment.ingredients.encoder.source.path())
+    weights, _ = model_mb(job.run.experiment.encoder.source.path())
     table, known = job.resources(Estimates()), Estimates([finished("cuda", 9_000.0, batch=64)])
     assert job.resources(known) == table, "of another batch"
     # a run in training says what others take, but not less than their evaluation

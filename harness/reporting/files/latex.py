@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from harness.formatting import for_latex
+from harness.metrics import Agreement
 from harness.reporting.seeds.caveats import COLLAPSED, SELECTED
 from harness.reporting.tables.grids import ABSENT, BETTER, WORSE, CellText, Grid, Line, Section
-from harness.verdicts import Agreement
 
 _MARKS = {
     **{"": "", BETTER: r"$^{*}$", WORSE: r"$^{\dagger}$"},

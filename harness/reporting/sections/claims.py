@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from harness.formatting import count_of, fixed, signed
 from harness.method.naming import name_of
-from harness.metrics import Metric
+from harness.metrics import ClaimVerdict, Metric, Significance
 from harness.papers.audit import audit
 from harness.papers.printed import Finding, tally
 from harness.papers.published import ABLATION_SCORE, Ablation, PublishedNumbers, printed_difference, read_ablations
@@ -21,7 +21,6 @@ from harness.reporting.seeds.summary import Block, Row, SummaryTable
 from harness.reporting.seeds.words import certainty, judged
 from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section
 from harness.stats import ALPHA
-from harness.verdicts import ClaimVerdict, Significance
 
 
 class ClaimsSection(ReportSection):

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from harness.formatting import fixed, p_value, signed
 from harness.method.naming import name_of
-from harness.metrics import AVERAGE, Score
+from harness.metrics import AVERAGE, Score, Significance
 from harness.papers.published import PAPER_PROFILE
 from harness.reporting.charts.plot import INK, ChartSpec, Plot, rows_of, tooltip
 from harness.reporting.sections.base import ReportSection
@@ -23,7 +23,6 @@ from harness.reporting.seeds.summary import Row, blocks_of
 from harness.reporting.seeds.words import Sentence, judged, suite_title
 from harness.reporting.tables.grids import ABSENT, CellText, cell_text, summary_text
 from harness.stats import FEWEST_SEEDS
-from harness.verdicts import Significance
 
 
 def cost_plot(forest: Forest, key: str, rows: Sequence[tuple[Gain, float]]) -> Plot:

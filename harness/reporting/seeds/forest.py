@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from harness.formatting import count_of, fixed, p_value
 from harness.method.naming import VariantName, name_of
-from harness.metrics import Column, Metric
+from harness.metrics import Column, Metric, Significance
 from harness.reporting.seeds.caveats import freshness_notes, weakness_notes
 from harness.reporting.seeds.groups import Cell, Label, ahead, compare, corrected, trained_apart
 from harness.reporting.seeds.summary import Block, Row, SummaryTable
@@ -19,7 +19,6 @@ from harness.reporting.seeds.words import Sentence, certainty, judged
 from harness.reporting.tables.grids import summary_text
 from harness.spec import CONTROLS, Variant
 from harness.stats import FEWEST_SEEDS, mean_interval, paired_t_test
-from harness.verdicts import Significance
 
 #: more variants than these are counted, not named
 MOST_NAMES = 5

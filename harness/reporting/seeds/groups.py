@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.method.naming import VariantName, name_of
-from harness.metrics import Column, Metric
+from harness.metrics import Column, Metric, Significance
 from harness.papers.published import PAPER_PROFILE
 from harness.reporting.seeds.caveats import Caveat, Freshness, Weakness, caveats, collapsed_runs, joined_caveats
 from harness.spec import DEFAULT_READING, SpecError, Variant
@@ -32,7 +32,6 @@ from harness.stats import (
     t_test_from_summaries,
 )
 from harness.store import PRESENT, UNKNOWN, unjudged
-from harness.verdicts import Significance
 
 if TYPE_CHECKING:
     import pandas

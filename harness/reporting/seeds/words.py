@@ -6,9 +6,8 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from harness.formatting import p_value
-from harness.metrics import Column
+from harness.metrics import Column, Significance
 from harness.reporting.seeds.groups import Cell
-from harness.verdicts import Significance
 
 _SUITES = {
     "sts": "STS",

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from harness.formatting import count_of, points
 from harness.method.naming import name_of
-from harness.metrics import Score
+from harness.metrics import Agreement, Score
 from harness.papers.published import PAPER_PROFILE, Paper, Published
 from harness.papers.schema import PaperColumn, PaperRow, PaperTable
 from harness.reporting.seeds.caveats import Freshness, Weakness, joined_caveats
@@ -27,7 +27,6 @@ from harness.stats import (
     seeds_to_decide,
     t_test_from_summaries,
 )
-from harness.verdicts import Agreement
 
 
 class Judgement(NamedTuple):

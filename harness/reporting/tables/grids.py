@@ -9,14 +9,13 @@ from typing import Literal
 
 from harness.formatting import fixed
 from harness.method.naming import VariantName
-from harness.metrics import AVERAGE, Column
+from harness.metrics import AVERAGE, Column, Significance, Verdict
 from harness.reporting.seeds.caveats import Freshness
 from harness.reporting.seeds.groups import Cell
 from harness.reporting.seeds.summary import Block, Row, SummaryTable
 from harness.reporting.seeds.words import metric_words, suite_title
 from harness.reporting.tables.cells import Coverage
 from harness.stats import Summary
-from harness.verdicts import Significance, Verdict
 
 BETTER, WORSE, ABSENT = "*", "†", "–"
 #: absent: a row without a run; sentences: its heads are long texts

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 from builders import frame, over_seeds, result, sts, tables
 
-from harness.metrics import Column, Metric
+from harness.metrics import Column, Metric, Significance
 from harness.reporting.seeds.groups import Label, beside_print, compare, kept_groups
 from harness.store import Protocol
-from harness.verdicts import Significance
 
 LABEL = Label("tiny", "mcse", "toy", "toy-bert", "")
 AVG = Column("Avg", "spearman")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from harness.commands import DEFAULT_COMMANDS
 from harness.formatting import duration, fixed, p_value, signed
-from harness.metrics import Column, Metric
+from harness.metrics import Column, Metric, Significance
 from harness.reporting.charts.heat import heat_plots
 from harness.reporting.sections.ranking import ranking_tables
 from harness.reporting.seeds.forest import forests
@@ -20,7 +20,6 @@ from harness.reporting.seeds.groups import Cell
 from harness.reporting.seeds.summary import summary_tables
 from harness.reporting.tables.grids import cell_text, summary_grid
 from harness.store import Result, frame_of, metrics_of
-from harness.verdicts import Significance
 
 AVG = Column("Avg", "spearman")
 SIMCSE, MCSE = [20.0, 24.0, 22.5], [70.0, 73.0, 72.2]

@@ -9,6 +9,7 @@ import scipy.stats
 from builders import frame, result, sts
 from table_samples import PAPERS, PLACE, PUBLISHED, lines, runs, stand_ins, table
 
+from harness.metrics import Agreement
 from harness.papers.published import Published
 from harness.profiles import load_profile
 from harness.reporting.seeds.groups import Cell
@@ -18,7 +19,6 @@ from harness.reporting.tables.grids import ABSENT, CellText, Grid, code_of
 from harness.reporting.tables.worded import paper_grid
 from harness.stats import power_of_verdict, seeds_to_decide, summarise
 from harness.store import Result
-from harness.verdicts import Agreement
 
 FEW = "too few seeds"
 

@@ -9,8 +9,8 @@ import pytest
 import scipy.stats
 from table_samples import TASKS, lines, row, runs, table
 
+from harness.metrics import Significance
 from harness.reporting.tables.worded import paper_grid
-from harness.verdicts import Significance
 
 MCSE = [76.0, 77.0, 77.5]
 SIMCSE = [75.0, 75.2, 74.9]

@@ -11,6 +11,7 @@ import pytest
 from builders import frame, result
 from table_samples import PAPERS, PUBLISHED, runs, stand_ins
 
+from harness.metrics import Agreement
 from harness.reporting.files.latex import latex
 from harness.reporting.files.latex import table as latex_table
 from harness.reporting.files.markdown import markdown
@@ -19,7 +20,6 @@ from harness.reporting.seeds.words import Sentence
 from harness.reporting.tables.filled import paper_tables
 from harness.reporting.tables.grids import CellText, Grid, Line, Section
 from harness.reporting.tables.worded import paper_grid
-from harness.verdicts import Agreement
 
 NASTY = r"a_b&c%d#e[f]{g}$h~i^j\k|l<m>n*"
 DOCUMENT = "\\documentclass{{article}}\n\\usepackage{{booktabs,graphicx}}\n\\begin{{document}}\n{}\n\\end{{document}}\n"

@@ -1,4 +1,4 @@
-"""The interface of recipes, archives and tables."""
+"""What recipes are made of: their interface, archives that are unpacked, and tables that are written."""
 
 from __future__ import annotations
 

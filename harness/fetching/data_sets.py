@@ -1,4 +1,4 @@
-"""Files used without changes, archives that are only unpacked, and data sets that are converted.
+"""Recipes, which make an entry's outputs from its downloads: files as they are, archives unpacked, data sets converted.
 
 SentEval's layout and counts are those of the archive that SimCSE's download_dataset.sh fetches. Rows without a gold
 score are skipped, as in SentEval's sts.py.
@@ -22,8 +22,9 @@ from PIL import Image
 
 from harness.datafiles import read_columns
 from harness.errors import UserError
+from harness.fetching.archives import Got, Recipe, Take, clean, content_of, only, raw_lines, write_parquet, write_table
+from harness.fetching.captions import entities, karpathy, matched_coco, matched_table
 from harness.fetching.entries import Entry
-from harness.fetching.recipes.base import Got, Take, clean, content_of, only, raw_lines, write_parquet, write_table
 from harness.seeds import generator
 
 
@@ -276,3 +277,19 @@ def _articles(paths: Sequence[Path]) -> Iterator[tuple[str, str]]:
             raise UserError(
                 f"{path} is not a table of articles: {' '.join(str(error).split())}; download it again"
             ) from error
+
+
+#: recipes by name
+RECIPES: dict[str, Recipe] = {
+    "place": place,
+    "unpack": unpacked,
+    "cifar": cifar,
+    "flickr30k-entities": entities,
+    "imagenet-list": imagenet_list,
+    "karpathy": karpathy,
+    "matched-coco": matched_coco,
+    "matched-table": matched_table,
+    "senteval": senteval,
+    "stsb-multi": stsb_multi,
+    "wikipedia": wikipedia,
+}

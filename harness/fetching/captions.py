@@ -28,8 +28,8 @@ import numpy as np
 
 from harness.datafiles import normalised_text, read_lines, read_table
 from harness.errors import UserError
+from harness.fetching.archives import Got, Take, clean, only, raw_lines, text_lines, write_parquet, write_table
 from harness.fetching.entries import Entry
-from harness.fetching.recipes.base import Got, Take, clean, only, raw_lines, text_lines, write_parquet, write_table
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
