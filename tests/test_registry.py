@@ -116,7 +116,7 @@ def test_wrong_declarations_are_refused_before_anything_reads_them(wrong: str, s
 
 def test_what_is_no_task_is_refused(site: Path) -> None:
     install(site, "stray", "NONE = None", "stray = stray:NONE", "harness.similarity")
-    with pytest.raises(PlugInError, match=r"'stray' \(stray:NONE\) is not an instance of .*Task"):
+    with pytest.raises(PlugInError, match=r"'stray' \(stray:NONE\) is not an instance of .*Checkable"):
         PairSuite.find("stray")
 
 

@@ -21,9 +21,9 @@ import numpy as np
 
 from harness.errors import UserError
 from harness.evaluation.embed import Embedded, Embedder, ImageTextSpace, TrainedOn, row_blocks, units
-from harness.evaluation.suites import RETRIEVAL, Suite, SuiteScores, Task, TaskScores, Values, scored
+from harness.evaluation.suites import RETRIEVAL, Suite, SuiteScores, TaskScores, Values, scored
 from harness.metrics import AVERAGE, NO_SCORE, Metric
-from harness.sources import digest
+from harness.sources import Checkable, digest
 
 #: Images that a task must have after those of training are left out.
 FEWEST = 100
@@ -52,7 +52,7 @@ class ImagesWithCaptions(Protocol):
         """The images as the corpora load them: m pairs, each of an image and one of its captions."""
 
 
-class RetrievalTask(Task, Protocol):
+class RetrievalTask(Checkable, Protocol):
     """A task of the entry points `harness.retrieval`: images with captions."""
 
     name: str

@@ -21,10 +21,12 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.datafiles import read_table
+from harness.datafiles import TableRow, read_rows, read_table
 from harness.errors import UserError
 from harness.evaluation.embed import Embedded, EmbedFunction, NotFiniteError, TrainedOn, cosine, pearson, spearman
 from harness.evaluation.suites import (
+    SIMILARITY,
+    OwnTables,
     PairSuite,
     SentencePair,
     SimilarityTask,
@@ -45,6 +47,8 @@ _HOW = (
 _HOW_TRANSLATED = "put the data set stsb_multi_mt there, gzip, with the columns split, score, sentence1 and sentence2"
 
 log = logging.getLogger(__name__)
+#: The scores of unrelated and of equal meaning.
+SCALE = (0.0, 5.0)
 #: Pairs, seen or unseen, from which a correlation is given.
 FEWEST = 10
 
@@ -81,6 +85,56 @@ def gold_score(path: Path, line: int, text: str) -> float:
         if math.isfinite(value := float(text)):
             return value
     raise UserError(f"{path}, line {line}: the score '{text}' is not a number; correct or remove the line")
+
+
+class OwnPairs(OwnTables):
+    """Sentence pairs with scores in a table of a user, which are rescaled to 0 to 5."""
+
+    kind = SIMILARITY
+
+    def __init__(
+        self,
+        name: str,
+        file: str,
+        columns: tuple[str, str, str],
+        scale: tuple[float, float],
+        subset: str | None,
+    ) -> None:
+        """`columns` are those of both sentences and the score; without the column `subset` the task is one set."""
+        self._columns = (*columns, *([subset] if subset else []))
+        self._scale = scale
+        super().__init__(name, [file], self._columns, scale)
+
+    def load(self, root: Path | None) -> dict[str, list[SentencePair]]:
+        (path,) = self.paths(root)
+        found: dict[str, list[SentencePair]] = {}
+        for row in read_rows(path, *self._columns):
+            first, second, score, *subset = row.values
+            pairs = found.setdefault(subset[0] if subset else "", [])
+            pairs.append((_sentence(path, row, first), _sentence(path, row, second), self._number(path, row, score)))
+        if not found:
+            raise UserError(f"{path} has no pairs; give a table with rows")
+        return found
+
+    def content(self, root: Path | None) -> object:
+        return list(self.load(root).items())
+
+    def _number(self, path: Path, row: TableRow, text: str) -> float:
+        low, high = self._scale
+        value = gold_score(path, row.line, text)
+        if not low <= value <= high:
+            raise UserError(
+                f"{path}, line {row.line}: the score {text} is not between {low:g} and {high:g}; correct it, or write "
+                "scale = [lowest, highest] for the task"
+            )
+        return value if self._scale == SCALE else SCALE[1] * (value - low) / (high - low)
+
+
+def _sentence(path: Path, row: TableRow, text: str) -> str:
+    words = " ".join(text.split())
+    if not words:
+        raise UserError(f"{path}, line {row.line}: an empty sentence; correct or remove the line")
+    return words
 
 
 def _translated(language: str, split: str = "test") -> SimilarityFile:

@@ -12,10 +12,11 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 import numpy as np
 
 from harness import registry
+from harness.caches import known_hash
 from harness.errors import UserError
 from harness.evaluation.embed import Embedded, Embedder, NotFiniteError, T, TrainedOn, told
 from harness.metrics import AVERAGE, NO_SCORE, ArrayName, Metric
-from harness.sources import Missing, digest
+from harness.sources import Checkable, FileSource, Missing, digest
 
 #: sentence, sentence, gold score
 SentencePair = tuple[str, str, float]
@@ -29,18 +30,7 @@ SIMILARITY = "similarity task"
 Values = dict[str, float]
 
 
-@runtime_checkable
-class Task(Protocol):
-    """A `harness.sources.Source` of one task's data."""
-
-    def missing(self, root: Path | None) -> list[Missing]:
-        """List what is absent below the data root."""
-
-    def fingerprint(self, root: Path | None) -> str:
-        """Hash the content (hex)."""
-
-
-class SimilarityTask(Task, Protocol):
+class SimilarityTask(Checkable, Protocol):
     """A task of the entry points `harness.similarity`: sentence pairs with gold scores from 0 to 5.
 
     A task without subsets loads as one subset named ''.
@@ -52,7 +42,7 @@ class SimilarityTask(Task, Protocol):
         """Read the pairs of each subset."""
 
 
-class OwnTask(Task, Protocol):
+class OwnTask(Checkable, Protocol):
     """A task that a profile defines: its name, and the registry kind of its type."""
 
     name: str
@@ -60,6 +50,27 @@ class OwnTask(Task, Protocol):
 
     def load(self, root: Path | None) -> object:
         """Read what tasks of the kind read."""
+
+
+class OwnTables(FileSource):
+    """A task over tables of a user (.tsv, .csv or .jsonl) whose columns a profile names.
+
+    Its fingerprint is that of what is read, so the same rows in another format are the same task, and a plan that
+    computes it finds a mistake in a file before anything is trained.
+    """
+
+    def __init__(self, name: str, files: Sequence[str], *options: object) -> None:
+        """`options` change what is read of the files."""
+        super().__init__(files)
+        self.name, self._options = name, options
+
+    def fingerprint(self, root: Path | None) -> str:
+        key = digest("task", type(self).__name__, super().fingerprint(root), self._options)
+        return known_hash(f"tasks/{key}", lambda: digest(self.content(root)))
+
+    @abstractmethod
+    def content(self, root: Path | None) -> object:
+        """What is read, as JSON values."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +156,7 @@ class Suite(ABC):
 
     @classmethod
     def find(cls, task: str) -> Any:
-        return registry.get_instance(cls.kind, task, Task)
+        return registry.get_instance(cls.kind, task, Checkable)
 
     @property
     def tasks(self) -> list[str]:

@@ -14,10 +14,10 @@ from harness.evaluation.suites import SimilarityTask, Suite
 from harness.grid import Overrides, Resolved, UnfitSettingError, resolve
 from harness.inputs import FeatureKind, Stream
 from harness.method import Feature
-from harness.planning.inventory import Checkable, Ingredient, Inventory, UsedCorpus
+from harness.planning.inventory import Ingredient, Inventory, UsedCorpus
 from harness.planning.teachers import RUN, FrozenModel, NamedTeacher, RoleFeatures, RunModel, TeacherFinder
 from harness.plugin_code import code_of
-from harness.sources import Missing, digest
+from harness.sources import Checkable, Missing, digest
 from harness.spec import RunSpec, fresh_size
 from harness.store import BACKEND_VERSION, Result
 

@@ -28,11 +28,11 @@ from harness.grid import Resolved
 from harness.inputs import FeatureKind
 from harness.method import Feature
 from harness.planning.events import Stage
-from harness.planning.inventory import Checkable, Ingredient, Inventory, UsedCorpus, read_by
+from harness.planning.inventory import Ingredient, Inventory, UsedCorpus, read_by
 from harness.plugin_code import code_of
 from harness.registry import suggest
 from harness.seeds import generator
-from harness.sources import Generated, Missing, Source, digest
+from harness.sources import Checkable, Generated, Missing, Source, digest
 from harness.spec import CONTROLS
 
 if TYPE_CHECKING:
