@@ -27,8 +27,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, overload
 
 import numpy as np
 
-from harness.corpora.features import FeatureFile
-from harness.corpora.pixels import Pixels
+from harness.corpora.images import FeatureFile, Pixels
 from harness.errors import UserError
 from harness.inputs import Stream
 from harness.seeds import generator

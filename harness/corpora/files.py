@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from harness.corpora.base import CorpusSource, LazyTexts, Pairs, Sentences, Triplets, check_positive
-from harness.corpora.features import FeatureFile, StoredFeatures
-from harness.corpora.pixels import CaptionImages
+from harness.corpora.images import CaptionImages, FeatureFile, StoredFeatures
 from harness.datafiles import TableRow, cells_of, is_jsonl, is_table, lines_of, read_columns, read_lines, read_rows
 from harness.errors import RESTORE, UserError
 from harness.seeds import generator

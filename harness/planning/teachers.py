@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from harness.corpora.base import Pairs
-from harness.corpora.pixels import Pixels
+from harness.corpora.images import Pixels
 from harness.encoders.features import ComputeRows, Stacked, cached_features
 from harness.encoders.locate import MissingModel, ModelSource
 from harness.encoders.teachers import Teacher, check_vocabulary, declared_teacher, open_teacher

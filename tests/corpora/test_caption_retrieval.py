@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from harness import fetching
-from harness.corpora.features import FeatureFile
+from harness.corpora.images import FeatureFile
 from harness.corpora.retrieval import COCO, FLICKR8K, FLICKR30K, CaptionedFile, LikeTraining
 from harness.errors import MissingData, UserError
 from harness.fetching.recipes.base import write_parquet

@@ -11,8 +11,8 @@ from refusals import refused
 from safetensors.numpy import save_file
 
 from harness.corpora.base import Pairs
-from harness.corpora.features import FeatureFile
 from harness.corpora.files import CaptionsFile
+from harness.corpora.images import FeatureFile
 from harness.errors import MissingData
 from harness.fetching.recipes.base import write_parquet
 

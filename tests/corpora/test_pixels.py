@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from made_files import image_bytes
 
-from harness.corpora import pixels
 from harness.corpora.files import CaptionsFile
-from harness.corpora.pixels import Decoder, Pixels
+from harness.corpora.images import Decoder, Pixels
 from harness.encoders.media import worked
 from harness.encoders.teachers import open_teacher
 from harness.errors import MissingData, UserError
@@ -63,7 +62,7 @@ def test_a_teacher_sees_what_it_would_see_in_memory(root: Path) -> None:
 
 
 def test_no_more_than_what_is_near_is_decoded(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pixels, "AHEAD", 1)
+    monkeypatch.setattr("harness.corpora.images.AHEAD", 1)
     read: list[int] = []
     whole = Pixels(Decoder(lambda number: read.append(number) or png(number), str, 9))
     assert read == []
