@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from refusals import refused
 
-from harness.corpora.base import CorpusSource, Noisy, Triplets
+from harness.corpora.base import CorpusSource, Triplets
 from harness.corpora.files import CaptionsFile, SentencesFile, TripletsFile
 from harness.fetching.recipes.base import write_parquet
 from harness.profiles import load_profile
+from harness.setting import Noisy
 from harness.toy.corpora import ToyTriplets
 from harness.toy.world import LEXICON
 
