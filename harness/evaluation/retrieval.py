@@ -20,8 +20,20 @@ from typing import Protocol
 import numpy as np
 
 from harness.errors import UserError
-from harness.evaluation.embed import Embedded, Embedder, ImageTextSpace, TrainedOn, row_blocks, units
-from harness.evaluation.suites import RETRIEVAL, Suite, SuiteScores, TaskScores, Values, scored
+from harness.evaluation.suites import (
+    RETRIEVAL,
+    Embedded,
+    Embedder,
+    ImageTextSpace,
+    Suite,
+    SuiteScores,
+    TaskScores,
+    TrainedOn,
+    Values,
+    row_blocks,
+    scored,
+    units,
+)
 from harness.metrics import AVERAGE, NO_SCORE, Metric
 from harness.sources import Checkable, digest
 

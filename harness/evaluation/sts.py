@@ -23,9 +23,11 @@ import numpy as np
 
 from harness.datafiles import TableRow, read_rows, read_table
 from harness.errors import UserError
-from harness.evaluation.embed import Embedded, EmbedFunction, NotFiniteError, TrainedOn, cosine, pearson, spearman
 from harness.evaluation.suites import (
     SIMILARITY,
+    Embedded,
+    EmbedFunction,
+    NotFiniteError,
     OwnTables,
     PairSuite,
     SentencePair,
@@ -33,6 +35,7 @@ from harness.evaluation.suites import (
     Subsets,
     SuiteScores,
     TaskScores,
+    TrainedOn,
     Values,
     pairs_of,
     sentences_of,
@@ -241,6 +244,38 @@ def dev_scorer(task: SimilarityTask, root: Path | None) -> Callable[[EmbedFuncti
         return 100 * (value or 0.0)
 
     return score
+
+
+def cosine(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Compute the cosine of each pair of rows, (n, d) and (n, d) -> float64 (n,); 0 for a zero row, as in SentEval.
+
+    Equal rows give exactly 1, so pairs of a sentence with itself tie.
+    """
+    x, y = x.astype(np.float64), y.astype(np.float64)
+    dot, x_squares, y_squares = (np.einsum("nd,nd->n", *pair) for pair in ((x, y), (x, x), (y, y)))
+    squares = x_squares * y_squares
+    return np.where(squares > 0, dot / np.sqrt(np.where(squares > 0, squares, 1.0)), 0.0)
+
+
+def pearson(x: np.ndarray, y: np.ndarray) -> float | None:
+    """Compute Pearson's r of two vectors of length n; None when either is constant or n < 2."""
+    x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    if len(x) < 2 or np.ptp(x) == 0 or np.ptp(y) == 0:
+        return None
+    return float(np.clip(_unit(x - x.mean()) @ _unit(y - y.mean()), -1.0, 1.0))
+
+
+def spearman(x: np.ndarray, y: np.ndarray) -> float | None:
+    """Compute Spearman's rho: Pearson's r of the ranks, ties at their average rank; None as for `pearson`."""
+    from scipy.stats import rankdata
+
+    return pearson(rankdata(x), rankdata(y))
+
+
+def _unit(x: np.ndarray) -> np.ndarray:
+    # divided by its largest value first, or the squares of tiny values would underflow to 0
+    x = x / np.abs(x).max()
+    return np.asarray(x / np.sqrt(x @ x))
 
 
 def cosines_and_gold(pairs: Sequence[SentencePair], vectors: Embedded) -> tuple[np.ndarray, np.ndarray]:

@@ -23,9 +23,8 @@ import numpy as np
 
 from harness.datafiles import read_rows, read_table
 from harness.errors import UserError
-from harness.evaluation.embed import Embedded, Embedder
 from harness.evaluation.probes import L2, MODES, Mode, Probe, Split, stratified
-from harness.evaluation.suites import OwnTables, Suite, SuiteScores, TaskScores, scored
+from harness.evaluation.suites import Embedded, Embedder, OwnTables, Suite, SuiteScores, TaskScores, scored
 from harness.metrics import Metric
 from harness.sources import FileSource, digest
 

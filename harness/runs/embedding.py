@@ -12,7 +12,7 @@ from torch import nn
 from harness.corpora.base import Pairs
 from harness.encoders.sentence_modules import SentenceModules
 from harness.encoders.student import Student
-from harness.evaluation.embed import EmbedFunction
+from harness.evaluation.suites import EmbedFunction
 from harness.runs.train import RunFeatures
 
 #: Rows that pass a head at once.

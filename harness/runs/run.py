@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 
-from harness.evaluation.embed import Embedder, EmbedFunction
+from harness.evaluation.suites import Embedder, EmbedFunction
 from harness.planning.events import Event, Listener, Stage
 from harness.planning.inventory import Inventory
 from harness.planning.plan import PlannedRun

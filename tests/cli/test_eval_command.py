@@ -15,8 +15,8 @@ from harness import api, profiles
 from harness.cli.main import cli
 from harness.encoders.student import Student
 from harness.errors import UserError
-from harness.evaluation.embed import Embedder
 from harness.evaluation.sts import STSSuite
+from harness.evaluation.suites import Embedder
 from harness.planning.request import model_request
 from harness.planning.selection import Selection
 from harness.runs.export import export

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from harness.evaluation.embed import Embedded, NotFiniteError, cosine, pearson, spearman
+from harness.evaluation.sts import cosine, pearson, spearman
+from harness.evaluation.suites import Embedded, NotFiniteError
 
 
 def test_each_distinct_sentence_is_embedded_once_in_one_call() -> None:

@@ -13,8 +13,6 @@ from hypothesis import strategies as st
 
 from harness.encoders.student import Student
 from harness.errors import UserError
-from harness.evaluation import embed
-from harness.evaluation.embed import Embedder
 from harness.evaluation.figure_data import (
     EDGES,
     FiguresSuite,
@@ -26,6 +24,7 @@ from harness.evaluation.figure_data import (
     similarities,
     view_cosines,
 )
+from harness.evaluation.suites import Embedder
 from harness.metrics import ArrayName
 from harness.runs.embedding import dropout_views
 from harness.toy import student_folder
@@ -51,7 +50,7 @@ def test_neighbours_in_blocks_are_a_full_sort(rows: int, width: int, cells: int,
     pool = rng.choice([-1.0, 0.0, 1.0], (rows, width)).astype(np.float32)
     queries, k = rng.integers(0, rows, 5), int(rng.integers(1, rows))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(embed, "_CELLS", cells)
+        patch.setattr("harness.evaluation.suites._CELLS", cells)
         found = nearest(pool, queries, k)
     for query, found_rows, values in zip(queries, *found, strict=True):
         expected = slow_nearest(query, pool, k)

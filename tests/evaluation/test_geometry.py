@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.evaluation import geometry
-from harness.evaluation.embed import Embedded
 from harness.evaluation.geometry import GeometrySuite, alignment, effective_rank, mean_cosine, spectrum, uniformity
+from harness.evaluation.suites import Embedded
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "alignment_uniformity.json").read_text())["entries"]
 

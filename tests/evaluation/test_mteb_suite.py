@@ -13,11 +13,10 @@ import numpy as np
 import pytest
 
 from harness.errors import MissingData, UserError
-from harness.evaluation.embed import Embedder
 from harness.evaluation.mteb_local import STSB_FILE, ClassificationFiles
 from harness.evaluation.mteb_suite import MTEBSuite, OwnTasks, datasets_cache
 from harness.evaluation.sts import STSSuite
-from harness.evaluation.suites import TaskScores
+from harness.evaluation.suites import Embedder, TaskScores
 from harness.sources import digest
 from harness.toy import tasks as toy
 

@@ -14,10 +14,8 @@ from hypothesis import strategies as st
 from harness.corpora.base import Pairs
 from harness.corpora.retrieval import CaptionedImages
 from harness.errors import UserError
-from harness.evaluation import embed
-from harness.evaluation.embed import Embedder
 from harness.evaluation.retrieval import TIE, RetrievalSuite, both_ways, ranks, recalls
-from harness.evaluation.suites import RETRIEVAL
+from harness.evaluation.suites import RETRIEVAL, Embedder
 from harness.sources import Generated, digest
 
 
@@ -50,7 +48,7 @@ def test_ranks_in_blocks_are_brute_force(images: int, captions: int, width: int,
     pictures = rng.integers(-2, 3, (images, width)).astype(np.float32)
     every = np.arange(images)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(embed, "_CELLS", cells)
+        patch.setattr("harness.evaluation.suites._CELLS", cells)
         assert ranks(texts, pictures, owners, every).tolist() == slow_ranks(texts, pictures, owners, every)
         assert ranks(pictures, texts, every, owners).tolist() == slow_ranks(pictures, texts, every, owners)
 

@@ -16,7 +16,6 @@ from scipy import stats
 from harness import registry
 from harness.errors import UserError
 from harness.evaluation import sts
-from harness.evaluation.embed import Embedded, Embedder
 from harness.evaluation.geometry import GeometrySuite
 from harness.evaluation.sts import (
     DE,
@@ -30,7 +29,7 @@ from harness.evaluation.sts import (
     STSSuite,
     dev_scorer,
 )
-from harness.evaluation.suites import TaskScores
+from harness.evaluation.suites import Embedded, Embedder, TaskScores
 
 TASKS = [value for value in vars(sts).values() if isinstance(value, SimilarityFile)]
 TRANSLATED = [task for task in TASKS if "multilingual" in task.files[0]]

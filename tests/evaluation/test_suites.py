@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 
 from harness.errors import MissingData, UserError
-from harness.evaluation.embed import Embedder
 from harness.evaluation.geometry import GeometrySuite
 from harness.evaluation.sts import STSSuite
-from harness.evaluation.suites import SIMILARITY, Subsets, Suite
+from harness.evaluation.suites import SIMILARITY, Embedder, Subsets, Suite
 from harness.sources import Missing, digest
 
 

@@ -12,8 +12,8 @@ import pytest
 
 from harness.errors import UserError
 from harness.evaluation import transfer
-from harness.evaluation.embed import Embedded, Embedder
 from harness.evaluation.probes import L2, Fitted, Split
+from harness.evaluation.suites import Embedded, Embedder
 from harness.evaluation.transfer import (
     CR,
     MR,
