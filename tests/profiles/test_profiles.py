@@ -106,10 +106,10 @@ def test_every_key_of_a_rule_belongs_to_the_registered_methods_it_matches(name: 
     profile = load_profile(name)
     for rule in profile.hyperparameters:
         assert set(rule.methods) <= set(names("method")), rule
-        assert rule.values, f"a rule without values: {rule}"
+        assert rule.options, f"a rule without values: {rule}"
         for method in rule.methods or names("method"):
             known = {*Training.model_fields, *method_named(method).configure("paper").named()}
-            assert set(rule.values) <= known, f"{name}, rule '{rule.source}': {method} has not all of {rule.values}"
+            assert set(rule.options) <= known, f"{name}, rule '{rule.source}': {method} has not all of {rule.options}"
             assert set(rule.readings) <= set(method_named(method).readings), rule
             assert set(rule.settings) <= set(profile.settings), rule
             assert set(rule.encoders) <= set(profile.encoders), rule
@@ -294,7 +294,7 @@ def test_a_rule_that_replaces_a_readings_own_value_must_name_its_readings(method
 def test_no_value_of_paper_repeats_a_default() -> None:
     """Values that hold without a rule are stated in the method's file, with their source."""
     for rule in PAPER.hyperparameters:
-        for method, (name, value) in product(rule.methods, rule.values.items()):
+        for method, (name, value) in product(rule.methods, rule.options.items()):
             if name not in Training.model_fields:
                 readings = rule.readings or method_named(method).readings
                 assert {method_named(method).configure(r).named()[name] for r in readings} != {value}, rule
