@@ -22,8 +22,8 @@ import torch
 from PIL import Image
 from safetensors.torch import save_file
 
+from harness.corpora.images import Decoder, Pixels
 from harness.corpora.labelled_images import EncodedImages
-from harness.corpora.pixels import Decoder, Pixels
 from harness.encoders.features import cached_features
 from harness.encoders.media import filterbank, opened, worked
 from harness.encoders.teachers import Teacher, open_teacher

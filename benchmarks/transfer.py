@@ -22,8 +22,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from harness.evaluation.embed import Embedded
 from harness.evaluation.probes import L2, MODES, SEED, Mode, Split, stratified
+from harness.evaluation.suites import Embedded
 from harness.evaluation.transfer import CR, MPQA, MR, MRPC, SST2, SUBJ, TREC, classify, make_probe, score
 
 SHOWN = ("acc", "devacc", "f1")

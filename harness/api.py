@@ -334,7 +334,7 @@ def evaluate(
     """
     import pandas
 
-    from harness.evaluation.embed import Embedder
+    from harness.evaluation.suites import Embedder
 
     request = make_request(Selection(profile, suites=suites, data_root=data_root))
     inventory = request.inventory

@@ -152,9 +152,9 @@ def resolve(profile: Profile, spec: RunSpec, overrides: Overrides) -> Resolved:
 def _rules(profile: Profile, spec: RunSpec) -> Iterator[tuple[str, Mapping[str, OptionValue]]]:
     """Source and values of each rule of the profile that a run matches, in order."""
     for rule in profile.hyperparameters:
-        _refuse_both(f"the rule with source '{rule.source}'", rule.values)
+        _refuse_both(f"the rule with source '{rule.source}'", rule.options)
         if rule.matches(spec.variant.name, spec.variant.reading, spec.setting.name, spec.encoder):
-            yield rule.source, rule.values
+            yield rule.source, rule.options
 
 
 def _known(method: DeclaredMethod) -> set[str]:
@@ -176,9 +176,9 @@ def _check_rules(profile: str, rules: tuple[Rule, ...], method: str) -> None:
         if rule.readings or (rule.methods and method not in rule.methods):
             continue
         for reading, own in declared_method(method).reading_values.items():
-            for name in sorted(rule.values.keys() & own.keys()):
+            for name in sorted(rule.options.keys() & own.keys()):
                 raise UserError(
-                    f"the profile '{profile}', rule with source '{rule.source}': {name} = {rule.values[name]} "
+                    f"the profile '{profile}', rule with source '{rule.source}': {name} = {rule.options[name]} "
                     f"would also replace {name} = {own[name]} of {method}@{reading}; add the readings that it "
                     'applies to, such as readings = ["paper"]'
                 )

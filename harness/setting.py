@@ -6,17 +6,27 @@ nli[deletion=0.4]       every word deleted with probability 0.4 (NonLing Figure 
 nli[insertion=2,swap=2] two words inserted and two pairs of words swapped in every text (NonLing Figure 3)
 flickr[captions=all]    every caption of an image as a row; `one` draws one caption per image
 
+NonLing does not define its three kinds of noise. Here each word is deleted with a given probability, except that one
+word always remains; an inserted word is a copy of a word of the text at a random place; a swap exchanges the words at
+two random places. They are applied in this order, once per text, drawn in the order of the corpus.
+
 A package adds an option as a `SettingOption` in the entry point group `harness.setting_options`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from typing import ClassVar, Literal, NamedTuple
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar, Literal, NamedTuple
 
-from harness.corpora.base import CorpusSource, Noisy
+import numpy as np
+
+from harness.corpora.base import CorpusSource, Triplets
 from harness.errors import UserError
 from harness.registry import get_class, names, suggest
+from harness.seeds import generator
+from harness.sources import Missing, digest
 from harness.spec import Stream, Variant
 
 
@@ -64,13 +74,52 @@ class Shot(Size):
     steps_of_all = True
 
 
+@dataclass(frozen=True)
+class Noisy(CorpusSource):
+    """Triplets with noise in every text: `deletion` is a probability, `insertion` and `swap` are counts per text."""
+
+    clean: CorpusSource
+    deletion: float = 0.0
+    insertion: int = 0
+    swap: int = 0
+    stream = "triplets"
+
+    def missing(self, root: Path | None) -> list[Missing]:
+        return self.clean.missing(root)
+
+    def fingerprint(self, root: Path | None) -> str:
+        return digest("noise", self.clean.fingerprint(root), self.deletion, self.insertion, self.swap)
+
+    def load(self, root: Path | None) -> Triplets:
+        texts = list(self.texts(root))
+        return Triplets(texts[0::3], texts[1::3], texts[2::3])
+
+    def texts(self, root: Path | None) -> Iterator[str]:
+        rng = generator(axis="noise", deletion=str(self.deletion), insertion=self.insertion, swap=self.swap)
+        for text in self.clean.texts(root):
+            yield self._noisy(text, rng)
+
+    def _noisy(self, text: str, rng: np.random.Generator) -> str:
+        words = text.split()
+        if self.deletion:
+            stays = rng.random(len(words)) >= self.deletion
+            stays[rng.integers(len(words))] |= not stays.any()
+            words = [word for word, stay in zip(words, stays, strict=True) if stay]
+        for _ in range(self.insertion):
+            words.insert(int(rng.integers(len(words) + 1)), words[int(rng.integers(len(words)))])
+        for _ in range(self.swap):
+            one, other = rng.integers(len(words), size=2)
+            words[one], words[other] = words[other], words[one]
+        return " ".join(words)
+
+
 class _Noise(SettingOption):
     streams = ("triplets",)
-    noise: Mapping[str, float]
+    noise: Mapping[str, Any]
 
     def read(self, source: CorpusSource) -> Noisy:
         """The corpus with this noise, in addition to any other."""
-        return Noisy.over(source, **self.noise)
+        return replace(source if isinstance(source, Noisy) else Noisy(source), **self.noise)
 
 
 class Deletion(_Noise):

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 from harness.caches import known_hash
 from harness.errors import MissingData, UserError
@@ -42,6 +43,17 @@ class Missing:
 
     def __str__(self) -> str:
         return f"{self.what}: {self.how}"
+
+
+@runtime_checkable
+class Checkable(Protocol):
+    """What a run reads: a `Source`, several, or an object of a plug-in with these two methods."""
+
+    def missing(self, root: Path | None) -> list[Missing]:
+        """Inputs missing below the data root; empty if it can be loaded."""
+
+    def fingerprint(self, root: Path | None) -> str:
+        """A hash of the content (hex). Called only if nothing is missing."""
 
 
 class Source(ABC):

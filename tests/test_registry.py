@@ -97,7 +97,7 @@ def test_what_is_no_method_or_task_is_refused(site: Path) -> None:
     ):
         method_named("stranger")
     install(site, "stray", "NONE = None", "stray = stray:NONE", "harness.similarity")
-    with pytest.raises(PlugInError, match=r"'stray' \(stray:NONE\) is not an instance of .*Task"):
+    with pytest.raises(PlugInError, match=r"'stray' \(stray:NONE\) is not an instance of .*Checkable"):
         PairSuite.find("stray")
 
 

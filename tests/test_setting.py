@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.corpora.base import Noisy
 from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.fetching.archives import write_parquet
@@ -18,7 +17,7 @@ from harness.planning.request import Request
 from harness.profiles import Profile, load_profile
 from harness.profiles.schema import Corpus, Setting, TeacherTable
 from harness.runs.train import Bench, run_features, training_data
-from harness.setting import kept_rows, read_with, setting_options
+from harness.setting import Noisy, kept_rows, read_with, setting_options
 from harness.spec import Variant, parse_setting
 from harness.store import Store
 from harness.toy.corpora import ToyTriplets

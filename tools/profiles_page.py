@@ -11,8 +11,7 @@ from pydantic import BaseModel
 from schema_words import default_in_words, key_table, models_in, type_in_words
 
 from harness import registry
-from harness.profiles.layers import MOST_LAYERS
-from harness.profiles.schema import Profile
+from harness.profiles import MOST_LAYERS, Profile
 
 _HEAD = f"""# Profiles: every key of the file
 

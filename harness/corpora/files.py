@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from harness.corpora.base import CorpusSource, LazyTexts, Pairs, Sentences, Triplets, check_positive
-from harness.corpora.features import FeatureFile, StoredFeatures
-from harness.corpora.pixels import CaptionImages
+from harness.corpora.images import CaptionImages, FeatureFile, StoredFeatures
 from harness.datafiles import TableRow, cells_of, is_jsonl, is_table, lines_of, read_columns, read_lines, read_rows
 from harness.errors import RESTORE, UserError
 from harness.seeds import generator
@@ -113,9 +112,15 @@ class TripletsFile(LimitedFile):
 
     def load(self, root: Path | None) -> Triplets:
         path = self.paths(root)[0]
-        rows = _triplets(path, self.columns)[: self.limit]
+        rows = []
+        for line, texts in _chosen(path, self.columns) if self.columns else _published(path):
+            if len(texts) < len(COLUMNS) or not all(texts):
+                raise UserError(f"{path}, line {line}: a triplet needs three texts; correct the line or remove it")
+            rows.append(texts)
+        if not rows:
+            raise UserError(f"{path} has no triplets; give a file with rows")
         self._check_limit(path, len(rows))
-        return Triplets(*zip(*rows, strict=True))
+        return Triplets(*zip(*rows[: self.limit], strict=True))
 
 
 class CaptionsFile(FileSource, CorpusSource):
@@ -243,17 +248,6 @@ class CaptionsFile(FileSource, CorpusSource):
                 f"{path} was matched to other captions than those of {lines}; remove it and {self._matched.how}"
             )
         return path
-
-
-def _triplets(path: Path, columns: Sequence[str]) -> list[tuple[str, ...]]:
-    found = []
-    for line, texts in _chosen(path, columns) if columns else _published(path):
-        if len(texts) < len(COLUMNS) or not all(texts):
-            raise UserError(f"{path}, line {line}: a triplet needs three texts; correct the line or remove it")
-        found.append(texts)
-    if not found:
-        raise UserError(f"{path} has no triplets; give a file with rows")
-    return found
 
 
 def _chosen(path: Path, columns: Sequence[str]) -> Iterator[TableRow]:

@@ -22,9 +22,8 @@ from typing import NamedTuple
 import numpy as np
 
 from harness.corpora.base import Pairs
-from harness.corpora.features import FeatureFile, IdsAndFeatures, StoredFeatures, standardised
 from harness.corpora.files import CAPTION, IMAGE, read_captions
-from harness.corpora.pixels import CaptionImages
+from harness.corpora.images import CaptionImages, FeatureFile, IdsAndFeatures, StoredFeatures, standardised
 from harness.datafiles import is_table, read_table
 from harness.errors import RESTORE, UserError
 from harness.sources import FileSource, Missing, digest

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from harness.caches import cached_note
 from harness.corpora.base import CorpusSource, Pairs, check_positive
-from harness.corpora.pixels import Decoder, Pixels
+from harness.corpora.images import Decoder, Pixels
 from harness.errors import UserError
 from harness.files import open_regular
 from harness.formatting import first_of

@@ -18,18 +18,23 @@ import numpy as np
 
 from harness import registry
 from harness.errors import UserError
-from harness.evaluation.embed import Embedded, Embedder, EmbedFunction, row_blocks, spearman, told, units
 from harness.evaluation.retrieval import ImagesWithCaptions, RetrievalTask
-from harness.evaluation.sts import cosines_and_gold
+from harness.evaluation.sts import cosines_and_gold, spearman
 from harness.evaluation.suites import (
     RETRIEVAL,
     SIMILARITY,
+    Embedded,
+    Embedder,
+    EmbedFunction,
     SimilarityTask,
     Suite,
     SuiteScores,
     Values,
     pairs_of,
+    row_blocks,
     sentences_of,
+    told,
+    units,
 )
 from harness.metrics import AVERAGE, ArrayName
 from harness.seeds import derive_seed, generator

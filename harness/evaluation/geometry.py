@@ -17,8 +17,17 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from harness.evaluation.embed import Embedded, TrainedOn, normalised
-from harness.evaluation.suites import PairSuite, SentencePair, Subsets, TaskScores, pairs_of, sentences_of
+from harness.evaluation.suites import (
+    Embedded,
+    PairSuite,
+    SentencePair,
+    Subsets,
+    TaskScores,
+    TrainedOn,
+    normalised,
+    pairs_of,
+    sentences_of,
+)
 from harness.metrics import Metric
 
 #: Gold score (of 0 to 5) from which a pair counts as positive.

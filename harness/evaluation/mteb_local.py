@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from harness.datafiles import read_rows, read_table
 from harness.evaluation.sts import STSB, SimilarityFile
-from harness.evaluation.suites import Task, pairs_of
-from harness.sources import FileSource, digest
+from harness.evaluation.suites import pairs_of
+from harness.sources import Checkable, FileSource, digest
 
 if TYPE_CHECKING:
     from mteb.abstasks import AbsTask
@@ -39,7 +39,7 @@ _HOW = "put the file there, with the columns that harness/evaluation/mteb_local.
 _EN, _DE = (f"mteb/amazon_counterfactual_{language}.tsv.gz" for language in ("en", "de"))
 
 
-class OfflineTask(Task, Protocol):
+class OfflineTask(Checkable, Protocol):
     """A task of the entry points `harness.mteb`.
 
     `load` returns, by the type of the task:

@@ -28,9 +28,8 @@ import numpy as np
 from harness import registry
 from harness.caches import cached_note
 from harness.errors import MissingData, UserError
-from harness.evaluation.embed import Embedded, Embedder, EmbedFunction
 from harness.evaluation.mteb_local import OfflineTask, build
-from harness.evaluation.suites import Suite, SuiteScores, TaskScores, Values, scored
+from harness.evaluation.suites import Embedded, Embedder, EmbedFunction, Suite, SuiteScores, TaskScores, Values, scored
 from harness.metrics import AVERAGE, NO_SCORE, Metric
 from harness.sources import Missing, Source, digest
 

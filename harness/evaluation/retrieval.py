@@ -12,7 +12,7 @@ and Fei-Fei are training images of MCSE's caption file.
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Sized
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
@@ -20,10 +20,22 @@ from typing import Protocol
 import numpy as np
 
 from harness.errors import UserError
-from harness.evaluation.embed import Embedded, Embedder, ImageTextSpace, TrainedOn, row_blocks, units
-from harness.evaluation.suites import RETRIEVAL, Suite, SuiteScores, Task, TaskScores, Values, scored
+from harness.evaluation.suites import (
+    RETRIEVAL,
+    Embedded,
+    Embedder,
+    ImageTextSpace,
+    Suite,
+    SuiteScores,
+    TaskScores,
+    TrainedOn,
+    Values,
+    row_blocks,
+    scored,
+    units,
+)
 from harness.metrics import AVERAGE, NO_SCORE, Metric
-from harness.sources import digest
+from harness.sources import Checkable, digest
 
 #: Images that a task must have after those of training are left out.
 FEWEST = 100
@@ -52,7 +64,7 @@ class ImagesWithCaptions(Protocol):
         """The images as the corpora load them: m pairs, each of an image and one of its captions."""
 
 
-class RetrievalTask(Task, Protocol):
+class RetrievalTask(Checkable, Protocol):
     """A task of the entry points `harness.retrieval`: images with captions."""
 
     name: str
@@ -96,16 +108,19 @@ class RetrievalSuite(Suite):
             return SuiteScores({}, warnings=[f"{self.name}: the model has no image side"])
         trained_on = embed.trained_on if self.seen_images == "refuse" else None
         shared = embed.shared
-        found = scored(embed, self._tasks, lambda name, task: _ranked(name, task.load(root), shared, trained_on))
-        scores = self.collect(found)
-        if not all(each.parts for each in found.values()):
-            return scores
-        readings = {name: each.parts for name, each in found.items()}
+        return self.collect(
+            scored(embed, self._tasks, lambda name, task: _ranked(name, task.load(root), shared, trained_on))
+        )
+
+    def collect(self, found: Mapping[str, TaskScores]) -> SuiteScores:
+        joined = super().collect(found)
+        readings = [each.parts for each in found.values()]
+        if not all(readings):
+            return joined
         averages = {
-            part: self.average({name: parts[part] for name, parts in readings.items()})
-            for part in readings[self.tasks[0]]
+            part: self.average({name: parts[part] for name, parts in joined.parts.items()}) for part in readings[0]
         }
-        return replace(scores, parts=readings | {AVERAGE: averages})
+        return replace(joined, parts=joined.parts | {AVERAGE: averages})
 
 
 def seen_images(data: ImagesWithCaptions, trained_on: TrainedOn) -> np.ndarray:

@@ -21,16 +21,21 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.datafiles import read_table
+from harness.datafiles import TableRow, read_rows, read_table
 from harness.errors import UserError
-from harness.evaluation.embed import Embedded, EmbedFunction, NotFiniteError, TrainedOn, cosine, pearson, spearman
 from harness.evaluation.suites import (
+    SIMILARITY,
+    Embedded,
+    EmbedFunction,
+    NotFiniteError,
+    OwnTables,
     PairSuite,
     SentencePair,
     SimilarityTask,
     Subsets,
     SuiteScores,
     TaskScores,
+    TrainedOn,
     Values,
     pairs_of,
     sentences_of,
@@ -45,6 +50,8 @@ _HOW = (
 _HOW_TRANSLATED = "put the data set stsb_multi_mt there, gzip, with the columns split, score, sentence1 and sentence2"
 
 log = logging.getLogger(__name__)
+#: The scores of unrelated and of equal meaning.
+SCALE = (0.0, 5.0)
 #: Pairs, seen or unseen, from which a correlation is given.
 FEWEST = 10
 
@@ -81,6 +88,56 @@ def gold_score(path: Path, line: int, text: str) -> float:
         if math.isfinite(value := float(text)):
             return value
     raise UserError(f"{path}, line {line}: the score '{text}' is not a number; correct or remove the line")
+
+
+class OwnPairs(OwnTables):
+    """Sentence pairs with scores in a table of a user, which are rescaled to 0 to 5."""
+
+    kind = SIMILARITY
+
+    def __init__(
+        self,
+        name: str,
+        file: str,
+        columns: tuple[str, str, str],
+        scale: tuple[float, float],
+        subset: str | None,
+    ) -> None:
+        """`columns` are those of both sentences and the score; without the column `subset` the task is one set."""
+        self._columns = (*columns, *([subset] if subset else []))
+        self._scale = scale
+        super().__init__(name, [file], self._columns, scale)
+
+    def load(self, root: Path | None) -> dict[str, list[SentencePair]]:
+        (path,) = self.paths(root)
+        found: dict[str, list[SentencePair]] = {}
+        for row in read_rows(path, *self._columns):
+            first, second, score, *subset = row.values
+            pairs = found.setdefault(subset[0] if subset else "", [])
+            pairs.append((_sentence(path, row, first), _sentence(path, row, second), self._number(path, row, score)))
+        if not found:
+            raise UserError(f"{path} has no pairs; give a table with rows")
+        return found
+
+    def content(self, root: Path | None) -> object:
+        return list(self.load(root).items())
+
+    def _number(self, path: Path, row: TableRow, text: str) -> float:
+        low, high = self._scale
+        value = gold_score(path, row.line, text)
+        if not low <= value <= high:
+            raise UserError(
+                f"{path}, line {row.line}: the score {text} is not between {low:g} and {high:g}; correct it, or write "
+                "scale = [lowest, highest] for the task"
+            )
+        return value if self._scale == SCALE else SCALE[1] * (value - low) / (high - low)
+
+
+def _sentence(path: Path, row: TableRow, text: str) -> str:
+    words = " ".join(text.split())
+    if not words:
+        raise UserError(f"{path}, line {row.line}: an empty sentence; correct or remove the line")
+    return words
 
 
 def _translated(language: str, split: str = "test") -> SimilarityFile:
@@ -187,6 +244,38 @@ def dev_scorer(task: SimilarityTask, root: Path | None) -> Callable[[EmbedFuncti
         return 100 * (value or 0.0)
 
     return score
+
+
+def cosine(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Compute the cosine of each pair of rows, (n, d) and (n, d) -> float64 (n,); 0 for a zero row, as in SentEval.
+
+    Equal rows give exactly 1, so pairs of a sentence with itself tie.
+    """
+    x, y = x.astype(np.float64), y.astype(np.float64)
+    dot, x_squares, y_squares = (np.einsum("nd,nd->n", *pair) for pair in ((x, y), (x, x), (y, y)))
+    squares = x_squares * y_squares
+    return np.where(squares > 0, dot / np.sqrt(np.where(squares > 0, squares, 1.0)), 0.0)
+
+
+def pearson(x: np.ndarray, y: np.ndarray) -> float | None:
+    """Compute Pearson's r of two vectors of length n; None when either is constant or n < 2."""
+    x, y = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    if len(x) < 2 or np.ptp(x) == 0 or np.ptp(y) == 0:
+        return None
+    return float(np.clip(_unit(x - x.mean()) @ _unit(y - y.mean()), -1.0, 1.0))
+
+
+def spearman(x: np.ndarray, y: np.ndarray) -> float | None:
+    """Compute Spearman's rho: Pearson's r of the ranks, ties at their average rank; None as for `pearson`."""
+    from scipy.stats import rankdata
+
+    return pearson(rankdata(x), rankdata(y))
+
+
+def _unit(x: np.ndarray) -> np.ndarray:
+    # divided by its largest value first, or the squares of tiny values would underflow to 0
+    x = x / np.abs(x).max()
+    return np.asarray(x / np.sqrt(x @ x))
 
 
 def cosines_and_gold(pairs: Sequence[SentencePair], vectors: Embedded) -> tuple[np.ndarray, np.ndarray]:

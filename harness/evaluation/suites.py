@@ -1,21 +1,21 @@
-"""The interface of suites: named tasks, the metrics they report, and the scores of an embedder."""
+"""The interface of suites: the embedders that they receive, their tasks, and the scores that they return."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
 from harness import registry
+from harness.caches import known_hash
 from harness.errors import UserError
-from harness.evaluation.embed import Embedded, Embedder, NotFiniteError, T, TrainedOn, told
 from harness.metrics import AVERAGE, NO_SCORE, ArrayName, Metric
-from harness.sources import Missing, digest
+from harness.sources import Checkable, FileSource, Missing, digest
 
 #: sentence, sentence, gold score
 SentencePair = tuple[str, str, float]
@@ -27,20 +27,130 @@ RETRIEVAL = "retrieval task"
 SIMILARITY = "similarity task"
 #: metric -> value
 Values = dict[str, float]
+T = TypeVar("T")
+#: n sentences -> float32 (n, d), rows in the order given. The callable does its own batching and sorting.
+EmbedFunction = Callable[[Sequence[str]], np.ndarray]
+#: Cosines in memory at a time: 64 MB in float32.
+_CELLS = 1 << 24
 
 
-@runtime_checkable
-class Task(Protocol):
-    """A `harness.sources.Source` of one task's data."""
-
-    def missing(self, root: Path | None) -> list[Missing]:
-        """List what is absent below the data root."""
-
-    def fingerprint(self, root: Path | None) -> str:
-        """Hash the content (hex)."""
+class NotFiniteError(Exception):
+    """Vectors with NaN or infinite values, of which no score is made."""
 
 
-class SimilarityTask(Task, Protocol):
+def normalised(x: np.ndarray) -> np.ndarray:
+    """Scale rows to Euclidean norm 1 in float64; a zero row stays zero."""
+    x = x.astype(np.float64)
+    norms = np.linalg.norm(x, axis=1, keepdims=True)
+    return x / np.where(norms > 0, norms, 1.0)
+
+
+def units(x: np.ndarray) -> np.ndarray:
+    """Scale rows to Euclidean norm 1, computed in float64, returned as float32. Raises NotFiniteError."""
+    finite = np.isfinite(x).all(axis=1)
+    if not finite.all():
+        raise NotFiniteError(f"{np.count_nonzero(~finite):,} of {len(x):,} vectors are not finite")
+    return normalised(x).astype(np.float32)
+
+
+def row_blocks(rows: int, columns: int) -> Iterator[slice]:
+    """Split the rows of a large matrix of cosines into blocks that fit in memory."""
+    size = max(1, _CELLS // columns)
+    return (slice(top, min(top + size, rows)) for top in range(0, rows, size))
+
+
+class ImageTextSpace(Protocol):
+    """A space that a method projects captions and images into with its own heads."""
+
+    def texts(self, sentences: Sequence[str], /) -> np.ndarray:
+        """Project n captions: (n, p) float32."""
+
+    def images(self, images: Any, task: str, /) -> np.ndarray:
+        """Project the m images of a retrieval task: (m, p) float32."""
+
+
+class ImageTextTeacher(Protocol):
+    """The frozen teacher of a run."""
+
+    def both(self, texts: Sequence[str], images: Any, task: str, /) -> tuple[np.ndarray, np.ndarray] | None:
+        """Embed captions (n, f) and images (m, f) of a retrieval task; None for a teacher without captions."""
+
+
+class TrainedOn(Protocol):
+    """What the training of a model has read."""
+
+    def sentences(self, texts: Sequence[str], /) -> np.ndarray:
+        """Whether each of n sentences was read, by its words: (n,) bool."""
+
+    def images(self, texts: Sequence[str], image_of: np.ndarray, ids: Sequence[str] | None, /) -> np.ndarray:
+        """Whether each of m images was read, from its captions, (n,), and its id if known: (m,) bool."""
+
+
+@dataclass(frozen=True)
+class Embedder:
+    """A model that suites evaluate: an `EmbedFunction` and, where it has them, other abilities; otherwise None.
+
+    `device` is named as in PyTorch; probes are trained there, and no score depends on it. `views` encodes each of s
+    sentences n times with dropout active: (sentences, n, seed) -> (s, n, d) float32. `shared` is the method's space of
+    images and captions and `teacher` the run's teacher of them. `trained_on` is None for a model that was not trained,
+    or whose training is not known. Suites keep partial results in the folder `keep`, and tell `report` which task
+    starts, and how many of how many are done.
+    """
+
+    embed: EmbedFunction
+    device: str = "cpu"
+    views: Callable[[Sequence[str], int, int], np.ndarray] | None = None
+    shared: ImageTextSpace | None = None
+    teacher: ImageTextTeacher | None = None
+    trained_on: TrainedOn | None = None
+    keep: Path | None = None
+    report: Callable[[str, int, int], None] = lambda task, done, total: None
+
+    def __call__(self, sentences: Sequence[str]) -> np.ndarray:
+        return self.embed(sentences)
+
+
+def told(embed: Embedder, tasks: Mapping[str, T]) -> Iterator[tuple[str, T]]:
+    """Yield tasks by name, each after the embedder was told."""
+    for done, (name, task) in enumerate(tasks.items()):
+        embed.report(name, done, len(tasks))
+        yield name, task
+
+
+class Embedded:
+    """The vectors of a set of sentences, looked up by sentence."""
+
+    def __init__(self, embed: EmbedFunction, sentences: Iterable[str]) -> None:
+        """Embed every distinct sentence, in order of first occurrence, in one call of `embed`.
+
+        Raises UserError where none of the vectors is finite, ValueError unless `embed` returns one row a sentence.
+        """
+        unique = list(dict.fromkeys(sentences))
+        vectors = np.asarray(embed(unique), dtype=np.float32)
+        if vectors.ndim != 2 or len(vectors) != len(unique):
+            raise ValueError(f"the embedder returned shape {vectors.shape} for {len(unique)} sentences, not (n, d)")
+        self._vectors = vectors
+        self._finite = np.asarray(np.isfinite(vectors).all(axis=1))
+        if unique and not self._finite.any():
+            raise UserError(
+                f"none of the model's {len(unique):,} sentence vectors is finite: its weights are damaged, or its "
+                "training has diverged; restore the weights, or train it with a lower learning rate"
+            )
+        self._row = {sentence: row for row, sentence in enumerate(unique)}
+
+    def __len__(self) -> int:
+        return len(self._row)
+
+    def rows(self, sentences: Iterable[str]) -> np.ndarray:
+        """Return the vectors of n sentences, float32 (n, d). Raises NotFiniteError."""
+        rows = [self._row[sentence] for sentence in sentences]
+        if not self._finite[rows].all():
+            count = np.count_nonzero(~self._finite)
+            raise NotFiniteError(f"{count:,} of the {len(self):,} sentence vectors of the suite are not finite")
+        return self._vectors[rows]
+
+
+class SimilarityTask(Checkable, Protocol):
     """A task of the entry points `harness.similarity`: sentence pairs with gold scores from 0 to 5.
 
     A task without subsets loads as one subset named ''.
@@ -52,7 +162,7 @@ class SimilarityTask(Task, Protocol):
         """Read the pairs of each subset."""
 
 
-class OwnTask(Task, Protocol):
+class OwnTask(Checkable, Protocol):
     """A task that a profile defines: its name, and the registry kind of its type."""
 
     name: str
@@ -60,6 +170,27 @@ class OwnTask(Task, Protocol):
 
     def load(self, root: Path | None) -> object:
         """Read what tasks of the kind read."""
+
+
+class OwnTables(FileSource):
+    """A task over tables of a user (.tsv, .csv or .jsonl) whose columns a profile names.
+
+    Its fingerprint is that of what is read, so the same rows in another format are the same task, and a plan that
+    computes it finds a mistake in a file before anything is trained.
+    """
+
+    def __init__(self, name: str, files: Sequence[str], *options: object) -> None:
+        """`options` change what is read of the files."""
+        super().__init__(files)
+        self.name, self._options = name, options
+
+    def fingerprint(self, root: Path | None) -> str:
+        key = digest("task", type(self).__name__, super().fingerprint(root), self._options)
+        return known_hash(f"tasks/{key}", lambda: digest(self.content(root)))
+
+    @abstractmethod
+    def content(self, root: Path | None) -> object:
+        """What is read, as JSON values."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +276,7 @@ class Suite(ABC):
 
     @classmethod
     def find(cls, task: str) -> Any:
-        return registry.get_instance(cls.kind, task, Task)
+        return registry.get_instance(cls.kind, task, Checkable)
 
     @property
     def tasks(self) -> list[str]:

@@ -21,11 +21,10 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.datafiles import read_table
+from harness.datafiles import read_rows, read_table
 from harness.errors import UserError
-from harness.evaluation.embed import Embedded, Embedder
 from harness.evaluation.probes import L2, MODES, Mode, Probe, Split, stratified
-from harness.evaluation.suites import Suite, SuiteScores, TaskScores, scored
+from harness.evaluation.suites import Embedded, Embedder, OwnTables, Suite, SuiteScores, TaskScores, scored
 from harness.metrics import Metric
 from harness.sources import FileSource, digest
 
@@ -78,6 +77,47 @@ class TransferFiles(FileSource):
                 f"{path}, line {line}: the label '{label}' is not one of {', '.join(self.classes)}; correct the line"
             )
         return self.classes.index(label)
+
+
+class OwnClasses(OwnTables):
+    """Texts, or pairs of texts, with labels in tables of a user; classes are the labels of the training set, sorted."""
+
+    kind = TRANSFER
+
+    def __init__(self, name: str, files: Mapping[str, str], texts: tuple[str, ...], label: str) -> None:
+        """`files` by split: 'all', or 'train' and 'test', or these and 'dev'; `texts` and `label` are columns."""
+        super().__init__(name, list(files.values()), list(files), texts, label)
+        self._splits, self._columns = tuple(files), (label, *texts)
+
+    def load(self, root: Path | None) -> dict[str, Labelled]:
+        paths = dict(zip(self._splits, self.paths(root), strict=True))
+        rows = {split: self._rows(path) for split, path in paths.items()}
+        classes = sorted({label for label, _ in rows[self._splits[0]].values()})
+        if len(classes) < 2:
+            raise UserError(f"{paths[self._splits[0]]} has one label only, '{classes[0]}'; a task needs two classes")
+        found = {}
+        for split, path in paths.items():
+            for line, (label, _) in rows[split].items():
+                if label not in classes:
+                    raise UserError(
+                        f"{path}, line {line}: no training sample has the label '{label}'; correct the line"
+                    )
+            found[split] = in_order([(words, classes.index(label)) for label, words in rows[split].values()])
+        return found
+
+    def _rows(self, path: Path) -> dict[int, tuple[str, list[list[str]]]]:
+        found = {}
+        for row in read_rows(path, *self._columns):
+            label, *texts = row.values
+            if not label.strip():
+                raise UserError(f"{path}, line {row.line}: no label; correct or remove the line")
+            found[row.line] = (label.strip(), [text.split() for text in texts])
+        if not found:
+            raise UserError(f"{path} has no samples; give a table with rows")
+        return found
+
+    def content(self, root: Path | None) -> object:
+        return [[split, read.sides, read.labels.tolist()] for split, read in self.load(root).items()]
 
 
 def in_order(rows: list[tuple[list[list[str]], int]]) -> Labelled:

@@ -15,7 +15,7 @@ from harness.errors import UserError
 from harness.evaluation.suites import SimilarityTask, Suite
 from harness.grid import Overrides, Resolved, UnfitSettingError, resolve
 from harness.method import Feature
-from harness.planning.inventory import Checkable, Ingredient, Inventory, UsedCorpus
+from harness.planning.inventory import Ingredient, Inventory, UsedCorpus
 from harness.planning.teachers import (
     FrozenModel,
     LitTeacher,
@@ -26,7 +26,7 @@ from harness.planning.teachers import (
     UnavailableTeacher,
 )
 from harness.registry import suggest
-from harness.sources import Missing, digest
+from harness.sources import Checkable, Missing, digest
 from harness.spec import CONTROLS, FeatureKind, RunSpec, Stream, fresh_size
 from harness.store import BACKEND_VERSION
 

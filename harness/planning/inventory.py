@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Generic, Literal, Protocol, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from harness.code import code_of, code_of_module
 from harness.commands import Typed
@@ -16,10 +16,10 @@ from harness.corpora.base import CorpusSource
 from harness.corpora.retrieval import CaptionedFile
 from harness.encoders.locate import MAIN, FolderModel, HubModel, ModelSource
 from harness.errors import UserError
-from harness.evaluation.own_files import OwnClasses, OwnPairs
 from harness.evaluation.retrieval import RetrievalTask
-from harness.evaluation.suites import RETRIEVAL, SIMILARITY, OwnTask, SimilarityTask, Suite, Task
-from harness.evaluation.transfer import TRANSFER
+from harness.evaluation.sts import OwnPairs
+from harness.evaluation.suites import RETRIEVAL, SIMILARITY, OwnTask, SimilarityTask, Suite
+from harness.evaluation.transfer import TRANSFER, OwnClasses
 from harness.fetching import recorded_commit
 from harness.grid import Resolved, UnfitSettingError
 from harness.metrics import AVERAGE
@@ -27,22 +27,11 @@ from harness.profiles import Profile
 from harness.profiles.schema import ClassificationTable, ModelTable, RetrievalTable, SimilarityTable
 from harness.registry import errors_of, get, get_class, get_instance, names, suggest
 from harness.setting import read_with
-from harness.sources import OWN_FILE, Missing, data_root, digest, placed
+from harness.sources import OWN_FILE, Checkable, Missing, data_root, digest, placed
 from harness.spec import Stream
 from harness.store import Protocol as EvaluationProtocol
 from harness.store import Result
 from harness.tomlfiles import check_keywords
-
-
-class Checkable(Protocol):
-    """A source of data, or several."""
-
-    def missing(self, root: Path | None) -> list[Missing]:
-        """Missing inputs below the data root."""
-
-    def fingerprint(self, root: Path | None) -> str:
-        """A hash of the content (hex)."""
-
 
 S = TypeVar("S", bound=Checkable, covariant=True)
 T = TypeVar("T", bound=Checkable)
@@ -295,7 +284,7 @@ class Inventory:
     def _task(self, kind: str, name: str) -> Ingredient[Any]:
         if (kind, name) not in self._found:
             own = self.tasks.get(name)
-            source = own if own is not None and own.kind == kind else get_instance(kind, name, Task)
+            source = own if own is not None and own.kind == kind else get_instance(kind, name, Checkable)
             self._found[kind, name] = Ingredient(source, self.root)
         return self._found[kind, name]
 

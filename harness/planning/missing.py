@@ -23,10 +23,10 @@ from harness.grid import resolve
 from harness.papers.needed import StandIns, paper_runs
 from harness.papers.published import read_papers
 from harness.planning.ingredients import Experiments
-from harness.planning.inventory import Checkable, Inventory
+from harness.planning.inventory import Inventory
 from harness.planning.plan import Plan
 from harness.profiles import Profile
-from harness.sources import Missing
+from harness.sources import Checkable, Missing
 
 Answer = TypeVar("Answer")
 #: requests to the hub at a time

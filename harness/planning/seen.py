@@ -80,7 +80,7 @@ def image_name(image_id: str) -> str:
 
 @dataclass(frozen=True)
 class SeenRows:
-    """The rows that a training read (`harness.evaluation.embed.TrainedOn`).
+    """The rows that a training read (`harness.evaluation.suites.TrainedOn`).
 
     `texts` are hashes of all texts, `captions` of the captions, and `unplaced` of the captions of images whose ids are
     not known: sorted, (n,) uint64 each. `names` are those of the other images.
@@ -138,7 +138,7 @@ def _hash(text: str) -> int:
 
 @dataclass(frozen=True)
 class RunTraining:
-    """What a run was trained on (`harness.evaluation.embed.TrainedOn`); its corpora are hashed at the first question.
+    """What a run was trained on (`harness.evaluation.suites.TrainedOn`); its corpora are hashed at the first question.
 
     `rows` are the rows read of each text stream, numbered over the stream's corpora in the setting's order.
     """

@@ -20,16 +20,16 @@ import numpy as np
 
 from harness.code import code_of
 from harness.corpora.base import Pairs
-from harness.corpora.pixels import Pixels
+from harness.corpora.images import Pixels
 from harness.encoders.features import ComputeRows, Stacked, cached_features
 from harness.encoders.locate import MissingModel, ModelSource
 from harness.encoders.teachers import Teacher, check_vocabulary, declared_teacher, open_teacher
 from harness.errors import UserError
 from harness.method import Feature
 from harness.planning.events import Stage
-from harness.planning.inventory import Checkable, Ingredient, UsedCorpus, read_by
+from harness.planning.inventory import Ingredient, UsedCorpus, read_by
 from harness.seeds import generator
-from harness.sources import Generated, Missing, Source, digest
+from harness.sources import Checkable, Generated, Missing, Source, digest
 from harness.spec import FeatureKind
 
 if TYPE_CHECKING:

@@ -1,17 +1,52 @@
-"""Profiles: TOML files that define corpora, encoders, hyperparameters and suites."""
+"""Profiles: TOML files that define corpora, encoders, hyperparameters and suites, each with the profiles it extends.
+
+Tables of a file and of those that it extends are merged by key, rules are appended, so that the later one wins, and
+everything else is replaced. A path that begins with './', '../' or '~/' is read from the folder of its file.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import partial
+from importlib.resources import files
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from harness.errors import UserError
-from harness.profiles.layers import blamed, layers_of, merged, shipped_file, shipped_profiles
 from harness.profiles.schema import Profile, Rule, Training
 from harness.registry import suggest
-from harness.tomlfiles import read_toml, validated
+from harness.tomlfiles import toml_content, validated
 
-__all__ = ["Profile", "Rule", "Training", "load_profile", "shipped_profiles"]
+__all__ = ["MOST_LAYERS", "Profile", "Rule", "Training", "load_profile", "shipped_profiles"]
+
+#: profiles above each other; more are a mistake
+MOST_LAYERS = 10
+_RULES = "hyperparameters"
+#: keys that follow from the file
+_GIVEN = ("name", "origin")
+#: tables whose texts may be paths, and keys in them that hold prose
+_WITH_PATHS = ("corpora", "tasks", "encoders", "teachers", "patches", "released", "suites")
+_PROSE = ("how", "source")
+#: a key, and the keys that it takes the place of: both together would be refused, or one of them ignored
+_PLACE_OF_A_MODEL = ("hub", "revision", "folder", "registered", "about")
+_INSTEAD = {
+    "epochs": ("steps",),
+    "file": ("train", "dev", "test"),
+    "train": ("file",),
+    **dict.fromkeys(("hub", "folder", "registered"), _PLACE_OF_A_MODEL),
+}
+
+
+class Layer(NamedTuple):
+    """The tables of one file."""
+
+    path: Path
+    content: Mapping[str, Any]
+
+
+def shipped_profiles() -> list[str]:
+    """Names of the profiles in this package, sorted."""
+    return sorted(Path(item.name).stem for item in files(__package__).iterdir() if item.name.endswith(".toml"))
 
 
 def load_profile(name: str) -> Profile:
@@ -24,12 +59,129 @@ def load_profile(name: str) -> Profile:
     shipped = shipped_profiles()
     if name not in shipped and not name.endswith(".toml") and Path(f"{name}.toml").is_file():
         name = f"{name}.toml"
-    if name.endswith(".toml"):
-        layers = layers_of(Path(name))
-        return validated(
-            merged(layers), "profile", Profile, partial(blamed, layers), name=Path(name).stem, origin="file"
-        )
-    if name not in shipped:
+    if name not in shipped and not name.endswith(".toml"):
         own = "give a file that ends in .toml" if "/" in name else f"a file of your own: --profile ./{name}.toml"
         raise UserError(f"unknown profile '{name}'; {suggest(name, shipped)} ({own})")
-    return read_toml(shipped_file(name), "profile", Profile, origin="package")
+    layers = [_shipped(name)] if name in shipped else _layers_of(Path(name))
+    origin = "package" if name in shipped else "file"
+    stem = layers[-1].path.stem
+    return validated(_merged(layers), "profile", Profile, partial(_blamed, layers), name=stem, origin=origin)
+
+
+def _layers_of(path: Path) -> list[Layer]:
+    """A file of a user and all that it extends, what is extended first.
+
+    Raises UserError for a file that cannot be read, has the name of a shipped profile or extends itself.
+    """
+    found: list[Layer] = []
+    while True:
+        _check_name(path)
+        content = toml_content(path, "profile", _GIVEN)
+        training = content.get("training")
+        if isinstance(training, dict) and {"steps", "epochs"} <= training.keys():
+            raise UserError(f"the profile {path}, table [training]: steps replace epochs; give one of them")
+        known = [layer.path.resolve() for layer in found]
+        if path.resolve() in known:
+            raise UserError(f"the profile {found[0].path} extends itself, through {path}; remove one 'extends'")
+        if len(found) == MOST_LAYERS:
+            raise UserError(
+                f"the profile {found[0].path} extends a chain of more than {MOST_LAYERS} profiles; extend fewer"
+            )
+        found.append(Layer(path, _located(content, path.parent)))
+        if "extends" not in content:
+            return found[::-1]
+        parent = content["extends"]
+        if not isinstance(parent, str) or not parent.isprintable():
+            raise UserError(f"the profile {path}, key 'extends': it must be the name of a profile or a path")
+        if not parent.endswith(".toml"):
+            break
+        path = path.parent / Path(parent).expanduser()
+    if parent not in shipped_profiles():
+        hint = suggest(parent, shipped_profiles())
+        raise UserError(
+            f"the profile {path}, key 'extends': no profile '{parent}' is shipped; {hint} (a file of your own: a path "
+            "that ends in .toml)"
+        )
+    return [_shipped(parent), *found[::-1]]
+
+
+def _merged(layers: Sequence[Layer]) -> dict[str, Any]:
+    """The tables of all layers as those of one file."""
+    tables: dict[str, Any] = {}
+    for layer in layers:
+        tables = {**_over(tables, layer.content), _RULES: [*_rules(tables), *_rules(layer.content)]}
+    return tables
+
+
+def _blamed(layers: Sequence[Layer], place: Sequence[str | int]) -> tuple[Path, Sequence[str | int]]:
+    """The file in which a place of the merged tables was written last, and the place there."""
+    if len(place) > 1 and place[0] == _RULES and isinstance(place[1], int):
+        number = place[1]
+        for layer in layers:
+            if number < len(_rules(layer.content)):
+                return layer.path, [_RULES, number, *place[2:]]
+            number -= len(_rules(layer.content))
+    return next((layer.path for layer in reversed(layers) if _has(layer.content, place)), layers[-1].path), place
+
+
+def _check_name(path: Path) -> None:
+    """Refuse a file with the name of a shipped profile, because results name their profile. Raises UserError."""
+    if path.stem in shipped_profiles():
+        raise UserError(
+            f"the profile {path} has the name of a shipped profile; rename the file, for example to "
+            f"my-{path.name}, or use --profile {path.stem}"
+        )
+
+
+def _shipped(name: str) -> Layer:
+    path = Path(str(files(__package__) / f"{name}.toml"))
+    return Layer(path, toml_content(path, "profile"))
+
+
+def _rules(content: Mapping[str, Any]) -> list[Any]:
+    """The rules of a file; what is no list of rules is kept, so that it is refused."""
+    rules = content.get(_RULES, [])
+    return rules if isinstance(rules, list) else [rules]
+
+
+def _over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Tables merged by key; a table of another kind, and a value, is replaced."""
+    instead = {key for name in above for key in _INSTEAD.get(name, ())} - {*above}
+    found = {key: value for key, value in below.items() if key not in instead}
+    for key, value in above.items():
+        old = found.get(key)
+        found[key] = _over(old, value) if isinstance(old, dict) and _same_kind(old, value) else value
+    return found
+
+
+def _same_kind(below: Mapping[str, Any], above: Any) -> bool:
+    return isinstance(above, dict) and above.get("kind", below.get("kind")) == below.get("kind")
+
+
+def _located(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    return {
+        name: _with_paths(table, folder.expanduser().resolve()) if name in _WITH_PATHS else table
+        for name, table in content.items()
+    }
+
+
+def _with_paths(value: Any, folder: Path) -> Any:
+    """A value whose texts that begin as paths are absolute."""
+    if isinstance(value, dict):
+        return {key: one if key in _PROSE else _with_paths(one, folder) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_with_paths(one, folder) for one in value]
+    if isinstance(value, str) and value.startswith(("./", "../", "~/")):
+        return str((folder / Path(value).expanduser()).resolve())
+    return value
+
+
+def _has(content: Any, place: Sequence[str | int]) -> bool:
+    for part in place:
+        if isinstance(content, Mapping) and part in content:
+            content = content[part]
+        elif not (isinstance(content, list) and isinstance(part, int) and part < len(content)):
+            return False
+        else:
+            content = content[part]
+    return True

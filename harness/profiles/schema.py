@@ -14,10 +14,12 @@ from harness.tomlfiles import Commit, Name, Table
 
 #: a number of rows, steps or tokens; a larger one is a mistake
 Amount = Annotated[int, Field(le=10**9)]
+#: the revision of a model on the hub; 'main' stands for the commit in the local cache, where none is known
+CommitOrMain = Annotated[Commit | Literal["main"] | None, Field(description="its commit, 40 hex digits, or main")]
 
 
 class OpenTable(BaseModel):
-    """A table whose further keys are keyword arguments of the registered class that it names."""
+    """A table with further keys: keyword arguments of the registered class that it names, or the values of a rule."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
@@ -27,24 +29,17 @@ class OpenTable(BaseModel):
         return dict(self.__pydantic_extra__ or {})
 
 
-class Rule(BaseModel):
+class Rule(OpenTable):
     """Values for the runs that it matches; an absent list matches everything, and a later rule wins.
 
     Its further keys are the values: those of `[training]`, and options of methods (`harness show METHOD`).
     """
-
-    model_config = ConfigDict(extra="allow", frozen=True)
 
     methods: Annotated[tuple[Name, ...], Field(description="names of methods, without options")] = ()
     readings: Annotated[tuple[Name, ...], Field(description="readings of the methods, such as paper")] = ()
     settings: Annotated[tuple[Name, ...], Field(description="names of settings, without options")] = ()
     encoders: Annotated[tuple[Name, ...], Field(description="names of encoders")] = ()
     source: Annotated[Name, Field(description="where the values are published, or why they were chosen")]
-
-    @property
-    def values(self) -> dict[str, OptionValue]:
-        """The values that the rule sets, of the training or of the method."""
-        return dict(self.__pydantic_extra__ or {})
 
     def matches(self, method: str, reading: str, setting: str, encoder: str) -> bool:
         """Whether the rule applies to a run."""
@@ -53,7 +48,7 @@ class Rule(BaseModel):
 
     @model_validator(mode="after")
     def _plain_values(self) -> Rule:
-        for key, value in self.values.items():
+        for key, value in self.options.items():
             if not isinstance(value, OptionValue):
                 raise ValueError(f"'{key}' must be a number, a string or true/false")
             if isinstance(value, float) and not math.isfinite(value):
@@ -149,7 +144,7 @@ class TeacherTable(ModelTable):
     """
 
     kind: Annotated[Name, Field(description="a registered kind of teacher, or lit")] = "open-clip"
-    revision: Annotated[Commit | Literal["main"] | None, Field(description="its commit, 40 hex digits, or main")] = None
+    revision: CommitOrMain = None
     pooling: Annotated[Name, Field(description="a registered pooling")] = "cls"
     precision: Annotated[Literal["fp32", "bf16"], Field(description="autocast type of its features; fp32: none")] = (
         "fp32"
@@ -196,7 +191,7 @@ class ReleasedRows(Table):
 class ReleasedTable(ModelTable):
     """Weights that others published, named as on the hub. The revision 'main' stands for the commit in the cache."""
 
-    revision: Annotated[Commit | Literal["main"] | None, Field(description="its commit, 40 hex digits, or main")] = None
+    revision: CommitOrMain = None
     pooling: Annotated[Name, Field(description="a registered pooling, as the weights' authors evaluate them")]
     encoder: Annotated[Name, Field(description="the papers' name of the encoder that was trained")]
     heads: Annotated[Name | None, Field(description="a file beside them: their projections of captions and images")] = (

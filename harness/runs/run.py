@@ -16,7 +16,7 @@ from torch import nn
 from harness.corpora.base import Pairs
 from harness.encoders.sentence_modules import SentenceModules
 from harness.encoders.student import Student
-from harness.evaluation.embed import Embedder, EmbedFunction
+from harness.evaluation.suites import Embedder, EmbedFunction
 from harness.planning.events import Event, Listener, Stage, both
 from harness.planning.inventory import Inventory
 from harness.planning.plan import PlannedRun

@@ -80,8 +80,10 @@ def power_of_verdict(effect: float, std: float, n: int, margin: float, *, alpha:
     _check(margin, alpha, effect, std, n)
     if n < 2 or std == 0:
         return float(n > 1)
+    from scipy.special import stdtrit
+
     case = _Case.of(effect, std, n, margin)
-    one, two = _quantile(1 - alpha, case.df), _quantile(1 - alpha / 2, case.df)
+    one, two = (float(stdtrit(case.df, share)) for share in (1 - alpha, 1 - alpha / 2))
 
     def undecided(s: Floats) -> Floats:
         return case.within(two * s) - case.within(margin - one * s)
@@ -145,12 +147,6 @@ class _Case:
 def _rule() -> tuple[Floats, Floats]:
     nodes, weights = np.polynomial.legendre.leggauss(_NODES)
     return (nodes + 1) / 2, weights / 2
-
-
-def _quantile(share: float, df: int) -> float:
-    from scipy.special import stdtrit
-
-    return float(stdtrit(df, share))
 
 
 def _check(margin: float, alpha: float, effect: float = 0.0, std: float = 0.0, n: int = 2) -> None:

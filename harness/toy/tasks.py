@@ -13,13 +13,12 @@ from typing import Any
 import numpy as np
 
 from harness.corpora.retrieval import CaptionedImages
+from harness.evaluation.suites import SentencePair, Subsets
 from harness.seeds import generator
 from harness.sources import Generated, digest
 from harness.toy.corpora import ToyPairs, cached_hash
 from harness.toy.world import ATTRIBUTES, GENRES, LEXICON, SIZES, describe, draw_distinct_scenes, draw_scenes
 
-#: sentence, sentence, gold score
-Pair = tuple[str, str, float]
 #: subset -> genres of the first and second sentence
 SUBSETS = {"phrases": ("phrases", "phrases"), "statements": ("statements", "statements"), "mixed": GENRES}
 
@@ -27,18 +26,16 @@ SUBSETS = {"phrases": ("phrases", "phrases"), "statements": ("statements", "stat
 class ToySimilarity(Generated):
     """A similarity task of the toy world."""
 
-    files: tuple[str, ...] = ()
-
     def __init__(self, name: str, sizes: dict[str, int]) -> None:
         self.name, self.sizes = name, sizes
 
     def fingerprint(self, root: Path | None) -> str:
         return cached_hash(["similarity", self.name, self.sizes], lambda: digest(self.load(root)))
 
-    def load(self, root: Path | None) -> dict[str, list[Pair]]:
+    def load(self, root: Path | None) -> Subsets:
         return {subset: self._pairs(subset, size) for subset, size in self.sizes.items()}
 
-    def _pairs(self, subset: str, size: int) -> list[Pair]:
+    def _pairs(self, subset: str, size: int) -> list[SentencePair]:
         rng = generator(world="toy", part="similarity", task=self.name, subset=subset)
         first, second, gold = related_scenes(rng, size)
         genres = [np.full(size, GENRES.index(genre)) for genre in SUBSETS[subset]]

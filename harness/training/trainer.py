@@ -20,7 +20,7 @@ from harness.encoders.patches import AudioPatches, ImagePatches
 from harness.encoders.precision import autocast, check_precision, float32_products
 from harness.encoders.student import Student
 from harness.errors import UserError, first_line
-from harness.evaluation.embed import EmbedFunction
+from harness.evaluation.suites import EmbedFunction
 from harness.files import DamagedError, put_aside
 from harness.method import Dimensions, Encode, Method, Patches
 from harness.profiles import Training

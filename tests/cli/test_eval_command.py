@@ -16,8 +16,8 @@ from harness.cli.main import cli
 from harness.command_line import Selection
 from harness.encoders.student import Student
 from harness.errors import UserError
-from harness.evaluation.embed import Embedder
 from harness.evaluation.sts import STSSuite
+from harness.evaluation.suites import Embedder
 from harness.planning.request import model_request
 from harness.runs.export import export
 from harness.store import Store

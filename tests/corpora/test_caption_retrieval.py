@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from harness import fetching
-from harness.corpora.features import FeatureFile
+from harness.corpora.images import FeatureFile
 from harness.corpora.retrieval import COCO, FLICKR8K, FLICKR30K, CaptionedFile, LikeTraining
 from harness.errors import MissingData, UserError
 from harness.fetching.archives import write_parquet
@@ -28,9 +28,12 @@ def test_the_toy_task_has_one_caption_a_picture() -> None:
 
 
 def test_features_follow_the_images_and_the_moments_of_training(tmp_path: Path) -> None:
+    def training(*rows: list[float]) -> None:
+        write_parquet(tmp_path / "train.parquet", {"image_id": list("ab"), "feature": list(rows)})
+
     write_parquet(tmp_path / "captions.parquet", {"image_id": ["x", "y"], "captions": [["one", "two"], ["three"]]})
     write_parquet(tmp_path / "test.parquet", {"image_id": ["y", "x"], "feature": [[4.0, 1.0], [-9.0, 1.0]]})
-    write_parquet(tmp_path / "train.parquet", {"image_id": ["a", "b"], "feature": [[1.0, 2.0], [25.0, 2.0]]})
+    training([1.0, 2.0], [25.0, 2.0])
     features = LikeTraining("test.parquet", "train.parquet", "fetch it")
     task = CaptionedFile("small", "captions.parquet", "fetch it", {"net": features})
     data = task.load(tmp_path)
@@ -41,8 +44,11 @@ def test_features_follow_the_images_and_the_moments_of_training(tmp_path: Path) 
     expected = [[(-3 - 3) / 2, 1 - np.sqrt(2)], [(2 - 3) / 2, 1 - np.sqrt(2)]]
     assert data.images.features["net"] == pytest.approx(np.array(expected), abs=1e-6)
     before = task.fingerprint(tmp_path)
-    write_parquet(tmp_path / "train.parquet", {"image_id": ["a", "b"], "feature": [[1.0, 2.0], [36.0, 2.0]]})
+    training([1.0, 2.0], [36.0, 2.0])
     assert task.fingerprint(tmp_path) != before
+    training([1.0], [2.0])
+    with pytest.raises(UserError, match="from different teachers"):
+        features.read(tmp_path)
 
 
 TABLE = "split\timage_id\tcaption_no\tcaption\ntest\tx\t1\tone\ntrain\tz\t1\tno\ntest\ty\t1\tthree\ntest\tx\t2\ttwo\n"
@@ -78,23 +84,16 @@ def test_images_in_a_folder_stand_for_stored_features(tmp_path: Path) -> None:
     assert task.fingerprint(tmp_path) != before
 
 
-def test_a_table_is_read_by_split_and_its_images_are_in_the_order_of_their_first_caption(tmp_path: Path) -> None:
-    data = table_task(tmp_path).load(tmp_path)
-    assert data.texts == ["one", "two", "three"]
-    assert data.image_of.tolist() == [0, 0, 1]
-    assert data.images.features["net"].tolist() == [[1], [2]]
-
-
 def test_the_features_of_one_teacher_are_enough(tmp_path: Path) -> None:
     task = table_task(tmp_path)
     assert task.missing(tmp_path) == []
-    (tmp_path / "net.npy").rename(tmp_path / "elsewhere.npy")
-    assert [absent.what for absent in task.missing(tmp_path)] == ["net.npy", "other.npy"]
-    (tmp_path / "elsewhere.npy").rename(tmp_path / "net.npy")
     before = task.fingerprint(tmp_path)
     with pytest.raises(MissingData, match=r"other\.npy"):
         task.load(tmp_path).images.features["other"]
-    np.save(tmp_path / "other.npy", np.zeros((2, 1), dtype=np.float32))
+    (tmp_path / "net.npy").rename(tmp_path / "elsewhere.npy")
+    assert [absent.what for absent in task.missing(tmp_path)] == ["net.npy", "other.npy"]
+    for name in ("net", "other"):
+        (tmp_path / f"{name}.npy").write_bytes((tmp_path / "elsewhere.npy").read_bytes())
     assert task.fingerprint(tmp_path) != before
 
 
@@ -132,17 +131,13 @@ def test_the_captions_of_the_papers_test_images(
     assert len(set(data.texts)) > 4.9 * images
 
 
-def test_positions_in_a_file_are_no_ids(tmp_path: Path) -> None:
-    """COCO's table of the bundle counts its images; another data set has other images of these numbers."""
+def test_a_table_is_read_by_split_its_images_in_the_order_of_their_first_caption(tmp_path: Path) -> None:
+    """Positions are no ids: COCO's table of the bundle counts its images, and another data set has other images."""
     for column, known in (("image_id", ["x", "y"]), ("image_no", None)):
-        assert table_task(tmp_path, TABLE.replace("image_id", column)).load(tmp_path).ids == known
-
-
-def test_features_of_two_teachers_do_not_go_together(tmp_path: Path) -> None:
-    write_parquet(tmp_path / "test.parquet", {"image_id": ["y"], "feature": [[4.0, 1.0]]})
-    write_parquet(tmp_path / "train.parquet", {"image_id": ["a"], "feature": [[1.0]]})
-    with pytest.raises(UserError, match="from different teachers"):
-        LikeTraining("test.parquet", "train.parquet", "fetch it").read(tmp_path)
+        data = table_task(tmp_path, TABLE.replace("image_id", column)).load(tmp_path)
+        assert (data.texts, data.ids) == (["one", "two", "three"], known)
+        assert data.image_of.tolist() == [0, 0, 1]
+        assert data.images.features["net"].tolist() == [[1], [2]]
 
 
 def test_training_images_put_through_as_test_images_are_those_of_training(data_root: Path) -> None:
@@ -152,9 +147,6 @@ def test_training_images_put_through_as_test_images_are_those_of_training(data_r
     known_ids, known = FeatureFile(file, "fetch it", "sqrt-standardise").read(data_root)
     assert ids == known_ids
     assert np.array_equal(values, known)
-
-
-def test_the_real_test_split_has_five_captions_an_image(data_root: Path) -> None:
     data = FLICKR8K.load(data_root)
     assert np.bincount(data.image_of).tolist() == [5] * 1000
     features = data.images.features["squeezenet"]

@@ -11,8 +11,8 @@ from refusals import refused
 from safetensors.numpy import save_file
 
 from harness.corpora.base import Pairs
-from harness.corpora.features import FeatureFile
 from harness.corpora.files import CaptionsFile
+from harness.corpora.images import FeatureFile
 from harness.errors import MissingData
 from harness.fetching.archives import write_parquet
 
@@ -22,17 +22,17 @@ VALUES = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
 IMAGES = ("a", "b", "c", "d")
 
 
-def write(root: Path, suffix: str, values: np.ndarray, ids: Sequence[object] = IMAGES, key: str = "features") -> str:
+def write(root: Path, suffix: str, values: np.ndarray, ids: Sequence[object] = IMAGES) -> str:
     path = root / f"features{suffix}"
     if suffix == ".parquet":
         write_parquet(path, {"image_id": list(ids), "feature": list(values)})
     elif suffix == ".npy":
         np.save(path, values)
     elif suffix == ".safetensors":
-        save_file({key: np.ascontiguousarray(values)}, path)
+        save_file({"features": np.ascontiguousarray(values)}, path)
     else:
         with h5py.File(path, "w") as file:
-            file[key] = values
+            file["features"] = values
     return path.name
 
 
@@ -65,89 +65,64 @@ def test_every_format_gives_float32_rows(tmp_path: Path, suffix: str, kind: type
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_values_that_are_not_finite_are_refused(tmp_path: Path, suffix: str, bad: float) -> None:
-    values = VALUES.copy()
-    values[2, 1] = bad
-    with refused(f"features{suffix} is not a matrix of finite numbers"):
-        FeatureFile(write(tmp_path, suffix, values), HOW).read(tmp_path)
+def test_values_that_are_not_finite_are_refused(tmp_path: Path, suffix: str) -> None:
+    for bad in (np.nan, np.inf):
+        values = VALUES.copy()
+        values[2, 1] = bad
+        with refused(f"features{suffix} is not a matrix of finite numbers"):
+            FeatureFile(write(tmp_path, suffix, values), HOW).read(tmp_path)
 
 
-@pytest.mark.parametrize("shape", [(4,), (2, 2, 3), (0, 3)])
-def test_other_shapes_are_refused(tmp_path: Path, shape: tuple[int, ...]) -> None:
-    with refused("not a matrix of finite numbers"):
-        FeatureFile(write(tmp_path, ".npy", np.ones(shape, np.float32)), HOW).read(tmp_path)
-
-
-@pytest.mark.parametrize("suffix", [".hdf5", ".safetensors"])
-def test_a_missing_data_set_is_named_with_what_is_there(tmp_path: Path, suffix: str) -> None:
-    file = FeatureFile(write(tmp_path, suffix, VALUES, key="resnet"), HOW)
-    with refused("cannot be read: no 'features' among resnet"):
-        file.read(tmp_path)
-
-
-def test_rows_of_unequal_width_are_refused(tmp_path: Path) -> None:
-    write_parquet(tmp_path / "f.parquet", {"image_id": ["a", "b"], "feature": [[1.0, 2.0], [1.0]]})
-    with refused(r"f\.parquet cannot be read"):
-        FeatureFile("f.parquet", HOW).read(tmp_path)
-
-
-@pytest.mark.parametrize("content", [b"", b"no such format, and some bytes more"], ids=["empty", "damaged"])
-@pytest.mark.parametrize("suffix", SUFFIXES)
-def test_a_damaged_file_is_one_line(tmp_path: Path, suffix: str, content: bytes) -> None:
-    (tmp_path / f"features{suffix}").write_bytes(content)
-    with refused(f"features{suffix} (cannot be read|is not a Parquet file)") as error:
-        FeatureFile(f"features{suffix}").read(tmp_path)
-    assert "fetch" not in str(error.value), "it is the user's own"
-    assert "pickle" not in str(error.value)
-
-
-def test_an_array_of_no_numbers_or_larger_than_its_file_is_refused(tmp_path: Path) -> None:
+def test_files_of_another_shape_are_one_line(tmp_path: Path) -> None:
+    """Shapes and entries, an array larger than its file, and a link to another file."""
     huge = io.BytesIO()
     np.lib.format.write_array_header_1_0(huge, {"descr": "<f4", "fortran_order": False, "shape": (10**9, 10**6)})
     (tmp_path / "huge.npy").write_bytes(huge.getvalue())
     np.save(tmp_path / "texts.npy", np.array([["1", "2"]]))
     np.save(tmp_path / "complex.npy", np.array([[1 + 2j]]))
-    for name in ("huge", "texts", "complex"):
-        with refused(rf"{name}\.npy cannot be read"):
-            FeatureFile(f"{name}.npy").read(tmp_path)
-
-
-def test_a_link_to_another_hdf5_file_is_named(tmp_path: Path) -> None:
-    with h5py.File(tmp_path / "x.h5", "w") as file:
+    for number, shape in enumerate(((4,), (2, 2, 3), (0, 3))):
+        np.save(tmp_path / f"shape{number}.npy", np.ones(shape, np.float32))
+    with h5py.File(tmp_path / "link.h5", "w") as file:
         file["features"] = h5py.ExternalLink("elsewhere.h5", "features")
-    with refused(r"x\.h5 cannot be read"):
-        FeatureFile("x.h5").read(tmp_path)
+    with h5py.File(tmp_path / "other.h5", "w") as file:
+        file["resnet"] = VALUES
+    save_file({"resnet": VALUES}, tmp_path / "other.safetensors")
+    write_parquet(tmp_path / "ragged.parquet", {"image_id": ["a", "b"], "feature": [[1.0, 2.0], [1.0]]})
+    (tmp_path / "x.csv").write_text("1,2\n")
+    for name, message in {
+        **dict.fromkeys([f"shape{number}.npy" for number in range(3)], "is not a matrix of finite numbers"),
+        **dict.fromkeys(["huge.npy", "texts.npy", "complex.npy", "link.h5", "ragged.parquet"], "cannot be read"),
+        **dict.fromkeys(["other.h5", "other.safetensors"], "cannot be read: no 'features' among resnet"),
+        "x.csv": r"is not a feature file.*\.h5, \.hdf5, \.npy, \.parquet, \.safeten",
+    }.items():
+        with refused(f"{name} {message}"):
+            FeatureFile(name).read(tmp_path)
 
 
-def test_another_suffix_is_refused_with_the_ones_that_do(tmp_path: Path) -> None:
-    (tmp_path / "features.csv").write_text("1,2\n")
-    with refused(r"features\.csv is not a feature file.*\.h5, \.hdf5, \.npy, \.parquet, \.safeten"):
-        FeatureFile("features.csv", HOW).read(tmp_path)
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_a_damaged_file_is_one_line(tmp_path: Path, suffix: str) -> None:
+    for content in (b"", b"no such format, and some bytes more"):
+        (tmp_path / f"features{suffix}").write_bytes(content)
+        with refused(f"features{suffix} (cannot be read|is not a Parquet file)") as error:
+            FeatureFile(f"features{suffix}").read(tmp_path)
+        assert "fetch" not in str(error.value), "it is the user's own"
+        assert "pickle" not in str(error.value)
 
 
 # Matching captions --------------------------------------------------------------------------------
 
 
 def test_features_find_their_captions_by_image_id_in_another_order(tmp_path: Path) -> None:
+    """Numbers and texts name the same image, and more features than captions do no harm."""
     order = [2, 0, 3, 1]
-    name = write(tmp_path, ".parquet", VALUES[order], [IMAGES[place] for place in order])
-    loaded = pairs(tmp_path, name)
+    loaded = pairs(tmp_path, write(tmp_path, ".parquet", VALUES[order], [IMAGES[place] for place in order]))
     assert loaded.texts[4] == "first of c"
     np.testing.assert_array_equal(loaded.features["resnet"], VALUES)
     assert loaded.image_of.tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
-
-
-def test_numbers_and_texts_name_the_same_image(tmp_path: Path) -> None:
-    name = write(tmp_path, ".parquet", VALUES[::-1], ["4", "3", "2", "1"])
-    loaded = pairs(tmp_path, name, ids=[1, 2, 3, 4])
-    np.testing.assert_array_equal(loaded.features["resnet"], VALUES)
-    assert loaded.image_of.tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
-
-
-def test_more_features_than_captions_do_no_harm_where_ids_match(tmp_path: Path) -> None:
-    loaded = pairs(tmp_path, write(tmp_path, ".parquet", VALUES), ids=["d", "b"])
-    np.testing.assert_array_equal(loaded.features["resnet"], VALUES[[3, 1]])
+    numbered = pairs(tmp_path, write(tmp_path, ".parquet", VALUES[::-1], ["4", "3", "2", "1"]), ids=[1, 2, 3])
+    np.testing.assert_array_equal(numbered.features["resnet"], VALUES[:3])
+    few = pairs(tmp_path, write(tmp_path, ".parquet", VALUES), ids=["d", "b"])
+    np.testing.assert_array_equal(few.features["resnet"], VALUES[[3, 1]])
 
 
 @pytest.mark.parametrize("suffix", [".hdf5", ".npy", ".safetensors"])
@@ -157,22 +132,22 @@ def test_files_without_ids_are_matched_by_row(tmp_path: Path, suffix: str) -> No
     np.testing.assert_array_equal(pairs(tmp_path, name, ids=None).features["resnet"], VALUES)
 
 
-@pytest.mark.parametrize("ids", [None, IMAGES], ids=["by line", "by id"])
-def test_another_number_of_rows_is_refused(tmp_path: Path, ids: Sequence[str] | None) -> None:
-    loaded = pairs(tmp_path, write(tmp_path, ".npy", VALUES[:3]), ids=ids)
-    with refused(r"features\.npy has 3 rows for 4 captioned images"):
-        loaded.features["resnet"]
-
-
-def test_an_image_without_features_is_named(tmp_path: Path) -> None:
-    loaded = pairs(tmp_path, write(tmp_path, ".parquet", VALUES[:3], ["a", "b", "d"]))
-    with refused(r"features\.parquet has no features of the image c"):
-        loaded.features["resnet"]
-
-
-def test_an_image_id_twice_is_refused(tmp_path: Path) -> None:
-    loaded = pairs(tmp_path, write(tmp_path, ".parquet", VALUES, ["a", "b", "b", "d"]), ids=["a", "b"])
-    with refused(r"features\.parquet has an image_id twice"):
+@pytest.mark.parametrize(
+    ("suffix", "rows", "ids", "message"),
+    [
+        (".npy", 3, None, "has 3 rows for 4 captioned images"),
+        (".npy", 3, IMAGES, "has 3 rows for 4 captioned images"),
+        (".parquet", ["a", "b", "d"], IMAGES, "has no features of the image c"),
+        (".parquet", ["a", "b", "b", "d"], ["a", "b"], "has an image_id twice"),
+    ],
+)
+def test_features_that_do_not_match_the_images_are_refused(
+    tmp_path: Path, suffix: str, rows: int | list[str], ids: Sequence[str] | None, message: str
+) -> None:
+    known = [] if isinstance(rows, int) else rows
+    name = write(tmp_path, suffix, VALUES[: len(known) or rows], known)
+    loaded = pairs(tmp_path, name, ids=ids)
+    with refused(f"{name} {message}"):
         loaded.features["resnet"]
 
 
@@ -214,8 +189,5 @@ def test_a_transform_changes_a_fingerprint_and_a_hint_does_not(tmp_path: Path) -
     name = write(tmp_path, ".npy", VALUES)
     plain, hinted, other = (FeatureFile(name, *more) for more in ((HOW,), ("another hint",), (HOW, "sqrt-standardise")))
     assert plain.fingerprint(tmp_path) == hinted.fingerprint(tmp_path) != other.fingerprint(tmp_path)
-
-
-def test_an_unknown_transform_is_refused() -> None:
     with refused("transform = 'whiten' is unknown; write one of none, sqrt-standardise"):
-        FeatureFile("features.npy", HOW, "whiten")
+        FeatureFile(name, HOW, "whiten")

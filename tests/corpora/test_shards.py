@@ -42,14 +42,14 @@ def test_pairs_come_in_the_order_of_names_with_their_images(root: Path) -> None:
 
 def test_a_limit_takes_the_first_pairs_and_reads_no_further_shard(root: Path) -> None:
     (root / "cc" / "00001.tar").write_bytes(b"never read as a tar")
-    assert len(ShardPairs("cc", "", limit=2).load(root)) == 2
-    assert len(ShardPairs("cc", "", limit=3).load(root)) == 3
-    with pytest.raises(UserError, match=r"00001\.tar: the shard is truncated or damaged"):
-        ShardPairs("cc", "", limit=4).load(root)
-    with pytest.raises(UserError, match="has 3 pairs, fewer than the limit 4"):
-        ShardPairs("cc", "", limit=4, bad=1).load(root)
-    with pytest.raises(UserError, match="limit = 0 selects no rows"):
-        ShardPairs("cc", "", limit=0)
+    assert [len(ShardPairs("cc", "", limit=limit).load(root)) for limit in (2, 3)] == [2, 3]
+    for limit, bad, message in (
+        (4, 0, r"00001\.tar: the shard is truncated or damaged"),
+        (4, 1, "has 3 pairs, fewer than the limit 4"),
+        (0, 0, "limit = 0 selects no rows"),
+    ):
+        with refused(message):
+            ShardPairs("cc", "", limit=limit, bad=bad).load(root)
 
 
 @pytest.mark.parametrize(
@@ -59,9 +59,11 @@ def test_a_limit_takes_the_first_pairs_and_reads_no_further_shard(root: Path) ->
         ({"00009.txt": b"a caption"}, "00009 has no image"),
         ({**pair(9), "00009.txt": b" \n"}, "00009 has a blank caption"),
         ({**pair(9), "00009.jpeg": png(9)}, "00009 has two files of one kind"),
+        ({**pair(9), "00009.txt": Path("00009.json")}, "00009 has no caption"),
     ],
+    ids=["no caption", "no image", "blank", "two", "a link"],
 )
-def test_a_flaw_is_named_and_left_out_up_to_the_limit(root: Path, files: dict[str, bytes], flaw: str) -> None:
+def test_a_flaw_is_named_and_left_out_up_to_the_limit(root: Path, files: dict[str, bytes | Path], flaw: str) -> None:
     write_tar(root / "cc" / "00002.tar", {**files, **pair(5)})
     with refused(rf"cc: 1 flaws .*00002\.tar: {flaw}.*set bad = 1"):
         ShardPairs("cc", "").load(root)
@@ -80,13 +82,6 @@ def test_a_shard_cut_short_anywhere_keeps_its_whole_pairs(root: Path, kept: int)
     loaded = ShardPairs("cc", "", bad=2).load(root)
     assert loaded.texts == [f"caption {number}" for number in range(3 + kept // 3072)]
     assert len(list(loaded.images[:])) == len(loaded)
-
-
-def test_links_are_not_followed(root: Path) -> None:
-    (root / "secret.txt").write_text("secret")
-    write_tar(root / "cc" / "00002.tar", {**pair(7), "00007.txt": root / "secret.txt"})
-    with pytest.raises(UserError, match="00007 has no caption"):
-        ShardPairs("cc", "").load(root)
 
 
 def test_an_image_that_cannot_be_decoded_is_named_when_a_teacher_comes_to_it(root: Path) -> None:

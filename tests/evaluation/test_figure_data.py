@@ -13,8 +13,6 @@ from hypothesis import strategies as st
 
 from harness.encoders.student import Student
 from harness.errors import UserError
-from harness.evaluation import embed
-from harness.evaluation.embed import Embedder
 from harness.evaluation.figure_data import (
     EDGES,
     FiguresSuite,
@@ -26,6 +24,7 @@ from harness.evaluation.figure_data import (
     similarities,
     view_cosines,
 )
+from harness.evaluation.suites import Embedder
 from harness.metrics import ArrayName
 from harness.runs.run import dropout_views
 from harness.toy import student_folder
@@ -51,18 +50,12 @@ def test_neighbours_in_blocks_are_a_full_sort(rows: int, width: int, cells: int,
     pool = rng.choice([-1.0, 0.0, 1.0], (rows, width)).astype(np.float32)
     queries, k = rng.integers(0, rows, 5), int(rng.integers(1, rows))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(embed, "_CELLS", cells)
+        patch.setattr("harness.evaluation.suites._CELLS", cells)
         found = nearest(pool, queries, k)
     for query, found_rows, values in zip(queries, *found, strict=True):
         expected = slow_nearest(query, pool, k)
         assert values == pytest.approx([cosine for _, cosine in expected], abs=1e-6)
         assert found_rows.tolist() == [row for row, _ in expected]
-
-
-@pytest.mark.parametrize("k", [0, 6])
-def test_too_few_sentences_are_an_error(k: int) -> None:
-    with pytest.raises(ValueError, match="neighbours are left in a pool of 6"):
-        nearest(np.ones((6, 2), dtype=np.float32), np.array([0]), k)
 
 
 #: sentences on a circle, by their angle in degrees
@@ -79,13 +72,8 @@ def test_drawn_captions_have_the_nearest_others_by_hand() -> None:
     found = neighbours_of([*ANGLES, *ANGLES], circle, 9, np.random.default_rng(0))
     queries = found["queries"].tolist()
     assert sorted(queries) == list("abcde"), "a caption is asked for once"
-    assert {query: "".join(row) for query, row in zip(queries, found["neighbours"], strict=True)} == {
-        "a": "bcd",
-        "b": "acd",
-        "c": "bad",
-        "d": "cba",
-        "e": "dcb",
-    }
+    near = {query: "".join(row) for query, row in zip(queries, found["neighbours"], strict=True)}
+    assert near == {"a": "bcd", "b": "acd", "c": "bad", "d": "cba", "e": "dcb"}
     row = found["neighbour_cosines"][queries.index("c")]
     assert row == pytest.approx(np.cos(np.radians([20, 30, 60])), abs=1e-6)
 
@@ -101,6 +89,9 @@ def test_few_captions_have_few_neighbours() -> None:
     assert neighbours_of(["a", "b", "a"], circle, 5, np.random.default_rng(0))["neighbours"].shape == (2, 1)
     with pytest.raises(ValueError, match="fewer than 1 neighbours are left in a pool of 1"):
         neighbours_of(["a", "a"], circle, 5, np.random.default_rng(0))
+    for k in (0, 6):
+        with pytest.raises(ValueError, match="neighbours are left in a pool of 6"):
+            nearest(np.ones((6, 2), dtype=np.float32), np.array([0]), k)
 
 
 def clustered(k: int = 3, each: int = 20, d: int = 8) -> tuple[np.ndarray, np.ndarray]:
@@ -112,23 +103,19 @@ def clustered(k: int = 3, each: int = 20, d: int = 8) -> tuple[np.ndarray, np.nd
 def test_one_seed_gives_one_plane_and_clusters_stay_together_in_it() -> None:
     vectors, which = clustered()
     first = plane(vectors, 7)
-    assert first.shape == (60, 2)
-    assert first.dtype == np.float32
+    assert (first.shape, first.dtype) == ((60, 2), np.float32)
     np.testing.assert_array_equal(first, plane(vectors, 7))
     distances = np.linalg.norm(first[:, None] - first[None], axis=2)
     np.fill_diagonal(distances, np.inf)
     assert (which[distances.argmin(axis=1)] == which).all()
+    assert len(set(zip(clusters_of(vectors, 3, 0), which, strict=True))) == 3
 
 
 @pytest.mark.parametrize("rows", [2, 5])
-def test_few_or_equal_vectors_have_a_plane(rows: int) -> None:
-    assert np.isfinite(plane(np.ones((rows, 4), dtype=np.float32), 0)).all()
-
-
-def test_there_are_at_most_as_many_clusters_as_vectors() -> None:
-    vectors, which = clustered()
-    assert len(set(zip(clusters_of(vectors, 3, 0), which, strict=True))) == 3
-    assert sorted(clusters_of(vectors[:2], 5, 0)) == [0, 1]
+def test_few_or_equal_vectors_have_a_plane_and_no_more_clusters_than_vectors(rows: int) -> None:
+    vectors = np.ones((rows, 4), dtype=np.float32)
+    assert np.isfinite(plane(vectors, 0)).all()
+    assert sorted(clusters_of(np.eye(rows, dtype=np.float32), 9, 0)) == list(range(rows))
 
 
 def test_ranks_and_histograms_are_those_of_a_loop() -> None:
@@ -142,14 +129,11 @@ def test_ranks_and_histograms_are_those_of_a_loop() -> None:
         assert found["worst_rank"][image] == 1 + max(order.index(row) for row in np.flatnonzero(image_of == image))
         for row, value in enumerate(cosines):
             (true if image_of[row] == image else other).append(value)
-    np.testing.assert_array_equal(found["similarity_true"], np.histogram(true, EDGES)[0])
-    np.testing.assert_array_equal(found["similarity_other"], np.histogram(other, EDGES)[0])
+    for which, values in (("true", true), ("other", other)):
+        np.testing.assert_array_equal(found[f"similarity_{which}"], np.histogram(values, EDGES)[0])
     assert found["similarity_true"].sum() == 30
-
-
-def test_ties_count_against_the_model() -> None:
     same = np.ones((4, 3))
-    assert similarities(same, same, np.arange(4))["worst_rank"].tolist() == [4, 4, 4, 4]
+    assert similarities(same, same, np.arange(4))["worst_rank"].tolist() == [4] * 4, "ties count against the model"
 
 
 TEXTS = ["a dog runs", "the dog is running", "a cat sleeps", "a dog runs fast", "two men play chess indoors", "x y"]
@@ -179,57 +163,39 @@ def test_view_cosines_are_means_over_pairs() -> None:
     same = [views[t, s, i] @ views[t, s, j] for t in range(2) for s in range(3) for i in range(4) for j in range(i)]
     close = [a @ b for t in range(2) for a in views[t, 0] for b in views[t, 1]]
     apart = [a @ b for t in range(2) for s in (0, 1) for a in views[t, s] for b in views[t, 2]]
-    found = view_cosines(views)
-    assert found == pytest.approx(
-        {"cosine_same": np.mean(same), "cosine_close": np.mean(close), "cosine_apart": np.mean(apart)}
-    )
+    wanted = {"cosine_same": np.mean(same), "cosine_close": np.mean(close), "cosine_apart": np.mean(apart)}
+    assert view_cosines(views) == pytest.approx(wanted)
 
 
-@pytest.fixture(scope="module")
-def model() -> Embedder:
+def test_the_suite_on_the_toy_world() -> None:
     student = Student.load(student_folder(), "cls")
-    return Embedder(student.embed, views=partial(dropout_views, student))
-
-
-def test_the_suite_on_the_toy_world(model: Embedder) -> None:
-    suite = FiguresSuite(["ToySTS", "ToyRetrieval"], captions=60, clusters=4, views=5)
-    done = suite.evaluate(model, None)
+    model = Embedder(student.embed, views=partial(dropout_views, student))
+    options = {"captions": 60, "clusters": 4, "views": 5}
+    done = FiguresSuite(["ToySTS", "ToyRetrieval"], **options).evaluate(model, None)
     arrays, scores = done.arrays, done.scores
-    assert {name: values.shape for name, values in arrays.items()} == {
-        ArrayName("ToySTS", "gold"): (scores["ToySTS"]["n"],),
-        ArrayName("ToySTS", "cosine"): (scores["ToySTS"]["n"],),
-        ArrayName("ToyRetrieval", "tsne"): (60, 2),
-        ArrayName("ToyRetrieval", "clusters"): (60,),
-        ArrayName("ToyRetrieval", "triples"): (5, 3),
-        ArrayName("ToyRetrieval", "views"): (5, 3, 5, 2),
-        ArrayName("ToyRetrieval", "queries"): (6,),
-        ArrayName("ToyRetrieval", "neighbours"): (6, 3),
-        ArrayName("ToyRetrieval", "neighbour_cosines"): (6, 3),
+    pairs = (scores["ToySTS"]["n"],)
+    of_captions = {
+        **{"tsne": (60, 2), "clusters": (60,), "triples": (5, 3), "views": (5, 3, 5, 2)},
+        **{"queries": (6,), "neighbours": (6, 3), "neighbour_cosines": (6, 3)},
     }
-    for query, texts in zip(
-        arrays[ArrayName("ToyRetrieval", "queries")], arrays[ArrayName("ToyRetrieval", "neighbours")], strict=True
-    ):
+    assert {name: values.shape for name, values in arrays.items()} == {
+        **{ArrayName("ToySTS", what): pairs for what in ("gold", "cosine")},
+        **{ArrayName("ToyRetrieval", what): shape for what, shape in of_captions.items()},
+    }
+    found = {name.what: values for name, values in arrays.items()}
+    for query, texts in zip(found["queries"], found["neighbours"], strict=True):
         assert len({query, *texts}) == 4
-    assert (np.diff(arrays[ArrayName("ToyRetrieval", "neighbour_cosines")]) <= 0).all()
+    assert (np.diff(found["neighbour_cosines"]) <= 0).all()
     assert scores["Avg"] == {}
     assert scores["ToyRetrieval"]["cosine_same"] > scores["ToyRetrieval"]["cosine_apart"]
-    again = FiguresSuite(["ToySTS", "ToyRetrieval"], captions=60, clusters=4, views=5).evaluate(model, None)
+    again = FiguresSuite(["ToySTS", "ToyRetrieval"], **options).evaluate(model, None)
     for name, values in arrays.items():
         np.testing.assert_array_equal(values, again.arrays[name])
-    other = FiguresSuite(["ToyRetrieval"], captions=60, clusters=4, views=5, seed=1).evaluate(model, None)
-    assert (other.arrays[ArrayName("ToyRetrieval", "triples")] != arrays[ArrayName("ToyRetrieval", "triples")]).any()
+    other = FiguresSuite(["ToyRetrieval"], **options, seed=1).evaluate(model, None)
+    assert (other.arrays[ArrayName("ToyRetrieval", "triples")] != found["triples"]).any()
 
 
-def test_a_model_without_dropout_views_is_reported() -> None:
-    def embed(texts: Sequence[str]) -> np.ndarray:
-        return np.array([[len(text), text.count("a"), 1.0] for text in texts], dtype=np.float32)
-
-    done = FiguresSuite(["ToyRetrieval"], captions=20, clusters=2, views=5).evaluate(Embedder(embed), None)
-    assert ArrayName("ToyRetrieval", "views") not in done.arrays
-    assert "repeated encodings left out" in done.warnings[0]
-
-
-def test_spaces_of_a_model_are_kept_apart() -> None:
+def test_spaces_of_a_model_are_kept_apart_and_one_without_dropout_views_is_reported() -> None:
     class Shared:
         def texts(self, texts: Sequence[str]) -> np.ndarray:
             return np.eye(1000)[: len(texts)]
@@ -238,19 +204,19 @@ def test_spaces_of_a_model_are_kept_apart() -> None:
             return np.eye(1000)[: len(pairs)]
 
     model = Embedder(lambda texts: np.array([[len(text), 1.0] for text in texts], np.float32), shared=Shared())
-    arrays = FiguresSuite(["ToyRetrieval"], captions=20, clusters=2, views=5).evaluate(model, None).arrays
-    assert (arrays[ArrayName("ToyRetrieval", "worst_rank", "own")] == 1).all()
-    assert not any(name.space == "teacher" for name in arrays)
+    done = FiguresSuite(["ToyRetrieval"], captions=20, clusters=2, views=5).evaluate(model, None)
+    assert (done.arrays[ArrayName("ToyRetrieval", "worst_rank", "own")] == 1).all()
+    assert not any(name.space == "teacher" or name.what == "views" for name in done.arrays)
+    assert "repeated encodings left out" in done.warnings[0]
 
 
 def test_numbers_are_part_of_the_protocol_and_checked() -> None:
-    prints = {
-        FiguresSuite(["ToySTS"], **more).fingerprint(None) for more in ({}, {"views": 5}, {"queries": 5}, {"seed": 1})
-    }
-    assert len(prints) == 4
-    with pytest.raises(UserError, match="captions = 3, clusters = 4"):
-        FiguresSuite(["ToySTS"], captions=3, clusters=4)
-    with pytest.raises(UserError, match="queries = 0"):
-        FiguresSuite(["ToySTS"], queries=0)
-    with pytest.raises(UserError, match="has no task 'ToyST'"):
-        FiguresSuite(["ToyST"])
+    options = ({}, {"views": 5}, {"queries": 5}, {"seed": 1}, {"captions": 50}, {"clusters": 5})
+    assert len({FiguresSuite(["ToySTS"], **more).fingerprint(None) for more in options}) == len(options)
+    for task, more, message in (
+        ("ToySTS", {"captions": 3, "clusters": 4}, "captions = 3, clusters = 4"),
+        ("ToySTS", {"queries": 0}, "queries = 0"),
+        ("ToyST", {}, "has no task 'ToyST'"),
+    ):
+        with pytest.raises(UserError, match=message):
+            FiguresSuite([task], **more)

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.evaluation import geometry
-from harness.evaluation.embed import Embedded
 from harness.evaluation.geometry import GeometrySuite, alignment, effective_rank, mean_cosine, spectrum, uniformity
+from harness.evaluation.suites import Embedded
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "alignment_uniformity.json").read_text())["entries"]
 
@@ -70,22 +70,15 @@ def test_limits_of_alignment_and_uniformity() -> None:
         uniformity(one)
 
 
-def test_positives_are_above_four_for_the_whole_split_and_four_or_more_for_the_batches() -> None:
-    pairs = [("a", "b", 4.0), ("c", "d", 4.2), ("e", "f", 3.9)]
+def test_batches_of_one_set_keep_the_order_and_one_without_positives_counts_as_zero() -> None:
+    """Positives are above 4.0 in the whole set, from 4.0 on in batches."""
+    pairs = [(f"a{i}", f"b{i}", (5.0 if i < 19 else 4.0) if i < 20 else 1.0) for i in range(150)]
     scores, warnings = scored({"": pairs})
     assert warnings == []
-    assert (scores["n"], scores["n_positive"]) == (3, 1)
-    assert scores["alignment"] == pytest.approx(align_of(pairs[1:2]))
-    assert scores["alignment_batch128"] == pytest.approx(align_of(pairs[:2]))
-    assert scores["uniformity"] == pytest.approx(uniform_of(pairs))
-    assert scores["uniformity_batch128"] == pytest.approx(uniform_of(pairs))
-
-
-def test_batches_of_one_set_keep_the_order_and_one_without_positives_counts_as_zero() -> None:
-    pairs = [(f"a{i}", f"b{i}", 5.0 if i < 20 else 1.0) for i in range(150)]
-    scores, _ = scored({"": pairs})
-    assert scores["alignment"] == pytest.approx(align_of(pairs[:20]))
+    assert (scores["n"], scores["n_positive"]) == (150, 19)
+    assert scores["alignment"] == pytest.approx(align_of(pairs[:19]))
     assert scores["alignment_batch128"] == pytest.approx((align_of(pairs[:20]) + 0) / 2)
+    assert scores["uniformity"] == pytest.approx(uniform_of(pairs))
     assert scores["uniformity_batch128"] == pytest.approx((uniform_of(pairs[:128]) + uniform_of(pairs[128:])) / 2)
 
 
@@ -99,35 +92,25 @@ def test_batches_of_several_subsets_are_sorted_by_words_and_score_and_never_cros
     assert scores["alignment_batch128"] == pytest.approx(align_of(other[:1]) / 3)
 
 
-def test_readings_by_subsets_weigh_each_by_its_pairs_and_differ_from_one_set() -> None:
+def test_readings_by_subsets_weigh_each_by_its_pairs_and_pass_over_those_without_positives() -> None:
+    """Weights are the pairs of a subset, not its positives: 4 and 2, not 1 and 2."""
     one = [("a", "b", 5.0), ("c", "d", 4.0), ("e", "f", 0.0), ("g", "h", 1.0)]
-    two = [("p", "q", 5.0), ("r", "s", 4.8)]
-    scores, warnings = scored({"one": one, "two": two})
+    two, none = [("p", "q", 5.0), ("r", "s", 4.8)], [("x", "y", 4.0)]
+    scores, warnings = scored({"one": one, "none": none, "two": two})
     assert warnings == []
-    # Weights are the pairs of a subset, not its positives: 4 and 2, not 1 and 2.
     assert scores["alignment_subsets"] == pytest.approx((4 * align_of(one[:1]) + 2 * align_of(two)) / 6)
     assert scores["alignment"] == pytest.approx((align_of(one[:1]) + 2 * align_of(two)) / 3)
-    assert scores["uniformity_subsets"] == pytest.approx((4 * uniform_of(one) + 2 * uniform_of(two)) / 6)
-    assert scores["uniformity_subsets"] != pytest.approx(scores["uniformity"], abs=1e-3)
-
-
-def test_a_subset_without_positives_is_passed_over_in_the_alignment_by_subsets() -> None:
-    one, two, three = [("a", "b", 5.0), ("x", "y", 1.0)], [("c", "d", 4.0)], [("e", "f", 4.5)]
-    scores, warnings = scored({"one": one, "two": two, "three": three})
-    assert warnings == []
-    assert scores["alignment_subsets"] == pytest.approx((2 * align_of(one[:1]) + align_of(three)) / 3)
-    weights = (2 * uniform_of(one) + uniform_of(two) + uniform_of(three)) / 4
-    assert scores["uniformity_subsets"] == pytest.approx(weights)
+    weighted = (4 * uniform_of(one) + 2 * uniform_of(two) + uniform_of(none)) / 7
+    assert scores["uniformity_subsets"] == pytest.approx(weighted)
+    assert weighted != pytest.approx(scores["uniformity"], abs=1e-3)
 
 
 def test_no_positives_leave_alignment_out_with_a_warning() -> None:
-    scores, warnings = scored({"": [("a", "b", 1.0), ("c", "d", 4.0)]})
-    assert "alignment" not in scores
-    assert "alignment_batch128" in scores
-    assert warnings[0] == "alignment left out, no pair has a gold score above 4.0"
-    scores, warnings = scored({"": [("a", "b", 1.0)]})
-    assert {name for name in scores if name.startswith("alignment")} == set()
-    assert len(warnings) == 3
+    for gold, left in ((4.0, {"alignment_batch128"}), (1.0, set())):
+        scores, warnings = scored({"": [("a", "b", 1.0), ("c", "d", gold)]})
+        assert {name for name in scores if name.startswith("alignment")} == left
+        assert len(warnings) == 3 - len(left)
+        assert warnings[0].startswith("alignment left out")
 
 
 @settings(deadline=None, max_examples=50)
@@ -164,18 +147,14 @@ def test_limits_of_the_spread() -> None:
         mean_cosine(axes[:1])
 
 
-def test_repeated_sentences_count_once_in_the_spread() -> None:
+def test_the_spread_is_of_distinct_sentences_and_undefined_where_they_do_not_differ() -> None:
     once, _ = scored({"": [("a", "b", 5.0), ("c", "d", 1.0)]})
     again, _ = scored({"": [("a", "b", 5.0), ("c", "d", 1.0), ("a", "c", 4.5), ("a", "d", 0.0)]})
     for name in ("mean_cosine", "top_variance", "effective_rank"):
         assert again[name] == pytest.approx(once[name], abs=1e-12)
     assert again["uniformity"] != pytest.approx(once["uniformity"])
-
-
-def test_vectors_that_do_not_differ_have_no_spectrum() -> None:
-    pairs = [("a", "b", 5.0), ("c", "d", 1.0)]
     same = Embedded(lambda unique: np.ones((len(unique), 3), dtype=np.float32), "abcd")
-    found = GeometrySuite(["ToySTS"]).score({"": pairs}, same)
+    found = GeometrySuite(["ToySTS"]).score({"": [("a", "b", 5.0), ("c", "d", 1.0)]}, same)
     assert found.scores["mean_cosine"] == pytest.approx(1)
+    assert [line.partition(" ")[0] for line in found.warnings] == ["top_variance", "effective_rank"]
     assert "top_variance" not in found.scores
-    assert found.warnings == [f"{name} left out, all vectors are equal" for name in ("top_variance", "effective_rank")]

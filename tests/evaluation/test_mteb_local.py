@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 
 from harness import registry
-from harness.errors import UserError
-from harness.evaluation import mteb_local
 from harness.evaluation.mteb_local import ClassificationFiles, RerankingFile, RetrievalFiles, build
 from harness.evaluation.mteb_suite import MTEBSuite
 
@@ -36,25 +34,21 @@ def test_every_file_task_is_listed_when_missing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", [name for name in FILES if name != "STSBenchmark-file"])
 def test_real_files_go_into_mtebs_classes(data_root: Path, name: str) -> None:
-    task = build(registry.get("mteb task", name), data_root)
-    data: Any = task.dataset
+    data: Any = build(registry.get("mteb task", name), data_root).dataset
     if "test" in data:
         assert len(data["test"]) == COUNTS[name]
         assert set(data["train"]["label"]) == set(data["test"]["label"])
         assert all(data["test"]["text"])
+        return
+    split = data["default"]["test"]
+    known, relevant = set(split["corpus"]["id"]), split["relevant_docs"]
+    assert set(relevant) == set(split["queries"]["id"])
+    assert all(document in known for found in relevant.values() for document in found)
+    if name == "TRECQA":
+        assert len(relevant) == 68
+        assert all(0 < len(found) < len(split["top_ranked"][query]) for query, found in relevant.items())
     else:
-        split = data["default"]["test"]
-        if name in COUNTS:
-            assert len(split["corpus"]) + len(split["queries"]) == COUNTS[name]
-        assert set(split["relevant_docs"]) == set(split["queries"]["id"])
-        known = set(split["corpus"]["id"])
-        assert all(document in known for found in split["relevant_docs"].values() for document in found)
-
-
-def test_the_real_reranking_set_has_the_questions_with_right_and_wrong_answers(data_root: Path) -> None:
-    data = mteb_local.TRECQA.load(data_root)
-    assert len(data["queries"]) == 68
-    assert all(0 < len(data["relevant"][q]) < len(data["candidates"][q]) for q in data["queries"])
+        assert len(known) + len(relevant) == COUNTS[name]
 
 
 def test_splits_labels_titles_and_judgements_are_read(tmp_path: Path) -> None:
@@ -84,11 +78,3 @@ def test_splits_labels_titles_and_judgements_are_read(tmp_path: Path) -> None:
         "relevant": {"0": {"0-0": 1}},
         "candidates": {"0": ["0-0", "0-1"]},
     }
-
-
-def test_documents_that_are_no_json_are_reported(tmp_path: Path) -> None:
-    for name in ("q.tsv", "j.tsv"):
-        (tmp_path / name).write_text("split\tquery_id\tdoc_id\tscore\ttext\ntest\tq\t2\t2\tx\n")
-    (tmp_path / "d.jsonl.gz").write_bytes(gzip.compress(b"{"))
-    with pytest.raises(UserError, match="not a JSON object"):
-        RetrievalFiles("r", "d.jsonl.gz", "q.tsv", "j.tsv").load(tmp_path)

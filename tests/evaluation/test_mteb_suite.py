@@ -5,19 +5,19 @@ from __future__ import annotations
 import copy
 import json
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import numpy as np
 import pytest
+from refusals import refused
 
 from harness.errors import MissingData, UserError
-from harness.evaluation.embed import Embedder
 from harness.evaluation.mteb_local import STSB_FILE, ClassificationFiles
 from harness.evaluation.mteb_suite import MTEBSuite, OwnTasks, datasets_cache
 from harness.evaluation.sts import STSSuite
-from harness.evaluation.suites import TaskScores
+from harness.evaluation.suites import Embedder, TaskScores
 from harness.sources import digest
 from harness.toy import tasks as toy
 
@@ -124,17 +124,6 @@ def test_a_constant_model_has_no_similarity_score_but_a_warning(tmp_path: Path) 
         assert bool(calls) == asked
 
 
-def test_vectors_that_are_not_finite_are_reported() -> None:
-    def broken(sentences: Sequence[str]) -> np.ndarray:
-        rows = embed(sentences)
-        rows[0] = np.nan
-        return rows
-
-    evaluation = MTEBSuite(["ToyMTEB-STS"]).evaluate(Embedder(broken), None)
-    assert evaluation.scores["ToyMTEB-STS"] == {} or "main_score" not in evaluation.scores["ToyMTEB-STS"]
-    assert "mteb: ToyMTEB-STS: no score: 1 of the" in evaluation.warnings[0]
-
-
 def test_results_are_kept_in_mtebs_own_layout_and_not_computed_again(tmp_path: Path) -> None:
     import mteb
 
@@ -163,87 +152,67 @@ def test_the_fingerprint_follows_the_data_the_settings_and_mteb(
     assert eight.fingerprint(tmp_path) != nine.fingerprint(tmp_path)
 
 
-def test_the_groups_of_the_english_benchmark_are_mtebs() -> None:
+def test_the_groups_of_the_english_benchmark_are_mtebs_and_in_its_languages() -> None:
     """Two groups of DALR Table 5; the benchmark's paper counts their tasks."""
-    sizes = {"Reranking": 4, "STS": 10}
-    for kind, size in sizes.items():
+    for kind, size in (("Reranking", 4), ("STS", 10)):
         tasks = OwnTasks(f"MTEB(eng, v1):{kind}").build()
-        assert {str(task.metadata.type) for task in tasks} == {kind}
-        assert len(tasks) == size
-
-
-def test_a_task_of_a_benchmark_has_the_benchmarks_languages() -> None:
+        assert [str(task.metadata.type) for task in tasks] == [kind] * size
     (of_benchmark,), (by_name,) = (OwnTasks(name).build() for name in ("MTEB(eng, v1):STS17", "STS17"))
     assert list(of_benchmark.hf_subsets) == ["en-en"]
     assert len(by_name.hf_subsets) > 5
 
 
 @pytest.mark.parametrize(
-    ("name", "message"),
+    ("names", "message"),
     [
-        ("SICKR", "mteb task 'SICKR': .*Did you mean: 'SICK-R'"),
-        ("MTEB(eng,v1):STS", r"not found. Did you mean: MTEB\(eng, v1\)"),
-        ("MTEB(eng, v1):Sts", "has no type or task 'Sts'; its types are Classification, "),
+        (["SICKR"], "mteb task 'SICKR': .*Did you mean: 'SICK-R'"),
+        (["MTEB(eng,v1):STS"], r"not found. Did you mean: MTEB\(eng, v1\)"),
+        (["MTEB(eng, v1):Sts"], "has no type or task 'Sts'; its types are Classification, "),
+        (["SICK-R", "MTEB(eng, v1):SICK-R"], "names SICK-R twice"),
     ],
 )
-def test_unknown_names_are_reported_with_the_nearest(name: str, message: str) -> None:
+def test_unknown_names_are_reported_with_the_nearest_and_repeated_ones(names: list[str], message: str) -> None:
     with pytest.raises(UserError, match=message):
-        MTEBSuite([name]).missing(None)
-
-
-def test_a_task_named_twice_is_reported() -> None:
-    with pytest.raises(UserError, match="names SICK-R twice"):
-        MTEBSuite(["SICK-R", "MTEB(eng, v1):SICK-R"]).evaluate(MODEL, None)
+        MTEBSuite(names).evaluate(MODEL, None)
 
 
 def test_own_tasks_without_data_are_missing_with_the_command_that_fetches_them() -> None:
-    missing = MTEBSuite(["MTEB(eng, v1):CQADupstackRetrieval", "SICK-R"]).missing(None)
-    assert len(missing) == 12 + 1
-    assert str(missing[-1]) == (
-        "the mteb task SICK-R: download it when online, with: "
-        "python -c \"import mteb; mteb.get_task('SICK-R').load_data()\""
-    )
-    with pytest.raises(MissingData, match="the mteb task SICK-R: download"):
+    *parts, last = MTEBSuite(["MTEB(eng, v1):CQADupstackRetrieval", "SICK-R"]).missing(None)
+    assert len(parts) == 12
+    assert str(last).startswith("the mteb task SICK-R: ")
+    assert "python -c \"import mteb; mteb.get_task('SICK-R').load_data()\"" in str(last)
+    with pytest.raises(MissingData, match="the mteb task SICK-R: "):
         MTEBSuite(["SICK-R"]).evaluate(MODEL, None)
 
 
-def _move_datasets(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Move the cache of `datasets`, which reads its variable on import alone."""
-    import datasets
-
-    monkeypatch.setenv("HF_DATASETS_CACHE", str(folder))
-    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", folder)
-
-
 @pytest.fixture
-def cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+def downloads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The cache of `datasets`, moved: it reads its variable on import alone."""
+    monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "datasets"))
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "datasets")
+    return tmp_path / "datasets"
+
+
+def put(downloads: Path, name: str) -> None:
     """A data set of the hub as `datasets` leaves it after a download."""
     import datasets
     from datasets.arrow_writer import ArrowWriter
 
-    _move_datasets(tmp_path / "datasets", monkeypatch)
-
-    def put(name: str) -> None:
-        (task,) = OwnTasks(name).build()
-        owner, _, data = task.metadata.dataset["path"].partition("/")
-        folder = tmp_path / "datasets" / f"{owner}___{data}" / "default" / "0.0.0" / task.metadata.dataset["revision"]
-        folder.mkdir(parents=True)
-        pairs = [{"sentence1": a, "sentence2": b, "score": gold} for a, b, gold in toy.TOY_STS_TASK.load(None)["pairs"]]
-        with ArrowWriter(path=str(folder / f"{data}-test.arrow")) as writer:
-            for pair in pairs:
-                writer.write(pair)
-            count, size = writer.finalize()
-        splits = {"test": datasets.SplitInfo("test", size, count, dataset_name=data)}
-        datasets.DatasetInfo(
-            features=datasets.Dataset.from_list(pairs).features,
-            builder_name="parquet",
-            dataset_name=data,
-            config_name="default",
-            version="0.0.0",
-            splits=datasets.SplitDict.from_split_dict(splits, data),
-        ).write_to_directory(str(folder))
-
-    return put
+    (task,) = OwnTasks(name).build()
+    owner, _, data = task.metadata.dataset["path"].partition("/")
+    folder = downloads / f"{owner}___{data}" / "default" / "0.0.0" / task.metadata.dataset["revision"]
+    folder.mkdir(parents=True)
+    pairs = [{"sentence1": a, "sentence2": b, "score": gold} for a, b, gold in toy.TOY_STS_TASK.load(None)["pairs"]]
+    with ArrowWriter(path=str(folder / f"{data}-test.arrow")) as writer:
+        for pair in pairs:
+            writer.write(pair)
+        count, size = writer.finalize()
+    splits = {"test": datasets.SplitInfo("test", size, count, dataset_name=data)}
+    names = {"builder_name": "parquet", "dataset_name": data, "config_name": "default", "version": "0.0.0"}
+    features = datasets.Dataset.from_list(pairs).features
+    datasets.DatasetInfo(
+        features=features, splits=datasets.SplitDict.from_split_dict(splits, data), **names
+    ).write_to_directory(str(folder))
 
 
 @pytest.mark.parametrize("variable", ["HF_DATASETS_CACHE", "HF_HOME", "XDG_CACHE_HOME", None])
@@ -287,29 +256,24 @@ def test_what_mteb_knows_is_kept_and_made_again_if_it_is_damaged(
     assert len(asked) == 6
 
 
-def test_own_tasks_in_the_local_cache_run_offline(cached: Callable[[str], None]) -> None:
+def test_own_tasks_in_the_local_cache_run_offline(downloads: Path) -> None:
     suite = MTEBSuite(["SICK-R"])
     assert len(suite.missing(None)) == 1
-    cached("SICK-R")
+    put(downloads, "SICK-R")
     assert suite.missing(None) == []
     # The pairs put there are those of the toy task, so is the score.
     expected = MTEBSuite(["ToyMTEB-STS"]).evaluate(MODEL, None).scores["ToyMTEB-STS"]["main_score"]
-    row = suite.evaluate(MODEL, None).scores["SICK-R"]
-    assert row["main_score"] == pytest.approx(expected, abs=1e-6)
+    assert suite.evaluate(MODEL, None).scores["SICK-R"]["main_score"] == pytest.approx(expected, abs=1e-6)
 
 
-def test_a_download_that_was_cut_short_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_download_that_was_cut_short_is_reported(downloads: Path) -> None:
     """Queries and judgements of a retrieval task are data sets of their own; here its corpus alone has come."""
-    _move_datasets(tmp_path / "datasets", monkeypatch)
     (task,) = OwnTasks("SciFact").build()
-    (tmp_path / "datasets" / "mteb___scifact" / "corpus" / "0.0.0" / task.metadata.dataset["revision"]).mkdir(
-        parents=True
-    )
+    (downloads / "mteb___scifact" / "corpus" / "0.0.0" / task.metadata.dataset["revision"]).mkdir(parents=True)
     suite = MTEBSuite(["SciFact"])
     assert len(suite.missing(None)) == 1
-    with pytest.raises(MissingData, match=r"the mteb task SciFact: .*Couldn't find cache") as caught:
+    with refused(r"the mteb task SciFact: .*Couldn't find cache", MissingData):
         suite.evaluate(MODEL, None)
-    assert "\n" not in str(caught.value)
 
 
 def test_a_real_file_is_scored(data_root: Path) -> None:
@@ -319,10 +283,14 @@ def test_a_real_file_is_scored(data_root: Path) -> None:
 
 
 def test_errors_of_the_embedder_are_not_taken_for_missing_data() -> None:
+    broken = Embedder(lambda texts: np.where(np.arange(len(texts))[:, None] == 0, np.nan, embed(texts)))
+    evaluation = MTEBSuite(["ToyMTEB-STS"]).evaluate(broken, None)
+    assert "main_score" not in evaluation.scores["ToyMTEB-STS"]
+    assert "mteb: ToyMTEB-STS: no score: 1 of the" in evaluation.warnings[0]
     with pytest.raises(ValueError, match=r"the embedder returned shape \(1,\)"):
         MTEBSuite(["ToyMTEB-STS"]).evaluate(Embedder(lambda texts: np.ones(1)), None)
 
 
 def test_a_registered_task_comes_before_one_of_mtebs() -> None:
     assert isinstance(MTEBSuite.find("SICK-R"), OwnTasks)
-    assert MTEBSuite(["STSBenchmark-file"])._tasks["STSBenchmark-file"] is STSB_FILE
+    assert MTEBSuite.find("STSBenchmark-file") is STSB_FILE

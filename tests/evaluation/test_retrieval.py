@@ -14,10 +14,8 @@ from hypothesis import strategies as st
 from harness.corpora.base import Pairs
 from harness.corpora.retrieval import CaptionedImages
 from harness.errors import UserError
-from harness.evaluation import embed
-from harness.evaluation.embed import Embedder
 from harness.evaluation.retrieval import TIE, RetrievalSuite, both_ways, ranks, recalls
-from harness.evaluation.suites import RETRIEVAL
+from harness.evaluation.suites import RETRIEVAL, Embedder
 from harness.sources import Generated, digest
 
 
@@ -50,7 +48,7 @@ def test_ranks_in_blocks_are_brute_force(images: int, captions: int, width: int,
     pictures = rng.integers(-2, 3, (images, width)).astype(np.float32)
     every = np.arange(images)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(embed, "_CELLS", cells)
+        patch.setattr("harness.evaluation.suites._CELLS", cells)
         assert ranks(texts, pictures, owners, every).tolist() == slow_ranks(texts, pictures, owners, every)
         assert ranks(pictures, texts, every, owners).tolist() == slow_ranks(pictures, texts, every, owners)
 
@@ -66,12 +64,8 @@ def test_a_constant_model_is_last_everywhere(value: float) -> None:
 
 
 def test_recalls_count_ranks_up_to_k() -> None:
-    assert recalls(np.array([1, 1, 5, 6, 10, 11, 40, 2])) == {
-        "R@1": 25.0,
-        "R@5": 50.0,
-        "R@10": 75.0,
-        "median_rank": 5.5,
-    }
+    found = recalls(np.array([1, 1, 5, 6, 10, 11, 40, 2]))
+    assert found == {"R@1": 25.0, "R@5": 50.0, "R@10": 75.0, "median_rank": 5.5}
 
 
 def test_one_takes_the_first_caption_of_an_image_and_five_the_first_five() -> None:
@@ -88,16 +82,14 @@ def test_one_takes_the_first_caption_of_an_image_and_five_the_first_five() -> No
     assert scores == parts["five"] | {"n_texts": 6, "n_images": 2}
 
 
-def test_one_caption_an_image_has_one_protocol() -> None:
-    scores, parts = both_ways(np.eye(3, dtype=np.float32), np.eye(3, dtype=np.float32), np.array([0, 2, 1]))
+def test_one_caption_an_image_has_one_protocol_and_every_query_a_true_row() -> None:
+    eye = np.eye(3, dtype=np.float32)
+    scores, parts = both_ways(eye, eye, np.array([0, 2, 1]))
     assert parts == {}
     assert scores["t2i_R@1"] == pytest.approx(100 / 3)
     assert scores["t2i_median_rank"] == 3
-
-
-def test_a_query_without_a_true_row_is_an_error() -> None:
     with pytest.raises(ValueError, match="no true row"):
-        ranks(np.eye(2), np.eye(2), np.array([0, 2]), np.array([0, 1]))
+        ranks(eye, eye, np.array([0, 3, 1]), np.arange(3))
 
 
 @dataclass
@@ -146,8 +138,7 @@ def pictures(pairs: Pairs) -> np.ndarray:
 
 
 def test_a_model_without_an_image_side_has_no_scores() -> None:
-    task = Given("one", ["a"], [0], 1)
-    evaluation = RetrievalSuite([task]).evaluate(model(None), None)
+    evaluation = RetrievalSuite([Given("one", ["a"], [0], 1)]).evaluate(model(None), None)
     assert evaluation.scores == {}
     assert evaluation.warnings == ["retrieval: the model has no image side"]
 
@@ -202,56 +193,41 @@ def trained(*ids: str) -> tuple[Given, Embedder]:
 
 
 def test_images_of_training_are_left_out_of_both_sides() -> None:
+    """Or kept: the protocol says which."""
     task, seeing = trained("3.jpg", "7.jpg")
-    evaluation = RetrievalSuite([task]).evaluate(seeing, None)
+    suite, kept = RetrievalSuite([task]), RetrievalSuite([task], seen_images="keep")
+    evaluation = suite.evaluate(seeing, None)
     assert evaluation.warnings == ["retrieval: ring: 2 of 120 images were seen in training and are left out"]
     scores = evaluation.scores["ring"]
     assert (scores["n_images"], scores["n_texts"], scores["n_seen"]) == (118, 236, 2)
     # a second caption lies where its neighbour is or was, so that its own image comes second
     assert scores["t2i_R@1"] == pytest.approx(100 * 118 / 236)
     assert scores["t2i_R@5"] == 100
-    kept = RetrievalSuite([task])
-    kept.seen_images = "keep"
     assert kept.evaluate(seeing, None).scores["ring"]["n_images"] == 120
+    assert kept.fingerprint(None) != suite.fingerprint(None)
+    with pytest.raises(UserError, match="write 'refuse' or 'keep'"):
+        RetrievalSuite([task], seen_images="drop")
 
 
 def test_too_few_images_are_not_scored() -> None:
     task, seeing = trained(*(f"{image}.jpg" for image in range(21)))
     evaluation = RetrievalSuite([task]).evaluate(seeing, None)
-    assert evaluation.scores["ring"] == {"n_seen": 21, "n_images": 99}
-    (line, average) = evaluation.warnings
-    assert line == (
-        "retrieval: ring: no score: 21 of 120 images were seen in training and are left out; the other 99 are too few"
-    )
-    assert average.startswith("retrieval: Avg: ")
-    assert evaluation.scores["Avg"] == {}
+    assert evaluation.scores == {"ring": {"n_seen": 21, "n_images": 99}, "Avg": {}}
+    assert evaluation.warnings[0].startswith("retrieval: ring: no score: 21 of 120 images")
+    assert evaluation.warnings[1].startswith("retrieval: Avg: ")
 
 
-def test_seen_images_are_refused_or_kept_and_the_protocol_says_which() -> None:
-    refuse, keep = RetrievalSuite(["ToyRetrieval"]), RetrievalSuite(["ToyRetrieval"], seen_images="keep")
-    assert refuse.fingerprint(None) != keep.fingerprint(None)
-    with pytest.raises(UserError, match="write 'refuse' or 'keep'"):
-        RetrievalSuite(["ToyRetrieval"], seen_images="drop")
-
-
-def test_vectors_that_are_not_finite_are_reported() -> None:
-    def broken(pairs: Pairs) -> np.ndarray:
-        return np.where(np.arange(len(pairs))[:, None] == 1, np.nan, pictures(pairs))
-
-    evaluation = RetrievalSuite([Given("x", ["a", "b", "c"], [0, 1, 2], 3)]).evaluate(
-        model(Shared(letters, broken)), None
-    )
+def test_vectors_of_images_that_are_not_finite_or_of_another_number() -> None:
+    task = Given("x", ["a", "b", "c"], [0, 1, 2], 3)
+    broken = Shared(letters, lambda pairs: np.where(np.arange(len(pairs))[:, None] == 1, np.nan, pictures(pairs)))
+    evaluation = RetrievalSuite([task]).evaluate(model(broken), None)
     assert evaluation.warnings[0] == "retrieval: x: no score: 1 of 3 vectors are not finite"
     assert evaluation.scores["x"] == {}
+    with pytest.raises(ValueError, match=r"shape \(1, 6\) for 3 images"):
+        RetrievalSuite([task]).evaluate(model(Shared(letters, lambda pairs: pictures(pairs)[:1])), None)
 
 
 @pytest.mark.parametrize("image_of", [[0, 0], [0, 2]])
 def test_an_image_without_a_caption_is_an_error_of_the_data(image_of: list[int]) -> None:
     with pytest.raises(UserError, match="'x' has an image without a caption"):
         RetrievalSuite([Given("x", ["a", "b"], image_of, 2)]).evaluate(model(Shared(letters, pictures)), None)
-
-
-def test_a_space_of_the_wrong_shape_is_a_bug() -> None:
-    shared = Shared(letters, lambda pairs: pictures(pairs)[:1])
-    with pytest.raises(ValueError, match=r"shape \(1, 6\) for 2 images"):
-        RetrievalSuite([Given("x", ["a", "b"], [0, 1], 2)]).evaluate(model(shared), None)

@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 
 from harness.errors import MissingData, UserError
-from harness.evaluation.embed import Embedder
 from harness.evaluation.geometry import GeometrySuite
-from harness.evaluation.sts import STSSuite
-from harness.evaluation.suites import SIMILARITY, Subsets, Suite
+from harness.evaluation.sts import MultilingualSTSSuite, STSSuite
+from harness.evaluation.suites import SIMILARITY, Embedder, Subsets, Suite
 from harness.sources import Missing, digest
 
 
@@ -49,20 +48,11 @@ def embed(sentences: Sequence[str]) -> np.ndarray:
     return np.stack([np.cos(angles), np.sin(angles)], axis=1)
 
 
-def test_all_tasks_share_one_call_of_the_embedder() -> None:
-    calls: list[list[str]] = []
-
-    def recording(sentences: Sequence[str]) -> np.ndarray:
-        calls.append(list(sentences))
-        return embed(sentences)
-
-    STSSuite([NEAR, FAR]).evaluate(Embedder(recording), None)
-    assert calls == [["1", "2", "4", "3", "5"]]
-
-
 @pytest.mark.parametrize("suite", [STSSuite, GeometrySuite])
-def test_the_average_is_the_plain_mean_of_unrounded_scores(suite: type[Suite]) -> None:
-    scores = suite([NEAR, FAR]).evaluate(Embedder(embed), None).scores
+def test_tasks_share_one_call_and_the_average_is_the_plain_mean_of_unrounded_scores(suite: type[Suite]) -> None:
+    calls: list[list[str]] = []
+    scores = suite([NEAR, FAR]).evaluate(Embedder(lambda texts: calls.append(list(texts)) or embed(texts)), None).scores
+    assert calls == [["1", "2", "4", "3", "5"]]
     assert list(scores) == ["near", "far", "Avg"]
     names = [metric.name for metric in suite.metrics]
     assert scores["Avg"] == {name: (scores["near"][name] + scores["far"][name]) / 2 for name in names}
@@ -77,25 +67,21 @@ def test_scores_hold_no_nan_and_an_average_needs_every_task() -> None:
     json.dumps(evaluation.scores, allow_nan=False)
 
 
-def test_missing_things_are_listed_once() -> None:
+def test_missing_things_are_listed_once_and_stop_the_evaluation(tmp_path: Path) -> None:
     assert [str(line) for line in STSSuite([NEAR, ABSENT, ABSENT_TOO]).missing(None)] == ["a file: make it"]
     assert STSSuite([NEAR]).missing(None) == []
-
-
-def test_real_files_that_are_missing_stop_the_evaluation(tmp_path: Path) -> None:
     with pytest.raises(MissingData, match="STS12"):
         STSSuite([NEAR, "STS12"]).evaluate(Embedder(embed), tmp_path / "nothing")
 
 
 def test_the_fingerprint_depends_on_protocol_tasks_and_contents(monkeypatch: pytest.MonkeyPatch) -> None:
-    first = STSSuite([NEAR, FAR]).fingerprint(None)
-    assert STSSuite([NEAR, FAR]).fingerprint(None) == first
-    others = {STSSuite([NEAR]).fingerprint(None), GeometrySuite([NEAR, FAR]).fingerprint(None)}
-    others.add(STSSuite([Numbers("near", [*NEAR.pairs, [3, 3]]), FAR]).fingerprint(None))
+    more = Numbers("near", [*NEAR.pairs, [3, 3]])
+    suites = (STSSuite([NEAR, FAR]), STSSuite([NEAR]), STSSuite([more, FAR]), GeometrySuite([NEAR, FAR]))
+    found = {suite.fingerprint(None) for suite in (*suites, MultilingualSTSSuite([NEAR, FAR]))}
+    assert STSSuite([NEAR, FAR]).fingerprint(None) in found
     monkeypatch.setattr(STSSuite, "version", STSSuite.version + 1)
-    others.add(STSSuite([NEAR, FAR]).fingerprint(None))
-    assert len(others) == 4
-    assert first not in others
+    found.add(STSSuite([NEAR, FAR]).fingerprint(None))
+    assert len(found) == 6
 
 
 @pytest.mark.parametrize(
@@ -104,16 +90,12 @@ def test_the_fingerprint_depends_on_protocol_tasks_and_contents(monkeypatch: pyt
         ([], "the suite 'sts' has no tasks"),
         ([NEAR, FAR, NEAR], "names near twice"),
         (["STS-C"], "unknown similarity task 'STS-C'; did you mean STS-B"),
+        ([NEAR, EMPTY], "'empty' has no pairs"),
     ],
 )
 def test_wrong_lists_of_tasks(tasks: list[Any], message: str) -> None:
     with pytest.raises(UserError, match=message):
-        STSSuite(tasks)
-
-
-def test_a_task_without_pairs_is_an_error_of_its_data() -> None:
-    with pytest.raises(UserError, match="'empty' has no pairs"):
-        STSSuite([NEAR, EMPTY]).evaluate(Embedder(embed), None)
+        STSSuite(tasks).evaluate(Embedder(embed), None)
 
 
 def test_planning_imports_no_large_library() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,8 +11,8 @@ import pytest
 
 from harness.errors import UserError
 from harness.evaluation import transfer
-from harness.evaluation.embed import Embedded, Embedder
 from harness.evaluation.probes import L2, Fitted, Split
+from harness.evaluation.suites import Embedded, Embedder
 from harness.evaluation.transfer import (
     CR,
     MR,
@@ -43,11 +42,9 @@ COUNTS = {
 }
 
 
-def put(root: Path, file: str, content: str) -> Path:
-    path = root / file
-    path.parent.mkdir(exist_ok=True)
-    path.write_bytes(gzip.compress(content.encode()) if file.endswith(".gz") else content.encode())
-    return path
+def put(root: Path, file: str, content: str) -> None:
+    (root / file).parent.mkdir(exist_ok=True)
+    (root / file).write_text(content)
 
 
 def test_samples_are_in_order_of_words_then_label_then_file(tmp_path: Path) -> None:
@@ -75,9 +72,6 @@ def test_columns_are_found_by_name_and_classes_numbered_in_order(tmp_path: Path)
     test = TREC.load(tmp_path)["test"]
     assert test.sides == (["what is", "who ?"],)
     assert test.labels.tolist() == [0, 3]
-
-
-def test_a_label_of_no_class_is_named_with_its_line(tmp_path: Path) -> None:
     put(tmp_path, "transfer/MR.tsv", "label\ttext\n1\ta\n2\tb\n")
     with pytest.raises(UserError, match=r"MR.tsv, line 3: the label '2' is not one of 0, 1"):
         MR.load(tmp_path)
@@ -133,24 +127,21 @@ def embed(sentences: Sequence[str]) -> np.ndarray:
 
 def test_every_kind_of_task_is_scored_and_averaged() -> None:
     calls: list[list[str]] = []
-
-    def recording(sentences: Sequence[str]) -> np.ndarray:
-        calls.append(list(sentences))
-        return embed(sentences)
-
     tasks = ["whole", "tested", "fixed", "pairs"]
-    evaluation = TransferSuite([WHOLE, TESTED, FIXED, PAIRS], mode="fast").evaluate(Embedder(recording), None)
+    model = Embedder(lambda texts: calls.append(list(texts)) or embed(texts))
+    evaluation = TransferSuite([WHOLE, TESTED, FIXED, PAIRS], mode="fast").evaluate(model, None)
     assert calls == [["0", "1", "2", "3", "4", "5"]]
     assert evaluation.warnings == []
-    assert list(evaluation.scores) == [*tasks, "Avg"]
-    counts = {task: (row.pop("n_train"), row.pop("n_test")) for task, row in evaluation.scores.items() if task != "Avg"}
-    assert counts == {"whole": (120, 120), "tested": (90, 31), "fixed": (90, 32), "pairs": (90, 33)}
+    average = evaluation.scores.pop("Avg")
+    assert list(evaluation.scores) == tasks
+    counts = [(row["n_train"], row["n_test"]) for row in evaluation.scores.values()]
+    assert counts == [(120, 120), (90, 31), (90, 32), (90, 33)]
     for metric in ("acc", "devacc"):
-        values = [evaluation.scores[task][metric] for task in tasks]
+        values = [row[metric] for row in evaluation.scores.values()]
         assert min(values) > 80
-        assert evaluation.scores["Avg"][metric] == pytest.approx(sum(values) / 4)
-    assert "f1" in evaluation.scores["pairs"]
-    assert all("f1" not in evaluation.scores[task] for task in ("whole", "tested", "fixed", "Avg"))
+        assert average[metric] == pytest.approx(sum(values) / 4)
+    assert [task for task, row in evaluation.scores.items() if "f1" in row] == ["pairs"]
+    assert "f1" not in average
 
 
 def test_pairs_are_seen_as_absolute_difference_and_product() -> None:
@@ -223,42 +214,34 @@ def test_equal_accuracies_after_rounding_give_the_first_weight() -> None:
 
 
 def test_vectors_that_are_not_finite_are_reported() -> None:
-    def broken(sentences: Sequence[str]) -> np.ndarray:
-        vectors = embed(sentences)
-        vectors[0] = np.nan
-        return vectors
-
-    evaluation = TransferSuite([TESTED], mode="fast").evaluate(Embedder(broken), None)
+    broken = Embedder(lambda texts: np.where(np.arange(len(texts))[:, None] == 0, np.nan, embed(texts)))
+    evaluation = TransferSuite([TESTED], mode="fast").evaluate(broken, None)
     assert evaluation.scores["tested"] == {}
     assert evaluation.warnings[0].startswith("transfer: tested: no score: 1 of the 6 sentence vectors")
 
 
 def test_the_fingerprint_depends_on_probe_and_mode() -> None:
-    def fingerprint(**options: str) -> str:
-        return TransferSuite([WHOLE], **options).fingerprint(None)
+    def fingerprint(task: Numbers = WHOLE, **options: str) -> str:
+        return TransferSuite([task], **options).fingerprint(None)
 
     assert fingerprint() == fingerprint(probe="senteval", mode="full")
     assert fingerprint(mode="fast") == fingerprint(mode="dev")
-    others = [fingerprint(), fingerprint(mode="fast"), fingerprint(probe="lbfgs")]
-    others.append(TransferSuite([TESTED]).fingerprint(None))
-    assert len(set(others)) == 4
+    assert len({fingerprint(), fingerprint(mode="fast"), fingerprint(probe="lbfgs"), fingerprint(TESTED)}) == 4
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("task", "options", "message"),
     [
-        ({"probe": "svm"}, "the suite 'transfer' has no probe 'svm'; use one of senteval, lbfgs"),
-        ({"mode": "slow"}, "the suite 'transfer' has no mode 'slow'; use one of fast, dev, full"),
+        (WHOLE, {"probe": "svm"}, "the suite 'transfer' has no probe 'svm'; use one of senteval, lbfgs"),
+        (WHOLE, {"mode": "slow"}, "the suite 'transfer' has no mode 'slow'; use one of fast, dev, full"),
+        (RARE, {"mode": "fast"}, "'rare' has a class of 5 training samples, 5 folds need 10"),
     ],
 )
-def test_wrong_options(options: dict[str, str], message: str) -> None:
+def test_wrong_options_and_a_class_that_cannot_reach_every_fold(
+    task: Numbers, options: dict[str, str], message: str
+) -> None:
     with pytest.raises(UserError, match=message):
-        TransferSuite([WHOLE], **options)
-
-
-def test_a_class_that_cannot_reach_every_fold_is_an_error_of_the_data() -> None:
-    with pytest.raises(UserError, match="'rare' has a class of 5 training samples, 5 folds need 10"):
-        TransferSuite([RARE], mode="fast").evaluate(Embedder(embed), None)
+        TransferSuite([task], **options).evaluate(Embedder(embed), None)
 
 
 @pytest.mark.long  # the probes are compared with the published algorithm one at a time in test_probes.py

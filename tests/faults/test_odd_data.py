@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from refusals import refused
 
-from harness.corpora.features import FeatureFile
 from harness.corpora.files import CaptionsFile, SentencesFile, read_captions
+from harness.corpora.images import FeatureFile
 from harness.corpora.labelled_audio import LabelledAudio
 from harness.corpora.labelled_images import LabelledImages
 from harness.corpora.retrieval import CaptionedFile

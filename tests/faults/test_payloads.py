@@ -29,7 +29,7 @@ from builders import result
 from made_files import Payload
 
 from harness.cli.main import main
-from harness.corpora.features import FeatureFile
+from harness.corpora.images import FeatureFile
 from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.files import DamagedError

@@ -18,8 +18,8 @@ from huggingface_hub import ModelCard
 from harness.cli.main import cli
 from harness.encoders.student import Student
 from harness.errors import UserError
-from harness.evaluation.embed import Embedder
 from harness.evaluation.sts import STSSuite
+from harness.evaluation.suites import Embedder
 from harness.planning.plan import Plan
 from harness.runs.export import export
 from harness.runs.finished import find_result

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -55,8 +56,7 @@ def test_p_is_below_alpha_where_the_interval_lies_within_the_margin(
 
 def test_without_spread_the_margin_alone_decides() -> None:
     def p(difference: float) -> float:
-        found = equivalence_test(Summary(70.0 + difference, 0.0, 3), Summary(70.0, 0.0, 5), 1.0)
-        return found.p
+        return equivalence_test(Summary(70.0 + difference, 0.0, 3), Summary(70.0, 0.0, 5), 1.0).p
 
     assert [p(0.0), p(-0.99), p(1.0), p(-2.0)] == [0.0, 0.0, 1.0, 1.0]
     ulp = equivalence_test(Summary(76.1, 0.0, 2), Summary(75.1, 0.0, 2), 1.0)
@@ -102,17 +102,15 @@ def test_edges_and_nonsense() -> None:
     assert power_of_verdict(0.0, 1.0, 1, 1.0) == 0.0
     assert power_of_verdict(0.9, 0.0, 2, 1.0) == 1.0
     assert power_of_verdict(0.9, 1e-12, 10_000_000, 1.0) == pytest.approx(1.0)
-    assert pooled_deviation(Summary(0.0, 3.0, 3), Summary(9.0, 4.0, 5)) == pytest.approx(
-        math.sqrt((2 * 9 + 4 * 16) / 6)
-    )
-    with pytest.raises(ValueError, match="standard deviation"):
-        pooled_deviation(Summary(0.0, None, 1), Summary(9.0, 4.0, 5))
-    for margin in (0.0, -1.0, math.nan, math.inf):
-        with pytest.raises(ValueError, match="margin"):
-            equivalence_test(summarise(A), summarise(B), margin)
-    with pytest.raises(ValueError, match="alpha"):
-        equivalence_test(summarise(A), summarise(B), 1.0, alpha=0.5)
-    with pytest.raises(ValueError, match="deviation"):
-        power_of_verdict(0.0, math.nan, 5, 1.0)
-    with pytest.raises(ValueError, match="a difference"):
-        power_of_verdict(math.nan, 1.0, 5, 1.0)
+    pooled = pooled_deviation(Summary(0.0, 3.0, 3), Summary(9.0, 4.0, 5))
+    assert pooled == pytest.approx(math.sqrt((2 * 9 + 4 * 16) / 6))
+    a, b = summarise(A), summarise(B)
+    for message, wrong in (
+        ("standard deviation", lambda: pooled_deviation(Summary(0.0, None, 1), a)),
+        *(("margin", partial(equivalence_test, a, b, margin)) for margin in (0.0, -1.0, math.nan, math.inf)),
+        ("alpha", lambda: equivalence_test(a, b, 1.0, alpha=0.5)),
+        ("deviation", lambda: power_of_verdict(0.0, math.nan, 5, 1.0)),
+        ("a difference", lambda: power_of_verdict(math.nan, 1.0, 5, 1.0)),
+    ):
+        with pytest.raises(ValueError, match=message):
+            wrong()

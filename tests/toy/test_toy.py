@@ -41,14 +41,9 @@ def test_the_world_is_determined_by_its_seed() -> None:
     one, other = ToyPairs(size=20).load(NOWHERE), ToyPairs(size=20).load(NOWHERE)
     np.testing.assert_array_equal(one.images, other.images)
     assert ToyPairs(size=20).fingerprint(NOWHERE) == ToyPairs(size=20).fingerprint(NOWHERE)
-    prints = [
-        source.fingerprint(NOWHERE)
-        for source in (ToyPairs(size=20), ToyPairs(size=20, seed=1), ToyPairs(size=21), ToyPairs(size=20, split="test"))
-    ]
-    assert len(set(prints)) == 4
-
-
-def test_text_is_twice_the_pairs_so_that_every_second_step_is_paired() -> None:
+    more = ({"size": 20}, {"size": 20, "seed": 1}, {"size": 21}, {"size": 20, "split": "test"})
+    assert len({ToyPairs(**options).fingerprint(NOWHERE) for options in more}) == 4
+    # text is twice the pairs, so that every second step is paired
     assert len(ToySentences().load(NOWHERE)) == 2 * len(ToyPairs().load(NOWHERE)) == 8192
 
 
@@ -134,11 +129,9 @@ def test_test_pairs_do_not_repeat_and_a_fraction_above_one_is_refused() -> None:
 
 def test_labels_of_pictures_and_tones() -> None:
     images, labels = labelled_pictures(64)
-    assert images.shape == (64, 32, 32, 3)
-    assert images.dtype == np.uint8
+    assert (images.shape, images.dtype) == ((64, 32, 32, 3), np.uint8)
     assert 0 <= labels.min() <= labels.max() < CLASSES
-    scenes = draw_scenes(generator(test="labels"), 4000)
-    assert len(np.unique(classes(scenes))) == CLASSES
+    assert len(np.unique(classes(draw_scenes(generator(test="labels"), 4000)))) == CLASSES
 
 
 def test_the_pitch_of_a_tone_is_its_colour() -> None:

@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 from torch import nn
 
-from harness.evaluation.probes import L2, MODES, Fitted, Mode, Split, held_out, lbfgs, senteval, stratified
+from harness.evaluation.probes import L2, MODES, Mode, Split, held_out, lbfgs, senteval, stratified
 from harness.evaluation.probes.lbfgs import LBFGSProbe
 from harness.evaluation.probes.senteval import SentEvalProbe
 
@@ -70,20 +70,16 @@ def one_at_a_time(x: np.ndarray, labels: np.ndarray, split: Split, l2: float, mo
     return Plain(weights, best, passes)
 
 
-def both(
-    x: np.ndarray, labels: np.ndarray, splits: list[Split], l2: np.ndarray, mode: Mode
-) -> tuple[Fitted, list[list[Plain]]]:
+def check(x: np.ndarray, labels: np.ndarray, splits: list[Split], l2: np.ndarray, mode: Mode) -> list[list[Plain]]:
+    """Classifiers trained together are those trained one at a time, which are returned."""
     together = SentEvalProbe(mode, CPU).fit(x, labels, splits, l2)
     alone = [
         [one_at_a_time(x, labels, split, float(weight), mode) for weight in row]
         for split, row in zip(splits, l2, strict=True)
     ]
-    return together, alone
-
-
-def assert_same(together: Fitted, alone: list[list[Plain]]) -> None:
     np.testing.assert_array_equal(together.dev, [[plain.accuracy for plain in row] for row in alone])
     np.testing.assert_allclose(together.weights, [[plain.weights for plain in row] for row in alone], atol=1e-6)
+    return alone
 
 
 @pytest.mark.parametrize("mode", SHORT.values(), ids=SHORT)
@@ -91,11 +87,9 @@ def assert_same(together: Fitted, alone: list[list[Plain]]) -> None:
 def test_classifiers_trained_together_equal_those_trained_one_at_a_time(mode: Mode, classes: int) -> None:
     x, labels = made(103, 6, classes)
     splits = stratified(np.arange(len(x)), labels, 3)
-    grid = np.tile([1e-5, 1e-2, 0.3], (len(splits), 1))
-    together, alone = both(x, labels, splits, grid, mode)
+    alone = check(x, labels, splits, np.tile([1e-5, 1e-2, 0.3], (len(splits), 1)), mode)
     assert len({len(split.train) for split in splits}) > 1, "splits of several sizes have batches of their own"
     assert len({plain.passes for row in alone for plain in row}) > 1, "some stop earlier than others"
-    assert_same(together, alone)
 
 
 def test_refits_hold_rows_out_and_go_on_with_the_same_random_numbers() -> None:
@@ -103,8 +97,7 @@ def test_refits_hold_rows_out_and_go_on_with_the_same_random_numbers() -> None:
     refits = [held_out(np.arange(start, 100 + start), 0.05) for start in (0, 1)]
     splits = [Split(np.arange(95), np.arange(95, 101)), *refits]
     assert len({len(split.train) for split in splits}) == 1
-    together, alone = both(x, labels, splits, np.array([[1e-4], [1e-4], [1e-2]]), SHORT["adam"])
-    assert_same(together, alone)
+    check(x, labels, splits, np.array([[1e-4], [1e-4], [1e-2]]), SHORT["adam"])
 
 
 @pytest.mark.parametrize("mode", SHORT.values(), ids=SHORT)
@@ -112,19 +105,15 @@ def test_refits_hold_rows_out_and_go_on_with_the_same_random_numbers() -> None:
 def test_splits_may_stop_in_any_order(monkeypatch: pytest.MonkeyPatch, mode: Mode, chunk: int) -> None:
     monkeypatch.setattr(senteval, "CHUNK", chunk)
     x, labels = made(96, 4, 3)
-    splits = stratified(np.arange(len(x)), labels, 8)
-    together, alone = both(x, labels, splits, np.full((8, 1), 1e-3), mode)
+    alone = check(x, labels, stratified(np.arange(len(x)), labels, 8), np.full((8, 1), 1e-3), mode)
     passes = [plain.passes for (plain,) in alone]
     assert passes != sorted(passes), "an earlier split goes on when a later one stops"
     assert passes != sorted(passes, reverse=True), "a later split goes on when an earlier one stops"
-    assert_same(together, alone)
 
 
 def test_splits_trained_together_may_have_dev_rows_of_different_numbers() -> None:
-    x, labels = made(70, 4, 2)
     splits = [Split(np.arange(40), np.arange(40, 70)), Split(np.arange(30, 70), np.arange(7))]
-    together, alone = both(x, labels, splits, np.full((2, 2), 1e-3), SHORT["rmsprop"])
-    assert_same(together, alone)
+    check(*made(70, 4, 2), splits, np.full((2, 2), 1e-3), SHORT["rmsprop"])
 
 
 def test_the_last_block_begins_after_pass_200() -> None:
@@ -132,12 +121,14 @@ def test_the_last_block_begins_after_pass_200() -> None:
     random = np.random.default_rng(0)
     labels = np.arange(60) % 2
     x = random.standard_normal((60, 1)) + 3 * labels[:, None] + 4
-    mode = Mode(folds=2, optimizer="adam", batch=8, tenacity=1000, passes=200)
-    together, alone = both(x, labels, [Split(np.arange(30), np.arange(30, 60))], np.array([[1e-4]]), mode)
-    shorter = one_at_a_time(x, labels, Split(np.arange(30), np.arange(30, 60)), 1e-4, mode, last=199)
-    assert (shorter.passes, alone[0][0].passes) == (200, 400)
-    assert shorter.accuracy < alone[0][0].accuracy
-    assert_same(together, alone)
+    mode, split = (
+        Mode(folds=2, optimizer="adam", batch=8, tenacity=1000, passes=200),
+        Split(*np.split(np.arange(60), 2)),
+    )
+    ((last,),) = check(x, labels, [split], np.array([[1e-4]]), mode)
+    shorter = one_at_a_time(x, labels, split, 1e-4, mode, last=199)
+    assert (shorter.passes, last.passes) == (200, 400)
+    assert shorter.accuracy < last.accuracy
 
 
 def test_the_modes_are_the_published_ones() -> None:
@@ -148,31 +139,26 @@ def test_the_modes_are_the_published_ones() -> None:
 
 def test_no_global_generator_is_touched() -> None:
     x, labels = made(40, 3, 2)
-    splits = stratified(np.arange(40), labels, 4)
+    splits, l2 = stratified(np.arange(40), labels, 4), np.full((4, 1), 1e-3)
     before, kept = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
-    SentEvalProbe(SHORT["adam"], CPU).fit(x.astype(np.float32), labels, splits, np.full((4, 1), 1e-3))
-    LBFGSProbe(4, CPU).fit(x.astype(np.float32), labels, splits, np.full((4, 1), 1e-3))
-    held_out(np.arange(40), 0.1)
+    for probe in (SentEvalProbe(SHORT["adam"], CPU), LBFGSProbe(4, CPU)):
+        probe.fit(x.astype(np.float32), labels, splits, l2)
+        probe.refit_split(np.arange(40))
     assert torch.equal(torch.get_rng_state(), before)
     np.testing.assert_array_equal(np.random.get_state()[1], kept)  # noqa: NPY002
 
 
-def test_folds_share_each_class_and_test_every_row_once() -> None:
-    rows = np.arange(100, 203)
-    labels = np.repeat([0, 1, 2], [60, 30, 13])
+def test_folds_are_the_published_ones_and_share_each_class() -> None:
+    rows, labels = np.arange(100, 203), np.repeat([0, 1, 2], [60, 30, 13])
     splits = stratified(rows, labels, 5)
     np.testing.assert_array_equal(np.sort(np.concatenate([split.dev for split in splits])), rows)
-    for split in splits:
-        np.testing.assert_array_equal(np.union1d(split.train, split.dev), rows)
-        assert not np.intersect1d(split.train, split.dev).size
-        assert (np.diff(split.train) > 0).all()
-        shares = np.bincount(labels[split.dev - 100], minlength=3)
-        assert list(shares[:2]) == [12, 6]
-        assert shares[2] in (2, 3)
     published = StratifiedKFold(n_splits=5, shuffle=True, random_state=1111).split(rows, labels)
     for split, (train, dev) in zip(splits, published, strict=True):
         np.testing.assert_array_equal(split.train, rows[train])
         np.testing.assert_array_equal(split.dev, rows[dev])
+        shares = np.bincount(labels[split.dev - 100], minlength=3)
+        assert list(shares[:2]) == [12, 6]
+        assert shares[2] in (2, 3)
 
 
 def test_held_out_rows_are_the_first_of_the_seeded_permutation() -> None:
@@ -211,23 +197,19 @@ def test_refits_at_the_optimum_use_all_rows_and_have_no_dev_accuracy() -> None:
     assert (fitted.predict(0, 0, x) == labels).mean() > 0.7
 
 
-def test_solving_in_parts_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_solving_in_parts_changes_nothing_and_what_does_not_reach_its_optimum_is_reported(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     x, labels = made(60, 4, 2)
-    splits = stratified(np.arange(60), labels, 4)
-    l2 = np.tile([1e-3, 1e-2], (4, 1))
+    splits, l2 = stratified(np.arange(60), labels, 4), np.tile([1e-3, 1e-2], (4, 1))
     whole = LBFGSProbe(4, CPU).fit(x, labels, splits, l2)
     monkeypatch.setattr(lbfgs, "_CELLS", 1)
     parts = LBFGSProbe(4, CPU).fit(x, labels, splits, l2)
     np.testing.assert_allclose(parts.weights, whole.weights, atol=1e-5)
     np.testing.assert_array_equal(parts.dev, whole.dev)
-
-
-def test_regressions_that_do_not_reach_their_optimum_are_reported(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+    assert not caplog.text
     monkeypatch.setattr(lbfgs, "MOST", 2)
-    x, labels = made(60, 4, 2)
-    LBFGSProbe(4, CPU).fit(x, labels, [Split(np.arange(50), np.arange(50, 60))], np.array([[1e-4]]))
+    LBFGSProbe(4, CPU).fit(x, labels, splits[:1], np.array([[1e-4]]))
     assert "1 of 1 regressions" in caplog.text
 
 
