@@ -73,7 +73,7 @@ def test_kept_declarations_are_those_of_the_classes(tmp_path: Path, monkeypatch:
 
     kept = module.declarations()
     assert kept._known
-    monkeypatch.setattr("harness.method.declared._method", lambda name: refuse())
+    monkeypatch.setattr("harness.method.declared.method_named", lambda name: refuse())
     for run in asked:
         again = resolve(profile, run.spec, {})
         assert replace(again, options=()) == replace(run, options=())

@@ -11,12 +11,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from harness.encoders.dropout import quicken
+from harness.encoders.kernels import quicken
 from harness.encoders.modules import write_modules
-from harness.encoders.packed import first_tokens, packed_forward, packing_of, padded_forward
+from harness.encoders.packed import Packing, first_tokens, packed_forward, packing_of, padded_forward
 from harness.encoders.patches import media_forward
 from harness.encoders.poolings import pooling_named
-from harness.encoders.rows import TokenRows
+from harness.encoders.rows import Packed, TokenRows
 from harness.encoders.weights import load_encoder, reading
 from harness.errors import UserError
 
@@ -148,30 +148,37 @@ class Student(nn.Module):
 
     def _firsts(self, tokens: Mapping[str, Tensor], views: int) -> Tensor:
         """Compute the last layer at the first token for `views` sets of the rows, one after another: (views x B, d)."""
-        packing = self.packing and self.packing.on_device(self.model)
-        rows = TokenRows.of(tokens) if packing else None
-        if rows is None or packing is None:
-            return self._layers(tokens, views, all_layers=False)[-1][:, 0]
-        return first_tokens(self.model, rows.packed.repeated(views), packing)
+        packed = self._packed(tokens, views)
+        return first_tokens(self.model, *packed) if packed else self._layers(tokens, views, all_layers=False)[-1][:, 0]
 
     def _layers(self, tokens: Mapping[str, Tensor], views: int, *, all_layers: bool) -> tuple[Tensor, ...]:
         """Compute the hidden states of the last or all layers for `views` sets of the rows: (views x B, L, d) each."""
+        packed = self._packed(tokens, views)
+        if packed:
+            return tuple(map(packed[0].padded, packed_forward(self.model, *packed, all_layers=all_layers)))
+        repeated = {name: value.repeat(views, 1) for name, value in tokens.items()}
+        return padded_forward(self.model, repeated, all_layers=all_layers)
+
+    def _packed(self, tokens: Mapping[str, Tensor], views: int) -> tuple[Packed, Packing] | None:
+        """Pack `views` sets of the rows, and say how they are passed; None where they stay padded."""
         packing = self.packing and self.packing.on_device(self.model)
         rows = TokenRows.of(tokens) if packing else None
-        if rows is None or packing is None:
-            repeated = {name: value.repeat(views, 1) for name, value in tokens.items()}
-            return padded_forward(self.model, repeated, all_layers=all_layers)
-        packed = rows.packed.repeated(views)
-        return tuple(map(packed.padded, packed_forward(self.model, packed, packing, all_layers=all_layers)))
+        return (rows.packed.repeated(views), packing) if packing and rows else None
 
     @torch.inference_mode()
     def embed(
-        self, sentences: Sequence[str], report: Callable[[int, int], None] = lambda done, total: None
+        self,
+        sentences: Sequence[str],
+        report: Callable[[int, int], None] = lambda done, total: None,
+        *,
+        longest: int | None = None,
+        rows: int | None = None,
     ) -> np.ndarray:
         """Embed n sentences in evaluation mode and the order given: float32 (n, d).
 
-        Sentences are tokenised once and batched by length, with a bounded number of tokens a batch. `report` is called
-        with (sentences done, n) before the first batch and after each.
+        Sentences are tokenised once, cut at `longest` tokens where that is given, and batched by length: `rows` of them
+        a batch, or with a bounded number of tokens. `report` is called with (sentences done, n) before the first batch
+        and after each.
         """
         if not sentences:
             return np.empty((0, self.width), dtype=np.float32)
@@ -179,13 +186,13 @@ class Student(nn.Module):
         self.eval()
         done = 0
         report(done, len(sentences))
-        encoded = self.tokenizer(list(sentences), truncation=True, max_length=self.longest)["input_ids"]
+        encoded = self.tokenizer(list(sentences), truncation=True, max_length=longest or self.longest)["input_ids"]
         lengths = np.array([len(ids) for ids in encoded], dtype=np.int64)
         vectors = np.empty((len(encoded), self.width), dtype=np.float32)
-        for rows in _batches(lengths):
-            tokens = TokenRows.listed([encoded[row] for row in rows], self.tokenizer.pad_token_id).to(self.device)
-            vectors[rows] = self.pooled(tokens).float().cpu().numpy()
-            done += len(rows)
+        for batch in _batches(lengths, rows):
+            tokens = TokenRows.listed([encoded[row] for row in batch], self.tokenizer.pad_token_id).to(self.device)
+            vectors[batch] = self.pooled(tokens).float().cpu().numpy()
+            done += len(batch)
             report(done, len(sentences))
         self.train(was_training)
         return vectors
@@ -204,9 +211,11 @@ class Student(nn.Module):
         write_modules(folder, self.pooling, self.width, self.longest, head)
 
 
-def _batches(lengths: np.ndarray) -> list[np.ndarray]:
-    """Batch row numbers by similar length, longest first, each of up to TOKENS_A_BATCH tokens, at least one row."""
+def _batches(lengths: np.ndarray, rows: int | None) -> list[np.ndarray]:
+    """Batch row numbers by similar length, longest first: `rows`, or up to TOKENS_A_BATCH tokens but at least a row."""
     order = np.argsort(-lengths, kind="stable")
+    if rows:
+        return [order[start : start + rows] for start in range(0, len(order), rows)]
     ends = np.cumsum(lengths[order])
     batches, start = [], 0
     while start < len(order):

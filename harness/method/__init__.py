@@ -3,13 +3,14 @@
 from typing import TYPE_CHECKING, Any
 
 from harness.inputs import FeatureKind, OptionValue, Stream
-from harness.method.hyperparameters import Hyperparameters, ValueOrigin, hyper
+from harness.method.declared import method_named
 from harness.method.interface import (
     Batch,
     CaptionRows,
     Dimensions,
     Encode,
     Feature,
+    Hyperparameters,
     MediaBatch,
     MixingRule,
     OwnSteps,
@@ -18,12 +19,14 @@ from harness.method.interface import (
     Schedule,
     SentenceBatch,
     TripletBatch,
+    ValueOrigin,
     by_batches,
+    hyper,
 )
 from harness.spec import CONTROLS, split_teachers
 
 if TYPE_CHECKING:
-    from harness.method.base import Method, method_named
+    from harness.method.base import Method
 
 __all__ = [
     "CONTROLS",
@@ -55,8 +58,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """The base class, which imports torch, on first use: a plan can do without it."""
-    if name in ("Method", "method_named"):
-        from harness.method import base
+    if name == "Method":
+        from harness.method.base import Method
 
-        return getattr(base, name)
+        return Method
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

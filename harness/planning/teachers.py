@@ -36,7 +36,7 @@ from harness.sources import Generated, Missing, Source, digest
 from harness.spec import CONTROLS
 
 if TYPE_CHECKING:
-    from harness.encoders.lit import Projections
+    from harness.encoders.teacher_kinds import Projections
 
 RUN = "run:"
 #: Increased when the fit of `lit` teachers changes its result.
@@ -321,7 +321,7 @@ class _ModelTeacher(NamedTeacher):
 
 @dataclass(frozen=True)
 class _LitTeacher(NamedTeacher, Generated):
-    """Projections of two teachers' features into one space, fitted on a pair corpus (harness/encoders/lit.py)."""
+    """Projections of two teachers' features into one space, fitted on a pair corpus (`encoders.teacher_kinds.fit`)."""
 
     images: NamedTeacher
     captions: NamedTeacher
@@ -373,7 +373,7 @@ class _LitTeacher(NamedTeacher, Generated):
         return self.images if self.of == "image" else self.captions
 
     def _fitted(self, context: FeatureContext) -> Projections:
-        from harness.encoders.lit import fit  # imports torch
+        from harness.encoders.teacher_kinds import fit  # imports torch
 
         known = KnownPairs.of_corpus(self.corpus)
         return fit(self.images.stacked([known], context), self.captions.stacked([known], context))

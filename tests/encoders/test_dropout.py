@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from harness.encoders import dropout
-from harness.encoders.dropout import Dropout, blocked_attention, dropped, quicken, seed_dropout
+from harness.encoders import kernels
+from harness.encoders.kernels import Dropout, blocked_attention, dropped, quicken, seed_dropout
 
 
 @pytest.mark.parametrize(("chance", "kind"), [(0.1, torch.float32), (0.5, torch.bfloat16), (1e-5, torch.float64)])
@@ -93,7 +93,7 @@ def test_values_and_gradients_are_those_of_the_formula(
     heads: int, bias: Tensor | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever the number of heads at a time; the same random state drops the same weights."""
-    monkeypatch.setattr(dropout, "_BYTES", 4 * LENGTH**2 * heads)
+    monkeypatch.setattr(kernels, "_BYTES", 4 * LENGTH**2 * heads)
     given, results = drawn(), []
     for compute in (
         lambda: blocked_attention(*given, bias, CHANCE, SCALE),

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from harness.encoders import lit
-from harness.encoders.lit import fit
+from harness.encoders import teacher_kinds
+from harness.encoders.teacher_kinds import fit
 from harness.errors import UserError
 
 
@@ -77,15 +77,15 @@ def test_the_loss_is_the_mean_of_both_directions() -> None:
         for row in range(5):
             scores = [float(np.dot(one[row], key)) / 0.05 for key in two]
             expected += (np.log(sum(np.exp(score) for score in scores)) - scores[row]) / 10
-    loss = lit._loss(torch.tensor(first), torch.tensor(second), torch.tensor(np.log(20.0)))
+    loss = teacher_kinds._loss(torch.tensor(first), torch.tensor(second), torch.tensor(np.log(20.0)))
     assert float(loss) == pytest.approx(expected, rel=1e-9)
 
 
 def test_moments_are_those_of_all_rows_and_constants_have_deviation_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lit, "CHUNK", 7)
+    monkeypatch.setattr(teacher_kinds, "CHUNK", 7)
     values = np.random.default_rng(0).normal(5, 3, size=(50, 4)).astype(np.float32)
     values[:, 1], values[:, 2] = 0.1, 0
-    mean, spread = lit._moments(values)
+    mean, spread = teacher_kinds._moments(values)
     np.testing.assert_allclose(mean, values.astype(np.float64).mean(0), rtol=1e-6)
     np.testing.assert_allclose(spread[[0, 3]], values[:, [0, 3]].astype(np.float64).std(0), rtol=1e-6)
     np.testing.assert_array_equal(spread[[1, 2]], 1)

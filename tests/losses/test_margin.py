@@ -15,8 +15,7 @@ from golden_tools import CLOSE, assert_golden, entries, tensors
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.losses.contrastive import cosine_matrix, info_nce
-from harness.losses.margin import NEAR, angular_margin, margin_info_nce, too_alike
+from harness.losses.contrastive import NEAR, angular_margin, cosine_matrix, info_nce, margin_info_nce, too_alike
 
 
 @pytest.mark.parametrize("entry", entries("kdmcse", "kdmcse_margin_similarity"))

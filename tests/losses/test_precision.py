@@ -22,9 +22,16 @@ from harness.losses.alignment import (
     rolled,
     soft_alignment,
 )
-from harness.losses.contrastive import cosine_matrix, info_nce, info_nce_hard
-from harness.losses.margin import margin_info_nce, too_alike
-from harness.losses.supcon import class_rank_cross_entropy, cross_view_supcon, supcon
+from harness.losses.contrastive import (
+    class_rank_cross_entropy,
+    cosine_matrix,
+    cross_view_supcon,
+    info_nce,
+    info_nce_hard,
+    margin_info_nce,
+    supcon,
+    too_alike,
+)
 
 #: vectors a, b (N, d) and labels (N,) -> a loss
 LOSSES: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {

@@ -16,8 +16,7 @@ from golden_tools import assert_golden, cosine, drawn, entries, tensors
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.losses.contrastive import info_nce
-from harness.losses.supcon import class_rank_cross_entropy, cross_view_supcon, supcon
+from harness.losses.contrastive import class_rank_cross_entropy, cross_view_supcon, info_nce, supcon
 
 
 @pytest.mark.parametrize("entry", [*entries("supcon", "supcon"), *entries("supcon", "simclr")])

@@ -6,8 +6,7 @@ import pytest
 import torch
 from golden_tools import drawn
 
-from harness.losses.contrastive import info_nce
-from harness.losses.supcon import class_rank_cross_entropy, cross_view_supcon, supcon
+from harness.losses.contrastive import class_rank_cross_entropy, cross_view_supcon, info_nce, supcon
 from harness.method import Dimensions, MediaBatch, SentenceBatch, TripletBatch
 from harness.registry import get
 

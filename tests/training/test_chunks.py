@@ -15,7 +15,7 @@ from toy_trainers import first_steps, trainer
 from harness.encoders.rows import TokenRows
 from harness.method import method_named
 from harness.registry import names
-from harness.training.chunks import Chunked
+from harness.training.stepper import Chunked
 from harness.training.trainer import Trainer
 
 pytestmark = pytest.mark.usefixtures("empty_folder")
