@@ -10,7 +10,6 @@ import torch
 from click.testing import CliRunner, Result
 from plugin_packages import Install
 
-import harness
 from harness.cli.main import cli
 from harness.errors import UserError
 from harness.method import Batch, Encode, Method, MixingRule
@@ -41,12 +40,6 @@ class Mine(Method):
 LOSS = "info_nce(vectors[:, 0], vectors[:, 1], 0.05)"
 #: a mistake -> the code that makes it, the check that fails and a part of what it says
 MISTAKES = {
-    "undeclared": (('"text": info', '"txt": info'), "declarations and loss terms", "'txt' is not declared"),
-    "weight": (
-        ("    def loss_terms", '    def weights(self):\n        return {"txt": 0.1}\n\n    def loss_terms'),
-        "declarations and loss terms",
-        "weights() has terms that are not declared",
-    ),
     "pooling": (
         ("    def loss_terms", "    pooling = classmethod(lambda cls, values: 'max')\n\n    def loss_terms"),
         "answers to a plan",
@@ -129,16 +122,6 @@ def test_a_folder_is_checked_before_it_is_installed(tmp_path: Path, monkeypatch:
     project.write_text(project.read_text().replace("harness.methods", "harness.method"))
     with pytest.raises(UserError, match="declares no method"):
         methods_in("fresh_method")
-
-
-def test_a_weight_of_an_undeclared_term_is_refused_at_the_first_batch(install: Install, tmp_path: Path) -> None:
-    install("labs", wrong("weight"), {"methods": {"mine": "Mine"}})
-    done = harness.run("tiny", methods="mine", seeds=1, suites="sts", set={"steps": 2}, results=tmp_path)
-    (failure,) = done.failures
-    assert (
-        "the method 'mine' (labs.py, line 22) weighs the term 'txt', which it does not declare; declared: text"
-        in failure.error
-    )
 
 
 @pytest.mark.parametrize(

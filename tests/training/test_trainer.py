@@ -58,7 +58,7 @@ def text_trainer(folder: Path, stop_after: int | None = None) -> Trainer:
 def trainer_of(folder: Path, method_class: type[Method], values: Any, stop_after: int | None) -> Trainer:
     student = Student.load(student_folder())
     torch.manual_seed(0)
-    method = method_class(values, Dimensions(student.width))
+    method = method_class(values, Dimensions(student.width, {"image": 4, "caption": 4}))
     media = IMAGES if method.own_steps(values) else {}
     if media:
         student.attach("pixels", ImagePatches.load(clip_folder(), student.width))
@@ -78,6 +78,12 @@ def weights(one: Trainer) -> dict[str, torch.Tensor]:
     return {**one.student.state_dict(), **one.method.state_dict()}
 
 
+def assert_same(one: Trainer, other: Trainer) -> None:
+    """Two trainings ended with the same weights by the same curves, bit for bit."""
+    torch.testing.assert_close(weights(one), weights(other), rtol=0, atol=0)
+    assert (one.record.losses, one.record.dev_scores) == (other.record.losses, other.record.dev_scores)
+
+
 def test_a_resumed_training_ends_with_the_same_weights(tmp_path: Path) -> None:
     whole = trainer(tmp_path / "whole")
     whole.run()
@@ -85,9 +91,7 @@ def test_a_resumed_training_ends_with_the_same_weights(tmp_path: Path) -> None:
         trainer(tmp_path / "parts", stop_after=4).run()
     again = trainer(tmp_path / "parts")
     again.run()
-    for name, value in weights(whole).items():
-        assert torch.equal(value, weights(again)[name]), name
-    assert whole.record.losses == again.record.losses
+    assert_same(again, whole)
 
 
 @pytest.mark.parametrize("after", [2, 3, 6])
@@ -106,40 +110,38 @@ def test_a_training_that_is_asked_to_stop_saves_its_step_and_ends_the_same(
     again = text_trainer(tmp_path / "parts")
     again.run()
     assert again.first == after
-    for name, value in weights(whole).items():
-        assert torch.equal(value, weights(again)[name]), name
-    assert whole.record.losses == again.record.losses
-    assert whole.record.dev_scores == again.record.dev_scores
+    assert_same(again, whole)
 
 
 @pytest.mark.parametrize(("reading", "order"), [("paper", [None, "images"]), ("official", ["images", None])])
 def test_each_step_has_a_batch_of_text_and_one_of_images(tmp_path: Path, reading: str, order: Sequence[str]) -> None:
-    one = trainer(tmp_path, reading)
-    for step in range(3):
-        found = list(one.batches.of(step))
-        assert [stream for stream, _ in found] == order
+    found = list(trainer(tmp_path, reading).batches.of(2))
+    assert [stream for stream, _ in found] == order
     (images,) = (batch for stream, batch in found if stream)
     assert images.inputs["pixels"].shape == (8, 2, 3, 32, 32)
 
 
-def test_the_image_loss_moves_the_patches_and_without_it_they_stay(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("left_out", "moved"), [("", True), ("visual", False)])
+def test_the_image_loss_moves_the_patches_and_without_it_they_stay(tmp_path: Path, left_out: str, moved: bool) -> None:
     before = ImagePatches.load(clip_folder(), 64).projection.weight
-    for name, options, moved in (("with", {}, True), ("without", {"without": "visual"}, False)):
-        one = trainer(tmp_path / name, **options)
-        one.run()
-        assert torch.equal(one.student.patches["pixels"].projection.weight, before) is not moved
-        assert ("visual" in one.record.losses) is moved
+    one = trainer(tmp_path, without=left_out)
+    one.run()
+    assert torch.equal(one.student.patches["pixels"].projection.weight, before) is not moved
+    assert ("visual" in one.record.losses) is moved
 
 
 def test_a_training_without_any_loss_term_ends_with_a_reason(tmp_path: Path) -> None:
     """KDMCSE's other terms need an option or pairs: on sentences alone nothing is left."""
-    method_class = get("method", "kdmcse")
-    student = Student.load(student_folder())
-    values = method_class.configure("paper", {"without": "text"})
-    method = method_class(values, Dimensions(student.width, {"image": 4, "caption": 4}))
-    texts = TrainingData(sentences(student))
-    one = Trainer(student, method, texts, TRAINING, seed=0, setting="toy", dev=lambda embed: 0.0, folder=tmp_path)
+    method = get("method", "kdmcse")
+    one = trainer_of(tmp_path, method, method.configure("paper", {"without": "text"}), None)
     with pytest.raises(TrainingError, match="'without' leaves out too much"):
+        one.run()
+
+
+def test_a_weight_of_an_undeclared_term_is_refused_at_the_first_batch(tmp_path: Path) -> None:
+    one = text_trainer(tmp_path)
+    one.method.weights = lambda: {"txt": 0.1}
+    with pytest.raises(TrainingError, match=r"'simcse' .* weighs the term 'txt', which it does not declare"):
         one.run()
 
 
@@ -250,9 +252,7 @@ def test_a_training_goes_on_from_what_is_whole_and_ends_the_same(
     assert again.first == starts
     assert [word in line for word, line in zip(words, caplog.messages, strict=True)] == [True] * len(words), caplog.text
     assert len(list(folder.glob("*.damaged"))) == len(spoilt)
-    assert (again.record.losses, again.record.dev_scores) == (whole.record.losses, whole.record.dev_scores)
-    for name, value in weights(whole).items():
-        assert torch.equal(value, weights(again)[name]), name
+    assert_same(again, whole)
 
 
 def test_steps_that_go_another_way_after_a_damaged_checkpoint_keep_the_best_before_it(
@@ -281,8 +281,7 @@ def test_steps_that_go_another_way_after_a_damaged_checkpoint_keep_the_best_befo
     again = scored({4: 1.0, 5: 1.0, 6: 1.0})
     record = again.run()
     assert (again.first, record.best, record.best_step) == (3, 2.0, 2)
-    for name, value in weights(again).items():
-        assert torch.equal(value, second[0][name]), name
+    torch.testing.assert_close(weights(again), second[0], rtol=0, atol=0)
     assert TrainingFolder(tmp_path).has_ended
     assert {path.name for path in tmp_path.iterdir() if path.suffix != ".damaged"} == {"best", "trained.json"}
 
