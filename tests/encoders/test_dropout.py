@@ -25,16 +25,12 @@ def test_elements_drop_with_their_probability_and_the_others_grow(chance: float,
     assert not torch.equal(masks[0], masks[1])
 
 
-def test_the_gradient_passes_where_the_value_did() -> None:
+def test_the_gradient_passes_where_the_value_did_and_nothing_and_everything_drops() -> None:
     values = torch.randn(7, 5, 3, requires_grad=True)
     found = dropped(values, 0.4)
     (gradient,) = torch.autograd.grad(found.sum(), values)
     torch.testing.assert_close(found, values * gradient)
     assert 0 < int((gradient == 0).sum()) < values.numel()
-
-
-def test_nothing_and_everything_drops() -> None:
-    values = torch.ones(5)
     assert dropped(values, 0.0) is values
     assert not dropped(values, 1.0).any()
 
@@ -95,14 +91,10 @@ def test_values_and_gradients_are_those_of_the_formula(
     """Whatever the number of heads at a time; the same random state drops the same weights."""
     monkeypatch.setattr(kernels, "_BYTES", 4 * LENGTH**2 * heads)
     given, results = drawn(), []
-    for compute in (
-        lambda: blocked_attention(*given, bias, CHANCE, SCALE),
-        lambda: written_out(*given, bias),
-    ):
+    for compute in (lambda: blocked_attention(*given, bias, CHANCE, SCALE), lambda: written_out(*given, bias)):
         torch.manual_seed(1)
         results.append(with_gradients(given, compute()))
-    for ours, theirs in zip(*results, strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-13)
+    torch.testing.assert_close(*results, rtol=0, atol=1e-13)
 
 
 def test_weights_are_float32_where_products_are_in_bf16() -> None:

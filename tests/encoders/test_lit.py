@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from refusals import refused
 
 from harness.encoders import teacher_kinds
 from harness.encoders.teacher_kinds import fit
-from harness.errors import UserError
 
 
 def pairs(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -24,23 +24,15 @@ def pairs(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return sides[0], sides[1]
 
 
-def recall(queries: np.ndarray, keys: np.ndarray, depth: int = 10) -> float:
-    """Share of queries whose own key is among the nearest, counted one by one."""
-    found = 0
-    for row, query in enumerate(queries):
-        scores = [float(np.dot(query, key)) for key in keys]
-        found += sum(score > scores[row] for score in scores) < depth
-    return found / len(queries)
-
-
 def test_what_two_views_share_is_found() -> None:
     """A linear map that keeps the hidden numbers alone exists, so nearly all pairs can be distinguished."""
     fitted = fit(*pairs(2000), steps=300, batch_size=256, learning_rate=0.01, width=16, dropout=0.0)
     images, captions = pairs(400, seed=2)
     first, second = fitted.images(images), fitted.captions(captions)
     assert first.shape == second.shape == (400, 16)
-    assert recall(first, second, depth=1) > 0.95
-    assert recall(second, first, depth=1) > 0.95
+    scores = first @ second.T
+    for found in (scores.argmax(1), scores.argmax(0)):
+        assert (found == np.arange(400)).mean() > 0.95
 
 
 def test_vectors_are_of_length_one_and_do_not_depend_on_what_is_beside_them() -> None:
@@ -51,13 +43,6 @@ def test_vectors_are_of_length_one_and_do_not_depend_on_what_is_beside_them() ->
         assert vectors.dtype == np.float32
         np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
         np.testing.assert_allclose(side(features[3:4]), vectors[3:4], atol=1e-6)
-
-
-def test_units_do_not_count() -> None:
-    images, captions = pairs(300)
-    plain = fit(images, captions, steps=20, width=8)
-    scaled = fit(images * 8 - 3, captions, steps=20, width=8)
-    np.testing.assert_allclose(scaled.images(images * 8 - 3), plain.images(images), atol=1e-3)
 
 
 def test_a_fit_is_a_function_of_its_seed_and_leaves_the_global_generator() -> None:
@@ -85,14 +70,14 @@ def test_moments_are_those_of_all_rows_and_constants_have_deviation_one(monkeypa
     monkeypatch.setattr(teacher_kinds, "CHUNK", 7)
     values = np.random.default_rng(0).normal(5, 3, size=(50, 4)).astype(np.float32)
     values[:, 1], values[:, 2] = 0.1, 0
-    mean, spread = teacher_kinds._moments(values)
-    np.testing.assert_allclose(mean, values.astype(np.float64).mean(0), rtol=1e-6)
-    np.testing.assert_allclose(spread[[0, 3]], values[:, [0, 3]].astype(np.float64).std(0), rtol=1e-6)
-    np.testing.assert_array_equal(spread[[1, 2]], 1)
+    tower = fit(values, values, steps=1, width=2).images
+    np.testing.assert_allclose(tower.mean, values.astype(np.float64).mean(0), rtol=1e-6)
+    np.testing.assert_allclose(tower.spread[[0, 3]], values[:, [0, 3]].astype(np.float64).std(0), rtol=1e-6)
+    np.testing.assert_array_equal(tower.spread[[1, 2]], 1)
 
 
 def test_pairs_must_be_pairs() -> None:
-    with pytest.raises(UserError, match="at least two pairs"):
+    with refused("at least two pairs"):
         fit(np.ones((1, 3)), np.ones((1, 3)))
     with pytest.raises(ValueError, match="3 images for 2 captions"):
         fit(np.ones((3, 3)), np.ones((2, 3)))

@@ -22,12 +22,12 @@ def colours(images: np.ndarray) -> np.ndarray:
     return images / 255
 
 
-@pytest.mark.parametrize(("grey", "share"), [(0.0, 0.0), (1.0, 1.0), (0.2, 0.2)])
-def test_greys_come_as_often_as_asked(grey: float, share: float) -> None:
+@pytest.mark.parametrize("grey", [0.0, 1.0, 0.2])
+def test_greys_come_as_often_as_asked(grey: float) -> None:
     picture = Image.new("RGB", (9, 9), (220, 60, 20))
     views = Augmentation(8, jitter=0, grey=grey).views([picture] * 200, generator(seed=0)).numpy()
     spread = colours(views).max(axis=2) - colours(views).min(axis=2)
-    assert (spread.max(axis=(2, 3)) < 1e-3).mean() == pytest.approx(share, abs=0.06)
+    assert (spread.max(axis=(2, 3)) < 1e-3).mean() == pytest.approx(grey, abs=0.06)
 
 
 def test_four_of_five_views_have_their_colours_shaken() -> None:
