@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,6 @@ from transformers import (
     RobertaModel,
 )
 
-from harness.encoders.packed import packed_forward
 from harness.encoders.rows import TokenRows
 from harness.encoders.student import Student
 from harness.toy import student_folder
@@ -114,21 +113,6 @@ def test_dropout_is_that_of_the_padded_pass(name: str, hidden: float, attention:
     assert ((ours.mean(1) - theirs.mean(1)).abs() <= 5 * error + 1e-12).all()
     ratio = ours.var(1).sum(1) / theirs.var(1).sum(1)
     torch.testing.assert_close(ratio, torch.ones_like(ratio), rtol=0, atol=0.1)
-
-
-@pytest.mark.parametrize("name", ["bert", "roberta", "toy"])
-def test_layers_as_functions_give_the_numbers_of_the_modules(name: str) -> None:
-    """Hidden states of all layers and gradients, from the same random numbers."""
-    model = made(name, 0.1, 0.1)
-    student, packed = Student(model, Pads), rows(model.config.pad_token_id).packed.repeated(2)
-    found = []
-    for packing in (student.packing, replace(student.packing, layers=())):
-        torch.manual_seed(1)
-        layers = packed_forward(model, packed, packing, all_layers=True)
-        torch.stack(layers).sin().sum().backward()
-        found.append((layers, gradients(model)))
-        model.zero_grad()
-    torch.testing.assert_close(*found, rtol=0, atol=1e-12)
 
 
 def no_dropout_after_attention(model: Any) -> None:

@@ -141,6 +141,16 @@ def test_a_folder_with_its_weights_in_a_module_is_found_and_read(save: Save) -> 
     listed = json.loads((folder / "modules.json").read_text())
     listed[0]["path"] = "0_Transformer"
     (folder / "modules.json").write_text(json.dumps(listed))
+    (inner / "nested").mkdir()
+    for name in ("README.md", "nested/a.bin"):
+        (inner / name).write_text("read or not")
+    (folder / "1_Pooling" / ".hidden").write_text("not read")
+    read = {path.relative_to(folder).as_posix() for path in module_files(folder)}
+    assert read == {f"0_Transformer/{path.name}" for path in inner.glob("*.*") if path.name != "README.md"} | {
+        "0_Transformer/nested/a.bin",
+        "1_Pooling/config.json",
+    }
+    assert transformer_folder(folder) == inner
     assert FolderModel(folder).missing(None) == []
     expected = Student.load(student_folder(), "mean").embed(SENTENCES)
     for model in (open_model(folder, "modules"), Student.load(folder, "mean")):
@@ -282,20 +292,6 @@ def test_a_card_names_the_pooling(card: str, pooling: str | None, tmp_path: Path
 def listing(folder: Path, *modules: tuple[str, str]) -> None:
     listed = [{"idx": index, "path": path, "type": kind} for index, (kind, path) in enumerate(modules)]
     (folder / "modules.json").write_text(json.dumps(listed))
-
-
-def test_the_encoder_of_an_older_layout_lies_in_its_own_folder(tmp_path: Path) -> None:
-    listing(
-        tmp_path,
-        ("sentence_transformers.models.Transformer", "0_Transformer"),
-        ("sentence_transformers.models.Pooling", "1_Pooling"),
-    )
-    (tmp_path / "0_Transformer" / "nested").mkdir(parents=True)
-    for name in ("0_Transformer/config.json", "0_Transformer/nested/a.bin", "0_Transformer/README.md", "top.json"):
-        (tmp_path / name).write_text("{}")
-    assert transformer_folder(tmp_path) == tmp_path / "0_Transformer"
-    read = {path.relative_to(tmp_path).as_posix() for path in module_files(tmp_path)}
-    assert read == {"0_Transformer/config.json", "0_Transformer/nested/a.bin"}
 
 
 def test_a_model_without_an_encoder_cannot_be_trained(tmp_path: Path) -> None:

@@ -54,17 +54,6 @@ def test_embedding_has_no_dropout_and_gives_the_mode_back(student: Student) -> N
     assert student.embed([]).shape == (0, student.width)
 
 
-def test_two_views_differ_by_dropout_only() -> None:
-    student = Student.load(student_folder())
-    tokens = student.tokenize(SENTENCES, 32)
-    views = student.train().encode(tokens, 2)
-    assert views.shape == (len(SENTENCES), 2, student.width)
-    assert not torch.allclose(views[:, 0], views[:, 1])
-    views = student.eval().encode(tokens, 2)
-    torch.testing.assert_close(views[:, 0], views[:, 1])
-    torch.testing.assert_close(views[0, 0].detach().numpy(), encoded_singly(student, SENTENCES[0]), atol=2e-6, rtol=0)
-
-
 def test_a_saved_student_is_the_same(student: Student, tmp_path: Path) -> None:
     student.save(tmp_path)
     assert "harness" not in (tmp_path / "config.json").read_text(), "the attention is named for this process alone"

@@ -1,4 +1,4 @@
-"""The training loop: batches and optimizers of a step, resuming, and the best model."""
+"""The training loop: what it refuses, resuming, the best model, loss curves and dev scores."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from harness.corpora.tokens import Tokens, cached_tokens
 from harness.encoders.patches import ImagePatches
@@ -24,7 +25,7 @@ from harness.toy import clip_folder, student_folder
 from harness.toy.corpora import ToyImages, ToySentences
 from harness.training import trainer as trainer_module
 from harness.training.folder import TrainingFolder
-from harness.training.record import TrainingError, TrainingProgress
+from harness.training.record import LossWindow, TrainingError, TrainingProgress, TrainingRecord
 from harness.training.streams import Batches, TrainingData
 from harness.training.trainer import Trainer
 
@@ -42,11 +43,11 @@ class StoppedError(Exception):
     """Stands for whatever ends a process."""
 
 
-def trainer(folder: Path, reading: str = "paper", stop_after: int | None = None, **options: object) -> Trainer:
+def trainer(folder: Path, stop_after: int | None = None, **options: object) -> Trainer:
     """A trainer on sentences and images."""
     method = get("method", "visualcse")
     values = {"image_batch_size": 8, "image_learning_rate": 1e-3, **options}
-    return trainer_of(folder, method, method.configure(reading, values), stop_after)
+    return trainer_of(folder, method, method.configure("paper", values), stop_after)
 
 
 def text_trainer(folder: Path, stop_after: int | None = None) -> Trainer:
@@ -111,14 +112,6 @@ def test_a_training_that_is_asked_to_stop_saves_its_step_and_ends_the_same(
     again.run()
     assert again.first == after
     assert_same(again, whole)
-
-
-@pytest.mark.parametrize(("reading", "order"), [("paper", [None, "images"]), ("official", ["images", None])])
-def test_each_step_has_a_batch_of_text_and_one_of_images(tmp_path: Path, reading: str, order: Sequence[str]) -> None:
-    found = list(trainer(tmp_path, reading).batches.of(2))
-    assert [stream for stream, _ in found] == order
-    (images,) = (batch for stream, batch in found if stream)
-    assert images.inputs["pixels"].shape == (8, 2, 3, 32, 32)
 
 
 @pytest.mark.parametrize(("left_out", "moved"), [("", True), ("visual", False)])
@@ -312,3 +305,47 @@ def test_the_share_of_time_waited_for_images_is_reported(tmp_path: Path, monkeyp
     monkeypatch.setattr(Batches, "waited", property(lambda batches: one.record.seconds / 4))
     one.run()
     assert [made.waited for made in seen] == pytest.approx([0.25] * len(seen))
+
+
+def test_a_window_averages_each_term_over_the_batches_that_had_it_and_is_read_in_one_piece() -> None:
+    """Each number that is read by itself would wait for an accelerator once more."""
+    window = LossWindow()
+    window.add({"text": torch.tensor(1.0, requires_grad=True), "info": torch.tensor(4.0, dtype=torch.bfloat16)})
+    window.add({"text": torch.tensor(2.0)})
+    with Reads() as reads:
+        assert window.close() == {"text": 1.5, "info": 4.0}
+    assert reads.count == 0
+    assert window.close() == {}
+
+
+class Reads(TorchDispatchMode):
+    """Counts the single numbers that are read of tensors."""
+
+    count = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.count += func is torch.ops.aten._local_scalar_dense.default
+        return func(*args, **(kwargs or {}))
+
+
+def test_a_term_that_appears_later_or_not_again_leaves_gaps() -> None:
+    record = TrainingRecord()
+    record.add_losses(10, {"text": 1.0})
+    record.add_losses(20, {"text": 0.5, "info": 3.0})
+    record.add_losses(30, {"info": 2.0})
+    assert record.loss_steps == [10, 20, 30]
+    assert record.losses == {"text": [1.0, 0.5, None], "info": [None, 3.0, 2.0]}
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_loss_that_is_not_finite_ends_training(value: float) -> None:
+    with pytest.raises(TrainingError, match=r"the loss term .info. is (nan|inf) by step 20; lower the learning rate"):
+        TrainingRecord().add_losses(20, {"info": value})
+
+
+def test_the_best_step_is_the_first_with_the_best_score() -> None:
+    record = TrainingRecord()
+    assert (record.best, record.best_step) == (None, None)
+    for step, score in ((5, 1.0), (10, 3.0), (15, 3.0), (20, 2.0)):
+        record.add_dev(step, score)
+    assert (record.best, record.best_step) == (3.0, 10)
