@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -140,18 +139,6 @@ def test_layers_that_compute_something_else_pass_by_their_modules(change: Callab
     student = Student(model, Pads)
     assert student.packing.layers == ()
     torch.testing.assert_close(student.eval().encode(rows(), 1), expected, rtol=0, atol=1e-12)
-
-
-def test_a_part_of_the_rows_is_packed_like_the_whole() -> None:
-    student = Student(made("bert"), Pads)
-    tokens = rows()
-    whole = student.encode(tokens, 2)
-    parts = torch.cat([student.encode(tokens.part(start, stop), 2) for start, stop in ((0, 2), (2, 5))])
-    torch.testing.assert_close(parts, whole, rtol=0, atol=1e-12)
-    again = TokenRows.of({name: value[2:5] for name, value in tokens.items()})
-    part = tokens.part(2, 5).packed
-    for field in fields(again.packed):
-        torch.testing.assert_close(getattr(part, field.name), getattr(again.packed, field.name), rtol=0, atol=0)
 
 
 def test_an_encoder_with_attention_of_its_own_is_padded_and_says_so(caplog: pytest.LogCaptureFixture) -> None:

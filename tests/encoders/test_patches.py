@@ -82,17 +82,6 @@ def test_the_layers_read_a_sequence_as_they_read_text() -> None:
         torch.testing.assert_close(media_forward(student.model, embedded, layers), expected, atol=1e-5, rtol=0)
 
 
-def test_an_image_moves_the_layers_and_leaves_the_words() -> None:
-    student = Student.load(student_folder()).train()
-    student.attach("pixels", ImagePatches.load(clip_folder(), 64))
-    vectors = student.encode({"pixels": torch.randn(3, 2, 3, 32, 32)}, 2)
-    assert vectors.shape == (3, 2, 64)
-    vectors.square().sum().backward()
-    assert student.model.embeddings.word_embeddings.weight.grad is None
-    assert student.model.encoder.layer[0].attention.self.query.weight.grad.abs().sum() > 0
-    assert student.patches["pixels"].token.grad.abs().sum() > 0
-
-
 def test_two_views_of_a_recording_differ_by_dropout_alone() -> None:
     student = Student.load(student_folder())
     student.attach("spectrograms", AudioPatches(64, 8, 8, 4, positions=True))

@@ -252,40 +252,31 @@ def test_a_saved_student_lists_its_modules_where_the_library_can_pool_like_it(
     assert (declared_pooling(tmp_path), transformer_folder(tmp_path)) == (declared, tmp_path)
 
 
+POOLING, CARD = "1_Pooling/config.json", "README.md"
+
+
 @pytest.mark.parametrize(
-    ("settings", "pooling"),
+    ("file", "content", "pooling"),
     [
-        ({"pooling_mode": "cls", "embedding_dimension": 64}, "cls"),
-        ({"pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True}, "mean"),
-        ({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": True}, None),
-        ({"pooling_mode": "weightedmean"}, None),
-        ({"pooling_mode": ["cls", "mean"]}, None),
-        ({}, None),
+        (POOLING, '{"pooling_mode": "cls", "embedding_dimension": 64}', "cls"),
+        (POOLING, '{"pooling_mode_cls_token": false, "pooling_mode_mean_tokens": true}', "mean"),
+        (POOLING, '{"pooling_mode_cls_token": true, "pooling_mode_mean_tokens": true}', None),
+        (POOLING, '{"pooling_mode": "weightedmean"}', None),
+        (POOLING, '{"pooling_mode": ["cls", "mean"]}', None),
+        (POOLING, "{}", None),
+        (CARD, "---\npooling: avg-first-last\nlicense: mit\n---\n# A model\n", "avg-first-last"),
+        (CARD, "---\npooling: median\n---\n", None),
+        (CARD, "---\npooling: modules\n---\n", None),
+        (CARD, "---\nlicense: mit\n---\npooling: cls\n", None),
+        (CARD, "# No front matter\n", None),
+        (CARD, "---\npooling: [\n---\n", None),
     ],
-    ids=["newer", "older", "two", "unknown", "list", "none"],
 )
-def test_a_pooling_file_alone_names_the_pooling(
-    settings: dict[str, object], pooling: str | None, tmp_path: Path
+def test_a_pooling_file_alone_or_a_card_names_the_pooling(
+    file: str, content: str, pooling: str | None, tmp_path: Path
 ) -> None:
     (tmp_path / "1_Pooling").mkdir()
-    (tmp_path / "1_Pooling" / "config.json").write_text(json.dumps(settings))
-    assert declared_pooling(tmp_path) == pooling
-
-
-@pytest.mark.parametrize(
-    ("card", "pooling"),
-    [
-        ("---\npooling: avg-first-last\nlicense: mit\n---\n# A model\n", "avg-first-last"),
-        ("---\npooling: median\n---\n", None),
-        ("---\npooling: modules\n---\n", None),
-        ("---\nlicense: mit\n---\npooling: cls\n", None),
-        ("# No front matter\n", None),
-        ("---\npooling: [\n---\n", None),
-    ],
-    ids=["named", "unknown", "modules without a list", "in the text", "none", "damaged"],
-)
-def test_a_card_names_the_pooling(card: str, pooling: str | None, tmp_path: Path) -> None:
-    (tmp_path / "README.md").write_text(card)
+    (tmp_path / file).write_text(content)
     assert declared_pooling(tmp_path) == pooling
 
 

@@ -65,13 +65,12 @@ def test_an_encoder_with_the_names_of_the_first_bert_is_saved_with_those_of_its_
     """google-bert's files have `bert.` before every name, and LayerNorm's `gamma` and `beta`."""
     shutil.copytree(student_folder(), tmp_path / "old")
     weights = load_file(student_folder() / "model.safetensors")
-    new_and_old = (("LayerNorm.weight", "LayerNorm.gamma"), ("LayerNorm.bias", "LayerNorm.beta"))
-    for new, old in new_and_old:
+    for new, old in (("LayerNorm.weight", "LayerNorm.gamma"), ("LayerNorm.bias", "LayerNorm.beta")):
         weights = {name.replace(new, old): value for name, value in weights.items()}
     save_file({f"bert.{name}": value for name, value in weights.items()}, tmp_path / "old" / "model.safetensors")
     student = Student.load(tmp_path / "old", "mean")
     student.save(tmp_path / "saved")
     assert set(load_file(tmp_path / "saved" / "model.safetensors")) == set(student.model.state_dict())
-    np.testing.assert_array_equal(student.embed(SENTENCES), Student.load(student_folder(), "mean").embed(SENTENCES))
-    again = Student.load(tmp_path / "saved", "mean")
-    np.testing.assert_array_equal(again.embed(SENTENCES), student.embed(SENTENCES))
+    expected = Student.load(student_folder(), "mean").embed(SENTENCES)
+    for found in (student, Student.load(tmp_path / "saved", "mean")):
+        np.testing.assert_array_equal(found.embed(SENTENCES), expected)

@@ -215,60 +215,54 @@ def test_stacked_refuses_other_shapes_and_rows() -> None:
             Stacked([np.ones((5, 2))])[np.array(rows)]
 
 
-def row(number: int) -> np.ndarray:
-    """Length number mod 7 (none among them), width 3."""
-    return (np.arange(number % 7 * 3).reshape(-1, 3) + number).astype(np.float32)
-
-
 @pytest.fixture(autouse=True)
 def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(features, "CHUNK", 10)
 
 
+class Lengths:
+    """Row i has i mod 7 places of width 3; remembers what it was asked for, and may fail at a row."""
+
+    def __init__(self, deadly: int | None = None) -> None:
+        self.asked: list[int] = []
+        self.deadly = deadly
+
+    def __call__(self, number: int) -> np.ndarray:
+        if number == self.deadly:
+            raise KeyboardInterrupt
+        self.asked.append(number)
+        return (np.arange(number % 7 * 3).reshape(-1, 3) + number).astype(np.float32)
+
+
 def check(found: Ragged, rows: int) -> None:
     assert len(found) == rows
     for number in range(rows):
-        np.testing.assert_array_equal(found[number], row(number))
+        np.testing.assert_array_equal(found[number], Lengths()(number))
         assert found[number].dtype == np.float32
 
 
 def test_rows_come_back_with_their_own_lengths_and_are_computed_once() -> None:
-    asked: list[int] = []
-
-    def compute(number: int) -> np.ndarray:
-        asked.append(number)
-        return row(number)
-
+    compute = Lengths()
     for _ in range(2):
         check(cached_ragged("key", 37, 3, compute), 37)
-    assert sorted(asked) == list(range(37))
+    assert sorted(compute.asked) == list(range(37))
     cached_ragged("another", 37, 3, compute)
-    assert len(asked) == 74
+    assert len(compute.asked) == 74
 
 
 def test_a_killed_computation_goes_on_at_its_last_whole_chunk() -> None:
-    asked: list[int] = []
-
-    def dies(number: int) -> np.ndarray:
-        if number == 25:
-            raise KeyboardInterrupt
-        return row(number)
-
-    def goes_on(number: int) -> np.ndarray:
-        asked.append(number)
-        return row(number)
-
     with pytest.raises(KeyboardInterrupt):
-        cached_ragged("key", 37, 3, dies)
-    check(cached_ragged("key", 37, 3, goes_on), 37)
-    assert sorted(asked) == list(range(20, 37))
+        cached_ragged("key", 37, 3, Lengths(deadly=25))
+    compute = Lengths()
+    check(cached_ragged("key", 37, 3, compute), 37)
+    assert sorted(compute.asked) == list(range(20, 37))
 
 
 def test_a_damaged_chunk_is_computed_again_and_one_cut_short_meanwhile_is_named(cache: Path) -> None:
-    cached_ragged("key", 37, 3, row)
+    cached_ragged("key", 37, 3, Lengths())
     (chunk,) = cache.parent.glob("ragged/*/000001.bin")
     chunk.write_bytes(chunk.read_bytes()[::-1])
-    found = cached_ragged("key", 37, 3, row)
+    found = cached_ragged("key", 37, 3, Lengths())
     check(found, 37)
     chunk.write_bytes(chunk.read_bytes()[:8])
     with refused(r"000001\.bin is truncated"):

@@ -138,22 +138,6 @@ def test_a_weight_of_an_undeclared_term_is_refused_at_the_first_batch(tmp_path: 
         one.run()
 
 
-def test_the_best_model_is_loaded_at_the_end_not_the_last(tmp_path: Path) -> None:
-    one = text_trainer(tmp_path)
-    scores = iter([2.0, 1.0])
-    kept: list[torch.Tensor] = []
-
-    def dev(embed: object) -> float:
-        kept.append(next(iter(one.student.state_dict().values())).clone())
-        return next(scores)
-
-    one.dev = dev
-    record = one.run()
-    assert (record.best, record.best_step, record.dev_steps) == (2.0, 3, [3, 6])
-    assert not torch.equal(kept[0], kept[1])
-    assert torch.equal(next(iter(one.student.state_dict().values())), kept[0])
-
-
 def test_a_best_model_that_does_not_fit_is_refused_and_a_pooler_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -183,6 +167,13 @@ def test_a_best_model_that_does_not_fit_is_refused_and_a_pooler_is_not(
             folder.load_best(one.student, one.method)
 
 
+@pytest.fixture
+def every_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Score and save a checkpoint after each step."""
+    monkeypatch.setattr(trainer_module, "SAVE_EVERY_S", 0.0)
+    monkeypatch.setattr(sys.modules[__name__], "TRAINING", TRAINING.model_copy(update={"eval_every": 1}))
+
+
 def damage(path: Path) -> None:
     """Flip a byte in the middle of a file."""
     content = bytearray(path.read_bytes())
@@ -210,19 +201,11 @@ def shorten(path: Path) -> None:
         pytest.param(4, 4, ["shape"], 3, ["using the previous checkpoint"], id="another-shape"),
     ],
 )
+@pytest.mark.usefixtures("every_step")
 def test_a_training_goes_on_from_what_is_whole_and_ends_the_same(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    steps: int,
-    best: int,
-    spoilt: list[int | str],
-    starts: int,
-    words: list[str],
+    tmp_path: Path, caplog, steps: int, best: int, spoilt: list[int | str], starts: int, words: list[str]
 ) -> None:
     """A checkpoint after each step, of which `best` has the best model, and a process that ends after `steps`."""
-    monkeypatch.setattr(trainer_module, "SAVE_EVERY_S", 0.0)
-    monkeypatch.setattr(sys.modules[__name__], "TRAINING", TRAINING.model_copy(update={"eval_every": 1}))
 
     def of_step(folder: Path, stop_after: int | None = None) -> Trainer:
         one = text_trainer(folder, stop_after)
@@ -243,17 +226,14 @@ def test_a_training_goes_on_from_what_is_whole_and_ends_the_same(
     again = of_step(folder)
     again.run()
     assert again.first == starts
-    assert [word in line for word, line in zip(words, caplog.messages, strict=True)] == [True] * len(words), caplog.text
+    assert all(word in line for word, line in zip(words, caplog.messages, strict=True)), caplog.text
     assert len(list(folder.glob("*.damaged"))) == len(spoilt)
     assert_same(again, whole)
 
 
-def test_steps_that_go_another_way_after_a_damaged_checkpoint_keep_the_best_before_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("every_step")
+def test_steps_that_go_another_way_after_a_damaged_checkpoint_keep_the_best_before_it(tmp_path: Path) -> None:
     """As on a GPU, where a repeated step differs in its last bits: step 4 was the best, and is not when repeated."""
-    monkeypatch.setattr(trainer_module, "SAVE_EVERY_S", 0.0)
-    monkeypatch.setattr(sys.modules[__name__], "TRAINING", TRAINING.model_copy(update={"eval_every": 1}))
     second: list[dict[str, torch.Tensor]] = []
 
     def scored(scores: dict[int, float], stop_after: int | None = None) -> Trainer:
