@@ -30,26 +30,15 @@ WIDTH, ROWS, LENGTH = 8, 6, 5
 def official(entry: dict[str, Any], inputs: dict[str, torch.Tensor]) -> DALR:
     """The method with an entry's settings and weights."""
     params, (width, hidden) = entry["params"], entry["shapes"]["text_head_weight"]
-    values = {
-        "temperature": params["temp"],
-        "temperature_multimodal": params["temp_vl"],
-        "angular_margin_text": params["margin1"],
-        "angular_margin_image": params["margin2"],
-        "temperature_ranking": params["tau2"],
-        "teacher_weight": params["alpha"],
-        "gamma": params["gamma"],
-        "ranking": params["distillation"],
-        "text": "simcse+diffcse" if params["two_teachers"] else "simcse",
-        "consistency_weight": params["consistency_weight"],
-        "lambda": params["cross_weight"],
-        "info_weight": params["cross_weight"],
-        "mu": params["intra_weight"],
-        "student_temperature": params["tau"],
-        "teacher_temperature": params["soft_tau"],
-        "margin": params["consistency_margin"],
-        "shift": params["shift"],
-        "projection_dim": width,
+    named = {
+        **{"temperature": "temp", "temperature_multimodal": "temp_vl", "temperature_ranking": "tau2"},
+        **{"angular_margin_text": "margin1", "angular_margin_image": "margin2", "margin": "consistency_margin"},
+        **{"student_temperature": "tau", "teacher_temperature": "soft_tau", "teacher_weight": "alpha"},
+        **{"lambda": "cross_weight", "info_weight": "cross_weight", "mu": "intra_weight", "ranking": "distillation"},
+        **{"gamma": "gamma", "consistency_weight": "consistency_weight", "shift": "shift"},
     }
+    text = "simcse+diffcse" if params["two_teachers"] else "simcse"
+    values = {option: params[name] for option, name in named.items()} | {"text": text, "projection_dim": width}
     chosen = DALR.configure("official", values)
     method = DALR(chosen, Dimensions(hidden, dict.fromkeys(DALR.features(chosen), hidden))).double()
     put(method.grounding_head, inputs["text_head_weight"], inputs["text_head_bias"])

@@ -28,16 +28,11 @@ WIDTH, FEATURE = 8, 5
 def test_the_public_code(entry: dict[str, Any]) -> None:
     inputs, params = tensors(entry), entry["params"]
     width, hidden = entry["shapes"]["text_head_weight"]
-    values = {
-        "temperature": params["temp"],
-        "temperature_multimodal": params["temp_vl"],
-        "margin_text": params["margin1"],
-        "margin": params["margin2"],
-        "threshold": params["score_base"],
-        "filter": params["using_threshold"],
-        "lambda": params["lbd"],
-        "projection_dim": width,
+    named = {
+        **{"temperature": "temp", "temperature_multimodal": "temp_vl", "margin_text": "margin1", "margin": "margin2"},
+        **{"threshold": "score_base", "filter": "using_threshold", "lambda": "lbd"},
     }
+    values = {option: params[name] for option, name in named.items()} | {"projection_dim": width}
     feature = entry["shapes"]["image_feat"][1]
     dimensions = Dimensions(hidden, {"image": feature, "caption": feature})
     method = KDMCSE(KDMCSE.configure("official", values), dimensions).double()
@@ -118,13 +113,15 @@ def test_the_papers_branches_written_out(options: dict[str, Any], margin: float,
 
 def test_algorithm_1_has_text_on_sentences_and_the_mean_of_the_branches_on_pairs() -> None:
     method, given, h = built(), features(), vectors()
-    total, terms = method.loss(SentenceBatch({}), lambda tokens, views: h)
-    assert set(terms) == {"text"}
+    total, sentences = method.loss(SentenceBatch({}), lambda tokens, views: h)
+    assert set(sentences) == {"text"}
     simcse = SimCSE(SimCSE.configure("paper", {"temperature": 0.2}), Dimensions(WIDTH)).double()
     simcse.text_head = method.text_head
     torch.testing.assert_close(total, simcse.loss(SentenceBatch({}), lambda tokens, views: h)[0])
     total, terms = method.loss(PairBatch({}, given), lambda tokens, views: h)
     torch.testing.assert_close(total, (terms["visual"] + terms["textual"]) / 2)
+    both = terms_of(built(text_on_pairs=True), given, h)
+    torch.testing.assert_close(both, {"text": sentences["text"], **terms})
 
 
 def test_parts_of_dalr_are_added_on_kdmcses_projections() -> None:
@@ -191,13 +188,3 @@ def test_algorithm_1_pairs_when_p_divides_the_step(rows: int, pairs: int) -> Non
     wanted = [t for t in range(1, 200) if t % p == 0]
     cycle, place = every_ceil(rows, pairs, 0, 0)
     assert [k + 1 for k in range(199) if k % cycle == place] == wanted
-
-
-def test_the_text_term_on_pairs_is_an_option_of_the_paper_too() -> None:
-    """Where every step is paired, as with two corpora of one size, @paper has no text term without it."""
-    given, h = features(), vectors()
-    terms = terms_of(built(text_on_pairs=True), given, h)
-    assert set(terms) == {"text", "visual", "textual"}
-    sentences = built().loss(SentenceBatch({}), lambda tokens, views: h)[1]
-    torch.testing.assert_close(terms["text"], sentences["text"])
-    assert every_ceil(1000, 1000, 16, 16) == (1, 0)
