@@ -10,8 +10,7 @@ import torch
 from torch import nn
 
 from harness.corpora.base import Pairs
-from harness.encoders.sentence_modules import SentenceModules
-from harness.encoders.student import Student
+from harness.encoders.student import SentenceModules, Student
 from harness.evaluation.embed import EmbedFunction
 from harness.runs.train import RunFeatures
 

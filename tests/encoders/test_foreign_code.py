@@ -13,8 +13,7 @@ from made_files import Payload
 from refusals import refused
 
 from harness.encoders.locate import FolderModel
-from harness.encoders.sentence_modules import SentenceModules, open_model
-from harness.encoders.student import Student
+from harness.encoders.student import SentenceModules, Student, open_model
 from harness.encoders.teachers import open_teacher
 from harness.toy import clip_folder, student_folder
 

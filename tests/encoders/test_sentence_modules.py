@@ -20,8 +20,7 @@ from transformers import AutoModel, AutoTokenizer
 
 from harness.encoders.locate import FolderModel
 from harness.encoders.modules import declared_pooling, listed_modules, module_files, transformer_folder
-from harness.encoders.sentence_modules import SentenceModules, open_model
-from harness.encoders.student import Student
+from harness.encoders.student import SentenceModules, Student, open_model
 from harness.encoders.teachers import open_teacher
 from harness.runs.embedding import dropout_views
 from harness.toy import student_folder
@@ -105,7 +104,7 @@ def test_weights_in_half_precision_are_computed_in_float32(save: Save) -> None:
 
 
 def test_sentences_are_counted_and_keep_their_order(save: Save, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.encoders.sentence_modules.COUNTED", 3)
+    monkeypatch.setattr("harness.encoders.student.COUNTED", 3)
     model, counts = SentenceModules.load(save(Pooling(64, "mean"))), list[tuple[int, int]]()
     sentences = [*SENTENCES, *reversed(SENTENCES)]
     vectors = model.embed(sentences, lambda *count: counts.append(count))
