@@ -24,7 +24,7 @@ from harness.encoders.student import Student
 from harness.losses.contrastive import info_nce
 from harness.method import Encode
 from harness.toy import student_folder
-from harness.training.chunks import Chunked
+from harness.training.stepper import Chunked
 
 LENGTH, VOCABULARY, LAYERS, WIDTH, HEADS = 32, 1000, 4, 256, 4
 #: RoBERTa-large: parameters, layers, width, heads

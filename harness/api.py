@@ -58,8 +58,7 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas
 
-    from harness.encoders.sentence_modules import SentenceModules
-    from harness.encoders.student import Student
+    from harness.encoders.student import SentenceModules, Student
 
 #: n sentences -> n rows of floats, (n, d)
 SentenceFunction = Callable[[Sequence[str]], "np.ndarray"]
@@ -299,7 +298,7 @@ def load_model(
 
     Raises UserError for an unknown run, missing weights and a folder that cannot be read.
     """
-    from harness.encoders.sentence_modules import open_model
+    from harness.encoders.student import open_model
     from harness.runs.finished import FinishedRun, find_result
 
     folder = Path(model).expanduser()

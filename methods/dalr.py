@@ -26,8 +26,7 @@ from harness.losses.alignment import (
     rolled,
     soft_alignment,
 )
-from harness.losses.contrastive import cosine_matrix, cross_entropy_diagonal
-from harness.losses.margin import angular_margin, margin_info_nce
+from harness.losses.contrastive import angular_margin, cosine_matrix, cross_entropy_diagonal, margin_info_nce
 from harness.method import (
     Batch,
     CaptionRows,
@@ -257,12 +256,10 @@ class DALR(Method):
 
     @classmethod
     def mixing(cls, hyperparameters: DALRHyperparameters) -> MixingRule:
-        """Section 4.1: N_t // N_m text batches, then one paired batch."""
         return MIXING[hyperparameters.mixing]
 
     @classmethod
     def captions(cls, hyperparameters: DALRHyperparameters) -> CaptionRows:
-        """All captions of an image in the public code."""
         return hyperparameters.captions
 
     def shared_space(self) -> tuple[nn.Module, nn.Module]:

@@ -15,8 +15,7 @@ from torch import Tensor, nn
 
 from harness.encoders.heads import TanhHead, by_view
 from harness.losses.alignment import cross_alignment, list_mle, pair_consistency, rolled, soft_alignment
-from harness.losses.contrastive import cosine_matrix
-from harness.losses.margin import NEAR, margin_info_nce, too_alike
+from harness.losses.contrastive import NEAR, cosine_matrix, margin_info_nce, too_alike
 from harness.method import (
     CONTROLS,
     Batch,
@@ -199,12 +198,10 @@ class KDMCSE(Method):
 
     @classmethod
     def mixing(cls, hyperparameters: KDMCSEHyperparameters) -> MixingRule:
-        """Algorithm 1: one paired batch every ceil(|D| / |D_M|) steps."""
         return MIXING[hyperparameters.mixing]
 
     @classmethod
     def captions(cls, hyperparameters: KDMCSEHyperparameters) -> CaptionRows:
-        """All captions of an image in the public code."""
         return hyperparameters.captions
 
     @property

@@ -20,8 +20,7 @@ from typing import Any, ClassVar, get_args
 from torch import Tensor
 
 from harness.encoders.heads import TanhHead, by_view
-from harness.losses.contrastive import info_nce
-from harness.losses.supcon import class_rank_cross_entropy, cross_view_supcon, supcon
+from harness.losses.contrastive import class_rank_cross_entropy, cross_view_supcon, info_nce, supcon
 from harness.method import Dimensions, Encode, MediaBatch, Method, OwnSteps, Patches, Schedule, Stream, hyper
 
 from .simcse import SimCSE, SimCSEHyperparameters, SupervisedSimCSE, SupervisedSimCSEHyperparameters
@@ -134,7 +133,6 @@ class WithImages(Unpaired):
         return {"images": steps}
 
     def weights(self) -> dict[str, float]:
-        """omega."""
         return {"visual": self.hyperparameters.image_weight}
 
     def media_terms(self, batch: MediaBatch, encode: Encode) -> dict[str, Tensor]:
@@ -232,7 +230,6 @@ class WithRecordings(Unpaired):
         return {"audio": steps}
 
     def weights(self) -> dict[str, float]:
-        """omega."""
         return {"audio": self.hyperparameters.audio_weight}
 
     def media_terms(self, batch: MediaBatch, encode: Encode) -> dict[str, Tensor]:

@@ -17,8 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from harness.encoders import dropout
-from harness.encoders.kernels import Attention, attention_on, scattered, within
+from harness.encoders.kernels import Attention, attention_on, dropped, scattered, within
 from harness.encoders.rows import Packed, TokenRows
 from harness.encoders.weights import UNREADABLE
 
@@ -61,9 +60,9 @@ class EncoderLayer:
         context = attend(query, key, value, weights, query.shape[-1] ** -0.5).flatten(1)
         if kept is not None:
             context, states = context.index_select(0, kept), states.index_select(0, kept)
-        states = _normed(self.mixed_norm, dropout.dropped(_linear(self.mixed, context), mixed) + states)
+        states = _normed(self.mixed_norm, dropped(_linear(self.mixed, context), mixed) + states)
         inner = self.activation(_linear(self.wide, states))
-        return _normed(self.norm, dropout.dropped(_linear(self.narrow, inner), narrow) + states)
+        return _normed(self.norm, dropped(_linear(self.narrow, inner), narrow) + states)
 
 
 def layers_of(model: Any) -> tuple[EncoderLayer, ...]:

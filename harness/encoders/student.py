@@ -1,9 +1,14 @@
-"""The student: a Hugging Face encoder, its tokenizer and its pooling."""
+"""Models that embed sentences: the student, and folders of sentence-transformers read through that library.
+
+The student is a Hugging Face encoder with its tokenizer and its pooling; a model of sentence-transformers, whatever its
+modules are, is only evaluated.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +16,20 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from harness.encoders.dropout import quicken
-from harness.encoders.modules import write_modules
-from harness.encoders.packed import first_tokens, packed_forward, packing_of, padded_forward
+from harness.encoders.kernels import quicken
+from harness.encoders.modules import listed_modules, refuse_code, write_modules
+from harness.encoders.packed import Packing, first_tokens, packed_forward, packing_of, padded_forward
 from harness.encoders.patches import media_forward
-from harness.encoders.poolings import pooling_named
-from harness.encoders.rows import TokenRows
-from harness.encoders.weights import load_encoder, reading
+from harness.encoders.poolings import MODULES, pooling_named
+from harness.encoders.rows import Packed, TokenRows
+from harness.encoders.weights import (
+    check_configuration,
+    check_tokenizer,
+    known_vocabulary,
+    load_encoder,
+    reading,
+    strict_weights,
+)
 from harness.errors import UserError
 
 log = logging.getLogger(__name__)
@@ -26,6 +38,8 @@ log = logging.getLogger(__name__)
 TOKENS_A_BATCH = 8192
 #: Longest sequence in `embed`: the papers' evaluation cuts at the encoder's own limit only.
 LONGEST = 512
+#: sentences between two reports of a model of sentence-transformers
+COUNTED = 1024
 
 
 class Student(nn.Module):
@@ -148,30 +162,37 @@ class Student(nn.Module):
 
     def _firsts(self, tokens: Mapping[str, Tensor], views: int) -> Tensor:
         """Compute the last layer at the first token for `views` sets of the rows, one after another: (views x B, d)."""
-        packing = self.packing and self.packing.on_device(self.model)
-        rows = TokenRows.of(tokens) if packing else None
-        if rows is None or packing is None:
-            return self._layers(tokens, views, all_layers=False)[-1][:, 0]
-        return first_tokens(self.model, rows.packed.repeated(views), packing)
+        packed = self._packed(tokens, views)
+        return first_tokens(self.model, *packed) if packed else self._layers(tokens, views, all_layers=False)[-1][:, 0]
 
     def _layers(self, tokens: Mapping[str, Tensor], views: int, *, all_layers: bool) -> tuple[Tensor, ...]:
         """Compute the hidden states of the last or all layers for `views` sets of the rows: (views x B, L, d) each."""
+        packed = self._packed(tokens, views)
+        if packed:
+            return tuple(map(packed[0].padded, packed_forward(self.model, *packed, all_layers=all_layers)))
+        repeated = {name: value.repeat(views, 1) for name, value in tokens.items()}
+        return padded_forward(self.model, repeated, all_layers=all_layers)
+
+    def _packed(self, tokens: Mapping[str, Tensor], views: int) -> tuple[Packed, Packing] | None:
+        """Pack `views` sets of the rows, and say how they are passed; None where they stay padded."""
         packing = self.packing and self.packing.on_device(self.model)
         rows = TokenRows.of(tokens) if packing else None
-        if rows is None or packing is None:
-            repeated = {name: value.repeat(views, 1) for name, value in tokens.items()}
-            return padded_forward(self.model, repeated, all_layers=all_layers)
-        packed = rows.packed.repeated(views)
-        return tuple(map(packed.padded, packed_forward(self.model, packed, packing, all_layers=all_layers)))
+        return (rows.packed.repeated(views), packing) if packing and rows else None
 
     @torch.inference_mode()
     def embed(
-        self, sentences: Sequence[str], report: Callable[[int, int], None] = lambda done, total: None
+        self,
+        sentences: Sequence[str],
+        report: Callable[[int, int], None] = lambda done, total: None,
+        *,
+        longest: int | None = None,
+        rows: int | None = None,
     ) -> np.ndarray:
         """Embed n sentences in evaluation mode and the order given: float32 (n, d).
 
-        Sentences are tokenised once and batched by length, with a bounded number of tokens a batch. `report` is called
-        with (sentences done, n) before the first batch and after each.
+        Sentences are tokenised once, cut at `longest` tokens where that is given, and batched by length: `rows` of them
+        a batch, or with a bounded number of tokens. `report` is called with (sentences done, n) before the first batch
+        and after each.
         """
         if not sentences:
             return np.empty((0, self.width), dtype=np.float32)
@@ -179,13 +200,13 @@ class Student(nn.Module):
         self.eval()
         done = 0
         report(done, len(sentences))
-        encoded = self.tokenizer(list(sentences), truncation=True, max_length=self.longest)["input_ids"]
+        encoded = self.tokenizer(list(sentences), truncation=True, max_length=longest or self.longest)["input_ids"]
         lengths = np.array([len(ids) for ids in encoded], dtype=np.int64)
         vectors = np.empty((len(encoded), self.width), dtype=np.float32)
-        for rows in _batches(lengths):
-            tokens = TokenRows.listed([encoded[row] for row in rows], self.tokenizer.pad_token_id).to(self.device)
-            vectors[rows] = self.pooled(tokens).float().cpu().numpy()
-            done += len(rows)
+        for batch in _batches(lengths, rows):
+            tokens = TokenRows.listed([encoded[row] for row in batch], self.tokenizer.pad_token_id).to(self.device)
+            vectors[batch] = self.pooled(tokens).float().cpu().numpy()
+            done += len(batch)
             report(done, len(sentences))
         self.train(was_training)
         return vectors
@@ -204,9 +225,11 @@ class Student(nn.Module):
         write_modules(folder, self.pooling, self.width, self.longest, head)
 
 
-def _batches(lengths: np.ndarray) -> list[np.ndarray]:
-    """Batch row numbers by similar length, longest first, each of up to TOKENS_A_BATCH tokens, at least one row."""
+def _batches(lengths: np.ndarray, rows: int | None) -> list[np.ndarray]:
+    """Batch row numbers by similar length, longest first: `rows`, or up to TOKENS_A_BATCH tokens but at least a row."""
     order = np.argsort(-lengths, kind="stable")
+    if rows:
+        return [order[start : start + rows] for start in range(0, len(order), rows)]
     ends = np.cumsum(lengths[order])
     batches, start = [], 0
     while start < len(order):
@@ -215,3 +238,84 @@ def _batches(lengths: np.ndarray) -> list[np.ndarray]:
         batches.append(order[start:stop])
         start = stop
     return batches
+
+
+class SentenceModules(nn.Module):
+    """A model of sentence-transformers with its modules, its default prompt and its longest sequence, in float32."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model = model.float().eval()
+
+    @classmethod
+    def load(cls, folder: Path, *, trusted: bool = False) -> SentenceModules:
+        """Read a folder with a `modules.json`.
+
+        `trusted` allows code that the folder names to be executed. Raises UserError for a folder that the library
+        cannot read, for weights that do not fit, a missing vocabulary, and code that is not trusted.
+        """
+        if not listed_modules(folder):
+            raise UserError(
+                f"{folder} has no modules of sentence-transformers; give --pooling cls, mean, avg-first-last or pooler"
+            )
+        if not trusted:
+            refuse_code(folder)
+        remedy = "correct the folder, or read the encoder alone with --pooling"
+        with reading("sentence-transformers model", folder, remedy):
+            return cls(_loaded(folder, trusted))
+
+    @property
+    def device(self) -> torch.device:
+        return torch.device(self.model.device)
+
+    def views(self, sentences: Sequence[str], count: int) -> Tensor:
+        """Compute `count` vectors of each of n sentences in one pass, by all modules: (n, count, d).
+
+        They are alike unless dropout is active. The model's default prompt is used, not the truncation of `embed`.
+        """
+        prompt = self.model.prompts.get(self.model.default_prompt_name)
+        features = self.model.preprocess(list(sentences), prompt=prompt)
+        repeated = {
+            name: value.to(self.device).repeat_interleave(count, dim=0)
+            for name, value in features.items()
+            if isinstance(value, Tensor)
+        }
+        vectors: Tensor = self.model(repeated)["sentence_embedding"]
+        return vectors.view(-1, count, vectors.shape[-1])
+
+    def embed(
+        self, sentences: Sequence[str], report: Callable[[int, int], None] = lambda done, total: None
+    ) -> np.ndarray:
+        """Embed n sentences by `encode`: float32 (n, d). `report` gets (done, n), at first and after each COUNTED."""
+        report(0, len(sentences))
+        order = sorted(range(len(sentences)), key=lambda row: -len(sentences[row]))
+        parts = []
+        for start in range(0, max(1, len(order)), COUNTED):
+            some = [sentences[row] for row in order[start : start + COUNTED]]
+            parts.append(self.model.encode(some, show_progress_bar=False, convert_to_numpy=True))
+            report(min(start + COUNTED, len(order)), len(order))
+        vectors = np.concatenate(parts).astype(np.float32)
+        return vectors[np.argsort(order)]
+
+
+def open_model(folder: Path, pooling: str, *, trusted: bool = False) -> Student | SentenceModules:
+    """Load a folder by its modules or another pooling; `trusted` allows code in it to be executed. Raises UserError."""
+    if pooling == MODULES:
+        return SentenceModules.load(folder, trusted=trusted)
+    return Student.load(folder, pooling, trusted=trusted)
+
+
+def _loaded(folder: Path, trusted: bool) -> Any:
+    from sentence_transformers import SentenceTransformer
+
+    encoders = [folder / module.path for module in listed_modules(folder) if module.kind == "Transformer"]
+    for encoder in encoders:
+        check_configuration(encoder, trusted=trusted)
+    with ExitStack() as checks:
+        checks.enter_context(strict_weights(pooler=False))
+        for encoder in encoders:
+            checks.enter_context(known_vocabulary(encoder))
+        model = SentenceTransformer(str(folder), device="cpu", local_files_only=True, trust_remote_code=trusted)
+    for encoder in encoders:
+        check_tokenizer(encoder, model.tokenizer, model[0].auto_model)
+    return model

@@ -1,1 +1,1 @@
-"""Loss functions: pure functions on tensors, one file a paper: SimCSE and MCSE, KDMCSE, DALR, NonLing."""
+"""Loss functions: pure functions on tensors."""

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from harness.losses.precision import in_float32
+from harness.losses.contrastive import in_float32
 
 #: lower bound of norms: a feature that a model does not use, about 1e-32 everywhere, stays near 0 instead of becoming
 #: noise of norm 1

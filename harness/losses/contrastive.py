@@ -1,12 +1,43 @@
-"""Contrastive losses over a batch: InfoNCE and its similarities."""
+"""Contrastive losses over a batch: InfoNCE, also with an angular margin on its negatives, and with classes (SupCon).
+
+Each computes in float32 at least, whatever the precision of the model.
+"""
 
 from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from harness.losses.precision import in_float32
+Loss = TypeVar("Loss", bound=Callable[..., Any])
+HALVES = (torch.float16, torch.bfloat16)
+#: what happens to a negative nearer than its margin: its angle becomes 0, or it stays as it is
+NEAR = ("clamp", "keep")
+
+
+def in_float32(function: Loss) -> Loss:
+    """Let a function of tensors compute in float32 at least: half-precision inputs are promoted, autocast is off.
+
+    float64 inputs stay as they are. A cosine in bfloat16 has a step of 0.004 near 1, which a temperature of 0.05 would
+    make a step of 0.08 in the logit.
+    """
+
+    @functools.wraps(function)
+    def promoted(*values: Any, **named: Any) -> Any:
+        device = next(value.device.type for value in values if isinstance(value, Tensor))
+        with torch.autocast(device, enabled=False):
+            return function(*map(_promoted, values), **{name: _promoted(value) for name, value in named.items()})
+
+    return cast(Loss, promoted)
+
+
+def _promoted(value: Any) -> Any:
+    return value.float() if isinstance(value, Tensor) and value.dtype in HALVES else value
 
 
 @in_float32
@@ -45,3 +76,106 @@ def info_nce_hard(
     far = cosine_matrix(anchors, negatives) / temperature
     own = weight * torch.eye(len(far), dtype=far.dtype, device=far.device)
     return cross_entropy_diagonal(torch.cat([near, far + own], dim=1))
+
+
+@in_float32
+def angular_margin(cosines: Tensor, margin: float, soft: Tensor | None = None, near: str = "clamp") -> Tensor:
+    """Make each negative look nearer by an angle: cosines (N, N) -> cosines (N, N), the diagonal untouched.
+
+    The angle theta of a negative becomes theta - (1 - soft) * margin, in radians, or theta - margin without soft labels
+    `soft` (N, N). Past 0 the cosine would fall again: with `near` 'clamp' the angle stops at 0, with 'keep' a negative
+    with theta <= margin stays as it is. KDMCSE Eq. 12 and 13; 'keep' is its public code.
+    """
+    if margin == 0:
+        return cosines
+    shift = torch.full_like(cosines, margin) if soft is None else (1 - soft.to(cosines.dtype)) * margin
+    within = cosines >= shift.cos() if near == "clamp" else cosines >= math.cos(margin)
+    apart = cosines.clamp(-1, 1).masked_fill(within, 0)
+    # cos(t - d) by the addition theorem: unlike the arc cosine, the guarded root has a finite slope at +-1
+    sine = ((1 - apart) * (1 + apart)).clamp_min(1e-12).sqrt()
+    moved = apart * shift.cos() + sine * shift.sin()
+    moved = torch.where(within, torch.ones_like(moved) if near == "clamp" else cosines, moved)
+    return torch.where(_diagonal(cosines), cosines, moved)
+
+
+@in_float32
+def too_alike(rows: Tensor, columns: Tensor, threshold: float, *, normalised: bool = True) -> Tensor:
+    """Which negatives are none by a teacher's view: (N, f), (N, f) -> (N, N) bool, never on the diagonal.
+
+    Those whose cosine, or inner product of the features as they are, exceeds the threshold. KDMCSE Eq. 8 with its two
+    cases swapped, as its section 3.2 requires.
+    """
+    scores = cosine_matrix(rows, columns) if normalised else rows @ columns.T
+    return (scores > threshold) & ~_diagonal(scores)
+
+
+@in_float32
+def margin_info_nce(
+    cosines: Tensor,
+    temperature: float,
+    margin: float,
+    soft: Tensor | None = None,
+    *,
+    near: str = "clamp",
+    drop: Tensor | None = None,
+) -> Tensor:
+    """InfoNCE over a cosine matrix (N, N) with a margin on its negatives, those in `drop` (N, N) left out -> scalar.
+
+    The positive on the diagonal is never left out. KDMCSE Eq. 13 for one dropout view, mean over the batch.
+    """
+    logits = angular_margin(cosines, margin, soft, near) / temperature
+    if drop is not None:
+        logits = logits.masked_fill(drop & ~_diagonal(logits), -torch.inf)
+    return cross_entropy_diagonal(logits)
+
+
+def _diagonal(matrix: Tensor) -> Tensor:
+    return torch.eye(len(matrix), dtype=torch.bool, device=matrix.device)
+
+
+@in_float32
+def supcon(
+    first: Tensor, second: Tensor, labels: Tensor | None, temperature: float, base_temperature: float | None = None
+) -> Tensor:
+    """SupCon over all 2N vectors: views (N, d) twice, labels (N,) -> scalar. Without labels it is SimCLR.
+
+    The positives of a vector are its other view and both views of each item of its class; the log-probabilities are
+    averaged over the positives, then over the vectors. `base_temperature` multiplies the loss by temperature /
+    base_temperature. Khosla et al. 2020, the form with the mean outside the logarithm.
+    """
+    items = torch.arange(len(first), device=first.device) if labels is None else labels
+    vectors, classes = torch.cat([first, second]), torch.cat([items, items])
+    itself = _diagonal(vectors)
+    logits = (cosine_matrix(vectors, vectors) / temperature).masked_fill(itself, -torch.inf)
+    found = functional.log_softmax(logits, dim=1).masked_fill(itself, 0)
+    positive = ((classes[:, None] == classes) & ~itself).to(found.dtype)
+    loss = -((found * positive).sum(dim=1) / positive.sum(dim=1)).mean()
+    return loss if base_temperature is None else loss * (temperature / base_temperature)
+
+
+@in_float32
+def cross_view_supcon(first: Tensor, second: Tensor, labels: Tensor, temperature: float) -> Tensor:
+    """One logarithm of a ratio: the second views of a first view's class against all: (N, d) twice, (N,) -> scalar.
+
+    NonLing Eq. 4 and 6 with the positives in the denominator and first with second views throughout; with classes that
+    differ it is Eq. 5, InfoNCE. The mean over the batch.
+    """
+    logits = cosine_matrix(first, second) / temperature
+    own = logits.masked_fill(labels[:, None] != labels, -torch.inf)
+    return (logits.logsumexp(dim=1) - own.logsumexp(dim=1)).mean()
+
+
+@in_float32
+def class_rank_cross_entropy(first: Tensor, second: Tensor, labels: Tensor, temperature: float) -> Tensor:
+    """Cross-entropy whose target column is the rank of a row's class in the batch: (N, d) twice, (N,) -> scalar.
+
+    What the public code of VisualCSE and AudioCSE computes for SupCon: row i is drawn towards the second view of
+    whichever item stands at the place of that rank.
+    """
+    return functional.cross_entropy(cosine_matrix(first, second) / temperature, _ranks(labels))
+
+
+def _ranks(labels: Tensor) -> Tensor:
+    """How many classes of the batch are below each item's: (N,) -> (N,); unlike torch.unique, nothing is waited for."""
+    ordered, places = labels.sort()
+    return torch.empty_like(places).scatter_(0, places, functional.pad(ordered.diff() != 0, (1, 0)).cumsum(0))

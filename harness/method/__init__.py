@@ -2,13 +2,14 @@
 
 from typing import TYPE_CHECKING, Any
 
-from harness.method.hyperparameters import Hyperparameters, ValueOrigin, hyper
+from harness.method.declared import method_named
 from harness.method.interface import (
     Batch,
     CaptionRows,
     Dimensions,
     Encode,
     Feature,
+    Hyperparameters,
     MediaBatch,
     MixingRule,
     OwnSteps,
@@ -17,12 +18,14 @@ from harness.method.interface import (
     Schedule,
     SentenceBatch,
     TripletBatch,
+    ValueOrigin,
     by_batches,
+    hyper,
 )
 from harness.spec import CONTROLS, FeatureKind, OptionValue, Stream, split_teachers
 
 if TYPE_CHECKING:
-    from harness.method.base import Method, method_named
+    from harness.method.base import Method
 
 __all__ = [
     "CONTROLS",
@@ -54,8 +57,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """The base class, which imports torch, on first use: a plan can do without it."""
-    if name in ("Method", "method_named"):
-        from harness.method import base
+    if name == "Method":
+        from harness.method.base import Method
 
-        return getattr(base, name)
+        return Method
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

@@ -11,19 +11,19 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 
 from harness.errors import UserError
-from harness.method.hyperparameters import Hyperparameters, ValueOrigin
 from harness.method.interface import (
     Batch,
     CaptionRows,
     Dimensions,
     Encode,
     Feature,
+    Hyperparameters,
     MediaBatch,
     MixingRule,
     OwnSteps,
+    ValueOrigin,
     by_batches,
 )
-from harness.registry import get_class
 from harness.spec import OptionValue, Stream
 
 
@@ -164,8 +164,3 @@ def _kinds(found: object) -> str:
     if not isinstance(found, dict):
         return type(found).__name__
     return ", ".join(f"{name}: {type(value).__name__}" for name, value in found.items())
-
-
-def method_named(name: str) -> type[Method]:
-    """The registered method of a name. Raises UserError if it is unknown, PlugInError if it cannot be loaded."""
-    return get_class("method", name, Method)

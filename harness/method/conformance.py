@@ -21,9 +21,18 @@ from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicO
 
 from harness.errors import UserError
 from harness.method.base import Method
-from harness.method.hyperparameters import ValueOrigin
-from harness.method.interface import Batch, Dimensions, Encode, MediaBatch, PairBatch, SentenceBatch, TripletBatch
-from harness.registry import OWN, OWN_SIGNALS, get_class, import_limited, names, target
+from harness.method.declared import method_named
+from harness.method.interface import (
+    Batch,
+    Dimensions,
+    Encode,
+    MediaBatch,
+    PairBatch,
+    SentenceBatch,
+    TripletBatch,
+    ValueOrigin,
+)
+from harness.registry import OWN, OWN_SIGNALS, import_limited, names, target
 from harness.spec import Stream
 from harness.tomlfiles import toml_content
 
@@ -49,7 +58,7 @@ def methods_in(what: str) -> list[type[Method]]:
     place, colon, name = what.partition(":")
     registered = [each for each in names("method") if target("method", each).partition(":")[0].split(".")[0] == place]
     if registered and not colon:
-        return [get_class("method", each, Method) for each in registered]
+        return [method_named(each) for each in registered]
     folder = Path(place).expanduser()
     if not colon and (folder / "pyproject.toml").is_file():
         return [method for each in _declared(folder) for method in methods_in(each)]

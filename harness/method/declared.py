@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.code import declarations
 from harness.errors import UserError
 from harness.method.interface import CaptionRows, Feature, OwnSteps, Patches
 from harness.registry import get_class
 from harness.spec import OptionValue, Stream
+
+if TYPE_CHECKING:
+    from harness.method.base import Method
 
 #: values of options by name, each layer over those before it
 Layers = tuple[Mapping[str, OptionValue], ...]
@@ -47,7 +50,7 @@ class DeclaredMethod:
         """Decide the options: defaults, those of the reading, then each layer. Raises UserError."""
 
         def answer() -> dict[str, Any]:
-            method = _method(self.name)
+            method = method_named(self.name)
             values = method.configure(reading, *layers)
             try:
                 features = {role: asdict(feature) for role, feature in method.features(values).items()}
@@ -74,7 +77,7 @@ def declared_method(name: str) -> DeclaredMethod:
     """The declarations of a registered method. Raises UserError, and PlugInError for one that cannot be loaded."""
 
     def answer() -> dict[str, Any]:
-        method = _method(name)
+        method = method_named(name)
         return {
             "title": method.title or name,
             "trains": method.trains,
@@ -91,10 +94,10 @@ def declared_method(name: str) -> DeclaredMethod:
     return DeclaredMethod(name, **{**found, **sets, **lists})
 
 
-def _method(name: str) -> Any:
+def method_named(name: str) -> type[Method]:
+    """The registered method of a name. Raises UserError if it is unknown, PlugInError if it cannot be loaded."""
     try:
         from harness.method.base import Method  # imports torch
     except (ImportError, OSError, MemoryError) as error:
         raise UserError(f"torch cannot be imported: {error}; repair its installation, or allow more memory") from error
-
     return get_class("method", name, Method)

@@ -33,7 +33,7 @@ from harness.sources import Checkable, Generated, Missing, Source, digest
 from harness.spec import FeatureKind
 
 if TYPE_CHECKING:
-    from harness.encoders.lit import Projections
+    from harness.encoders.teacher_kinds import Projections
 
 #: Increased when the fit of `lit` teachers changes its result.
 LIT_VERSION = 1
@@ -308,7 +308,7 @@ class ModelTeacher(NamedTeacher):
 
 @dataclass(frozen=True)
 class LitTeacher(NamedTeacher, Generated):
-    """Projections of two teachers' features into one space, fitted on a pair corpus (harness/encoders/lit.py)."""
+    """Projections of two teachers' features into one space, fitted on a pair corpus (`encoders.teacher_kinds.fit`)."""
 
     images: NamedTeacher
     captions: NamedTeacher
@@ -359,7 +359,7 @@ class LitTeacher(NamedTeacher, Generated):
         return self.images if self.of == "image" else self.captions
 
     def _fitted(self, context: FeatureContext) -> Projections:
-        from harness.encoders.lit import fit  # imports torch
+        from harness.encoders.teacher_kinds import fit  # imports torch
 
         known = KnownPairs.of_corpus(self.corpus)
         return fit(self.images.stacked([known], context), self.captions.stacked([known], context))

@@ -19,8 +19,7 @@ from safetensors import SafetensorError
 from yaml import YAMLError
 
 from harness import __version__
-from harness.encoders.sentence_modules import SentenceModules
-from harness.encoders.student import Student
+from harness.encoders.student import SentenceModules, Student
 from harness.errors import UserError, first_line
 from harness.evaluation.suites import Suite
 from harness.fetching.repositories import find_or_make, upload

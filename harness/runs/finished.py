@@ -6,8 +6,7 @@ from functools import cached_property
 from pathlib import Path
 
 from harness.commands import Commands, Typed, read_typed
-from harness.encoders.sentence_modules import SentenceModules, open_model
-from harness.encoders.student import Student
+from harness.encoders.student import SentenceModules, Student, open_model
 from harness.errors import UserError
 from harness.files import DamagedError
 from harness.grid import Resolved, resolve

@@ -14,8 +14,7 @@ import torch
 from torch import nn
 
 from harness.corpora.base import Pairs
-from harness.encoders.sentence_modules import SentenceModules
-from harness.encoders.student import Student
+from harness.encoders.student import SentenceModules, Student
 from harness.evaluation.suites import Embedder, EmbedFunction
 from harness.planning.events import Event, Listener, Stage, both
 from harness.planning.inventory import Inventory

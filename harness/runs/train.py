@@ -17,8 +17,7 @@ from harness.corpora.base import Media, Pairs
 from harness.corpora.tokens import TokenFile, Tokens, cached_tokens
 from harness.encoders.features import Stacked
 from harness.encoders.heads import read_projections
-from harness.encoders.sentence_modules import SentenceModules, open_model
-from harness.encoders.student import Student
+from harness.encoders.student import SentenceModules, Student, open_model
 from harness.errors import UserError
 from harness.evaluation.sts import dev_scorer
 from harness.grid import Resolved

@@ -80,16 +80,13 @@ class Prefetcher:
         """Return the inputs of a step; workers continue with the steps after it. Raises UserError."""
         clock = time.perf_counter()
         try:
-            return self._taken(step)
+            if not self.workers:
+                return self.source.inputs(step)
+            if self._made is None or step != self._next:
+                self._made = _started(self._loader(step))
+            found, self._next = next(self._made), step + 1
         finally:
             self.waited += time.perf_counter() - clock
-
-    def _taken(self, step: int) -> dict[str, Tensor]:
-        if not self.workers:
-            return self.source.inputs(step)
-        if self._made is None or step != self._next:
-            self._made = _started(self._loader(step))
-        found, self._next = next(self._made), step + 1
         if isinstance(found, str):
             raise UserError(found)
         return found

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from harness.corpora.base import Media
-from harness.encoders.dropout import seed_dropout
+from harness.encoders.kernels import seed_dropout
 from harness.encoders.patches import AudioPatches, ImagePatches
 from harness.encoders.precision import autocast, check_precision, float32_products
 from harness.encoders.student import Student
@@ -27,10 +27,9 @@ from harness.profiles import Training
 from harness.seeds import derive_seed, generator
 from harness.spec import Stream, fresh_size
 from harness.stopping import Stopped, stop_requested
-from harness.training.chunks import Chunked
 from harness.training.folder import TrainingFolder, load_checkpoint
 from harness.training.record import LossWindow, TrainingError, TrainingProgress, TrainingRecord
-from harness.training.stepper import Stepper
+from harness.training.stepper import Chunked, Stepper
 from harness.training.streams import Batches, TrainingData
 
 log = logging.getLogger(__name__)

@@ -36,21 +36,13 @@ def kaldi(wave: np.ndarray, rate: int, bins: int) -> np.ndarray:
         window = window - window.mean()
         raised = [window[place] - 0.97 * window[max(place - 1, 0)] for place in range(length)]
         signal = np.array(raised) * hanning
-        power = []
-        for frequency in range(size // 2 + 1):
-            turns = np.exp(-2j * np.pi * frequency * np.arange(length) / size)
-            power.append(abs((signal * turns).sum()) ** 2)
-        rows.append(
-            [
-                math.log(
-                    max(
-                        sum(triangle(k * rate / size, number, bins, rate) * power[k] for k in range(size // 2)),
-                        2.0**-23,
-                    )
-                )
-                for number in range(bins)
-            ]
-        )
+        turns = [np.exp(-2j * np.pi * frequency * np.arange(length) / size) for frequency in range(size // 2)]
+        power = [abs((signal * turn).sum()) ** 2 for turn in turns]
+        energies = [
+            sum(triangle(k * rate / size, number, bins, rate) * power[k] for k in range(size // 2))
+            for number in range(bins)
+        ]
+        rows.append([math.log(max(energy, 2.0**-23)) for energy in energies])
     return np.array(rows)
 
 

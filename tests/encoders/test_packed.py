@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import copy
-import json
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import fields, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,7 +24,6 @@ from transformers import (
     RobertaModel,
 )
 
-from harness.encoders.packed import packed_forward
 from harness.encoders.rows import TokenRows
 from harness.encoders.student import Student
 from harness.toy import student_folder
@@ -36,12 +32,8 @@ LONGEST, VOCABULARY = 12, 50
 #: one token, the full length, and lengths between
 LENGTHS = (1, LONGEST, 5, 2, 7)
 SHAPE: dict[str, Any] = {
-    "hidden_size": 32,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "intermediate_size": 48,
-    "vocab_size": VOCABULARY,
-    "max_position_embeddings": LONGEST + 2,
+    **{"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48},
+    **{"vocab_size": VOCABULARY, "max_position_embeddings": LONGEST + 2},
 }
 
 
@@ -78,11 +70,6 @@ def rows(pad: int = 0) -> TokenRows:
     return TokenRows.listed([drawn.integers(5, VOCABULARY, length).tolist() for length in LENGTHS], pad)
 
 
-def padded(model: Any, tokens: Mapping[str, Tensor]) -> Any:
-    """The padded pass as transformers computes it by default or in the plainest way."""
-    return model(**tokens, output_hidden_states=True)
-
-
 def gradients(model: torch.nn.Module) -> dict[str, Tensor]:
     return {name: value.grad for name, value in model.named_parameters() if value.grad is not None}
 
@@ -101,14 +88,11 @@ def test_vectors_and_all_gradients_are_those_of_the_padded_pass(name: str, atten
 
     found = student.encode(tokens, 2)
     (found * weights).sum().backward()
-    expected = padded(plain, tokens).last_hidden_state[:, :1].expand_as(found)
+    expected = plain(**tokens).last_hidden_state[:, :1].expand_as(found)
     (expected * weights).sum().backward()
 
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
-    ours, theirs = gradients(model), gradients(plain)
-    assert ours.keys() == theirs.keys()
-    for key, value in theirs.items():
-        torch.testing.assert_close(ours[key], value, rtol=0, atol=1e-12, msg=key)
+    torch.testing.assert_close(gradients(model), gradients(plain), rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize(("name", "hidden", "attention"), [("bert", 0.0, 0.3), ("roberta", 0.1, 0.0)])
@@ -128,21 +112,6 @@ def test_dropout_is_that_of_the_padded_pass(name: str, hidden: float, attention:
     assert ((ours.mean(1) - theirs.mean(1)).abs() <= 5 * error + 1e-12).all()
     ratio = ours.var(1).sum(1) / theirs.var(1).sum(1)
     torch.testing.assert_close(ratio, torch.ones_like(ratio), rtol=0, atol=0.1)
-
-
-@pytest.mark.parametrize("name", ["bert", "roberta", "toy"])
-def test_layers_as_functions_give_the_numbers_of_the_modules(name: str) -> None:
-    """Hidden states of all layers and gradients, from the same random numbers."""
-    model = made(name, 0.1, 0.1)
-    student, packed = Student(model, Pads), rows(model.config.pad_token_id).packed.repeated(2)
-    found = []
-    for packing in (student.packing, replace(student.packing, layers=())):
-        torch.manual_seed(1)
-        layers = packed_forward(model, packed, packing, all_layers=True)
-        torch.stack(layers).sin().sum().backward()
-        found.append((layers, gradients(model)))
-        model.zero_grad()
-    torch.testing.assert_close(*found, rtol=0, atol=1e-12)
 
 
 def no_dropout_after_attention(model: Any) -> None:
@@ -166,22 +135,10 @@ def a_norm_of_its_own(model: Any) -> None:
 def test_layers_that_compute_something_else_pass_by_their_modules(change: Callable[[Any], None]) -> None:
     model = made("bert", 0.1, 0.1)
     change(model)
-    expected = padded(copy.deepcopy(model).eval(), rows()).last_hidden_state[:, :1]
+    expected = copy.deepcopy(model).eval()(**rows()).last_hidden_state[:, :1]
     student = Student(model, Pads)
     assert student.packing.layers == ()
     torch.testing.assert_close(student.eval().encode(rows(), 1), expected, rtol=0, atol=1e-12)
-
-
-def test_a_part_of_the_rows_is_packed_like_the_whole() -> None:
-    student = Student(made("bert"), Pads)
-    tokens = rows()
-    whole = student.encode(tokens, 2)
-    parts = torch.cat([student.encode(tokens.part(start, stop), 2) for start, stop in ((0, 2), (2, 5))])
-    torch.testing.assert_close(parts, whole, rtol=0, atol=1e-12)
-    again = TokenRows.of({name: value[2:5] for name, value in tokens.items()})
-    part = tokens.part(2, 5).packed
-    for field in fields(again.packed):
-        torch.testing.assert_close(getattr(part, field.name), getattr(again.packed, field.name), rtol=0, atol=0)
 
 
 def test_an_encoder_with_attention_of_its_own_is_padded_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
@@ -190,22 +147,14 @@ def test_an_encoder_with_attention_of_its_own_is_padded_and_says_so(caplog: pyte
         student = Student(model, Pads)
     assert "MPNetModel computes on padding too" in caplog.text
     tokens = rows(model.config.pad_token_id)
-    expected = padded(model, tokens).last_hidden_state[:, :1]
+    expected = model(**tokens).last_hidden_state[:, :1]
     torch.testing.assert_close(student.encode(tokens, 2), expected.expand(-1, 2, -1), rtol=0, atol=1e-12)
 
 
 def test_rows_padded_at_their_beginning_are_not_packed() -> None:
-    model = made("bert")
-    expected = model(input_ids=torch.tensor([[0, 7, 8]]), attention_mask=torch.tensor([[0, 1, 1]])).last_hidden_state[
-        :, :1
-    ]
-    tokens = {"input_ids": torch.tensor([[0, 7, 8]]), "attention_mask": torch.tensor([[0, 1, 1]])}
+    model, tokens = made("bert"), {"input_ids": torch.tensor([[0, 7, 8]]), "attention_mask": torch.tensor([[0, 1, 1]])}
+    expected = model(**tokens).last_hidden_state[:, :1]
     torch.testing.assert_close(Student(model, Pads).encode(tokens, 1), expected)
-
-
-def test_a_saved_model_does_not_name_the_attention(tmp_path: Path) -> None:
-    Student.load(student_folder()).save(tmp_path)
-    assert "harness" not in json.dumps(json.loads((tmp_path / "config.json").read_text()))
 
 
 @pytest.mark.parametrize("count", [4, 5])

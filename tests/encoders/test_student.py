@@ -12,7 +12,6 @@ from safetensors.torch import load_file, save_file
 
 from harness.encoders import student as module
 from harness.encoders.student import Student
-from harness.errors import UserError
 from harness.registry import names
 from harness.toy import student_folder
 
@@ -55,19 +54,9 @@ def test_embedding_has_no_dropout_and_gives_the_mode_back(student: Student) -> N
     assert student.embed([]).shape == (0, student.width)
 
 
-def test_two_views_differ_by_dropout_only() -> None:
-    student = Student.load(student_folder())
-    tokens = student.tokenize(SENTENCES, 32)
-    views = student.train().encode(tokens, 2)
-    assert views.shape == (len(SENTENCES), 2, student.width)
-    assert not torch.allclose(views[:, 0], views[:, 1])
-    views = student.eval().encode(tokens, 2)
-    torch.testing.assert_close(views[:, 0], views[:, 1])
-    torch.testing.assert_close(views[0, 0].detach().numpy(), encoded_singly(student, SENTENCES[0]), atol=2e-6, rtol=0)
-
-
 def test_a_saved_student_is_the_same(student: Student, tmp_path: Path) -> None:
     student.save(tmp_path)
+    assert "harness" not in (tmp_path / "config.json").read_text(), "the attention is named for this process alone"
     again = Student.load(tmp_path, student.pooling.name)
     np.testing.assert_array_equal(again.embed(SENTENCES), student.embed(SENTENCES))
 
@@ -76,21 +65,12 @@ def test_an_encoder_with_the_names_of_the_first_bert_is_saved_with_those_of_its_
     """google-bert's files have `bert.` before every name, and LayerNorm's `gamma` and `beta`."""
     shutil.copytree(student_folder(), tmp_path / "old")
     weights = load_file(student_folder() / "model.safetensors")
-    new_and_old = (("LayerNorm.weight", "LayerNorm.gamma"), ("LayerNorm.bias", "LayerNorm.beta"))
-    for new, old in new_and_old:
+    for new, old in (("LayerNorm.weight", "LayerNorm.gamma"), ("LayerNorm.bias", "LayerNorm.beta")):
         weights = {name.replace(new, old): value for name, value in weights.items()}
     save_file({f"bert.{name}": value for name, value in weights.items()}, tmp_path / "old" / "model.safetensors")
     student = Student.load(tmp_path / "old", "mean")
     student.save(tmp_path / "saved")
     assert set(load_file(tmp_path / "saved" / "model.safetensors")) == set(student.model.state_dict())
-    np.testing.assert_array_equal(student.embed(SENTENCES), Student.load(student_folder(), "mean").embed(SENTENCES))
-    again = Student.load(tmp_path / "saved", "mean")
-    np.testing.assert_array_equal(again.embed(SENTENCES), student.embed(SENTENCES))
-
-
-def test_a_folder_that_is_no_model_is_one_line(tmp_path: Path) -> None:
-    shutil.copytree(student_folder(), tmp_path / "broken")
-    (tmp_path / "broken" / "config.json").write_text("{}")
-    with pytest.raises(UserError, match="cannot be read") as refusal:
-        Student.load(tmp_path / "broken")
-    assert "\n" not in str(refusal.value)
+    expected = Student.load(student_folder(), "mean").embed(SENTENCES)
+    for found in (student, Student.load(tmp_path / "saved", "mean")):
+        np.testing.assert_array_equal(found.embed(SENTENCES), expected)

@@ -22,19 +22,22 @@ def colours(images: np.ndarray) -> np.ndarray:
     return images / 255
 
 
-@pytest.mark.parametrize(("grey", "share"), [(0.0, 0.0), (1.0, 1.0), (0.2, 0.2)])
-def test_greys_come_as_often_as_asked(grey: float, share: float) -> None:
-    picture = Image.new("RGB", (9, 9), (220, 60, 20))
-    views = Augmentation(8, jitter=0, grey=grey).views([picture] * 200, generator(seed=0)).numpy()
-    spread = colours(views).max(axis=2) - colours(views).min(axis=2)
-    assert (spread.max(axis=(2, 3)) < 1e-3).mean() == pytest.approx(share, abs=0.06)
-
-
-def test_four_of_five_views_have_their_colours_shaken() -> None:
-    picture = Image.new("RGB", (9, 9), (120, 100, 80))
-    views = colours(Augmentation(8, grey=0).views([picture] * 200, generator(seed=0)).numpy())
-    same = np.abs(views - np.array([120, 100, 80])[:, None, None] / 255).max(axis=(2, 3, 4)) < 1e-3
-    assert same.mean() == pytest.approx(0.2, abs=0.06)
+@pytest.mark.parametrize(
+    ("colour", "options", "share"),
+    [
+        ((220, 60, 20), {"jitter": 0, "grey": 0.0}, 0.0),
+        ((220, 60, 20), {"jitter": 0, "grey": 1.0}, 1.0),
+        ((220, 60, 20), {"jitter": 0, "grey": 0.2}, 0.2),
+        ((120, 100, 80), {"grey": 0.0}, 0.8),
+    ],
+)
+def test_colours_change_as_often_as_asked(
+    colour: tuple[int, int, int], options: dict[str, float], share: float
+) -> None:
+    """Greys at the chance that is given, the jitter in four of five views."""
+    views = Augmentation(8, **options).views([Image.new("RGB", (9, 9), colour)] * 200, generator(seed=0)).numpy()
+    apart = np.abs(colours(views) - np.array(colour)[:, None, None] / 255).max(axis=(2, 3, 4))
+    assert (apart > 1e-3).mean() == pytest.approx(share, abs=0.06)
 
 
 def noise(height: int, width: int, low: int = 0, high: int = 256) -> np.ndarray:

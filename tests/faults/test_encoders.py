@@ -14,8 +14,7 @@ from faults_tools import SHORT, short_run
 from safetensors.torch import load_file, save_file
 
 import harness
-from harness.encoders.sentence_modules import SentenceModules
-from harness.encoders.student import Student
+from harness.encoders.student import SentenceModules, Student
 from harness.errors import UserError
 from harness.toy import student_folder
 

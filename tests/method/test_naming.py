@@ -29,10 +29,7 @@ from harness.papers.published import read_papers
 )
 def test_a_variant_has_a_readable_name_beside_its_code(code: str, name: str) -> None:
     assert (name_of(code).text, name_of(code).code) == (name, code)
-
-
-def test_overrides_are_part_of_the_name() -> None:
-    assert name_of("mcse", "learning_rate=1e-05,steps=40").text == "MCSE (learning rate = 1e-5, steps = 40)"
+    assert name_of(code, "learning_rate=1e-05,steps=40").text == f"{name} (learning rate = 1e-5, steps = 40)"
 
 
 def test_two_variants_of_the_papers_never_share_a_name() -> None:

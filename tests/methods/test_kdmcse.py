@@ -28,16 +28,11 @@ WIDTH, FEATURE = 8, 5
 def test_the_public_code(entry: dict[str, Any]) -> None:
     inputs, params = tensors(entry), entry["params"]
     width, hidden = entry["shapes"]["text_head_weight"]
-    values = {
-        "temperature": params["temp"],
-        "temperature_multimodal": params["temp_vl"],
-        "margin_text": params["margin1"],
-        "margin": params["margin2"],
-        "threshold": params["score_base"],
-        "filter": params["using_threshold"],
-        "lambda": params["lbd"],
-        "projection_dim": width,
+    named = {
+        **{"temperature": "temp", "temperature_multimodal": "temp_vl", "margin_text": "margin1", "margin": "margin2"},
+        **{"threshold": "score_base", "filter": "using_threshold", "lambda": "lbd"},
     }
+    values = {option: params[name] for option, name in named.items()} | {"projection_dim": width}
     feature = entry["shapes"]["image_feat"][1]
     dimensions = Dimensions(hidden, {"image": feature, "caption": feature})
     method = KDMCSE(KDMCSE.configure("official", values), dimensions).double()
@@ -118,13 +113,15 @@ def test_the_papers_branches_written_out(options: dict[str, Any], margin: float,
 
 def test_algorithm_1_has_text_on_sentences_and_the_mean_of_the_branches_on_pairs() -> None:
     method, given, h = built(), features(), vectors()
-    total, terms = method.loss(SentenceBatch({}), lambda tokens, views: h)
-    assert set(terms) == {"text"}
+    total, sentences = method.loss(SentenceBatch({}), lambda tokens, views: h)
+    assert set(sentences) == {"text"}
     simcse = SimCSE(SimCSE.configure("paper", {"temperature": 0.2}), Dimensions(WIDTH)).double()
     simcse.text_head = method.text_head
     torch.testing.assert_close(total, simcse.loss(SentenceBatch({}), lambda tokens, views: h)[0])
     total, terms = method.loss(PairBatch({}, given), lambda tokens, views: h)
     torch.testing.assert_close(total, (terms["visual"] + terms["textual"]) / 2)
+    both = terms_of(built(text_on_pairs=True), given, h)
+    torch.testing.assert_close(both, {"text": sentences["text"], **terms})
 
 
 def test_parts_of_dalr_are_added_on_kdmcses_projections() -> None:
@@ -135,11 +132,8 @@ def test_parts_of_dalr_are_added_on_kdmcses_projections() -> None:
     assert set(terms) - set(before) == {"cons", "cma", "rank", "ima"}
     torch.testing.assert_close(terms["visual"], before["visual"])
     with torch.no_grad():
-        p, v, t = (
-            more.grounding_head(h[:, 0]),
-            more.image_head(given["image"]),
-            more.caption_head(given["caption"]),
-        )
+        p, v = more.grounding_head(h[:, 0]), more.image_head(given["image"])
+        t = more.caption_head(given["caption"])
         z = [more.text_head(h[:, k]) for k in range(2)]
     n = range(6)
     cons = sum(1 - cosine(p[i], v[i]) + max(0.0, cosine(p[i], v[i - 5]) - 0.2) for i in n) / 12
@@ -156,19 +150,13 @@ def test_parts_of_dalr_are_added_on_kdmcses_projections() -> None:
         rank -= sum(math.log(scores[k] / sum(scores[k:])) for k in n)
     for name, value in {"cons": cons, "cma": cma / 6, "rank": rank / 6, "ima": ima / 6}.items():
         assert float(terms[name].detach()) == pytest.approx(value, rel=1e-10), name
-    assert {name: more.weights()[name] for name in ("cons", "cma", "rank", "ima")} == {
-        "cons": 0.1,
-        "cma": 0.1,
-        "rank": 0.2,
-        "ima": 0.2,
-    }
+    assert [more.weights()[name] for name in ("cons", "cma", "rank", "ima")] == [0.1, 0.1, 0.2, 0.2]
     assert set(terms_of(built(**{"with": "iml"}), given, h)) == {"visual", "textual", "rank", "ima"}
 
 
 def test_teachers_of_two_widths_are_refused_in_one_line() -> None:
-    with pytest.raises(ValueError, match="512 wide and the image teacher's 2048; use one teacher") as refusal:
+    with pytest.raises(ValueError, match="512 wide and the image teacher's 2048; use one teacher"):
         KDMCSE(KDMCSE.configure("paper"), Dimensions(WIDTH, {"image": 2048, "caption": 512}))
-    assert "\n" not in str(refusal.value)
     KDMCSE(KDMCSE.configure("official"), Dimensions(WIDTH, {"image": 2048, "caption": 512}))
 
 
@@ -189,11 +177,8 @@ def test_the_text_teacher_is_the_images_own_unless_named(options: dict[str, str]
 
 def test_the_readings_read_their_batches_differently() -> None:
     found = {reading: KDMCSE.configure(reading) for reading in ("paper", "official")}
-    assert {name: KDMCSE.mixing(values) for name, values in found.items()} == {
-        "paper": every_ceil,
-        "official": by_batches,
-    }
-    assert {name: KDMCSE.captions(values) for name, values in found.items()} == {"paper": "setting", "official": "all"}
+    read = {name: (KDMCSE.mixing(values), KDMCSE.captions(values)) for name, values in found.items()}
+    assert read == {"paper": (every_ceil, "setting"), "official": (by_batches, "all")}
 
 
 @pytest.mark.parametrize(("rows", "pairs"), [(100, 30), (64, 64), (1000, 33), (7, 2)])
@@ -203,13 +188,3 @@ def test_algorithm_1_pairs_when_p_divides_the_step(rows: int, pairs: int) -> Non
     wanted = [t for t in range(1, 200) if t % p == 0]
     cycle, place = every_ceil(rows, pairs, 0, 0)
     assert [k + 1 for k in range(199) if k % cycle == place] == wanted
-
-
-def test_the_text_term_on_pairs_is_an_option_of_the_paper_too() -> None:
-    """Where every step is paired, as with two corpora of one size, @paper has no text term without it."""
-    given, h = features(), vectors()
-    terms = terms_of(built(text_on_pairs=True), given, h)
-    assert set(terms) == {"text", "visual", "textual"}
-    sentences = built().loss(SentenceBatch({}), lambda tokens, views: h)[1]
-    torch.testing.assert_close(terms["text"], sentences["text"])
-    assert every_ceil(1000, 1000, 16, 16) == (1, 0)

@@ -38,13 +38,9 @@ def test_mixing_is_the_public_loop_without_its_memory(text: int, paired: int, ep
 
 
 def test_mcse_on_wikipedia_and_flickr_has_the_published_counts() -> None:
-    """1,000,000 sentences and 29,783 pairs at batch 64: p = 33 and 488 paired steps an epoch."""
+    """1,000,000 sentences and 29,783 pairs at batch 64: p = 33."""
     mixing = mixed(1_000_000, 29_783, 64, by_batches)
-    assert (mixing.text, mixing.paired, mixing.epoch) == (15625, 466, 16091)
-    streams = [mixing.step(k)[0] for k in range(mixing.epoch)]
-    assert streams.count("pairs") == 488
-    assert streams.index("text") == 1
-    assert streams[33] == "pairs"
+    assert (mixing.text, mixing.paired, mixing.cycle, mixing.place) == (15625, 466, 33, 0)
 
 
 @pytest.mark.parametrize(("pairs", "cycle"), [(29_783, 34), (82_783, 13)])
@@ -52,24 +48,17 @@ def test_the_rules_of_kdmcse_and_dalr_have_the_same_cycle(pairs: int, cycle: int
     """For a million sentences ceil(N / M) and N // M text steps with a paired one: 34 and 13 batches."""
     for rule in (every_ceil, after_text):
         mixing = mixed(1_000_000, pairs, 64, rule)
+        assert not mixing.leaves_out_text
         streams = [mixing.step(k)[0] for k in range(2 * cycle)]
         assert [place for place, stream in enumerate(streams) if stream == "pairs"] == [cycle - 1, 2 * cycle - 1]
 
 
 @pytest.mark.parametrize(("rule", "paired"), [(by_batches, 400), (every_ceil, 400), (after_text, 200)])
-@pytest.mark.parametrize("batch_size", [64, 128])
-def test_with_as_many_pairs_as_sentences_two_of_three_rules_never_read_the_text(
-    rule: MixingRule, paired: int, batch_size: int
-) -> None:
+def test_with_as_many_pairs_as_sentences_two_of_three_rules_never_read_the_text(rule: MixingRule, paired: int) -> None:
     """A million of each, as in wiki+cc12m-1: paired steps among the first 400."""
-    mixing = mixed(1_000_000, 1_000_000, batch_size, rule)
+    mixing = mixed(1_000_000, 1_000_000, 64, rule)
     assert [mixing.step(k)[0] for k in range(400)].count("pairs") == paired
     assert mixing.leaves_out_text is (paired == 400)
-
-
-@pytest.mark.parametrize("rows", [(1_000_000, 29_783), (64, 0), (0, 64)])
-def test_text_that_is_read_or_absent_is_not_left_out(rows: tuple[int, int]) -> None:
-    assert not any(mixed(*rows, 64, rule).leaves_out_text for rule in (by_batches, every_ceil, after_text))
 
 
 @given(
@@ -89,8 +78,10 @@ def test_a_rule_whose_place_is_outside_its_cycle_is_refused() -> None:
 
 
 def test_one_stream_fills_every_step() -> None:
-    assert [mixed(3, 0, 1, by_batches).step(k) for k in (0, 7)] == [("text", 0), ("text", 7)]
-    assert [mixed(0, 3, 1, after_text).step(k) for k in (0, 7)] == [("pairs", 0), ("pairs", 7)]
+    text, pairs = mixed(3, 0, 1, by_batches), mixed(0, 3, 1, after_text)
+    assert [text.step(k) for k in (0, 7)] == [("text", 0), ("text", 7)]
+    assert [pairs.step(k) for k in (0, 7)] == [("pairs", 0), ("pairs", 7)]
+    assert (text.leaves_out_text, pairs.leaves_out_text) == (False, False)
 
 
 @given(st.integers(1, 50), st.integers(1, 20))
@@ -104,11 +95,8 @@ def test_a_pass_reads_every_row_once_and_the_next_in_another_order(rows: int, ba
 
 
 def test_order_depends_on_seed_setting_and_stream_only() -> None:
-    base = Order(100, 10, 0, "wiki", "sentences")
-    assert list(base.batch(4)) == list(Order(100, 10, 0, "wiki", "sentences").batch(4))
-    for other in (
-        Order(100, 10, 1, "wiki", "sentences"),
-        Order(100, 10, 0, "flickr", "sentences"),
-        Order(100, 10, 0, "wiki", "pairs"),
-    ):
-        assert list(base.batch(4)) != list(other.batch(4))
+    axes = ((0, "wiki", "sentences"), (0, "wiki", "sentences"), (1, "wiki", "sentences"))
+    axes += ((0, "flickr", "sentences"), (0, "wiki", "pairs"))
+    first, same, *others = (tuple(Order(100, 10, *one).batch(4)) for one in axes)
+    assert first == same
+    assert first not in others

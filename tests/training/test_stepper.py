@@ -8,48 +8,27 @@ from __future__ import annotations
 import copy
 import math
 from dataclasses import dataclass
+from typing import get_args
 
 import pytest
 import torch
 
-from harness.method import OwnSteps, Patches
+from harness.method import OwnSteps, Patches, Schedule
 from harness.profiles import Training
 from harness.training.stepper import Stepper
 
 TRAINING = Training(learning_rate=0.1, warmup_steps=2)
 
 
-def stepper(own: OwnSteps | None, *modules: torch.nn.Module, steps: int = 10) -> Stepper:
-    return Stepper(modules, TRAINING, steps, torch.device("cpu"), own)
-
-
-def own(schedule: str, decay: float = 0.0) -> OwnSteps:
-    return OwnSteps(48, 0.01, Patches(), decay, schedule)
-
-
 def test_schedules_start_at_their_rate_and_end_at_zero() -> None:
-    model = torch.nn.Linear(2, 2)
-    main, linear, cosine = (stepper(table, model) for table in (None, own("linear"), own("cosine")))
+    modules, tables = [torch.nn.Linear(2, 2)], [OwnSteps(48, 0.01, Patches(), 0.5, name) for name in get_args(Schedule)]
+    main, linear, cosine = (Stepper(modules, TRAINING, 10, torch.device("cpu"), own) for own in (None, *tables))
+    decays = [[group["weight_decay"] for group in one.optimizer.param_groups] for one in (main, linear)]
+    assert decays == [[TRAINING.weight_decay, 0.0], [0.5, 0.0]]
     assert [main.rate(k) for k in (0, 1, 2, 10)] == pytest.approx([0, 0.05, 0.1, 0])
     assert [linear.rate(k) for k in (0, 5, 10)] == pytest.approx([0.01, 0.005, 0])
     assert [cosine.rate(k) for k in (0, 5, 10)] == pytest.approx([0.01, 0.005, 0], abs=1e-12)
     assert cosine.rate(2) == pytest.approx(0.01 * (1 + math.cos(0.2 * math.pi)) / 2)
-
-
-def test_each_optimizer_moves_what_its_loss_reaches_with_its_own_moments() -> None:
-    """A parameter of the other task stays where it is, even under weight decay."""
-    shared, text, media = (torch.nn.Linear(3, 3) for _ in range(3))
-    before = [part.weight.detach().clone() for part in (shared, text, media)]
-    main, other = (stepper(table, shared, text, media) for table in (None, own("linear", decay=0.5)))
-    x = torch.randn(4, 3)
-    other.step(media(shared(x)).square().sum(), 0)
-    moved = [not torch.equal(part.weight, old) for part, old in zip((shared, text, media), before, strict=True)]
-    assert moved == [True, False, True]
-    assert not main.optimizer.state
-    main.step(text(shared(x)).square().sum(), 3)
-    assert not torch.equal(text.weight, before[1])
-    touched = {id(parameter) for parameter in other.optimizer.state}
-    assert id(text.weight) not in touched
 
 
 STEPS = 40
@@ -132,8 +111,7 @@ def test_a_resumed_optimizer_moves_unreached_parameters_as_an_uninterrupted_one(
     for step in range(PAIRED[0] + 1, STEPS):
         stepper.step(loss(model, step, factors), step)
         other.step(loss(resumed, step, factors), step)
-    for name, value in model.state_dict().items():
-        assert torch.equal(value, resumed.state_dict()[name]), name
+    torch.testing.assert_close(resumed.state_dict(), model.state_dict(), rtol=0, atol=0)
 
 
 def test_scaled_gradients_give_the_same_steps_and_an_overflow_gives_none() -> None:
@@ -145,7 +123,6 @@ def test_scaled_gradients_give_the_same_steps_and_an_overflow_gives_none() -> No
         plain_stepper.step(loss(plain, step, factors), step)
         stepper.step(loss(scaled, step, factors), step)
     before = copy.deepcopy(scaled.state_dict())
-    for name, value in plain.state_dict().items():
-        torch.testing.assert_close(before[name], value, rtol=1e-12, atol=0)
+    torch.testing.assert_close(before, plain.state_dict(), rtol=1e-12, atol=0)
     stepper.step(loss(scaled, PAIRED[1] + 2, factors * float("inf")), PAIRED[1] + 2)
-    assert all(torch.equal(before[name], value) for name, value in scaled.state_dict().items())
+    torch.testing.assert_close(scaled.state_dict(), before, rtol=0, atol=0)

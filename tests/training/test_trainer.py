@@ -1,4 +1,4 @@
-"""The training loop: batches and optimizers of a step, resuming, and the best model."""
+"""The training loop: what it refuses, resuming, the best model, loss curves and dev scores."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from harness.corpora.tokens import Tokens, cached_tokens
 from harness.encoders.patches import ImagePatches
@@ -24,7 +25,7 @@ from harness.toy import clip_folder, student_folder
 from harness.toy.corpora import ToyImages, ToySentences
 from harness.training import trainer as trainer_module
 from harness.training.folder import TrainingFolder
-from harness.training.record import TrainingError, TrainingProgress
+from harness.training.record import LossWindow, TrainingError, TrainingProgress, TrainingRecord
 from harness.training.streams import Batches, TrainingData
 from harness.training.trainer import Trainer
 
@@ -42,11 +43,11 @@ class StoppedError(Exception):
     """Stands for whatever ends a process."""
 
 
-def trainer(folder: Path, reading: str = "paper", stop_after: int | None = None, **options: object) -> Trainer:
+def trainer(folder: Path, stop_after: int | None = None, **options: object) -> Trainer:
     """A trainer on sentences and images."""
     method = get("method", "visualcse")
     values = {"image_batch_size": 8, "image_learning_rate": 1e-3, **options}
-    return trainer_of(folder, method, method.configure(reading, values), stop_after)
+    return trainer_of(folder, method, method.configure("paper", values), stop_after)
 
 
 def text_trainer(folder: Path, stop_after: int | None = None) -> Trainer:
@@ -58,7 +59,7 @@ def text_trainer(folder: Path, stop_after: int | None = None) -> Trainer:
 def trainer_of(folder: Path, method_class: type[Method], values: Any, stop_after: int | None) -> Trainer:
     student = Student.load(student_folder())
     torch.manual_seed(0)
-    method = method_class(values, Dimensions(student.width))
+    method = method_class(values, Dimensions(student.width, {"image": 4, "caption": 4}))
     media = IMAGES if method.own_steps(values) else {}
     if media:
         student.attach("pixels", ImagePatches.load(clip_folder(), student.width))
@@ -78,6 +79,12 @@ def weights(one: Trainer) -> dict[str, torch.Tensor]:
     return {**one.student.state_dict(), **one.method.state_dict()}
 
 
+def assert_same(one: Trainer, other: Trainer) -> None:
+    """Two trainings ended with the same weights by the same curves, bit for bit."""
+    torch.testing.assert_close(weights(one), weights(other), rtol=0, atol=0)
+    assert (one.record.losses, one.record.dev_scores) == (other.record.losses, other.record.dev_scores)
+
+
 def test_a_resumed_training_ends_with_the_same_weights(tmp_path: Path) -> None:
     whole = trainer(tmp_path / "whole")
     whole.run()
@@ -85,9 +92,7 @@ def test_a_resumed_training_ends_with_the_same_weights(tmp_path: Path) -> None:
         trainer(tmp_path / "parts", stop_after=4).run()
     again = trainer(tmp_path / "parts")
     again.run()
-    for name, value in weights(whole).items():
-        assert torch.equal(value, weights(again)[name]), name
-    assert whole.record.losses == again.record.losses
+    assert_same(again, whole)
 
 
 @pytest.mark.parametrize("after", [2, 3, 6])
@@ -106,57 +111,31 @@ def test_a_training_that_is_asked_to_stop_saves_its_step_and_ends_the_same(
     again = text_trainer(tmp_path / "parts")
     again.run()
     assert again.first == after
-    for name, value in weights(whole).items():
-        assert torch.equal(value, weights(again)[name]), name
-    assert whole.record.losses == again.record.losses
-    assert whole.record.dev_scores == again.record.dev_scores
+    assert_same(again, whole)
 
 
-@pytest.mark.parametrize(("reading", "order"), [("paper", [None, "images"]), ("official", ["images", None])])
-def test_each_step_has_a_batch_of_text_and_one_of_images(tmp_path: Path, reading: str, order: Sequence[str]) -> None:
-    one = trainer(tmp_path, reading)
-    for step in range(3):
-        found = list(one.batches.of(step))
-        assert [stream for stream, _ in found] == order
-    (images,) = (batch for stream, batch in found if stream)
-    assert images.inputs["pixels"].shape == (8, 2, 3, 32, 32)
-
-
-def test_the_image_loss_moves_the_patches_and_without_it_they_stay(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("left_out", "moved"), [("", True), ("visual", False)])
+def test_the_image_loss_moves_the_patches_and_without_it_they_stay(tmp_path: Path, left_out: str, moved: bool) -> None:
     before = ImagePatches.load(clip_folder(), 64).projection.weight
-    for name, options, moved in (("with", {}, True), ("without", {"without": "visual"}, False)):
-        one = trainer(tmp_path / name, **options)
-        one.run()
-        assert torch.equal(one.student.patches["pixels"].projection.weight, before) is not moved
-        assert ("visual" in one.record.losses) is moved
+    one = trainer(tmp_path, without=left_out)
+    one.run()
+    assert torch.equal(one.student.patches["pixels"].projection.weight, before) is not moved
+    assert ("visual" in one.record.losses) is moved
 
 
 def test_a_training_without_any_loss_term_ends_with_a_reason(tmp_path: Path) -> None:
     """KDMCSE's other terms need an option or pairs: on sentences alone nothing is left."""
-    method_class = get("method", "kdmcse")
-    student = Student.load(student_folder())
-    values = method_class.configure("paper", {"without": "text"})
-    method = method_class(values, Dimensions(student.width, {"image": 4, "caption": 4}))
-    texts = TrainingData(sentences(student))
-    one = Trainer(student, method, texts, TRAINING, seed=0, setting="toy", dev=lambda embed: 0.0, folder=tmp_path)
+    method = get("method", "kdmcse")
+    one = trainer_of(tmp_path, method, method.configure("paper", {"without": "text"}), None)
     with pytest.raises(TrainingError, match="'without' leaves out too much"):
         one.run()
 
 
-def test_the_best_model_is_loaded_at_the_end_not_the_last(tmp_path: Path) -> None:
+def test_a_weight_of_an_undeclared_term_is_refused_at_the_first_batch(tmp_path: Path) -> None:
     one = text_trainer(tmp_path)
-    scores = iter([2.0, 1.0])
-    kept: list[torch.Tensor] = []
-
-    def dev(embed: object) -> float:
-        kept.append(next(iter(one.student.state_dict().values())).clone())
-        return next(scores)
-
-    one.dev = dev
-    record = one.run()
-    assert (record.best, record.best_step, record.dev_steps) == (2.0, 3, [3, 6])
-    assert not torch.equal(kept[0], kept[1])
-    assert torch.equal(next(iter(one.student.state_dict().values())), kept[0])
+    one.method.weights = lambda: {"txt": 0.1}
+    with pytest.raises(TrainingError, match=r"'simcse' .* weighs the term 'txt', which it does not declare"):
+        one.run()
 
 
 def test_a_best_model_that_does_not_fit_is_refused_and_a_pooler_is_not(
@@ -188,6 +167,13 @@ def test_a_best_model_that_does_not_fit_is_refused_and_a_pooler_is_not(
             folder.load_best(one.student, one.method)
 
 
+@pytest.fixture
+def every_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Score and save a checkpoint after each step."""
+    monkeypatch.setattr(trainer_module, "SAVE_EVERY_S", 0.0)
+    monkeypatch.setattr(sys.modules[__name__], "TRAINING", TRAINING.model_copy(update={"eval_every": 1}))
+
+
 def damage(path: Path) -> None:
     """Flip a byte in the middle of a file."""
     content = bytearray(path.read_bytes())
@@ -215,19 +201,11 @@ def shorten(path: Path) -> None:
         pytest.param(4, 4, ["shape"], 3, ["using the previous checkpoint"], id="another-shape"),
     ],
 )
+@pytest.mark.usefixtures("every_step")
 def test_a_training_goes_on_from_what_is_whole_and_ends_the_same(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    steps: int,
-    best: int,
-    spoilt: list[int | str],
-    starts: int,
-    words: list[str],
+    tmp_path: Path, caplog, steps: int, best: int, spoilt: list[int | str], starts: int, words: list[str]
 ) -> None:
     """A checkpoint after each step, of which `best` has the best model, and a process that ends after `steps`."""
-    monkeypatch.setattr(trainer_module, "SAVE_EVERY_S", 0.0)
-    monkeypatch.setattr(sys.modules[__name__], "TRAINING", TRAINING.model_copy(update={"eval_every": 1}))
 
     def of_step(folder: Path, stop_after: int | None = None) -> Trainer:
         one = text_trainer(folder, stop_after)
@@ -248,19 +226,14 @@ def test_a_training_goes_on_from_what_is_whole_and_ends_the_same(
     again = of_step(folder)
     again.run()
     assert again.first == starts
-    assert [word in line for word, line in zip(words, caplog.messages, strict=True)] == [True] * len(words), caplog.text
+    assert all(word in line for word, line in zip(words, caplog.messages, strict=True)), caplog.text
     assert len(list(folder.glob("*.damaged"))) == len(spoilt)
-    assert (again.record.losses, again.record.dev_scores) == (whole.record.losses, whole.record.dev_scores)
-    for name, value in weights(whole).items():
-        assert torch.equal(value, weights(again)[name]), name
+    assert_same(again, whole)
 
 
-def test_steps_that_go_another_way_after_a_damaged_checkpoint_keep_the_best_before_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("every_step")
+def test_steps_that_go_another_way_after_a_damaged_checkpoint_keep_the_best_before_it(tmp_path: Path) -> None:
     """As on a GPU, where a repeated step differs in its last bits: step 4 was the best, and is not when repeated."""
-    monkeypatch.setattr(trainer_module, "SAVE_EVERY_S", 0.0)
-    monkeypatch.setattr(sys.modules[__name__], "TRAINING", TRAINING.model_copy(update={"eval_every": 1}))
     second: list[dict[str, torch.Tensor]] = []
 
     def scored(scores: dict[int, float], stop_after: int | None = None) -> Trainer:
@@ -281,8 +254,7 @@ def test_steps_that_go_another_way_after_a_damaged_checkpoint_keep_the_best_befo
     again = scored({4: 1.0, 5: 1.0, 6: 1.0})
     record = again.run()
     assert (again.first, record.best, record.best_step) == (3, 2.0, 2)
-    for name, value in weights(again).items():
-        assert torch.equal(value, second[0][name]), name
+    torch.testing.assert_close(weights(again), second[0], rtol=0, atol=0)
     assert TrainingFolder(tmp_path).has_ended
     assert {path.name for path in tmp_path.iterdir() if path.suffix != ".damaged"} == {"best", "trained.json"}
 
@@ -313,3 +285,47 @@ def test_the_share_of_time_waited_for_images_is_reported(tmp_path: Path, monkeyp
     monkeypatch.setattr(Batches, "waited", property(lambda batches: one.record.seconds / 4))
     one.run()
     assert [made.waited for made in seen] == pytest.approx([0.25] * len(seen))
+
+
+def test_a_window_averages_each_term_over_the_batches_that_had_it_and_is_read_in_one_piece() -> None:
+    """Each number that is read by itself would wait for an accelerator once more."""
+    window = LossWindow()
+    window.add({"text": torch.tensor(1.0, requires_grad=True), "info": torch.tensor(4.0, dtype=torch.bfloat16)})
+    window.add({"text": torch.tensor(2.0)})
+    with Reads() as reads:
+        assert window.close() == {"text": 1.5, "info": 4.0}
+    assert reads.count == 0
+    assert window.close() == {}
+
+
+class Reads(TorchDispatchMode):
+    """Counts the single numbers that are read of tensors."""
+
+    count = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.count += func is torch.ops.aten._local_scalar_dense.default
+        return func(*args, **(kwargs or {}))
+
+
+def test_a_term_that_appears_later_or_not_again_leaves_gaps() -> None:
+    record = TrainingRecord()
+    record.add_losses(10, {"text": 1.0})
+    record.add_losses(20, {"text": 0.5, "info": 3.0})
+    record.add_losses(30, {"info": 2.0})
+    assert record.loss_steps == [10, 20, 30]
+    assert record.losses == {"text": [1.0, 0.5, None], "info": [None, 3.0, 2.0]}
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_loss_that_is_not_finite_ends_training(value: float) -> None:
+    with pytest.raises(TrainingError, match=r"the loss term .info. is (nan|inf) by step 20; lower the learning rate"):
+        TrainingRecord().add_losses(20, {"info": value})
+
+
+def test_the_best_step_is_the_first_with_the_best_score() -> None:
+    record = TrainingRecord()
+    assert (record.best, record.best_step) == (None, None)
+    for step, score in ((5, 1.0), (10, 3.0), (15, 3.0), (20, 2.0)):
+        record.add_dev(step, score)
+    assert (record.best, record.best_step) == (3.0, 10)

@@ -54,19 +54,14 @@ def test_a_checkpoint_that_is_not_as_it_was_written_is_refused(tmp_path: Path) -
                 load_checkpoint(path, CPU)
 
 
-def test_a_best_model_that_cannot_be_saved_leaves_the_one_before(tmp_path: Path) -> None:
-    folder, heads = TrainingFolder(tmp_path), nn.Linear(2, 2)
-    folder.keep_best(Written(), heads, 3)
-    with pytest.raises(RuntimeError, match="full"):
-        folder.keep_best(Written(fails=True), heads, 4)
-    assert [path.name for path in tmp_path.iterdir()] == ["best"]
-    assert folder.restore_best(3, "")
-
-
-def test_the_best_model_before_the_last_is_restored_and_earlier_ones_are_gone(tmp_path: Path) -> None:
+def test_two_best_models_are_kept_and_one_that_cannot_be_saved_changes_neither(tmp_path: Path) -> None:
     folder, heads = TrainingFolder(tmp_path), nn.Linear(2, 2)
     for step in (3, 4, 5):
         folder.keep_best(Written(), heads, step)
+    with pytest.raises(RuntimeError, match="full"):
+        folder.keep_best(Written(fails=True), heads, 6)
+    assert {path.name for path in tmp_path.iterdir()} == {"best", "previous-best"}
+    assert folder.restore_best(5, "")
     assert not folder.restore_best(3, "")
     assert folder.restore_best(4, "")
     assert [path.name for path in tmp_path.iterdir()] == ["best"]
