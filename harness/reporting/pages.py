@@ -25,9 +25,8 @@ from markupsafe import Markup
 
 from harness.formatting import count_of, duration, visible
 from harness.method.naming import VariantName, name_of
-from harness.reporting.files.csv import table_csv
-from harness.reporting.files.latex import table as latex_table
 from harness.reporting.tables.grids import CellText, Grid, LineHead, code_of
+from harness.reporting.tables.texts import csv_table, latex_table
 from harness.sources import digest
 from harness.store import overrides_text
 from harness.verdicts import tone
@@ -55,7 +54,7 @@ class Pages:
         self._environment = environment(autoescape=True, finalize=_cleaned)
         filters = (anchor, breaks, duration, marked, minus, named, slug, spec_json, spreads, tone)
         self._environment.filters |= {each.__name__: each for each in filters}
-        texts = {"csv": table_csv, "latex": latex_table, "name_of": name_of, "overrides": overrides_text}
+        texts = {"csv": csv_table, "latex": latex_table, "name_of": name_of, "overrides": overrides_text}
         self._environment.filters |= {"count": count_of, **texts}
         self._environment.globals |= {"pages": self, **shared}
 

@@ -17,7 +17,7 @@ from harness.papers.published import PAPER_PROFILE
 from harness.reporting.charts.plot import INK, ChartSpec, Plot, rows_of, tooltip
 from harness.reporting.sections.base import ReportSection
 from harness.reporting.seeds.comparison import Comparison, Side
-from harness.reporting.seeds.forest import Forest, Gain, forests, headline, importance, methods
+from harness.reporting.seeds.gains import Forest, Gain, forests, headline, importance, methods
 from harness.reporting.seeds.groups import ahead, compare
 from harness.reporting.seeds.summary import Row, blocks_of
 from harness.reporting.seeds.words import Sentence, judged, suite_title

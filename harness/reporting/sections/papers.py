@@ -17,8 +17,8 @@ from harness.papers.schema import NeighbourTable, pairs_of
 from harness.papers.standins import StandIns
 from harness.profiles import Profile, load_profile
 from harness.reporting.contents import Contents
+from harness.reporting.csvfiles import CsvFields, measured_fields
 from harness.reporting.figures.papers import Material, ReportFigure
-from harness.reporting.files.csv import CsvFields, measured_fields
 from harness.reporting.pages import Pages
 from harness.reporting.sections.base import ReportSection
 from harness.reporting.seeds.groups import Label, beside_print, kept_groups

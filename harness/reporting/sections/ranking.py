@@ -12,10 +12,10 @@ import numpy as np
 from harness.formatting import count_of, fixed
 from harness.method.naming import VariantName
 from harness.metrics import Column, Metric
-from harness.reporting.files.csv import CsvFields
+from harness.reporting.csvfiles import CsvFields
 from harness.reporting.sections.base import ReportSection
 from harness.reporting.seeds.caveats import weakness_notes
-from harness.reporting.seeds.forest import has_trained_pooling
+from harness.reporting.seeds.gains import has_trained_pooling
 from harness.reporting.seeds.summary import Block, SummaryTable
 from harness.reporting.seeds.words import heading, suite_title
 from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section

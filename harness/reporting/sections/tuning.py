@@ -12,9 +12,9 @@ from harness.formatting import count_of, fixed
 from harness.method.naming import name_of
 from harness.metrics import AVERAGE, Column, Score
 from harness.reporting.charts.plot import ChartSpec
+from harness.reporting.csvfiles import CsvFields, summary_rows
 from harness.reporting.figures.look import SeriesLook, axis, by_series, curves, drawn, entry, grid, n_of, spread
 from harness.reporting.figures.papers import ReportFigure
-from harness.reporting.files.csv import CsvFields, summary_rows
 from harness.reporting.sections.base import Part, ReportSection
 from harness.reporting.seeds.caveats import Freshness, Weakness, freshness_notes, joined_caveats, weakness_notes
 from harness.reporting.seeds.groups import Cell, Group, Label, kept_groups

@@ -15,10 +15,18 @@ from harness.commands import DEFAULT_COMMANDS, Commands
 from harness.errors import UserError
 from harness.metrics import Score
 from harness.papers.needed import RowKey, released_places
-from harness.papers.published import PAPER_PROFILE, Paper, Published, PublishedNumbers, published_key
+from harness.papers.published import (
+    PAPER_PROFILE,
+    Paper,
+    Published,
+    PublishedNumbers,
+    published_key,
+    read_papers,
+    read_published,
+)
 from harness.papers.schema import WITH_EVERY_RUN, Definition, PaperColumn, PaperRow, PaperTable
 from harness.papers.standins import StandIns, TeacherOptions, teacher_options
-from harness.profiles import Profile, load_profile
+from harness.profiles import Profile, load_profile, shipped_profiles
 from harness.reporting.seeds.groups import Cell, Group, beside_print, compare, kept_groups, trained_apart
 from harness.reporting.tables.cells import (
     EncoderRows,
@@ -31,6 +39,7 @@ from harness.reporting.tables.cells import (
 )
 from harness.spec import DEFAULT_READING, Place, SpecError, Variant
 from harness.stats import ALPHA
+from harness.store import Result, frame_of, of_profile
 
 if TYPE_CHECKING:
     import pandas
@@ -72,6 +81,17 @@ def stand_in_tables(
             runs = _Runs.of(frame, profile, StandIns.of(profile, options), commands=commands)
             found += [runs.stand_in_table(paper, name) for paper in papers for name in paper.tables]
     return [table for table in found if len(table.rows) > 1 and all(row.is_measured for row in table.planned_rows)]
+
+
+def filled_tables(profile: str, results: Sequence[Result], commands: Commands = DEFAULT_COMMANDS) -> list[FilledTable]:
+    """Fill the papers' tables by one profile's results."""
+    frame, papers = frame_of(of_profile(results, profile)), read_papers()
+    shipped = [load_profile(profile)] if profile in shipped_profiles() else []
+    filled = [
+        *paper_tables(papers, read_published(), frame, commands=commands),
+        *stand_in_tables(papers, frame, shipped, commands=commands),
+    ]
+    return [table for table in filled if table.profile == profile]
 
 
 class _Side(NamedTuple):

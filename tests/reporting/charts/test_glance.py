@@ -6,10 +6,8 @@ import pytest
 import scipy.stats
 from builders import error_tables, over_seeds, result, sts, tables
 
-from harness.reporting.charts.forest import forest_plot
-from harness.reporting.charts.heat import heat_plots
-from harness.reporting.charts.sweeps import scale_of, sweep_plot, sweeps
-from harness.reporting.seeds.forest import forests
+from harness.reporting.charts.glance import forest_plot, heat_plots, scale_of, sweep_plot, sweeps
+from harness.reporting.seeds.gains import forests
 
 LOW, HIGH = [20.0, 24.0, 22.5], [70.0, 73.0, 72.2]
 UNTRAINED = over_seeds("none[pooling=mean]", [50.0], setting="none")

@@ -9,7 +9,7 @@ from builders import error_tables, over_seeds, result, sts
 
 from harness.reporting.contents import Contents
 from harness.reporting.sections.leaderboard import Board, LeaderboardSection
-from harness.reporting.seeds.forest import forests
+from harness.reporting.seeds.gains import forests
 from harness.store import Result, Store
 
 LOW, MIDDLE, HIGH = [20.0, 24.0, 22.5], [50.0, 53.0, 52.2], [70.0, 73.0, 72.2]

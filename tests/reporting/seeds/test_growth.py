@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 from builders import result, tables
 
-from harness.reporting.seeds.forest import forests, headline
+from harness.reporting.seeds.gains import forests, headline
 from harness.reporting.seeds.lookup import compare_variants
 from harness.store import Result
 

@@ -7,7 +7,7 @@ import scipy.stats
 from builders import over_seeds, tables
 
 from harness.reporting.sections.ranking import ranking_tables
-from harness.reporting.seeds.forest import forests, headline, lead_text
+from harness.reporting.seeds.gains import forests, headline, lead_text
 from harness.store import Result
 
 LOW, HIGH = [20.0, 24.0, 22.5], [70.0, 73.0, 72.2]

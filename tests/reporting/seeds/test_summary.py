@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from harness.commands import DEFAULT_COMMANDS
 from harness.formatting import duration, fixed, p_value, signed
 from harness.metrics import Column, Metric
-from harness.reporting.charts.heat import heat_plots
+from harness.reporting.charts.glance import heat_plots
 from harness.reporting.sections.ranking import ranking_tables
-from harness.reporting.seeds.forest import forests
+from harness.reporting.seeds.gains import forests
 from harness.reporting.seeds.groups import Cell
 from harness.reporting.seeds.summary import summary_tables
 from harness.reporting.tables.grids import cell_text, summary_grid

@@ -6,7 +6,7 @@ import pytest
 from builders import result
 from table_samples import PLACE, lines, row, table
 
-from harness.reporting.files.csv import tidy
+from harness.reporting.csvfiles import tidy
 from harness.reporting.sections.papers import paper_rows
 from harness.reporting.tables.cells import FilledLine, FilledTable
 from harness.reporting.tables.grids import Line

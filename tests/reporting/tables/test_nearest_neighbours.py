@@ -12,9 +12,9 @@ from builders import result
 from harness.metrics import ArrayName
 from harness.papers.published import read_papers
 from harness.reporting.contents import Contents
-from harness.reporting.files.latex import table as latex_table
 from harness.reporting.sections.papers import neighbour_grids
 from harness.reporting.tables.grids import Grid
+from harness.reporting.tables.texts import latex_table
 from harness.store import Result, Store
 
 PAPERS = read_papers()

@@ -11,13 +11,10 @@ import pytest
 from builders import frame, result
 from table_samples import PAPERS, PUBLISHED, runs, stand_ins
 
-from harness.reporting.files.latex import latex
-from harness.reporting.files.latex import table as latex_table
-from harness.reporting.files.markdown import markdown
-from harness.reporting.files.markdown import table as markdown_table
 from harness.reporting.seeds.words import Sentence
 from harness.reporting.tables.filled import paper_tables
 from harness.reporting.tables.grids import CellText, Grid, Line, Section
+from harness.reporting.tables.texts import latex, latex_table, markdown, markdown_table
 from harness.reporting.tables.worded import paper_grid
 from harness.verdicts import Agreement
 

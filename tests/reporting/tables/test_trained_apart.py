@@ -8,7 +8,7 @@ from table_samples import PLACE, PUBLISHED, table
 
 from harness.papers.published import read_ablations
 from harness.reporting.sections.claims import claims_grid
-from harness.reporting.seeds.forest import forests, lead_text
+from harness.reporting.seeds.gains import forests, lead_text
 from harness.reporting.seeds.groups import kept_groups, trained_apart
 from harness.reporting.tables.worded import paper_grid
 from harness.store import Result
