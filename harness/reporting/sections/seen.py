@@ -17,7 +17,7 @@ from harness.metrics import AVERAGE, SEEN, UNSEEN, Column, Metric, Metrics
 from harness.reporting.charts.plot import ChartSpec, named_axis
 from harness.reporting.csvfiles import CsvFields, measured_fields
 from harness.reporting.figures.look import INK, axis, by_series, drawn, entry, grid, n_of, rows
-from harness.reporting.figures.papers import ReportFigure
+from harness.reporting.figures.drawn import ReportFigure
 from harness.reporting.sections.base import Part, ReportSection
 from harness.reporting.seeds.caveats import Weakness, weakness_notes
 from harness.reporting.seeds.groups import Cell, Group, Label, kept_groups, weakness_of

@@ -16,7 +16,7 @@ from harness.papers.schema import FigureSpec
 from harness.registry import get_instance
 from harness.reporting.contents import Contents
 from harness.reporting.figures.kinds import Drawing, FigureKind
-from harness.reporting.figures.papers import Material, ReportFigure
+from harness.reporting.figures.drawn import Material, ReportFigure
 from harness.store import Result, Store
 
 SVG = "{http://www.w3.org/2000/svg}"

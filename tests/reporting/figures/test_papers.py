@@ -11,7 +11,7 @@ from builders import result
 from figure_samples import PAPERS, POINTS, SVG, figure, texts
 
 from harness.reporting.contents import Contents
-from harness.reporting.figures.papers import Material
+from harness.reporting.figures.drawn import Material
 from harness.reporting.sections.papers import PapersSection
 from harness.store import Store
 

@@ -7,7 +7,7 @@ from builders import frame
 from figure_samples import texts
 from seen_samples import split
 
-from harness.reporting.figures.papers import ReportFigure
+from harness.reporting.figures.drawn import ReportFigure
 from harness.reporting.sections.seen import seen_figures, seen_tables
 from harness.store import Result, metrics_of
 

@@ -6,7 +6,7 @@ import pytest
 from builders import frame, over_seeds, result, sts, tables
 
 from harness.metrics import Column, Metric
-from harness.reporting.seeds.groups import Label, beside_print, compare, kept_groups
+from harness.reporting.seeds.groups import Label, PlaceRuns, compare, kept_groups
 from harness.store import Protocol
 from harness.verdicts import Significance
 
@@ -82,4 +82,4 @@ def test_the_direction_of_a_metric_comes_from_its_protocol() -> None:
 def test_only_the_shipped_paper_profile_stands_beside_print() -> None:
     origins = [("paper", "package"), ("paper", "file"), ("tiny", "package")]
     results = [result("mcse", seed, profile=name, profile_origin=origin) for seed, (name, origin) in enumerate(origins)]
-    assert set(beside_print(frame(results))["seed"]) == {0}
+    assert set(PlaceRuns.of(frame(results), "paper").lines["seed"]) == {0}
