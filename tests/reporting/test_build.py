@@ -6,13 +6,13 @@ import re
 from pathlib import Path
 
 import pytest
-from builders import over_seeds
+from builders import failure, over_seeds, result
 
 from harness import __version__
 from harness.errors import UserError
 from harness.reporting.build import WrittenReport, render, write_report
 from harness.reporting.contents import Contents
-from harness.store import BACKEND_VERSION, Failure, Result, Store
+from harness.store import BACKEND_VERSION, Result, Store
 from harness.store.labs import lab_store
 
 ATTACK = "simcse[temperature=<script>alert(1)</script>]"
@@ -27,16 +27,7 @@ def world() -> list[Result]:
     )
 
 
-FAILED = Failure.model_validate(
-    {
-        "spec": {"method": "mcse", "variant": "mcse", "setting": "toy", "encoder": "toy-bert", "seed": 7},
-        "profile": "tiny",
-        "fingerprint": "f" * 64,
-        "error": "RuntimeError: <img src=x onerror=alert(1)>",
-        "traceback": "",
-        "when": "2026-01-02",
-    }
-)
+FAILED = failure(result("mcse", 7), "RuntimeError: <img src=x onerror=alert(1)>")
 
 
 @pytest.fixture(scope="module")
@@ -71,13 +62,6 @@ def test_the_files_are_written_and_nothing_else(written: WrittenReport, out: Pat
     assert {path.name for path in out.iterdir()} == set(expected.split())
     assert len(list((out / "runs").iterdir())) == 3 + len(world())
     assert [path.name for path in out.parent.iterdir()] == ["out"]
-
-
-def test_every_table_scrolls_in_its_own_container(out: Path) -> None:
-    for name, text in pages(out).items():
-        tables = len(re.findall(r"<table", text))
-        assert tables == len(re.findall(r'<div class="scroll"[^>]*>\s*<table', text)), name
-    assert len(re.findall(r"<table", pages(out)["index.html"])) == 8
 
 
 def test_pages_show_scores_facts_and_commands(out: Path) -> None:
