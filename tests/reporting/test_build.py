@@ -1,4 +1,7 @@
-"""A whole report: its files, what stands on its pages, and which results it shows."""
+"""A whole report: its files, what stands on its pages, and which results it shows.
+
+Its folder is replaced completely or not at all, and never with a loss of other files.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,13 @@ from builders import failure, over_seeds, result
 
 from harness import __version__
 from harness.errors import UserError
-from harness.reporting.build import WrittenReport, render, write_report
+from harness.reporting.build import WrittenReport, new_folder, write_report
 from harness.reporting.contents import Contents
 from harness.store import BACKEND_VERSION, Result, Store
 from harness.store.labs import lab_store
 
 ATTACK = "simcse[temperature=<script>alert(1)</script>]"
+FILES = ("index.html", "report.md", "report.tex", "report.csv", "tables.csv")
 
 
 def world() -> list[Result]:
@@ -93,24 +97,22 @@ def test_a_run_of_two_labs_is_compared_and_counted_once(out: Path) -> None:
 
 
 @pytest.mark.parametrize(("profile", "here", "absent"), [("tiny", "toy-bert", "61.7"), ("paper", "61.7", "toy-bert")])
-def test_a_report_of_one_profile_has_no_other_results(
+def test_a_report_of_one_profile_has_no_other_results_and_prints_the_margin(
     store: Store, tmp_path: Path, profile: str, here: str, absent: str
 ) -> None:
-    render(Contents.of(store, profile), tmp_path / "out")
-    for name in ("index.html", "report.md", "report.tex", "report.csv", "tables.csv"):
-        text = (tmp_path / "out" / name).read_text(encoding="utf-8")
-        assert here in text, name
-        assert absent not in text, name
+    write_report(store, tmp_path / "out", profile, margin=0.25)
+    texts = {name: (tmp_path / "out" / name).read_text("utf-8") for name in (*FILES, "papers/mcse.html")}
+    for name in FILES:
+        assert here in texts[name], name
+        assert absent not in texts[name], name
+    margin = {name for name, text in texts.items() if re.search(r"equivalent within (±|\$\\pm\$)0\.25 points", text)}
+    assert margin == ({"papers/mcse.html", *FILES[:3]} if profile == "paper" else set())
 
 
-def test_the_margin_is_printed_wherever_its_word_can_stand(store: Store, tmp_path: Path) -> None:
-    write_report(store, tmp_path / "out", "paper", margin=0.25)
-    for name in ("index.html", "papers/mcse.html", "report.md", "report.tex"):
-        text = (tmp_path / "out" / name).read_text(encoding="utf-8")
-        assert re.search(r"equivalent within (±|\$\\pm\$)0\.25 points", text), name
-    for margin in (0.0, -1.0, float("nan"), float("inf")):
-        with pytest.raises(UserError, match="is not a positive number of points"):
-            write_report(store, tmp_path / "other", margin=margin)
+@pytest.mark.parametrize("margin", [0.0, -1.0, float("nan"), float("inf")])
+def test_a_margin_is_a_positive_number(store: Store, tmp_path: Path, margin: float) -> None:
+    with pytest.raises(UserError, match="is not a positive number of points"):
+        write_report(store, tmp_path / "out", margin=margin)
 
 
 def test_an_empty_store_is_an_error_with_a_command(tmp_path: Path) -> None:
@@ -147,3 +149,69 @@ def test_results_of_an_earlier_backend_are_counted_and_marked(tmp_path: Path) ->
     assert note in (tmp_path / "out" / "report.md").read_text("utf-8")
     assert note in pages(tmp_path / "out")["index.html"]
     assert pages(tmp_path / "out")["runs/index.html"].count("backend 1</span>") == 2
+
+
+def write(out: Path, *names: str) -> None:
+    """Write a report of some files."""
+    with new_folder(out) as folder:
+        for name in names:
+            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).write_text(name)
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_second_report_replaces_the_first_completely(tmp_path: Path) -> None:
+    out = tmp_path / "deep" / "out"
+    write(out, "index.html", "runs/a.html")
+    write(out, "index.html", "runs/b.html")
+    assert set(files(out)) == {"index.html", "runs/b.html", ".harness-report"}
+    assert [path.name for path in out.parent.iterdir()] == ["out"]
+
+
+def test_a_report_that_fails_keeps_the_old_one(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    write(out, "index.html")
+    before = files(tmp_path)
+    with pytest.raises(FileNotFoundError), new_folder(out) as folder:
+        (folder / "absent" / "index.html").write_text("in the middle")
+    assert files(tmp_path) == before
+
+
+def test_leftovers_of_killed_reports_are_cleaned_up(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    write(out, "index.html")
+    # left by a process killed between the two renames
+    out.rename(tmp_path / ".out.999999999.old")
+    (tmp_path / ".out.999999999.new").mkdir()
+    (tmp_path / ".out.1.new").mkdir()
+    with pytest.raises(ZeroDivisionError), new_folder(out):
+        raise ZeroDivisionError
+    assert (out / "index.html").is_file(), "the old report is restored, although the new one fails"
+    assert {path.name for path in tmp_path.iterdir()} == {"out", ".out.1.new"}, "folders of running processes stay"
+
+
+@pytest.mark.parametrize("place", ["notes.txt", "runs/notes.txt", ".hidden"])
+def test_a_foreign_file_is_never_deleted(tmp_path: Path, place: str) -> None:
+    foreign = tmp_path / "foreign" / place
+    foreign.parent.mkdir(parents=True)
+    foreign.write_text("mine")
+    with pytest.raises(UserError, match="not empty and not a report"):
+        write(tmp_path / "foreign", "index.html")
+    ours = tmp_path / "ours"
+    write(ours, "index.html", "runs/a.html")
+    (ours / place).write_text("mine")
+    before = files(tmp_path)
+    with pytest.raises(UserError, match=f"{place} is not a file of the report"):
+        write(ours, "index.html")
+    assert files(tmp_path) == before
+
+
+def test_places_that_cannot_be_written_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(UserError, match="is a file"):
+        write(tmp_path / "file", "index.html")
+    with pytest.raises(UserError, match="cannot be written"):
+        write(tmp_path / "file" / "out", "index.html")
