@@ -13,7 +13,7 @@ from harness.cli.options import any_profile_option, completer, from_profile, nam
 from harness.cli.output import echo, plain_table, read_results
 from harness.commands import Commands
 from harness.errors import UserError
-from harness.formatting import count_of, fixed, p_value, signed
+from harness.formatting import count_of, fixed, interval_text, p_value, signed
 from harness.planning.names import stored_spelling
 from harness.reporting.seeds.comparison import ORDERED, Comparison
 from harness.reporting.seeds.lookup import of_group
@@ -97,7 +97,7 @@ def _tests(found: Comparison) -> Iterator[TextRow]:
 
 
 def _between(found: TTest | Interval | Effect | None, digits: int) -> str:
-    return ABSENT if found is None else f"{fixed(found.low, digits)} to {fixed(found.high, digits)}"
+    return ABSENT if found is None else interval_text(found.low, found.high, digits)
 
 
 @click.command()

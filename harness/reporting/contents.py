@@ -89,7 +89,6 @@ class Contents:
         return frame_of(without_overrides(self.results, profiles, variants))
 
     def by_fingerprint(self, profile: str) -> Mapping[str, Result]:
-        """The results of a profile by fingerprint."""
         return {one.fingerprint: one for one in self.results if one.profile == profile}
 
     @cached_property

@@ -112,15 +112,19 @@ def _shown(value: object) -> object:
 
 def slugs(names: Iterable[str]) -> dict[str, str]:
     """A unique slug for each name, safe on every file system and in links."""
-    found: dict[str, str] = {}
-    taken: set[str] = set()
-    for name in dict.fromkeys(names):
-        stem, count = slug(name), 1
+    there = list(dict.fromkeys(names))
+    return dict(zip(there, numbered(map(slug, there)), strict=True))
+
+
+def numbered(stems: Iterable[str]) -> list[str]:
+    """Stems of file names in their order; one that was there before gets a number: `a`, `a--2`."""
+    taken: dict[str, None] = {}
+    for stem in stems:
+        count = 1
         while (unique := stem if count == 1 else f"{stem}--{count}") in taken:
             count += 1
-        taken.add(unique)
-        found[name] = unique
-    return found
+        taken[unique] = None
+    return list(taken)
 
 
 def minus(text: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from harness.formatting import fixed, signed
+from harness.formatting import fixed, interval_text, signed
 from harness.method.naming import option_title
 from harness.metrics import AVERAGE, Column
 from harness.reporting.charts.plot import (
@@ -28,6 +28,7 @@ from harness.reporting.charts.plot import (
     look,
     named_axis,
     number,
+    quantity,
     rows_of,
     tooltip,
     variant_scales,
@@ -81,7 +82,7 @@ def forest_plot(forest: Forest) -> Plot:
 
 def _gain_row(forest: Forest, index: int, gain: Gain) -> dict[str, object]:
     digits, summary = forest.table.metric(forest.column).digits, gain.cell.summary
-    interval = f"{signed(gain.low, digits)} to {signed(gain.high, digits)}" if gain.low < gain.high else "none"
+    interval = interval_text(gain.low, gain.high, digits, signed) if gain.low < gain.high else "none"
     return {
         "i": index,
         "x": gain.size,
@@ -126,7 +127,7 @@ def _points(axis: list[str], forest: Forest) -> ChartSpec:
     return {
         "mark": {"type": "point", "size": 80, "strokeWidth": 2, "opacity": 1},
         "encoding": {
-            "x": {"field": "x", "type": "quantitative", "title": axis, "scale": scale, "axis": _TICKS},
+            "x": quantity("x", axis, scale=scale, axis=_TICKS),
             "stroke": _COLOUR,
             "fill": fill,
             "tooltip": lines,
@@ -371,9 +372,9 @@ def _sweep_spec(
     colour, dash, shape = variant_scales(legend)
     params, transform = hiding(legend)
     values = sorted({float(str(row["x"])) for row in rows})
-    x = {"field": "x", "type": "quantitative", "title": name, "scale": scale_of(values), "axis": {"grid": False}}
-    x["axis"] |= {"values": values} if len(values) <= 8 else {}  # type: ignore[operator]
-    y: ChartSpec = {"field": "y", "type": "quantitative", "title": score, "scale": {"zero": False}}
+    x = quantity("x", name, scale=scale_of(values), axis={"grid": False})
+    x["axis"] |= {"values": values} if len(values) <= 8 else {}
+    y = quantity("y", score, scale={"zero": False})
     baseline = line_at({"y": {"datum": mean, "type": "quantitative"}}, strokeDash=[4, 4])
     lines = tooltip(("variant", "variant"), ("x", name, "~g"), ("score", "mean ± deviation"))
     return {

@@ -84,8 +84,7 @@ class Material:
         except (PlugInError, SpecError) as error:  # a broken kind, or a strange name in a result
             return replace(blank, empty=str(error))
         runs = "; ".join(
-            f"{run.label.name} / {run.label.setting} / {run.label.encoder} ({count_of(run.seeds(spec.suite), 'seed')})"
-            for run in drawing.runs
+            f"{run.label.name} / {run.label.place} ({count_of(run.seeds(spec.suite), 'seed')})" for run in drawing.runs
         )
         end = spec.note if self.is_paper else f"Drawn like the paper's figure ({spec.title}); not comparable with it."
         caption = f"{drawing.text} Runs of profile {self.profile}: {runs}. {end}"

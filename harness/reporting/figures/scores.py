@@ -150,7 +150,7 @@ def margin_sweep(data: FigureData) -> Drawing | str:
     for run in data.runs:
         summary, x = run.summary(data.average), _value(run, option)
         if summary is not None and x is not None:
-            name = f"{run.label.setting} / {run.label.encoder}"
+            name = run.label.place
             curves_of.setdefault(name, LevelCurve(name)).points[x] = summary
     if not any(len(curve.points) > 1 for curve in curves_of.values()):
         return f"fewer than two values of {option} run in any setting yet"
@@ -214,7 +214,6 @@ def _gains(data: FigureData, worse: FigureRun, better: FigureRun) -> dict[Bar, S
 
 
 def _scores(data: FigureData, run: FigureRun) -> dict[Bar, BySeed]:
-    """The scores of subsets and of whole tasks by seed."""
     subsets = {(score, part): found for (score, part), found in run.parts.items() if not is_by_training(part)}
     scores = {**subsets, **{(score, ""): found for score, found in run.scores.items() if score.task != AVERAGE}}
     return {
@@ -333,7 +332,6 @@ def _setting_names(place: Mapping[str, ChartSpec], below: int) -> ChartSpec:
 
 
 def _axis_label(data: FigureData, name: str) -> str:
-    """`uniformity, STS-B-dev (lower is better)`."""
     metric = data.metric(data.spec.suite, name)
     return f"{metric.name}, {data.task}" + ("" if metric.larger_is_better else " (lower is better)")
 

@@ -100,7 +100,6 @@ class _Finder:
         return f"the {number}captions of the test images of {entry.task}"
 
     def _results(self, entry: NeighbourTable) -> dict[Place, dict[int, Result]]:
-        """The results of each model by seed."""
         names, found = StandIns.of(self.profile, self.contents.teacher_options), {}
         for place in (names.place(*pair, encoder) for encoder in entry.encoders for pair in pairs_of(entry)):
             if place is not None:

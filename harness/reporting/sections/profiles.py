@@ -70,7 +70,6 @@ def _glance(tables: Sequence[SummaryTable], defaults: UnnamedOptions) -> dict[st
 
 
 def _defaults(runs: SeedRuns) -> UnnamedOptions:
-    """The hyperparameters that the runs of each label had."""
     return {
         label: {**results[0].hyperparameters.get("training", {}), **results[0].hyperparameters.get("method", {})}
         for label, results in runs.items()

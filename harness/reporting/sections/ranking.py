@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from harness.formatting import count_of, fixed
+from harness.formatting import count_of, fixed, interval_text
 from harness.method.naming import VariantName
 from harness.metrics import Column, Metric
 from harness.reporting.csvfiles import CsvFields
@@ -215,7 +215,6 @@ def ranking_grid(table: RankingTable) -> Grid:
 
 def _line(table: RankingTable, row: RankedRow) -> Line:
     means = (CellText(fixed(mean, table.metric.digits)) for mean in row.means)
-    interval = f"{fixed(row.low, DIGITS)} to {fixed(row.high, DIGITS)}"
     flip = ABSENT if row.flip is None else f"{row.flip:.0%}"
-    ranks = (CellText(fixed(row.rank, DIGITS)), CellText(interval), CellText(flip))
+    ranks = (CellText(fixed(row.rank, DIGITS)), CellText(interval_text(row.low, row.high, DIGITS)), CellText(flip))
     return Line((row.name, f"{row.seeds}{row.marks}"), (*ranks, *means), "plain")

@@ -170,11 +170,9 @@ class Group:
 
     @property
     def pooling(self) -> str:
-        """How its runs pool token vectors."""
         return self._shared("pooling")
 
     def _shared(self, name: str) -> str:
-        """A text that all its lines share."""
         return str(self.columns[name][self.rows.start])
 
     @cached_property

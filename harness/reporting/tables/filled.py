@@ -131,7 +131,6 @@ class _Filler:
 
     @cached_property
     def released(self) -> Mapping[RowKey, Sequence[Place]]:
-        """The places of public weights by row."""
         return released_places(self.profile)
 
     def cells(self, place: Place, part: str = "") -> Mapping[Score, Cell]:

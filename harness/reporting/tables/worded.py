@@ -110,7 +110,6 @@ def _block_lines(filled: FilledTable, rows: Sequence[FilledRow]) -> Iterator[Lin
 
 
 def _named(row: FilledRow) -> VariantName:
-    """The variant of a row, with the remark beside it."""
     name, mark = name_of(row.own.place.variant), f" ({row.row.mark})" if row.row.mark else ""
     return VariantName(name.text + mark, name.code + mark)
 
@@ -293,7 +292,6 @@ def _all_lines(filled: FilledTable) -> list[FilledLine]:
 
 
 def _lines(filled: FilledTable) -> Iterator[str]:
-    """What the measured lines of a row are."""
     shown = {line.family for line in _all_lines(filled) if line.seeds}
     if any(family.reading for family in shown):
         yield (
