@@ -129,19 +129,15 @@ def test_a_row_of_other_tasks_has_no_mean_over_those_it_lacks() -> None:
 
 
 def test_settings_encoders_and_profiles_have_tables_of_their_own() -> None:
-    places = [("a", "x", "tiny"), ("a", "y", "tiny"), ("b", "x", "tiny"), ("a", "x", "small")]
-    results = [
-        split(variant, 0, tasks(MCSE[0]), setting=setting, encoder=encoder, profile=profile)
-        for setting, encoder, profile in places
-        for variant in ("simcse", "mcse")
-    ]
-    found = tables(results)
-    assert [(one.setting, one.encoder, one.profile) for one in found] == [
-        ("a", "x", "small"),
-        ("a", "x", "tiny"),
-        ("a", "y", "tiny"),
-        ("b", "x", "tiny"),
-    ]
+    places = [("a", "x", "small"), ("a", "x", "tiny"), ("a", "y", "tiny"), ("b", "x", "tiny")]
+    found = tables(
+        [
+            split(variant, 0, tasks(MCSE[0]), setting=setting, encoder=encoder, profile=profile)
+            for setting, encoder, profile in reversed(places)
+            for variant in ("simcse", "mcse")
+        ]
+    )
+    assert [(one.setting, one.encoder, one.profile) for one in found] == places
     assert all(len(one.rows) == 2 for one in found)
     assert len({one.key for one in found}) == 4
 

@@ -361,16 +361,6 @@ def test_one_file_opens_alone_and_its_links_lead_into_it(watched: Watched, tmp_p
     assert not page.locator(".bar").is_visible()
 
 
-def test_figures_are_shown_with_their_text(watched: Watched, site: Path) -> None:
-    page = watched.open("papers/mcse.html")
-    figure = page.locator("figure.drawn", has=page.locator("img")).first
-    figure.scroll_into_view_if_needed()
-    page.wait_for_function("() => [...document.images].every((one) => one.complete && one.naturalWidth > 0)")
-    assert (site / "papers" / figure.locator("a", has_text="PDF").get_attribute("href")).is_file()
-    assert "No run with" not in figure.inner_text()
-    assert "run of profile paper" in page.locator("#mcse-f2").inner_text()
-
-
 def test_without_scripts_the_pages_are_whole_and_the_data_of_runs_are_linked(browser: Any, site: Path) -> None:
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()

@@ -62,13 +62,7 @@ def test_no_test_without_a_spread_on_both_sides() -> None:
 
 
 @pytest.mark.parametrize(
-    "place",
-    [
-        {"profile": "tiny"},
-        {"profile_origin": "file"},
-        {"overrides": {"epochs": 1}},
-        {"encoder": "bert-large"},
-    ],
+    "place", [{"profile": "tiny"}, {"profile_origin": "file"}, {"overrides": {"epochs": 1}}, {"encoder": "bert-large"}]
 )
 def test_only_the_papers_own_configuration_may_stand_beside_it(place: dict[str, object]) -> None:
     assert table(runs("mcse", MCSE, **place)).coverage.measured == 0
