@@ -18,20 +18,19 @@ from harness.reporting.contents import Contents
 from harness.store import BACKEND_VERSION, Result, Store
 from harness.store.labs import lab_store
 
-ATTACK = "simcse[temperature=<script>alert(1)</script>]"
 FILES = ("index.html", "report.md", "report.tex", "report.csv", "tables.csv")
 
 
 def world() -> list[Result]:
-    return (
-        over_seeds("mcse", [70.0, 73.0, 72.2], losses={"text": [3.0, 2.0], "info": [None, 5.0]})
-        + over_seeds("simcse", [20.0, 24.0, 22.5])
-        + over_seeds(ATTACK, [20.0, 21.0])
-        + over_seeds("mcse", [61.7], profile="paper", setting="wiki+flickr", encoder="bert-base-uncased")
-    )
-
-
-FAILED = failure(result("mcse", 7), "RuntimeError: <img src=x onerror=alert(1)>")
+    """Results of two profiles, two of an earlier backend, and one that has no backend, since it trains nothing."""
+    untrained = {"method": {}, "training": {}, "encoder": {"pooling": "cls"}}
+    return [
+        *over_seeds("mcse", [70.0, 73.0, 72.2], losses={"text": [3.0, 2.0], "info": [None, 5.0]}),
+        *over_seeds("simcse", [20.0, 24.0, 22.5]),
+        *over_seeds("simcse[temperature=<b>]", [20.0, 21.0], backend=1),
+        *over_seeds("none", [10.0], setting="none", backend=1, hyperparameters=untrained, dev=(), losses={}),
+        *over_seeds("mcse", [61.7], profile="paper", setting="wiki+flickr", encoder="bert-base-uncased"),
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +38,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     store = Store(tmp_path_factory.mktemp("store") / "results")
     for one in world():
         store.save(one)
-    store.save_failure(FAILED)
+    store.save_failure(failure(result("mcse", 7), "RuntimeError: <img src=x onerror=alert(1)>"))
     (again,) = over_seeds("mcse", [70.5], started="2026-02-03", hardware={"processor": "CPU of <b>lab-b</b>"})
     lab_store(store, "lab-b").save(again)
     return store
@@ -60,7 +59,7 @@ def pages(out: Path) -> dict[str, str]:
 
 
 def test_the_files_are_written_and_nothing_else(written: WrittenReport, out: Path) -> None:
-    assert (written.page.name, written.results, written.warnings) == ("index.html", len(world()), ())
+    assert (written.page.name, written.results, len(written.warnings)) == ("index.html", len(world()), 1)
     expected = "profiles papers methods runs figures report.md report.tex report.csv tables.csv index.html audit.html"
     expected += " style.css site.js charts.css charts.js vega.js .harness-report"
     assert {path.name for path in out.iterdir()} == set(expected.split())
@@ -71,8 +70,7 @@ def test_the_files_are_written_and_nothing_else(written: WrittenReport, out: Pat
 def test_pages_show_scores_facts_and_commands(out: Path) -> None:
     found = pages(out)
     assert f"harness {__version__}, written 20" in found["index.html"]
-    assert "from 9 results" in found["index.html"]
-    assert "&lt;script&gt;" in found["index.html"]
+    assert "from 10 results" in found["index.html"]
     assert "RuntimeError: &lt;img src=x onerror=alert(1)&gt;" in found["index.html"]
     assert "mcse/<wbr>toy/<wbr>toy-bert/<wbr>seed-7" in found["index.html"]
     (run,) = (path.read_text("utf-8") for path in (out / "runs").glob(f"*{world()[0].fingerprint[:12]}.js"))
@@ -85,7 +83,6 @@ def test_pages_show_scores_facts_and_commands(out: Path) -> None:
     assert "alignment" not in found["methods/mcse.html"]
     assert "Eq." in found["methods/mcse.html"], "the installed methods are described"
     assert "No run of profile paper yet: printed numbers only" in found["papers/dalr.html"]
-    assert not any("made by backend" in text for text in found.values())
 
 
 def test_a_run_of_two_labs_is_compared_and_counted_once(out: Path) -> None:
@@ -130,23 +127,12 @@ def test_a_damaged_result_is_left_out_with_a_warning(tmp_path: Path) -> None:
     assert store.path(bad).name in line
 
 
-def test_results_of_an_earlier_backend_are_counted_and_marked(tmp_path: Path) -> None:
-    """What trains nothing has no backend."""
-    store = Store(tmp_path / "results")
-    untrained = {"method": {}, "training": {}, "encoder": {"pooling": "cls"}}
-    for one in (
-        *over_seeds("mcse", [70.0, 73.0], backend=1),
-        *over_seeds("simcse", [20.0]),
-        *over_seeds("none", [10.0], backend=1, hyperparameters=untrained),
-    ):
-        store.save(one)
-    written = write_report(store, tmp_path / "out")
-    now = BACKEND_VERSION
-    note = f"2 results were made by backend 1, the current one is {now}: the numbers have changed (CHANGELOG.md)"
-    assert [note in line for line in written.warnings] == [True]
-    assert note in (tmp_path / "out" / "report.md").read_text("utf-8")
-    assert note in pages(tmp_path / "out")["index.html"]
-    assert pages(tmp_path / "out")["runs/index.html"].count("backend 1</span>") == 2
+def test_results_of_an_earlier_backend_are_counted_and_marked(written: WrittenReport, out: Path) -> None:
+    note = f"2 results were made by backend 1, the current one is {BACKEND_VERSION}"
+    found = pages(out)
+    for text in (*written.warnings, (out / "report.md").read_text("utf-8"), found["index.html"]):
+        assert note in text
+    assert found["runs/index.html"].count("backend 1</span>") == 2
 
 
 def write(out: Path, *names: str) -> None:

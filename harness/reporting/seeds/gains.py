@@ -265,10 +265,10 @@ def _against(forest: Forest, best: Gain, other: Gain, cell: Cell) -> str:
     role = "the baseline" if other.kind == "baseline" else "the next method"
     if test is None:
         return f"{size} better than {other.name}, {role}"
-    ends = sorted((test.low, test.high) if test.difference > 0 else (-test.low, -test.high))
+    low, high = sorted((test.low, test.high) if test.difference > 0 else (-test.low, -test.high))
     sure = certainty(cell) if cell.holds else judged(cell)
     sure += "" if cell.corrected else " in a test of the two alone"
-    interval = f"95 % interval {interval_text(*ends, digits)}"
+    interval = f"95 % interval {interval_text(low, high, digits)}"
     apart = trained_apart(best.row.training, other.row.training)
     apart = f", trained with {apart}" if apart else ""
     return f"{size} better than {other.name}, {role} ({interval}, {sure}{apart})"
