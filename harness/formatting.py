@@ -8,7 +8,7 @@ command; HTML is escaped by its templates, of texts that `visible` has cleaned.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from html import unescape
 
 #: Characters of the longest word of a message, about three lines of a terminal, and of either end of a longer one.
@@ -101,6 +101,11 @@ def signed(value: float, digits: int) -> str:
     """As `fixed`, with a plus sign for what is above zero."""
     text = fixed(value, digits)
     return f"+{text}" if float(text) > 0 else text
+
+
+def interval_text(low: float, high: float, digits: int, text: Callable[[float, int], str] = fixed) -> str:
+    """`1.20 to 3.40`, both ends as `fixed` or `signed`."""
+    return f"{text(low, digits)} to {text(high, digits)}"
 
 
 def p_value(p: float) -> str:

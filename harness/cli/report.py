@@ -23,7 +23,7 @@ from harness.cli.options import (
 from harness.cli.output import echo, plain_table, read_results, warn
 from harness.command_line import DEFAULT_MARGIN, DEFAULT_REPORT, TABLE_FORMATS, harness_command
 from harness.errors import UserError
-from harness.formatting import count_of, fixed, from_markdown, p_value, signed
+from harness.formatting import count_of, fixed, from_markdown, interval_text, p_value, signed
 from harness.spec import MOST_SEEDS
 
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ def _tests(comparison: Comparison) -> Iterator[TextRow]:
 def _between(test: TTest | Interval | Effect | None, digits: int) -> str:
     from harness.reporting.tables.grids import ABSENT
 
-    return ABSENT if test is None else f"{fixed(test.low, digits)} to {fixed(test.high, digits)}"
+    return ABSENT if test is None else interval_text(test.low, test.high, digits)
 
 
 @click.command()

@@ -25,12 +25,11 @@ from harness.formatting import count_of
 from harness.method.naming import take_titles
 from harness.registry import names
 from harness.reporting.contents import Contents
-from harness.reporting.files.csv import tidy, write_runs
-from harness.reporting.files.latex import latex
-from harness.reporting.files.markdown import markdown
+from harness.reporting.csvfiles import tidy, write_runs
 from harness.reporting.methods import methods_from_a_process
 from harness.reporting.pages import TEMPLATES, Pages, slugs, write_one_file
 from harness.reporting.sections.base import ReportSection, report_sections
+from harness.reporting.tables.texts import latex, markdown
 from harness.store import Judge, StaleIndexError, Store
 
 _NOTICE = (

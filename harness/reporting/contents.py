@@ -88,6 +88,9 @@ class Contents:
         """
         return frame_of(without_overrides(self.results, profiles, variants))
 
+    def by_fingerprint(self, profile: str) -> Mapping[str, Result]:
+        return {one.fingerprint: one for one in self.results if one.profile == profile}
+
     @cached_property
     def commands(self) -> Commands:
         return Commands(self.store.root)

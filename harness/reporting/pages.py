@@ -26,9 +26,8 @@ from markupsafe import Markup
 from harness.formatting import count_of, duration, visible
 from harness.method.naming import VariantName, name_of
 from harness.metrics import tone
-from harness.reporting.files.csv import table_csv
-from harness.reporting.files.latex import table as latex_table
 from harness.reporting.tables.grids import CellText, Grid, LineHead, code_of
+from harness.reporting.tables.texts import csv_table, latex_table
 from harness.sources import digest
 from harness.store import overrides_text
 
@@ -55,7 +54,7 @@ class Pages:
         self._environment = environment(autoescape=True, finalize=_cleaned)
         filters = (anchor, breaks, duration, marked, minus, named, slug, spec_json, spreads, tone)
         self._environment.filters |= {each.__name__: each for each in filters}
-        texts = {"csv": table_csv, "latex": latex_table, "name_of": name_of, "overrides": overrides_text}
+        texts = {"csv": csv_table, "latex": latex_table, "name_of": name_of, "overrides": overrides_text}
         self._environment.filters |= {"count": count_of, **texts}
         self._environment.globals |= {"pages": self, **shared}
 
@@ -113,15 +112,19 @@ def _shown(value: object) -> object:
 
 def slugs(names: Iterable[str]) -> dict[str, str]:
     """A unique slug for each name, safe on every file system and in links."""
-    found: dict[str, str] = {}
-    taken: set[str] = set()
-    for name in dict.fromkeys(names):
-        stem, count = slug(name), 1
+    there = list(dict.fromkeys(names))
+    return dict(zip(there, numbered(map(slug, there)), strict=True))
+
+
+def numbered(stems: Iterable[str]) -> list[str]:
+    """Stems of file names in their order; one that was there before gets a number: `a`, `a--2`."""
+    taken: dict[str, None] = {}
+    for stem in stems:
+        count = 1
         while (unique := stem if count == 1 else f"{stem}--{count}") in taken:
             count += 1
-        taken.add(unique)
-        found[name] = unique
-    return found
+        taken[unique] = None
+    return list(taken)
 
 
 def minus(text: str) -> str:

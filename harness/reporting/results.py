@@ -11,13 +11,19 @@ from typing import TYPE_CHECKING
 from harness.command_line import parse_overrides
 from harness.commands import Commands
 from harness.errors import UserError
+from harness.papers.needed import own_case
 from harness.profiles import load_profile
-from harness.store import Failure, Result, frame_of
+from harness.registry import suggest
+from harness.reporting.seeds.comparison import Comparison
+from harness.reporting.seeds.lookup import compare_variants
+from harness.reporting.seeds.summary import summary_tables
+from harness.reporting.tables.grids import Grid, code_of, summary_grid
+from harness.reporting.tables.texts import FORMATS
+from harness.reporting.tables.worded import papers_grids
+from harness.store import Failure, Result, frame_of, metrics_of, of_profile, unscored
 
 if TYPE_CHECKING:
     import pandas
-
-    from harness.reporting.seeds.comparison import Comparison
 
 
 @dataclass(frozen=True)
@@ -50,8 +56,6 @@ class Results:
         One row per line of the table: mean and sample standard deviation over seeds with stars for significance; the
         numbers themselves are in `.frame`. `profile` is needed if the folder has results of several.
         """
-        from harness.reporting.tables.named import frame_of_grid, named_grid
-
         return frame_of_grid(named_grid(name, self._profile(profile), self.runs, Commands(self.folder), whole=True))
 
     def text(self, name: str, text_format: str = "markdown", profile: str | None = None) -> str:
@@ -59,8 +63,6 @@ class Results:
 
         Raises UserError for a name that has no table under the profile.
         """
-        from harness.reporting.tables.named import FORMATS, named_grid
-
         return FORMATS[text_format](named_grid(name, self._profile(profile), self.runs, Commands(self.folder)))
 
     def compare(
@@ -79,8 +81,6 @@ class Results:
         The keyword arguments restrict the runs of both. `print(comparison.conclusion())` gives the result in one
         sentence. Raises UserError when no runs or several groups of runs match.
         """
-        from harness.reporting.seeds.lookup import compare_variants
-
         self._check_runs()
         overrides = set if isinstance(set, Mapping) else parse_overrides(set)
         name = load_profile(profile).name if profile else None
@@ -103,3 +103,38 @@ class Results:
                 "profile=NAME)"
             )
         return names[0]
+
+
+def named_grid(name: str, profile: str, results: Sequence[Result], commands: Commands, *, whole: bool = False) -> Grid:
+    """Return a suite's summary ("sts") or a paper's table ("mcse:T1") of one profile's results.
+
+    `whole` keeps averages that repeat a suite's only task. Raises UserError for a name that has no table under the
+    profile.
+    """
+    if ":" in name:
+        grids = papers_grids(profile, results, commands)
+    else:
+        mine = of_profile(results, profile)
+        lines = unscored(mine)
+        tables = summary_tables(frame_of(mine, ()), metrics_of(mine), lines)
+        notes = {one.suite: commands.untrained(profile, one.lacking) for one in tables}
+        grids = {one.suite: summary_grid(one, whole=whole, note=notes[one.suite]) for one in tables}
+        if name not in grids and (profile, name) in lines:
+            raise UserError(f"no run of profile '{profile}' has a score in '{name}': {'; '.join(lines[profile, name])}")
+    found = own_case(name, grids)
+    if found in grids:
+        return grids[found]
+    known = [table for table, grid in grids.items() if not grid.empty]
+    raise UserError(f"no table '{name}' in the results of profile '{profile}'; {suggest(name, known)}")
+
+
+def frame_of_grid(grid: Grid) -> pandas.DataFrame:
+    """A table as texts, one row a line."""
+    import pandas
+
+    lines = [
+        [section.title, *map(code_of, line.heads), *map(str, line.cells)]
+        for section in grid.sections
+        for line in section.lines
+    ]
+    return pandas.DataFrame(lines, columns=["section", *grid.heads, *grid.titles])

@@ -1,4 +1,7 @@
-"""A whole report: its files, what stands on its pages, and which results it shows."""
+"""A whole report: its files, what stands on its pages, and which results it shows.
+
+Its folder is replaced completely or not at all, and never with a loss of other files.
+"""
 
 from __future__ import annotations
 
@@ -6,37 +9,28 @@ import re
 from pathlib import Path
 
 import pytest
-from builders import over_seeds
+from builders import failure, over_seeds, result
 
 from harness import __version__
 from harness.errors import UserError
-from harness.reporting.build import WrittenReport, render, write_report
+from harness.reporting.build import WrittenReport, new_folder, write_report
 from harness.reporting.contents import Contents
-from harness.store import BACKEND_VERSION, Failure, Result, Store
+from harness.store import BACKEND_VERSION, Result, Store
 from harness.store.labs import lab_store
 
-ATTACK = "simcse[temperature=<script>alert(1)</script>]"
+FILES = ("index.html", "report.md", "report.tex", "report.csv", "tables.csv")
 
 
 def world() -> list[Result]:
-    return (
-        over_seeds("mcse", [70.0, 73.0, 72.2], losses={"text": [3.0, 2.0], "info": [None, 5.0]})
-        + over_seeds("simcse", [20.0, 24.0, 22.5])
-        + over_seeds(ATTACK, [20.0, 21.0])
-        + over_seeds("mcse", [61.7], profile="paper", setting="wiki+flickr", encoder="bert-base-uncased")
-    )
-
-
-FAILED = Failure.model_validate(
-    {
-        "spec": {"method": "mcse", "variant": "mcse", "setting": "toy", "encoder": "toy-bert", "seed": 7},
-        "profile": "tiny",
-        "fingerprint": "f" * 64,
-        "error": "RuntimeError: <img src=x onerror=alert(1)>",
-        "traceback": "",
-        "when": "2026-01-02",
-    }
-)
+    """Results of two profiles, two of an earlier backend, and one that has no backend, since it trains nothing."""
+    untrained = {"method": {}, "training": {}, "encoder": {"pooling": "cls"}}
+    return [
+        *over_seeds("mcse", [70.0, 73.0, 72.2], losses={"text": [3.0, 2.0], "info": [None, 5.0]}),
+        *over_seeds("simcse", [20.0, 24.0, 22.5]),
+        *over_seeds("simcse[temperature=<b>]", [20.0, 21.0], backend=1),
+        *over_seeds("none", [12.0], setting="none", backend=1, hyperparameters=untrained, dev=(), losses={}),
+        *over_seeds("mcse", [61.7], profile="paper", setting="wiki+flickr", encoder="bert-base-uncased"),
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +38,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
     store = Store(tmp_path_factory.mktemp("store") / "results")
     for one in world():
         store.save(one)
-    store.save_failure(FAILED)
+    store.save_failure(failure(result("mcse", 7), "RuntimeError: <img src=x onerror=alert(1)>"))
     (again,) = over_seeds("mcse", [70.5], started="2026-02-03", hardware={"processor": "CPU of <b>lab-b</b>"})
     lab_store(store, "lab-b").save(again)
     return store
@@ -65,7 +59,7 @@ def pages(out: Path) -> dict[str, str]:
 
 
 def test_the_files_are_written_and_nothing_else(written: WrittenReport, out: Path) -> None:
-    assert (written.page.name, written.results, written.warnings) == ("index.html", len(world()), ())
+    assert (written.page.name, written.results, len(written.warnings)) == ("index.html", len(world()), 1)
     expected = "profiles papers methods runs figures report.md report.tex report.csv tables.csv index.html audit.html"
     expected += " style.css site.js charts.css charts.js vega.js .harness-report"
     assert {path.name for path in out.iterdir()} == set(expected.split())
@@ -73,18 +67,10 @@ def test_the_files_are_written_and_nothing_else(written: WrittenReport, out: Pat
     assert [path.name for path in out.parent.iterdir()] == ["out"]
 
 
-def test_every_table_scrolls_in_its_own_container(out: Path) -> None:
-    for name, text in pages(out).items():
-        tables = len(re.findall(r"<table", text))
-        assert tables == len(re.findall(r'<div class="scroll"[^>]*>\s*<table', text)), name
-    assert len(re.findall(r"<table", pages(out)["index.html"])) == 8
-
-
 def test_pages_show_scores_facts_and_commands(out: Path) -> None:
     found = pages(out)
     assert f"harness {__version__}, written 20" in found["index.html"]
-    assert "from 9 results" in found["index.html"]
-    assert "&lt;script&gt;" in found["index.html"]
+    assert "from 10 results" in found["index.html"]
     assert "RuntimeError: &lt;img src=x onerror=alert(1)&gt;" in found["index.html"]
     assert "mcse/<wbr>toy/<wbr>toy-bert/<wbr>seed-7" in found["index.html"]
     (run,) = (path.read_text("utf-8") for path in (out / "runs").glob(f"*{world()[0].fingerprint[:12]}.js"))
@@ -97,7 +83,6 @@ def test_pages_show_scores_facts_and_commands(out: Path) -> None:
     assert "alignment" not in found["methods/mcse.html"]
     assert "Eq." in found["methods/mcse.html"], "the installed methods are described"
     assert "No run of profile paper yet: printed numbers only" in found["papers/dalr.html"]
-    assert not any("made by backend" in text for text in found.values())
 
 
 def test_a_run_of_two_labs_is_compared_and_counted_once(out: Path) -> None:
@@ -109,29 +94,25 @@ def test_a_run_of_two_labs_is_compared_and_counted_once(out: Path) -> None:
 
 
 @pytest.mark.parametrize(("profile", "here", "absent"), [("tiny", "toy-bert", "61.7"), ("paper", "61.7", "toy-bert")])
-def test_a_report_of_one_profile_has_no_other_results(
+def test_a_report_of_one_profile_has_no_other_results_and_prints_the_margin(
     store: Store, tmp_path: Path, profile: str, here: str, absent: str
 ) -> None:
-    render(Contents.of(store, profile), tmp_path / "out")
-    for name in ("index.html", "report.md", "report.tex", "report.csv", "tables.csv"):
-        text = (tmp_path / "out" / name).read_text(encoding="utf-8")
-        assert here in text, name
-        assert absent not in text, name
+    write_report(store, tmp_path / "out", profile, margin=0.25)
+    texts = {name: (tmp_path / "out" / name).read_text("utf-8") for name in (*FILES, "papers/mcse.html")}
+    for name in FILES:
+        assert here in texts[name], name
+        assert absent not in texts[name], name
+    margin = {name for name, text in texts.items() if re.search(r"equivalent within (±|\$\\pm\$)0\.25 points", text)}
+    assert margin == ({"papers/mcse.html", *FILES[:3]} if profile == "paper" else set())
 
 
-def test_the_margin_is_printed_wherever_its_word_can_stand(store: Store, tmp_path: Path) -> None:
-    write_report(store, tmp_path / "out", "paper", margin=0.25)
-    for name in ("index.html", "papers/mcse.html", "report.md", "report.tex"):
-        text = (tmp_path / "out" / name).read_text(encoding="utf-8")
-        assert re.search(r"equivalent within (±|\$\\pm\$)0\.25 points", text), name
-    for margin in (0.0, -1.0, float("nan"), float("inf")):
-        with pytest.raises(UserError, match="is not a positive number of points"):
-            write_report(store, tmp_path / "other", margin=margin)
+@pytest.mark.parametrize("margin", [0.0, -1.0, float("nan"), float("inf")])
+def test_a_margin_is_a_positive_number(store: Store, tmp_path: Path, margin: float) -> None:
+    with pytest.raises(UserError, match="is not a positive number of points"):
+        write_report(store, tmp_path / "out", margin=margin)
 
 
-def test_an_empty_store_is_an_error_with_a_command(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"has no results; run `harness run --profile tiny --results .*nowhere` first"):
-        Contents.of(Store(tmp_path / "nowhere"))
+def test_no_results_of_a_profile_are_an_error_with_a_command(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no results of the profile 'small'; run `harness run --profile small"):
         Contents.of(Store(tmp_path / "nowhere"), "small")
 
@@ -146,20 +127,75 @@ def test_a_damaged_result_is_left_out_with_a_warning(tmp_path: Path) -> None:
     assert store.path(bad).name in line
 
 
-def test_results_of_an_earlier_backend_are_counted_and_marked(tmp_path: Path) -> None:
-    """What trains nothing has no backend."""
-    store = Store(tmp_path / "results")
-    untrained = {"method": {}, "training": {}, "encoder": {"pooling": "cls"}}
-    for one in (
-        *over_seeds("mcse", [70.0, 73.0], backend=1),
-        *over_seeds("simcse", [20.0]),
-        *over_seeds("none", [10.0], backend=1, hyperparameters=untrained),
-    ):
-        store.save(one)
-    written = write_report(store, tmp_path / "out")
-    now = BACKEND_VERSION
-    note = f"2 results were made by backend 1, the current one is {now}: the numbers have changed (CHANGELOG.md)"
-    assert [note in line for line in written.warnings] == [True]
-    assert note in (tmp_path / "out" / "report.md").read_text("utf-8")
-    assert note in pages(tmp_path / "out")["index.html"]
-    assert pages(tmp_path / "out")["runs/index.html"].count("backend 1</span>") == 2
+def test_results_of_an_earlier_backend_are_counted_and_marked(written: WrittenReport, out: Path) -> None:
+    note = f"2 results were made by backend 1, the current one is {BACKEND_VERSION}"
+    found = pages(out)
+    for text in (*written.warnings, (out / "report.md").read_text("utf-8"), found["index.html"]):
+        assert note in text
+    assert found["runs/index.html"].count("backend 1</span>") == 2
+
+
+def write(out: Path, *names: str) -> None:
+    """Write a report of some files."""
+    with new_folder(out) as folder:
+        for name in names:
+            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).write_text(name)
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_second_report_replaces_the_first_completely(tmp_path: Path) -> None:
+    out = tmp_path / "deep" / "out"
+    write(out, "index.html", "runs/a.html")
+    write(out, "index.html", "runs/b.html")
+    assert set(files(out)) == {"index.html", "runs/b.html", ".harness-report"}
+    assert [path.name for path in out.parent.iterdir()] == ["out"]
+
+
+def test_a_report_that_fails_keeps_the_old_one(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    write(out, "index.html")
+    before = files(tmp_path)
+    with pytest.raises(FileNotFoundError), new_folder(out) as folder:
+        (folder / "absent" / "index.html").write_text("in the middle")
+    assert files(tmp_path) == before
+
+
+def test_leftovers_of_killed_reports_are_cleaned_up(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    write(out, "index.html")
+    # left by a process killed between the two renames
+    out.rename(tmp_path / ".out.999999999.old")
+    (tmp_path / ".out.999999999.new").mkdir()
+    (tmp_path / ".out.1.new").mkdir()
+    with pytest.raises(ZeroDivisionError), new_folder(out):
+        raise ZeroDivisionError
+    assert (out / "index.html").is_file(), "the old report is restored, although the new one fails"
+    assert {path.name for path in tmp_path.iterdir()} == {"out", ".out.1.new"}, "folders of running processes stay"
+
+
+@pytest.mark.parametrize("place", ["notes.txt", "runs/notes.txt", ".hidden"])
+def test_a_foreign_file_is_never_deleted(tmp_path: Path, place: str) -> None:
+    foreign = tmp_path / "foreign" / place
+    foreign.parent.mkdir(parents=True)
+    foreign.write_text("mine")
+    with pytest.raises(UserError, match="not empty and not a report"):
+        write(tmp_path / "foreign", "index.html")
+    ours = tmp_path / "ours"
+    write(ours, "index.html", "runs/a.html")
+    (ours / place).write_text("mine")
+    before = files(tmp_path)
+    with pytest.raises(UserError, match=f"{place} is not a file of the report"):
+        write(ours, "index.html")
+    assert files(tmp_path) == before
+
+
+def test_places_that_cannot_be_written_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(UserError, match="is a file"):
+        write(tmp_path / "file", "index.html")
+    with pytest.raises(UserError, match="cannot be written"):
+        write(tmp_path / "file" / "out", "index.html")

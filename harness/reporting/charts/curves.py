@@ -15,6 +15,7 @@ from harness.reporting.charts.plot import (
     Plot,
     hiding,
     look,
+    quantity,
     rows_of,
     variant_scales,
 )
@@ -95,7 +96,7 @@ def curve_places(runs: SeedRuns) -> list[CurvePlace]:
     places: dict[str, list[Label]] = {}
     for label in runs:
         if (label.setting, label.encoder) in kept:
-            places.setdefault(f"{label.setting} / {label.encoder}", []).append(label)
+            places.setdefault(label.place, []).append(label)
     drawn = {place: _drawn(labels) for place, labels in places.items()}
     every = _indices([label for labels in drawn.values() for label in labels])
     few = sum(len(runs[label]) for labels in places.values() for label in labels) <= MOST_SEEDS
@@ -233,8 +234,8 @@ def _spec(
         "height": HEIGHT,
         "description": f"{y_label} against {X_LABEL}",
         "encoding": {
-            "x": {"field": "x", "type": "quantitative", "title": X_LABEL, "axis": {"grid": False, "tickCount": 5}},
-            "y": {"field": "y", "type": "quantitative", "title": y_label, "scale": {"zero": False}},
+            "x": quantity("x", X_LABEL, axis={"grid": False, "tickCount": 5}),
+            "y": quantity("y", y_label, scale={"zero": False}),
             "color": colour,
         },
         "layer": [

@@ -94,6 +94,11 @@ def number(text: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
+def quantity(field: str, title: object, **more: object) -> ChartSpec:
+    """The encoding of a field of numbers."""
+    return {"field": field, "type": "quantitative", "title": title, **more}
+
+
 def named_axis(names: Sequence[str]) -> tuple[ChartSpec, int, list[ChartSpec]]:
     """The encoding of a row for each name, the height of all rows, and the parameter that holds the names.
 

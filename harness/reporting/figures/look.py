@@ -13,7 +13,7 @@ from typing import NamedTuple
 from xml.sax.saxutils import escape
 
 from harness.formatting import visible
-from harness.reporting.charts.plot import ChartSpec, bars_and_line, by_name
+from harness.reporting.charts.plot import ChartSpec, bars_and_line, by_name, quantity
 from harness.stats import Summary
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -75,13 +75,7 @@ def rows(values: Iterable[Mapping[str, object]]) -> ChartSpec:
 
 def axis(field: str, title: str, **more: object) -> ChartSpec:
     """The encoding of a numeric axis that need not begin at 0."""
-    return {
-        "field": field,
-        "type": "quantitative",
-        "title": visible(title),
-        "scale": {"zero": False, "padding": 12},
-        **more,
-    }
+    return quantity(field, visible(title), scale={"zero": False, "padding": 12}) | more
 
 
 def spread(series: str, x: float, summary: Summary) -> dict[str, object]:

@@ -9,8 +9,8 @@ from typing import ClassVar, NamedTuple
 from harness.errors import PlugInError
 from harness.registry import OWN, errors_of, get_class, names, targets
 from harness.reporting.contents import Contents
-from harness.reporting.figures.papers import ReportFigure
-from harness.reporting.files.csv import CsvFields
+from harness.reporting.csvfiles import CsvFields
+from harness.reporting.figures.drawn import ReportFigure
 from harness.reporting.pages import Pages, slug
 from harness.reporting.seeds.words import Sentence
 from harness.reporting.tables.grids import Grid

@@ -7,7 +7,7 @@ from functools import cached_property
 from itertools import groupby
 from typing import NamedTuple
 
-from harness.formatting import count_of, fixed, signed
+from harness.formatting import count_of, interval_text, signed
 from harness.method.naming import name_of
 from harness.metrics import ClaimVerdict, Metric, Significance
 from harness.papers.audit import audit
@@ -109,12 +109,11 @@ def _line(test: ClaimTest, metric: Metric, published: PublishedNumbers) -> Line:
 
 
 def _measured(cell: Cell, worse: Cell, digits: int) -> tuple[CellText, CellText]:
-    """The difference with its interval, and the verdict."""
     test, difference = cell.test, signed(cell.summary.mean - worse.summary.mean, digits)
     if test is None:
         return CellText(difference), CellText.judged(ClaimVerdict.TOO_FEW)
     seeds = count_of(min(cell.summary.n, worse.summary.n), "seed")
-    interval = f"{fixed(test.low, digits)} to {fixed(test.high, digits)}, {seeds}"
+    interval = f"{interval_text(test.low, test.high, digits)}, {seeds}"
     verdict = ClaimVerdict.ALONE if cell.is_alone else VERDICTS[cell.verdict or Significance.NONE]
     said = judged(cell) if cell.is_alone else certainty(cell)
     return CellText(difference, extra=interval), CellText.judged(verdict, extra=said)

@@ -10,14 +10,14 @@ from functools import cached_property
 from itertools import combinations
 from typing import NamedTuple
 
-from harness.formatting import fixed, p_value, signed
+from harness.formatting import interval_text, p_value, signed
 from harness.method.naming import name_of
 from harness.metrics import AVERAGE, Score, Significance
 from harness.papers.published import PAPER_PROFILE
-from harness.reporting.charts.plot import INK, ChartSpec, Plot, rows_of, tooltip
+from harness.reporting.charts.plot import INK, ChartSpec, Plot, quantity, rows_of, tooltip
 from harness.reporting.sections.base import ReportSection
 from harness.reporting.seeds.comparison import Comparison, Side
-from harness.reporting.seeds.forest import Forest, Gain, forests, headline, importance, methods
+from harness.reporting.seeds.gains import Forest, Gain, forests, headline, importance, methods
 from harness.reporting.seeds.groups import ahead, compare
 from harness.reporting.seeds.summary import Row, blocks_of
 from harness.reporting.seeds.words import Sentence, judged, suite_title
@@ -37,13 +37,8 @@ def cost_plot(forest: Forest, key: str, rows: Sequence[tuple[Gain, float]]) -> P
         }
         for gain, minutes in rows
     ]
-    x = {
-        "field": "x",
-        "type": "quantitative",
-        "title": "minutes of training, mean over seeds",
-        "axis": {"tickCount": 5},
-    }
-    y = {"field": "y", "type": "quantitative", "title": metric.title, "scale": {"zero": False}}
+    x = quantity("x", "minutes of training, mean over seeds", axis={"tickCount": 5})
+    y = quantity("y", metric.title, scale={"zero": False})
     lines = tooltip(("name", "method"), ("score", "mean ± deviation"), ("x", "minutes", ".3~g"))
     spec: ChartSpec = {
         **rows_of(values),
@@ -114,7 +109,6 @@ class Board:
 
     @cached_property
     def metric(self) -> str:
-        """Its suite and column in words."""
         table = self.forest.table
         return f"{suite_title(table.suite)}, {table.title(self.forest.column)}"
 
@@ -244,8 +238,8 @@ class Board:
             ["permutation test", f"{p_value(pair.permutation.p)}, smallest possible {pair.permutation.smallest:.2g}"]
         )
         if pair.bootstrap:
-            low, high = (signed(end, metric.digits) for end in (pair.bootstrap.low, pair.bootstrap.high))
-            tests.append(["bootstrap interval", f"{low} to {high}"])
+            ends = pair.bootstrap.low, pair.bootstrap.high
+            tests.append(["bootstrap interval", interval_text(*ends, metric.digits, signed)])
         if pair.dominance is not None:
             tests.append(["almost stochastic order, bound", f"{pair.dominance:.2f}"])
         return [pair.conclusion(), tests]
@@ -260,7 +254,7 @@ def said(gain: Gain, digits: int) -> tuple[str, str]:
     """A gain with its interval, and what its test says."""
     if gain.kind == "baseline":
         return "baseline", ""
-    ends = f" ({fixed(gain.low, digits)} to {fixed(gain.high, digits)})" if gain.low < gain.high else ""
+    ends = f" ({interval_text(gain.low, gain.high, digits)})" if gain.low < gain.high else ""
     test = gain.kind if not gain.row.is_trained else judged(gain.cell) or "not tested"
     return f"{signed(gain.size, digits)}{ends}", test
 

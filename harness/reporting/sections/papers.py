@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,20 +16,17 @@ from harness.papers.published import PAPER_PROFILE, Paper, Published
 from harness.papers.schema import NeighbourTable, pairs_of
 from harness.profiles import Profile, load_profile
 from harness.reporting.contents import Contents
-from harness.reporting.figures.papers import Material, ReportFigure
-from harness.reporting.files.csv import CsvFields, measured_fields
+from harness.reporting.csvfiles import CsvFields, measured_fields
+from harness.reporting.figures.drawn import Material, ReportFigure
 from harness.reporting.pages import Pages
 from harness.reporting.sections.base import ReportSection
-from harness.reporting.seeds.groups import Label, beside_print, kept_groups
+from harness.reporting.seeds.groups import PlaceRuns
 from harness.reporting.tables.cells import FilledTable, PaperCell
 from harness.reporting.tables.filled import stand_in_tables
 from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section
 from harness.reporting.tables.worded import no_run_yet, paper_grid, table_title, verdict_note
 from harness.spec import Place
 from harness.store import Result
-
-if TYPE_CHECKING:
-    import pandas
 
 #: decimals of a cosine
 DIGITS = 4
@@ -51,12 +47,11 @@ def neighbour_grids(contents: Contents) -> dict[str, list[Grid]]:
     The paper profile's tables may be empty; those of other profiles with stand-ins are shown if all their models have
     answers. Runs with overrides are left out.
     """
-    finders = [_Finder(contents, load_profile(PAPER_PROFILE))]
-    finders += [
-        _Finder(contents, one)
-        for one in contents.stand_in_profiles
-        if one.stands_for is not None and one.name != PAPER_PROFILE
-    ]
+    profiles = [load_profile(PAPER_PROFILE)]
+    profiles += [one for one in contents.stand_in_profiles if one.stands_for and one.name != PAPER_PROFILE]
+    suites = {entry.suite for paper in contents.papers for entry in paper.neighbours.values()}
+    frame = contents.paper_frame[contents.paper_frame["suite"].isin(suites)]
+    finders = [_Finder(contents, one, PlaceRuns.of(frame, one.name)) for one in profiles]
     found: dict[str, list[Grid]] = {}
     for paper in contents.papers:
         for name, entry in paper.neighbours.items():
@@ -71,16 +66,15 @@ class _Finder:
 
     contents: Contents
     profile: Profile
+    runs: PlaceRuns
 
     @property
     def is_paper(self) -> bool:
         return self.profile.name == PAPER_PROFILE
 
     @cached_property
-    def frame(self) -> pandas.DataFrame:
-        """The lines of the profile's runs."""
-        frame = self.contents.paper_frame
-        return beside_print(frame) if self.is_paper else frame[frame["profile"] == self.profile.name]
+    def _by_fingerprint(self) -> Mapping[str, Result]:
+        return self.contents.by_fingerprint(self.profile.name)
 
     def answers(self, entry: NeighbourTable) -> tuple[int | None, dict[Place, Answers | None]]:
         """The seed shown, and each model's answers to the same queries, None where there are none.
@@ -99,21 +93,18 @@ class _Finder:
 
     def pool(self, entry: NeighbourTable) -> str:
         """The captions that runs searched, with their number where there are runs."""
-        counts = self.frame[(self.frame["suite"] == entry.suite) & (self.frame["metric"] == "n_texts")]
-        sizes = sorted({int(value) for value in counts[counts["task"] == entry.task]["value"]})
+        lines = self.runs.lines
+        here = (lines["suite"] == entry.suite) & (lines["task"] == entry.task) & (lines["metric"] == "n_texts")
+        sizes = sorted({int(value) for value in lines[here]["value"]})
         number = "".join(f"{size:,} " for size in sizes[-1:])
         return f"the {number}captions of the test images of {entry.task}"
 
     def _results(self, entry: NeighbourTable) -> dict[Place, dict[int, Result]]:
-        """The results of each model by seed."""
-        groups = kept_groups(self.frame[self.frame["suite"] == entry.suite])
-        profile, names = self.profile.name, StandIns.of(self.profile, self.contents.teacher_options)
-        runs = {one.fingerprint: one for one in self.contents.results if one.profile == profile}
-        found = {}
+        names, found = StandIns.of(self.profile, self.contents.teacher_options), {}
         for place in (names.place(*pair, encoder) for encoder in entry.encoders for pair in pairs_of(entry)):
             if place is not None:
-                kept = groups.get((Label(profile, *place, ""), entry.suite))
-                mine = [runs[fingerprint] for fingerprint in kept.lines["fingerprint"]] if kept else []
+                kept = self.runs.groups.get(place, {}).get(entry.suite)
+                mine = map(self._by_fingerprint.__getitem__, kept.lines["fingerprint"] if kept else ())
                 found[place] = {one.spec.seed: one for one in mine}
         return found
 

@@ -1,19 +1,20 @@
-"""The pages of profiles: summary tables, charts and training curves."""
+"""The pages of profiles, with summary tables, charts and training curves, and the pages of methods."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 
 from harness.reporting.charts.curves import MOST_PLACES, SeedRuns, curve_places, shown_runs
-from harness.reporting.charts.forest import forest_plot
-from harness.reporting.charts.heat import heat_plots
+from harness.reporting.charts.glance import UnnamedOptions, forest_plot, heat_plots, sweep_plot, sweeps
 from harness.reporting.charts.plot import Plot
-from harness.reporting.charts.sweeps import UnnamedOptions, sweep_plot, sweeps
-from harness.reporting.files.csv import CsvFields, summary_rows
-from harness.reporting.pages import Pages
+from harness.reporting.contents import Contents
+from harness.reporting.csvfiles import CsvFields, summary_rows
+from harness.reporting.pages import Pages, notes_html
 from harness.reporting.sections.base import ReportSection
-from harness.reporting.seeds.forest import forests, importance
+from harness.reporting.seeds.gains import forests, importance
 from harness.reporting.seeds.summary import SummaryTable
 from harness.reporting.tables.grids import Grid, summary_grid
 
@@ -69,8 +70,47 @@ def _glance(tables: Sequence[SummaryTable], defaults: UnnamedOptions) -> dict[st
 
 
 def _defaults(runs: SeedRuns) -> UnnamedOptions:
-    """The hyperparameters that the runs of each label had."""
     return {
         label: {**results[0].hyperparameters.get("training", {}), **results[0].hyperparameters.get("method", {})}
         for label, results in runs.items()
     }
+
+
+class MethodsSection(ReportSection):
+    """A page for each method with results."""
+
+    place = 800
+    title = menu = "Methods"
+    is_shown = True
+
+    def links(self, pages: Pages) -> Mapping[str, str]:
+        return {name: f"methods/{stem}.html" for name, stem in pages.methods.items()}
+
+    def write(self, pages: Pages) -> None:
+        described = {facts.name: facts for facts in self.contents.methods}
+        links = {name: f"{stem}.html" for name, stem in pages.methods.items()}
+        for name, stem in pages.methods.items():
+            facts = described.get(name)
+            notes = facts.notes.read_text("utf-8") if facts and facts.notes else ""
+            pages.write(
+                "method.html",
+                f"methods/{stem}.html",
+                name=name,
+                facts=facts,
+                notes=notes_html(notes, links),
+                grids=[summary_grid(table) for table in _of_method(self.contents, name)],
+                runs=self.contents.variants.get(name, Counter()).total(),
+            )
+
+
+def _of_method(contents: Contents, name: str) -> Iterator[SummaryTable]:
+    """The tables reduced to the rows of one method."""
+    variants = contents.variants.get(name, Counter())
+    for table in contents.tables:
+        blocks = tuple(
+            replace(block, rows=rows)
+            for block in table.blocks
+            if (rows := tuple(row for row in block.rows if row.label.variant in variants))
+        )
+        if blocks:
+            yield replace(table, blocks=blocks)

@@ -9,13 +9,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from harness.formatting import count_of, fixed
+from harness.formatting import count_of, fixed, interval_text
 from harness.method.naming import VariantName
 from harness.metrics import Column, Metric
-from harness.reporting.files.csv import CsvFields
+from harness.reporting.csvfiles import CsvFields
 from harness.reporting.sections.base import ReportSection
 from harness.reporting.seeds.caveats import weakness_notes
-from harness.reporting.seeds.forest import has_trained_pooling
+from harness.reporting.seeds.gains import has_trained_pooling
 from harness.reporting.seeds.summary import Block, SummaryTable
 from harness.reporting.seeds.words import heading, suite_title
 from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section
@@ -215,7 +215,6 @@ def ranking_grid(table: RankingTable) -> Grid:
 
 def _line(table: RankingTable, row: RankedRow) -> Line:
     means = (CellText(fixed(mean, table.metric.digits)) for mean in row.means)
-    interval = f"{fixed(row.low, DIGITS)} to {fixed(row.high, DIGITS)}"
     flip = ABSENT if row.flip is None else f"{row.flip:.0%}"
-    ranks = (CellText(fixed(row.rank, DIGITS)), CellText(interval), CellText(flip))
+    ranks = (CellText(fixed(row.rank, DIGITS)), CellText(interval_text(row.low, row.high, DIGITS)), CellText(flip))
     return Line((row.name, f"{row.seeds}{row.marks}"), (*ranks, *means), "plain")

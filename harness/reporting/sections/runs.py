@@ -14,7 +14,7 @@ from harness.formatting import duration, fixed
 from harness.metrics import AVERAGE, Metric, is_by_training
 from harness.reporting.charts.curves import RunCurve, curve_title, run_curves, run_spec
 from harness.reporting.charts.plot import plain
-from harness.reporting.pages import TEMPLATES, Pages, anchor, plain_json, slug, slugs
+from harness.reporting.pages import TEMPLATES, Pages, anchor, numbered, plain_json, slug, slugs
 from harness.reporting.sections.base import ReportSection
 from harness.reporting.tables.grids import ABSENT
 from harness.store import Chosen, Evaluation, Result, TeacherUse, is_earlier, overrides_text
@@ -184,13 +184,7 @@ def run_lines(names: Sequence[str], results: Sequence[Result]) -> tuple[list[Run
 
 def run_names(results: Sequence[Result]) -> list[str]:
     """A unique stem for the page of each run, made of its key and fingerprint, in the order of the results."""
-    count: Counter[str] = Counter()
-    names = []
-    for one in results:
-        stem = f"{slug(one.spec.key)}-{slug(one.fingerprint[:12])}"
-        count[stem] += 1
-        names.append(stem if count[stem] == 1 else f"{stem}--{count[stem]}")
-    return names
+    return numbered(f"{slug(one.spec.key)}-{slug(one.fingerprint[:12])}" for one in results)
 
 
 def score_tables(result: Result) -> Iterator[ScoreTable]:
@@ -243,7 +237,6 @@ def _teacher_text(use: TeacherUse) -> str:
 
 
 def _content(result: Result, log: str, commands: Commands) -> dict[str, object]:
-    """What the page of a run shows besides its links."""
     best, spec = result.dev.best_score, result.spec
     teachers = {role: _teacher_text(use) for role, use in result.teachers.items()}
     values: dict[str, Mapping[str, object]] = {**result.hyperparameters, **({"teachers": teachers} if teachers else {})}

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 from harness.formatting import fixed, signed
 from harness.method.naming import name_of
 from harness.metrics import AVERAGE, SEEN, UNSEEN, Column, Metric, Metrics
-from harness.reporting.charts.plot import ChartSpec, named_axis
+from harness.reporting.charts.plot import ChartSpec, line_at, named_axis
+from harness.reporting.csvfiles import CsvFields, measured_fields
+from harness.reporting.figures.drawn import ReportFigure
 from harness.reporting.figures.look import INK, axis, by_series, drawn, entry, grid, n_of, rows
-from harness.reporting.figures.papers import ReportFigure
-from harness.reporting.files.csv import CsvFields, measured_fields
 from harness.reporting.sections.base import Part, ReportSection
 from harness.reporting.seeds.caveats import Weakness, weakness_notes
 from harness.reporting.seeds.groups import Cell, Group, Label, kept_groups, weakness_of
@@ -130,7 +130,6 @@ class SeenLine:
         return self.label.variant == BASELINE
 
     def weakness(self) -> Weakness:
-        """What weakens its scores."""
         return weakness_of(self.label, (cell.scores for cell in self.cells.values()), self.runs.freshness)
 
     @cached_property
@@ -382,7 +381,6 @@ def _spec(compared: Sequence[SeenLine], task: str, unit: str) -> ChartSpec:
     looks, title = by_series(entries), f"gain over {name_of(BASELINE)}, {unit} ({seeds})"
     y, height, params = named_axis([row.label.name.text for row in compared])
     offset = {"field": "series", "type": "nominal", "sort": None, "scale": {"domain": [one.name for one in entries]}}
-    zero = {"data": {"values": [{}]}, "mark": {"type": "rule", "color": INK}, "encoding": {"x": {"datum": 0}}}
     layers = [
         {"mark": {"type": "rule"}, "encoding": {"x": axis("lo", title), "x2": {"field": "hi"}}},
         {
@@ -391,6 +389,5 @@ def _spec(compared: Sequence[SeenLine], task: str, unit: str) -> ChartSpec:
         },
     ]
     rows_of_both = {**rows(values), "encoding": {"y": y, "yOffset": offset, "color": looks["color"]}, "layer": layers}
-    return grid(
-        [{"width": 400, "height": max(height, 45 * len(compared)), "params": params, "layer": [zero, rows_of_both]}]
-    )
+    layers = [line_at({"x": {"datum": 0}}, color=INK), rows_of_both]
+    return grid([{"width": 400, "height": max(height, 45 * len(compared)), "params": params, "layer": layers}])

@@ -12,9 +12,9 @@ from harness.formatting import count_of, fixed
 from harness.method.naming import name_of
 from harness.metrics import AVERAGE, Column, Score
 from harness.reporting.charts.plot import ChartSpec
+from harness.reporting.csvfiles import CsvFields, summary_rows
+from harness.reporting.figures.drawn import ReportFigure
 from harness.reporting.figures.look import SeriesLook, axis, by_series, curves, drawn, entry, grid, n_of, spread
-from harness.reporting.figures.papers import ReportFigure
-from harness.reporting.files.csv import CsvFields, summary_rows
 from harness.reporting.sections.base import Part, ReportSection
 from harness.reporting.seeds.caveats import Freshness, Weakness, freshness_notes, joined_caveats, weakness_notes
 from harness.reporting.seeds.groups import Cell, Group, Label, kept_groups
@@ -121,7 +121,6 @@ class TunedPlace:
         return f"{self.setting} / {self.encoder}"
 
     def weaknesses(self) -> Iterator[Weakness]:
-        """What weakens the scores of each method's picks."""
         for line in self.lines:
             caveats = joined_caveats(cell.caveats for pick in line.picks for cell in pick.scores.values())
             yield Weakness(self.title, name_of(line.method.base).text, caveats, line.freshness)

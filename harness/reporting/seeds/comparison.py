@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from harness.formatting import count_of, fixed, p_value, signed
+from harness.formatting import count_of, interval_text, p_value, signed
 from harness.metrics import Metric, Score
 from harness.reporting.seeds.caveats import Caveat, Freshness, Weakness
 from harness.reporting.seeds.groups import Corrected, Label, ahead
@@ -195,8 +195,7 @@ class Comparison:
         if test is None or (max(counts) if self.one_sample else min(counts)) < FEWEST_SEEDS:
             has = f"{counts[0]} and {count_of(counts[1], 'seed')}; {FEWEST_SEEDS} each are the fewest"
             return f"Too few seeds to compare {a.name} and {b.name} ({has})."
-        low, high = fixed(test.low, digits), fixed(test.high, digits)
-        size = f"{signed(test.difference, digits)}, 95% interval {low} to {high}"
+        size = f"{signed(test.difference, digits)}, 95% interval {interval_text(test.low, test.high, digits)}"
         if not a.summary.std and not b.summary.std:
             return f"No conclusion for {a.name} and {b.name}: the scores of neither vary over seeds ({size})."
         size += f", {p_value(test.p)}"
@@ -232,7 +231,6 @@ class Comparison:
 
 
 def _disagreement(decisions: Mapping[str, int]) -> str:
-    """Which tests say what."""
     said = {1: "a difference up by", -1: "a difference down by", 0: "none by"}
     if {1, -1} - set(decisions.values()):
         said |= dict.fromkeys((1, -1), "a difference by")

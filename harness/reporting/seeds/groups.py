@@ -20,7 +20,7 @@ from harness.method.naming import VariantName, name_of
 from harness.metrics import Column, Metric, Significance
 from harness.papers.published import PAPER_PROFILE
 from harness.reporting.seeds.caveats import Caveat, Freshness, Weakness, caveats, collapsed_runs, joined_caveats
-from harness.spec import DEFAULT_READING, SpecError, Variant
+from harness.spec import DEFAULT_READING, Place, SpecError, Variant
 from harness.stats import (
     ALPHA,
     FEWEST_SEEDS,
@@ -169,11 +169,9 @@ class Group:
 
     @property
     def pooling(self) -> str:
-        """How its runs pool token vectors."""
         return self._shared("pooling")
 
     def _shared(self, name: str) -> str:
-        """A text that all its lines share."""
         return str(self.columns[name][self.rows.start])
 
     @cached_property
@@ -289,12 +287,25 @@ def trained_apart(one: Mapping[str, str], other: Mapping[str, str]) -> str:
     )
 
 
-def beside_print(frame: pandas.DataFrame) -> pandas.DataFrame:
-    """Return the lines that may stand beside printed numbers.
+class PlaceRuns(NamedTuple):
+    """The runs of one profile without `--set`: their lines of a frame, and their groups by place and suite."""
 
-    They come from the paper profile as shipped with this package, whatever a user's own profile is called.
-    """
-    return frame[(frame["profile"] == PAPER_PROFILE) & (frame["profile_origin"] == "package")]
+    lines: pandas.DataFrame
+    groups: Mapping[Place, Mapping[str, Group]]
+
+    @classmethod
+    def of(cls, frame: pandas.DataFrame, profile: str) -> PlaceRuns:
+        """The runs of a profile in a frame.
+
+        Those of the paper profile may stand beside printed numbers, and so are of the one that this package ships,
+        whatever a user's own profile is called.
+        """
+        mine = (frame["profile"] == profile) & (frame["overrides"] == "")
+        lines = frame[mine & (frame["profile_origin"] == "package") if profile == PAPER_PROFILE else mine]
+        groups: dict[Place, dict[str, Group]] = {}
+        for (label, suite), group in kept_groups(lines).items():
+            groups.setdefault(Place(*label[1:4]), {})[suite] = group
+        return cls(lines, groups)
 
 
 class FamilyTest(NamedTuple):

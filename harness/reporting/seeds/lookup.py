@@ -12,10 +12,10 @@ from harness.metrics import Metric, Metrics, Score
 from harness.papers.published import ABLATION_SCORE, read_ablations
 from harness.reporting.sections.claims import claim_tests
 from harness.reporting.seeds.comparison import Comparison, Side
-from harness.reporting.seeds.forest import untrained_tests
+from harness.reporting.seeds.gains import untrained_tests
 from harness.reporting.seeds.groups import Cell, Group, Label, kept_groups
 from harness.reporting.seeds.summary import Block, summary_tables
-from harness.reporting.tables.named import filled_tables
+from harness.reporting.tables.filled import filled_tables
 from harness.spec import UNTRAINED, Variant, parse_encoder, parse_setting, split
 from harness.store import PRESENT, UNKNOWN, Result, frame_of, metrics_of, overrides_text
 

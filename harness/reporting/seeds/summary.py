@@ -186,7 +186,6 @@ def _table(
     labels: Collection[Label],
     shown: Collection[Label] | None,
 ) -> SummaryTable:
-    """A table of groups; `labels` are those that the profile has runs of in any suite."""
     columns = _columns(groups.values(), declared)
     metrics = {column.metric: declared.get(column.metric, Metric(column.metric)) for column in columns}
     rows = []

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from harness.command_line import DEFAULT_MARGIN
@@ -15,10 +16,18 @@ from harness.commands import DEFAULT_COMMANDS, Commands
 from harness.errors import UserError
 from harness.metrics import Score
 from harness.papers.needed import RowKey, StandIns, TeacherOptions, released_places, teacher_options
-from harness.papers.published import PAPER_PROFILE, Paper, Published, PublishedNumbers, published_key
+from harness.papers.published import (
+    PAPER_PROFILE,
+    Paper,
+    Published,
+    PublishedNumbers,
+    published_key,
+    read_papers,
+    read_published,
+)
 from harness.papers.schema import WITH_EVERY_RUN, Definition, PaperColumn, PaperRow, PaperTable
-from harness.profiles import Profile, load_profile
-from harness.reporting.seeds.groups import Cell, Group, beside_print, compare, kept_groups, trained_apart
+from harness.profiles import Profile, load_profile, shipped_profiles
+from harness.reporting.seeds.groups import Cell, Group, PlaceRuns, compare, trained_apart
 from harness.reporting.tables.cells import (
     EncoderRows,
     Family,
@@ -30,6 +39,7 @@ from harness.reporting.tables.cells import (
 )
 from harness.spec import DEFAULT_READING, Place, SpecError, Variant
 from harness.stats import ALPHA
+from harness.store import Result, frame_of, of_profile
 
 if TYPE_CHECKING:
     import pandas
@@ -50,8 +60,8 @@ def paper_tables(
     Raises UserError for a row whose printed number is not in `published`.
     """
     profile = load_profile(PAPER_PROFILE)
-    runs = _Runs.of(beside_print(frame), profile, StandIns.of(profile), margin, commands)
-    return [runs.paper_table(paper, name, published) for paper in papers for name in paper.tables]
+    filler = _Filler(profile, StandIns.of(profile), PlaceRuns.of(frame, PAPER_PROFILE).groups, margin, commands)
+    return [filler.paper_table(paper, name, published) for paper in papers for name in paper.tables]
 
 
 def stand_in_tables(
@@ -68,9 +78,21 @@ def stand_in_tables(
     found = []
     for profile in profiles:
         if profile.stands_for is not None and profile.name != PAPER_PROFILE:
-            runs = _Runs.of(frame, profile, StandIns.of(profile, options), commands=commands)
-            found += [runs.stand_in_table(paper, name) for paper in papers for name in paper.tables]
+            groups = PlaceRuns.of(frame, profile.name).groups
+            filler = _Filler(profile, StandIns.of(profile, options), groups, None, commands)
+            found += [filler.stand_in_table(paper, name) for paper in papers for name in paper.tables]
     return [table for table in found if len(table.rows) > 1 and all(row.is_measured for row in table.planned_rows)]
+
+
+def filled_tables(profile: str, results: Sequence[Result], commands: Commands = DEFAULT_COMMANDS) -> list[FilledTable]:
+    """Fill the papers' tables by one profile's results."""
+    frame, papers = frame_of(of_profile(results, profile)), read_papers()
+    shipped = [load_profile(profile)] if profile in shipped_profiles() else []
+    filled = [
+        *paper_tables(papers, read_published(), frame, commands=commands),
+        *stand_in_tables(papers, frame, shipped, commands=commands),
+    ]
+    return [table for table in filled if table.profile == profile]
 
 
 class _Side(NamedTuple):
@@ -88,37 +110,27 @@ class _Side(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Runs:
-    """A profile's runs without overrides by place and suite, and its names for what the papers name.
+class _Filler:
+    """Fills tables with a profile's runs by place and suite. `names` are its names for what the papers name.
 
-    `readings` are those of any run except the default, `released` the places of public weights by row. Cells are
-    computed when they are first needed.
+    Cells are computed when they are first needed.
     """
 
-    profile: str
+    profile: Profile
     names: StandIns
     groups: Mapping[Place, Mapping[str, Group]]
-    readings: Sequence[str]
-    released: Mapping[RowKey, Sequence[Place]]
     margin: float | None
     commands: Commands
     _cells: dict[tuple[Place, str], Mapping[Score, Cell]] = field(default_factory=dict)
 
-    @classmethod
-    def of(
-        cls,
-        frame: pandas.DataFrame,
-        profile: Profile,
-        names: StandIns,
-        margin: float | None = None,
-        commands: Commands = DEFAULT_COMMANDS,
-    ) -> _Runs:
-        groups: dict[Place, dict[str, Group]] = {}
-        part = frame[(frame["profile"] == profile.name) & (frame["overrides"] == "")]
-        for (label, suite), group in kept_groups(part).items():
-            groups.setdefault(Place(label.variant, label.setting, label.encoder), {})[suite] = group
-        readings = {_reading(place.variant) for place in groups} - {DEFAULT_READING}
-        return cls(profile.name, names, groups, sorted(readings), released_places(profile), margin, commands)
+    @cached_property
+    def readings(self) -> Sequence[str]:
+        """Those of any run except the default."""
+        return sorted({_reading(place.variant) for place in self.groups} - {DEFAULT_READING})
+
+    @cached_property
+    def released(self) -> Mapping[RowKey, Sequence[Place]]:
+        return released_places(self.profile)
 
     def cells(self, place: Place, part: str = "") -> Mapping[Score, Cell]:
         """The scores over seeds of a place, of one part of each task or of whole tasks; none if it was not run."""
@@ -165,9 +177,9 @@ class _Runs:
     def _table(
         self, paper: Paper, name: str, blocks: tuple[EncoderRows, ...], columns: tuple[PaperColumn, ...]
     ) -> FilledTable:
-        table, whole = paper.tables[name], self.commands.run(profile=self.profile, table=f"{paper.name}:{name}")
+        table, whole = paper.tables[name], self.commands.run(profile=self.profile.name, table=f"{paper.name}:{name}")
         correct_tests(blocks, _alpha(table))
-        return FilledTable(paper, name, table, blocks, columns, whole, self.profile, self._released(paper, name))
+        return FilledTable(paper, name, table, blocks, columns, whole, self.profile.name, self._released(paper, name))
 
     def _released(self, paper: Paper, name: str) -> str | None:
         """The command that evaluates the table's public weights; None if all have every score, or there are none."""
@@ -175,7 +187,7 @@ class _Runs:
         places = {place for key, some in self.released.items() if key.table == table for place in some}
         if all(mine <= self.groups.get(place, {}).keys() for place in places):
             return None
-        return self.commands.run("--released", profile=self.profile, table=table)
+        return self.commands.run("--released", profile=self.profile.name, table=table)
 
     def _row(
         self, row: PaperRow, paper: Paper, name: str, encoder: str, printed: Mapping[str, Published]
@@ -252,7 +264,7 @@ class _Runs:
 
     def _command(self, place: Place, row: PaperRow, table: PaperTable) -> str:
         return self.commands.run(
-            profile=self.profile,
+            profile=self.profile.name,
             methods=place.variant,
             settings=place.setting,
             encoders=place.encoder,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 
+from harness.commands import DEFAULT_COMMANDS, Commands
 from harness.formatting import count_of, fixed, p_value, points, signed
 from harness.method.naming import VariantName, name_of
 from harness.metrics import AVERAGE
@@ -20,6 +21,7 @@ from harness.reporting.tables.cells import (
     PaperCell,
     row_verdict,
 )
+from harness.reporting.tables.filled import filled_tables
 from harness.reporting.tables.grids import (
     ABSENT,
     BETTER,
@@ -34,6 +36,7 @@ from harness.reporting.tables.grids import (
 )
 from harness.spec import Place
 from harness.stats import ALPHA
+from harness.store import Result
 
 #: what a line of public weights is called
 AUTHORS = "authors' weights"
@@ -60,6 +63,14 @@ def paper_grid(filled: FilledTable) -> Grid:
         groups=tuple(way for way, _ in headings) if any(way for way, _ in headings) else (),
         legend=tuple(_legend(filled)),
     )
+
+
+def papers_grids(profile: str, results: Sequence[Result], commands: Commands = DEFAULT_COMMANDS) -> dict[str, Grid]:
+    """Return the papers' tables by name ("mcse:T1") as one profile's results fill them.
+
+    Those of a profile with stand-ins are there if every row has a run.
+    """
+    return {f"{one.paper.name}:{one.name}": paper_grid(one) for one in filled_tables(profile, results, commands)}
 
 
 def table_title(paper: Paper, name: str, title: str, profile: str) -> str:
@@ -99,7 +110,6 @@ def _block_lines(filled: FilledTable, rows: Sequence[FilledRow]) -> Iterator[Lin
 
 
 def _named(row: FilledRow) -> VariantName:
-    """The variant of a row, with the remark beside it."""
     name, mark = name_of(row.own.place.variant), f" ({row.row.mark})" if row.row.mark else ""
     return VariantName(name.text + mark, name.code + mark)
 
@@ -282,7 +292,6 @@ def _all_lines(filled: FilledTable) -> list[FilledLine]:
 
 
 def _lines(filled: FilledTable) -> Iterator[str]:
-    """What the measured lines of a row are."""
     shown = {line.family for line in _all_lines(filled) if line.seeds}
     if any(family.reading for family in shown):
         yield (

@@ -11,18 +11,16 @@ import pytest
 from builders import result, tables
 
 from harness.metrics import SEEN, UNSEEN, Column
-from harness.reporting.charts.forest import forest_plot
-from harness.reporting.charts.heat import heat_plots
-from harness.reporting.files.csv import summary_rows, table_csv, tidy
-from harness.reporting.files.latex import table as latex_table
-from harness.reporting.files.markdown import table as markdown_table
+from harness.reporting.charts.glance import forest_plot, heat_plots
+from harness.reporting.csvfiles import summary_rows, tidy
 from harness.reporting.sections.ranking import ranking_grid, ranking_rows, ranking_tables
 from harness.reporting.sections.seen import seen_grid, seen_tables
 from harness.reporting.sections.tuning import tuned_grids, tuned_reports
 from harness.reporting.seeds.caveats import has_collapsed
-from harness.reporting.seeds.forest import forests, lead_text
+from harness.reporting.seeds.gains import forests, lead_text
 from harness.reporting.seeds.lookup import compare_variants
 from harness.reporting.tables.grids import marks, summary_grid
+from harness.reporting.tables.texts import csv_table, latex_table, markdown_table
 from harness.store import Result, frame_of, metrics_of
 from harness.store.tunings import make_tuning
 
@@ -114,7 +112,7 @@ def test_tasks_that_selected_the_weights_and_stale_runs_are_marked_in_maps_ranki
     assert "selected on ToySTS-dev" in weak["summary", "simcse", "Avg"]
     assert weak["summary", "mcse", "Other"] == "stale, changed since: method code"
     assert weak["ranking", "mcse", "Avg"] == "§ (stale)"
-    assert "§" in table_csv(summary_grid(table))
+    assert "§" in csv_table(summary_grid(table))
 
 
 def test_tuned_methods_have_the_marks_of_what_was_picked(stale_frame: None) -> None:

@@ -9,10 +9,10 @@ from builders import over_seeds
 
 from harness.reporting.results import Results
 from harness.reporting.sections.leaderboard import said
-from harness.reporting.seeds.forest import forests
+from harness.reporting.seeds.gains import forests
 from harness.reporting.seeds.summary import SummaryTable, summary_tables
+from harness.reporting.tables.filled import filled_tables
 from harness.reporting.tables.grids import star
-from harness.reporting.tables.named import filled_tables
 from harness.store import Store, frame_of, metrics_of
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -6,7 +6,7 @@ import pytest
 from builders import frame, over_seeds, result, sts, tables
 
 from harness.metrics import Column, Metric, Significance
-from harness.reporting.seeds.groups import Label, beside_print, compare, kept_groups
+from harness.reporting.seeds.groups import Label, compare, kept_groups
 from harness.store import Protocol
 
 LABEL = Label("tiny", "mcse", "toy", "toy-bert", "")
@@ -76,9 +76,3 @@ def test_the_direction_of_a_metric_comes_from_its_protocol() -> None:
     assert mcse.verdict is Significance.BETTER
     assert "Lower is better." in table.legend
     assert compare(base, mcse, table.metric(table.columns[0])).verdict is Significance.WORSE
-
-
-def test_only_the_shipped_paper_profile_stands_beside_print() -> None:
-    origins = [("paper", "package"), ("paper", "file"), ("tiny", "package")]
-    results = [result("mcse", seed, profile=name, profile_origin=origin) for seed, (name, origin) in enumerate(origins)]
-    assert set(beside_print(frame(results))["seed"]) == {0}

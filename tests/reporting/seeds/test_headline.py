@@ -7,7 +7,7 @@ import scipy.stats
 from builders import over_seeds, tables
 
 from harness.reporting.sections.ranking import ranking_tables
-from harness.reporting.seeds.forest import forests, headline, lead_text
+from harness.reporting.seeds.gains import forests, headline, lead_text
 from harness.store import Result
 
 LOW, HIGH = [20.0, 24.0, 22.5], [70.0, 73.0, 72.2]
@@ -90,21 +90,11 @@ def test_a_control_keeps_the_other_options() -> None:
     results += over_seeds("mcse", LOW) + over_seeds("simcse", LOW)
     (text,) = say(results, "Control: ")
     assert " below MCSE, λ = 1 (" in text
+    alone = over_seeds("mcse[images=random]", LOW) + over_seeds("simcse", LOW[::-1])
+    assert len(say(alone)) == 1, "a control without its method says nothing about it"
 
 
-def test_a_gain_that_only_other_methods_weaken_is_better_alone() -> None:
-    scores = {"simcse": [70.0, 70.4, 70.8], "mcse": [71.2, 71.6, 72.0]}
-    assert lead(**scores).startswith("MCSE leads on ")
-    more = {name: [70.1, 70.4, value] for name, value in (("dalr", 70.7), ("kdmcse", 70.8))}
-    assert "better alone (p = 0.0213), not after correction over 3 tests" in lead(**scores, **more)
-
-
-def test_a_control_without_its_method_says_nothing_about_it() -> None:
-    results = over_seeds("mcse[images=random]", LOW) + over_seeds("simcse", LOW[::-1])
-    assert len(say(results)) == 1
-
-
-def test_the_report_begins_with_it_where_it_is_ahead_of_trained_methods() -> None:
+def test_the_untrained_encoder_is_said_to_be_ahead_or_behind_and_how_certainly() -> None:
     runs = over_seeds("simcse", LOW) + over_seeds("mcse", HIGH) + over_seeds("kdmcse", [49.0, 50.5]) + BAR
     other = over_seeds("simcse", [1.0, 2.0, 3.0], setting="a")
     first, second = on_untrained(other + runs)
@@ -114,19 +104,11 @@ def test_the_report_begins_with_it_where_it_is_ahead_of_trained_methods() -> Non
         "t-tests with Holm's correction; 1 with too few seeds to test): untrained 50.00 (untrained, mean), best "
         "trained 71.73 ± 1.55 (MCSE), points of Spearman, sts average."
     )
+    (chance,) = on_untrained(over_seeds("simcse", [49.9, 50.3, 49.5]) + BAR)
+    assert chance.startswith("The untrained encoder beats the one trained variant: SimCSE (none significantly, one-")
+    (behind,) = on_untrained(over_seeds("simcse", HIGH) + BAR)
+    assert behind.startswith("Every trained variant beats the untrained encoder: untrained 50.00 (")
     assert max(scipy.stats.ttest_1samp(values, 50.0).pvalue for values in (LOW, HIGH)) < 0.025
-
-
-@pytest.mark.parametrize(
-    ("scores", "begins"),
-    [
-        ([49.9, 50.3, 49.5], "The untrained encoder beats the one trained variant: SimCSE (none significantly, one-"),
-        (HIGH, "Every trained variant beats the untrained encoder: untrained 50.00 ("),
-    ],
-)
-def test_a_lead_that_may_be_chance_is_said_to_be_one_and_so_is_a_method_ahead(scores: list[float], begins: str) -> None:
-    (text,) = on_untrained(over_seeds("simcse", scores) + BAR)
-    assert text.startswith(begins)
 
 
 def test_the_trained_pooling_comes_first_and_another_is_named() -> None:

@@ -1,7 +1,12 @@
+"""Tables over seeds: means, tests in their families, and work that grows with the number of runs, not its square."""
+
 from __future__ import annotations
 
+import cProfile
+import pstats
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,10 +18,11 @@ from hypothesis import strategies as st
 from harness.commands import DEFAULT_COMMANDS
 from harness.formatting import duration, fixed, p_value, signed
 from harness.metrics import Column, Metric, Significance
-from harness.reporting.charts.heat import heat_plots
+from harness.reporting.charts.glance import heat_plots
 from harness.reporting.sections.ranking import ranking_tables
-from harness.reporting.seeds.forest import forests
+from harness.reporting.seeds.gains import forests, headline
 from harness.reporting.seeds.groups import Cell
+from harness.reporting.seeds.lookup import compare_variants
 from harness.reporting.seeds.summary import summary_tables
 from harness.reporting.tables.grids import cell_text, summary_grid
 from harness.store import Result, frame_of, metrics_of
@@ -38,12 +44,8 @@ def test_means_spreads_and_the_star() -> None:
     assert base.cells[AVG].test is None
     assert str(cell_text(cell, 2, 3)) == "71.73 ± 1.55*"
     assert str(cell_text(None, 2, 3)) == "–"
-
-
-def test_significantly_lower_is_marked_apart_from_better() -> None:
-    (table,) = tables(over_seeds("mcse", SIMCSE) + over_seeds("simcse", MCSE))
-    assert table.rows[1].cells[AVG].verdict == "worse"
-    assert str(cell_text(table.rows[1].cells[AVG], 2, 3)).endswith("†")
+    (turned,) = tables(over_seeds("mcse", SIMCSE) + over_seeds("simcse", MCSE))
+    assert str(cell_text(turned.rows[1].cells[AVG], 2, 3)) == "22.17 ± 2.02†"
 
 
 def test_alignment_and_uniformity_have_no_star_bold_rank_sentence_or_plot() -> None:
@@ -75,15 +77,12 @@ def test_metrics_of_earlier_results_are_judged_as_their_suite_says_now() -> None
     assert not metrics_of([old])["geometry"]["alignment"].judged
 
 
-def test_unknown_suite_shows_every_metric_of_the_average() -> None:
+def test_columns_are_tasks_in_their_order_then_the_average_in_every_metric_of_an_unknown_suite() -> None:
+    (table,) = tables([result(scores=sts(STS12=1.0, STS13=2.0, B=3.0, A=4.0))])
+    assert [column.task for column in table.columns] == ["STS12", "STS13", "B", "A", "Avg"]
     scores = {"probing": {"T": {"accuracy": 50.0, "f1": 40.0, "n": 9}, "Avg": {"accuracy": 50.0, "f1": 40.0}}}
     (table,) = tables([result(scores=scores)])
     assert [column.metric for column in table.columns] == ["accuracy", "f1", "accuracy", "f1"]
-
-
-def test_tasks_keep_their_order_and_the_average_is_last() -> None:
-    (table,) = tables([result(scores=sts(STS12=1.0, STS13=2.0, B=3.0, A=4.0))])
-    assert [column.task for column in table.columns] == ["STS12", "STS13", "B", "A", "Avg"]
 
 
 def test_nothing_is_compared_across_settings_encoders_profiles_or_overrides() -> None:
@@ -111,16 +110,6 @@ def test_overrides_are_compared_with_the_baseline_under_the_same_ones() -> None:
     assert mcse.cells[AVG].verdict == "better"
 
 
-def test_groups_with_one_label_are_never_mixed() -> None:
-    old = over_seeds("mcse", [1.0, 2.0, 3.0], data="old", finished="2025-01-01T00:00:00+00:00")
-    new = over_seeds("mcse", MCSE, data="new", finished="2026-01-01T00:00:00+00:00")
-    (table,) = tables(new + old)
-    (row,) = table.rows
-    assert row.cells[AVG].values == tuple(MCSE)
-    assert (row.group, row.freshness.hidden, row.seeds) == (new[0].group, ((3, ""),), (0, 1, 2))
-    assert any("not shown: 3 seeds of another group. In toy / toy-bert: MCSE." in note for note in table.notes)
-
-
 @pytest.mark.parametrize(("scores", "text"), [([70.0], "70.00"), ([90.0, 90.1], "90.05 ± 0.07")])
 def test_fewer_than_three_seeds_have_no_test_and_one_has_no_spread(scores: list[float], text: str) -> None:
     (table,) = tables(over_seeds("mcse", scores) + over_seeds("simcse", SIMCSE))
@@ -135,10 +124,6 @@ def test_a_seed_that_lacks_a_task_is_counted_in_the_cell() -> None:
     (table,) = tables(runs)
     (row,) = table.rows
     assert str(cell_text(row.cells[Column("B", "spearman")], 2, len(row.seeds))) == "2.00 (n = 1)"
-
-
-def test_an_empty_frame_has_no_tables() -> None:
-    assert tables([]) == []
 
 
 @pytest.mark.parametrize(
@@ -248,3 +233,30 @@ def test_a_selection_is_tested_in_the_families_of_the_folder() -> None:
     (part,) = summary_tables(frame_of(runs), metrics_of(runs), shown=wanted)
     assert [row.label.variant for row in part.rows] == ["none[pooling=cls]", "simcse", "mcse"]
     assert all(row in whole.rows for row in part.rows)
+
+
+def made_up(variants: int) -> list[Result]:
+    """Two settings with the baseline and other variants, two seeds each."""
+    names = ["simcse", *(f"mcse[lambda={number}]" for number in range(1, variants))]
+    return [result(name, seed, setting=where) for where in ("a", "b") for name in names for seed in (0, 1)]
+
+
+def calls(work: Callable[[], object]) -> int:
+    """The number of function calls, generators' steps among them."""
+    profile = cProfile.Profile()
+    profile.runcall(work)
+    return pstats.Stats(profile).total_calls  # type: ignore[attr-defined, no-any-return]
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda some: [headline(forest) for table in tables(some) for forest in forests(table)],
+        lambda some: compare_variants(some, "mcse[lambda=1]", "simcse", "sts.Avg", setting="a"),
+    ],
+    ids=["tables and sentences", "comparison"],
+)
+def test_four_times_the_variants_are_four_times_the_work(work: Callable[[list[Result]], object]) -> None:
+    work(made_up(3))  # imports
+    few, many = made_up(25), made_up(100)
+    assert calls(lambda: work(many)) < 4.6 * calls(lambda: work(few))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from builders import over_seeds, result, sts
+from builders import failure, over_seeds, result, sts
 from seen_samples import split as with_seen
 
 from harness.reporting.build import render
@@ -43,9 +43,8 @@ def hostile() -> list[Result]:
 
 def failures() -> list[Failure]:
     """One failure, whose texts are attacks."""
-    spec = {"method": "mcse", "variant": EVIL[0], "setting": LONG, "encoder": "toy-bert", "seed": 7}
-    texts = {"error": f"RuntimeError: {EVIL[2]}", "traceback": "Traceback\n" + EVIL[0] * 20, "when": "2026-01-02"}
-    return [Failure.model_validate({"spec": spec, "profile": "tiny", "fingerprint": "f" * 64, **texts})]
+    one = failure(result(EVIL[0], 7, setting=LONG), f"RuntimeError: {EVIL[2]}")
+    return [one.model_copy(update={"traceback": "Traceback\n" + EVIL[0] * 20})]
 
 
 def described() -> list[MethodFacts]:

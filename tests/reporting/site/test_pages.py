@@ -45,15 +45,12 @@ class Tags(HTMLParser):
         self.seen.append((tag, dict(attrs)))
 
 
-@pytest.fixture
-def out(site: Path) -> Path:
-    return site
-
-
-def test_every_link_leads_to_a_file_and_a_place_in_it(out: Path) -> None:
+def test_ids_are_unique_and_every_link_leads_to_a_file_and_a_place_in_it(site: Path) -> None:
     checked = 0
-    ids = {page: [found.get("id") for _, found in Tags(page.read_text("utf-8")).seen] for page in out.rglob("*.html")}
-    for page in ids:
+    ids = {page: [found.get("id") for _, found in Tags(page.read_text("utf-8")).seen] for page in site.rglob("*.html")}
+    for page, found in ids.items():
+        named = [one for one in found if one]
+        assert len(named) == len(set(named)), page
         for tag, attributes in Tags(page.read_text("utf-8")).seen:
             for target in filter(None, (attributes.get("href"), attributes.get("src"))):
                 if (tag, target) == ("a", "https://example.org/x.png"):
@@ -67,15 +64,15 @@ def test_every_link_leads_to_a_file_and_a_place_in_it(out: Path) -> None:
                 assert file.is_file(), f"{page}: {target}"
                 if parts.query and file.name == "run.html":
                     assert file.with_name(f"{parts.query}.js").is_file(), f"{page}: {target}"
-                assert out in file.parents
+                assert site in file.parents
                 if parts.fragment:
                     assert ids[file].count(parts.fragment) == 1, f"{page}: {target}"
                 checked += 1
     assert checked > 200
 
 
-def test_nothing_is_fetched_from_elsewhere_and_nothing_may_be(out: Path) -> None:
-    for page in out.rglob("*.html"):
+def test_nothing_is_fetched_from_elsewhere_and_nothing_may_be(site: Path) -> None:
+    for page in site.rglob("*.html"):
         tags = Tags(page.read_text("utf-8")).seen
         if page.name == "report.html":
             continue
@@ -84,7 +81,7 @@ def test_nothing_is_fetched_from_elsewhere_and_nothing_may_be(out: Path) -> None
         assert not {tag for tag, _ in tags} & {"iframe", "object", "embed", "base", "form"}
         assert not [name for _, found in tags for name in found if name.startswith("on")]
         scripts = [found.get("src") for tag, found in tags if tag == "script" and "type" not in found]
-        root = "../" * (len(page.relative_to(out).parts) - 1)
+        root = "../" * (len(page.relative_to(site).parts) - 1)
         own = ["run.js"] if page.name == "run.html" else []
         assert scripts == [f"{root}site.js", f"{root}charts.js", *own], page
         assert {found.get("type") for tag, found in tags if tag == "script"} <= {None, "application/json"}
@@ -92,22 +89,16 @@ def test_nothing_is_fetched_from_elsewhere_and_nothing_may_be(out: Path) -> None
         assert all(picture.removeprefix("../").startswith("figures/") for picture in pictures), page
     for name in ("style.css", "site.js", "runs/run.js"):
         assert not re.search(
-            r"url\(|@import|https?:(?!//www\.w3\.org)|fetch\(|innerHTML", (out / name).read_text("utf-8")
+            r"url\(|@import|https?:(?!//www\.w3\.org)|fetch\(|innerHTML", (site / name).read_text("utf-8")
         ), name
 
 
-def test_ids_are_unique_on_a_page(out: Path) -> None:
-    for page in out.rglob("*.html"):
-        ids = [found["id"] for _, found in Tags(page.read_text("utf-8")).seen if "id" in found]
-        assert len(ids) == len(set(ids)), page
-
-
-def test_no_name_leaves_the_folder_or_is_hidden(out: Path) -> None:
-    assert [path.name for path in out.parent.iterdir()] == ["out"]
-    for path in out.rglob("*"):
+def test_no_name_leaves_the_folder_or_is_hidden(site: Path) -> None:
+    assert [path.name for path in site.parent.iterdir()] == ["out"]
+    for path in site.rglob("*"):
         assert re.fullmatch(r"[a-z0-9][a-z0-9.-]*|\.harness-report", path.name), path
         assert len(path.name) < 140
-    assert len(list((out / "runs").iterdir())) == len(("index.html", "run.html", "run.js")) + len(every_kind())
+    assert len(list((site / "runs").iterdir())) == len(("index.html", "run.html", "run.js")) + len(every_kind())
 
 
 @pytest.mark.parametrize(("seeds", "text"), [([0], "0"), ([2, 1, 0, 7], "0–2, 7"), ([4, 4, 6], "4, 6"), ([], "")])
@@ -122,26 +113,25 @@ def test_runs_are_grouped_by_profile_setting_and_encoder() -> None:
     assert (second.variants, second.seeds, second.suites, second.runs) == (["mcse", "simcse"], "0–1", ["sts"], 3)
 
 
-def test_audit_counts_are_those_of_the_findings(out: Path) -> None:
-    section = (out / "index.html").read_text().partition('<section id="audit">')[2].partition("</section>")[0]
+def test_audit_counts_are_those_of_the_findings(site: Path) -> None:
+    section = (site / "index.html").read_text().partition('<section id="audit">')[2].partition("</section>")[0]
     counts = [int(text) for text in re.findall(r'<td class="num">(\d+)</td>', section)]
     assert sum(counts) == len(audit(read_published())) > 0
 
 
 def test_a_papers_table_is_counted_by_its_verdicts(tmp_path: Path) -> None:
     scores = {"sts": {"STS12": {"spearman": 70.0}, "Avg": {"spearman": 77.0}}}
-    where = {"profile": "paper", "setting": "wiki+flickr", "encoder": "bert-base-uncased"}
-    rendered(tmp_path / "out", [result("mcse", 0, scores, **where)])
-    row = (tmp_path / "out" / "index.html").read_text().partition('#mcse-t1">')[2].partition("</tr>")[0]
+    out, place = tmp_path / "out", {"setting": "wiki+flickr", "encoder": "bert-base-uncased"}
+    rendered(out, [result("mcse", 0, scores, profile="paper", **place)])
+    row = (out / "index.html").read_text().partition('#mcse-t1">')[2].partition("</tr>")[0]
     cells = [cell.partition("</td>")[0] for cell in row.split('<td class="num">')[1:]]
-    assert cells[:5] == ["1 of 12", "–", "–", "–", "2"], "one seed is too few to judge"
-    assert cells[5] == "12", "each row still has too few seeds"
-    page = (tmp_path / "out" / "papers" / "mcse.html").read_text()
+    assert cells[:6] == ["1 of 12", "–", "–", "–", "2", "12"], "one seed is too few to judge, and each row has too few"
+    page = (out / "papers" / "mcse.html").read_text()
     places = [page.index(f'id="{name}"') for name in ("tables", "mcse-t1", "printed", "mcse-t2", "mcse-t6")]
     assert places == sorted(places), "tables with runs come before those that are printed only"
     printed = page[page.index('id="mcse-t6"') :].partition("</section>")[0]
     assert "definition" not in printed, "no note on rows that are not there"
-    for path in (tmp_path / "out").rglob("*.html"):
+    for path in out.rglob("*.html"):
         assert not re.search(r"\b[1-9]\d* of 0\b", path.read_text("utf-8")), path
 
 

@@ -53,10 +53,7 @@ def test_many_further_metrics_are_folded_behind_the_main_one() -> None:
     first, rest = score_tables(one)
     assert (first.title, first.columns, first.rows) == ("plugged, protocol 3", ("loss",), ((("T",), ("0.2",)),))
     assert (len(rest.columns), rest.folded) == (20, True)
-
-
-def test_an_evaluation_without_scores_has_no_table() -> None:
-    assert list(score_tables(evaluated((), {"Avg": {}}))) == []
+    assert list(score_tables(evaluated((), {"Avg": {}}))) == [], "no score, no table"
 
 
 def test_the_index_shows_the_main_average_of_every_suite() -> None:

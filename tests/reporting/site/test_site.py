@@ -77,20 +77,39 @@ def shown(page: Any, table: str, column: int) -> list[str]:
     )
 
 
-def test_every_page_opens_without_a_complaint_and_fits_a_phone(watched: Watched, site: Path) -> None:
-    watched.page.set_viewport_size({"width": 390, "height": 844})
+TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
+
+
+@pytest.fixture(scope="module")
+def board_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A report of two settings with a heat map each, and gains of which one is significant only alone."""
+    scores = {"simcse": [70.0, 70.4, 70.8], "mcse": [71.2, 71.6, 72.0], "mcse[lambda=1]": [60.0, 60.2, 60.3]}
+    scores |= {"dalr": [70.1, 70.4, 70.7], "kdmcse": [70.1, 70.4, 70.8]}
+    results = [
+        result(name, seed, sts(**{task: value + at for at, task in enumerate(TASKS)}), setting=setting)
+        for setting in ("toy", "wiki")
+        for name, values in scores.items()
+        for seed, value in enumerate(values)
+    ]
+    return rendered(tmp_path_factory.mktemp("boards") / "out", results).parent
+
+
+def test_every_page_opens_without_a_complaint_and_fits_a_phone(watched: Watched, site: Path, board_site: Path) -> None:
     runs = [f"runs/run.html?{path.stem}" for path in sorted((site / "runs").glob("*-*.js"))]
-    names = [*KINDS, *runs[::3]]
-    assert len(names) > 10
-    for name in names:
-        page = watched.open(name)
-        if page.locator("figure.plot").count():
-            page.wait_for_selector("html[data-charts=drawn]")
-            assert page.locator(".view svg.marks").count() == page.locator("figure.plot").count(), name
-        assert page.locator("h1").count() == 1, name
-        assert page.locator("main").inner_text().strip(), name
-        page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
-        assert page.evaluate("document.documentElement.scrollWidth") <= 390, name
+    assert len(runs) > 10
+    boards = ((board_site, width, ("index.html", "profiles/tiny.html")) for width in (390, 768))
+    for where, width, names in ((site, 390, (*KINDS, *runs[::3])), *boards):
+        watched.site = where
+        watched.page.set_viewport_size({"width": width, "height": 844})
+        for name in names:
+            page = watched.open(name)
+            if page.locator("figure.plot").count():
+                page.wait_for_selector("html[data-charts=drawn]")
+                assert page.locator(".view svg.marks").count() == page.locator("figure.plot").count(), name
+            assert page.locator("h1").count() == 1, name
+            assert page.locator("main").inner_text().strip(), name
+            page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, name
 
 
 #: texts whose colour has less than 4.5 to 1 on what is behind them (WCAG 2.2, level AA; 3 to 1 if large), as lines
@@ -115,21 +134,6 @@ FAINT = """() => {
     return (Math.max(...two) + 0.05) / (Math.min(...two) + 0.05) < (large ? 3 : 4.5);
   }).map((one) => `${one.tagName}.${one.className}: ${one.textContent.trim().slice(0, 40)}`);
 }"""
-TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
-
-
-@pytest.fixture(scope="module")
-def board_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A report of two settings with a heat map each, and gains of which one is significant only alone."""
-    scores = {"simcse": [70.0, 70.4, 70.8], "mcse": [71.2, 71.6, 72.0], "mcse[lambda=1]": [60.0, 60.2, 60.3]}
-    scores |= {"dalr": [70.1, 70.4, 70.7], "kdmcse": [70.1, 70.4, 70.8]}
-    results = [
-        result(name, seed, sts(**{task: value + at for at, task in enumerate(TASKS)}), setting=setting)
-        for setting in ("toy", "wiki")
-        for name, values in scores.items()
-        for seed, value in enumerate(values)
-    ]
-    return rendered(tmp_path_factory.mktemp("boards") / "out", results).parent
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -144,19 +148,6 @@ def test_texts_can_be_read_in_both_themes(watched: Watched, board_site: Path, si
             assert watched.open(name).evaluate(FAINT) == [], (name, theme)
     watched.page.evaluate("document.querySelector('h1').style.color = '#888'; document.body.style.background = '#777'")
     assert any(line.startswith("H1") for line in watched.page.evaluate(FAINT)), "what is faint is found"
-
-
-@pytest.mark.parametrize("width", [390, 768])
-@pytest.mark.parametrize("page", ["index.html", "profiles/tiny.html"])
-def test_heat_maps_and_leaderboards_scroll_in_their_own_place(
-    watched: Watched, board_site: Path, page: str, width: int
-) -> None:
-    watched.site = board_site
-    watched.page.set_viewport_size({"width": width, "height": 844})
-    opened = watched.open(page)
-    opened.wait_for_selector("html[data-charts=drawn]")
-    opened.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
-    assert opened.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_a_printed_page_has_its_headings_marks_plots_and_columns(watched: Watched, board_site: Path) -> None:
@@ -181,10 +172,14 @@ def test_a_printed_page_has_its_headings_marks_plots_and_columns(watched: Watche
     assert max(over) <= 0, "a mark has its place within its cell"
 
 
-def test_choices_of_the_leaderboard_are_kept_in_the_address(watched: Watched, board_site: Path) -> None:
+def test_the_leaderboard_unfolds_and_its_choices_are_kept_in_the_address(watched: Watched, board_site: Path) -> None:
     watched.site = board_site
     page = watched.open("index.html")
     assert page.locator(".board:visible").count() == 1
+    variant = page.locator(".board:visible tr.variant")
+    assert not variant.is_visible()
+    page.get_by_role("button", name="1 variant").first.click()
+    assert variant.is_visible(), "variants fold below their method"
     page.get_by_label("setting").select_option("wiki")
     page.get_by_label("baseline").select_option("MCSE")
     row = page.locator(".board:visible tr.method", has_text="DALR")
@@ -200,15 +195,6 @@ def test_choices_of_the_leaderboard_are_kept_in_the_address(watched: Watched, bo
     assert page.locator(".board:visible").get_attribute("data-setting") == "wiki"
     assert page.get_by_label("baseline").input_value() == "MCSE"
     assert page.locator(".board:visible .pair").inner_text() == said
-
-
-def test_variants_fold_below_their_method(watched: Watched, board_site: Path) -> None:
-    watched.site = board_site
-    page = watched.open("index.html")
-    variant = page.locator(".board:visible tr.variant")
-    assert not variant.is_visible()
-    page.get_by_role("button", name="1 variant").first.click()
-    assert variant.is_visible()
 
 
 def test_hostile_texts_are_shown_as_text(watched: Watched, site: Path) -> None:
@@ -373,16 +359,6 @@ def test_one_file_opens_alone_and_its_links_lead_into_it(watched: Watched, tmp_p
     page.emulate_media(media="print")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert not page.locator(".bar").is_visible()
-
-
-def test_figures_are_shown_with_their_text(watched: Watched, site: Path) -> None:
-    page = watched.open("papers/mcse.html")
-    figure = page.locator("figure.drawn", has=page.locator("img")).first
-    figure.scroll_into_view_if_needed()
-    page.wait_for_function("() => [...document.images].every((one) => one.complete && one.naturalWidth > 0)")
-    assert (site / "papers" / figure.locator("a", has_text="PDF").get_attribute("href")).is_file()
-    assert "No run with" not in figure.inner_text()
-    assert "run of profile paper" in page.locator("#mcse-f2").inner_text()
 
 
 def test_without_scripts_the_pages_are_whole_and_the_data_of_runs_are_linked(browser: Any, site: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from builders import frame, over_seeds, result, sts, tables
 from table_samples import PAPERS, PUBLISHED, runs
 
-from harness.reporting.files.csv import COLUMNS, summary_rows, tidy, write_runs
+from harness.reporting.csvfiles import COLUMNS, summary_rows, tidy, write_runs
 from harness.reporting.sections.papers import paper_rows
 from harness.reporting.tables.filled import paper_tables
 

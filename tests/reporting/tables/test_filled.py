@@ -1,19 +1,23 @@
-"""A paper's table filled with runs: what stands beside print, and what is asked for."""
+"""A paper's table filled with runs and public weights: what stands beside print, and what is asked for."""
 
 from __future__ import annotations
 
-import re
 import shlex
 
 import pytest
 import scipy.stats
-from table_samples import TASKS, lines, row, runs, table
+from builders import result, sts
+from table_samples import PLACE, TASKS, lines, row, runs, stand_ins, table, weights
 
 from harness.metrics import Significance
+from harness.profiles import load_profile
+from harness.reporting.sections.papers import paper_rows
 from harness.reporting.tables.worded import paper_grid
 
 MCSE = [76.0, 77.0, 77.5]
 SIMCSE = [75.0, 75.2, 74.9]
+MCSE_MODEL = "UdS-LSV/mcse-flickr-bert-base-uncased"
+SIMCSE_MODEL = "princeton-nlp/unsup-simcse-bert-base-uncased"
 
 
 def test_table_1_of_mcse_is_whole() -> None:
@@ -58,13 +62,7 @@ def test_no_test_without_a_spread_on_both_sides() -> None:
 
 
 @pytest.mark.parametrize(
-    "place",
-    [
-        {"profile": "tiny"},
-        {"profile_origin": "file"},
-        {"overrides": {"epochs": 1}},
-        {"encoder": "bert-large"},
-    ],
+    "place", [{"profile": "tiny"}, {"profile_origin": "file"}, {"overrides": {"epochs": 1}}, {"encoder": "bert-large"}]
 )
 def test_only_the_papers_own_configuration_may_stand_beside_it(place: dict[str, object]) -> None:
     assert table(runs("mcse", MCSE, **place)).coverage.measured == 0
@@ -84,27 +82,120 @@ def test_what_is_missing_comes_with_a_command_that_asks_for_it() -> None:
     assert "--settings" not in words
 
 
-def test_the_grid_has_a_line_for_print_measure_and_difference() -> None:
+def test_the_grid_has_a_line_for_print_measure_difference_and_verdict() -> None:
     grid = paper_grid(table(runs("mcse", MCSE) + runs("simcse", SIMCSE)))
     found = lines(grid, "mcse")
     assert [line.kind for line in found] == ["published", "measured", "difference", "verdict"]
-    said = ["printed, 5 seeds", "measured, 3 seeds", "difference"]
-    assert [line.heads[2] for line in found[:3]] == said
+    assert [line.heads[2] for line in found[:3]] == ["printed, 5 seeds", "measured, 3 seeds", "difference"]
     numbers = [cell.published for cell in row(table([]), "mcse").own.cells.values()]
     measured = sum(MCSE) / 3, scipy.stats.tstd(MCSE), 3
     off = [scipy.stats.ttest_ind_from_stats(*measured, n.value, n.std, 5).pvalue < 0.05 for n in numbers if n]
     assert 0 < sum(off) < 8, "and with deviations like these no cell can be equivalent within 1 point"
     assert [cell.value for cell in found[3].cells] == ["differs" if one else "not distinguishable" for one in off]
-    seeds = [cell.extra for cell in found[3].cells if cell.extra]
-    assert [bool(re.fullmatch(r"\d+ seeds", text)) for text in seeds] == [True] * (8 - sum(off))
-    most = max(int(text.removesuffix(" seeds")) for text in seeds)
-    assert found[3].heads[2] == (
-        f"verdict: differs in {sum(off)} of 8 cells, not distinguishable in {8 - sum(off)}; "
-        f"up to {most} seeds a side would decide"
-    )
+    seeds = [int(cell.extra.removesuffix(" seeds")) for cell in found[3].cells if cell.extra]
+    assert len(seeds) == 8 - sum(off)
+    said = f"verdict: differs in {sum(off)} of 8 cells, not distinguishable in {8 - sum(off)}; up to {max(seeds)} seeds"
+    assert found[3].heads[2].startswith(said)
     assert [line.span for line in found] == [4, 0, 0, 0]
     assert str(found[0].cells[-1]) == "77.3 ± 0.5*"
     assert str(found[1].cells[-1]) == "76.8 ± 0.8*", "one test of its column: components weaken nothing"
     assert str(found[2].cells[-1]).startswith("-0.5 (p = 0.")
     assert len(grid.commands) == 13, "one a row, and one for the public weights"
-    assert paper_grid(table([])).empty
+
+
+def test_a_table_says_what_a_row_does_not_share_with_the_row_it_is_compared_with() -> None:
+    def notes(epochs: int) -> list[str]:
+        training = {"mcse": {"epochs": 3}, "simcse": {"epochs": epochs}}
+        values = {name: {"method": {}, "training": some, "encoder": {}} for name, some in training.items()}
+        results = [one for name, some in values.items() for one in runs(name, [75.0, 76.0], hyperparameters=some)]
+        return [note for note in paper_grid(table(results)).notes if "Trained differently" in note]
+
+    assert notes(epochs=3) == []
+    assert [note.partition("with: ")[2] for note in notes(epochs=1)] == [
+        "MCSE / wiki+flickr / bert-base-uncased: epochs 3 against 1 of SimCSE."
+    ]
+
+
+def test_the_line_of_public_weights_stands_between_print_and_measurement_with_its_difference() -> None:
+    grid = paper_grid(table([weights(MCSE_MODEL, 77.7), *runs("mcse", [76.0, 77.0])]))
+    found = lines(grid, "mcse")
+    assert [line.heads[2].partition(":")[0] for line in found] == [
+        "printed, 5 seeds",
+        "authors' weights",
+        "difference, authors' weights",
+        "verdict, authors' weights",
+        "measured, 2 seeds",
+        "difference",
+        "verdict",
+    ]
+    assert found[3].heads[2] == "verdict, authors' weights: too few seeds: 1 seed measured"
+    assert [line.span for line in found] == [7, 0, 0, 0, 0, 0, 0]
+    assert [str(found[at].cells[-1]) for at in (0, 1, 2)] == ["77.3 ± 0.5*", "77.7", "+0.4"]
+    assert {str(cell) for cell in found[3].cells} == {"too few seeds"}
+    assert any(note.startswith("Authors' weights") and MCSE_MODEL in note for note in grid.notes)
+
+
+def test_a_quoted_row_has_the_authors_weights_and_still_no_run_of_its_own() -> None:
+    grid = paper_grid(table([weights(SIMCSE_MODEL, 76.25)]))
+    assert not grid.empty, "numbers of public weights alone fill a table"
+    quoted = lines(grid, "simcse (one seed, quoted from Gao et al. 2021)", "wiki")
+    kinds = [line.heads[2].partition(":")[0] for line in quoted]
+    assert kinds[:2] == ["printed, 1 seed", "authors' weights"]
+    assert not any(kind.startswith("measured") for kind in kinds)
+    own = lines(grid, "simcse", "wiki")
+    assert [line.heads[2] for line in own] == ["printed, 5 seeds", "measured, no run yet"]
+
+
+def test_weights_read_by_another_pooling_are_not_these() -> None:
+    assert not any(row.released for row in table([weights(MCSE_MODEL, 77.7, pooling="mean")]).rows)
+    assert not any(row.released for row in table([weights(MCSE_MODEL, 77.7, profile_origin="file")]).rows)
+
+
+def test_counts_verdicts_and_ranks_are_those_of_runs_alone() -> None:
+    own = [*runs("mcse", [76.0, 77.0]), *runs("simcse", [75.0, 75.5])]
+    alone, beside = table(own), table([*own, weights(MCSE_MODEL, 99.0), weights(SIMCSE_MODEL, 98.0)])
+    assert alone.coverage == beside.coverage
+    assert alone.lines == beside.lines
+    bold = [[cell.bold for cell in line.cells] for line in lines(paper_grid(beside), "mcse")]
+    assert not any(bold[1])
+    assert all(bold[4])
+
+
+def test_a_table_says_the_command_until_every_model_has_its_scores() -> None:
+    command = "harness run --released --table nonling:T4"
+    some = ["gcyzsl/unsup-VisualCSE-bert-base-uncased", "gcyzsl/unsup-VisualCSE-roberta-base"]
+    assert command in table([], "nonling:T4").commands
+    assert command in table([weights(some[0], 77.5)], "nonling:T4").commands
+    assert command not in table([weights(name, 77.5) for name in some], "nonling:T4").commands
+    assert not any("--released" in line for line in table([], "mcse:T2").commands)
+
+
+def test_public_weights_are_in_the_csv_with_their_hub_name() -> None:
+    rows = [one for one in paper_rows(table([weights(MCSE_MODEL, 77.7)])) if one["encoder"] == MCSE_MODEL]
+    assert len(rows) == 8
+    average = next(row for row in rows if row["task"] == "Avg")
+    assert (average["variant"], average["setting"], average["n"]) == ("none[pooling=cls]", "none", 1)
+    assert average["minus_published"] == pytest.approx(0.4)
+    assert average["verdict_published"] == "too few seeds"
+
+
+def test_retrieval_of_public_weights_is_on_the_split_that_fits_their_training() -> None:
+    """MCSE's captions of Flickr30k are of the training images of Entities, and 944 of Karpathy's test images."""
+    scores = {"i2t_R@1": 5.0, "i2t_R@5": 15.0, "t2i_R@1": 6.0, "t2i_R@5": 16.0}
+    tasks = {"Flickr30k": dict.fromkeys(scores, 99.0), "Flickr30k-Entities": scores, "COCO": dict.fromkeys(scores, 1.0)}
+    public = result("none[pooling=cls]", 0, {"retrieval": tasks}, **{**PLACE, "setting": "none", "encoder": MCSE_MODEL})
+    filled = table([public], "mcse:T6")
+    (row,) = (row for row in filled.rows if row.released and row.row.setting == "wiki+flickr")
+    cells = row.released[0].cells
+    assert {name: cell.measured.summary.mean for name, cell in cells.items() if cell.measured} == scores
+
+
+def test_a_profile_with_stand_ins_shows_its_own_weights_without_print() -> None:
+    tiny, paper = load_profile("tiny"), load_profile("paper").released[MCSE_MODEL]
+    profile = tiny.model_copy(update={"released": {MCSE_MODEL: paper}})
+    places = [("simcse", "toy-text"), ("simcse", "toy"), ("mcse", "toy"), ("none[pooling=avg-first-last]", "none")]
+    own = [result(variant, 0, sts(ToySTS=70.0), setting=setting) for variant, setting in places]
+    public = result("none[pooling=cls]", 0, sts(ToySTS=71.5), setting="none", encoder=MCSE_MODEL)
+    filled = stand_ins([*own, public], profile)["mcse:T1"]
+    texts = [line.heads[2] for line in lines(paper_grid(filled), "mcse", "toy")]
+    assert texts[:2] == ["authors' weights", "measured, 1 seed"]

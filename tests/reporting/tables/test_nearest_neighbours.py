@@ -12,9 +12,9 @@ from builders import result
 from harness.metrics import ArrayName
 from harness.papers.published import read_papers
 from harness.reporting.contents import Contents
-from harness.reporting.files.latex import table as latex_table
 from harness.reporting.sections.papers import neighbour_grids
 from harness.reporting.tables.grids import Grid
+from harness.reporting.tables.texts import latex_table
 from harness.store import Result, Store
 
 PAPERS = read_papers()
@@ -23,9 +23,8 @@ QUERIES = [f"query {at}" for at in range(6)]
 
 
 def run(variant: str, seed: int = 0, setting: str = "flickr", **more: object) -> Result:
-    return result(
-        variant, seed, SCORES, **{"setting": setting, "encoder": "bert-base-uncased", "profile": "paper", **more}
-    )  # type: ignore[arg-type]
+    place = {"setting": setting, "encoder": "bert-base-uncased", "profile": "paper", **more}
+    return result(variant, seed, SCORES, **place)  # type: ignore[arg-type]
 
 
 def answers(name: str, queries: Sequence[str] = QUERIES, task: str = "Flickr30k") -> dict[ArrayName, np.ndarray]:
@@ -70,8 +69,9 @@ def test_two_models_stand_side_by_side() -> None:
     ]
     assert found.commands == ()
     assert found.empty == ""
-    assert any("seed 0" in note for note in found.notes)
-    assert "Queries are drawn at random" in found.notes[0]
+    notes = " ".join(found.notes)
+    for said in ("seed 0", "Queries are drawn at random", "Searched here: the 5,000 captions", POOLS["mcse:T8"]):
+        assert said in notes
 
 
 def test_as_many_queries_and_ranks_as_the_paper_shows() -> None:
@@ -96,51 +96,42 @@ def test_the_papers_table_is_of_its_own_captions() -> None:
     assert found[0][2:4] == ("right simcse query 0 0", "right mcse query 0 0")
 
 
-@pytest.mark.parametrize(
-    "why", ["no run", "no arrays", "other queries", "with --set", "another profile", "a profile of that name"]
-)
+OTHERS = {
+    "no run": [],
+    "no arrays": [run("mcse", 0)],
+    "other queries": [run("mcse", 0)],
+    "with --set": [run("mcse", overrides={"steps": 3})],
+    "another profile": [run("mcse", profile="small")],
+    "a profile of that name": [run("mcse", profile_origin="file")],
+}
+
+
+@pytest.mark.parametrize("why", OTHERS)
 def test_what_is_missing_is_asked_for(why: str) -> None:
-    other = {
-        "no run": [],
-        "no arrays": [run("mcse", 0)],
-        "other queries": [run("mcse", 0)],
-        "with --set": [run("mcse", overrides={"steps": 3})],
-        "another profile": [run("mcse", profile="small")],
-        "a profile of that name": [run("mcse", profile_origin="file")],
-    }[why]
     arrays = {"simcse 0": answers("s")}
     if why != "no arrays":
         arrays["mcse 0"] = answers("m", ["strange", *QUERIES[1:]] if why == "other queries" else QUERIES)
-    found = grid("mcse:T8", [run("simcse"), *other], arrays)
+    found = grid("mcse:T8", [run("simcse"), *OTHERS[why]], arrays)
     assert lines(found)[0] == ("query 0", "1", "s query 0 0", "–", "0.9000", "–")
     assert found.commands == ("harness run --table mcse:T8",)
 
 
+#: table -> what its paper searched
+POOLS = {
+    "mcse:T8": "captions of the Flickr30k test images",
+    "dalr:T10": "30,000 captions of Flickr30k, about one for each training image",
+    "nonling:TD.1": "150,000 captions of Flickr30k, about all five of each training image",
+}
+
+
 def test_without_runs_a_table_is_empty_with_its_command() -> None:
-    for name in ("mcse:T8", "dalr:T10", "nonling:TD.1"):
+    for name, pool in POOLS.items():
         found = grid(name, [result()], {})
         assert found.sections == ()
+        assert found.notes[0].endswith(f"): {pool}."), "nothing was searched here"
         assert found.empty == "no run of profile paper yet"
         assert found.commands == (f"harness run --table {name}",)
         assert "\n\n" not in latex_table(found).partition("tabular")[2], "LaTeX ends a paragraph inside the table"
-
-
-@pytest.mark.parametrize(
-    ("name", "pool"),
-    [
-        ("mcse:T8", "captions of the Flickr30k test images"),
-        ("dalr:T10", "30,000 captions of Flickr30k, about one for each training image"),
-        ("nonling:TD.1", "150,000 captions of Flickr30k, about all five of each training image"),
-    ],
-)
-def test_the_pools_searched_here_and_in_the_paper_are_said(name: str, pool: str) -> None:
-    found, before = grid(name, [run("simcse")], {"simcse 0": answers("s")}), grid(name, [], {})
-    here = [note for note in found.notes if note.startswith("Searched here")]
-    said = "Searched here: the 5,000 captions of the test images of Flickr30k."
-    assert here == ([] if found.empty else [said])
-    assert not any("here" in note for note in before.notes), "nothing was searched"
-    for notes in (found.notes, before.notes):
-        assert any(note.endswith(f"): {pool}.") for note in notes)
 
 
 def test_the_shape_of_a_table_on_the_toy_world() -> None:

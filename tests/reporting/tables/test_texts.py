@@ -12,13 +12,10 @@ from builders import frame, result
 from table_samples import PAPERS, PUBLISHED, runs, stand_ins
 
 from harness.metrics import Agreement
-from harness.reporting.files.latex import latex
-from harness.reporting.files.latex import table as latex_table
-from harness.reporting.files.markdown import markdown
-from harness.reporting.files.markdown import table as markdown_table
 from harness.reporting.seeds.words import Sentence
 from harness.reporting.tables.filled import paper_tables
 from harness.reporting.tables.grids import CellText, Grid, Line, Section
+from harness.reporting.tables.texts import latex, latex_table, markdown, markdown_table
 from harness.reporting.tables.worded import paper_grid
 
 NASTY = r"a_b&c%d#e[f]{g}$h~i^j\k|l<m>n*"
@@ -114,25 +111,20 @@ def test_latex_leaves_out_what_would_only_widen_it(grids: dict[str, Grid]) -> No
     assert len(rows) == 14, "as in the paper"
 
 
-def lines_of(*lines: Line, notes: tuple[str, ...] = ()) -> str:
-    columns = ("a", "b", "c")
-    return latex([Grid("k", "t", ("variant", "what"), columns, (False,) * 3, (Section("s", lines),), notes)], "footer")
-
-
-def test_differences_have_no_p_value_and_too_few_seeds_no_verdict() -> None:
+def test_differences_have_no_p_value_and_verdicts_are_signs_that_a_note_explains() -> None:
     cells = (CellText("+1.00", extra="p = 0.04"), CellText.judged(Agreement.TOO_FEW), CellText("1"))
-    text = lines_of(
-        Line(("mcse", "difference"), cells[:1] * 3, "difference"), Line(("mcse", "verdict"), cells, "verdict")
+    verdicts = (Agreement.REPRODUCED, ""), (Agreement.DIFFERS, ""), (Agreement.UNDECIDED, "12 seeds")
+    signs = tuple(CellText.judged(*verdict) for verdict in verdicts)
+    lines = (
+        Line(("mcse", "difference"), cells[:1] * 3, "difference"),
+        Line(("mcse", "verdict"), cells, "verdict"),
+        Line(("dalr", "verdict: a long sum"), signs, "verdict"),
     )
+    heads, columns = ("variant", "what"), ("a", "b", "c")
+    text = latex_table(Grid("k", "t", heads, columns, (False,) * 3, (Section("s", lines),), ("±1 point",)))
     assert r"mcse & difference & +1.00 & +1.00 & +1.00 \\" in text
     assert r"mcse & verdict & +1.00 (p = 0.04) & -- & 1 \\" in text
-
-
-def test_verdicts_are_signs_that_a_note_explains() -> None:
-    verdicts = (Agreement.REPRODUCED, ""), (Agreement.DIFFERS, ""), (Agreement.UNDECIDED, "12 seeds")
-    cells = tuple(CellText.judged(*verdict) for verdict in verdicts)
-    text = lines_of(Line(("mcse", "verdict: a long sum"), cells, "verdict"), notes=("±1 point",))
-    assert r"mcse & verdict & $\approx$ & $\neq$ & ? (12 seeds) \\" in text
+    assert r"dalr & verdict & $\approx$ & $\neq$ & ? (12 seeds) \\" in text
     assert r"Signs of verdicts: $\approx$~reproduced, $\neq$~differs, ?~not distinguishable." in text
     assert r"$\pm$1 point" in text
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from harness.errors import PlugInError
 from harness.formatting import count_of
@@ -16,13 +15,10 @@ from harness.registry import errors_of, get_instance
 from harness.reporting.contents import Contents
 from harness.reporting.figures.kinds import FigureData, FigureKind, FigureRun
 from harness.reporting.figures.look import drawn
-from harness.reporting.seeds.groups import Group, Label, beside_print, kept_groups
+from harness.reporting.seeds.groups import Group, Label, PlaceRuns
 from harness.reporting.seeds.words import data_of
 from harness.spec import UNTRAINED, Place, SpecError
 from harness.store import Result
-
-if TYPE_CHECKING:
-    import pandas
 
 
 @dataclass(frozen=True)
@@ -59,19 +55,14 @@ class Material:
         return self.profile == PAPER_PROFILE
 
     @cached_property
-    def _rows(self) -> pandas.DataFrame:
+    def _groups(self) -> Mapping[Place, Mapping[str, Group]]:
         specs = (spec for paper in self.contents.papers for spec in paper.figures.values())
-        rows = self.contents.frame_with_parts([self.profile], {variant for spec in specs for variant in spec.variants})
-        return beside_print(rows) if self.is_paper else rows
+        variants = {variant for spec in specs for variant in spec.variants}
+        return PlaceRuns.of(self.contents.frame_with_parts([self.profile], variants), self.profile).groups
 
     @cached_property
-    def _groups(self) -> dict[tuple[Label, str], Group]:
-        return kept_groups(self._rows)
-
-    @cached_property
-    def _results(self) -> dict[str, Result]:
-        """Results by fingerprint."""
-        return {one.fingerprint: one for one in self.contents.results if one.profile == self.profile}
+    def _results(self) -> Mapping[str, Result]:
+        return self.contents.by_fingerprint(self.profile)
 
     def figure(self, paper: Paper, name: str) -> ReportFigure:
         """One figure of a paper. It is empty if there are no runs or its kind is broken."""
@@ -93,8 +84,7 @@ class Material:
         except (PlugInError, SpecError) as error:  # a broken kind, or a strange name in a result
             return replace(blank, empty=str(error))
         runs = "; ".join(
-            f"{run.label.name} / {run.label.setting} / {run.label.encoder} ({count_of(run.seeds(spec.suite), 'seed')})"
-            for run in drawing.runs
+            f"{run.label.name} / {run.label.place} ({count_of(run.seeds(spec.suite), 'seed')})" for run in drawing.runs
         )
         end = spec.note if self.is_paper else f"Drawn like the paper's figure ({spec.title}); not comparable with it."
         caption = f"{drawing.text} Runs of profile {self.profile}: {runs}. {end}"
@@ -102,8 +92,8 @@ class Material:
 
     def data(self, paper: Paper, name: str) -> FigureData:
         spec = paper.figures[name]
-        labels = [Label(self.profile, *place, "") for place in self._places(spec)]
-        runs = [self._run(label, spec.suite) for label in labels if (label, spec.suite) in self._groups]
+        places = self._places(spec)
+        runs = [self._run(place, spec.suite) for place in places if spec.suite in self._groups.get(place, ())]
         alike = [other for other, one in paper.figures.items() if (one.kind, one.metric) == (spec.kind, spec.metric)]
         data = FigureData(spec, runs, self.contents.metrics, spec.task, index=alike.index(name))
         if not self.is_paper:
@@ -143,13 +133,12 @@ class Material:
         """The runs of a figure; in another profile, its variants in every setting and with every encoder found."""
         if self.is_paper:
             return [Place(*pair, encoder) for encoder in spec.encoders for pair in pairs_of(spec)]
-        pairs = zip(self._rows["setting"], self._rows["encoder"], strict=True)
-        found = sorted({(str(setting), str(encoder)) for setting, encoder in pairs if setting != UNTRAINED})
+        found = sorted({(one.setting, one.encoder) for one in self._groups if one.setting != UNTRAINED})
         return [Place(variant, *where) for where in found for variant in spec.variants]
 
-    def _run(self, label: Label, suite: str) -> FigureRun:
-        """The runs of a label with the scores of all their suites, and the result of the first seed in `suite`."""
-        groups = {name: kept for (other, name), kept in self._groups.items() if other == label}
+    def _run(self, place: Place, suite: str) -> FigureRun:
+        """The runs of a place with the scores of all their suites, and the result of the first seed in `suite`."""
+        groups = self._groups[place]
         scores = {Score(name, *column): found for name, kept in groups.items() for column, found in kept.scores.items()}
         parts: dict[tuple[Score, str], dict[int, float]] = {}
         for name, kept in groups.items():
@@ -158,4 +147,5 @@ class Material:
             for task, metric, part, seed, value in zip(*columns, strict=True):
                 parts.setdefault((Score(name, task, metric), part), {})[int(seed)] = float(value)
         fingerprint = str(groups[suite].lines["fingerprint"].iloc[0])  # lines are in order of seeds
+        label = Label(self.profile, *place, "")
         return FigureRun(label, self._results[fingerprint], scores, parts, self.contents.arrays)

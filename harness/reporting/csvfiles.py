@@ -1,7 +1,7 @@
-"""Tables and runs as CSV.
+"""tables.csv and report.csv, unrounded.
 
-report.csv has one row a run, that is one a seed, with its hyperparameters and unrounded scores as columns; tables.csv
-one row for each cell of each measured line, unrounded. The CSV beside one table is rounded as the report prints it.
+report.csv has one row a run, that is one a seed, with its hyperparameters and scores as columns; tables.csv one row for
+each cell of each measured line.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from harness.formatting import for_csv
 from harness.method.naming import name_of
 from harness.reporting.seeds.groups import Cell, Label
 from harness.reporting.seeds.summary import SummaryTable
-from harness.reporting.tables.grids import ABSENT, Grid, code_of
 from harness.store import Result, overrides_text
 
 #: `difference`, `low`, `high`, `p` and `p_holm` (after Holm over the `tests` of its family) compare with `against`;
@@ -68,33 +67,6 @@ def measured_fields(cell: Cell, against: str | None) -> CsvFields:
     if cell.corrected:
         fields |= {"p_holm": cell.corrected.p, "tests": cell.corrected.tests}
     return fields
-
-
-#: what a cell has beside its number -> the end of that column's name
-_PARTS = {"spread": "deviation", "mark": "mark", "caveats": "caveat", "extra": "remark"}
-
-
-def table_csv(grid: Grid) -> str:
-    """The table with a column for each number, and for the deviations, marks and remarks that any cell has."""
-    lines = [(section.title, line) for section in grid.sections for line in section.lines]
-    parts = [
-        [part for part in _PARTS if any(getattr(line.cells[at], part) for _, line in lines)]
-        for at in range(len(grid.columns))
-    ]
-    names = [
-        name
-        for title, some in zip(grid.titles, parts, strict=True)
-        for name in (title, *(f"{title} {_PARTS[part]}" for part in some))
-    ]
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(map(for_csv, ("where", "code", *grid.heads, *names)))
-    for title, line in lines:
-        fields = [title, code_of(line.heads[0]), *map(str, line.heads)]
-        for cell, some in zip(line.cells, parts, strict=True):
-            fields += ["" if cell.value == ABSENT else cell.value, *(getattr(cell, part) for part in some)]
-        writer.writerow(map(for_csv, fields))
-    return stream.getvalue()
 
 
 #: columns of every run; those of hyperparameters (GROUP.NAME), teachers (teacher.ROLE) and scores (SUITE.TASK.METRIC)

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.formatting import count_of, fixed, p_value
+from harness.formatting import count_of, fixed, interval_text, p_value
 from harness.method.naming import VariantName, name_of
 from harness.metrics import Column, Metric, Significance
 from harness.reporting.seeds.caveats import freshness_notes, weakness_notes
@@ -264,10 +264,10 @@ def _against(forest: Forest, best: Gain, other: Gain, cell: Cell) -> str:
     role = "the baseline" if other.kind == "baseline" else "the next method"
     if test is None:
         return f"{size} better than {other.name}, {role}"
-    ends = sorted((test.low, test.high) if test.difference > 0 else (-test.low, -test.high))
+    low, high = sorted((test.low, test.high) if test.difference > 0 else (-test.low, -test.high))
     sure = certainty(cell) if cell.holds else judged(cell)
     sure += "" if cell.corrected else " in a test of the two alone"
-    interval = f"95 % interval {fixed(ends[0], digits)} to {fixed(ends[1], digits)}"
+    interval = f"95 % interval {interval_text(low, high, digits)}"
     apart = trained_apart(best.row.training, other.row.training)
     apart = f", trained with {apart}" if apart else ""
     return f"{size} better than {other.name}, {role} ({interval}, {sure}{apart})"

@@ -1,12 +1,13 @@
-"""Averages against an option, and gains by subset.
+"""Figures from scores: averages against an option, gains by subset, and alignment against uniformity.
 
 The option is the setting's (MCSE Figure 3, NonLing Figures 2 and 3) or the method's (KDMCSE Figure 7); gains of one
-variant over another are those of MCSE's Figure 4.
+variant over another are those of MCSE's Figure 4; alignment stands against uniformity in MCSE's Figure 2 and NonLing's
+Figure 4.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -14,7 +15,9 @@ from harness.metrics import AVERAGE, Score, is_by_training
 from harness.reporting.charts.plot import ChartSpec, line_at, number
 from harness.reporting.figures.kinds import BySeed, Drawing, FigureData, FigureKind, FigureRun
 from harness.reporting.figures.look import (
+    COLOURS,
     INK,
+    PRINTED,
     SeriesLook,
     axis,
     by_series,
@@ -147,7 +150,7 @@ def margin_sweep(data: FigureData) -> Drawing | str:
     for run in data.runs:
         summary, x = run.summary(data.average), _value(run, option)
         if summary is not None and x is not None:
-            name = f"{run.label.setting} / {run.label.encoder}"
+            name = run.label.place
             curves_of.setdefault(name, LevelCurve(name)).points[x] = summary
     if not any(len(curve.points) > 1 for curve in curves_of.values()):
         return f"fewer than two values of {option} run in any setting yet"
@@ -163,10 +166,6 @@ def _value(run: FigureRun, option: str) -> float | None:
     """The value of a method's option: as the variant names it, or as the run used it."""
     used = run.result.hyperparameters.get("method", {}).get(option)
     return number(dict(Variant.parse(run.label.variant).options).get(option, str(used)))
-
-
-DATA_SCALE = FigureKind(data_scale)
-MARGIN_SWEEP = FigureKind(margin_sweep)
 
 
 class Bar(NamedTuple):
@@ -215,7 +214,6 @@ def _gains(data: FigureData, worse: FigureRun, better: FigureRun) -> dict[Bar, S
 
 
 def _scores(data: FigureData, run: FigureRun) -> dict[Bar, BySeed]:
-    """The scores of subsets and of whole tasks by seed."""
     subsets = {(score, part): found for (score, part), found in run.parts.items() if not is_by_training(part)}
     scores = {**subsets, **{(score, ""): found for score, found in run.scores.items() if score.task != AVERAGE}}
     return {
@@ -249,4 +247,107 @@ def _bar_panel(param: str, setting: str, bars: Mapping[Bar, Summary], unit: str)
     }
 
 
+#: The score that colours the points.
+COLOUR = Score("sts", AVERAGE, "spearman")
+
+
+def alignment_uniformity(data: FigureData) -> Drawing | str:
+    """One point for each variant and setting, coloured by the STS average."""
+    points = []
+    for run in data.runs:
+        x, y = (run.summary(Score(data.spec.suite, data.task, what)) for what in ("uniformity", "alignment"))
+        if x is not None and y is not None:
+            points.append((run, x, y))
+    if not points:
+        return data.unevaluated
+    shown = [run for run, _, _ in points]
+    printed = list(_printed_points(shown, data))
+    names = dict.fromkeys(run.label.variant for run in shown)
+    seeds = {name: n_of(x for run, x, _ in points if run.label.variant == name) for name in names}
+    entries = {name: entry(index, f"{name} ({seeds[name]})") for index, name in enumerate(names)}
+    place = {field: axis(field, _axis_label(data, name)) for field, name in (("x", "uniformity"), ("y", "alignment"))}
+    unit = f"sts average, {data.metric(COLOUR.suite, COLOUR.metric).title}"
+    layers = _geometry_layers(points, printed, entries, unit, place)
+    text = (
+        f"Alignment against uniformity on {data.task}, mean ± standard deviation over seeds; "
+        "the colour is the STS average."
+    )
+    if printed:
+        text += " Hollow grey points are printed (KDMCSE Table 2, DALR Table 6)."
+    panel = {"width": 400, "height": 300, "layer": layers}
+    return Drawing(grid([panel]), text, shown)
+
+
+def _geometry_layers(
+    points: Sequence[tuple[FigureRun, Summary, Summary]],
+    printed: Sequence[tuple[str, str, float, float]],
+    entries: Mapping[str, SeriesLook],
+    unit: str,
+    place: dict[str, ChartSpec],
+) -> list[ChartSpec]:
+    """Deviations, points with their settings, and printed points."""
+    values = [
+        {
+            "series": entries[run.label.variant].name,
+            "setting": run.label.setting,
+            **{"x": x.mean, "x1": x.mean - (x.std or 0.0), "x2": x.mean + (x.std or 0.0)},
+            **{"y": y.mean, "y1": y.mean - (y.std or 0.0), "y2": y.mean + (y.std or 0.0)},
+            "score": score.mean if (score := run.summary(COLOUR)) else None,
+        }
+        for run, x, y in points
+    ]
+    others: list[dict[str, object]] = [
+        {"series": entries[variant].name, "setting": f"{setting}, printed", "x": x, "y": y}
+        for variant, setting, x, y in printed
+    ]
+    shape = by_series(list(entries.values()), 3)["shape"]
+    shape["legend"] = {"title": None, "columns": 3, "symbolFillColor": "white", "symbolStrokeColor": INK}
+    fill: ChartSpec = {"value": COLOURS[0]}
+    if all(row["score"] is not None for row in values):
+        legend = {"orient": "right", "title": unit, "titleOrient": "right", "gradientLength": 250, "format": ".1f"}
+        fill = {
+            "field": "score",
+            "type": "quantitative",
+            "scale": {"scheme": "cividis", "zero": False},
+            "legend": legend,
+        }
+    grey, mark = {"type": "rule", "color": "#999999"}, {"type": "point", "size": 90, "opacity": 1}
+    x, y = place["x"], place["y"]
+    layers = [
+        {"mark": grey, "encoding": {"x": {**x, "field": "x1"}, "x2": {"field": "x2"}, "y": y}},
+        {"mark": grey, "encoding": {"x": x, "y": {**y, "field": "y1"}, "y2": {"field": "y2"}}},
+        {"mark": {**mark, "stroke": INK, "strokeWidth": 1}, "encoding": {**place, "shape": shape, "fill": fill}},
+        _setting_names(place, -6),
+    ]
+    hollow = {"mark": {**mark, "stroke": PRINTED, "fill": None}, "encoding": {**place, "shape": shape}}
+    return [
+        {**rows(values), "layer": layers},
+        *([{**rows(others), "layer": [hollow, _setting_names(place, 9)]}] if others else []),
+    ]
+
+
+def _setting_names(place: Mapping[str, ChartSpec], below: int) -> ChartSpec:
+    text = {"type": "text", "align": "left", "dx": 8, "dy": below, "fontSize": 9, "color": INK}
+    return {"mark": text, "encoding": {**place, "text": {"field": "setting", "type": "nominal"}}}
+
+
+def _axis_label(data: FigureData, name: str) -> str:
+    metric = data.metric(data.spec.suite, name)
+    return f"{metric.name}, {data.task}" + ("" if metric.larger_is_better else " (lower is better)")
+
+
+def _printed_points(shown: Sequence[FigureRun], data: FigureData) -> Iterator[tuple[str, str, float, float]]:
+    """Variant, setting, uniformity and alignment printed for the same runs."""
+    places = {run.label[1:4] for run in shown}
+    for key, uniformity in data.published.items():
+        alignment = data.published.get(key._replace(benchmark="alignment"))
+        variant = f"{key.method}[{key.variant}]" if key.variant else key.method
+        is_own = (key.benchmark, key.source) == ("uniformity", "own")
+        if is_own and alignment and (variant, key.setting, key.encoder) in places:
+            yield variant, key.setting, uniformity.value, alignment.value
+
+
+DATA_SCALE = FigureKind(data_scale)
+MARGIN_SWEEP = FigureKind(margin_sweep)
 SUBSET_GAIN = FigureKind(subset_gain)
+ALIGNMENT_UNIFORMITY = FigureKind(alignment_uniformity, suites=(COLOUR.suite,))

@@ -1,0 +1,393 @@
+"""Charts of a summary table at a glance: forests of gains, heat maps of tasks by variants, and curves of swept values.
+
+A forest has the gain of each variant over the baseline with its 95 % interval, best first. A heat map has the scores of
+tasks by variants, coloured by the difference to the baseline. A sweep has scores against the values of one
+hyperparameter, for variants that differ in nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from harness.formatting import fixed, interval_text, signed
+from harness.method.naming import option_title
+from harness.metrics import AVERAGE, Column
+from harness.reporting.charts.plot import (
+    GROUND,
+    INK,
+    SOFT,
+    ChartSpec,
+    LegendEntry,
+    Plot,
+    bars_and_line,
+    by_name,
+    hiding,
+    line_at,
+    look,
+    named_axis,
+    number,
+    quantity,
+    rows_of,
+    tooltip,
+    variant_scales,
+)
+from harness.reporting.seeds.caveats import weakness_notes
+from harness.reporting.seeds.gains import Forest, Gain, main_baseline
+from harness.reporting.seeds.groups import Cell, Label
+from harness.reporting.seeds.summary import Block, Row, SummaryTable
+from harness.reporting.seeds.words import judged
+from harness.reporting.tables.grids import marks, summary_text
+from harness.spec import SpecError, Variant
+from harness.stats import mean_interval
+
+#: rows of one forest or map; further ones are in the table
+MOST_ROWS = 40
+#: so few ticks that all have a label, zero too, at any width
+_TICKS = {"tickCount": {"expr": "clamp(floor(width / 80), 2, 8)"}, "labelOverlap": False}
+_COLOURS = {
+    "better": "var(--good)",
+    "worse": "var(--bad)",
+    "not significant": SOFT,
+    "not tested": SOFT,
+    "baseline": INK,
+    "untrained": "var(--c3)",
+    "other pooling": "var(--c3)",
+}
+_COLOUR = by_name("kind", _COLOURS, _COLOURS.values())
+
+
+def forest_plot(forest: Forest) -> Plot:
+    """Draw a forest."""
+    metric, base = forest.table.metric(forest.column), forest.base
+    shown = forest.gains[:MOST_ROWS]
+    unit = metric.title + ("" if metric.larger_is_better else ", lower is better: sign turned")
+    axis = [f"difference to {forest.baseline}" if base else f"{forest.table.suite} average", unit]
+    row, height, params = named_axis([f"{gain.name}{gain.row.weakness([forest.column]).marks}" for gain in shown])
+    zero: ChartSpec = {"x": {"datum": 0, "type": "quantitative", "axis": None}, "y": None}
+    spec: ChartSpec = {
+        **rows_of([_gain_row(forest, index, gain) for index, gain in enumerate(shown)]),
+        "params": params,
+        "height": height,
+        "description": f"{', '.join(axis)}, {forest.place}",
+        "encoding": {"y": row},
+        "layer": [*([line_at(zero, strokeWidth=1)] if base else []), _interval(), _points(axis, forest)],
+        "resolve": {"axis": {"x": "independent"}},
+    }
+    key = f"forest-{forest.table.profile}-{forest.table.suite}{forest.table.about}-{forest.place}"
+    title = f"{forest.place}, profile {forest.table.profile}: {forest.table.suite} average"
+    return Plot(key, title, spec, _forest_text(forest), unscripted="The sentences and tables have the same numbers.")
+
+
+def _gain_row(forest: Forest, index: int, gain: Gain) -> dict[str, object]:
+    digits, summary = forest.table.metric(forest.column).digits, gain.cell.summary
+    interval = interval_text(gain.low, gain.high, digits, signed) if gain.low < gain.high else "none"
+    return {
+        "i": index,
+        "x": gain.size,
+        "lo": gain.low,
+        "hi": gain.high,
+        "name": str(gain.name),
+        "code": gain.name.code,
+        "score": str(summary_text(summary, digits)),
+        "seeds": summary.n,
+        "size": signed(gain.size, digits) if forest.base else "–",
+        "interval": interval,
+        "test": "; ".join(filter(None, (_tested(gain), str(gain.row.weakness([forest.column]))))),
+        "kind": gain.kind,
+        "certain": gain.certain or gain.kind in ("baseline", "untrained"),
+    }
+
+
+def _tested(gain: Gain) -> str:
+    if not judged(gain.cell) or not gain.row.is_trained:
+        return "untrained, at another pooling" if gain.kind == "other pooling" else gain.kind
+    return judged(gain.cell)
+
+
+def _interval() -> ChartSpec:
+    above = {"orient": "top", "title": None, "grid": False, **_TICKS}
+    ends = {"x": {"field": "lo", "type": "quantitative", "axis": above}, "x2": {"field": "hi"}}
+    return {"mark": {"type": "rule", "strokeWidth": 2}, "encoding": ends | {"color": _COLOUR}}
+
+
+def _points(axis: list[str], forest: Forest) -> ChartSpec:
+    scale: ChartSpec = {"zero": forest.base is not None, "padding": 12}
+    lines = tooltip(
+        ("name", "variant"),
+        ("code", "code"),
+        ("score", "mean ± deviation"),
+        ("seeds", "seeds"),
+        *([("size", "difference")] if forest.base else []),
+        ("interval", "95 % interval"),
+        ("test", "test"),
+    )
+    fill = {"condition": {"test": "datum.certain", **_COLOUR}, "value": GROUND}
+    return {
+        "mark": {"type": "point", "size": 80, "strokeWidth": 2, "opacity": 1},
+        "encoding": {
+            "x": quantity("x", axis, scale=scale, axis=_TICKS),
+            "stroke": _COLOUR,
+            "fill": fill,
+            "tooltip": lines,
+        },
+    }
+
+
+def _forest_text(forest: Forest) -> str:
+    left_out = len(forest.gains) - MOST_ROWS
+    more = f" The best {MOST_ROWS} of {len(forest.gains)} rows." if left_out > 0 else ""
+    more = " ".join((more, *forest.notes)).rstrip()
+    if forest.base is None:
+        return f"Means over seeds with 95 % intervals (t). There is no {forest.baseline} run to compare." + more
+    alone = [gain for gain in forest.gains if gain.kind == "not tested"]
+    few = " Points without a bar have too few seeds to test." if any(one.low == one.high for one in alone) else ""
+    other = f" Not tested: {forest.baseline} with other values." if any(one.low < one.high for one in alone) else ""
+    kinds = {gain.kind for gain in forest.gains}
+    untrained = " Pink: untrained." if "untrained" in kinds else ""
+    untrained += " Hollow pink: untrained, at another pooling than the trained." if "other pooling" in kinds else ""
+    return (
+        f"Mean difference to {forest.baseline} with its 95 % interval (t-test). Green: better, red: worse, grey: not "
+        f"significant. Filled: also after Holm's correction; hollow: alone.{untrained}{few}{other}{more}"
+    )
+
+
+#: classes of colour, the middle one for no difference
+CLASSES = 9
+#: pixels of a cell with its score
+CELL = 46
+
+
+def heat_plots(table: SummaryTable) -> list[Plot]:
+    """A map for each setting and encoder, that with most rows first, and for each judged metric with several tasks."""
+    found = []
+    for metric in table.metrics:
+        columns = [column for column in table.columns if column.metric == metric]
+        if table.metrics[metric].judged and sum(column.task != AVERAGE for column in columns) > 1:
+            several = (block for block in table.blocks if len(block.trained) > 1)
+            blocks = sorted(several, key=lambda block: -len(block.trained))
+            found += [_heat_plot(table, block, columns) for block in blocks]
+    return found
+
+
+def _heat_plot(table: SummaryTable, block: Block, columns: Sequence[Column]) -> Plot:
+    metric, place = table.metric(columns[0]), block.place
+    rows = _best_first(block, columns, metric.larger_is_better)
+    values = [value for index, row in enumerate(rows) for value in _heat_values(table, block, columns, index, row)]
+    most = max((abs(value["d"]) for value in values), default=0.0) or 1.0
+    row, height, params = named_axis([f"{row.label.name}{row.weakness(columns).marks}" for row in rows])
+    column: ChartSpec = {
+        "field": "task",
+        "type": "nominal",
+        "sort": None,
+        "title": None,
+        "axis": {"orient": "top", "labelAngle": -40, "domain": False, "ticks": False, "grid": False},
+    }
+    colour = {
+        "field": "d",
+        "type": "quantitative",
+        "legend": None,
+        "scale": {"type": "quantize", "domain": [-most, most], "range": [f"var(--d{n})" for n in range(CLASSES)]},
+    }
+    lines = (
+        ("name", "variant"),
+        ("code", "code"),
+        ("task", "task"),
+        ("score", "mean ± deviation"),
+        ("about", "test"),
+        ("weak", "weakened by"),
+    )
+    spec: ChartSpec = {
+        **rows_of(values),
+        "params": params,
+        "height": height,
+        "usermeta": {"narrowest": 190 + CELL * len(columns)},
+        "description": f"{metric.name} by task and variant, {place}",
+        "encoding": {"x": column, "y": row},
+        "layer": [
+            {"mark": {"type": "rect"}, "encoding": {"color": colour, "tooltip": tooltip(*lines)}},
+            {
+                "mark": {"type": "text", "fontSize": 12, "color": INK, "tooltip": None},
+                "encoding": {"text": {"field": "text", "type": "nominal"}},
+            },
+        ],
+    }
+    key = f"heat-{table.profile}-{table.suite}{table.about}-{metric.name}-{place}"
+    lower = "" if metric.larger_is_better else ", lower is better"
+    base = main_baseline(block, columns[0])
+    against = base.label.name if base else "the mean of the column"
+    text = (
+        f"Means over seeds. Blue: better than {against}, orange: worse; the deepest colour is a difference of "
+        f"{fixed(most, metric.digits)}."
+    )
+    text = " ".join((text, *weakness_notes(row.weakness(columns) for row in rows)))
+    return Plot(key, f"{place}: {metric.name} by task{lower}", spec, text)
+
+
+def _best_first(block: Block, columns: Sequence[Column], larger_is_better: bool) -> list[Row]:
+    """The rows with scores, by the average or else the first task."""
+    by = next((column for column in columns if column.task == AVERAGE), columns[0])
+    rows = [row for row in block.rows if by in row.cells]
+    return sorted(rows, key=lambda row: row.cells[by].summary.mean, reverse=larger_is_better)[:MOST_ROWS]
+
+
+def _heat_values(
+    table: SummaryTable, block: Block, columns: Sequence[Column], index: int, row: Row
+) -> Iterator[dict[str, Any]]:
+    for column in columns:
+        cell = row.cells.get(column)
+        if cell is None:
+            continue
+        metric, base = table.metric(column), main_baseline(block, column)
+        middle = [one.cells[column].summary.mean for one in ([base] if base else block.rows) if column in one.cells]
+        gain = cell.summary.mean - sum(middle) / len(middle)
+        about = f"{signed(gain, metric.digits)}, {judged(cell) or 'not tested'}"
+        yield {
+            "i": index,
+            "task": column.task,
+            "text": fixed(cell.summary.mean, min(1, metric.digits) if metric.digits < 3 else metric.digits)
+            + marks(cell),
+            "d": gain if metric.larger_is_better else -gain,
+            "name": str(row.label.name),
+            "code": row.label.name.code,
+            "score": f"{summary_text(cell.summary, metric.digits)}, n = {cell.summary.n}",
+            "about": "; ".join(filter(None, (about, str(row.weakness([column]))))),
+        }
+
+
+#: values of a hyperparameter that make a curve
+FEWEST = 3
+#: charts of one table, and lines in a chart; sweeps with most values come first
+MOST_SWEEPS, MOST_LINES = 12, 20
+#: largest value over smallest from which the axis is logarithmic
+DECADES = 20.0
+#: label -> option -> value, of what a name leaves at its default
+UnnamedOptions = Mapping[Label, Mapping[str, object]]
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """All variants in which one option was swept, in one setting and encoder.
+
+    `lines` have a variant's scores by the value of the option, which its label leaves out.
+    """
+
+    table: SummaryTable
+    block: Block
+    column: Column
+    option: str
+    lines: Mapping[Label, Mapping[float, Cell]]
+
+
+def sweeps(table: SummaryTable, defaults: UnnamedOptions) -> list[Sweep]:
+    """The sweeps of a table in its first average."""
+    column = next((one for one in table.columns if one.task == AVERAGE), None)
+    found = (
+        [] if column is None else [one for block in table.blocks for one in _sweeps_of(table, block, column, defaults)]
+    )
+    return sorted(found, key=lambda sweep: -max(map(len, sweep.lines.values())))[:MOST_SWEEPS]
+
+
+def sweep_plot(sweep: Sweep) -> Plot:
+    """Draw a sweep."""
+    metric, place = sweep.table.metric(sweep.column), sweep.block.place
+    shown = list(sweep.lines.items())[:MOST_LINES]
+    legend = tuple(
+        LegendEntry(at, label.name, look(at), max(cell.summary.n for cell in cells.values()))
+        for at, (label, cells) in enumerate(shown)
+    )
+    rows = [row for at, (_, cells) in enumerate(shown) for row in _sweep_rows(at, cells, metric.digits)]
+    key = f"sweep-{sweep.table.profile}-{sweep.table.suite}{sweep.table.about}-{sweep.option}-{place}"
+    base = main_baseline(sweep.block, sweep.column)
+    mean = base.cells[sweep.column].summary.mean if base else None
+    text = "Means over seeds with 95 % intervals (t)."
+    text += f" Dashed: {base.label.name}." if base else ""
+    name = option_title(sweep.option)
+    title = f"{name}: {sweep.table.suite} average, {place}"
+    return Plot(key, title, _sweep_spec(rows, legend, name, metric.title, mean), text, legend)
+
+
+def swept(variant: str, overrides: str) -> Iterator[tuple[str, float, tuple[str, str]]]:
+    """The numbers that a variant and its overrides set: option, value, and the name without it."""
+    try:
+        parsed = Variant.parse(variant)
+    except SpecError:
+        return
+    options = dict(parsed.options)
+    for key, text in options.items():
+        if (value := number(text)) is not None:
+            rest = {other: one for other, one in options.items() if other != key}
+            yield key, value, (str(Variant.make(parsed.name, rest, parsed.reading)), overrides)
+    pairs = [part.partition("=") for part in overrides.split(",") if part]
+    for key, _, text in pairs:
+        if (value := number(text)) is not None:
+            yield key, value, (variant, ",".join(f"{other}={one}" for other, _, one in pairs if other != key))
+
+
+def _sweeps_of(table: SummaryTable, block: Block, column: Column, defaults: UnnamedOptions) -> Iterator[Sweep]:
+    found: dict[str, dict[Label, dict[float, Cell]]] = {}
+    for row in block.trained:
+        if column in row.cells:
+            for option, value, (variant, overrides) in swept(row.label.variant, row.label.overrides):
+                label = row.label._replace(variant=variant, overrides=overrides)
+                found.setdefault(option, {}).setdefault(label, {})[value] = row.cells[column]
+    for option, by_label in found.items():
+        for label, cells in by_label.items():
+            plain = block.by_label.get(label)
+            default = number(str(defaults.get(label, {}).get(option, "")))
+            if plain and default is not None and column in plain.cells:
+                cells.setdefault(default, plain.cells[column])
+        longest = sorted(by_label.items(), key=lambda line: -len(line[1]))
+        lines = {label: dict(sorted(cells.items())) for label, cells in longest if len(cells) >= FEWEST}
+        if lines:
+            yield Sweep(table, block, column, option, lines)
+
+
+def _sweep_rows(at: int, cells: Mapping[float, Cell], digits: int) -> Iterator[dict[str, object]]:
+    for value, cell in cells.items():
+        interval, mean = mean_interval(cell.summary), cell.summary.mean
+        yield {
+            "v": at,
+            "x": value,
+            "y": mean,
+            "lo": interval.low if interval else mean,
+            "hi": interval.high if interval else mean,
+            "score": f"{summary_text(cell.summary, digits)}, n = {cell.summary.n}",
+        }
+
+
+def scale_of(values: Sequence[float]) -> ChartSpec:
+    """A logarithmic axis where the values span decades, with a place for 0."""
+    above = [value for value in values if value > 0]
+    if not above or max(above) / min(above) < DECADES or min(values) < 0:
+        return {"type": "linear", "zero": False, "nice": False, "padding": 16}
+    kind: ChartSpec = {"type": "log"} if min(values) > 0 else {"type": "symlog", "constant": min(above)}
+    return kind | {"nice": False, "padding": 16}
+
+
+def _sweep_spec(
+    rows: Sequence[Mapping[str, object]], legend: Sequence[LegendEntry], name: str, score: str, mean: float | None
+) -> ChartSpec:
+    colour, dash, shape = variant_scales(legend)
+    params, transform = hiding(legend)
+    values = sorted({float(str(row["x"])) for row in rows})
+    x = quantity("x", name, scale=scale_of(values), axis={"grid": False})
+    x["axis"] |= {"values": values} if len(values) <= 8 else {}
+    y = quantity("y", score, scale={"zero": False})
+    baseline = line_at({"y": {"datum": mean, "type": "quantitative"}}, strokeDash=[4, 4])
+    lines = tooltip(("variant", "variant"), ("x", name, "~g"), ("score", "mean ± deviation"))
+    return {
+        "params": params,
+        "height": 240,
+        "description": f"{score} against {name}",
+        "layer": [
+            *([baseline] if mean is not None else []),
+            {
+                **rows_of(rows),
+                **transform,
+                "encoding": {"x": x, "color": colour},
+                "layer": bars_and_line(y, dash, shape, 2, 70, tooltip=lines),
+            },
+        ],
+    }

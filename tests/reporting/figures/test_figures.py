@@ -1,0 +1,256 @@
+"""The papers' figures: where points, curves and bars stand, what stands beside them, and what an empty one says."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree as Tree
+
+import numpy as np
+import pytest
+from builders import result
+from figure_samples import BERT, PAPERS, SVG, averages, drawn, figure, scored, texts
+
+from harness.metrics import AVERAGE, ArrayName
+from harness.reporting.contents import Contents
+from harness.reporting.sections.papers import PapersSection
+from harness.store import Result, Store
+
+
+def geometry(variant: str, setting: str, seed: int, uniformity: float, alignment: float, sts: float) -> Result:
+    tasks = {"STS-B-dev": {"alignment": alignment, "uniformity": uniformity}, "STS-B": {"alignment": 9.0}}
+    return result(variant, seed, {"geometry": tasks, "sts": {AVERAGE: {"spearman": sts}}}, setting=setting, **BERT)
+
+
+POINTS = [
+    geometry("simcse", "flickr", 0, -2.0, 0.2, 70.0),
+    geometry("simcse", "flickr", 1, -2.2, 0.4, 72.0),
+    geometry("mcse", "flickr", 0, -1.1, 0.3, 75.0),
+    geometry("mcse", "wiki+coco", 0, -3.1, 0.9, 74.0),
+]
+
+
+def arrays(task: str = "Flickr30k") -> dict[ArrayName, np.ndarray]:
+    """The arrays of the suite `figures`, small."""
+    rng = np.random.default_rng(0)
+    true, other = np.zeros(200, dtype=int), np.zeros(200, dtype=int)
+    true[150:153], other[100:110] = [1, 2, 1], 10
+    return {
+        ArrayName(task, "worst_rank", "teacher"): np.array([1, 1, 3, 9]),
+        ArrayName(task, "similarity_true", "teacher"): true,
+        ArrayName(task, "similarity_other", "teacher"): other,
+        ArrayName(task, "similarity_edges", "teacher"): np.linspace(-1, 1, 201),
+        ArrayName(task, "triples"): np.array([[f"{n} <b>first</b>", "second $x$", "third"] for n in range(5)]),
+        ArrayName(task, "views"): rng.standard_normal((5, 3, 6, 2)).astype(np.float32),
+        ArrayName("COCO", "tsne"): rng.standard_normal((30, 2)).astype(np.float32),
+        ArrayName("COCO", "clusters"): np.arange(30) % 4,
+        ArrayName("STS-B", "gold"): np.linspace(0, 5, 11),
+        ArrayName("STS-B", "cosine"): np.linspace(-0.5, 1, 11),
+    }
+
+
+def with_arrays(variant: str) -> Result:
+    """A run that the suite `figures` has evaluated."""
+    tasks = {"STS-B": {"spearman": 77.7, "n": 11.0}, "Flickr30k": {"n_images": 4.0}}
+    return scored(variant, 0, "figures", tasks, setting="wiki+flickr")
+
+
+def test_a_report_has_the_papers_figures_and_those_of_other_profiles() -> None:
+    toy = result("simcse", 0, {"geometry": {"ToySTS": {"alignment": 1.0, "uniformity": -2.0}}}, dev=(40, 55))
+    made = PapersSection("papers", Contents(Store(Path("nowhere")), [POINTS[-1], toy])).figures
+    shown = [one for one in made if one.svg]
+    assert next(one.key for one in shown) == "mcse-F2"
+    assert "mcse-F2-tiny" in [one.key for one in shown]
+    empty = [one for one in made if not one.svg]
+    assert all(one.paper and one.profile == "paper" and one.empty and one.commands for one in empty)
+
+
+def test_pictures_are_reproducible_with_text_and_a_title() -> None:
+    first, second = figure("mcse-F2", POINTS), figure("mcse-F2", POINTS)
+    assert first.svg == second.svg
+    assert first.pdf.startswith(b"%PDF")
+    assert b"CreationDate" not in first.pdf
+    assert Tree.fromstring(first.svg).find(f"{SVG}title") is not None
+
+
+def test_hostile_names_are_escaped() -> None:
+    evil = "<script>alert(1)</script>"
+    spec = PAPERS["mcse"].figures["F2"].model_copy(update={"variants": (evil,), "title": evil})
+    run = result(evil, 0, {"geometry": {"ToySTS": {"alignment": 0.3, "uniformity": -2.0}}}, setting='"><script>')
+    shown = figure("mcse-F2", [run], profile="tiny", F2=spec)
+    assert "<script" not in shown.svg
+    assert f"{evil} (n = 1)" in texts(shown)
+
+
+def test_asking_a_kind_for_its_suites_imports_no_plotting_library() -> None:
+    script = (
+        "import sys; from harness.registry import get, names\n"
+        "found = {name: get('figure kind', name).suites for name in names('figure kind')}\n"
+        "assert found['alignment-uniformity'] == ('sts',) and len(found) >= 7\n"
+        "sys.exit('vl_convert' in sys.modules or 'torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", script]).returncode == 0
+
+
+def test_points_of_alignment_and_uniformity_are_at_their_means() -> None:
+    shown, (points, printed) = drawn("mcse-F2", POINTS)
+    found = [(row["x"], row["y"], row["score"]) for row in points]
+    assert found == [pytest.approx(wanted) for wanted in ((-2.1, 0.3, 71.0), (-1.1, 0.3, 75.0), (-3.1, 0.9, 74.0))]
+    assert points[0]["x2"] - points[0]["x1"] == pytest.approx(2 * 0.02**0.5)
+    # KDMCSE Table 2 prints MCSE on wiki+coco, and nothing on flickr only
+    assert [row["setting"] for row in printed] == ["wiki+coco, printed"]
+    assert "uniformity, STS-B-dev (lower is better)" in texts(shown)
+    assert any(text.startswith("sts average") for text in texts(shown))
+    assert "SimCSE / flickr / bert-base-uncased (2 seeds)" in shown.caption
+    assert len(shown.commands) == 4
+    assert any("--methods simcse,mcse --settings coco " in command for command in shown.commands)
+    assert all("--suites sts,geometry" in command for command in shown.commands)
+    bare, layers = drawn("mcse-F2", [one.model_copy(update={"evaluations": one.evaluations[:1]}) for one in POINTS])
+    assert [row["score"] for row in layers[0]] == [None] * 3
+    assert not any(text.startswith("sts average") for text in texts(bare)), "no colours without STS"
+
+
+def test_no_printed_number_stands_beside_runs_of_another_profile() -> None:
+    scores = {"geometry": {"ToySTS": {"alignment": 0.3, "uniformity": -2.0}}}
+    toys = [
+        result(variant, 0, scores, setting=setting, encoder="bert-base-uncased")
+        for variant in ("simcse", "mcse")
+        for setting in ("wiki+coco", "toy")
+    ]
+    shown = figure("mcse-F2", toys, profile="tiny")
+    assert (shown.key, shown.title) == ("mcse-F2-tiny", "MCSE Figure 2 on toy data")
+    assert shown.svg
+    assert not [text for text in texts(shown) if "printed" in text]
+    own = [one.model_copy(update={"profile_origin": "file"}) for one in POINTS]
+    for runs in (toys, own):
+        assert figure("mcse-F2", runs).empty == "no run of profile paper yet"
+
+
+def test_curves_over_the_size_of_a_setting() -> None:
+    sizes = ["flickr[shot=100]", "flickr[shot=1000]", "flickr"]
+    runs = [one for place, size in enumerate(sizes) for one in averages("mcse", size, [60.0 + 5 * place])]
+    runs += averages("simcse", "flickr[shot=1000]", [50.0, 54.0]) + averages("simcse", "flickr", [58.0])
+    shown, (points,) = drawn("mcse-F3", runs)
+    found = {(row["series"], row["x"]): (row["lo"], row["y"], row["hi"]) for row in points}
+    assert {key: y for key, (_, y, _) in found.items()} == {
+        **{("mcse (n = 1)", place): 60.0 + 5 * place for place in range(3)},
+        **{("simcse (n = 1 to 2)", 1.0): 52.0, ("simcse (n = 1 to 2)", 2.0): 58.0},
+    }
+    low, _, high = found["simcse (n = 1 to 2)", 1.0]
+    assert (low + high, high - low) == pytest.approx((104.0, 2 * 8**0.5))
+    assert [text for text in texts(shown) if text in ("100", "1000", "all")] == ["100", "1000", "all"]
+    assert {"training pairs", "average of sts, points of Spearman"} <= set(texts(shown))
+    assert len(shown.commands) == 12
+
+
+def test_a_variant_without_the_option_is_a_line() -> None:
+    runs = [
+        *averages("simcse-sup", "nli[deletion=0.3]", [70.0]),
+        *averages("simcse-sup", "nli[deletion=0.4]", [69.0]),
+        *averages("simcse-sup", "nli[swap=2]", [72.0]),
+        *averages("simcse-sup", "nli", [80.0]),
+        *averages("visualcse", "wiki+imagenet", [76.0]),
+    ]
+    shown, layers = drawn("nonling-F3", runs)
+    assert [row["y"] for points in layers for row in points if "y" in row] == [80.0, 70.0, 69.0, 80.0, 72.0]
+    lines = [(row["line"], row["at"]) for points in layers for row in points if "line" in row]
+    constant = ("visualcse / wiki+imagenet (n = 1)", 76.0)
+    assert lines == [constant, ("printed: below the line from, 0.4", 2.0), constant]
+    assert [text for text in texts(shown) if text in ("none", "0.3", "0.4", "2", "deletion", "swap")] == [
+        *("none", "0.3", "0.4", "deletion"),
+        *("none", "2", "swap"),
+    ]
+    assert "part or a noisy copy" in figure("nonling-F3", averages("simcse-sup", "nli", [80.0])).empty
+
+
+def test_a_sweep_places_the_plain_variant_at_its_default_and_shows_the_printed_optimum() -> None:
+    runs = [
+        run.model_copy(update={"hyperparameters": {"method": {"margin": margin}}})
+        for variant, margin, value in (("kdmcse[margin=0.05]", 0.05, 70.0), ("kdmcse", 0.125, 76.0))
+        for run in averages(variant, "wiki+flickr", [value])
+    ]
+    _, (printed, points) = drawn("kdmcse-F7", [*runs, *averages("kdmcse[margin=0.2]", "wiki+flickr", [71.0])])
+    assert [(row["x"], row["y"]) for row in points] == [(0.05, 70.0), (0.125, 76.0), (0.2, 71.0)]
+    assert printed == [{"line": "printed: best margin, 0.125", "at": 0.125}]
+    assert "fewer than two values" in figure("kdmcse-F7", runs[:1]).empty, "one point is no sweep"
+
+
+SETTING = "wiki+flickr"
+
+
+def subsets(variant: str, seed: int, *values: float) -> Result:
+    scores = {"STS12": {"spearman": 1.0}, "STS15": {"spearman": 1.0}, "STS-B": {"spearman": 99.0}}
+    parts = {
+        "STS12": {"MSRvid": {"spearman": values[0]}, "MSRpar": {"spearman": values[1]}},
+        "STS15": {"images": {"spearman": values[2]}},
+    }
+    return result(variant, seed, {"sts": scores}, parts={"sts": parts}, setting=SETTING, **BERT)
+
+
+def test_bars_are_gains_by_subset_over_common_seeds() -> None:
+    runs = [subsets("simcse", 0, 70, 60, 50), subsets("simcse", 1, 72, 61, 50)]
+    runs += [subsets("mcse", 0, 80, 57, 52), subsets("mcse", 1, 82, 58, 50), subsets("mcse", 2, 0, 0, 0)]
+    shown, (bars, *_) = drawn("mcse-F4", runs)
+    assert [(row["series"], row["y"]) for row in bars] == [("STS12", 10.0), ("STS12", -3.0), ("STS15", 1.0)]
+    names = ("MSRvid", "MSRpar", "images", "STS-B")
+    assert [text for text in texts(shown) if text in names] == ["MSRvid", "MSRpar", "images"]
+    legend = [text for text in texts(shown) if text in ("STS12", "STS15")]
+    assert legend == ["STS12", "STS15"], "each once"
+
+
+def test_tasks_without_subsets_have_one_bar_each() -> None:
+    runs = [
+        result(
+            variant, 0, {"sts": {"STS12": {"spearman": value}, "STS13": {"spearman": value}}}, setting=SETTING, **BERT
+        )
+        for variant, value in (("simcse", 60.0), ("mcse", 62.0))
+    ]
+    assert [row["y"] for row in drawn("mcse-F4", runs)[1][0]] == [2.0, 2.0]
+    assert figure("mcse-F4", runs[:1]).empty == "no setting in which both simcse and mcse were run yet"
+
+
+def test_encodings_of_the_captions_of_the_figures_own_example() -> None:
+    shown, layers = drawn("kdmcse-F9", [with_arrays("kdmcse"), with_arrays("mcse")], arrays())
+    clouds = [[(row["x"], row["y"]) for row in layer] for layer in layers if "x" in layer[0]]
+    wanted = arrays()[ArrayName("Flickr30k", "views")][1]
+    np.testing.assert_allclose(np.array(clouds), [*wanted, *wanted], rtol=1e-4)
+    assert {"1 <b>first</b>", "second $x$", "third", "kdmcse", "mcse"} <= set(texts(shown))
+    assert "<b>" not in shown.svg
+
+
+def test_clusters_of_captions_and_cosines_against_gold_scores() -> None:
+    shown, layers = drawn("dalr-F3", [with_arrays("dalr"), with_arrays("dalr[without=cma+cons]")], arrays())
+    assert list(map(len, layers)) == [8, 8, 7, 7] * 2
+    assert "t-SNE of 30 captions of COCO" in shown.caption
+    shown, (points,) = drawn("dalr-F4", [with_arrays("dalr")], arrays())
+    gold, cosines = (arrays()[ArrayName("STS-B", what)] for what in ("gold", "cosine"))
+    np.testing.assert_allclose([(row["x"], row["y"]) for row in points], np.stack([gold, cosines], 1), rtol=1e-4)
+    assert "dalr, Spearman 77.70" in texts(shown)
+
+
+def test_histograms_of_similarities_and_of_ranks() -> None:
+    shown = figure("kdmcse-F6", [with_arrays("kdmcse")], arrays())
+    assert {"other pairs, n = 100", "true pairs, n = 4", "printed: few pairs above, 0.8"} <= set(texts(shown))
+    assert "the frozen teacher's space" in shown.caption
+    shown, (bars, printed) = drawn("kdmcse-F5", [with_arrays("kdmcse")], arrays())
+    assert "rank of the last true caption among 4 captions" in texts(shown)
+    assert [row["height"] for row in bars if row["height"]] == [2, 1, 1]
+    assert [row["low"] for row in bars if row["height"]] == [0.5, 2.5, 8.5]
+    assert [row["at"] for row in printed] == [100, 200]
+    own = {name._replace(space="own") if name.space else name: values for name, values in arrays().items()}
+    assert "the method's own shared space" in figure("kdmcse-F6", [with_arrays("kdmcse")], own).caption
+
+
+def test_runs_without_the_arrays_of_the_papers_task_are_named_and_asked_for() -> None:
+    assert figure("dalr-F4", [with_arrays("dalr")]).empty == "no run has been evaluated on figures yet"
+    other = figure("kdmcse-F5", [with_arrays("kdmcse")], arrays("ToyRetrieval"))
+    assert other.empty
+    assert other.svg == ""
+    runs = [with_arrays("simcse"), with_arrays("mcse")]
+    runs += [scored("kdmcse", seed, "sts", {"Avg": {"spearman": 70.0}}, setting="wiki+flickr") for seed in range(5)]
+    assert figure("dalr-F4", runs, arrays()).commands == (
+        "harness run --methods kdmcse,dalr --settings wiki+flickr --encoders bert-base-uncased --seeds 1 "
+        "--suites figures --results nowhere",
+    )
+    assert figure("dalr-F4", [*runs, with_arrays("dalr"), with_arrays("kdmcse")], arrays()).commands == ()
