@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from refusals import refused
 
 from harness import foreign, registry
 from harness.errors import PlugInError, UserError
@@ -87,7 +86,7 @@ def test_a_package_that_fails_to_import_is_one_line_with_its_name_and_error(
     monkeypatch.setattr(foreign, "IMPORT_S", 0.2)
     assert {*BAD, "mcse", "dalr"} <= set(registry.names("method"))
     said = re.escape(f"the method '{name}' (package bad_{name}, bad_{name}:Thing) cannot be loaded: ")
-    with refused(f"^{said}.*{re.escape(BAD[name][1])}", PlugInError):
+    with pytest.raises(PlugInError, match=f"^{said}.*{re.escape(BAD[name][1])}"):
         registry.get("method", name)
 
 
@@ -110,7 +109,7 @@ def test_two_packages_with_one_name_cost_that_name_only(site: Path) -> None:
 def test_wrong_declarations_are_refused_before_anything_reads_them(wrong: str, site: Path) -> None:
     install(site, "wrongly", f"{FAULTY}    {wrong}\n", "wrong = wrongly:Faulty")
     sys.modules.pop("wrongly", None)
-    with refused(rf"the method 'wrong' \(wrongly:Faulty\).*{re.escape(WRONG[wrong])}", PlugInError):
+    with pytest.raises(PlugInError, match=rf"the method 'wrong' \(wrongly:Faulty\).*{re.escape(WRONG[wrong])}"):
         declared_method("wrong")
 
 

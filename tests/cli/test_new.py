@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from plugin_packages import Install, install
+from plugin_packages import Install
 
 from harness.cli.main import cli
 from harness.errors import UserError
@@ -17,7 +17,6 @@ from harness.method.conformance import check_method
 from harness.planning.inventory import Inventory
 from harness.profiles import load_profile
 
-__all__ = ["install"]
 FEW = ["--seeds", "1", "--set", "steps=2", "--set", "eval_every=2", "--executor", "serial"]
 
 

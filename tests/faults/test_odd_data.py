@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from refusals import refused
 
 from harness.corpora.features import FeatureFile
 from harness.corpora.files import CaptionsFile, SentencesFile, read_captions
@@ -15,6 +14,7 @@ from harness.corpora.labelled_audio import LabelledAudio
 from harness.corpora.labelled_images import LabelledImages
 from harness.corpora.retrieval import CaptionedFile
 from harness.encoders.modules import listed_modules
+from harness.errors import UserError
 from harness.fetching.recipes.base import write_parquet
 from harness.sources import Source
 
@@ -32,7 +32,7 @@ def test_no_image_of_a_caption_is_waited_for(tmp_path: Path, kind: str) -> None:
     (tmp_path / "images").mkdir()
     odd(tmp_path / "images" / "a.png", kind)
     pixels = CaptionsFile("captions.tsv", images="images").pixels
-    with refused("has no image a"):
+    with pytest.raises(UserError, match="has no image a"):
         pixels.fingerprint(tmp_path)
 
 
@@ -58,7 +58,7 @@ def test_a_users_own_file_is_named_and_not_fetched(
         path.write_text(content)
     else:
         write_parquet(path, content)
-    with refused(str(path)) as said:
+    with pytest.raises(UserError, match=str(path)) as said:
         read(path)
     assert "fetch" not in str(said.value)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from executor_jobs import plan
 from PIL import Image
-from plugin_packages import Install, install
+from plugin_packages import Install
 
 from harness.encoders.student import Student
 from harness.encoders.teachers import open_teacher
@@ -26,8 +26,6 @@ from harness.runs.train import Bench, run_features, train, training_data
 from harness.spec import RunSpec
 from harness.store import Store
 from harness.toy import clip_folder, student_folder
-
-__all__ = ["install"]
 
 PACKAGE = """
 import numpy
