@@ -79,8 +79,9 @@ def misplace(path: Path, kind: str) -> None:
         path.symlink_to({"device": "/dev/zero", "loop": path.name}[kind])
 
 
-#: what `misplace` puts there
+#: what `misplace` puts there, and what of it could be waited for
 ODD_KINDS = ("pipe", "device", "folder", "loop")
+WAITING = ("pipe", "device", "loop")
 
 
 def flip(path: Path, place: float) -> None:
