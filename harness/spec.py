@@ -157,7 +157,7 @@ def split(text: str, separator: str = ",") -> list[str]:
     """
     parts, depth, start = [], 0, 0
     if not text.isprintable():
-        raise SpecError(f"{text!r} contains a control character; type it again")
+        raise SpecError(f"'{text}' contains a control character; type it again")
     for index, char in enumerate(text):
         depth += (char == "[") - (char == "]")
         if depth > MOST_NESTED:
