@@ -25,6 +25,8 @@ QUESTION = (
     '<html><form id="download-form" action="https://drive.usercontent.google.com/download" method="get">'
     '<input type="hidden" name="id" value="{id}"><input type="hidden" name="confirm" value="t"></form></html>'
 )
+#: larger files of the drive are sent once its question is answered
+DRIVE_SCANS = 100_000_000
 #: hosts of the drive, whose files are asked for by `id`
 DRIVE_HOSTS = ("https://drive.google.com", "https://drive.usercontent.google.com")
 
@@ -37,8 +39,6 @@ class StandIn:
     files: dict[str, Content] = field(default_factory=dict)
     #: id of a file on the drive -> its name and content
     drive: dict[str, tuple[str, Content]] = field(default_factory=dict)
-    #: larger files of the drive are sent once its question is answered
-    drive_scans: int = 100_000_000
     #: path -> headers besides the usual ones
     headers: dict[str, dict[str, str]] = field(default_factory=dict)
     #: path -> status and X-Error-Code
@@ -262,7 +262,7 @@ class _Handler(BaseHTTPRequestHandler):
         """A file of the drive by its id, or the question about it."""
         number = parse_qs(self.path.partition("?")[2]).get("id", [""])[0]
         name, content = self.standin.drive[number]
-        if path == "/uc" and len(read(content)) > self.standin.drive_scans:
+        if path == "/uc" and len(read(content)) > DRIVE_SCANS:
             page = QUESTION.format(id=number).encode()
             self._send(200, {"Content-Type": "text/html; charset=utf-8"}, page)
             return

@@ -125,12 +125,14 @@ def foreign_attention(folder: Path) -> None:
         (lambda folder: change(folder / "config.json", layer_norm_eps="x"), "{folder}.*[^:]$"),
         (lambda folder: change(folder / "config.json", num_attention_heads=0), "{folder}.*[^:]$"),
         (lambda folder: change(folder / "config.json", _attn_implementation="evil/kernel"), "attention 'evil/kernel'"),
+        (lambda folder: (folder / "config.json").write_text("[" * 10_000), "{folder}"),
+        (lambda folder: (folder / "modules.json").write_text("[" * 10_000), "{folder}"),
         (foreign_attention, "its sentence_bert_config.json names the attention 'evil/kernel'"),
         (too_few_embeddings, "embedding table only 50 rows"),
         (special_tokens_only, "special tokens only"),
     ],
 )
-def test_an_encoder_that_cannot_work_is_one_line(spoil: Callable[[Path], None], says: str, folder: Path) -> None:
+def test_an_encoder_that_cannot_work_is_one_line(spoil: Callable[[Path], object], says: str, folder: Path) -> None:
     spoil(folder)
     with pytest.raises(UserError, match=says.format(folder=folder)):
         Student.load(folder)
