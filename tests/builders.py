@@ -65,7 +65,6 @@ def result(
     finished: str = "2026-01-02T03:04:05+00:00",
     losses: dict[str, list[float | None]] | None = None,
     dev: Sequence[float] = (40.0, 60.0),
-    packages: dict[str, str] | None = None,
     version: int = 1,
     **changes: Any,
 ) -> Result:
@@ -76,16 +75,12 @@ def result(
     where = (profile, variant, setting, encoder, sorted((overrides or {}).items()), data)
     steps = [50 * (index + 1) for index in range(len(dev))]
     best = max(dev, default=None)
+    best_step = None if best is None else steps[list(dev).index(best)]
+    method = variant.partition("[")[0].partition("@")[0]
     given = scores or {"sts": {"ToySTS": {"spearman": 70.0 + seed}, "Avg": {"spearman": 70.0 + seed}}}
     values: dict[str, Any] = {
         "backend": BACKEND_VERSION,
-        "spec": Spec(
-            method=variant.partition("[")[0].partition("@")[0],
-            variant=variant,
-            setting=setting,
-            encoder=encoder,
-            seed=seed,
-        ),
+        "spec": Spec(method=method, variant=variant, setting=setting, encoder=encoder, seed=seed),
         "profile": profile,
         "profile_origin": "package",
         "overrides": overrides or {},
@@ -109,18 +104,13 @@ def result(
             for suite, tasks in given.items()
         ],
         "dev": DevCurve(
-            task="ToySTS-dev",
-            metric="spearman",
-            steps=steps,
-            scores=list(dev),
-            best_step=steps[list(dev).index(best)] if best is not None else None,
-            best_score=best,
+            task="ToySTS-dev", metric="spearman", steps=steps, scores=list(dev), best_step=best_step, best_score=best
         ),
         "losses": LossCurves(steps=steps, terms={"text": [3.0, 2.0]} if losses is None else losses),
         "train_seconds": 12.1,
         "peak_memory_mb": 812.0,
         "hardware": {"device": "cpu", "processor": "some CPU", "cores": 2, "threads": 2},
-        "packages": packages or {"torch": "2.15.0", "numpy": "2.4.6"},
+        "packages": {"torch": "2.15.0", "numpy": "2.4.6"},
         "revision": None,
         "started": "2026-01-02T03:00:00+00:00",
         "finished": finished,

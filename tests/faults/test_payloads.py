@@ -228,7 +228,7 @@ def test_no_file_of_a_report_acts_on_a_name(reported: tuple[Store, Path]) -> Non
     for name in ("report.md", "report.tex", "report.csv", "tables.csv"):
         assert not STEERING.search((out / name).read_text("utf-8")), name
     runs, rows = (
-        list(csv.reader((out / name).read_text("utf-8").split("\n"))) for name in ("report.csv", "tables.csv")
+        list(csv.reader(io.StringIO((out / name).read_text("utf-8")))) for name in ("report.csv", "tables.csv")
     )
     assert not [cell for row in runs + rows for cell in row if cell.startswith(("=", "@", "\t"))]
     means = [row[rows[0].index("mean")] for row in rows[1:]]
