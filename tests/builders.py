@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from harness.metrics import Metric
+from harness.metrics import AVERAGE, SEEN, UNSEEN, Metric
 from harness.registry import get, names
 from harness.reporting.seeds.summary import SummaryTable, summary_tables
 from harness.sources import digest
@@ -25,6 +25,8 @@ from harness.store import (
 
 #: suite -> task -> metric -> value
 Scores = dict[str, dict[str, dict[str, float]]]
+#: task -> (seen pairs, their score, unseen pairs, their score); None for too few pairs
+Split = Mapping[str, tuple[float, float | None, float, float | None]]
 
 frame = frame_of
 
@@ -133,3 +135,21 @@ def sts(**tasks: float) -> Scores:
 def over_seeds(variant: str, values: Sequence[float], **given: Any) -> list[Result]:
     """One result a value, on one task."""
     return [result(variant, seed, sts(ToySTS=value), **given) for seed, value in enumerate(values)]
+
+
+def split(variant: str, seed: int, tasks: Split, **more: Any) -> Result:
+    """One result with parts, and their averages as the suite makes them."""
+    parts: dict[str, dict[str, dict[str, float]]] = {}
+    for task, (seen, seen_score, unseen, unseen_score) in tasks.items():
+        parts[task] = {UNSEEN: _part(unseen, unseen_score), SEEN: _part(seen, seen_score)}
+    parts[AVERAGE] = {}
+    for part in (UNSEEN, SEEN):
+        rows = [found[part] for task, found in parts.items() if task != AVERAGE]
+        scores = [row["spearman"] for row in rows if "spearman" in row]
+        mean = sum(scores) / len(rows) if len(scores) == len(rows) else None
+        parts[AVERAGE][part] = _part(sum(row["n"] for row in rows), mean)
+    return result(variant, seed, sts(**dict.fromkeys(tasks, 70.0)), parts={"sts": parts}, **more)
+
+
+def _part(pairs: float, score: float | None) -> dict[str, float]:
+    return {"n": pairs} if score is None else {"spearman": score, "n": pairs}

@@ -176,7 +176,7 @@ class _Handler(BaseHTTPRequestHandler):
         if "recursive=true" not in self.path.lower():
             inside = [one for one in inside if "/" not in one["path"].removeprefix(start)]
         if inside:
-            self._send(200, {"Content-Type": "application/json"}, json.dumps(inside).encode())
+            self._json(inside)
         else:
             self._send(404, {"X-Error-Code": "EntryNotFound"}, b"no")
 
@@ -241,22 +241,14 @@ class _Handler(BaseHTTPRequestHandler):
         if not found and commit != self.standin.heads.get(hub):
             self._send(404, {"X-Error-Code": "RevisionNotFound" if wanted else "RepoNotFound"}, b"no")
             return
-        files = [
-            {
-                "rfilename": name,
-                "size": len(read(content)),
-                "blobId": "0" * 40,
-                "lfs": {
-                    "size": len(read(content)),
-                    "sha256": self.standin.stated.get(name, sum_of(content)),
-                    "pointerSize": 1,
-                },
-            }
-            for name, content in found.items()
-        ]
+        files = []
+        for name, content in found.items():
+            size, stated = len(read(content)), self.standin.stated.get(name, sum_of(content))
+            lfs = {"size": size, "sha256": stated, "pointerSize": 1}
+            files.append({"rfilename": name, "size": size, "blobId": "0" * 40, "lfs": lfs})
         known = {"id": hub.removeprefix("datasets/"), "sha": commit, "siblings": files, "tags": [], "downloads": 0}
         known |= {"cardData": self.standin.cards.get(hub, {}), "private": False, "disabled": False, "likes": 0}
-        self._send(200, {"Content-Type": "application/json"}, json.dumps(known).encode())
+        self._json(known)
 
     def _drive(self, path: str, wanted: str, body: bool) -> None:
         """A file of the drive by its id, or the question about it."""
@@ -286,12 +278,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(code, headers, content[start:] if body else b"", len(content) - start, path)
 
     def _send(
-        self,
-        code: int,
-        headers: dict[str, str],
-        content: bytes | memoryview,
-        length: int | None = None,
-        path: str = "",
+        self, code: int, headers: dict[str, str], content: bytes | memoryview, length: int | None = None, path: str = ""
     ) -> None:
         self.send_response(code)
         for name, value in headers.items():

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from builders import frame
+from builders import frame, split
 from figure_samples import texts
-from seen_samples import split
 
 from harness.reporting.figures.papers import ReportFigure
 from harness.reporting.sections.seen import seen_figures, seen_tables

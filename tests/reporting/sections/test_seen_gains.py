@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 import scipy.stats
-from builders import frame, over_seeds
-from seen_samples import Split, split
+from builders import Split, frame, over_seeds, split
 
 from harness.metrics import AVERAGE, SEEN, UNSEEN
 from harness.reporting.sections.seen import SeenTable, seen_tables

@@ -7,8 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from builders import over_seeds
-from seen_samples import split
+from builders import over_seeds, split
 from site_samples import rendered, shown_run
 
 from harness.reporting.build import render
