@@ -1,6 +1,6 @@
 """Every place that writes, and what it does where it cannot: full, forbidden, read-only, cut short, gone, oddly named.
 
-`faults_tools.places` lists them, and a test finds every module that writes in the list. The rule is the same for all:
+`faults_tools.places` lists them. The rule is the same for all:
 what was there stays as it was or is replaced as a whole, nothing half-written has its name, nothing temporary is left,
 and what cannot be written is said in an error, unless it is expendable.
 """
