@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from harness.metrics import Metric
+from harness.metrics import AVERAGE, SEEN, UNSEEN, Metric
 from harness.registry import get, names
 from harness.reporting.seeds.summary import SummaryTable, summary_tables
 from harness.sources import digest
@@ -25,6 +25,8 @@ from harness.store import (
 
 #: suite -> task -> metric -> value
 Scores = dict[str, dict[str, dict[str, float]]]
+#: task -> (seen pairs, their score, unseen pairs, their score); None for too few pairs
+Split = Mapping[str, tuple[float, float | None, float, float | None]]
 
 frame = frame_of
 
@@ -65,7 +67,6 @@ def result(
     finished: str = "2026-01-02T03:04:05+00:00",
     losses: dict[str, list[float | None]] | None = None,
     dev: Sequence[float] = (40.0, 60.0),
-    packages: dict[str, str] | None = None,
     version: int = 1,
     **changes: Any,
 ) -> Result:
@@ -76,16 +77,12 @@ def result(
     where = (profile, variant, setting, encoder, sorted((overrides or {}).items()), data)
     steps = [50 * (index + 1) for index in range(len(dev))]
     best = max(dev, default=None)
+    best_step = None if best is None else steps[list(dev).index(best)]
+    method = variant.partition("[")[0].partition("@")[0]
     given = scores or {"sts": {"ToySTS": {"spearman": 70.0 + seed}, "Avg": {"spearman": 70.0 + seed}}}
     values: dict[str, Any] = {
         "backend": BACKEND_VERSION,
-        "spec": Spec(
-            method=variant.partition("[")[0].partition("@")[0],
-            variant=variant,
-            setting=setting,
-            encoder=encoder,
-            seed=seed,
-        ),
+        "spec": Spec(method=method, variant=variant, setting=setting, encoder=encoder, seed=seed),
         "profile": profile,
         "profile_origin": "package",
         "overrides": overrides or {},
@@ -109,18 +106,13 @@ def result(
             for suite, tasks in given.items()
         ],
         "dev": DevCurve(
-            task="ToySTS-dev",
-            metric="spearman",
-            steps=steps,
-            scores=list(dev),
-            best_step=steps[list(dev).index(best)] if best is not None else None,
-            best_score=best,
+            task="ToySTS-dev", metric="spearman", steps=steps, scores=list(dev), best_step=best_step, best_score=best
         ),
         "losses": LossCurves(steps=steps, terms={"text": [3.0, 2.0]} if losses is None else losses),
         "train_seconds": 12.1,
         "peak_memory_mb": 812.0,
         "hardware": {"device": "cpu", "processor": "some CPU", "cores": 2, "threads": 2},
-        "packages": packages or {"torch": "2.15.0", "numpy": "2.4.6"},
+        "packages": {"torch": "2.15.0", "numpy": "2.4.6"},
         "revision": None,
         "started": "2026-01-02T03:00:00+00:00",
         "finished": finished,
@@ -143,3 +135,21 @@ def sts(**tasks: float) -> Scores:
 def over_seeds(variant: str, values: Sequence[float], **given: Any) -> list[Result]:
     """One result a value, on one task."""
     return [result(variant, seed, sts(ToySTS=value), **given) for seed, value in enumerate(values)]
+
+
+def split(variant: str, seed: int, tasks: Split, **more: Any) -> Result:
+    """One result with parts, and their averages as the suite makes them."""
+    parts: dict[str, dict[str, dict[str, float]]] = {}
+    for task, (seen, seen_score, unseen, unseen_score) in tasks.items():
+        parts[task] = {UNSEEN: _part(unseen, unseen_score), SEEN: _part(seen, seen_score)}
+    parts[AVERAGE] = {}
+    for part in (UNSEEN, SEEN):
+        rows = [found[part] for task, found in parts.items() if task != AVERAGE]
+        scores = [row["spearman"] for row in rows if "spearman" in row]
+        mean = sum(scores) / len(rows) if len(scores) == len(rows) else None
+        parts[AVERAGE][part] = _part(sum(row["n"] for row in rows), mean)
+    return result(variant, seed, sts(**dict.fromkeys(tasks, 70.0)), parts={"sts": parts}, **more)
+
+
+def _part(pairs: float, score: float | None) -> dict[str, float]:
+    return {"n": pairs} if score is None else {"spearman": score, "n": pairs}

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from harness.errors import UserError
+
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 # tests compare what is computed alone and by two at a time; several threads would add in another order
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -26,11 +28,14 @@ os.environ.setdefault("HARNESS_EMULATE_BF16", "1")
 settings.register_profile("busy machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("busy machine")
 
+#: fixtures that tests of several rooms use
+pytest_plugins = ["plugin_packages"]
+
 #: the files that take longest, which start first, so that no worker waits for another at the end
 LONGEST = (
     *("test_commands", "test_fetch_command", "test_tiny_bar", "test_cli", "test_ray", "test_mteb_suite"),
     *("test_devices", "test_export", "test_sts", "test_declarations", "test_api", "test_train", "test_local"),
-    *("test_rehearsal", "test_chunks", "test_kept_pages", "test_build"),
+    *("test_rehearsal", "test_chunks", "test_build"),
 )
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
@@ -102,4 +107,17 @@ def _runs_in_this_process() -> Iterator[None]:
     """
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("harness.work.base.DEFAULT", "serial")
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _errors_have_one_line() -> Iterator[None]:
+    """What a user reads of an error is one line, whichever test meets it."""
+
+    def made(error: UserError, *given: object) -> None:
+        Exception.__init__(error, *given)
+        assert not [one for one in given if "\n" in str(one)], "an error of several lines"
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(UserError, "__init__", made)
         yield

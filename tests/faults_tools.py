@@ -79,8 +79,9 @@ def misplace(path: Path, kind: str) -> None:
         path.symlink_to({"device": "/dev/zero", "loop": path.name}[kind])
 
 
-#: what `misplace` puts there
+#: what `misplace` puts there, and what of it could be waited for
 ODD_KINDS = ("pipe", "device", "folder", "loop")
+WAITING = ("pipe", "device", "loop")
 
 
 def flip(path: Path, place: float) -> None:
@@ -174,8 +175,8 @@ def places() -> list[Place]:
         Place("submission", lambda to: note_submission(Store(to), fingerprint, note)),
         Place("index", lambda to: write_tables(to / "index.bin", TablesWriter().tables())),
         Place("note", lambda to: write_note(to / "trained.json", {"a": 1})),
-        Place("files from a node", lambda to: unpack(_parcel(), Store(to))),
-        Place("checkpoint", _checkpoint),
+        Place("files from a node", lambda to: unpack(Parcel({"a/b.json": b"content" * 10}), Store(to))),
+        Place("checkpoint", lambda to: TrainingFolder(to).save({"step": 1, "weights": torch.arange(100.0)})),
         Place("run's log", _log, appends=True),
         Place("events", _events, appends=True),
         *_caches(),
@@ -193,22 +194,11 @@ def _caches() -> Iterator[Place]:
     def rows(start: int, stop: int) -> np.ndarray:
         return np.ones((stop - start, 64), np.float32)
 
-    def row(number: int) -> np.ndarray:
-        return np.ones((4, 8))
-
     yield Place("features", lambda _: cached_features("key", 64, rows))
-    yield Place("recordings", lambda _: cached_ragged("key", 64, 8, row))
+    yield Place("recordings", lambda _: cached_ragged("key", 64, 8, lambda number: np.ones((4, 8))))
     yield Place("seen texts", lambda _: cached_hashes("c", lambda: ["x"]))
     yield Place("hash", lambda _: known_hash("hashes/key", lambda: "a" * 64), expendable=True)
     yield Place("declarations", lambda _: declare(), expendable=True)
-
-
-def _parcel() -> Parcel:
-    return Parcel({"a/b.json": b"content" * 10})
-
-
-def _checkpoint(folder: Path) -> None:
-    TrainingFolder(folder).save({"step": 1, "weights": torch.arange(100.0)})
 
 
 def _log(folder: Path) -> None:

@@ -25,6 +25,8 @@ QUESTION = (
     '<html><form id="download-form" action="https://drive.usercontent.google.com/download" method="get">'
     '<input type="hidden" name="id" value="{id}"><input type="hidden" name="confirm" value="t"></form></html>'
 )
+#: larger files of the drive are sent once its question is answered
+DRIVE_SCANS = 100_000_000
 #: hosts of the drive, whose files are asked for by `id`
 DRIVE_HOSTS = ("https://drive.google.com", "https://drive.usercontent.google.com")
 
@@ -37,8 +39,6 @@ class StandIn:
     files: dict[str, Content] = field(default_factory=dict)
     #: id of a file on the drive -> its name and content
     drive: dict[str, tuple[str, Content]] = field(default_factory=dict)
-    #: larger files of the drive are sent once its question is answered
-    drive_scans: int = 100_000_000
     #: path -> headers besides the usual ones
     headers: dict[str, dict[str, str]] = field(default_factory=dict)
     #: path -> status and X-Error-Code
@@ -176,7 +176,7 @@ class _Handler(BaseHTTPRequestHandler):
         if "recursive=true" not in self.path.lower():
             inside = [one for one in inside if "/" not in one["path"].removeprefix(start)]
         if inside:
-            self._send(200, {"Content-Type": "application/json"}, json.dumps(inside).encode())
+            self._json(inside)
         else:
             self._send(404, {"X-Error-Code": "EntryNotFound"}, b"no")
 
@@ -241,28 +241,20 @@ class _Handler(BaseHTTPRequestHandler):
         if not found and commit != self.standin.heads.get(hub):
             self._send(404, {"X-Error-Code": "RevisionNotFound" if wanted else "RepoNotFound"}, b"no")
             return
-        files = [
-            {
-                "rfilename": name,
-                "size": len(read(content)),
-                "blobId": "0" * 40,
-                "lfs": {
-                    "size": len(read(content)),
-                    "sha256": self.standin.stated.get(name, sum_of(content)),
-                    "pointerSize": 1,
-                },
-            }
-            for name, content in found.items()
-        ]
+        files = []
+        for name, content in found.items():
+            size, stated = len(read(content)), self.standin.stated.get(name, sum_of(content))
+            lfs = {"size": size, "sha256": stated, "pointerSize": 1}
+            files.append({"rfilename": name, "size": size, "blobId": "0" * 40, "lfs": lfs})
         known = {"id": hub.removeprefix("datasets/"), "sha": commit, "siblings": files, "tags": [], "downloads": 0}
         known |= {"cardData": self.standin.cards.get(hub, {}), "private": False, "disabled": False, "likes": 0}
-        self._send(200, {"Content-Type": "application/json"}, json.dumps(known).encode())
+        self._json(known)
 
     def _drive(self, path: str, wanted: str, body: bool) -> None:
         """A file of the drive by its id, or the question about it."""
         number = parse_qs(self.path.partition("?")[2]).get("id", [""])[0]
         name, content = self.standin.drive[number]
-        if path == "/uc" and len(read(content)) > self.standin.drive_scans:
+        if path == "/uc" and len(read(content)) > DRIVE_SCANS:
             page = QUESTION.format(id=number).encode()
             self._send(200, {"Content-Type": "text/html; charset=utf-8"}, page)
             return
@@ -286,12 +278,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(code, headers, content[start:] if body else b"", len(content) - start, path)
 
     def _send(
-        self,
-        code: int,
-        headers: dict[str, str],
-        content: bytes | memoryview,
-        length: int | None = None,
-        path: str = "",
+        self, code: int, headers: dict[str, str], content: bytes | memoryview, length: int | None = None, path: str = ""
     ) -> None:
         self.send_response(code)
         for name, value in headers.items():

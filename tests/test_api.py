@@ -5,7 +5,6 @@ from __future__ import annotations
 import doctest
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +15,12 @@ from harness.errors import MissingData
 from harness.store import FRAME_COLUMNS
 
 SHORT = {"steps": 4, "batch_size": 16}
+
+
+@pytest.fixture(autouse=True)
+def _no_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No machine's data changes what is missing."""
+    monkeypatch.delenv("HARNESS_DATA", raising=False)
 
 
 @pytest.fixture(scope="module")
@@ -86,9 +91,7 @@ def test_a_loaded_model_scores_as_its_run_did(finished: harness.Results) -> None
     assert mine.item() == pytest.approx(run.query("part == ''")["value"].item(), abs=1e-6)
 
 
-def test_any_callable_is_evaluated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("HARNESS_DATA", raising=False)
-
+def test_any_callable_is_evaluated() -> None:
     def constant(sentences: list[str]) -> np.ndarray:
         return np.ones((len(sentences), 2))
 
@@ -97,10 +100,3 @@ def test_any_callable_is_evaluated(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         harness.evaluate(constant, "sts", profile="paper")
     with pytest.raises(harness.UserError, match="no suite 'stx'"):
         harness.evaluate(constant, "stx", profile="tiny")
-
-
-@pytest.fixture(autouse=True)
-def no_data(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """No machine's data changes what is missing."""
-    monkeypatch.delenv("HARNESS_DATA", raising=False)
-    return iter(())

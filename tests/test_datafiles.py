@@ -6,10 +6,10 @@ import gzip
 from pathlib import Path
 
 import pytest
-from refusals import refused
 
 from harness import datafiles
 from harness.datafiles import lines_of, read_lines, read_rows, read_table
+from harness.errors import UserError
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
@@ -23,7 +23,7 @@ def test_lines_are_read_lazily(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"fine\n\xff\n")
     lines = lines_of(tmp_path / "a.txt")
     assert next(lines) == "fine"
-    with refused(r"a\.txt, line 2, cannot be read as UTF-8"):
+    with pytest.raises(UserError, match=r"a\.txt, line 2, cannot be read as UTF-8"):
         next(lines)
 
 
@@ -34,13 +34,13 @@ def test_a_line_without_end_is_refused_before_it_is_read(
     monkeypatch.setattr(datafiles, "LONGEST_LINE", 1000)
     content = b"short\n" + b"\0" * 2000
     (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
-    with refused("line 2 has more than"):
+    with pytest.raises(UserError, match="line 2 has more than"):
         list(lines_of(tmp_path / name))
 
 
 def test_carriage_returns_alone_end_no_line(tmp_path: Path) -> None:
     (tmp_path / "x.txt").write_bytes(b"one\rtwo\r")
-    with refused(r"x\.txt has carriage returns and no line feed"):
+    with pytest.raises(UserError, match=r"x\.txt has carriage returns and no line feed"):
         list(lines_of(tmp_path / "x.txt"))
 
 
@@ -62,7 +62,7 @@ def test_a_table_is_read_by_column_names_without_quoting(tmp_path: Path) -> None
 def test_a_broken_table_is_refused_in_one_line_with_its_place(tmp_path: Path, content: str, message: str) -> None:
     path = tmp_path / "t.tsv"
     path.write_bytes(content.encode())
-    with refused(f"^{path}.*{message}"):
+    with pytest.raises(UserError, match=f"^{path}.*{message}"):
         read_table(path, "label", "text")
 
 
@@ -70,5 +70,5 @@ def test_a_broken_table_is_refused_in_one_line_with_its_place(tmp_path: Path, co
 def test_a_line_of_json_that_is_no_text_is_named(tmp_path: Path, line: str) -> None:
     path = tmp_path / "x.jsonl"
     path.write_text('{"a": "fine"}\n' + line)
-    with refused(r"x\.jsonl, line 2:"):
+    with pytest.raises(UserError, match=r"x\.jsonl, line 2:"):
         list(read_rows(path, "a"))

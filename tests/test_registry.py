@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 import sys
-from pathlib import Path
 
 import pytest
-from refusals import refused
+from plugin_packages import Install
 
 from harness import registry
 from harness.errors import PlugInError, UserError
 from harness.evaluation.suites import PairSuite
 from harness.grid import expand
-from harness.method import Method, method_named
 from harness.method.declared import declared_method
 from harness.profiles import load_profile
 from harness.spec import Variant
@@ -24,6 +21,7 @@ BAD = {
     "exits": ("import sys; sys.exit(3)", "SystemExit: 3"),
     "raises": ("raise RuntimeError('no\\nluck')", "RuntimeError: no luck"),
     "imports": ("import no_such_module_here", "ModuleNotFoundError: No module named 'no_such_module_here'"),
+    "leaves": ("import os; os._exit(0)", "ExitError: "),
     "empty": ("", "AttributeError: module 'bad_empty' has no attribute 'Thing'"),
     "based": ("class Bad(BaseException): pass\nraise Bad('no luck')", "Bad: no luck (bad_based.py, line 2)"),
     "endless": ("import time\nwhile True: time.sleep(0.01)", "TimeoutError: its import has not ended"),
@@ -57,81 +55,60 @@ class Faulty(Method):
 
 
 @pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder on the path with one bad package for each way to be bad, and one that registers no method class."""
+def site(install: Install) -> None:
+    """One bad package for each way to be bad, one that registers no method, and one under a name that is taken."""
     for name, (code, _) in BAD.items():
-        install(tmp_path, f"bad_{name}", code, f"{name} = bad_{name}:Thing")
-    install(tmp_path, "faulty", FAULTY, "faulty = faulty:Faulty")
-    install(tmp_path, "stranger", "class Thing: pass", "stranger = stranger:Thing")
-    install(tmp_path, "rival", "", "simcse = rival:SimCSE")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    yield tmp_path
-    registry._points.cache_clear()
-
-
-def install(site: Path, package: str, code: str, entry: str, group: str = "harness.methods") -> None:
-    """A module and its metadata, as pip would lay them out."""
-    (site / f"{package}.py").write_text(code)
-    registry._points.cache_clear()
-    importlib.invalidate_caches()
-    info = site / f"{package}-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(f"[{group}]\n{entry}\n")
+        install(f"bad_{name}", code, {"methods": {name: "Thing"}})
+    install("faulty", FAULTY, {"methods": {"faulty": "Faulty"}})
+    install("stranger", "class Thing: pass", {"methods": {"stranger": "Thing"}})
+    install("rival", "", {"methods": {"simcse": "SimCSE"}})
 
 
 @pytest.mark.parametrize("name", BAD)
+@pytest.mark.usefixtures("site")
 def test_a_package_that_fails_to_import_is_one_line_with_its_name_and_error(
-    name: str, site: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(registry, "IMPORT_S", 0.2)
     assert {*BAD, "mcse", "dalr"} <= set(registry.names("method"))
     said = re.escape(f"the method '{name}' (package bad_{name}, bad_{name}:Thing) cannot be loaded: ")
-    with refused(f"^{said}.*{re.escape(BAD[name][1])}", PlugInError):
+    with pytest.raises(PlugInError, match=f"^{said}.*{re.escape(BAD[name][1])}"):
         registry.get("method", name)
 
 
-def test_what_is_no_method_or_task_is_refused(site: Path) -> None:
-    with pytest.raises(
-        PlugInError, match=r"'stranger' \(stranger:Thing\) is not a subclass of harness\.method\.Method"
-    ):
-        method_named("stranger")
-    install(site, "stray", "NONE = None", "stray = stray:NONE", "harness.similarity")
-    with pytest.raises(PlugInError, match=r"'stray' \(stray:NONE\) is not an instance of .*Checkable"):
-        PairSuite.find("stray")
-
-
-def test_two_packages_with_one_name_cost_that_name_only(site: Path) -> None:
-    with pytest.raises(
-        PlugInError, match=r"two packages register the method 'simcse': .* rival:SimCSE|rival:SimCSE and"
-    ):
-        registry.get("method", "simcse")
-    assert issubclass(method_named("mcse"), Method)
-
-
 @pytest.mark.parametrize("wrong", WRONG)
-def test_wrong_declarations_are_refused_before_anything_reads_them(wrong: str, site: Path) -> None:
-    install(site, "wrongly", f"{FAULTY}    {wrong}\n", "wrong = wrongly:Faulty")
-    sys.modules.pop("wrongly", None)
-    with refused(rf"the method 'wrong' \(wrongly:Faulty\).*{re.escape(WRONG[wrong])}", PlugInError):
+def test_wrong_declarations_are_refused_before_anything_reads_them(wrong: str, install: Install) -> None:
+    install("wrongly", f"{FAULTY}    {wrong}\n", {"methods": {"wrong": "Faulty"}})
+    with pytest.raises(PlugInError, match=rf"the method 'wrong' .*wrongly:Faulty\).*{re.escape(WRONG[wrong])}"):
         declared_method("wrong")
 
 
-@pytest.mark.parametrize("name", ["raises", "stranger", "faulty", "simcse"])
-def test_a_bad_method_costs_only_the_grids_that_name_it(name: str, site: Path) -> None:
+def test_what_is_no_task_is_refused(install: Install) -> None:
+    install("stray", "NONE = None", {"similarity": {"stray": "NONE"}})
+    with pytest.raises(PlugInError, match=r"'stray' .*stray:NONE\) is not an instance of .*Checkable"):
+        PairSuite.find("stray")
+
+
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        ("raises", "RuntimeError"),
+        ("stranger", r"stranger:Thing\) is not a subclass of harness\.method\.Method"),
+        ("faulty", "KeyError: 0"),
+        ("simcse", "rival:SimCSE"),
+    ],
+)
+@pytest.mark.usefixtures("site")
+def test_a_bad_method_costs_only_the_grids_that_name_it_and_no_other_imports_it(name: str, what: str) -> None:
     def runs(*named: str) -> set[str]:
         methods = [Variant.parse(one) for one in named]
         found, _ = expand(load_profile("tiny"), methods, [Variant("toy")], ["toy-bert"], [0, 1], {"steps": 3})
         return {run.spec.variant.name for run in found}
 
     assert runs("mcse") == {"mcse"}
-    with pytest.raises(PlugInError, match=f"the method '{name}'"):
+    assert f"bad_{name}" not in sys.modules
+    with pytest.raises(PlugInError, match=f"the method '{name}'.*{what}"):
         runs("mcse", name)
-
-
-def test_a_bad_method_is_imported_by_no_run_of_another(site: Path) -> None:
-    expand(load_profile("tiny"), [Variant("mcse")], [Variant("toy")], ["toy-bert"], [0], {})
-    assert all("loaded" not in vars(registry._find("method", name)) for name in BAD)
 
 
 def test_an_unknown_name_lists_the_closest() -> None:

@@ -7,11 +7,11 @@ from functools import cache
 from pathlib import Path
 
 import torch
+from executor_jobs import ignore
 
 from harness.encoders.student import Student
 from harness.grid import resolve
 from harness.method import method_named
-from harness.planning.events import Event
 from harness.planning.ingredients import Experiment, Experiments
 from harness.planning.inventory import Inventory
 from harness.profiles import load_profile
@@ -46,10 +46,6 @@ def variants() -> Iterator[str]:
 def experiment(variant: str, setting: str = "toy") -> Experiment:
     profile, spec = load_profile("tiny"), RunSpec.parse(f"{variant}/{setting}/toy-bert/seed-0")
     return Experiments(Inventory(profile, None, {}), SHORT).of(resolve(profile, spec, SHORT))
-
-
-def ignore(event: Event) -> None:
-    """Listen to nothing."""
 
 
 @cache

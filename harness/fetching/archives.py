@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from harness.errors import UserError
+from harness.errors import UserError, first_line
 from harness.fetching.entries import Entry
 from harness.files import remove
 
@@ -83,7 +83,7 @@ def unpack(archive: Path, target: Path) -> None:
     except (*_DAMAGED, OSError) as error:
         if isinstance(error, OSError) and error.errno not in (None, *_IN_THE_WAY):
             raise
-        raise UserError(f"the archive {archive} cannot be read: {error}; fetch it again") from error
+        raise UserError(f"the archive {archive} cannot be read: {first_line(error)}; fetch it again") from error
 
 
 @contextmanager

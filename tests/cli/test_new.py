@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from refusals import refused
 
 from harness.cli.main import cli
+from harness.errors import UserError
 from harness.planning.inventory import Inventory
 from harness.profiles import load_profile
 
@@ -55,6 +55,6 @@ def test_a_profile_and_a_task_run_as_they_are_and_all_that_is_commented_out_is_v
 def test_nothing_is_overwritten(kind: str, there: str, folder: Path) -> None:
     (folder / there).parent.mkdir(exist_ok=True)
     (folder / there).write_text("mine")
-    with refused("exists already; give another name, or move it away"):
+    with pytest.raises(UserError, match="exists already; give another name, or move it away"):
         CliRunner().invoke(cli, ["new", kind, "it"], catch_exceptions=False)
     assert [path.read_text() for path in folder.rglob("*") if path.is_file()] == ["mine"]

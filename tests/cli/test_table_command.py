@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from builders import over_seeds, result
 from click.testing import CliRunner
-from refusals import refused
 
 from harness.cli import output
 from harness.cli.main import cli
 from harness.cli.output import plain_table, show_summaries
+from harness.errors import UserError
 from harness.store import Store
 
 PLACE = {"profile": "paper", "setting": "wiki+flickr", "encoder": "bert-base-uncased"}
@@ -61,9 +61,9 @@ def test_latex_is_ready_for_a_paper_and_csv_has_codes_and_numbers_in_columns(res
 
 
 def test_what_is_wrong_is_said_in_one_line(results: Path) -> None:
-    with refused("no table 'stss' in the results of profile 'tiny'; did you mean sts?"):
+    with pytest.raises(UserError, match=r"no table 'stss' in the results of profile 'tiny'; did you mean sts?"):
         printed(results, "stss", "--profile", "tiny")
-    with refused(r"results of the profiles paper, tiny; choose one \(--profile NAME"):
+    with pytest.raises(UserError, match=r"results of the profiles paper, tiny; choose one \(--profile NAME"):
         printed(results, "sts")
 
 

@@ -7,13 +7,12 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from refusals import refused
 from safetensors.numpy import save_file
 
 from harness.corpora.base import Pairs
 from harness.corpora.files import CaptionsFile
 from harness.corpora.images import FeatureFile
-from harness.errors import MissingData
+from harness.errors import MissingData, UserError
 from harness.fetching.archives import write_parquet
 
 HOW = "fetch it from the authors"
@@ -69,7 +68,7 @@ def test_values_that_are_not_finite_are_refused(tmp_path: Path, suffix: str) -> 
     for bad in (np.nan, np.inf):
         values = VALUES.copy()
         values[2, 1] = bad
-        with refused(f"features{suffix} is not a matrix of finite numbers"):
+        with pytest.raises(UserError, match=f"features{suffix} is not a matrix of finite numbers"):
             FeatureFile(write(tmp_path, suffix, values), HOW).read(tmp_path)
 
 
@@ -95,7 +94,7 @@ def test_files_of_another_shape_are_one_line(tmp_path: Path) -> None:
         **dict.fromkeys(["other.h5", "other.safetensors"], "cannot be read: no 'features' among resnet"),
         "x.csv": r"is not a feature file.*\.h5, \.hdf5, \.npy, \.parquet, \.safeten",
     }.items():
-        with refused(f"{name} {message}"):
+        with pytest.raises(UserError, match=f"{name} {message}"):
             FeatureFile(name).read(tmp_path)
 
 
@@ -103,7 +102,7 @@ def test_files_of_another_shape_are_one_line(tmp_path: Path) -> None:
 def test_a_damaged_file_is_one_line(tmp_path: Path, suffix: str) -> None:
     for content in (b"", b"no such format, and some bytes more"):
         (tmp_path / f"features{suffix}").write_bytes(content)
-        with refused(f"features{suffix} (cannot be read|is not a Parquet file)") as error:
+        with pytest.raises(UserError, match=f"features{suffix} (cannot be read|is not a Parquet file)") as error:
             FeatureFile(f"features{suffix}").read(tmp_path)
         assert "fetch" not in str(error.value), "it is the user's own"
         assert "pickle" not in str(error.value)
@@ -147,7 +146,7 @@ def test_features_that_do_not_match_the_images_are_refused(
     known = [] if isinstance(rows, int) else rows
     name = write(tmp_path, suffix, VALUES[: len(known) or rows], known)
     loaded = pairs(tmp_path, name, ids=ids)
-    with refused(f"{name} {message}"):
+    with pytest.raises(UserError, match=f"{name} {message}"):
         loaded.features["resnet"]
 
 
@@ -189,5 +188,5 @@ def test_a_transform_changes_a_fingerprint_and_a_hint_does_not(tmp_path: Path) -
     name = write(tmp_path, ".npy", VALUES)
     plain, hinted, other = (FeatureFile(name, *more) for more in ((HOW,), ("another hint",), (HOW, "sqrt-standardise")))
     assert plain.fingerprint(tmp_path) == hinted.fingerprint(tmp_path) != other.fingerprint(tmp_path)
-    with refused("transform = 'whiten' is unknown; write one of none, sqrt-standardise"):
+    with pytest.raises(UserError, match="transform = 'whiten' is unknown; write one of none, sqrt-standardise"):
         FeatureFile(name, HOW, "whiten")

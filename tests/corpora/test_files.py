@@ -7,10 +7,10 @@ from typing import Any, Literal
 
 import numpy as np
 import pytest
-from refusals import refused
 
 from harness.corpora.base import CorpusSource, Triplets
 from harness.corpora.files import CaptionsFile, SentencesFile, TripletsFile
+from harness.errors import UserError
 from harness.fetching.archives import write_parquet
 from harness.profiles import load_profile
 from harness.setting import Noisy
@@ -48,7 +48,7 @@ def test_a_sentence_is_a_line_stripped_and_empty_lines_are_left_out(tmp_path: Pa
 def test_a_limit_takes_the_first_sentences_and_counts_no_empty_line(tmp_path: Path) -> None:
     assert sentences(tmp_path, b"a\n\nb\n\nc\nd\n", limit=3).load(tmp_path).texts == ["a", "b", "c"]
     for limit, message in ((3, r"text\.txt has 2 sentences, fewer than the limit 3"), (0, "limit = 0 selects no rows")):
-        with refused(message):
+        with pytest.raises(UserError, match=message):
             sentences(tmp_path, b"a\n\n\nb\n", limit=limit).load(tmp_path)
 
 
@@ -70,7 +70,7 @@ GZIP = gzip.compress(("A sentence of this file.\n" * 500).encode())
 )
 def test_a_damaged_or_empty_file_is_one_line(tmp_path: Path, name: str, content: bytes, message: str) -> None:
     for source in (sentences(tmp_path, content, name), CaptionsFile(name, HOW)):
-        with refused(rf"{name}.*{message}"):
+        with pytest.raises(UserError, match=rf"{name}.*{message}"):
             source.load(tmp_path)
 
 
@@ -109,7 +109,7 @@ def test_all_captions_make_a_row_each_and_are_refused_of_a_file_with_one_an_imag
     lines.check(tmp_path)
     one = captions(tmp_path, {"a": ["a1"], "b": ["b1"]}, captions="all")
     for source, root in ((lines.with_captions("all"), tmp_path), (lines.with_captions("all"), None), (one, tmp_path)):
-        with refused(rf"captions = all, but .*{source.files[0]} has only one caption per image"):
+        with pytest.raises(UserError, match=rf"captions = all, but .*{source.files[0]} has only one caption per image"):
             source.check(root)
 
 
@@ -151,7 +151,7 @@ def test_a_text_file_and_the_file_that_it_is_matched_to_are_one_corpus(tmp_path:
 def test_a_file_that_was_matched_to_other_lines_is_refused(tmp_path: Path) -> None:
     for wrong in (["two cats", "A dog"], ["two cats"]):
         rows = {"image_id": ["7", "3"][: len(wrong)], "caption": wrong, "captions": [["x"], ["y"]][: len(wrong)]}
-        with refused(r"matched\.parquet was matched to other captions .* and match it"):
+        with pytest.raises(UserError, match=r"matched\.parquet was matched to other captions .* and match it"):
             lines_matched(tmp_path, rows, captions="all").load(tmp_path)
 
 
@@ -166,7 +166,7 @@ def test_content_draw_and_seed_change_a_fingerprint(tmp_path: Path) -> None:
     found = {captions(tmp_path, FIVE, **each).fingerprint(tmp_path) for each in options}
     found.add(captions(tmp_path, {**FIVE, "image0": ["another"]}).fingerprint(tmp_path))
     assert len(found) == 4
-    with refused("captions = 'some' is neither 'one' nor 'all'"):
+    with pytest.raises(UserError, match="captions = 'some' is neither 'one' nor 'all'"):
         CaptionsFile("captions.txt", HOW, captions="some")
 
 
@@ -184,7 +184,7 @@ def test_content_draw_and_seed_change_a_fingerprint(tmp_path: Path) -> None:
 )
 def test_a_parquet_file_of_another_shape_is_one_line(tmp_path: Path, columns: dict[str, list], text: str) -> None:
     write_parquet(tmp_path / "captions.parquet", columns)
-    with refused(rf"captions\.parquet.*{text}"):
+    with pytest.raises(UserError, match=rf"captions\.parquet.*{text}"):
         list(CaptionsFile("captions.parquet", HOW).load(tmp_path).texts)
 
 
@@ -239,7 +239,7 @@ def test_triplets_are_read_in_both_forms(tmp_path: Path) -> None:
 )
 def test_bad_triplets_are_one_line(tmp_path: Path, text: str, options: dict[str, Any], message: str) -> None:
     (tmp_path / "nli").write_bytes(text.encode())
-    with refused(message):
+    with pytest.raises(UserError, match=message):
         TripletsFile("nli", "", **options).load(tmp_path)
 
 

@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from made_files import write_tar
-from refusals import refused
 
 from harness.corpora import labelled_audio
 from harness.corpora.base import Media
 from harness.corpora.labelled_audio import LabelledAudio, samples
 from harness.encoders.media import filterbank, masked, mixed
+from harness.errors import UserError
 from harness.seeds import generator
 
 RATE = 16000
@@ -83,7 +83,7 @@ def test_an_archive_is_unpacked_into_the_cache_alone_and_no_link_is_followed(tmp
     packed = LabelledAudio("a.tar", "", index="index.tsv", bins=16, frames=20)
     if place == "link":
         write_tar(tmp_path / "a.tar", {"outside.wav": tmp_path / "secret.wav"})
-        with refused(r"a\.tar has no recording outside\.wav"):
+        with pytest.raises(UserError, match=r"a\.tar has no recording outside\.wav"):
             packed.load(tmp_path)
     else:
         write_tar(tmp_path / "a.tar", {place: wav(tone(0))})
@@ -121,7 +121,7 @@ def test_recordings_have_their_speakers(speech: Path) -> None:
     media = audio().load(speech)
     assert drawn(media, [0, 3]).shape == (2, 60, 32)
     assert media.augmented("none") is media
-    with refused("no augmentation 'echo'; give the method the option augment=none"):
+    with pytest.raises(UserError, match="no augmentation 'echo'; give the method the option augment=none"):
         media.augmented("echo")
 
 
@@ -187,13 +187,13 @@ def test_an_archive_is_read_like_a_folder(speech: Path) -> None:
     packed = LabelledAudio("wav.tar.gz", "", index="index.tsv", bins=32, frames=60)
     np.testing.assert_array_equal(drawn(packed.load(speech), [0, 5]), drawn(audio().load(speech), [0, 5]))
     (speech / "wav.tar.gz").write_bytes((speech / "wav.tar.gz").read_bytes()[:-200])
-    with refused(r"cannot be read: .*restore it"):
+    with pytest.raises(UserError, match=r"cannot be read: .*restore it"):
         packed.load(speech)
 
 
 def test_librispeechs_folders_need_a_package(tmp_path: Path) -> None:
     there = importlib.util.find_spec("soundfile") is not None
-    with refused(r"19-198-0000\.flac cannot be read" if there else "need the package soundfile"):
+    with pytest.raises(UserError, match=r"19-198-0000\.flac cannot be read" if there else "need the package soundfile"):
         librispeech(tmp_path, b"fLaC").load(tmp_path)
 
 
@@ -221,5 +221,5 @@ def test_a_bad_recording_index_or_option_is_one_line(harm: str, speech: Path) ->
     (speech / file).unlink()
     if content is not None:
         (speech / file).write_bytes(content)
-    with refused(message):
+    with pytest.raises(UserError, match=message):
         audio(**options).load(speech)

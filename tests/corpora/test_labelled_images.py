@@ -10,7 +10,6 @@ import pytest
 import torch
 from made_files import image_bytes
 from PIL import Image
-from refusals import refused
 
 from harness.caches import cache_folder
 from harness.corpora.base import Media
@@ -102,7 +101,7 @@ def test_bad_images_are_one_line(images: Path, name: str, message: str) -> None:
     (images / "no.parquet").write_bytes(b"no")
     write_parquet(images / "none.parquet", {"jpeg": [red, None], "label": [0, 1]})
     write_parquet(images / "bare.parquet", {"jpeg": [red]})
-    with refused(message, MissingData if name == "absent" else UserError):
+    with pytest.raises(MissingData if name == "absent" else UserError, match=message):
         LabelledImages(name, "fetch it").load(images)
 
 
@@ -137,7 +136,7 @@ def tree(root: Path, files: dict[str, bytes]) -> Path:
 )
 def test_a_damaged_image_is_named_and_refused(tmp_path: Path, raw: bytes) -> None:
     tree(tmp_path, {"cat/0.jpg": JPEG, "dog/1.png": raw})
-    with refused(r"tree: 1 of 2 images cannot be decoded: dog/1\.png \("):
+    with pytest.raises(UserError, match=r"tree: 1 of 2 images cannot be decoded: dog/1\.png \("):
         LabelledImages("tree", "").load(tmp_path)
 
 
@@ -145,7 +144,7 @@ def test_up_to_the_limit_the_next_readable_image_stands_in(tmp_path: Path, caplo
     """Rows are cat 0, cat 1 (bad), cat 2 (bad), dog 3, dog 4 (bad): after the last comes the first."""
     whole = {"cat/0.jpg": JPEG, "cat/1.jpg": b"", "cat/2.jpg": JPEG[:99], "dog/3.jpg": PNG, "dog/4.jpg": b"no"}
     tree(tmp_path, whole)
-    with refused(r"3 of 5 images .* cat/1\.jpg .*cat/2\.jpg .*dog/4\.jpg .*set bad = 3"):
+    with pytest.raises(UserError, match=r"3 of 5 images .* cat/1\.jpg .*cat/2\.jpg .*dog/4\.jpg .*set bad = 3"):
         LabelledImages("tree", "", bad=2).load(tmp_path)
     with caplog.at_level(logging.WARNING):
         media = LabelledImages("tree", "", bad=3).load(tmp_path)
@@ -162,7 +161,7 @@ def test_a_stand_in_gives_its_label_and_where_no_image_can_be_decoded_no_limit_h
     tree(tmp_path, {"cat/0.jpg": JPEG, "cat/1.jpg": b"", "cat/2.jpg": PNG})
     assert LabelledImages("tree", "", labelled=False, bad=1).load(tmp_path).labels.tolist() == [0, 2, 2]
     tree(tmp_path, {"cat/0.jpg": b"", "cat/2.jpg": b""})
-    with refused("3 of 3 images cannot be decoded"):
+    with pytest.raises(UserError, match="3 of 3 images cannot be decoded"):
         LabelledImages("tree", "", bad=9).load(tmp_path)
 
 

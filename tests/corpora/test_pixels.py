@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from made_files import image_bytes
-from refusals import refused
 
 from harness.corpora.files import CaptionsFile
 from harness.corpora.images import Decoder, Pixels
@@ -118,5 +117,5 @@ def test_what_is_wrong_with_images_is_one_line_when_they_are_read(root: Path) ->
         ("bare", "jpeg", "has no column jpeg; it has image_id, captions"),
     ):
         loaded = CaptionsFile(f"{file}.{'txt' if file == 'plain' else 'parquet'}", "", images=where).load(root)
-        with refused(message, MissingData if where == "nowhere" else UserError):
+        with pytest.raises(MissingData if where == "nowhere" else UserError, match=message):
             loaded.images[0]

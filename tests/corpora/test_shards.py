@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from made_files import image_bytes, write_tar
 from PIL import Image
-from refusals import refused
 
 from harness.corpora.shards import ShardPairs
 from harness.errors import MissingData, UserError
@@ -48,7 +47,7 @@ def test_a_limit_takes_the_first_pairs_and_reads_no_further_shard(root: Path) ->
         (4, 1, "has 3 pairs, fewer than the limit 4"),
         (0, 0, "limit = 0 selects no rows"),
     ):
-        with refused(message):
+        with pytest.raises(UserError, match=message):
             ShardPairs("cc", "", limit=limit, bad=bad).load(root)
 
 
@@ -65,7 +64,7 @@ def test_a_limit_takes_the_first_pairs_and_reads_no_further_shard(root: Path) ->
 )
 def test_a_flaw_is_named_and_left_out_up_to_the_limit(root: Path, files: dict[str, bytes | Path], flaw: str) -> None:
     write_tar(root / "cc" / "00002.tar", {**files, **pair(5)})
-    with refused(rf"cc: 1 flaws .*00002\.tar: {flaw}.*set bad = 1"):
+    with pytest.raises(UserError, match=rf"cc: 1 flaws .*00002\.tar: {flaw}.*set bad = 1"):
         ShardPairs("cc", "").load(root)
     loaded = ShardPairs("cc", "", bad=1).load(root)
     assert loaded.texts[-1] == "caption 5"

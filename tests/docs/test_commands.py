@@ -19,14 +19,13 @@ import pytest
 import yaml
 from click.testing import CliRunner
 from pages import ROOT, Block, blocks, calls
-from plugin_packages import Install, install
+from plugin_packages import Install
 
 from harness import api, fetching
 from harness.cli.main import cli
 from harness.errors import MissingData
 from harness.profiles import load_profile, shipped_profiles
 
-__all__ = ["install"]
 PAGES = [
     *sorted((ROOT / "docs").glob("*.md")),
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md")),

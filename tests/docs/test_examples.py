@@ -10,13 +10,12 @@ import yaml
 from click.testing import CliRunner
 from IPython.core.interactiveshell import InteractiveShell
 from pages import ROOT
-from plugin_packages import Install, install
+from plugin_packages import Install
 from scripts import script
 
 import harness
 from harness.cli.main import cli
 
-__all__ = ["install"]
 TEMPLATE = ROOT / "examples" / "plugin-template"
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import torch
 from fake_device import tf32
-from refusals import refused
 
 from harness import processors
 from harness.encoders.precision import EMULATE, check_precision, float32_products
+from harness.errors import UserError
 
 
 @pytest.fixture(autouse=True)
@@ -40,7 +40,11 @@ def test_bf16_is_refused_on_a_processor_that_would_emulate_it(
         (tmp_path / "cpuinfo").write_text(f"processor : 0\nmodel name : Some Processor\n{account}\n\nprocessor : 1\n")
     monkeypatch.setattr(processors, "INFO", tmp_path / "cpuinfo")
     processors.has_bf16.cache_clear()
-    with nullcontext() if has else refused(f"bf16 would be emulated slowly.*precision=fp32, or set {EMULATE}=1"):
+    with (
+        nullcontext()
+        if has
+        else pytest.raises(UserError, match=f"bf16 would be emulated slowly.*precision=fp32, or set {EMULATE}=1")
+    ):
         check_precision("bf16", "cpu")
     check_precision("fp32", "cpu")
     monkeypatch.setenv(EMULATE, "1")
@@ -48,7 +52,7 @@ def test_bf16_is_refused_on_a_processor_that_would_emulate_it(
 
 
 def test_fp16_needs_a_card() -> None:
-    with refused(r"fp16 needs a CUDA device.*--set precision=fp32"):
+    with pytest.raises(UserError, match=r"fp16 needs a CUDA device.*--set precision=fp32"):
         check_precision("fp16", "cpu")
     check_precision("fp16", "cuda")
 
@@ -56,7 +60,7 @@ def test_fp16_needs_a_card() -> None:
 def test_bf16_is_refused_on_a_card_that_would_emulate_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "Tesla V100")
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation=True: including_emulation)
-    with refused(r"bf16.*Tesla V100 does not; give --set precision=fp32, or set"):
+    with pytest.raises(UserError, match=r"bf16.*Tesla V100 does not; give --set precision=fp32, or set"):
         check_precision("bf16", "cuda")
     check_precision("fp32", "cuda")
 

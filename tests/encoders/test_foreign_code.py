@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 from collections.abc import Callable
@@ -10,11 +11,11 @@ from pathlib import Path
 import pytest
 import torch
 from made_files import Payload
-from refusals import refused
 
 from harness.encoders.locate import FolderModel
 from harness.encoders.student import SentenceModules, Student, open_model
 from harness.encoders.teachers import open_teacher
+from harness.errors import UserError
 from harness.toy import clip_folder, student_folder
 
 
@@ -86,17 +87,18 @@ def own_module(folder: Path, mark: Path) -> None:
 
 @pytest.mark.parametrize("reader", [Student.load, SentenceModules.load, lambda folder: open_teacher("text", folder)])
 def test_an_architecture_of_the_folder_is_refused_without_a_question(
-    reader: Callable[[Path], object], folder: Path, mark: Path
+    reader: Callable[[Path], object], folder: Path, mark: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\ny\n"))
     own_architecture(folder, mark)
-    with refused(r"'strange' is code of the repository.*--trust-remote-code"):
+    with pytest.raises(UserError, match=r"'strange' is code of the repository.*--trust-remote-code"):
         reader(folder)
     assert not mark.exists()
 
 
 def test_a_module_of_the_folder_is_refused(folder: Path, mark: Path) -> None:
     own_module(folder, mark)
-    with refused(r"needs negation\.Negation.*--trust-remote-code"):
+    with pytest.raises(UserError, match=r"needs negation\.Negation.*--trust-remote-code"):
         SentenceModules.load(folder)
     assert not mark.exists()
 
@@ -104,7 +106,7 @@ def test_a_module_of_the_folder_is_refused(folder: Path, mark: Path) -> None:
 def test_an_activation_from_elsewhere_is_refused_not_replaced_by_tanh(tmp_path: Path) -> None:
     Student.load(student_folder(), "pooler").save(tmp_path / "pooled")
     edit(tmp_path / "pooled" / "2_Dense" / "config.json", activation_function="elsewhere.Gelu")
-    with refused(r"needs elsewhere\.Gelu"):
+    with pytest.raises(UserError, match=r"needs elsewhere\.Gelu"):
         SentenceModules.load(tmp_path / "pooled")
 
 
@@ -147,7 +149,7 @@ def test_pickled_weights_execute_nothing(kind: str, folder: Path, mark: Path, tm
         file.unlink()
     torch.save({"weight": Payload(mark)}, folder / name)
     readers: dict[str, Callable[[Path], object]] = {"student": Student.load, "modules": SentenceModules.load}
-    with refused("cannot be read"):
+    with pytest.raises(UserError, match="cannot be read"):
         readers.get(kind, lambda folder: open_teacher(kind, folder))(folder)
     assert not mark.exists()
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 from made_files import Payload
-from refusals import refused
 
 from harness.encoders.heads import read_projections
+from harness.errors import UserError
 
 
 def test_both_sides_are_one_layer_and_a_tanh(tmp_path: Path) -> None:
@@ -46,6 +46,6 @@ def test_another_file_is_refused_in_one_line_and_nothing_in_it_executed(
         file.write_bytes(content)
     else:
         torch.save(content, file)
-    with refused(f"mcse.pt does not have MCSE's projections: .*{says}"):
+    with pytest.raises(UserError, match=f"mcse.pt does not have MCSE's projections: .*{says}"):
         read_projections(file)
     assert not (tmp_path / "executed").exists()

@@ -7,11 +7,11 @@ from pathlib import Path
 import open_clip
 import pytest
 import torch
-from refusals import refused
 from transformers import T5Config, T5Model, ViTConfig, ViTModel
 
 from harness.encoders.patches import AudioPatches, ImagePatches, media_forward
 from harness.encoders.student import Student
+from harness.errors import UserError
 from harness.spec import fresh_size
 from harness.toy import clip_folder, student_folder
 
@@ -40,14 +40,16 @@ def test_it_is_the_embedding_of_the_toy_clip() -> None:
     [(clip_folder(), 96, "is 64 wide and the encoder 96; .*patches=NAME"), (student_folder(), 64, "no ViT patch")],
 )
 def test_no_matching_embedding_is_one_line(folder: Path, width: int, message: str) -> None:
-    with refused(message):
+    with pytest.raises(UserError, match=message):
         ImagePatches.load(folder, width)
 
 
 def test_images_of_another_size_are_refused_with_the_right_one() -> None:
     patches = ImagePatches.load(clip_folder(), 64)
     for height, width in ((64, 64), (35, 35), (16, 64), (32, 35)):
-        with refused(f"images of {height} x {width} pixels .* made for 32 x 32; give the corpus size = 32"):
+        with pytest.raises(
+            UserError, match=f"images of {height} x {width} pixels .* made for 32 x 32; give the corpus size = 32"
+        ):
             patches(torch.randn(1, 3, height, width))
 
 
@@ -57,7 +59,7 @@ def test_an_utterance_is_the_papers_211_vectors() -> None:
         patches = AudioPatches(768, 1024, 128, 24, positions=positions)
         assert patches(torch.randn(1, 1024, 128)).shape == (1, 211, 768)
         assert sum(p.numel() for p in patches.parameters()) == 768 * 24 * 24 + 2 * 768 + extra
-    with refused("give a smaller patch_size"):
+    with pytest.raises(UserError, match="give a smaller patch_size"):
         AudioPatches(8, 48, 16, 24, positions=True)
 
 
@@ -94,7 +96,7 @@ def test_two_views_of_a_recording_differ_by_dropout_alone() -> None:
 def test_an_encoder_without_such_layers_is_refused() -> None:
     t5 = T5Model(T5Config(vocab_size=9, d_model=8, d_kv=4, d_ff=8, num_layers=1, num_heads=2))
     for model in (torch.nn.Linear(8, 8), t5):
-        with refused("use a BERT or RoBERTa encoder"):
+        with pytest.raises(UserError, match="use a BERT or RoBERTa encoder"):
             media_forward(model, torch.zeros(1, 2, 8))
 
 
@@ -109,5 +111,5 @@ def test_a_fresh_embedding_tiles_the_images_and_depends_on_the_seed_alone() -> N
     assert torch.equal(states[0], states[1])
     assert not torch.equal(states[0], states[2])
     assert made[0].projection.weight.std().item() == pytest.approx(0.02, rel=0.2)
-    with refused("patches of 5 x 5 do not tile images of 32 x 32"):
+    with pytest.raises(UserError, match="patches of 5 x 5 do not tile images of 32 x 32"):
         ImagePatches.fresh(12, 32, 5)

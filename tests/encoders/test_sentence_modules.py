@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from refusals import refused
 from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling, Transformer
@@ -22,6 +21,7 @@ from harness.encoders.locate import FolderModel
 from harness.encoders.modules import declared_pooling, listed_modules, module_files, transformer_folder
 from harness.encoders.student import SentenceModules, Student, open_model
 from harness.encoders.teachers import open_teacher
+from harness.errors import UserError
 from harness.runs.run import dropout_views
 from harness.toy import student_folder
 
@@ -196,7 +196,7 @@ def test_what_a_folder_lacks_is_not_made_up(reader: str, harm: str, save: Save) 
     change(folder, changed)
     for name in missing:
         (folder / name).unlink(missing_ok=True)
-    with refused(message):
+    with pytest.raises(UserError, match=message):
         READERS[reader](folder)
 
 
@@ -215,7 +215,7 @@ def test_heads_beside_the_encoder_are_no_obstacle(reader: str, save: Save) -> No
 def test_a_head_that_is_used_must_be_there(save: Save) -> None:
     folder = save(Pooling(64, "cls"))
     change(folder, lambda given: without(given, "pooler."))
-    with refused(r"no weights of pooler\.dense\.bias, pooler\.dense\.weight"):
+    with pytest.raises(UserError, match=r"no weights of pooler\.dense\.bias, pooler\.dense\.weight"):
         Student.load(folder, "pooler")
     assert Student.load(folder, "pooler", own_head=False).read_through(nn.Identity()) is None
 
@@ -223,14 +223,14 @@ def test_a_head_that_is_used_must_be_there(save: Save) -> None:
 def test_a_dense_layer_without_its_weights_is_refused(save: Save) -> None:
     folder = save(Pooling(64, "cls"), dense(nn.Tanh()))
     (folder / "2_Dense" / "model.safetensors").unlink()
-    with refused("the sentence-transformers model"):
+    with pytest.raises(UserError, match="the sentence-transformers model"):
         SentenceModules.load(folder)
 
 
 def test_the_pooling_modules_is_for_folders_that_list_modules() -> None:
-    with refused("has no modules of sentence-transformers"):
+    with pytest.raises(UserError, match="has no modules of sentence-transformers"):
         open_model(student_folder(), "modules")
-    with refused("evaluates a folder of sentence-transformers as a whole"):
+    with pytest.raises(UserError, match="evaluates a folder of sentence-transformers as a whole"):
         open_teacher("text", student_folder(), pooling="modules").captions(["a"])
 
 
@@ -286,19 +286,19 @@ def listing(folder: Path, *modules: tuple[str, str]) -> None:
 
 def test_a_model_without_an_encoder_cannot_be_trained(tmp_path: Path) -> None:
     listing(tmp_path, ("sentence_transformers.models.StaticEmbedding", "0_StaticEmbedding"))
-    with refused("begins with StaticEmbedding"):
+    with pytest.raises(UserError, match="begins with StaticEmbedding"):
         Student.load(tmp_path)
 
 
 @pytest.mark.parametrize("content", ["[", "{}{}", '[{"type": "a"}]', "[1]"])
 def test_a_damaged_list_is_refused(content: str, tmp_path: Path) -> None:
     (tmp_path / "modules.json").write_text(content)
-    with refused(r"modules\.json is not a valid file"):
+    with pytest.raises(UserError, match=r"modules\.json is not a valid file"):
         listed_modules(tmp_path)
 
 
 @pytest.mark.parametrize("path", ["../other", "/etc"])
 def test_nothing_outside_the_folder_is_read(path: str, tmp_path: Path) -> None:
     listing(tmp_path, ("sentence_transformers.models.Pooling", path))
-    with refused("outside the folder"):
+    with pytest.raises(UserError, match="outside the folder"):
         listed_modules(tmp_path)

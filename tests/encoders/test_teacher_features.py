@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from refusals import refused
 
 from harness.encoders import features
 from harness.encoders.features import Ragged, Stacked, cached_features, cached_ragged
+from harness.errors import UserError
 
 ROWS, CHUNK = 10, 4
 #: a process that computes these features and may kill itself at its nth durable step
@@ -144,7 +144,7 @@ def test_parts_of_other_keys_types_and_counts_are_not_mixed_in() -> None:
         compute = Computed()
         np.testing.assert_array_equal(cached_features(key, rows, compute, dtype=dtype), EXPECTED[:rows])
         assert compute.calls == [(0, rows)]
-    with refused(r"shape \(2,\), but shape \(3,\)"):
+    with pytest.raises(UserError, match=r"shape \(2,\), but shape \(3,\)"):
         cached_features("key", ROWS, lambda start, stop: np.zeros((stop - start, 2)), chunk=CHUNK)
 
 
@@ -152,7 +152,7 @@ def test_parts_of_other_keys_types_and_counts_are_not_mixed_in() -> None:
 def test_features_that_are_not_finite_are_refused_by_row(value: float, dtype: str, cache: Path) -> None:
     values = EXPECTED.copy()
     values[[5, 7], 1] = value
-    with refused(f"the rows 5, 7 are not finite numbers in {dtype}"):
+    with pytest.raises(UserError, match=f"the rows 5, 7 are not finite numbers in {dtype}"):
         cached_features("key", ROWS, lambda start, stop: values[start:stop], dtype=dtype, chunk=CHUNK)
     assert not list(cache.glob("*.npy"))
 
@@ -208,7 +208,7 @@ def test_stacked_rows_are_those_of_the_arrays_put_together(shape: tuple[int, ...
 
 
 def test_stacked_refuses_other_shapes_and_rows() -> None:
-    with refused(r"different shapes: \(2,\), \(3,\)"):
+    with pytest.raises(UserError, match=r"different shapes: \(2,\), \(3,\)"):
         Stacked([np.ones((5, 2)), np.ones((4, 3))])
     for rows in ([-1], [5]):
         with pytest.raises(IndexError, match="0 to 4"):
@@ -265,5 +265,5 @@ def test_a_damaged_chunk_is_computed_again_and_one_cut_short_meanwhile_is_named(
     found = cached_ragged("key", 37, 3, Lengths())
     check(found, 37)
     chunk.write_bytes(chunk.read_bytes()[:8])
-    with refused(r"000001\.bin is truncated"):
+    with pytest.raises(UserError, match=r"000001\.bin is truncated"):
         found[18]

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from refusals import refused
 from scipy import stats
 
 from harness import registry
@@ -75,7 +74,7 @@ def test_subsets_scores_and_sentences_are_read_in_file_order(tmp_path: Path) -> 
 @pytest.mark.parametrize("score", ["high", "nan"])
 def test_a_score_that_is_no_number_is_one_line_with_file_and_place(tmp_path: Path, score: str) -> None:
     path = put(tmp_path, STSB, f"score\tsentence1\tsentence2\n{score}\ta\tb\n")
-    with refused(f"^{path}, line 2: the score '{score}' is not a number"):
+    with pytest.raises(UserError, match=f"^{path}, line 2: the score '{score}' is not a number"):
         STSB.load(tmp_path)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import random
@@ -18,10 +17,10 @@ from shutil import copytree
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from faults_tools import outcome, short_run
+from executor_jobs import scores
+from faults_tools import hashes, short_run
 from hooks.sitecustomize import arm
 
-import harness
 from harness.store import Store
 from harness.store import index as store_index
 from harness.work.forkserver import Child, ForkServer
@@ -106,7 +105,8 @@ def started(
     folder.mkdir(parents=True, exist_ok=True)
     about = {**os.environ, **env, "HARNESS_CACHE": str(folder / "cache"), "OMP_NUM_THREADS": "1"}
     if fault is not None:
-        about |= {"FAULT": json.dumps({"root": str(folder), **fault}), "PYTHONPATH": str(HOOKS)}
+        about |= {"FAULT": json.dumps({"root": str(folder), **fault})}
+        about["PYTHONPATH"] = os.pathsep.join((str(HOOKS), *filter(None, [os.environ.get("PYTHONPATH")])))
     words = ["run", *grid, "--results", str(folder / "results"), *options]
     return subprocess.Popen(
         [sys.executable, "-c", (ASKS if "slurm" in options else "") + MAIN, *words],
@@ -119,17 +119,6 @@ def ended(process: subprocess.Popen[str]) -> tuple[int, str]:
     """The exit code of a grid, and what it printed."""
     said = process.communicate(timeout=300)[0]
     return process.returncode, said
-
-
-def hashes(results: Path) -> dict[str, str]:
-    """The content of every file of finished runs, by its path."""
-    paths = (path for path in results.glob("tiny/*/*/*/seed-*") if path.is_file())
-    return {str(path.relative_to(results)): hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(paths)}
-
-
-def scores(results: Path) -> dict[str, object]:
-    """What must be as if nothing had happened."""
-    return outcome(harness.results(results))
 
 
 class Undisturbed(NamedTuple):
@@ -173,14 +162,22 @@ def endured(
     code, said = ended(started(folder, *again, env=env))
     if code:
         return f"{kill}: the second command ended with {code}: {said[-600:]}"
-    after = hashes(folder / "results")
-    changed = [path for path, content in before.items() if path.endswith(".json") and after.get(path) != content]
+    left = [path for path in (folder / "results").rglob("*.tmp") if path.stat().st_mtime < restarted]
+    if left:
+        return f"{kill}: {left[0].name} was left behind"
+    return damage(kill, folder / "results", before, whole.scores)
+
+
+def damage(kill: Kill, results: Path, before: Mapping[str, str], wanted: Mapping[str, object]) -> str:
+    """What differs from before a grid was run again, or from one that nothing disturbed; an empty text if nothing does.
+
+    `before` are the hashes after the kill.
+    """
+    after = hashes(results)
+    changed = [name for name, content in before.items() if name.endswith(".json") and after.get(name) != content]
     if changed:
         return f"{kill}: {', '.join(changed)} changed"
-    if scores(folder / "results") != whole.scores:
-        return f"{kill}: the scores differ"
-    left = [path for path in (folder / "results").rglob("*.tmp") if path.stat().st_mtime < restarted]
-    return f"{kill}: {left[0].name} was left behind" if left else ""
+    return "" if scores(results) == wanted else f"{kill}: the scores differ"
 
 
 def short(folder: str, fault: Mapping[str, Any] | None, methods: str) -> None:

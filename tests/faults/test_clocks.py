@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from executor_jobs import scores
 from faults_tools import outcome, short_run
-from killing import GRID, scores, started
+from killing import GRID, started
 
 import harness
 

@@ -12,23 +12,24 @@ from shutil import copytree
 
 import pytest
 import slurm_standin
-from faults_tools import short_run
+from executor_jobs import scores
+from faults_tools import hashes, outcome, short_run
 from killing import (
     HEAD,
     STAGES,
     Kill,
     Series,
     Undisturbed,
+    damage,
     endured,
     exit_code,
-    hashes,
     in_a_process,
     index,
-    scores,
     short,
     undisturbed,
 )
 
+import harness
 from harness.work.forkserver import Child, ForkServer
 
 log = logging.getLogger(__name__)
@@ -68,7 +69,7 @@ def server() -> Iterator[ForkServer]:
 def test_a_short_run_that_was_killed_at_any_stage_ends_as_if_nothing_had_happened(
     server: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trace, problems = tmp_path / "trace", []
+    trace = tmp_path / "trace"
     traced = in_a_process(server, short, str(tmp_path / "whole"), {"trace": str(trace)}, "simcse")
     assert exit_code(traced) == 0
     wanted, operations = scores(tmp_path / "whole" / "results"), Counter(trace.read_text().splitlines())
@@ -88,10 +89,7 @@ def test_a_short_run_that_was_killed_at_any_stage_ends_as_if_nothing_had_happene
         assert codes[folder] == -signal.SIGKILL or kill.delay
         before = hashes(folder / "results")
         short_run("simcse", folder / "results")
-        after = hashes(folder / "results")
-        problems += [f"{kill}: {path}" for path in before if path.endswith(".json") and after.get(path) != before[path]]
-        problems += [] if scores(folder / "results") == wanted else [f"{kill}: the scores differ"]
-    assert problems == []
+        assert not damage(kill, folder / "results", before, wanted)
 
 
 @pytest.mark.parametrize("at", ["open", "rename"])
@@ -99,7 +97,7 @@ def test_an_index_whose_writer_was_killed_is_made_again(
     at: str, server: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     short_run("none", tmp_path / "results", settings=None)
-    wanted = scores(tmp_path / "results")
+    wanted = outcome(harness.results(tmp_path / "results"))
     trace, count = tmp_path / "trace", tmp_path / "count"
     assert exit_code(in_a_process(server, index, str(tmp_path), {"trace": str(trace)})) == 0
     (line,) = {line for line in trace.read_text().splitlines() if ".cache/" in line and line.startswith(at)}
@@ -108,7 +106,7 @@ def test_an_index_whose_writer_was_killed_is_made_again(
     fault = {"at": line, "nth": 1, "who": ["worker"], "delay": 0, "count": str(count)}
     assert exit_code(in_a_process(server, index, str(tmp_path), fault)) == -signal.SIGKILL
     monkeypatch.setattr("harness.store.index.WORTH_FILES", 1)
-    assert scores(tmp_path / "results") == wanted
+    assert outcome(harness.results(tmp_path / "results")) == wanted
     assert [path.suffix for path in (tmp_path / "results" / ".cache").glob("index-*")] == [".bin"]
 
 

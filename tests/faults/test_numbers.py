@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -14,7 +15,6 @@ from safetensors.torch import load_file, save_file
 import harness
 from harness.cli import main
 from harness.errors import UserError
-from harness.profiles import load_profile
 from harness.toy import student_folder
 
 WORDS = "embeddings.word_embeddings.weight"
@@ -61,32 +61,42 @@ def test_training_on_one_sentence_is_refused(tmp_path: Path) -> None:
     assert "one distinct sentence in its batch of pairs" in failure.error
 
 
-def test_steps_and_epochs_exclude_each_other(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="both steps and epochs"):
-        short_run("simcse", tmp_path, set={"steps": 5, "epochs": 1})
-    profile = tmp_path / "mine.toml"
-    profile.write_text('extends = "tiny"\n[training]\nsteps = 5\nepochs = 1\n')
-    with pytest.raises(UserError, match="steps replace epochs"):
-        load_profile(str(profile))
-    rule = '[[hyperparameters]]\nsource = "mine"\nsteps = 5\nepochs = 1\n'
-    profile.write_text(f'extends = "tiny"\n{rule}')
-    with pytest.raises(UserError, match="'mine' gives both steps and epochs"):
-        harness.plan(str(profile), methods="simcse", results=tmp_path)
+BOTH = "steps = 5\nepochs = 1\n"
 
 
-def test_epochs_of_a_variant_that_the_profiles_steps_replace_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"simcse\[epochs=2\]: the profile 'tiny' sets steps = 400"):
-        harness.plan("tiny", methods="simcse[epochs=2]", results=tmp_path)
-    (run, *_) = harness.plan("tiny", methods="simcse[epochs=2]", set={"epochs": 1}, results=tmp_path).runs
-    assert (run.experiment.resolved.training.steps, run.experiment.resolved.training.epochs) == (None, 2)
+def profile_with(more: str, tmp_path: Path) -> str:
+    path = tmp_path / "mine.toml"
+    path.write_text(f'extends = "tiny"\n{more}')
+    return str(path)
 
 
-@pytest.mark.parametrize("given", [{"steps": 5}, {"epochs": 2}])
-def test_steps_or_epochs_of_the_command_replace_the_other_of_the_profile(given: dict[str, int], tmp_path: Path) -> None:
-    for ours in ("steps = 400", "epochs = 3"):
-        profile = tmp_path / "mine.toml"
-        profile.write_text(f'extends = "tiny"\n[training]\n{ours}\n')
-        plan = harness.plan(str(profile), methods="simcse", results=tmp_path, set=given)
-        training = plan.runs[0].experiment.resolved.training
-        assert training.steps == given.get("steps")
-        assert training.epochs == given.get("epochs", training.epochs)
+@pytest.mark.parametrize(
+    ("more", "given", "says"),
+    [
+        ("", {"set": {"steps": 5, "epochs": 1}}, "both steps and epochs"),
+        (f"[training]\n{BOTH}", {}, "steps replace epochs"),
+        (f'[[hyperparameters]]\nsource = "mine"\n{BOTH}', {}, "'mine' gives both steps and epochs"),
+        ("", {"methods": "simcse[epochs=2]"}, r"simcse\[epochs=2\]: the profile 'mine' sets steps = 400"),
+    ],
+)
+def test_steps_and_epochs_exclude_each_other(more: str, given: dict[str, Any], says: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=says):
+        harness.plan(profile_with(more, tmp_path), **{"methods": "simcse", **given}, results=tmp_path)
+
+
+@pytest.mark.parametrize("ours", ["steps = 400", "epochs = 3"])
+@pytest.mark.parametrize(
+    ("given", "methods", "expected"),
+    [
+        ({"steps": 5}, "simcse", (5, None)),
+        ({"epochs": 2}, "simcse", (None, 2)),
+        ({"epochs": 1}, "simcse[epochs=2]", (None, 2)),
+    ],
+)
+def test_steps_or_epochs_of_the_command_replace_the_other_of_the_profile(
+    ours: str, given: dict[str, int], methods: str, expected: tuple[int | None, int | None], tmp_path: Path
+) -> None:
+    profile = profile_with(f"[training]\n{ours}\n", tmp_path)
+    training = harness.plan(profile, methods=methods, results=tmp_path, set=given).runs[0].experiment.resolved.training
+    assert training.steps == expected[0]
+    assert expected[1] in (None, training.epochs)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from refusals import refused
+from faults_tools import WAITING, misplace
 
 from harness.corpora.files import CaptionsFile, SentencesFile, read_captions
 from harness.corpora.images import FeatureFile
@@ -15,24 +14,25 @@ from harness.corpora.labelled_audio import LabelledAudio
 from harness.corpora.labelled_images import LabelledImages
 from harness.corpora.retrieval import CaptionedFile
 from harness.encoders.modules import listed_modules
+from harness.errors import UserError
 from harness.fetching.archives import write_parquet
 from harness.sources import Source
 
 
-@pytest.mark.parametrize("kind", ["pipe", "device", "loop"])
+@pytest.mark.parametrize("kind", WAITING)
 @pytest.mark.parametrize("source", [SentencesFile, LabelledImages, LabelledAudio, FeatureFile])
 def test_no_file_of_data_is_waited_for(tmp_path: Path, source: Callable[[str], Source], kind: str) -> None:
-    odd(tmp_path / "x.npy", kind)
+    misplace(tmp_path / "x.npy", kind)
     assert [missing.what for missing in source("x.npy").missing(tmp_path)] == ["x.npy"]
 
 
-@pytest.mark.parametrize("kind", ["pipe", "device", "loop"])
+@pytest.mark.parametrize("kind", WAITING)
 def test_no_image_of_a_caption_is_waited_for(tmp_path: Path, kind: str) -> None:
     (tmp_path / "captions.tsv").write_text("image\tcaption\na.png\tone\n")
     (tmp_path / "images").mkdir()
-    odd(tmp_path / "images" / "a.png", kind)
+    misplace(tmp_path / "images" / "a.png", kind)
     pixels = CaptionsFile("captions.tsv", images="images").pixels
-    with refused("has no image a"):
+    with pytest.raises(UserError, match="has no image a"):
         pixels.fingerprint(tmp_path)
 
 
@@ -58,10 +58,6 @@ def test_a_users_own_file_is_named_and_not_fetched(
         path.write_text(content)
     else:
         write_parquet(path, content)
-    with refused(str(path)) as said:
+    with pytest.raises(UserError, match=str(path)) as said:
         read(path)
     assert "fetch" not in str(said.value)
-
-
-def odd(path: Path, kind: str) -> None:
-    os.mkfifo(path) if kind == "pipe" else path.symlink_to("/dev/zero" if kind == "device" else path)

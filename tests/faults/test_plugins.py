@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import pickle
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,13 +10,10 @@ import pytest
 from faults_tools import outcome, short_run
 from plugin_packages import Install
 
-import harness
-from harness.errors import PlugInError
 from harness.planning.plan import Plan
 from harness.store import Store
 from harness.work import base, crew
-from harness.work.failures import sending
-from harness.work.job import Job, RunJob
+from harness.work.job import Job
 from harness.work.jobs import jobs_of
 
 CODE = Path(__file__).with_name("bad_methods.py").read_text()
@@ -77,33 +72,3 @@ def test_bad_methods_fail_alone_and_the_good_runs_end_as_without_them(
     spoilt = next(failure for failure in found.failures if failure.spec.method == "bad-nan")
     log = (tmp_path / "together" / "failed" / f"{spoilt.fingerprint[:16]}.log").read_text()
     assert re.search(r"the batch of step 3: sentences, rows \d+( \d+){7}$", log, re.MULTILINE)
-
-
-SECRET = """
-from harness.toy.corpora import ToySentences
-
-class Secret(ToySentences):
-    def __init__(self):
-        super().__init__(seed=7, size=64)
-        self.hook = lambda: None
-"""
-TABLES = """
-[corpora.secret]
-kind = "secret"
-
-[settings.secret]
-description = "a corpus of another package"
-corpora = ["secret"]
-"""
-
-
-def test_an_object_that_cannot_be_sent_costs_the_runs_that_use_it(
-    install: Install, profile: Callable[[str], str], tmp_path: Path
-) -> None:
-    install("secrets_kept", SECRET, {"corpora": {"secret": "Secret"}})
-    chosen = harness.plan(profile(TABLES), methods="simcse", settings="toy-text,secret", seeds=1, results=tmp_path)
-    ordinary, secret = (job for job in jobs_of(chosen) if isinstance(job, RunJob))
-    with sending():
-        pickle.dumps(ordinary)
-    with pytest.raises(PlugInError, match=r"it cannot be sent to its process: .*lambda"), sending():
-        pickle.dumps(secret)

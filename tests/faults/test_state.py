@@ -34,20 +34,11 @@ MCSE: dict[str, Any] = {"settings": "toy", "executor": "serial"}
 STAGES = {"training": "sts", "scored": "sts", "drawn": "sts,figures"}
 #: in the folder of the run
 FILES = {
-    "training": (
-        "checkpoint-3-*",
-        "checkpoint-*",
-        "best/model.safetensors",
-        "best/heads.safetensors",
-        "best/CHECKSUMS",
-    ),
-    "scored": ("trained.json", "best/model.safetensors", "best/STEP", "best", "scores-sts-*.json"),
+    "training": ("checkpoint-3-*", "checkpoint-*", "best", "best/model.safetensors", "best/heads.safetensors",
+                 "best/CHECKSUMS"),
+    "scored": ("trained.json", "best", "best/model.safetensors", "best/STEP", "scores-sts-*.json"),
     "drawn": ("scores-figures-*.json", "scores-figures-*.npz"),
-}
-IN_SHORT = (
-    *(("training", pattern) for pattern in ("checkpoint-3-*", "checkpoint-*", "best")),
-    *(("scored", pattern) for pattern in ("trained.json", "best", "scores-sts-*.json")),
-)
+}  # fmt: skip
 #: files in whose place there is something else
 MISPLACED = (
     *(("training", "checkpoint-*"), ("scored", "best/STEP")),
@@ -58,6 +49,19 @@ Harm = tuple[Callable[[Path, Any], None], Any]
 CUTS: list[Harm] = [(cut, tenth) for tenth in range(10)]
 FLIPS: list[Harm] = [(flip, place) for place in (random.Random(seed).random() for seed in range(4))]
 Stage = Callable[[str], tuple[Path, dict[str, object]]]
+
+
+def harms() -> Iterator[Any]:
+    """A stage, a pattern of files and what happens to them; `make test` does a few of each."""
+    short = cycle((CUTS[7], FLIPS[0]))
+    for stage, patterns in FILES.items():
+        for pattern in patterns:
+            chosen = next(short) if stage != "drawn" and "/" not in pattern else None
+            for harm in (*CUTS, *FLIPS):
+                yield pytest.param(stage, pattern, harm, marks=() if harm is chosen else pytest.mark.faults)
+    for place, state in enumerate(MISPLACED):
+        for number, kind in enumerate(ODD_KINDS):
+            yield pytest.param(*state, (misplace, kind), marks=() if place == number else pytest.mark.faults)
 
 
 def interrupted(folder: Path, stage: str) -> None:
@@ -121,38 +125,18 @@ def copy_of(interrupted: Path, folder: Path) -> Path:
     return log.parent
 
 
-def ends_the_same(made: tuple[Path, dict[str, object]], folder: Path, stage: str, pattern: str, harm: Harm) -> None:
+@pytest.mark.parametrize(("stage", "pattern", "harm"), [*harms()])
+def test_a_run_goes_on_from_what_is_whole(
+    stage_of: Stage, tmp_path: Path, stage: str, pattern: str, harm: Harm
+) -> None:
     """Damage what an interrupted run left, let it go on, and compare."""
+    made, folder = stage_of(stage), tmp_path / "results"
     place, before = copy_of(made[0], folder), hashes(folder)
     for file in files(place, pattern):
         harm[0](file, harm[1])
     assert outcome(short_run("mcse", folder, suites=STAGES[stage], **MCSE)) == made[1]
     assert before.items() <= hashes(folder).items()
     assert list(place.glob("*.damaged"))
-
-
-@pytest.mark.parametrize(
-    ("stage", "pattern", "harm"),
-    [(*files, harm) for files, harm in zip(IN_SHORT, cycle((CUTS[7], FLIPS[0])), strict=False)],
-)
-def test_a_run_goes_on_from_what_is_whole(
-    stage_of: Stage, tmp_path: Path, stage: str, pattern: str, harm: Harm
-) -> None:
-    ends_the_same(stage_of(stage), tmp_path / "results", stage, pattern, harm)
-
-
-@pytest.mark.parametrize(
-    ("stage", "pattern", "kind"),
-    [
-        pytest.param(*state, kind, marks=() if place == number else pytest.mark.faults)
-        for place, state in enumerate(MISPLACED)
-        for number, kind in enumerate(ODD_KINDS)
-    ],
-)
-def test_a_run_goes_on_where_a_file_is_none(
-    stage_of: Stage, tmp_path: Path, stage: str, pattern: str, kind: str
-) -> None:
-    ends_the_same(stage_of(stage), tmp_path / "results", stage, pattern, (misplace, kind))
 
 
 @pytest.mark.parametrize(("where", "damaged"), [("", False), ("best", True)])
@@ -175,45 +159,30 @@ def test_a_file_in_place_of_a_work_folder_is_put_aside(stage_of: Stage, tmp_path
     assert work.with_name(f"{work.name}.damaged").read_text() == "no folder"
 
 
-@pytest.mark.faults
-@pytest.mark.parametrize("harm", [*CUTS, *FLIPS], ids=lambda harm: f"{harm[0].__name__}-{harm[1]:.2f}")
-@pytest.mark.parametrize(("stage", "pattern"), [(stage, one) for stage, several in FILES.items() for one in several])
-def test_every_place_of_every_file_of_a_run(
-    stage_of: Stage, tmp_path: Path, stage: str, pattern: str, harm: Harm
-) -> None:
-    ends_the_same(stage_of(stage), tmp_path / "results", stage, pattern, harm)
-
-
-def caches_are_made_again(
-    folder: Path, patched: pytest.MonkeyPatch, made: tuple[Path, dict[str, object]], kinds: Sequence[str], *harms: Harm
-) -> None:
-    """Damage all files of some caches, by turns, and train anew."""
-    shutil.copytree(cache_folder(), folder / "cache")
-    patched.setenv("HARNESS_CACHE", str(folder / "cache"))
-    for kind in kinds:
-        for file, (harm, place) in zip(files(folder / "cache", kind), cycle(harms), strict=False):
-            harm(file, place)
-    assert outcome(short_run("mcse", folder / "results", **MCSE)) == made[1]
-
-
+@pytest.mark.parametrize(
+    ("kinds", "harms"),
+    [
+        pytest.param(CACHES, (CUTS[6], FLIPS[2]), id="all"),
+        *(pytest.param((kind,), (harm,), marks=pytest.mark.faults) for kind in CACHES for harm in (*CUTS, *FLIPS)),
+    ],
+)
 def test_damaged_caches_are_made_again(
-    stage_of: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+    stage_of: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
+    kinds: Sequence[str], harms: Sequence[Harm],
+) -> None:  # fmt: skip
+    """All files of some caches, by turns."""
+    expected = stage_of("training")[1]
+    shutil.copytree(cache_folder(), tmp_path / "cache")
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+    for kind in kinds:
+        for file, (harm, place) in zip(files(tmp_path / "cache", kind), cycle(harms), strict=False):
+            harm(file, place)
     with caplog.at_level(logging.WARNING):
-        caches_are_made_again(tmp_path, monkeypatch, stage_of("training"), CACHES, CUTS[6], FLIPS[2])
+        assert outcome(short_run("mcse", tmp_path / "results", **MCSE)) == expected
     warnings = [line for line in caplog.messages if "is damaged" in line]
     assert len(set(warnings)) == len(warnings), "one warning each"
-    for kind in ("tokens", "features", "seen", "toy"):
+    for kind in ("tokens", "features", "seen", "toy") if kinds is CACHES else ():
         assert any(f"{kind}/" in line for line in warnings), kind
-
-
-@pytest.mark.faults
-@pytest.mark.parametrize("harm", [*CUTS, *FLIPS], ids=lambda harm: f"{harm[0].__name__}-{harm[1]:.2f}")
-@pytest.mark.parametrize("kind", CACHES)
-def test_every_place_of_every_cache(
-    stage_of: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, harm: Harm
-) -> None:
-    caches_are_made_again(tmp_path, monkeypatch, stage_of("training"), [kind], harm)
 
 
 def test_a_damaged_result_is_named_left_out_and_not_made_again(whole: Path, folder: Path) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import requests
-from refusals import refused
 from standin import DRIVE_HOSTS, QUESTION
 
 from harness.errors import UserError
@@ -89,8 +88,8 @@ def test_a_cut_connection_goes_on_in_the_same_and_in_the_next_command(standin, t
 def test_a_refusal_is_one_line_with_the_way_by_hand(standin, tmp_path, page, why):
     serve_page(standin, page)
     by_hand = f"open https://drive.google.com/file/d/{ID} in a browser.*harness data import words FOLDER"
-    with refused(f"{why}.*{by_hand}"):
+    with pytest.raises(UserError, match=f"{why}.*{by_hand}"):
         get(tmp_path / "words.txt")
     standin.refuse["/uc"] = (404, "")
-    with refused(f"words.txt.*{by_hand}"):
+    with pytest.raises(UserError, match=f"words.txt.*{by_hand}"):
         get(tmp_path / "words.txt")

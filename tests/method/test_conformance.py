@@ -9,9 +9,9 @@ import pytest
 import torch
 from click.testing import CliRunner, Result
 from plugin_packages import Install
-from refusals import refused
 
 from harness.cli.main import cli
+from harness.errors import UserError
 from harness.method import Batch, Encode, Method, MixingRule
 from harness.method.conformance import check_all, check_method, methods_in
 
@@ -95,9 +95,9 @@ def test_a_package_is_checked_by_what_it_registers(install: Install) -> None:
     install("labs", GOOD, {"methods": {"mine": "Mine"}})
     assert [method.name for method in methods_in("labs")] == ["mine"]
     assert check("labs").exit_code == check("labs:Mine").exit_code == 0
-    with refused("has no class Other"):
+    with pytest.raises(UserError, match="has no class Other"):
         methods_in("labs:Other")
-    with refused("cannot be imported: ModuleNotFoundError"):
+    with pytest.raises(UserError, match="cannot be imported: ModuleNotFoundError"):
         methods_in("no_such_thing")
 
 
@@ -110,7 +110,7 @@ def test_a_folder_is_checked_before_it_is_installed(tmp_path: Path, monkeypatch:
     monkeypatch.delitem(sys.modules, "fresh_method")
     project = tmp_path / "fresh_method" / "pyproject.toml"
     project.write_text(project.read_text().replace("harness.methods", "harness.method"))
-    with refused("declares no method"):
+    with pytest.raises(UserError, match="declares no method"):
         methods_in("fresh_method")
 
 
@@ -123,7 +123,7 @@ def test_an_import_that_raises_or_never_ends_is_one_line(
 ) -> None:
     monkeypatch.setattr("harness.registry.IMPORT_S", 0.2)
     (tmp_path / "mine.py").write_text(code)
-    with refused(f"cannot be imported: .*{what}"):
+    with pytest.raises(UserError, match=f"cannot be imported: .*{what}"):
         methods_in(str(tmp_path / "mine.py"))
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from refusals import refused
 
+from harness.errors import UserError
 from harness.method import method_named
 from harness.registry import names
 
@@ -39,12 +39,12 @@ def test_later_layers_win_and_texts_become_numbers() -> None:
     ],
 )
 def test_a_wrong_option_is_one_line(options: dict[str, object], message: str) -> None:
-    with refused(message):
+    with pytest.raises(UserError, match=message):
         method_named("mcse").configure("paper", options)
 
 
 def test_an_unknown_reading_lists_those_there_are() -> None:
-    with refused("has no reading '@fixed'; it has @paper, @official"):
+    with pytest.raises(UserError, match="has no reading '@fixed'; it has @paper, @official"):
         method_named("mcse").configure("fixed")
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from refusals import refused
 from scipy.io import wavfile
 
 from harness.cli.main import cli
+from harness.errors import UserError
 from harness.planning.inventory import Inventory
 from harness.profiles import load_profile
 from harness.store import Store
@@ -111,6 +111,6 @@ def test_a_mistake_is_one_line_with_file_and_row_and_nothing_is_written(name: st
     assert old in text
     path.write_bytes(text.replace(old, new, 1 if file != "mine.toml" else -1).encode())
     words = ["run", "--profile", str(world), "--methods", "mcse", "--settings", "mine", "--encoders", "toy-bert"]
-    with refused(".*".join(map(re.escape, parts))):
+    with pytest.raises(UserError, match=".*".join(map(re.escape, parts))):
         CliRunner().invoke(cli, [*words, "--seeds", "1"], catch_exceptions=False)
     assert not list(tmp_path.glob("results/*.json"))

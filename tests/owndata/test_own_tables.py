@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from refusals import refused
 
 from harness.corpora.files import CaptionsFile
 from harness.datafiles import read_rows
+from harness.errors import UserError
 
 TWO = {"a.jpg": ["one dog", "a dog, runs"], "b c.png": ["two cats"]}
 ROWS = [(name, text) for name, texts in TWO.items() for text in texts]
@@ -69,7 +69,7 @@ def test_captions_with_file_names_of_images_work_as_they_are(form: str, tmp_path
 )
 def test_captions_that_cannot_be_read_are_refused_with_their_line(text: str, part: str, tmp_path: Path) -> None:
     (tmp_path / "c.tsv").write_text(text)
-    with refused(part):
+    with pytest.raises(UserError, match=part):
         CaptionsFile(str(tmp_path / "c.tsv")).check(None)
 
 

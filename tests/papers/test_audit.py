@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 import scipy.stats
-from refusals import refused
 
+from harness.errors import UserError
 from harness.papers.audit import Claim, audit, read_claims
 from harness.papers.printed import Finding, contrast, printed_numbers, significance, tally
 from harness.papers.published import Published, PublishedKey, read_published
@@ -215,7 +215,7 @@ def test_a_claim_that_names_no_number_or_option_says_so() -> None:
         ({"a.method": "mcse", "b.method": "dalr"}, "line 2: no published number"),
         ({"a.method": "mcse", "b.method": "simcse"}, "line 2: invalid options for the check 'difference'"),
     ):
-        with refused(words):
+        with pytest.raises(UserError, match=words):
             audit(cells(80.0, 79.0), [Claim("mcse", "here", "a claim", "difference", arguments, "line 2")])
 
 
@@ -231,5 +231,5 @@ def test_a_claim_that_names_no_number_or_option_says_so() -> None:
 def test_a_damaged_claims_file_is_named_with_its_line(tmp_path: Path, line: str, message: str) -> None:
     path = tmp_path / "claims.csv"
     path.write_text(f"paper,where,claim,claimed,check,arguments\n{line}\n")
-    with refused(f"claims.csv, line 2: {re.escape(message)}"):
+    with pytest.raises(UserError, match=f"claims.csv, line 2: {re.escape(message)}"):
         read_claims(path)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
 import yaml
 from builders import result
 from click.testing import CliRunner
-from refusals import refused
 
 from harness import __version__
 from harness.cli.main import cli
+from harness.errors import UserError
 from harness.papers.citing import Used, bibtex, entry, read_citations, used_by
 from harness.registry import names
 from harness.store import Store
@@ -97,5 +98,5 @@ def test_the_command_reads_results_or_names(tmp_path: Path) -> None:
     assert cited("--profile", "tiny") == ["harness", "zhang-2022-mcse"]
     assert cited("--methods", "simcse") == ["harness", "gao-2021-simcse", "liu-2019-roberta"]
     assert cited("--methods", "dalr", folder="none") == ["harness", "he-2025-dalr"]
-    with refused("has no results; give --methods, or run `harness run"):
+    with pytest.raises(UserError, match="has no results; give --methods, or run `harness run"):
         cited(folder="none")

@@ -7,8 +7,8 @@ import sys
 from collections import Counter
 
 import pytest
-from refusals import refused
 
+from harness.errors import UserError
 from harness.papers.needed import (
     Runs,
     StandIns,
@@ -175,7 +175,7 @@ def test_rows_that_have_a_stand_in(name: str, variants: list[str]) -> None:
     ],
 )
 def test_a_wrong_name_gets_the_nearest(find: object, text: str, says: str) -> None:
-    with refused(says):
+    with pytest.raises(UserError, match=says):
         find(PAPERS, text)  # type: ignore[operator]
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
-from refusals import refused
 
+from harness.errors import UserError
 from harness.papers.needed import RowKey, check_released, released_places, released_runs, released_spec
 from harness.papers.published import read_papers, read_published
 from harness.profiles import load_profile
@@ -58,7 +58,7 @@ def test_models_of_tables_and_of_whole_papers() -> None:
     assert {table: len(runs) for table, runs in found.items()} == MODELS
     assert {(str(spec.setting), spec.seed) for runs in found.values() for spec in runs} == {("none", 0)}
     assert set(released_runs(PAPER, [], ["mcse"])) == {"mcse:T1", "mcse:T6"}
-    with refused("no public weights for mcse:T2; there are some for .*mcse:T1"):
+    with pytest.raises(UserError, match=r"no public weights for mcse:T2; there are some for .*mcse:T1"):
         released_runs(PAPER, ["mcse:T2"], [])
     nonling = released_runs(PAPER, [], ["nonling"]).values()
     assert {suites for runs in nonling for suites in runs.values()} == {("sts",), ("transfer",)}
@@ -83,5 +83,5 @@ def test_a_model_is_the_run_that_an_evaluation_of_it_makes() -> None:
 def test_a_row_that_no_paper_has_is_refused(table: str, method: str, setting: str, says: str) -> None:
     rows = ReleasedRows(tables=(table,), published=method, setting=setting)
     wrong = {MCSE: PAPER.released[MCSE].model_copy(update={"rows": (rows,)})}
-    with refused(rf"\[released\.{MCSE}\].*{says}"):
+    with pytest.raises(UserError, match=rf"\[released\.{MCSE}\].*{says}"):
         released_runs(PAPER.model_copy(update={"released": wrong}), ["mcse:T1"], [])

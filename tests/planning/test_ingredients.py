@@ -7,8 +7,8 @@ import pickle
 from pathlib import Path
 
 import pytest
-from refusals import refused
 
+from harness.errors import UserError
 from harness.grid import resolve
 from harness.planning.ingredients import Experiment, Experiments
 from harness.planning.inventory import Inventory
@@ -95,5 +95,5 @@ def test_a_run_is_not_its_own_teacher() -> None:
     tiny = load_profile("tiny")
     own = LIT.model_copy(update={"captions": f"run:{key}"})
     under = tiny.model_copy(update={"teachers": {**tiny.teachers, "own": own}})
-    with refused("would be its own teacher"):
+    with pytest.raises(UserError, match="would be its own teacher"):
         experiment(key, under)

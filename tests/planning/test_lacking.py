@@ -7,7 +7,6 @@ import threading
 from pathlib import Path
 
 import pytest
-from refusals import refused
 
 import harness
 from harness.encoders.locate import MissingModel
@@ -92,10 +91,10 @@ def test_each_kind_of_missing_thing_finds_its_source(tmp_path: Path) -> None:
 
 def test_what_is_needed_first_is_named() -> None:
     """A data root, in which the commit of a model at `main` is recorded, and every licence in one option."""
-    with refused("no data root is set"):
+    with pytest.raises(UserError, match="no data root is set"):
         fetch_list([MissingModel("weights", "download", "owner/model", "main")], None, ask=False).check(())
     found = FetchList((thing("a", terms="for research"), thing("b"), thing("c", terms="ask first")), ())
-    with refused(r"\(c: ask first\).*--accept-licences a,c$"):
+    with pytest.raises(UserError, match=r"\(c: ask first\).*--accept-licences a,c$"):
         found.check(["a"])
     found.check(["a", "c"])
 
@@ -110,7 +109,7 @@ def test_things_on_one_disk_are_added_up_with_the_room_for_what_is_unpacked_at_a
     many = [thing(str(spare), place=one, size=1, spare=spare, copied=5) for spare in (1, 2, 30, 40, 50, 60)]
     ((_, needed, _),) = FetchList(tuple(many), ()).room()
     assert needed == 6 * (1 + 5) + 30 + 40 + 50 + 60, "four at a time, and the copies stay"
-    with refused(r"are needed on the disk of .* are free; free some space"):
+    with pytest.raises(UserError, match=r"are needed on the disk of .* are free; free some space"):
         FetchList((*items, thing("d", place=one, size=free)), ()).check(())
 
 

@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 from executor_jobs import plan
 from PIL import Image
-from plugin_packages import Install, install
-from refusals import refused
+from plugin_packages import Install
 
 from harness.encoders.student import Student
 from harness.encoders.teachers import open_teacher
-from harness.errors import PlugInError
+from harness.errors import PlugInError, UserError
 from harness.fetching.archives import write_parquet
 from harness.grid import resolve
 from harness.planning.ingredients import Experiment, Experiments
@@ -27,8 +26,6 @@ from harness.runs.train import Bench, run_features, train, training_data
 from harness.spec import RunSpec
 from harness.store import Store
 from harness.toy import clip_folder, student_folder
-
-__all__ = ["install"]
 
 PACKAGE = """
 import numpy
@@ -59,7 +56,7 @@ def package(install: Install) -> Profile:
 def test_a_kind_that_cannot_be_loaded_costs_only_the_grids_that_name_it(install: Install, tmp_path: Path) -> None:
     install("lengths", "raise RuntimeError('no driver')", {"teacher_kinds": {"lengths": "Lengths"}})
     profile = with_teachers(lengths=TeacherTable(kind="lengths", registered="toy-clip"))
-    with refused("RuntimeError: no driver", PlugInError):
+    with pytest.raises(PlugInError, match="RuntimeError: no driver"):
         plan(tmp_path / "results", "mcse[images=lengths]", "mcse", profile=profile)
     assert plan(tmp_path / "results", "mcse", profile=profile).runs
 
@@ -136,7 +133,7 @@ def test_what_no_teacher_gives_is_one_line_while_planning(teacher: str, message:
         other=lit("ring", "reader"),
         **own,
     )
-    with refused(re.escape(message)):
+    with pytest.raises(UserError, match=re.escape(message)):
         _ = experiment(f"mcse[images={teacher}]", profile).fingerprint
 
 

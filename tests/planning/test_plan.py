@@ -11,10 +11,10 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
-from refusals import refused
 
 import harness
 from harness.encoders.locate import FolderModel
+from harness.errors import UserError
 from harness.planning.plan import Plan, make_plan
 from harness.planning.request import Request
 from harness.profiles import Training, load_profile
@@ -127,7 +127,7 @@ def test_simcse_does_not_depend_on_pictures(tmp_path: Path) -> None:
     simcse = [Variant.parse("simcse")]
     without = load_profile("tiny").model_copy(update={"teachers": {}, "images": None})
     assert fingerprint(tmp_path, methods=simcse) == fingerprint(tmp_path, methods=simcse, profile=without)
-    with refused("images = TEACHER"):
+    with pytest.raises(UserError, match="images = TEACHER"):
         fingerprint(tmp_path, profile=without)
 
 
@@ -156,7 +156,7 @@ def test_a_plan_of_what_is_not_there_says_how_to_get_it(tmp_path: Path, monkeypa
     ids=str,
 )
 def test_unknown_names_are_refused_with_the_nearest(tmp_path: Path, changes: dict[str, object], message: str) -> None:
-    with refused(message):
+    with pytest.raises(UserError, match=message):
         plan(tmp_path, **changes)
 
 
@@ -203,7 +203,7 @@ def test_a_tables_row_that_a_reading_cannot_train_is_skipped_and_a_users_own_is_
     assert set(unfit) == {"dalr[text=clip]@official/wiki+flickr", "dalr[image=resnet,text=clip]@official/wiki+flickr"}
     assert all("not of tokens; name another teacher" in why for why in unfit.values())
     assert len(plan.runs) == 18
-    with refused("not of tokens; name another teacher"):
+    with pytest.raises(UserError, match="not of tokens; name another teacher"):
         harness.plan(methods="dalr[text=clip]@official", settings="wiki+flickr", results=tmp_path / "results")
 
 

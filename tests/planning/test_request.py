@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from refusals import refused
 
 from harness.command_line import Selection
 from harness.encoders.locate import FolderModel
+from harness.errors import UserError
 from harness.planning.request import make_request, model_request
 from harness.spec import RunSpec
 from harness.store import Store
@@ -68,7 +68,7 @@ def test_an_encoder_can_be_a_folder(name: str, selection: Selection) -> None:
     ],
 )
 def test_mistakes_are_user_errors(selection: Selection, message: str) -> None:
-    with refused(message):
+    with pytest.raises(UserError, match=message):
         make_request(selection)
 
 
@@ -102,5 +102,5 @@ def test_a_model_from_outside_is_an_untrained_run_with_its_pooling(tmp_path: Pat
         assert request.seeds == (0,)
         assert all(source.trusted for source in request.given.values())
     assert request.given == {"student": FolderModel(student_folder().resolve(), trusted=True)}
-    with refused("does not state its pooling; give --pooling cls"):
+    with pytest.raises(UserError, match="does not state its pooling; give --pooling cls"):
         model_request(str(student_folder()), None, Selection("tiny"), Store(tmp_path))

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from refusals import refused
 
 from harness.command_line import Selection
 from harness.datafiles import normalised_text, read_lines, read_table
-from harness.errors import MissingData
+from harness.errors import MissingData, UserError
 from harness.evaluation.suites import pairs_of
 from harness.fetching.archives import write_parquet
 from harness.fetching.captions import match
@@ -183,7 +182,7 @@ def test_wrong_selections_are_refused_in_one_line(small: Path) -> None:
         ("flickr8k[shot=10]", [], "each run of 'flickr8k.shot=10.' draws other rows; audit 'flickr8k'"),
         ("wiki", ["transfer"], "'transfer' has neither pairs of sentences nor captioned images"),
     ):
-        with refused(words):
+        with pytest.raises(UserError, match=words):
             overlaps_of(inventory, [parse_setting(setting)], suites)
 
 
@@ -193,7 +192,7 @@ def test_a_task_without_data_is_skipped_and_a_corpus_without_data_is_missing(sma
     assert {(row.suite, row.task) for row in found.pairs} == {("sts", "STS-B"), ("dev", "STS-B-dev")}
     assert found.skipped[0].startswith("sts: STS12: sts/STS12.tsv: ")
     assert len(found.skipped) == 7
-    with refused(r"enwiki_sentences\.txt\.gz", MissingData):
+    with pytest.raises(MissingData, match=r"enwiki_sentences\.txt\.gz"):
         overlaps_of(Inventory(profile, small, {}), [parse_setting("wiki")], ())
 
 

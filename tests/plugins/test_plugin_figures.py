@@ -60,7 +60,4 @@ def test_a_kind_is_drawn_with_the_command_for_what_it_needs() -> None:
 @pytest.mark.usefixtures("kinds")
 def test_a_kind_that_fails_costs_its_own_figure() -> None:
     made = figure("mcse-broken", averages("mcse", "coco", [70.0]), broken=spec("broken"))
-    assert made.empty == (
-        "the figure kind 'broken' (package bars, bars:BROKEN) cannot draw: ZeroDivisionError: broken "
-        "(bars.py, line 17); repair or uninstall the package"
-    )
+    assert "'broken' (package bars, bars:BROKEN) cannot draw: ZeroDivisionError: broken (bars.py, line" in made.empty

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from plugin_packages import Install
 
 import harness
 from harness import registry
+from harness.cli.main import cli
 from harness.errors import PlugInError
 from harness.method import Method
 from harness.method.conformance import check_method
@@ -97,54 +98,17 @@ def test_the_battery_and_stand_ins_treat_it_like_this_project_s(install: Install
     assert place.variant == "guided[close=true,guide=run:mcse/toy/toy-bert/seed-0]"
 
 
-@pytest.mark.parametrize(
-    ("code", "what"),
-    [
-        ("def broken(:\n", "SyntaxError"),
-        ("raise RuntimeError('no driver')\n", "no driver"),
-        ("import sys\nsys.exit(3)\n", "SystemExit"),
-        ("import os\nos._exit(0)\n", "ExitError"),
-        ("Thing = 3\n", "Method"),
-    ],
-)
-def test_a_broken_package_costs_the_grids_that_name_it(
-    install: Install, tmp_path: Path, code: str, what: str, capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
-    from harness.cli.main import main
-
-    install("broken_package", code, {"methods": {"broken": "Thing"}})
-    with pytest.raises(PlugInError, match=what):
-        harness.plan("tiny", methods="broken,simcse", seeds=1, results=tmp_path)
-    monkeypatch.setattr(sys, "argv", ["harness", "list", "methods"])
-    with pytest.raises(SystemExit) as end:
-        main()
-    listed = capsys.readouterr().out
-    assert not end.value.code
-    assert "mcse" in listed
-    assert "broken" in listed
-    words = ["run", "--profile", "tiny", "--methods", "broken", "--seeds", "1", "--results", str(tmp_path)]
-    monkeypatch.setattr(sys, "argv", ["harness", *words])
-    with pytest.raises(SystemExit) as end:
-        main()
-    (complaint,) = capsys.readouterr().err.splitlines()
-    assert end.value.code == 2
-    assert complaint.startswith("error: the method 'broken' ")
-    assert len(harness.plan("tiny", methods="simcse", seeds=1, results=tmp_path).runs) == 1
-
-
-def test_a_method_that_raises_in_a_batch_fails_alone(install: Install, tmp_path: Path) -> None:
-    code = METHOD.replace(
-        "            vectors = encode", "            raise KeyError('foo')\n            vectors = encode"
-    )
-    install("guides", code, {"methods": {"guided": "Guided"}})
-    done = harness.run(
-        "tiny", methods="guided,simcse", seeds=1, suites="sts", set={"steps": 2}, results=tmp_path
-    )  # fmt: skip
-    assert [run.spec.method for run in done.runs] == ["simcse"]
-    (failure,) = done.failures
-    assert "foo" in failure.error
-    assert "guides.py" in failure.traceback
+def test_packages_that_cannot_be_used_are_listed_and_cost_the_grids_that_name_them(install: Install) -> None:
+    install("ends", "raise SystemExit(3)", {"methods": {"ends": "Thing"}})
+    install("rival", "", {"methods": {"simcse": "SimCSE"}})
+    listed = CliRunner().invoke(cli, ["list", "methods"], catch_exceptions=False)
+    said = " ".join(listed.output.split())
+    for part in ("two packages register the method 'simcse'", "SystemExit: 3", "harness_methods.mcse:MCSE"):
+        assert part in said
+    for method in ("ends", "simcse"):
+        refused = CliRunner().invoke(cli, ["run", "--profile", "tiny", "--methods", f"{method},mcse", "--dry-run"])
+        assert isinstance(refused.exception, PlugInError)
+        assert f"the method '{method}'" in str(refused.exception)
 
 
 @pytest.mark.parametrize("hook", ["own_steps", "pooling", "captions", "features", "configure", "identity"])
@@ -159,9 +123,6 @@ def test_a_method_that_raises_while_planning_refuses_the_grid_with_one_line(
     {"GuidedHyperparameters" if of_options else "Guided"}.{hook} = {"fails" if of_options else "classmethod(fails)"}
     """
     install("guides", METHOD + code, {"methods": {"guided": "Guided"}})
-    with pytest.raises(PlugInError) as caught:
+    with pytest.raises(PlugInError, match=r"the method 'guided' \(package guides, guides:Guided\).*KeyError: 'foo'"):
         harness.plan("tiny", methods="guided,simcse", seeds=2, results=tmp_path)
-    assert "the method 'guided' (package guides, guides:Guided)" in str(caught.value)
-    assert "KeyError: 'foo'" in str(caught.value)
-    assert "\n" not in str(caught.value)
     assert len(harness.plan("tiny", methods="simcse", seeds=2, results=tmp_path).runs) == 2

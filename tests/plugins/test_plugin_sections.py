@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from builders import over_seeds
 from plugin_packages import Install
 
@@ -53,15 +52,10 @@ CODE = '''\
 '''
 
 
-@pytest.fixture
-def written(install: Install, tmp_path: Path) -> tuple[Path, Contents]:
+def test_sections_are_on_pages_and_in_files_and_those_that_fail_are_left_out(install: Install, tmp_path: Path) -> None:
     install("times", CODE, {"sections": {"times": "Times", "again": "WithPage", "broken": "Broken", "text": "CODE"}})
     contents = Contents(Store(tmp_path / "nowhere"), over_seeds("simcse", [1.0, 2.0], train_seconds=77.0))
-    return render(contents, tmp_path / "out").parent, contents
-
-
-def test_a_section_is_on_the_overview_in_the_menu_and_in_all_files(written: tuple[Path, Contents]) -> None:
-    out, _ = written
+    out = render(contents, tmp_path / "out").parent
     index = (out / "index.html").read_text("utf-8")
     assert '<section id="times">' in index
     assert index.index('id="papers"') < index.index('id="times"') < index.index('id="methods"')
@@ -69,18 +63,10 @@ def test_a_section_is_on_the_overview_in_the_menu_and_in_all_files(written: tupl
     assert "| all runs | simcse | 0 | 77 |" in (out / "report.md").read_text("utf-8")
     assert r"\label{tab:times}" in (out / "report.tex").read_text("utf-8")
     assert (out / "tables.csv").read_text("utf-8").count("\ntimes,") == 4, "two sections with two runs each"
-
-
-def test_a_section_with_a_page_is_linked(written: tuple[Path, Contents]) -> None:
-    out, _ = written
-    assert 'href="again.html#all">All runs</a>' in (out / "index.html").read_text("utf-8")
+    assert 'href="again.html#all">All runs</a>' in index
     page = (out / "again.html").read_text("utf-8")
     assert "A page of its own." in page
     assert "<td>77</td>" in " ".join(page.split())
-
-
-def test_sections_that_fail_are_left_out_with_a_warning(written: tuple[Path, Contents]) -> None:
-    _, contents = written
     broken, text = sorted(contents.problems)
     assert "the report section 'broken' (package times, times:Broken) cannot be made: ZeroDivisionError" in broken
     assert "the report section 'text' (package times, times:CODE) cannot be loaded" in text

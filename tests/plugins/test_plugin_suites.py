@@ -52,14 +52,13 @@ CODE = '''\
         def test_head(self):
             return self.shortener
 '''
-ENTRY_POINTS = {"suites": {"length": "LengthSuite"}, "methods": {"short": "ShortSimCSE"}}
 
 
 def test_a_smaller_value_is_better_where_the_suite_says_so(
     install: Install, profile: Callable[[str], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    install("lengths", CODE, ENTRY_POINTS)
+    install("lengths", CODE, {"suites": {"length": "LengthSuite"}, "methods": {"short": "ShortSimCSE"}})
     mine = profile('[suites.length]\ntasks = ["ToySTS"]\n')
     done = harness.run(mine, methods="simcse,short", seeds=3, suites="length", set={"steps": 2})
     assert not done.failures
@@ -67,8 +66,5 @@ def test_a_smaller_value_is_better_where_the_suite_says_so(
     assert means["short"] < means["simcse"] / 5
     table = done.table("length")
     assert "*" in " ".join(table.loc[["short" in str(row) for row in table.to_numpy()]].astype(str).to_numpy().ravel())
-    assert (
-        done.compare("short", "simcse", metric="length.Avg")
-        .conclusion()
-        .startswith("short (steps=2) is better than simcse (steps=2)")
-    )
+    said = done.compare("short", "simcse", metric="length.Avg").conclusion()
+    assert said.startswith("short (steps=2) is better than simcse (steps=2)")

@@ -6,9 +6,9 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
-from refusals import refused
 
 from harness.commands import DEFAULT_COMMANDS
+from harness.errors import UserError
 from harness.grid import resolve
 from harness.profiles import load_profile, shipped_profiles
 from harness.spec import RunSpec, Variant
@@ -23,7 +23,7 @@ def write(folder: Path, **texts: str) -> Path:
 
 
 def refusal(path: Path) -> str:
-    with refused(".") as caught:
+    with pytest.raises(UserError) as caught:
         load_profile(str(path))
     return str(caught.value)
 

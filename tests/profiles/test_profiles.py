@@ -6,8 +6,8 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from refusals import refused
 
+from harness.errors import UserError
 from harness.grid import UnfitSettingError, expand, resolve
 from harness.method import Feature, method_named
 from harness.profiles import Training, load_profile, shipped_profiles
@@ -254,7 +254,7 @@ def test_the_name_that_commands_give_a_profile_file_finds_it(tmp_path: Path, mon
 )
 def test_errors_name_file_table_and_key_in_one_line(tmp_path: Path, old: str, new: str, parts: list[str]) -> None:
     assert MINE.count(old) == 1
-    with refused(r"mine\.toml") as caught:
+    with pytest.raises(UserError, match=r"mine\.toml") as caught:
         load_profile(write(tmp_path, MINE.replace(old, new)))
     assert all(part in str(caught.value) for part in parts), str(caught.value)
 
@@ -267,7 +267,7 @@ def test_a_rule_that_replaces_a_readings_own_value_must_name_its_readings(method
         spec = RunSpec(Variant("kdmcse", (), reading), Variant("pairs"), "mine", 0)
         return resolve(profile, spec, {}).hyperparameters.margin
 
-    with refused("rule with source 'a guess'.* of kdmcse@official; add the readings"):
+    with pytest.raises(UserError, match=r"rule with source 'a guess'.* of kdmcse@official; add the readings"):
         margin()
     assert [margin(reading, 'readings = ["paper"]\n') for reading in ("paper", "official")] == [0.3, 0.15]
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 from builders import failure, result
-from refusals import refused
 
 from harness.errors import UserError
 from harness.store import Result, Store
@@ -80,7 +79,10 @@ def test_several_runs_are_listed_in_one_line(tmp_path: Path) -> None:
     begun(store)
     for seed in range(8):
         finished(store, result("simcse", seed))
-    with refused(r"^'toy-bert' matches 9 runs; give the key or fingerprint of one: mcse\[lambda=0.05\].* and 3 more$"):
+    with pytest.raises(
+        UserError,
+        match=r"^'toy-bert' matches 9 runs; give the key or fingerprint of one: mcse\[lambda=0.05\].* and 3 more$",
+    ):
         find_log(store, "toy-bert")
 
 

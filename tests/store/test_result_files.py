@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from builders import failure, result
-from refusals import refused
 
 from harness.errors import UserError
 from harness.files import sealed
@@ -156,7 +155,7 @@ def test_arrays_belong_to_an_evaluation_and_are_never_replaced(tmp_path: Path) -
     store.save_arrays(result(seed=1), old, {gold: np.arange(3), texts: np.array([["é", "long text"]])})
     assert path.read_bytes() == other.read_bytes()
     path.write_bytes(other.read_bytes()[:40])
-    with refused(f"the arrays {path} cannot be read"):
+    with pytest.raises(UserError, match=f"the arrays {path} cannot be read"):
         store.arrays(one)
 
 
@@ -211,7 +210,7 @@ def test_a_key_finds_every_configuration_and_a_file_one(tmp_path: Path) -> None:
         ("nowhere.json", None): r"there is no file nowhere\.json",
     }
     for (text, profile), said in absent.items():
-        with refused(said):
+        with pytest.raises(UserError, match=said):
             find_results(store, text, profile)
 
 

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 import torch
 from made_files import image_bytes
-from refusals import refused
 
 from harness.corpora.labelled_images import EncodedImages
 from harness.encoders.vision import Augmentation
+from harness.errors import UserError
 from harness.fetching.archives import write_parquet
 from harness.toy.corpora import ToyImages
 from harness.training import streams
@@ -69,7 +69,7 @@ def test_an_error_in_a_worker_is_the_same_one_line() -> None:
     made = source([*jpegs(3), b"no image"])
     for workers in (0, 1):
         ahead = Prefetcher(made, 1, workers)
-        with refused("^the labelled image number 4 cannot be decoded"):
+        with pytest.raises(UserError, match=r"^the labelled image number 4 cannot be decoded"):
             ahead.of(0)
         ahead.close()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from builders import failure, over_seeds, result, sts
-from seen_samples import split as with_seen
+from builders import split as with_seen
 
 from harness.reporting.build import render
 from harness.reporting.contents import Contents

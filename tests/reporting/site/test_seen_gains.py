@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 import scipy.stats
-from builders import frame, over_seeds
-from seen_samples import Split, split
+from builders import Split, frame, over_seeds, split
 from site_samples import rendered, shown_run
 
 from harness.metrics import AVERAGE, SEEN, UNSEEN

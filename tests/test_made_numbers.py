@@ -1,0 +1,56 @@
+"""What tools/ and benchmarks/ make: numbers on pages, and results for other benchmarks."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import reference_numbers
+from scripts import script
+
+import harness
+from harness.planning.missing import fetch_list, lacking
+from harness.store import Store
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs" / "reproduce.md").read_text()
+
+
+@pytest.fixture(autouse=True)
+def _no_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a machine has of the data is left out of no count."""
+    monkeypatch.delenv("HARNESS_DATA", raising=False)
+
+
+def test_the_runs_and_licences_to_reproduce_a_table_are_those_of_its_plan(tmp_path: Path) -> None:
+    plan = harness.plan(table="dalr:T1", results=tmp_path)
+    assert f"Table 1 of the DALR paper has {len(plan.runs)} runs" in PAGE
+    found = fetch_list(lacking(plan), None, ask=False)
+    (accepted,) = re.findall(r"harness fetch --table dalr:T1 --accept-licences (\S+)", PAGE)
+    assert accepted.split(",") == [item.name for item in found.items if item.terms]
+    assert [one.name for one in found.by_hand] == ["flickr-images"]
+    assert f"{found.size / 1e9:.0f} GB to download" in PAGE
+
+
+def test_the_hours_are_those_of_the_count() -> None:
+    """`python benchmarks/hours.py --write` makes them again."""
+    made = script(ROOT / "benchmarks" / "hours.py")
+    between = PAGE.partition(made.BEGIN)[2].partition(made.END)[0]
+    assert between.strip() == made.tables().strip()
+
+
+def test_the_reference_numbers_are_those_of_the_reference_runs() -> None:
+    """`python tools/reference_numbers.py --write` writes them anew."""
+    text = reference_numbers.PAGE.read_text("utf-8")
+    blocks = {name: block for name, _, block in reference_numbers.MARKED.findall(text)}
+    assert blocks.keys() == reference_numbers.BLOCKS.keys()
+    assert all("±" in blocks[name] for name in ("tiny", "tiny-tables", "small"))
+    assert reference_numbers.written(text) == text
+
+
+def test_made_up_results_are_those_of_a_store(tmp_path: Path) -> None:
+    script(ROOT / "benchmarks" / "made_up.py").write(tmp_path, 30)
+    found = Store(tmp_path).indexed()
+    assert (len(found), found.problems) == (30, [])
+    assert found[0].spec.variant == "simcse"
