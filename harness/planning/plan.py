@@ -235,7 +235,7 @@ def _planned(
         note = RESUMED.format(step)
     elif store.has_key(*key):
         others = sorted(
-            (one for one in store.seeds(*key)[0] if one.spec == key[1]), key=lambda earlier: earlier.finished
+            (stored for stored in store.seeds(*key)[0] if stored.spec == key[1]), key=lambda earlier: earlier.finished
         )
         note, changed = _beside(others, experiment)
     absent = (item for name in todo for item in experiment.missing_for(inventory.suites[name], inventory.root))

@@ -131,8 +131,8 @@ class AuditSection(ReportSection):
 
     @cached_property
     def findings(self) -> Mapping[str, Sequence[Finding]]:
-        found = groupby(audit(self.contents.published), key=lambda finding: finding.paper)
-        return {paper: list(some) for paper, some in found}
+        by_paper = groupby(audit(self.contents.published), key=lambda finding: finding.paper)
+        return {paper: list(some) for paper, some in by_paper}
 
     @property
     def counts(self) -> Mapping[str, Mapping[str, int]]:
