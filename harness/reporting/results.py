@@ -18,8 +18,8 @@ from harness.reporting.seeds.comparison import Comparison
 from harness.reporting.seeds.lookup import compare_variants
 from harness.reporting.seeds.summary import summary_tables
 from harness.reporting.tables.grids import Grid, code_of, summary_grid
+from harness.reporting.tables.paper_grids import papers_grids
 from harness.reporting.tables.texts import FORMATS
-from harness.reporting.tables.worded import papers_grids
 from harness.store import Failure, Result, frame_of, metrics_of, of_profile, unscored
 
 if TYPE_CHECKING:

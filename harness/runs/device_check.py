@@ -32,7 +32,7 @@ from harness.grid import resolve
 from harness.method import Dimensions, method_named
 from harness.planning.estimate import training_steps
 from harness.planning.events import Event, Listener
-from harness.planning.ingredients import Experiments
+from harness.planning.experiments import Experiments
 from harness.planning.inventory import Inventory
 from harness.profiles import Training, load_profile
 from harness.registry import OWN, names, target

@@ -10,7 +10,7 @@ from harness.encoders.student import SentenceModules, Student, open_model
 from harness.errors import UserError
 from harness.files import DamagedError
 from harness.grid import Resolved, resolve
-from harness.planning.ingredients import Experiments
+from harness.planning.experiments import Experiments
 from harness.planning.inventory import Inventory
 from harness.planning.names import find_run
 from harness.profiles import Profile, load_profile, shipped_profiles

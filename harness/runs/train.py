@@ -23,7 +23,7 @@ from harness.evaluation.sts import dev_scorer
 from harness.grid import Resolved
 from harness.method import Method
 from harness.planning.events import Event, Listener, Stage
-from harness.planning.ingredients import Experiment
+from harness.planning.experiments import Experiment
 from harness.planning.inventory import UsedCorpus
 from harness.planning.teachers import FeatureContext, KnownPairs
 from harness.runs.environment import peak_memory_mb

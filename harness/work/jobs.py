@@ -16,7 +16,7 @@ from harness.corpora.base import Pairs
 from harness.evaluation.retrieval import RetrievalTask
 from harness.evaluation.suites import HasImages
 from harness.planning.events import Event, Listener, Stage
-from harness.planning.ingredients import Experiment
+from harness.planning.experiments import Experiment
 from harness.planning.inventory import Ingredient, Inventory, UsedCorpus
 from harness.planning.plan import Plan, PlannedRun
 from harness.planning.teachers import KnownPairs, NamedTeacher

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from harness.planning.ingredients import Experiment
+from harness.planning.experiments import Experiment
 from harness.processors import cores
 from harness.runs.environment import Allocation
 from harness.store import Result

@@ -13,7 +13,7 @@ import numpy as np
 from harness.metrics import ArrayName, Score
 from harness.reporting.charts.plot import ChartSpec
 from harness.reporting.figures.kinds import Drawing, FigureData, FigureKind, FigureRun
-from harness.reporting.figures.look import SeriesLook, axis, by_series, entry, grid, lines_at, rows
+from harness.reporting.figures.vega import SeriesLook, axis, by_series, entry, grid, lines_at, rows
 
 #: Largest number of bins of a histogram of ranks.
 BINS = 50

@@ -14,9 +14,9 @@ from harness.papers.schema import FigureSpec, pairs_of
 from harness.registry import errors_of, get_instance
 from harness.reporting.contents import Contents
 from harness.reporting.figures.kinds import FigureData, FigureKind, FigureRun
-from harness.reporting.figures.look import drawn
+from harness.reporting.figures.vega import drawn
 from harness.reporting.seeds.groups import Group, Label, PlaceRuns
-from harness.reporting.seeds.words import data_of
+from harness.reporting.seeds.wording import data_of
 from harness.spec import UNTRAINED, Place, SpecError
 from harness.store import Result
 

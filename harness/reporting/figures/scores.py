@@ -14,7 +14,7 @@ from typing import NamedTuple
 from harness.metrics import AVERAGE, Score, is_by_training
 from harness.reporting.charts.plot import ChartSpec, line_at, number
 from harness.reporting.figures.kinds import BySeed, Drawing, FigureData, FigureKind, FigureRun
-from harness.reporting.figures.look import (
+from harness.reporting.figures.vega import (
     COLOURS,
     INK,
     PRINTED,

@@ -12,7 +12,7 @@ from harness.reporting.contents import Contents
 from harness.reporting.csvfiles import CsvFields
 from harness.reporting.figures.drawn import ReportFigure
 from harness.reporting.pages import Pages, slug
-from harness.reporting.seeds.words import Sentence
+from harness.reporting.seeds.wording import Sentence
 from harness.reporting.tables.grids import Grid
 
 KIND = "report section"

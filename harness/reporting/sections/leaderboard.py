@@ -20,7 +20,7 @@ from harness.reporting.seeds.comparison import Comparison, Side
 from harness.reporting.seeds.gains import Forest, Gain, forests, headline, importance, methods
 from harness.reporting.seeds.groups import ahead, compare
 from harness.reporting.seeds.summary import Row, blocks_of
-from harness.reporting.seeds.words import Sentence, judged, suite_title
+from harness.reporting.seeds.wording import Sentence, judged, suite_title
 from harness.reporting.tables.grids import ABSENT, CellText, cell_text, summary_text
 from harness.stats import FEWEST_SEEDS
 

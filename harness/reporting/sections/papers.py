@@ -24,7 +24,7 @@ from harness.reporting.seeds.groups import PlaceRuns
 from harness.reporting.tables.cells import FilledTable, PaperCell
 from harness.reporting.tables.filled import stand_in_tables
 from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section
-from harness.reporting.tables.worded import no_run_yet, paper_grid, table_title, verdict_note
+from harness.reporting.tables.paper_grids import no_run_yet, paper_grid, table_title, verdict_note
 from harness.spec import Place
 from harness.store import Result
 

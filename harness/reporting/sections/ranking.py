@@ -17,7 +17,7 @@ from harness.reporting.sections.base import ReportSection
 from harness.reporting.seeds.caveats import weakness_notes
 from harness.reporting.seeds.gains import has_trained_pooling
 from harness.reporting.seeds.summary import Block, SummaryTable
-from harness.reporting.seeds.words import heading, suite_title
+from harness.reporting.seeds.wording import heading, suite_title
 from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section
 from harness.stats import FEWEST_SEEDS, bootstrap_ranking
 

@@ -17,11 +17,11 @@ from harness.metrics import AVERAGE, SEEN, UNSEEN, Column, Metric, Metrics
 from harness.reporting.charts.plot import ChartSpec, line_at, named_axis
 from harness.reporting.csvfiles import CsvFields, measured_fields
 from harness.reporting.figures.drawn import ReportFigure
-from harness.reporting.figures.look import INK, axis, by_series, drawn, entry, grid, n_of, rows
+from harness.reporting.figures.vega import INK, axis, by_series, drawn, entry, grid, n_of, rows
 from harness.reporting.sections.base import Part, ReportSection
 from harness.reporting.seeds.caveats import Weakness, weakness_notes
 from harness.reporting.seeds.groups import Cell, Group, Label, kept_groups, weakness_of
-from harness.reporting.seeds.words import suite_title
+from harness.reporting.seeds.wording import suite_title
 from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section, cell_text, seeds_text
 from harness.spec import BASELINE
 from harness.stats import ALPHA, paired_t_test

@@ -14,12 +14,12 @@ from harness.metrics import AVERAGE, Column, Score
 from harness.reporting.charts.plot import ChartSpec
 from harness.reporting.csvfiles import CsvFields, summary_rows
 from harness.reporting.figures.drawn import ReportFigure
-from harness.reporting.figures.look import SeriesLook, axis, by_series, curves, drawn, entry, grid, n_of, spread
+from harness.reporting.figures.vega import SeriesLook, axis, by_series, curves, drawn, entry, grid, n_of, spread
 from harness.reporting.sections.base import Part, ReportSection
 from harness.reporting.seeds.caveats import Freshness, Weakness, freshness_notes, joined_caveats, weakness_notes
 from harness.reporting.seeds.groups import Cell, Group, Label, kept_groups
 from harness.reporting.seeds.summary import Row, SummaryTable, blocks_of, table_of_blocks
-from harness.reporting.seeds.words import suite_title
+from harness.reporting.seeds.wording import suite_title
 from harness.reporting.tables.grids import (
     ABSENT,
     CellText,

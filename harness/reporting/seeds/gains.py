@@ -15,7 +15,7 @@ from harness.metrics import Column, Metric, Significance
 from harness.reporting.seeds.caveats import freshness_notes, weakness_notes
 from harness.reporting.seeds.groups import Cell, Label, ahead, compare, corrected, trained_apart
 from harness.reporting.seeds.summary import Block, Row, SummaryTable
-from harness.reporting.seeds.words import Sentence, certainty, judged
+from harness.reporting.seeds.wording import Sentence, certainty, judged
 from harness.reporting.tables.grids import summary_text
 from harness.spec import CONTROLS, Variant
 from harness.stats import FEWEST_SEEDS, mean_interval, paired_t_test

@@ -25,7 +25,7 @@ from harness.reporting.seeds.groups import (
     kept_groups,
     weakness_of,
 )
-from harness.reporting.seeds.words import heading
+from harness.reporting.seeds.wording import heading
 from harness.spec import BASELINE, UNTRAINED
 from harness.stats import ALPHA, FEWEST_SEEDS
 

@@ -13,7 +13,7 @@ from harness.metrics import AVERAGE, Column, Significance, Verdict
 from harness.reporting.seeds.caveats import Freshness
 from harness.reporting.seeds.groups import Cell
 from harness.reporting.seeds.summary import Block, Row, SummaryTable
-from harness.reporting.seeds.words import metric_words, suite_title
+from harness.reporting.seeds.wording import metric_words, suite_title
 from harness.reporting.tables.cells import Coverage
 from harness.stats import Summary
 
