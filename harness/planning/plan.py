@@ -10,16 +10,25 @@ from harness.errors import PlugInError, UserError
 from harness.formatting import count_of, one_line
 from harness.grid import Resolved, Skipped, UnfitSettingError, check_overrides, check_setting, expand, resolve
 from harness.method.declared import declared_method
-from harness.planning.events import KEPT, REDONE, RESUMED, RETRIED, STALE, UNSCORED, UNSURE, RunState
 from harness.planning.experiments import Experiment, Experiments
 from harness.planning.inventory import Inventory
 from harness.planning.present import changes
 from harness.planning.request import Request
+from harness.planning.states import RunState
 from harness.sources import Missing, digest
 from harness.spec import RunSpec
 from harness.store import Failure, Result, Spec, Store
 from harness.store.files import check_names
 from harness.store.folder import begins_to_redo, checkpoint_step, has_training, redo_of
+
+#: what is done about runs that are not done, and why
+UNSCORED = "trained; some suites will be evaluated"
+RETRIED = "failed earlier; will retry"
+STALE = "results exist for another configuration only; will be trained"
+UNSURE = "results exist, perhaps of this run: inputs that are missing belong to its identity"
+RESUMED = "interrupted; resumes at step {}"
+KEPT = "the saved weights will be evaluated; --redo trains them again"
+REDONE = "will be trained again; the old results move to .superseded when the new ones are complete"
 
 
 @dataclass(frozen=True)

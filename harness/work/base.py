@@ -19,8 +19,9 @@ from harness.commands import note_typed
 from harness.errors import UserError
 from harness.formatting import count_of
 from harness.locks import try_lock
-from harness.planning.events import STATES, Listener, RunState, both
+from harness.planning.events import Listener, both
 from harness.planning.plan import Plan, PlannedRun
+from harness.planning.states import STATES, RunState
 from harness.registry import get_class, suggest
 from harness.runs.environment import Allocation, DeviceChoice, Jobs
 from harness.stopping import Interrupted, request_stop, stop_on_signals, withdraw_stop
