@@ -112,7 +112,10 @@ def _show_failure(store: Store, failure: Failure) -> None:
     from harness.store.logs import failed_log
 
     echo(f"{failure.spec.key}  profile {failure.profile}  failed {failure.when}: {one_line(failure.error)}")
-    echo(failure.traceback or "no traceback: the process was killed, or what failed is a job that the run needs", nl=not failure.traceback)
+    echo(
+        failure.traceback or "no traceback: the process was killed, or what failed is a job that the run needs",
+        nl=not failure.traceback,
+    )
     path = failed_log(store, failure.fingerprint)
     if path.is_file():
         echo(f"log: {path}, its last lines:")
