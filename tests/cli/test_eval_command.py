@@ -91,16 +91,6 @@ def test_every_suite_reads_a_model_by_its_modules(model: Path, tmp_path: Path) -
     assert not (work.parent / "mteb").exists(), "another evaluation would take scores from there"
 
 
-def test_a_hub_model_is_read_by_the_pooling_that_its_repository_names(snapshot: Path, tmp_path: Path) -> None:
-    refused = harness(tmp_path, "eval", "owner/model")
-    assert "owner/model does not state its pooling; give --pooling cls" in str(refused.exception)
-    (snapshot / "README.md").write_text("---\npooling: avg-first-last\n---\n")
-    done = harness(tmp_path, "eval", "owner/model", "--suites", "sts")
-    assert done.exit_code == 0, done.output
-    (result,) = results(tmp_path)
-    assert result["spec"]["variant"] == "none[pooling=avg-first-last]"
-
-
 def test_a_hub_model_of_sentence_transformers_is_read_by_its_modules(
     model: Path, snapshot: Path, tmp_path: Path
 ) -> None:
@@ -150,24 +140,6 @@ def test_a_suite_is_added_to_a_finished_run_and_nothing_is_trained_again(tmp_pat
     assert result["train_seconds"] == before["train_seconds"]
     assert "starts" in done.output
     assert "step " not in done.output
-    recalls = suites(result)["retrieval"]["ToyRetrieval"]
-    assert recalls["n_images"] == recalls["n_texts"] == 1000
-    assert recalls["t2i_R@1"] <= recalls["t2i_R@10"]
-
-
-def test_an_exported_supervised_model_is_read_through_its_head(tmp_path: Path) -> None:
-    short = ("--set", "steps=4", "--set", "batch_size=16", "--suites", "sts")
-    assert harness(tmp_path, "run", "--methods", "simcse-sup", "--seeds", "1", *short).exit_code == 0
-    key, to = "simcse-sup/toy/toy-bert/seed-0", tmp_path / "exported"
-    words = ("export", key, "--to", str(to), "--results", str(tmp_path / "results"))
-    exported = CliRunner().invoke(cli, words)
-    assert exported.exit_code == 0, exported.output
-    done = harness(tmp_path, "eval", str(to), "--suites", "sts")
-    assert done.exit_code == 0, done.output
-    own, outside = sorted(results(tmp_path), key=lambda result: result["spec"]["method"] == "none")
-    assert outside["spec"]["variant"] == "none[pooling=modules]"
-    ours, theirs = (suites(result)["sts"]["ToySTS"]["spearman"] for result in (own, outside))
-    assert theirs == pytest.approx(ours, abs=1e-6)
 
 
 def test_two_models_of_one_folder_name_are_two_rows_and_one_content_is_one(model: Path, tmp_path: Path) -> None:

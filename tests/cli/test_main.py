@@ -51,13 +51,6 @@ def test_names_of_lists_are_typed_as_they_stand(typed: Typed, kind: str, option:
 HEAVY = ("torch", "transformers", "pandas", "scipy")
 
 
-def completed(line: str) -> list[str]:
-    """The names that a shell would offer for the last word of a line."""
-    *words, last = line.split(" ")[1:]
-    completion = BashComplete(cli, {}, "harness", "_HARNESS_COMPLETE")
-    return [item.value for item in completion.get_completions(words, last)]
-
-
 @pytest.mark.parametrize(
     ("line", "offered"),
     [
@@ -79,7 +72,9 @@ def completed(line: str) -> list[str]:
     ],
 )
 def test_names_are_completed(line: str, offered: list[str]) -> None:
-    assert completed(line) == offered
+    *words, last = line.split(" ")[1:]
+    completion = BashComplete(cli, {}, "harness", "_HARNESS_COMPLETE")
+    assert [item.value for item in completion.get_completions(words, last)] == offered
 
 
 def test_a_shell_completes_without_heavy_imports(tmp_path: Path) -> None:
@@ -92,12 +87,15 @@ def test_a_shell_completes_without_heavy_imports(tmp_path: Path) -> None:
 
 
 def test_no_command_imports_what_it_needs_before_it_is_called() -> None:
-    """Help and completion of every command; what a report imports does without torch."""
-    imported = "import sys, click; from harness.cli.main import COMMANDS, cli"
-    found = "[cli.get_command(click.Context(cli), name) for name in COMMANDS]"
-    heavy = f"{(*HEAVY, 'numpy', 'pydantic', 'huggingface_hub')!r}"
-    checks = f"assert not sys.modules.keys() & {heavy}; import harness.api; assert 'torch' not in sys.modules"
-    subprocess.run([sys.executable, "-c", f"{imported}; {found}; {checks}"], check=True)
+    """Help and completion of every command; what a report imports does without torch; and a plan."""
+    lines = [
+        "import sys, click; from harness.cli.main import COMMANDS, cli",
+        "[cli.get_command(click.Context(cli), name) for name in COMMANDS]",
+        f"assert not sys.modules.keys() & {(*HEAVY, 'numpy', 'pydantic', 'huggingface_hub')!r}",
+        "import harness.api; assert 'torch' not in sys.modules",
+        "harness.api.plan('tiny'); assert not sys.modules.keys() & {'transformers', 'pandas', 'open_clip', 'scipy'}",
+    ]
+    subprocess.run([sys.executable, "-c", "\n".join(lines)], check=True)
 
 
 PACKAGE = Path(harness.__file__).parent
@@ -169,11 +167,5 @@ def test_commands_in_texts_exist(found: object) -> None:
 
 
 def test_a_command_that_does_not_exist_is_found() -> None:
-    known = ("run --profile tiny", "data list wiki1m")
-    wrong = {
-        "train --profile tiny": "no command train",
-        "data lst": "no command lst",
-        "run --seed 3": "no option --seed",
-    }
-    for words, why in {**dict.fromkeys(known, ""), **wrong}.items():
-        assert fault(words.split()) == why
+    typed = ("data list wiki1m", "train --profile tiny", "data lst", "run --profile tiny --seed 3")
+    assert [fault(words.split()) for words in typed] == ["", "no command train", "no command lst", "no option --seed"]

@@ -11,10 +11,8 @@ from typing import Any
 import pytest
 from builders import result, sts
 from cli_words import Typed
-from click.testing import CliRunner, Result
 
 import harness
-from harness.cli.main import cli
 from harness.cli.output import show_paper_tables
 from harness.command_line import Selection
 from harness.commands import DEFAULT_COMMANDS
@@ -26,20 +24,16 @@ from harness.store import Store
 from harness.toy import student_folder
 
 
-def run(*words: str, results: Path) -> Result:
-    return CliRunner().invoke(cli, ["run", *words, "--results", str(results), "--dry-run"])
-
-
-def test_tables_and_papers_are_planned_and_told(tmp_path: Path) -> None:
-    printed = run("--table", "dalr:T3", "--profile", "tiny", "--seeds", "5", results=tmp_path).output
+def test_tables_and_papers_are_planned_and_told(typed: Typed) -> None:
+    printed = typed("run", "--table", "dalr:T3", "--profile", "tiny", "--seeds", "5", "--dry-run")[1]
     assert "47 runs (2 teachers among them), 0 done" in printed, "nine variants and five seeds"
     assert re.search(r"dalr:T3 +45 runs, 0 done", printed)
     assert "suites    sts\n" in printed
     words = ("--table", "mcse:T2", "--profile", "tiny", "--seeds", "2", "--readings", "paper,official")
-    printed = run(*words, results=tmp_path).output
+    printed = typed("run", *words, "--dry-run")[1]
     assert re.search(r"mcse:T2 +12 runs, 0 done", printed)
     assert "methods   simcse, simcse@official, mcse, mcse@official, mcse[images=shuffled]" in printed
-    printed = run("--paper", "mcse", results=tmp_path).output
+    printed = typed("run", "--paper", "mcse", "--dry-run")[1]
     assert re.search(r"mcse:T7 +60 runs, 0 done", printed)
     assert re.search(r"mcse:F2 +40 runs, 0 done", printed)
     assert re.search(r"about [\d,.]+ h on one H200, [\d,.]+ h on one H100, .*by arithmetic.*not measured", printed)
@@ -71,11 +65,10 @@ def test_tables_and_figures_add_up(tmp_path: Path) -> None:
     assert due["kdmcse/toy/toy-bert/seed-0"] == ("retrieval", "geometry")
 
 
-def test_a_run_outside_the_profile_is_skipped_with_a_reason(tmp_path: Path) -> None:
-    profile = tmp_path / "own.toml"
-    text = (Path(__file__).parents[2] / "harness" / "profiles" / "paper.toml").read_text()
-    profile.write_text(text.replace('[settings."wiki+coco"]', '[settings."wiki+other"]'))
-    printed = run("--table", "kdmcse:T1", "--profile", str(profile), results=tmp_path).output
+def test_a_run_outside_the_profile_is_skipped_with_a_reason(typed: Typed) -> None:
+    text = (files("harness.profiles") / "paper.toml").read_text("utf-8")
+    Path("own.toml").write_text(text.replace('[settings."wiki+coco"]', '[settings."wiki+other"]'))
+    printed = typed("run", "--table", "kdmcse:T1", "--profile", "./own.toml", "--dry-run")[1]
     assert "10 runs, 0 done" in printed
     assert "skipping  kdmcse/wiki+coco/roberta-base: the profile 'own' has no setting 'wiki+coco'" in printed
 
@@ -156,9 +149,9 @@ def test_tuned_methods_are_ordinary_runs_that_the_report_compares(typed: Typed, 
     assert "nothing to do" in typed(*WORDS, *TUNE)[1]
 
 
-def test_a_grid_without_the_baseline_says_that_no_gain_is_tested(tmp_path: Path) -> None:
-    grid = ("--profile", "tiny", "--seeds", "1")
-    assert "add simcse" in run("--methods", "mcse", *grid, results=tmp_path).output
-    assert "add simcse" not in run("--methods", "mcse,simcse", *grid, results=tmp_path).output
-    Store(tmp_path).save(result("simcse"))
-    assert "add simcse" not in run("--methods", "mcse", *grid, results=tmp_path).output
+def test_a_grid_without_the_baseline_says_that_no_gain_is_tested(typed: Typed) -> None:
+    grid = ("run", "--profile", "tiny", "--seeds", "1", "--dry-run", "--methods")
+    assert "add simcse" in typed(*grid, "mcse")[1]
+    assert "add simcse" not in typed(*grid, "mcse,simcse")[1]
+    Store(Path("results")).save(result("simcse"))
+    assert "add simcse" not in typed(*grid, "mcse")[1]

@@ -28,18 +28,15 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return snapshot
 
 
-def test_a_cached_commit_is_found_and_its_name_is_its_fingerprint(hub: Path) -> None:
+def test_a_cached_commit_is_found_by_its_name_and_another_has_its_command(hub: Path) -> None:
     model = HubModel("owner/model", COMMIT)
     assert model.missing(None) == []
     assert model.path() == hub
     assert HubModel("owner/model", MAIN).path() == hub
     assert HubModel("owner/model", MAIN).fingerprint(None) == model.fingerprint(None)
-    others = (HubModel("owner/model", COMMIT[::-1]), HubModel("owner/model", COMMIT, trusted=True))
-    assert model.fingerprint(None) not in [other.fingerprint(None) for other in others]
-
-
-def test_a_missing_model_is_reported_with_its_command(hub: Path) -> None:
     other = HubModel("owner/model", COMMIT[::-1])
+    others = (other, HubModel("owner/model", COMMIT, trusted=True))
+    assert model.fingerprint(None) not in [each.fingerprint(None) for each in others]
     (missing,) = other.missing(None)
     assert isinstance(missing, MissingModel)
     assert f"hf download owner/model --revision {COMMIT[::-1]}" in missing.how

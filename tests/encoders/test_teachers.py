@@ -143,20 +143,17 @@ def test_features_do_not_depend_on_the_batch(clip: Teacher, pairs: Pairs, timm_f
             np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
-def test_each_kind_refuses_what_it_has_not_in_one_line(clip: Teacher, timm_folder: Path) -> None:
-    with pytest.raises(UserError, match="TimmTeacher computes image features, not caption features"):
-        open_teacher("timm", timm_folder).captions(["a"])
-    with pytest.raises(UserError, match="TextTeacher computes caption and tokens features, not image features"):
-        open_teacher("text", student_folder()).images([np.zeros((4, 4, 3), np.uint8)])
-    with pytest.raises(UserError, match="ClipTeacher computes image and caption features, not tokens features"):
-        clip.tokens(["a"], 4)
-
-
-def test_unknown_kinds_and_poolings_are_refused() -> None:
-    with pytest.raises(UserError, match="unknown teacher kind 'resnet'; known: open-clip, text, timm"):
-        open_teacher("resnet", student_folder())
-    with pytest.raises(UserError, match="unknown pooling 'max'; did you mean mean"):
-        open_teacher("text", student_folder(), pooling="max")
+def test_unknown_kinds_and_poolings_and_what_a_kind_has_not_are_refused(clip: Teacher, timm_folder: Path) -> None:
+    timm, text, image = open_teacher("timm", timm_folder), student_folder(), np.zeros((4, 4, 3), np.uint8)
+    for ask, message in (
+        (lambda: timm.captions(["a"]), "TimmTeacher computes image features, not caption features"),
+        (lambda: open_teacher("text", text).images([image]), "caption and tokens features, not image features"),
+        (lambda: clip.tokens(["a"], 4), "ClipTeacher computes image and caption features, not tokens features"),
+        (lambda: open_teacher("resnet", text), "unknown teacher kind 'resnet'; known: open-clip, text, timm"),
+        (lambda: open_teacher("text", text, pooling="max"), "unknown pooling 'max'; did you mean mean"),
+    ):
+        with pytest.raises(UserError, match=message):
+            ask()
 
 
 def rewritten(pattern: str, changed: Callable[[bytes], bytes]) -> Callable[[Path], None]:

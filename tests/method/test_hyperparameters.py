@@ -27,25 +27,21 @@ def test_later_layers_win_and_texts_become_numbers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("reading", "options", "message"),
     [
-        ({"lamda": 1}, "no option 'lamda'; did you mean lambda"),
-        ({"lambda": "much"}, "must be of type float"),
-        ({"projection_dim": "2.5"}, "must be of type int"),
-        ({"view_reduction": "max"}, "must be one of sum, mean"),
-        ({"without": "rank"}, "no loss term 'rank'; it has text, info"),
-        ({"without": "info+text"}, "leaves mcse no loss term"),
-        ({"lambda": "inf"}, "finite"),
+        ("fixed", {}, "has no reading '@fixed'; it has @paper, @official"),
+        ("paper", {"lamda": 1}, "no option 'lamda'; did you mean lambda"),
+        ("paper", {"lambda": "much"}, "must be of type float"),
+        ("paper", {"projection_dim": "2.5"}, "must be of type int"),
+        ("paper", {"view_reduction": "max"}, "must be one of sum, mean"),
+        ("paper", {"without": "rank"}, "no loss term 'rank'; it has text, info"),
+        ("paper", {"without": "info+text"}, "leaves mcse no loss term"),
+        ("paper", {"lambda": "inf"}, "finite"),
     ],
 )
-def test_a_wrong_option_is_one_line(options: dict[str, object], message: str) -> None:
+def test_a_wrong_reading_or_option_is_refused(reading: str, options: dict[str, object], message: str) -> None:
     with pytest.raises(UserError, match=message):
-        method_named("mcse").configure("paper", options)
-
-
-def test_an_unknown_reading_lists_those_there_are() -> None:
-    with pytest.raises(UserError, match="has no reading '@fixed'; it has @paper, @official"):
-        method_named("mcse").configure("fixed")
+        method_named("mcse").configure(reading, options)
 
 
 @pytest.mark.parametrize("name", OWN)

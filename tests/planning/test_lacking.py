@@ -37,15 +37,7 @@ def thing(name: str, bring=lambda say, watch: None, place: Path | None = Path("/
 
 
 FREE = (None, "not specified", "unknown", "mit", "apache-2.0", "cc-by-4.0", "cc-by-sa-3.0", "cc0-1.0", "bsd-3-clause")
-RESTRICTED = (
-    "cc-by-nc-4.0",
-    "cc-by-nc-sa-3.0",
-    "msr-la-nc",
-    "other",
-    "openrail",
-    "cc-by-nd-4.0",
-    "https://a.org/terms",
-)
+RESTRICTED = ("cc-by-nc-4.0", "msr-la-nc", "other", "openrail", "cc-by-nd-4.0", "https://a.org/terms")
 
 
 def test_licences_that_restrict_use_ask_for_consent() -> None:
