@@ -75,10 +75,7 @@ HERE = ("--data-root", ".")
 MISTAKES: tuple[tuple[tuple[str, ...], str], ...] = (
     *((("run", "--profile", "tiny", "--dry-run", *words), message) for words, message in REFUSED),
     (("run", "--profile", "tiny", "--device", "cuda"), "no CUDA device"),
-    (
-        ("run", "--profile", "tiny", "--device", "cpu", "--set", "precision=fp16"),
-        "give --set precision=fp32 or bf16",
-    ),
+    (("run", "--profile", "tiny", "--device", "cpu", "--set", "precision=fp16"), "give --set precision=fp32 or bf16"),
     (("run", "--profile", "tyni"), "unknown profile 'tyni'; did you mean tiny"),
     (("run", "--profile", "./mine.toml"), "cannot be read"),
     (("run", "--profile", "tiny", "--encoders", "owner/model"), "1 input missing: the weights of owner/model at main"),

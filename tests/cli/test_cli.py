@@ -48,11 +48,7 @@ def test_a_result_holds_what_the_readme_says(finished: Path) -> None:
     (path,) = finished.glob("results/tiny/mcse/toy/toy-bert/seed-1-*.json")
     result = json.loads(path.read_text())
     assert result["spec"] == {"method": "mcse", "variant": "mcse", "setting": "toy", "encoder": "toy-bert", "seed": 1}
-    assert len(result["fingerprint"]) == 64
-    (scores,) = (one["scores"] for one in result["evaluations"] if one["suite"] == "sts")
-    assert scores["Avg"]["spearman"] == pytest.approx(scores["ToySTS"]["spearman"])
-    assert set(result["losses"]["terms"]) == {"text", "info"}
-    assert result["dev"]["steps"] == [3, 6]
+    assert (result["dev"]["steps"], set(result["losses"]["terms"])) == ([3, 6], {"text", "info"})
     assert result["overrides"] == {"steps": 6, "eval_every": 3}
     assert str(finished) not in path.read_text(), "a result names a machine's path"
 

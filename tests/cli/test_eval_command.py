@@ -38,16 +38,6 @@ def model(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.fixture
-def snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The toy student as the snapshot of owner/model in a local hub cache."""
-    cache = tmp_path / "hub"
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(cache))
-    (cache / "models--owner--model" / "refs").mkdir(parents=True)
-    (cache / "models--owner--model" / "refs" / "main").write_text("0" * 40)
-    return shutil.copytree(student_folder(), cache / "models--owner--model" / "snapshots" / ("0" * 40))
-
-
 def suites(result: dict[str, Any]) -> dict[str, Any]:
     """Suite -> task -> metric -> value, as a result file holds them."""
     return {one["suite"]: one["scores"] for one in result["evaluations"]}
@@ -92,9 +82,13 @@ def test_every_suite_reads_a_model_by_its_modules(model: Path, tmp_path: Path) -
 
 
 def test_a_hub_model_of_sentence_transformers_is_read_by_its_modules(
-    model: Path, snapshot: Path, tmp_path: Path
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shutil.copytree(model, snapshot, dirs_exist_ok=True)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    cached = tmp_path / "hub" / "models--owner--model"
+    shutil.copytree(model, cached / "snapshots" / ("0" * 40))
+    (cached / "refs").mkdir()
+    (cached / "refs" / "main").write_text("0" * 40)
     for name in ("owner/model", f"owner/model@{'0' * 40}"):
         done = harness(tmp_path, "eval", name, "--suites", "sts")
         assert done.exit_code == 0, done.output

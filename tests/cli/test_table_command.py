@@ -95,10 +95,7 @@ def scores(value: float) -> dict[str, dict[str, dict[str, float]]]:
 @pytest.mark.parametrize("names", [("simcse", "mcse"), ("simcse", LONG)])
 @pytest.mark.parametrize("places", [("toy",), ("wiki", "nli+a-long-setting[shot=100]")])
 def test_wide_tables_are_split_and_numbers_stay_whole(
-    names: tuple[str, ...],
-    places: tuple[str, ...],
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    names: tuple[str, ...], places: tuple[str, ...], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(output, "WIDTH", WIDTH)
     runs = [

@@ -12,15 +12,7 @@ from fake_device import CUDA, fake_cuda
 from torch import Tensor, nn
 
 from harness.encoders import kernels
-from harness.encoders.kernels import (
-    Dropout,
-    attention_on,
-    blocked_attention,
-    dropped,
-    quicken,
-    scattered,
-    seed_dropout,
-)
+from harness.encoders.kernels import Dropout, attention_on, blocked_attention, dropped, quicken, scattered, seed_dropout
 from harness.encoders.precision import autocast
 from harness.encoders.rows import Packed, TokenRows
 from harness.encoders.student import Student

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.encoders.locate import MAIN, FolderModel, HubModel, MissingModel
+from harness.encoders.locate import MAIN, HubModel, MissingModel
 from harness.errors import MissingData
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -54,17 +54,3 @@ def test_a_snapshot_needs_weights_and_one_of_sentence_transformers_no_configurat
     assert HubModel("owner/model", COMMIT).missing(None), "there are no weights yet"
     (hub / "0_StaticEmbedding" / "model.safetensors").write_bytes(b"weights")
     assert HubModel("owner/model", COMMIT).path() == hub
-
-
-def test_a_folder_is_its_content(tmp_path: Path) -> None:
-    for name in ("one", "two"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "config.json").write_text("{}")
-        (tmp_path / name / "model.safetensors").write_bytes(b"weights")
-    one, two = FolderModel(tmp_path / "one"), FolderModel(tmp_path / "two")
-    assert one.fingerprint(None) == two.fingerprint(None)
-    (tmp_path / "two" / "README.md").write_text("words change nothing")
-    assert one.fingerprint(None) == two.fingerprint(None)
-    (tmp_path / "two" / "model.safetensors").write_bytes(b"other weights")
-    assert one.fingerprint(None) != two.fingerprint(None)
-    assert FolderModel(tmp_path / "three").missing(None)

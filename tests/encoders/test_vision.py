@@ -15,12 +15,6 @@ from harness.encoders.vision import Augmentation
 from harness.seeds import generator
 
 
-def colours(images: np.ndarray) -> np.ndarray:
-    """8 bits as (..., 3, H, W) within 0..1."""
-    assert images.dtype == np.uint8
-    return images / 255
-
-
 @pytest.mark.parametrize(
     ("colour", "options", "share"),
     [
@@ -35,7 +29,8 @@ def test_colours_change_as_often_as_asked(
 ) -> None:
     """Greys at the chance that is given, the jitter in four of five views."""
     views = Augmentation(8, **options).views([Image.new("RGB", (9, 9), colour)] * 200, generator(seed=0)).numpy()
-    apart = np.abs(colours(views) - np.array(colour)[:, None, None] / 255).max(axis=(2, 3, 4))
+    assert views.dtype == np.uint8
+    apart = np.abs(views / 255 - np.array(colour)[:, None, None] / 255).max(axis=(2, 3, 4))
     assert (apart > 1e-3).mean() == pytest.approx(share, abs=0.06)
 
 

@@ -113,9 +113,9 @@ def test_controls_need_the_true_teacher_and_keep_their_name() -> None:
     assert (first.asked.teacher, second.asked.teacher) == (load_profile("tiny").images, "shuffled")
 
 
-@pytest.fixture
-def paper_root(tmp_path: Path) -> Path:
-    """MCSE's lines of three images, their images and the file that they are matched to; no features."""
+@pytest.mark.parametrize("setting", ["flickr", "flickr[captions=all]"])
+def test_published_features_are_read_and_images_stand_in_for_missing_ones(tmp_path: Path, setting: str) -> None:
+    """Both say which; features of images are computed once an image, whatever the number of captions."""
     (tmp_path / "flickr/images").mkdir(parents=True)
     lines, ids = ["one", "two", "three"], ["11.jpg", "5.jpg", "7.jpg"]
     (tmp_path / "flickr/captions.txt").write_text("\n".join(lines))
@@ -123,19 +123,13 @@ def paper_root(tmp_path: Path) -> Path:
     write_parquet(tmp_path / "flickr/captions.parquet", rows)
     for number, name in enumerate(ids):
         Image.new("RGB", (40, 30), (60 * number, 0, 200)).save(tmp_path / "flickr/images" / name)
-    return tmp_path
-
-
-@pytest.mark.parametrize("setting", ["flickr", "flickr[captions=all]"])
-def test_published_features_are_read_and_images_stand_in_for_missing_ones(paper_root: Path, setting: str) -> None:
-    """Both say which; features of images are computed once an image, whatever the number of captions."""
     profile = load_profile("paper")
     table = TeacherTable(kind="open-clip", registered="toy-clip")
     profile = profile.model_copy(update={"teachers": {**profile.teachers, "resnet": table, "clip": table}})
 
     def features(text: str) -> RoleFeatures:
         run = resolve(profile, RunSpec.parse(f"{text}/{setting}/bert-base-uncased/seed-0"), {})
-        found = Experiments(Inventory(profile, paper_root, {}), {}).of(run)
+        found = Experiments(Inventory(profile, tmp_path, {}), {}).of(run)
         return next(role for role in found.features.values() if role.asked.of == "image")
 
     computed = features("mcse")
@@ -147,11 +141,11 @@ def test_published_features_are_read_and_images_stand_in_for_missing_ones(paper_
     captions = 2 if "all" in setting else 1
     assert len(found) == 3 * captions
     expected = open_teacher("open-clip", clip_folder()).images(
-        [np.array(Image.open(paper_root / "flickr/images" / name)) for name in ("11.jpg", "5.jpg", "7.jpg")]
+        [np.array(Image.open(tmp_path / "flickr/images" / name)) for name in ids]
     )
     np.testing.assert_allclose(found[np.arange(len(found))], np.repeat(expected, captions, axis=0), atol=1e-5)
 
-    with h5py.File(paper_root / "flickr/resnet50.hdf5", "w") as file:
+    with h5py.File(tmp_path / "flickr/resnet50.hdf5", "w") as file:
         file["features"] = np.array([[1.0], [2.0], [3.0]], np.float32)
     stored = features("mcse")
     assert stored.source == "flickr/resnet50.hdf5"

@@ -108,12 +108,14 @@ def test_paths_are_not_in_it_but_content_is(tmp_path: Path) -> None:
     for place in ("here", "there"):
         shutil.copytree(folder, tmp_path / place)
         found.append(fingerprint(tmp_path, given={"toy-bert": FolderModel(tmp_path / place)}))
+    (tmp_path / "there" / "README.md").write_text("words change nothing")
+    found.append(fingerprint(tmp_path, given={"toy-bert": FolderModel(tmp_path / "there")}))
     with (tmp_path / "there" / "model.safetensors").open("r+b") as stream:
         stream.seek(-1, 2)
         stream.write(b"\x7f")
     found.append(fingerprint(tmp_path, given={"toy-bert": FolderModel(tmp_path / "there")}))
-    assert found[0] == found[1] == fingerprint(tmp_path)
-    assert found[2] != found[0]
+    assert found[0] == found[1] == found[2] == fingerprint(tmp_path)
+    assert found[3] != found[0]
 
 
 def test_neither_the_profiles_name_and_words_nor_its_suites_are_in_it(tmp_path: Path) -> None:
