@@ -157,9 +157,9 @@ def _commands(command: click.Command = cli, path: tuple[str, ...] = ()) -> Itera
     if isinstance(command, click.Group):
         context = click.Context(command)
         for name in command.list_commands(context):
-            found = command.get_command(context, name)
-            assert found is not None
-            yield from _commands(found, (*path, name))
+            member = command.get_command(context, name)
+            assert member is not None
+            yield from _commands(member, (*path, name))
     else:
         yield path, command
 
@@ -167,10 +167,10 @@ def _commands(command: click.Command = cli, path: tuple[str, ...] = ()) -> Itera
 def _needed(path: tuple[str, ...], command: click.Command, tried: str) -> list[str]:
     """The words of a command without the parameter that is tried, on an empty folder."""
     words = [*path]
-    for one in command.params:
-        if one.required and one.name != tried:
-            words += [*one.opts[:1]] * isinstance(one, click.Option) + [FILL[str(one.name)]]
-    names = {one.name for one in command.params}
+    for parameter in command.params:
+        if parameter.required and parameter.name != tried:
+            words += [*parameter.opts[:1]] * isinstance(parameter, click.Option) + [FILL[str(parameter.name)]]
+    names = {parameter.name for parameter in command.params}
     words += ["--profile", "tiny"] * ("profile" in names - {tried} and path[0] not in ("export", "audit"))
     return words + ["--dry-run"] * ("dry_run" in names)
 
@@ -182,12 +182,12 @@ def test_no_word_of_any_command_is_a_traceback(
     path: tuple[str, ...], command: click.Command, typed: Typed, tmp_path: Path
 ) -> None:
     """Every option and argument, those of tomorrow too: one or two lines, nothing written, emptys refused."""
-    for one in command.params:
-        if getattr(one, "is_flag", False):
+    for parameter in command.params:
+        if getattr(parameter, "is_flag", False):
             continue
         for text in TYPED:
-            words = _needed(path, command, str(one.name))
-            words += [f"{one.opts[0]}={text}"] if isinstance(one, click.Option) else ["--", text]
+            words = _needed(path, command, str(parameter.name))
+            words += [f"{parameter.opts[0]}={text}"] if isinstance(parameter, click.Option) else ["--", text]
             code, _, err = typed(*words)
             assert code in (0, 2), words
             assert len(err.splitlines()) == (code == 2), words
@@ -200,7 +200,7 @@ def test_no_word_of_any_command_is_a_traceback(
             assert not list(tmp_path.iterdir()), words
             if not text.strip() or text == "\udcff":
                 assert code == 2, words
-                assert (one.opts[0] if isinstance(one, click.Option) else "argument") in err
+                assert (parameter.opts[0] if isinstance(parameter, click.Option) else "argument") in err
 
 
 def test_a_data_root_of_the_environment_that_is_a_file(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:

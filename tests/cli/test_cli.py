@@ -93,6 +93,6 @@ def test_audit_counts_its_verdicts_and_what_training_has_seen(tmp_path: Path) ->
     assert "kdmcse roberta-base wiki+coco Avg 78.0±0.7 against 77.6±0.8, p = 0.42" in out
     assert "dalr: " not in out
     rows = harness("audit", "--seen", "--profile", "tiny", "--settings", "toy", cwd=tmp_path).stdout.splitlines()
-    found = [line.split() for line in rows if line.split()[:1] == ["toy"]]
-    assert ["toy", "retrieval", "ToyRetrieval", "1,000", "0"] in found
-    assert {row[2] for row in found if row[1] == "dev"} == {"ToySTS-dev"}
+    overlaps = [line.split() for line in rows if line.split()[:1] == ["toy"]]
+    assert ["toy", "retrieval", "ToyRetrieval", "1,000", "0"] in overlaps
+    assert {row[2] for row in overlaps if row[1] == "dev"} == {"ToySTS-dev"}

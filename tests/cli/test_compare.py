@@ -41,8 +41,8 @@ def put(tmp_path: Path) -> Callable[..., None]:
             row = {"spearman": value, "pearson": 1.0}
             geometry = {"STS-B": {"alignment": 100 - value, "uniformity": -1.0}}
             scores = {"sts": {"STS-B": row, "Avg": row}, "geometry": geometry}
-            one = result(variant, seed, scores, setting=setting, encoder="bert", overrides=overrides)
-            store.save(one.model_copy(update={"dev": curve}))
+            made = result(variant, seed, scores, setting=setting, encoder="bert", overrides=overrides)
+            store.save(made.model_copy(update={"dev": curve}))
 
     return save
 
@@ -160,13 +160,20 @@ def test_no_row_contradicts_the_conclusion(a: list[float], b: list[float]) -> No
         Side(Label("tiny", name, "toy", "bert", ""), dict(enumerate(values)), 0, frozenset())
         for name, values in (("mcse", a), ("simcse", b))
     ]
-    one = Comparison(*sides, Score("sts", "Avg", "spearman"), Metric("spearman"), frozenset())
-    said, shown = one.conclusion(), [test.p < 0.05 for test in (one.pooled, one.welch, one.paired) if test]
-    assert ("the tests disagree" in said) or len(set(one.decisions().values())) == 1 or said.startswith("No conclusion")
+    comparison = Comparison(*sides, Score("sts", "Avg", "spearman"), Metric("spearman"), frozenset())
+    said, shown = (
+        comparison.conclusion(),
+        [test.p < 0.05 for test in (comparison.pooled, comparison.welch, comparison.paired) if test],
+    )
+    assert (
+        ("the tests disagree" in said)
+        or len(set(comparison.decisions().values())) == 1
+        or said.startswith("No conclusion")
+    )
     if " is better " in said or " is worse " in said:
         assert shown[0]
         assert all(shown) or "the tests disagree" in said
-        assert one.ahead.name == ("mcse" if " is better " in said else "simcse")
+        assert comparison.ahead.name == ("mcse" if " is better " in said else "simcse")
     elif said.startswith("No significant"):
         assert not shown[0]
         assert not any(shown) or "the tests disagree" in said

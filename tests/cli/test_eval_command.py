@@ -40,7 +40,7 @@ def model(tmp_path: Path) -> Path:
 
 def suites(result: dict[str, Any]) -> dict[str, Any]:
     """Suite -> task -> metric -> value, as a result file holds them."""
-    return {one["suite"]: one["scores"] for one in result["evaluations"]}
+    return {evaluation["suite"]: evaluation["scores"] for evaluation in result["evaluations"]}
 
 
 def harness(tmp_path: Path, *words: str) -> Result:
@@ -75,7 +75,7 @@ def test_every_suite_reads_a_model_by_its_modules(model: Path, tmp_path: Path) -
     (result,) = results(tmp_path)
     assert set(suites(result)) == {"sts", "geometry", "figures", "mteb", "retrieval"}
     assert suites(result)["retrieval"] == {}
-    assert any("no image side" in line for one in result["evaluations"] for line in one["warnings"])
+    assert any("no image side" in line for evaluation in result["evaluations"] for line in evaluation["warnings"])
     (work,) = (tmp_path / "results" / ".work").glob("*/mteb-scored")
     assert list(work.rglob("*.json")), "for `harness export --mteb`"
     assert not (work.parent / "mteb").exists(), "another evaluation would take scores from there"
@@ -138,7 +138,7 @@ def test_a_suite_is_added_to_a_finished_run_and_nothing_is_trained_again(tmp_pat
 
 def test_two_models_of_one_folder_name_are_two_rows_and_one_content_is_one(model: Path, tmp_path: Path) -> None:
     """Identity is content; a name is never shared, and an evaluation of before is found again."""
-    first, second, copy = (tmp_path / place / "model" for place in ("a", "b", "copy"))
+    first, second, copy = (tmp_path / parent / "model" for parent in ("a", "b", "copy"))
     shutil.copytree(model, first)
     shutil.copytree(model, second)
     shutil.copytree(model, copy)

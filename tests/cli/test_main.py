@@ -118,7 +118,7 @@ def calls(tree: ast.AST) -> Iterator[list[str]]:
     """The words of each `harness_command(...)`, with values in place of what is not written there."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "harness_command":
-            words = [str(one.value) if isinstance(one, ast.Constant) else VALUE for one in node.args]
+            words = [str(argument.value) if isinstance(argument, ast.Constant) else VALUE for argument in node.args]
             flags = [f"--{key.arg.replace('_', '-')}" for key in node.keywords if key.arg]
             yield words + [word for flag in flags for word in (flag, VALUE)]
 
@@ -132,38 +132,38 @@ def fault(words: list[str]) -> str:
         name = rest.pop(0)
         if name in ("...", "COMMAND", VALUE):
             return ""
-        found = command.get_command(context, name)
-        if found is None:
+        member = command.get_command(context, name)
+        if member is None:
             return f"no command {name}"
-        command = found
-    known = {flag for one in command.get_params(context) for flag in (*one.opts, *one.secondary_opts)}
+        command = member
+    known = {flag for parameter in command.get_params(context) for flag in (*parameter.opts, *parameter.secondary_opts)}
     flags = [word.partition("=")[0] for word in rest if word.startswith("--")]
     return next((f"no option {flag}" for flag in flags if flag not in known), "")
 
 
 def in_package() -> Iterator[tuple[str, list[str]]]:
     for path in sorted(PACKAGE.rglob("*.py")):
-        source, place = path.read_text("utf-8"), str(path.relative_to(CHECKOUT))
+        source, file = path.read_text("utf-8"), str(path.relative_to(CHECKOUT))
         if "`harness " not in source and "harness_command(" not in source:
             continue
         tree = ast.parse(source)
         for text in texts(tree):
-            yield from ((place, shlex.split(" ".join(found.split()))) for found in QUOTED.findall(text))
-        yield from ((place, words) for words in calls(tree))
+            yield from ((file, shlex.split(" ".join(quoted.split()))) for quoted in QUOTED.findall(text))
+        yield from ((file, words) for words in calls(tree))
 
 
 def in_documents() -> Iterator[tuple[str, list[str]]]:
     pages = (*sorted((CHECKOUT / "docs").rglob("*.md")), *sorted((CHECKOUT / "examples").rglob("README.md")))
     for path in (*pages, CHECKOUT / "README.md", CHECKOUT / "CONTRIBUTING.md"):
-        found = QUOTED.findall(path.read_text("utf-8"))
-        yield from ((str(path.relative_to(CHECKOUT)), shlex.split(" ".join(text.split()))) for text in found)
+        quoted = QUOTED.findall(path.read_text("utf-8"))
+        yield from ((str(path.relative_to(CHECKOUT)), shlex.split(" ".join(text.split()))) for text in quoted)
 
 
-@pytest.mark.parametrize("found", [in_package, in_documents], ids=["package", "documents"])
-def test_commands_in_texts_exist(found: object) -> None:
-    commands = list(found())  # type: ignore[operator]
+@pytest.mark.parametrize("listed", [in_package, in_documents], ids=["package", "documents"])
+def test_commands_in_texts_exist(listed: object) -> None:
+    commands = list(listed())  # type: ignore[operator]
     assert len(commands) > 40
-    assert [f"{place}: harness {' '.join(words)}: {why}" for place, words in commands if (why := fault(words))] == []
+    assert [f"{file}: harness {' '.join(words)}: {why}" for file, words in commands if (why := fault(words))] == []
 
 
 def test_a_command_that_does_not_exist_is_found() -> None:

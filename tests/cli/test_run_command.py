@@ -40,9 +40,9 @@ def test_tables_and_papers_are_planned_and_told(typed: Typed) -> None:
 
 
 def test_the_tables_that_were_asked_for_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    place: dict[str, Any] = {"profile": "paper", "setting": "flickr", "encoder": "bert-base-uncased"}
+    cell: dict[str, Any] = {"profile": "paper", "setting": "flickr", "encoder": "bert-base-uncased"}
     variants = {"mcse": 74.0, "mcse@official": 73.0}
-    finished = [result(name, seed, sts(Any=value), **place) for name, value in variants.items() for seed in range(2)]
+    finished = [result(name, seed, sts(Any=value), **cell) for name, value in variants.items() for seed in range(2)]
     show_paper_tables(["mcse:T2", "mcse:F3", "kdmcse:T1"], "paper", finished, DEFAULT_COMMANDS)
     printed = capsys.readouterr().out
     assert re.search(r"printed, 5 seeds .*\n(.*\n)*.* measured, paper, 2 seeds +74\.0", printed)
@@ -97,7 +97,7 @@ def test_weights_are_evaluated_once_whichever_command_asks(typed: Typed, tmp_pat
     assert "mcse:T1      1 run, 0 done" in out
     (stored,) = Store(tmp_path / "results").load()[0]
     assert stored.spec.key == "none[pooling=mean]/none/weights/seed-0"
-    assert [one.suite for one in stored.evaluations] == ["sts"]
+    assert [evaluation.suite for evaluation in stored.evaluations] == ["sts"]
     code, out, err = typed("eval", "data/weights", "--pooling", "mean", "--suites", "sts", *where)
     assert code == 0, err
     assert "nothing to do" in out
@@ -141,9 +141,9 @@ def test_tuned_methods_are_ordinary_runs_that_the_report_compares(typed: Typed, 
     for title in ("Expected best dev score", "simcse, tuned (2 trials)", "Picked trial of each seed"):
         assert title in out
     (report,) = TuningSection("tuned", Contents.of(Store(tmp_path / "results"))).reports
-    (place,) = report.places
-    assert [len(line.picks) for line in place.lines] == [1, 1]
-    assert {pick.variant for line in place.lines for pick in line.picks} <= set(report.tuning.variants)
+    (block,) = report.places
+    assert [len(line.picks) for line in block.lines] == [1, 1]
+    assert {pick.variant for line in block.lines for pick in line.picks} <= set(report.tuning.variants)
     again = harness.plan("tiny", methods=report.tuning.variants, seeds=1, suites="sts", set={"steps": 2})
     assert {run.state for run in again.runs} == {"done"}
     assert "nothing to do" in typed(*WORDS, *TUNE)[1]

@@ -50,19 +50,19 @@ def test_a_method_is_shown_with_the_values_of_a_profile_and_their_source(typed: 
 def test_a_run_is_found_under_any_spelling_of_its_values(typed: Typed, tmp_path: Path) -> None:
     store = Store(tmp_path / "results")
     plain, other = of_mcse("mcse"), of_mcse("mcse[lambda=0.5]")
-    for one in (plain, other):
-        store.save_log(one, f"log of {one.spec.variant}\n")
-        store.save(one)
-    for text, found in (
+    for saved in (plain, other):
+        store.save_log(saved, f"log of {saved.spec.variant}\n")
+        store.save(saved)
+    for text, expected in (
         ("mcse[lambda=1]", plain),
         ("mcse[lambda=1,temperature=0.05]", plain),
         ("mcse[lambda=0.5,projection_dim=256]", other),
     ):
         key = f"{text}/toy/toy-bert/seed-0"
-        assert f"{found.spec.key}  profile tiny" in typed("show", key)[1]
-        assert typed("logs", key)[1] == f"log of {found.spec.variant}\n"
-        assert find_result(key, store.root)[0] == found
-        assert stored_spelling([plain, other], text) == found.spec.variant
+        assert f"{expected.spec.key}  profile tiny" in typed("show", key)[1]
+        assert typed("logs", key)[1] == f"log of {expected.spec.variant}\n"
+        assert find_result(key, store.root)[0] == expected
+        assert stored_spelling([plain, other], text) == expected.spec.variant
     assert stored_spelling([plain, other], "mcse[lambda=0.7]") == "mcse[lambda=0.7]"
     assert typed("show", "mcse[lambda=0.7]/toy/toy-bert/seed-0")[0] == 2
     code, out, _ = typed("compare", "mcse[lambda=1]", "mcse[lambda=0.5,temperature=0.05]", "--metric", "sts.Avg")

@@ -115,9 +115,9 @@ def test_trusted_code_alone_is_executed(
     with pytest.raises(UserError, match=f"{needs}.*--trust-remote-code"):
         open_model(folder, pooling)
     assert not mark.exists()
-    found = open_model(folder, pooling, trusted=True).embed(["a red circle"])
+    trusted = open_model(folder, pooling, trusted=True).embed(["a red circle"])
     assert mark.exists()
-    assert found == pytest.approx(-expected if change is own_module else expected, abs=1e-6)
+    assert trusted == pytest.approx(-expected if change is own_module else expected, abs=1e-6)
 
 
 def test_known_architectures_do_not_read_the_folders_code(folder: Path, mark: Path) -> None:

@@ -87,9 +87,9 @@ def test_a_large_jpeg_is_decoded_smaller_only_where_no_crop_falls_below_the_targ
     slope = np.linspace(0, 255, 640)[None, :, None] * np.ones((480, 1, 3))
     Image.fromarray(slope.astype(np.uint8)).save(stream, "JPEG", quality=95)
     crops = [vision.Crop(64, 40, side, side), vision.Crop(0, 0, 440, 440)]
-    pixels, found = vision._decoded(Image.open(stream), crops, 48)
+    pixels, scaled = vision._decoded(Image.open(stream), crops, 48)
     assert pixels.shape[-2:] == (480 // smaller, 640 // smaller)
-    assert min(found[0].width, found[0].height) >= 48
+    assert min(scaled[0].width, scaled[0].height) >= 48
     # the crop still shows the same part of the slope
-    shown = pixels[0, 0, :, found[0].left : found[0].left + found[0].width].float()
+    shown = pixels[0, 0, :, scaled[0].left : scaled[0].left + scaled[0].width].float()
     assert shown.mean() == pytest.approx((64 + side / 2) / 640 * 255, abs=2)

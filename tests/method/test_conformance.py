@@ -64,9 +64,9 @@ def check(what: str | Path) -> Result:
 
 
 def test_this_projects_methods_pass() -> None:
-    found = methods_in("harness_methods")
-    assert len(found) >= 8
-    assert [one for method in found for one in check_all(method) if one.problems] == []
+    methods = methods_in("harness_methods")
+    assert len(methods) >= 8
+    assert [checked for method in methods for checked in check_all(method) if checked.problems] == []
 
 
 def test_a_good_file_passes_with_a_line_a_check(tmp_path: Path) -> None:

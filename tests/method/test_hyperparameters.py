@@ -12,8 +12,8 @@ OWN = [name for name in names("method") if method_named(name).__module__.startsw
 
 
 def test_options_that_name_teachers_are_declared() -> None:
-    found = {name: method_named(name).Hyperparameters.teacher_options() for name in names("method")}
-    assert {name: options for name, options in found.items() if options} == {
+    declared = {name: method_named(name).Hyperparameters.teacher_options() for name in names("method")}
+    assert {name: options for name, options in declared.items() if options} == {
         "mcse": {"images", "text_teacher"},
         "kdmcse": {"images", "text"},
         "dalr": {"image", "text"},

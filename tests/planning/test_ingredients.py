@@ -33,13 +33,13 @@ def test_the_fingerprints_of_this_backend_stay(key: str) -> None:
 
 
 def test_seeds_share_a_group_that_options_leave() -> None:
-    one, other, tempered = (
+    first, other, tempered = (
         experiment(f"simcse{options}/toy/toy-bert/seed-{seed}")
         for options, seed in (("", 0), ("", 1), ("[temperature=0.1]", 0))
     )
-    assert one.group == other.group != tempered.group
-    assert one.identity | {"seed": 1} == other.identity
-    assert one.fingerprint != other.fingerprint
+    assert first.group == other.group != tempered.group
+    assert first.identity | {"seed": 1} == other.identity
+    assert first.fingerprint != other.fingerprint
 
 
 def test_teachers_of_teachers_and_of_lit_teachers_come_first() -> None:
@@ -61,16 +61,16 @@ def test_what_is_missing_is_listed_once_and_named_in_the_identity(tmp_path: Path
         }
     )
     taught = "dalr[text=run:simcse/files/toy-bert/seed-0]/files/toy-bert/seed-0"
-    found = experiment(taught, under, tmp_path)
-    assert [item.what for item in found.missing] == ["captions.parquet", "photos"]
-    assert found.identity["corpora"] == ["absent: captions.parquet"]
-    assert found.teachers[0].missing == found.missing[:1]
+    student = experiment(taught, under, tmp_path)
+    assert [item.what for item in student.missing] == ["captions.parquet", "photos"]
+    assert student.identity["corpora"] == ["absent: captions.parquet"]
+    assert student.teachers[0].missing == student.missing[:1]
 
 
 def test_an_experiment_in_another_process_does_not_compute_its_fingerprints_again(monkeypatch) -> None:
-    found = experiment("mcse/toy-pairs/toy-bert/seed-0")
-    fingerprint = found.fingerprint
-    sent = pickle.dumps(found)
+    made = experiment("mcse/toy-pairs/toy-bert/seed-0")
+    fingerprint = made.fingerprint
+    sent = pickle.dumps(made)
     monkeypatch.setattr(ToyPairs, "fingerprint", None)
     received = pickle.loads(sent)
     assert received.fingerprint == fingerprint

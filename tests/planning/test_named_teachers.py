@@ -47,8 +47,8 @@ def experiment(variant: str, profile: Profile, **overrides: int) -> Experiment:
     return Experiments(Inventory(profile, None, {}), overrides).of(run)
 
 
-def features_of(found: Experiment, tmp_path: Path) -> dict[str, np.ndarray]:
-    features = run_features(found, Bench(Store(tmp_path), "cpu", lambda event: None))
+def features_of(made: Experiment, tmp_path: Path) -> dict[str, np.ndarray]:
+    features = run_features(made, Bench(Store(tmp_path), "cpu", lambda event: None))
     tokenizer = Student.load(student_folder()).tokenizer
     data = training_data(features, tokenizer)
     return {role: values[np.arange(20)] for role, values in data.features.items()}
@@ -67,10 +67,10 @@ def test_another_kind_or_pooling_of_the_same_model_is_another_experiment(install
 
 def test_features_in_bf16_are_near_those_in_float32_and_kept_apart(tmp_path: Path) -> None:
     tables = {name: TeacherTable(registered="toy-clip", precision=name) for name in ("fp32", "bf16")}
-    found = {name: experiment(f"kdmcse[images={name}]", with_teachers(**tables)) for name in tables}
-    assert len({one.fingerprint for one in found.values()}) == 2
-    exact, half = (features_of(one, tmp_path) for one in found.values())
-    captions = list(islice(found["fp32"].corpora[-1].read.source.texts(None), 20))
+    experiments = {name: experiment(f"kdmcse[images={name}]", with_teachers(**tables)) for name in tables}
+    assert len({each.fingerprint for each in experiments.values()}) == 2
+    exact, half = (features_of(each, tmp_path) for each in experiments.values())
+    captions = list(islice(experiments["fp32"].corpora[-1].read.source.texts(None), 20))
     np.testing.assert_allclose(exact["caption"], open_teacher("open-clip", clip_folder()).captions(captions), atol=1e-5)
     for role, values in exact.items():
         assert not np.array_equal(half[role], values)
@@ -108,7 +108,7 @@ def test_what_no_teacher_gives_is_one_line_while_planning(teacher: str, message:
 
 def test_controls_need_the_true_teacher_and_keep_their_name() -> None:
     plain, shuffled = (experiment(name, load_profile("tiny")) for name in ("mcse", "mcse[images=shuffled]"))
-    first, second = (one.features["image"] for one in (plain, shuffled))
+    first, second = (each.features["image"] for each in (plain, shuffled))
     assert [need.fingerprint for need in first.needs] == [need.fingerprint for need in second.needs]
     assert (first.asked.teacher, second.asked.teacher) == (load_profile("tiny").images, "shuffled")
 
@@ -129,21 +129,21 @@ def test_published_features_are_read_and_images_stand_in_for_missing_ones(tmp_pa
 
     def features(text: str) -> RoleFeatures:
         run = resolve(profile, RunSpec.parse(f"{text}/{setting}/bert-base-uncased/seed-0"), {})
-        found = Experiments(Inventory(profile, tmp_path, {}), {}).of(run)
-        return next(role for role in found.features.values() if role.asked.of == "image")
+        made = Experiments(Inventory(profile, tmp_path, {}), {}).of(run)
+        return next(role for role in made.features.values() if role.asked.of == "image")
 
     computed = features("mcse")
     assert computed.source == features("kdmcse").source == "computed"
     assert not [need for need in computed.needs if need.missing]
     listed = [KnownPairs.of_corpus(corpus) for corpus in computed.corpora]
     context = FeatureContext(student_folder(), 32, "cpu", lambda _: Path(), lambda _: None)
-    found = computed.load(listed, 0, context)
+    vectors = computed.load(listed, 0, context)
     captions = 2 if "all" in setting else 1
-    assert len(found) == 3 * captions
+    assert len(vectors) == 3 * captions
     expected = open_teacher("open-clip", clip_folder()).images(
         [np.array(Image.open(tmp_path / "flickr/images" / name)) for name in ids]
     )
-    np.testing.assert_allclose(found[np.arange(len(found))], np.repeat(expected, captions, axis=0), atol=1e-5)
+    np.testing.assert_allclose(vectors[np.arange(len(vectors))], np.repeat(expected, captions, axis=0), atol=1e-5)
 
     with h5py.File(tmp_path / "flickr/resnet50.hdf5", "w") as file:
         file["features"] = np.array([[1.0], [2.0], [3.0]], np.float32)

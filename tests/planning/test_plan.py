@@ -97,25 +97,25 @@ def test_all_captions_of_a_file_without_them_are_refused_and_other_runs_go_on(tm
 
 def test_options_in_any_order_and_spelling_are_one_experiment(tmp_path: Path) -> None:
     texts = ["mcse[lambda=0.5,projection_dim=64]", "mcse[ projection_dim=64.0, lambda=5e-1 ]"]
-    one, other = (fingerprint(tmp_path, methods=[Variant.parse(text)]) for text in texts)
+    first, other = (fingerprint(tmp_path, methods=[Variant.parse(text)]) for text in texts)
     by_set = fingerprint(tmp_path, overrides={"lambda": 0.5, "projection_dim": 64})
-    assert one == other == by_set
+    assert first == other == by_set
 
 
 def test_paths_are_not_in_it_but_content_is(tmp_path: Path) -> None:
     folder = Path(str(files("harness.toy") / "student"))
-    found = []
-    for place in ("here", "there"):
-        shutil.copytree(folder, tmp_path / place)
-        found.append(fingerprint(tmp_path, given={"toy-bert": FolderModel(tmp_path / place)}))
+    fingerprints = []
+    for name in ("here", "there"):
+        shutil.copytree(folder, tmp_path / name)
+        fingerprints.append(fingerprint(tmp_path, given={"toy-bert": FolderModel(tmp_path / name)}))
     (tmp_path / "there" / "README.md").write_text("words change nothing")
-    found.append(fingerprint(tmp_path, given={"toy-bert": FolderModel(tmp_path / "there")}))
+    fingerprints.append(fingerprint(tmp_path, given={"toy-bert": FolderModel(tmp_path / "there")}))
     with (tmp_path / "there" / "model.safetensors").open("r+b") as stream:
         stream.seek(-1, 2)
         stream.write(b"\x7f")
-    found.append(fingerprint(tmp_path, given={"toy-bert": FolderModel(tmp_path / "there")}))
-    assert found[0] == found[1] == found[2] == fingerprint(tmp_path)
-    assert found[3] != found[0]
+    fingerprints.append(fingerprint(tmp_path, given={"toy-bert": FolderModel(tmp_path / "there")}))
+    assert fingerprints[0] == fingerprints[1] == fingerprints[2] == fingerprint(tmp_path)
+    assert fingerprints[3] != fingerprints[0]
 
 
 def test_neither_the_profiles_name_and_words_nor_its_suites_are_in_it(tmp_path: Path) -> None:
