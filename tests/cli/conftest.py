@@ -13,7 +13,8 @@ from harness.cli.main import main
 
 @pytest.fixture
 def typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Typed:
-    """Run a command in an empty folder: its exit code and both outputs."""
+    """Run a command in an empty folder, without a data root: its exit code and both outputs."""
+    monkeypatch.delenv("HARNESS_DATA", raising=False)
     monkeypatch.chdir(tmp_path)
 
     def run(*words: str) -> tuple[int, str, str]:

@@ -48,11 +48,7 @@ def test_a_result_holds_what_the_readme_says(finished: Path) -> None:
     (path,) = finished.glob("results/tiny/mcse/toy/toy-bert/seed-1-*.json")
     result = json.loads(path.read_text())
     assert result["spec"] == {"method": "mcse", "variant": "mcse", "setting": "toy", "encoder": "toy-bert", "seed": 1}
-    assert len(result["fingerprint"]) == 64
-    (scores,) = (one["scores"] for one in result["evaluations"] if one["suite"] == "sts")
-    assert scores["Avg"]["spearman"] == pytest.approx(scores["ToySTS"]["spearman"])
-    assert set(result["losses"]["terms"]) == {"text", "info"}
-    assert result["dev"]["steps"] == [3, 6]
+    assert (result["dev"]["steps"], set(result["losses"]["terms"])) == ([3, 6], {"text", "info"})
     assert result["overrides"] == {"steps": 6, "eval_every": 3}
     assert str(finished) not in path.read_text(), "a result names a machine's path"
 
@@ -97,6 +93,6 @@ def test_audit_counts_its_verdicts_and_what_training_has_seen(tmp_path: Path) ->
     assert "kdmcse roberta-base wiki+coco Avg 78.0±0.7 against 77.6±0.8, p = 0.42" in out
     assert "dalr: " not in out
     rows = harness("audit", "--seen", "--profile", "tiny", "--settings", "toy", cwd=tmp_path).stdout.splitlines()
-    found = [line.split() for line in rows if line.split()[:1] == ["toy"]]
-    assert ["toy", "retrieval", "ToyRetrieval", "1,000", "0"] in found
-    assert {row[2] for row in found if row[1] == "dev"} == {"ToySTS-dev"}
+    overlaps = [line.split() for line in rows if line.split()[:1] == ["toy"]]
+    assert ["toy", "retrieval", "ToyRetrieval", "1,000", "0"] in overlaps
+    assert {row[2] for row in overlaps if row[1] == "dev"} == {"ToySTS-dev"}

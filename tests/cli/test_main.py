@@ -51,13 +51,6 @@ def test_names_of_lists_are_typed_as_they_stand(typed: Typed, kind: str, option:
 HEAVY = ("torch", "transformers", "pandas", "scipy")
 
 
-def completed(line: str) -> list[str]:
-    """The names that a shell would offer for the last word of a line."""
-    *words, last = line.split(" ")[1:]
-    completion = BashComplete(cli, {}, "harness", "_HARNESS_COMPLETE")
-    return [item.value for item in completion.get_completions(words, last)]
-
-
 @pytest.mark.parametrize(
     ("line", "offered"),
     [
@@ -79,7 +72,9 @@ def completed(line: str) -> list[str]:
     ],
 )
 def test_names_are_completed(line: str, offered: list[str]) -> None:
-    assert completed(line) == offered
+    *words, last = line.split(" ")[1:]
+    completion = BashComplete(cli, {}, "harness", "_HARNESS_COMPLETE")
+    assert [item.value for item in completion.get_completions(words, last)] == offered
 
 
 def test_a_shell_completes_without_heavy_imports(tmp_path: Path) -> None:
@@ -92,12 +87,15 @@ def test_a_shell_completes_without_heavy_imports(tmp_path: Path) -> None:
 
 
 def test_no_command_imports_what_it_needs_before_it_is_called() -> None:
-    """Help and completion of every command; what a report imports does without torch."""
-    imported = "import sys, click; from harness.cli.main import COMMANDS, cli"
-    found = "[cli.get_command(click.Context(cli), name) for name in COMMANDS]"
-    heavy = f"{(*HEAVY, 'numpy', 'pydantic', 'huggingface_hub')!r}"
-    checks = f"assert not sys.modules.keys() & {heavy}; import harness.api; assert 'torch' not in sys.modules"
-    subprocess.run([sys.executable, "-c", f"{imported}; {found}; {checks}"], check=True)
+    """Help and completion of every command; what a report imports does without torch; and a plan."""
+    lines = [
+        "import sys, click; from harness.cli.main import COMMANDS, cli",
+        "[cli.get_command(click.Context(cli), name) for name in COMMANDS]",
+        f"assert not sys.modules.keys() & {(*HEAVY, 'numpy', 'pydantic', 'huggingface_hub')!r}",
+        "import harness.api; assert 'torch' not in sys.modules",
+        "harness.api.plan('tiny'); assert not sys.modules.keys() & {'transformers', 'pandas', 'open_clip', 'scipy'}",
+    ]
+    subprocess.run([sys.executable, "-c", "\n".join(lines)], check=True)
 
 
 PACKAGE = Path(harness.__file__).parent
@@ -120,7 +118,7 @@ def calls(tree: ast.AST) -> Iterator[list[str]]:
     """The words of each `harness_command(...)`, with values in place of what is not written there."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "harness_command":
-            words = [str(one.value) if isinstance(one, ast.Constant) else VALUE for one in node.args]
+            words = [str(argument.value) if isinstance(argument, ast.Constant) else VALUE for argument in node.args]
             flags = [f"--{key.arg.replace('_', '-')}" for key in node.keywords if key.arg]
             yield words + [word for flag in flags for word in (flag, VALUE)]
 
@@ -134,46 +132,40 @@ def fault(words: list[str]) -> str:
         name = rest.pop(0)
         if name in ("...", "COMMAND", VALUE):
             return ""
-        found = command.get_command(context, name)
-        if found is None:
+        member = command.get_command(context, name)
+        if member is None:
             return f"no command {name}"
-        command = found
-    known = {flag for one in command.get_params(context) for flag in (*one.opts, *one.secondary_opts)}
+        command = member
+    known = {flag for parameter in command.get_params(context) for flag in (*parameter.opts, *parameter.secondary_opts)}
     flags = [word.partition("=")[0] for word in rest if word.startswith("--")]
     return next((f"no option {flag}" for flag in flags if flag not in known), "")
 
 
 def in_package() -> Iterator[tuple[str, list[str]]]:
     for path in sorted(PACKAGE.rglob("*.py")):
-        source, place = path.read_text("utf-8"), str(path.relative_to(CHECKOUT))
+        source, file = path.read_text("utf-8"), str(path.relative_to(CHECKOUT))
         if "`harness " not in source and "harness_command(" not in source:
             continue
         tree = ast.parse(source)
         for text in texts(tree):
-            yield from ((place, shlex.split(" ".join(found.split()))) for found in QUOTED.findall(text))
-        yield from ((place, words) for words in calls(tree))
+            yield from ((file, shlex.split(" ".join(quoted.split()))) for quoted in QUOTED.findall(text))
+        yield from ((file, words) for words in calls(tree))
 
 
 def in_documents() -> Iterator[tuple[str, list[str]]]:
     pages = (*sorted((CHECKOUT / "docs").rglob("*.md")), *sorted((CHECKOUT / "examples").rglob("README.md")))
     for path in (*pages, CHECKOUT / "README.md", CHECKOUT / "CONTRIBUTING.md"):
-        found = QUOTED.findall(path.read_text("utf-8"))
-        yield from ((str(path.relative_to(CHECKOUT)), shlex.split(" ".join(text.split()))) for text in found)
+        quoted = QUOTED.findall(path.read_text("utf-8"))
+        yield from ((str(path.relative_to(CHECKOUT)), shlex.split(" ".join(text.split()))) for text in quoted)
 
 
-@pytest.mark.parametrize("found", [in_package, in_documents], ids=["package", "documents"])
-def test_commands_in_texts_exist(found: object) -> None:
-    commands = list(found())  # type: ignore[operator]
+@pytest.mark.parametrize("listed", [in_package, in_documents], ids=["package", "documents"])
+def test_commands_in_texts_exist(listed: object) -> None:
+    commands = list(listed())  # type: ignore[operator]
     assert len(commands) > 40
-    assert [f"{place}: harness {' '.join(words)}: {why}" for place, words in commands if (why := fault(words))] == []
+    assert [f"{file}: harness {' '.join(words)}: {why}" for file, words in commands if (why := fault(words))] == []
 
 
 def test_a_command_that_does_not_exist_is_found() -> None:
-    known = ("run --profile tiny", "data list wiki1m")
-    wrong = {
-        "train --profile tiny": "no command train",
-        "data lst": "no command lst",
-        "run --seed 3": "no option --seed",
-    }
-    for words, why in {**dict.fromkeys(known, ""), **wrong}.items():
-        assert fault(words.split()) == why
+    typed = ("data list wiki1m", "train --profile tiny", "data lst", "run --profile tiny --seed 3")
+    assert [fault(words.split()) for words in typed] == ["", "no command train", "no command lst", "no option --seed"]

@@ -11,10 +11,8 @@ from typing import Any
 import pytest
 from builders import result, sts
 from cli_words import Typed
-from click.testing import CliRunner, Result
 
 import harness
-from harness.cli.main import cli
 from harness.cli.output import show_paper_tables
 from harness.command_line import Selection
 from harness.commands import DEFAULT_COMMANDS
@@ -26,29 +24,25 @@ from harness.store import Store
 from harness.toy import student_folder
 
 
-def run(*words: str, results: Path) -> Result:
-    return CliRunner().invoke(cli, ["run", *words, "--results", str(results), "--dry-run"])
-
-
-def test_tables_and_papers_are_planned_and_told(tmp_path: Path) -> None:
-    printed = run("--table", "dalr:T3", "--profile", "tiny", "--seeds", "5", results=tmp_path).output
+def test_tables_and_papers_are_planned_and_told(typed: Typed) -> None:
+    printed = typed("run", "--table", "dalr:T3", "--profile", "tiny", "--seeds", "5", "--dry-run")[1]
     assert "47 runs (2 teachers among them), 0 done" in printed, "nine variants and five seeds"
     assert re.search(r"dalr:T3 +45 runs, 0 done", printed)
     assert "suites    sts\n" in printed
     words = ("--table", "mcse:T2", "--profile", "tiny", "--seeds", "2", "--readings", "paper,official")
-    printed = run(*words, results=tmp_path).output
+    printed = typed("run", *words, "--dry-run")[1]
     assert re.search(r"mcse:T2 +12 runs, 0 done", printed)
     assert "methods   simcse, simcse@official, mcse, mcse@official, mcse[images=shuffled]" in printed
-    printed = run("--paper", "mcse", results=tmp_path).output
+    printed = typed("run", "--paper", "mcse", "--dry-run")[1]
     assert re.search(r"mcse:T7 +60 runs, 0 done", printed)
     assert re.search(r"mcse:F2 +40 runs, 0 done", printed)
     assert re.search(r"about [\d,.]+ h on one H200, [\d,.]+ h on one H100, .*by arithmetic.*not measured", printed)
 
 
 def test_the_tables_that_were_asked_for_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
-    place: dict[str, Any] = {"profile": "paper", "setting": "flickr", "encoder": "bert-base-uncased"}
+    cell: dict[str, Any] = {"profile": "paper", "setting": "flickr", "encoder": "bert-base-uncased"}
     variants = {"mcse": 74.0, "mcse@official": 73.0}
-    finished = [result(name, seed, sts(Any=value), **place) for name, value in variants.items() for seed in range(2)]
+    finished = [result(name, seed, sts(Any=value), **cell) for name, value in variants.items() for seed in range(2)]
     show_paper_tables(["mcse:T2", "mcse:F3", "kdmcse:T1"], "paper", finished, DEFAULT_COMMANDS)
     printed = capsys.readouterr().out
     assert re.search(r"printed, 5 seeds .*\n(.*\n)*.* measured, paper, 2 seeds +74\.0", printed)
@@ -71,11 +65,10 @@ def test_tables_and_figures_add_up(tmp_path: Path) -> None:
     assert due["kdmcse/toy/toy-bert/seed-0"] == ("retrieval", "geometry")
 
 
-def test_a_run_outside_the_profile_is_skipped_with_a_reason(tmp_path: Path) -> None:
-    profile = tmp_path / "own.toml"
-    text = (Path(__file__).parents[2] / "harness" / "profiles" / "paper.toml").read_text()
-    profile.write_text(text.replace('[settings."wiki+coco"]', '[settings."wiki+other"]'))
-    printed = run("--table", "kdmcse:T1", "--profile", str(profile), results=tmp_path).output
+def test_a_run_outside_the_profile_is_skipped_with_a_reason(typed: Typed) -> None:
+    text = (files("harness.profiles") / "paper.toml").read_text("utf-8")
+    Path("own.toml").write_text(text.replace('[settings."wiki+coco"]', '[settings."wiki+other"]'))
+    printed = typed("run", "--table", "kdmcse:T1", "--profile", "./own.toml", "--dry-run")[1]
     assert "10 runs, 0 done" in printed
     assert "skipping  kdmcse/wiki+coco/roberta-base: the profile 'own' has no setting 'wiki+coco'" in printed
 
@@ -104,7 +97,7 @@ def test_weights_are_evaluated_once_whichever_command_asks(typed: Typed, tmp_pat
     assert "mcse:T1      1 run, 0 done" in out
     (stored,) = Store(tmp_path / "results").load()[0]
     assert stored.spec.key == "none[pooling=mean]/none/weights/seed-0"
-    assert [one.suite for one in stored.evaluations] == ["sts"]
+    assert [evaluation.suite for evaluation in stored.evaluations] == ["sts"]
     code, out, err = typed("eval", "data/weights", "--pooling", "mean", "--suites", "sts", *where)
     assert code == 0, err
     assert "nothing to do" in out
@@ -148,17 +141,17 @@ def test_tuned_methods_are_ordinary_runs_that_the_report_compares(typed: Typed, 
     for title in ("Expected best dev score", "simcse, tuned (2 trials)", "Picked trial of each seed"):
         assert title in out
     (report,) = TuningSection("tuned", Contents.of(Store(tmp_path / "results"))).reports
-    (place,) = report.places
-    assert [len(line.picks) for line in place.lines] == [1, 1]
-    assert {pick.variant for line in place.lines for pick in line.picks} <= set(report.tuning.variants)
+    (block,) = report.places
+    assert [len(line.picks) for line in block.lines] == [1, 1]
+    assert {pick.variant for line in block.lines for pick in line.picks} <= set(report.tuning.variants)
     again = harness.plan("tiny", methods=report.tuning.variants, seeds=1, suites="sts", set={"steps": 2})
     assert {run.state for run in again.runs} == {"done"}
     assert "nothing to do" in typed(*WORDS, *TUNE)[1]
 
 
-def test_a_grid_without_the_baseline_says_that_no_gain_is_tested(tmp_path: Path) -> None:
-    grid = ("--profile", "tiny", "--seeds", "1")
-    assert "add simcse" in run("--methods", "mcse", *grid, results=tmp_path).output
-    assert "add simcse" not in run("--methods", "mcse,simcse", *grid, results=tmp_path).output
-    Store(tmp_path).save(result("simcse"))
-    assert "add simcse" not in run("--methods", "mcse", *grid, results=tmp_path).output
+def test_a_grid_without_the_baseline_says_that_no_gain_is_tested(typed: Typed) -> None:
+    grid = ("run", "--profile", "tiny", "--seeds", "1", "--dry-run", "--methods")
+    assert "add simcse" in typed(*grid, "mcse")[1]
+    assert "add simcse" not in typed(*grid, "mcse,simcse")[1]
+    Store(Path("results")).save(result("simcse"))
+    assert "add simcse" not in typed(*grid, "mcse")[1]

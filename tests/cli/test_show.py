@@ -44,29 +44,27 @@ def test_a_method_is_shown_with_the_values_of_a_profile_and_their_source(typed: 
     assert "targets raw raw code, text silent" in shown
     assert "gradients code, text silent the targets of Eq. 7 have none" in shown
     code, _, error = typed("show", "mcse", "--profile", "tiny", "--setting", "toy-text")
-    assert (code, error.count("\n")) == (2, 1)
-    assert "needs image-caption pairs" in error
+    assert (code, "needs image-caption pairs" in error) == (2, True)
 
 
 def test_a_run_is_found_under_any_spelling_of_its_values(typed: Typed, tmp_path: Path) -> None:
     store = Store(tmp_path / "results")
     plain, other = of_mcse("mcse"), of_mcse("mcse[lambda=0.5]")
-    for one in (plain, other):
-        store.save_log(one, f"log of {one.spec.variant}\n")
-        store.save(one)
-    for text, found in (
+    for saved in (plain, other):
+        store.save_log(saved, f"log of {saved.spec.variant}\n")
+        store.save(saved)
+    for text, expected in (
         ("mcse[lambda=1]", plain),
         ("mcse[lambda=1,temperature=0.05]", plain),
         ("mcse[lambda=0.5,projection_dim=256]", other),
     ):
         key = f"{text}/toy/toy-bert/seed-0"
-        assert f"{found.spec.key}  profile tiny" in typed("show", key)[1]
-        assert typed("logs", key)[1] == f"log of {found.spec.variant}\n"
-        assert find_result(key, store.root)[0] == found
-        assert stored_spelling([plain, other], text) == found.spec.variant
+        assert f"{expected.spec.key}  profile tiny" in typed("show", key)[1]
+        assert typed("logs", key)[1] == f"log of {expected.spec.variant}\n"
+        assert find_result(key, store.root)[0] == expected
+        assert stored_spelling([plain, other], text) == expected.spec.variant
     assert stored_spelling([plain, other], "mcse[lambda=0.7]") == "mcse[lambda=0.7]"
-    code, _, error = typed("show", "mcse[lambda=0.7]/toy/toy-bert/seed-0")
-    assert (code, error.count("\n")) == (2, 1)
+    assert typed("show", "mcse[lambda=0.7]/toy/toy-bert/seed-0")[0] == 2
     code, out, _ = typed("compare", "mcse[lambda=1]", "mcse[lambda=0.5,temperature=0.05]", "--metric", "sts.Avg")
     assert code == 0
     assert "mcse against mcse[lambda=0.5]" in out
@@ -91,8 +89,7 @@ def test_a_damaged_result_is_named_under_any_spelling(typed: Typed, tmp_path: Pa
     damaged.write_text("{}")
     for command, spelling in itertools.product(("show", "logs"), ("mcse", "mcse[lambda=1]")):
         code, _, error = typed(command, f"{spelling}/toy/toy-bert/seed-0")
-        assert (code, error.count("\n")) == (2, 1)
-        assert str(damaged.relative_to(tmp_path)) in error
+        assert (code, str(damaged.relative_to(tmp_path)) in error) == (2, True)
     assert typed("show", "mcse[lambda=0.5,temperature=0.05]/toy/toy-bert/seed-0")[0] == 0
 
 

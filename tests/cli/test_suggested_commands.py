@@ -33,8 +33,8 @@ RUN = ("run", *PLACES, "--encoders", "mine=models/enc", "--seeds", "1", "--suite
 
 def suggested(*texts: str) -> set[tuple[str, ...]]:
     """The commands that texts name, as words."""
-    found = (one for text in texts for one in re.findall(r"`(harness [^`]+)`", html.unescape(text)))
-    return {tuple(shlex.split(one.replace("\\", ""))[1:]) for one in found}
+    commands = (command for text in texts for command in re.findall(r"`(harness [^`]+)`", html.unescape(text)))
+    return {tuple(shlex.split(command.replace("\\", ""))[1:]) for command in commands}
 
 
 def of_pages(report: Path) -> Iterator[str]:

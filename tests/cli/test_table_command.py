@@ -23,8 +23,8 @@ PLACE = {"profile": "paper", "setting": "wiki+flickr", "encoder": "bert-base-unc
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     store = Store(tmp_path_factory.mktemp("table") / "results")
     runs = over_seeds("simcse", [20.0, 21.0, 22.0]) + over_seeds("mcse[lambda=0.1]", [70.0, 71.0, 72.0])
-    for one in [*runs, *over_seeds("mcse", [75.0, 76.0], **PLACE)]:
-        store.save(one)
+    for run in [*runs, *over_seeds("mcse", [75.0, 76.0], **PLACE)]:
+        store.save(run)
     return store.root
 
 
@@ -69,8 +69,8 @@ def test_what_is_wrong_is_said_in_one_line(results: Path) -> None:
 
 def test_every_command_names_a_damaged_result(tmp_path: Path) -> None:
     store = Store(tmp_path / "results")
-    for one in over_seeds("simcse", [20.0, 21.0, 22.0]) + over_seeds("mcse", [70.0, 71.0, 72.0]):
-        store.save(one)
+    for run in over_seeds("simcse", [20.0, 21.0, 22.0]) + over_seeds("mcse", [70.0, 71.0, 72.0]):
+        store.save(run)
     damaged = store.files()[0]
     damaged.write_text(damaged.read_text().replace("seed", "sead", 1))
     for words in ("table sts --profile tiny", "cite", "compare mcse simcse --metric sts.Avg"):
@@ -95,15 +95,12 @@ def scores(value: float) -> dict[str, dict[str, dict[str, float]]]:
 @pytest.mark.parametrize("names", [("simcse", "mcse"), ("simcse", LONG)])
 @pytest.mark.parametrize("places", [("toy",), ("wiki", "nli+a-long-setting[shot=100]")])
 def test_wide_tables_are_split_and_numbers_stay_whole(
-    names: tuple[str, ...],
-    places: tuple[str, ...],
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    names: tuple[str, ...], places: tuple[str, ...], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(output, "WIDTH", WIDTH)
     runs = [
-        result(name, seed, scores(61.234 + seed + 7 * at), setting=place, encoder="bert-base-uncased")
-        for place in places
+        result(name, seed, scores(61.234 + seed + 7 * at), setting=setting, encoder="bert-base-uncased")
+        for setting in places
         for at, name in enumerate(names)
         for seed in range(3)
     ]

@@ -34,7 +34,7 @@ def copy_runs(reference: Path, folder: Path) -> None:
     for method in ("simcse", "mcse"):
         for file in sorted(reference.glob(f"tiny/{method}/toy/toy-bert/seed-[012]-*.json")):
             result = source.read(file)
-            scores = [one for one in result.evaluations if one.suite == "sts"]
+            scores = [evaluation for evaluation in result.evaluations if evaluation.suite == "sts"]
             target.save(result.model_copy(update={"evaluations": scores}))
 
 
@@ -47,9 +47,9 @@ def missing_runs(folder: Path) -> int:
 
 def outputs(page: str, folder: Path) -> Iterator[tuple[Block, str]]:
     """Each block of output on the page, and what its command prints now in a folder with `results`."""
-    found = blocks(page)
+    listed = blocks(page)
     with chdir(folder):
-        for command, shown in pairwise(found):
+        for command, shown in pairwise(listed):
             if (command.language, shown.language) == ("sh", "text"):
                 yield shown, _cut(shown.text, "".join(_typed(words) for words in calls(command.text)))
 
@@ -57,8 +57,8 @@ def outputs(page: str, folder: Path) -> Iterator[tuple[Block, str]]:
 def _typed(words: list[str]) -> str:
     from harness.cli.main import cli
 
-    place = ["--results", "none yet"] if "--dry-run" in words else []
-    result = CliRunner().invoke(cli, [*words[1:], *place], catch_exceptions=False)
+    elsewhere = ["--results", "none yet"] if "--dry-run" in words else []
+    result = CliRunner().invoke(cli, [*words[1:], *elsewhere], catch_exceptions=False)
     assert result.exit_code == 0, result.output
     text = result.output.replace(os.path.realpath(Path.cwd()), HOME)
     return re.sub(r" +$", "", text, flags=re.MULTILINE)

@@ -28,21 +28,21 @@ class Block:
 
 def blocks(page: str) -> list[Block]:
     """The fenced blocks of a page in their order."""
-    found = []
+    listed = []
     for match in _BLOCK.finditer(page):
         text = re.sub(rf"^{match[1]}", "", match[3], flags=re.MULTILINE)
-        found.append(Block(match[2], text, match.start(3), match.end(3)))
-    return found
+        listed.append(Block(match[2], text, match.start(3), match.end(3)))
+    return listed
 
 
 def calls(script: str) -> list[list[str]]:
     """The programs that a script of bash would start, with their words. Fails for a script that bash cannot read."""
-    found = []
-    for one in _each(script):
-        assert _bash("-n", "-c", one).returncode == 0, f"bash cannot read {one}"
-        output = _bash("-c", f"exec 3>&1 >/dev/null 2>&1; {_RECORDER}{one}").stdout
-        found += [words.split("\0")[:-1] for words in output.split("\x1e\0") if words]
-    return found
+    programs = []
+    for variant in _each(script):
+        assert _bash("-n", "-c", variant).returncode == 0, f"bash cannot read {variant}"
+        output = _bash("-c", f"exec 3>&1 >/dev/null 2>&1; {_RECORDER}{variant}").stdout
+        programs += [words.split("\0")[:-1] for words in output.split("\x1e\0") if words]
+    return programs
 
 
 def _bash(*words: str) -> subprocess.CompletedProcess[str]:
@@ -60,4 +60,4 @@ def _each(script: str) -> list[str]:
         return [script]
     line = script[script.rfind("\n", 0, match.start()) + 1 :].partition("\n")[0]
     others = script.replace(line, "", 1)
-    return [*_each(others), *(line.replace(match[0], one.strip()) for one in match[0].split("|"))]
+    return [*_each(others), *(line.replace(match[0], word.strip()) for word in match[0].split("|"))]

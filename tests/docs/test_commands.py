@@ -78,12 +78,12 @@ def typed(words: Sequence[str]) -> None:
 
 def parsed(words: Sequence[str]) -> tuple[str, dict[str, Any]]:
     """The command and its options, parsed and not carried out."""
-    found: list[click.Context] = []
+    contexts: list[click.Context] = []
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(click.Command, "invoke", lambda self, context: found.append(context))
+        patched.setattr(click.Command, "invoke", lambda self, context: contexts.append(context))
         result = CliRunner().invoke(cli, list(words))
     assert result.exit_code in (0, 2 if not words else 0), f"harness {' '.join(words)}: {result.output}"
-    return (found[-1].command_path.removeprefix("cli").strip(), found[-1].params) if found else ("", {})
+    return (contexts[-1].command_path.removeprefix("cli").strip(), contexts[-1].params) if contexts else ("", {})
 
 
 def check(words: list[str], install: Install) -> None:
@@ -135,8 +135,8 @@ def check_grid(command: str, words: list[str], given: dict[str, Any]) -> None:
     own = profile == "tiny" or Path(profile).is_file()
     few = bool(methods) and len(re.split(r",(?![^\[]*\])|\|", methods)) <= MOST_RUNS and not given["tune"]
     if command == "run" and own and few and not given["dry_run"] and not given["track"]:
-        place = [] if profile == "tiny" else ["--results", "results of my profiles"]
-        typed([*without(words, REPLACED), *FEW, *place])
+        elsewhere = [] if profile == "tiny" else ["--results", "results of my profiles"]
+        typed([*without(words, REPLACED), *FEW, *elsewhere])
     else:
         typed(planned(command, words))
 
@@ -185,7 +185,7 @@ def check_python(block: Block, names: dict[str, Any], install: Install, text: st
         code = block.text.replace('"results/reference"', repr(str(ROOT / "results" / "reference")))
         exec(compile(code, "page", "exec"), names)
         return
-    (points,) = (one.text for one in blocks(text) if one.language == "toml" and "entry-points" in one.text)
+    (points,) = (block.text for block in blocks(text) if block.language == "toml" and "entry-points" in block.text)
     install(title[1], block.text, points_of(tomllib.loads(points)))
 
 

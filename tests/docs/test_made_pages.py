@@ -17,8 +17,8 @@ from harness.profiles import schema
 from harness.registry import get, names
 
 TABLES = [
-    one for one in vars(schema).values()
-    if isinstance(one, type) and issubclass(one, BaseModel) and one.__module__ == schema.__name__
+    value for value in vars(schema).values()
+    if isinstance(value, type) and issubclass(value, BaseModel) and value.__module__ == schema.__name__
 ]  # fmt: skip
 
 

@@ -29,12 +29,12 @@ def kaldi(wave: np.ndarray, rate: int, bins: int) -> np.ndarray:
     wave = wave.astype(np.float64) - wave.astype(np.float64).mean()
     length, hop = int(0.025 * rate), int(0.010 * rate)
     size = 2 ** math.ceil(math.log2(length))
-    hanning = [0.5 - 0.5 * math.cos(2 * math.pi * place / (length - 1)) for place in range(length)]
+    hanning = [0.5 - 0.5 * math.cos(2 * math.pi * sample / (length - 1)) for sample in range(length)]
     rows = []
     for start in range(0, len(wave) - length + 1, hop):
         window = wave[start : start + length]
         window = window - window.mean()
-        raised = [window[place] - 0.97 * window[max(place - 1, 0)] for place in range(length)]
+        raised = [window[sample] - 0.97 * window[max(sample - 1, 0)] for sample in range(length)]
         signal = np.array(raised) * hanning
         turns = [np.exp(-2j * np.pi * frequency * np.arange(length) / size) for frequency in range(size // 2)]
         power = [abs((signal * turn).sum()) ** 2 for turn in turns]
@@ -52,9 +52,9 @@ def test_a_filterbank_is_kaldis_by_slow_loops(rate: int, bins: int) -> None:
     random = np.random.default_rng(0)
     wave = (0.3 * np.sin(2 * np.pi * 440 * time) + 0.05 * random.standard_normal(len(time)) + 0.2).astype(np.float32)
     expected = kaldi(wave, rate, bins)
-    found = filterbank(wave, rate, bins=bins, frames=len(expected) + 3)
-    np.testing.assert_allclose(found[: len(expected)], expected, atol=1e-4)
-    assert not found[len(expected) :].any()
+    energies = filterbank(wave, rate, bins=bins, frames=len(expected) + 3)
+    np.testing.assert_allclose(energies[: len(expected)], expected, atol=1e-4)
+    assert not energies[len(expected) :].any()
 
 
 def test_a_long_recording_is_cut_at_its_end() -> None:

@@ -12,15 +12,7 @@ from fake_device import CUDA, fake_cuda
 from torch import Tensor, nn
 
 from harness.encoders import kernels
-from harness.encoders.kernels import (
-    Dropout,
-    attention_on,
-    blocked_attention,
-    dropped,
-    quicken,
-    scattered,
-    seed_dropout,
-)
+from harness.encoders.kernels import Dropout, attention_on, blocked_attention, dropped, quicken, scattered, seed_dropout
 from harness.encoders.precision import autocast
 from harness.encoders.rows import Packed, TokenRows
 from harness.encoders.student import Student
@@ -95,8 +87,8 @@ def test_where_every_attention_fails_the_encoder_is_padded(
     student = Student.load(student_folder())
     assert chosen(monkeypatch, raises, gives_nan) is None
     monkeypatch.setattr("harness.encoders.student.first_tokens", raises)
-    found = torch.from_numpy(student.embed(SENTENCES))
-    torch.testing.assert_close(found, torch.from_numpy(expected), rtol=0, atol=1e-5)
+    padded = torch.from_numpy(student.embed(SENTENCES))
+    torch.testing.assert_close(padded, torch.from_numpy(expected), rtol=0, atol=1e-5)
 
 
 def test_this_torch_has_the_kernels_with_the_expected_signatures() -> None:
@@ -110,15 +102,11 @@ def test_this_torch_has_the_kernels_with_the_expected_signatures() -> None:
 )
 def test_a_kernel_with_another_signature_is_not_called(change: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     changed = {name: change(given).replace("max_seqlen_q", "longest_q") for name, given in kernels._ARGUMENTS.items()}
-    monkeypatch.setattr(kernels, "_ARGUMENTS", changed)
     with fake_cuda():
+        assert attention_on(CUDA, torch.float64, HEADS, SIZE) is scattered, "there is none for double precision"
+        monkeypatch.setattr(kernels, "_ARGUMENTS", changed)
         for dtype in (torch.bfloat16, torch.float32):
             assert attention_on(CUDA, dtype, HEADS, SIZE) is scattered
-
-
-def test_double_precision_has_no_kernel() -> None:
-    with fake_cuda():
-        assert attention_on(CUDA, torch.float64, HEADS, SIZE) is scattered
 
 
 @pytest.mark.parametrize(
@@ -138,9 +126,9 @@ def test_a_card_computes_without_padding_with_dropout_and_gradient(
         monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
         attention = attention_on(CUDA, dtype, HEADS, SIZE)
         given = [torch.zeros(12, HEADS, SIZE, dtype=dtype, device=CUDA, requires_grad=True) for _ in range(3)]
-        found = attention(packed.to(CUDA).repeated(2), *given, 0.1, 0.25)
-        assert (found.shape, found.dtype, found.is_cuda) == ((12, HEADS, SIZE), dtype, True)
-        node: Any = found.grad_fn
+        output = attention(packed.to(CUDA).repeated(2), *given, 0.1, 0.25)
+        assert (output.shape, output.dtype, output.is_cuda) == ((12, HEADS, SIZE), dtype, True)
+        node: Any = output.grad_fn
         while not node.name().endswith(f"{kernel}Backward0"):
             (node, _), *_ = node.next_functions
 
@@ -173,9 +161,9 @@ def test_elements_drop_with_their_probability_and_the_others_grow(chance: float,
 
 def test_the_gradient_passes_where_the_value_did_and_nothing_and_everything_drops() -> None:
     values = torch.randn(7, 5, 3, requires_grad=True)
-    found = dropped(values, 0.4)
-    (gradient,) = torch.autograd.grad(found.sum(), values)
-    torch.testing.assert_close(found, values * gradient)
+    kept = dropped(values, 0.4)
+    (gradient,) = torch.autograd.grad(kept.sum(), values)
+    torch.testing.assert_close(kept, values * gradient)
     assert 0 < int((gradient == 0).sum()) < values.numel()
     assert dropped(values, 0.0) is values
     assert not dropped(values, 1.0).any()
@@ -224,9 +212,9 @@ def written_out(query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None) 
     return dropped(scores.softmax(-1), CHANCE) @ value
 
 
-def with_gradients(given: list[Tensor], found: Tensor) -> list[Tensor]:
-    weights = torch.linspace(-1, 1, found.numel(), dtype=torch.float64).view(found.shape)
-    return [found.detach(), *torch.autograd.grad((found * weights).sum(), given)]
+def with_gradients(given: list[Tensor], output: Tensor) -> list[Tensor]:
+    weights = torch.linspace(-1, 1, output.numel(), dtype=torch.float64).view(output.shape)
+    return [output.detach(), *torch.autograd.grad((output * weights).sum(), given)]
 
 
 @pytest.mark.parametrize("heads", [1, 5, 12, 100])
@@ -250,7 +238,7 @@ def test_weights_are_float32_where_products_are_in_bf16() -> None:
     torch.manual_seed(1)
     expected = with_gradients(given, written_out(*given, None))
     torch.manual_seed(1)
-    found = blocked_attention(*half, None, CHANCE, SCALE)
-    assert found.dtype == torch.bfloat16
-    for ours, theirs in zip(with_gradients(half, found), expected, strict=True):
+    output = blocked_attention(*half, None, CHANCE, SCALE)
+    assert output.dtype == torch.bfloat16
+    for ours, theirs in zip(with_gradients(half, output), expected, strict=True):
         torch.testing.assert_close(ours.double(), theirs, rtol=0, atol=0.02 * float(theirs.abs().max()))

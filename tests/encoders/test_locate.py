@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.encoders.locate import MAIN, FolderModel, HubModel, MissingModel
+from harness.encoders.locate import MAIN, HubModel, MissingModel
 from harness.errors import MissingData
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -28,18 +28,15 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return snapshot
 
 
-def test_a_cached_commit_is_found_and_its_name_is_its_fingerprint(hub: Path) -> None:
+def test_a_cached_commit_is_found_by_its_name_and_another_has_its_command(hub: Path) -> None:
     model = HubModel("owner/model", COMMIT)
     assert model.missing(None) == []
     assert model.path() == hub
     assert HubModel("owner/model", MAIN).path() == hub
     assert HubModel("owner/model", MAIN).fingerprint(None) == model.fingerprint(None)
-    others = (HubModel("owner/model", COMMIT[::-1]), HubModel("owner/model", COMMIT, trusted=True))
-    assert model.fingerprint(None) not in [other.fingerprint(None) for other in others]
-
-
-def test_a_missing_model_is_reported_with_its_command(hub: Path) -> None:
     other = HubModel("owner/model", COMMIT[::-1])
+    others = (other, HubModel("owner/model", COMMIT, trusted=True))
+    assert model.fingerprint(None) not in [each.fingerprint(None) for each in others]
     (missing,) = other.missing(None)
     assert isinstance(missing, MissingModel)
     assert f"hf download owner/model --revision {COMMIT[::-1]}" in missing.how
@@ -57,17 +54,3 @@ def test_a_snapshot_needs_weights_and_one_of_sentence_transformers_no_configurat
     assert HubModel("owner/model", COMMIT).missing(None), "there are no weights yet"
     (hub / "0_StaticEmbedding" / "model.safetensors").write_bytes(b"weights")
     assert HubModel("owner/model", COMMIT).path() == hub
-
-
-def test_a_folder_is_its_content(tmp_path: Path) -> None:
-    for name in ("one", "two"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "config.json").write_text("{}")
-        (tmp_path / name / "model.safetensors").write_bytes(b"weights")
-    one, two = FolderModel(tmp_path / "one"), FolderModel(tmp_path / "two")
-    assert one.fingerprint(None) == two.fingerprint(None)
-    (tmp_path / "two" / "README.md").write_text("words change nothing")
-    assert one.fingerprint(None) == two.fingerprint(None)
-    (tmp_path / "two" / "model.safetensors").write_bytes(b"other weights")
-    assert one.fingerprint(None) != two.fingerprint(None)
-    assert FolderModel(tmp_path / "three").missing(None)

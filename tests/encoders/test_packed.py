@@ -86,12 +86,12 @@ def test_vectors_and_all_gradients_are_those_of_the_padded_pass(name: str, atten
     assert (student.packing.first, bool(student.packing.layers)) == ({"roberta": 2}.get(name, 0), name != "distilbert")
     weights = torch.randn(len(LENGTHS), 2, student.width, dtype=torch.float64)
 
-    found = student.encode(tokens, 2)
-    (found * weights).sum().backward()
-    expected = plain(**tokens).last_hidden_state[:, :1].expand_as(found)
+    vectors = student.encode(tokens, 2)
+    (vectors * weights).sum().backward()
+    expected = plain(**tokens).last_hidden_state[:, :1].expand_as(vectors)
     (expected * weights).sum().backward()
 
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+    torch.testing.assert_close(vectors, expected, rtol=0, atol=1e-12)
     torch.testing.assert_close(gradients(model), gradients(plain), rtol=0, atol=1e-12)
 
 

@@ -66,12 +66,12 @@ def test_an_utterance_is_the_papers_211_vectors() -> None:
 def test_a_patch_is_the_convolution_of_its_own_frames_and_bins() -> None:
     patches = AudioPatches(8, 6, 4, 2, positions=False)
     spectrogram = torch.randn(1, 6, 4)
-    found = patches(spectrogram)[0, 1:].view(2, 3, 8)
+    embedded = patches(spectrogram)[0, 1:].view(2, 3, 8)
     for bins in range(2):
         for frames in range(3):
             cut = spectrogram[0, 2 * frames : 2 * frames + 2, 2 * bins : 2 * bins + 2].T
             expected = (patches.projection.weight[:, 0] * cut).sum((1, 2)) + patches.projection.bias
-            torch.testing.assert_close(found[bins, frames], expected)
+            torch.testing.assert_close(embedded[bins, frames], expected)
 
 
 def test_the_layers_read_a_sequence_as_they_read_text() -> None:

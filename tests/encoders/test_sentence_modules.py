@@ -171,11 +171,7 @@ BIAS = "encoder.layer.{}.output.dense.bias"
 #: what is wrong -> weights as they are in the folder, files that are missing there, and what is said
 HARMS: dict[str, tuple[Callable[[Weights], Weights], tuple[str, ...], str]] = {
     "missing layer": (lambda given: without(given, "encoder.layer.1."), (), "no weights of encoder.layer.1.attention"),
-    "one more layer": (
-        lambda given: given | {BIAS.format(7): torch.zeros(64)},
-        (),
-        f"{BIAS.format(7)} do not fit",
-    ),
+    "one more layer": (lambda given: given | {BIAS.format(7): torch.zeros(64)}, (), f"{BIAS.format(7)} do not fit"),
     "another width": (lambda given: given | {BIAS.format(0): torch.zeros(3)}, (), f"{BIAS.format(0)} do not fit"),
     "no vocabulary": (dict, ("tokenizer.json", "vocab.txt"), "it has no vocabulary"),
     "no tokenizer": (dict, ("tokenizer.json", "vocab.txt", "tokenizer_config.json"), "it has no vocabulary"),
@@ -279,26 +275,19 @@ def test_a_pooling_file_alone_or_a_card_names_the_pooling(
     assert declared_pooling(tmp_path) == pooling
 
 
-def listing(folder: Path, *modules: tuple[str, str]) -> None:
-    listed = [{"idx": index, "path": path, "type": kind} for index, (kind, path) in enumerate(modules)]
-    (folder / "modules.json").write_text(json.dumps(listed))
-
-
-def test_a_model_without_an_encoder_cannot_be_trained(tmp_path: Path) -> None:
-    listing(tmp_path, ("sentence_transformers.models.StaticEmbedding", "0_StaticEmbedding"))
-    with pytest.raises(UserError, match="begins with StaticEmbedding"):
+@pytest.mark.parametrize(
+    ("listed", "message"),
+    [
+        ("[", r"modules\.json is not a valid file"),
+        ("{}{}", r"modules\.json is not a valid file"),
+        ('[{"type": "a"}]', r"modules\.json is not a valid file"),
+        ("[1]", r"modules\.json is not a valid file"),
+        ('[{"idx": 0, "path": "../other", "type": "sentence_transformers.models.Pooling"}]', "outside the folder"),
+        ('[{"idx": 0, "path": "/etc", "type": "sentence_transformers.models.Pooling"}]', "outside the folder"),
+        ('[{"idx": 0, "path": "0", "type": "sentence_transformers.models.StaticEmbedding"}]', "begins with StaticEmb"),
+    ],
+)
+def test_a_list_of_modules_that_cannot_be_trained_on_is_refused(listed: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "modules.json").write_text(listed)
+    with pytest.raises(UserError, match=message):
         Student.load(tmp_path)
-
-
-@pytest.mark.parametrize("content", ["[", "{}{}", '[{"type": "a"}]', "[1]"])
-def test_a_damaged_list_is_refused(content: str, tmp_path: Path) -> None:
-    (tmp_path / "modules.json").write_text(content)
-    with pytest.raises(UserError, match=r"modules\.json is not a valid file"):
-        listed_modules(tmp_path)
-
-
-@pytest.mark.parametrize("path", ["../other", "/etc"])
-def test_nothing_outside_the_folder_is_read(path: str, tmp_path: Path) -> None:
-    listing(tmp_path, ("sentence_transformers.models.Pooling", path))
-    with pytest.raises(UserError, match="outside the folder"):
-        listed_modules(tmp_path)

@@ -72,5 +72,5 @@ def test_an_encoder_with_the_names_of_the_first_bert_is_saved_with_those_of_its_
     student.save(tmp_path / "saved")
     assert set(load_file(tmp_path / "saved" / "model.safetensors")) == set(student.model.state_dict())
     expected = Student.load(student_folder(), "mean").embed(SENTENCES)
-    for found in (student, Student.load(tmp_path / "saved", "mean")):
-        np.testing.assert_array_equal(found.embed(SENTENCES), expected)
+    for encoder in (student, Student.load(tmp_path / "saved", "mean")):
+        np.testing.assert_array_equal(encoder.embed(SENTENCES), expected)

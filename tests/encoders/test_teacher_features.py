@@ -102,7 +102,7 @@ def test_a_kill_at_any_step_loses_at_most_one_chunk(step: int, tmp_path: Path, c
 
 def test_of_two_processes_one_computes_and_one_waits(tmp_path: Path) -> None:
     both = [process(tmp_path / "log", pause=0.2) for _ in range(2)]
-    assert [one.wait() for one in both] == [0, 0]
+    assert [each.wait() for each in both] == [0, 0]
     assert (tmp_path / "log").read_text().splitlines() == ["0 4", "4 8", "8 10"]
 
 
@@ -234,11 +234,11 @@ class Lengths:
         return (np.arange(number % 7 * 3).reshape(-1, 3) + number).astype(np.float32)
 
 
-def check(found: Ragged, rows: int) -> None:
-    assert len(found) == rows
+def check(ragged: Ragged, rows: int) -> None:
+    assert len(ragged) == rows
     for number in range(rows):
-        np.testing.assert_array_equal(found[number], Lengths()(number))
-        assert found[number].dtype == np.float32
+        np.testing.assert_array_equal(ragged[number], Lengths()(number))
+        assert ragged[number].dtype == np.float32
 
 
 def test_rows_come_back_with_their_own_lengths_and_are_computed_once() -> None:
@@ -262,8 +262,8 @@ def test_a_damaged_chunk_is_computed_again_and_one_cut_short_meanwhile_is_named(
     cached_ragged("key", 37, 3, Lengths())
     (chunk,) = cache.parent.glob("ragged/*/000001.bin")
     chunk.write_bytes(chunk.read_bytes()[::-1])
-    found = cached_ragged("key", 37, 3, Lengths())
-    check(found, 37)
+    ragged = cached_ragged("key", 37, 3, Lengths())
+    check(ragged, 37)
     chunk.write_bytes(chunk.read_bytes()[:8])
     with pytest.raises(UserError, match=r"000001\.bin is truncated"):
-        found[18]
+        ragged[18]

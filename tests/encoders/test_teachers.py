@@ -66,8 +66,8 @@ def test_clip_captions_find_their_pictures_among_pictures_it_was_not_trained_on(
     assert images.dtype == captions.dtype == np.float32
     norms = np.linalg.norm(images, axis=1)
     assert norms.std() > 0.1, "the features are not normalised"
-    found = (captions @ (images.T / norms)).argmax(1) == np.arange(200)
-    assert found.mean() > 0.9, "chance is 0.005"
+    nearest = (captions @ (images.T / norms)).argmax(1) == np.arange(200)
+    assert nearest.mean() > 0.9, "chance is 0.005"
 
 
 def test_clip_takes_images_of_any_size(clip: Teacher, pairs: Pairs) -> None:
@@ -97,14 +97,14 @@ def test_tokens_are_the_last_layer_at_all_positions_with_padding() -> None:
     vectors = open_teacher("text", student_folder()).tokens(SENTENCES, 6)
     assert vectors.dtype == np.float32
     assert vectors.shape == (5, 6, model.config.hidden_size)
-    for sentence, found in zip(SENTENCES, vectors, strict=True):
+    for sentence, vector in zip(SENTENCES, vectors, strict=True):
         ids = tokenizer(sentence)["input_ids"]
         ids = ids if len(ids) <= 6 else [*ids[:5], tokenizer.sep_token_id]
         padded = torch.tensor([ids + [tokenizer.pad_token_id] * (6 - len(ids))])
         mask = torch.arange(6)[None] < len(ids)
         with torch.inference_mode():
             expected = model.eval()(input_ids=padded, attention_mask=mask.long()).last_hidden_state[0]
-        np.testing.assert_allclose(found, expected.numpy(), atol=2e-6)
+        np.testing.assert_allclose(vector, expected.numpy(), atol=2e-6)
 
 
 def test_timm_images_go_the_way_of_the_public_code(network: torch.nn.Module, timm_folder: Path) -> None:
@@ -114,7 +114,7 @@ def test_timm_images_go_the_way_of_the_public_code(network: torch.nn.Module, tim
     features = open_teacher("timm", timm_folder).images(images)
     assert features.dtype == np.float32
     mean, std = np.float32(IMAGENET["mean"]), np.float32(IMAGENET["std"])
-    for image, found in zip(images, features, strict=True):
+    for image, feature in zip(images, features, strict=True):
         height, width = image.shape[:2]
         scale = 256 / min(height, width)
         resized = Image.fromarray(image).resize((int(width * scale), int(height * scale)), Image.Resampling.BILINEAR)
@@ -122,7 +122,7 @@ def test_timm_images_go_the_way_of_the_public_code(network: torch.nn.Module, tim
         cropped = np.asarray(resized.crop((left, top, left + 224, top + 224)), dtype=np.float32) / 255
         with torch.inference_mode():
             maps = network.forward_features(torch.from_numpy((cropped - mean) / std).permute(2, 0, 1)[None])
-        np.testing.assert_allclose(found, maps[0].mean(dim=(1, 2)).numpy(), atol=1e-5)
+        np.testing.assert_allclose(feature, maps[0].mean(dim=(1, 2)).numpy(), atol=1e-5)
 
 
 def test_features_do_not_depend_on_the_batch(clip: Teacher, pairs: Pairs, timm_folder: Path, monkeypatch) -> None:
@@ -139,24 +139,21 @@ def test_features_do_not_depend_on_the_batch(clip: Teacher, pairs: Pairs, timm_f
     for size in (1, 3):
         for batch in ("BATCH", "TEXT_BATCH"):
             monkeypatch.setattr(teacher_kinds, batch, size)
-        for found, expected in zip(looked_at(), whole, strict=True):
-            np.testing.assert_allclose(found, expected, atol=1e-5)
+        for values, expected in zip(looked_at(), whole, strict=True):
+            np.testing.assert_allclose(values, expected, atol=1e-5)
 
 
-def test_each_kind_refuses_what_it_has_not_in_one_line(clip: Teacher, timm_folder: Path) -> None:
-    with pytest.raises(UserError, match="TimmTeacher computes image features, not caption features"):
-        open_teacher("timm", timm_folder).captions(["a"])
-    with pytest.raises(UserError, match="TextTeacher computes caption and tokens features, not image features"):
-        open_teacher("text", student_folder()).images([np.zeros((4, 4, 3), np.uint8)])
-    with pytest.raises(UserError, match="ClipTeacher computes image and caption features, not tokens features"):
-        clip.tokens(["a"], 4)
-
-
-def test_unknown_kinds_and_poolings_are_refused() -> None:
-    with pytest.raises(UserError, match="unknown teacher kind 'resnet'; known: open-clip, text, timm"):
-        open_teacher("resnet", student_folder())
-    with pytest.raises(UserError, match="unknown pooling 'max'; did you mean mean"):
-        open_teacher("text", student_folder(), pooling="max")
+def test_unknown_kinds_and_poolings_and_what_a_kind_has_not_are_refused(clip: Teacher, timm_folder: Path) -> None:
+    timm, text, image = open_teacher("timm", timm_folder), student_folder(), np.zeros((4, 4, 3), np.uint8)
+    for ask, message in (
+        (lambda: timm.captions(["a"]), "TimmTeacher computes image features, not caption features"),
+        (lambda: open_teacher("text", text).images([image]), "caption and tokens features, not image features"),
+        (lambda: clip.tokens(["a"], 4), "ClipTeacher computes image and caption features, not tokens features"),
+        (lambda: open_teacher("resnet", text), "unknown teacher kind 'resnet'; known: open-clip, text, timm"),
+        (lambda: open_teacher("text", text, pooling="max"), "unknown pooling 'max'; did you mean mean"),
+    ):
+        with pytest.raises(UserError, match=message):
+            ask()
 
 
 def rewritten(pattern: str, changed: Callable[[bytes], bytes]) -> Callable[[Path], None]:
@@ -214,8 +211,8 @@ def test_what_two_views_share_is_found() -> None:
     first, second = fitted.images(images), fitted.captions(captions)
     assert first.shape == second.shape == (400, 16)
     scores = first @ second.T
-    for found in (scores.argmax(1), scores.argmax(0)):
-        assert (found == np.arange(400)).mean() > 0.95
+    for nearest in (scores.argmax(1), scores.argmax(0)):
+        assert (nearest == np.arange(400)).mean() > 0.95
 
 
 def test_a_fit_is_a_function_of_its_seed_and_its_vectors_are_of_length_one() -> None:
@@ -235,9 +232,9 @@ def test_the_loss_is_the_mean_of_both_directions() -> None:
     random = np.random.default_rng(0)
     first, second = (v / np.linalg.norm(v, axis=1, keepdims=True) for v in random.normal(size=(2, 5, 3)))
     expected = 0.0
-    for one, two in ((first, second), (second, first)):
+    for queries, two in ((first, second), (second, first)):
         for row in range(5):
-            scores = [float(np.dot(one[row], key)) / 0.05 for key in two]
+            scores = [float(np.dot(queries[row], key)) / 0.05 for key in two]
             expected += (np.log(sum(np.exp(score) for score in scores)) - scores[row]) / 10
     loss = teacher_kinds._loss(torch.tensor(first), torch.tensor(second), torch.tensor(np.log(20.0)))
     assert float(loss) == pytest.approx(expected, rel=1e-9)

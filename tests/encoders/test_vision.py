@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import math
 
 import numpy as np
 import pytest
@@ -14,12 +13,6 @@ from scipy.stats import ks_2samp
 from harness.encoders import vision
 from harness.encoders.vision import Augmentation
 from harness.seeds import generator
-
-
-def colours(images: np.ndarray) -> np.ndarray:
-    """8 bits as (..., 3, H, W) within 0..1."""
-    assert images.dtype == np.uint8
-    return images / 255
 
 
 @pytest.mark.parametrize(
@@ -36,7 +29,8 @@ def test_colours_change_as_often_as_asked(
 ) -> None:
     """Greys at the chance that is given, the jitter in four of five views."""
     views = Augmentation(8, **options).views([Image.new("RGB", (9, 9), colour)] * 200, generator(seed=0)).numpy()
-    apart = np.abs(colours(views) - np.array(colour)[:, None, None] / 255).max(axis=(2, 3, 4))
+    assert views.dtype == np.uint8
+    apart = np.abs(views / 255 - np.array(colour)[:, None, None] / 255).max(axis=(2, 3, 4))
     assert (apart > 1e-3).mean() == pytest.approx(share, abs=0.06)
 
 
@@ -55,11 +49,12 @@ def test_colours_are_shaken_as_torchvision_shakes_them(name: str, amount: float)
     torch.testing.assert_close(getattr(vision, f"_{name}")(pixels, factor), expected, atol=3e-6, rtol=0)
 
 
-def test_crops_have_the_distribution_of_torchvision() -> None:
+@pytest.mark.parametrize(("mine", "smallest"), [(Augmentation(8), 0.2), (Augmentation(8, smallest=0.5), 0.5)])
+def test_crops_have_the_distribution_of_torchvision(mine: Augmentation, smallest: float) -> None:
     """Areas and places of 4,000 crops of a wide picture, against its RandomResizedCrop."""
     v2 = pytest.importorskip("torchvision.transforms.v2")
-    theirs_crop = v2.RandomResizedCrop(8, scale=(0.2, 1.0), antialias=True)
-    picture, mine = Image.new("RGB", (500, 200)), Augmentation(8)
+    theirs_crop = v2.RandomResizedCrop(8, scale=(smallest, 1.0), antialias=True)
+    picture = Image.new("RGB", (500, 200))
     rng = generator(seed=0)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
@@ -73,13 +68,17 @@ def test_crops_have_the_distribution_of_torchvision() -> None:
     assert mine._crop(900, 30, rng) == vision.Crop(430, 0, 40, 30)
 
 
-def test_a_view_is_pillows_crop_resized_within_one_of_255() -> None:
-    picture = Image.fromarray(noise(90, 120))
+def test_a_view_is_pillows_crop_resized_within_one_of_255_and_half_are_turned() -> None:
+    picture, rng = Image.fromarray(noise(90, 120)), generator(seed=0)
     pixels, crops = vision._decoded(picture, [vision.Crop(10, 5, 80, 60)], 48)
-    view = Augmentation(48, jitter=0, grey=0)._view(pixels, crops[0], generator(seed=0)).permute(1, 2, 0).numpy()
     expected = np.asarray(picture.crop((10, 5, 90, 65)).resize((48, 48), Image.Resampling.BILINEAR), dtype=int)
-    apart = min(np.abs(view - each).max() for each in (expected, expected[:, ::-1]))
-    assert apart <= 1
+    turned = []
+    for _ in range(200):
+        view = Augmentation(48, jitter=0, grey=0)._view(pixels, crops[0], rng).permute(1, 2, 0).numpy()
+        apart = [np.abs(view - each).max() for each in (expected, expected[:, ::-1])]
+        assert min(apart) <= 1
+        turned.append(apart[1] <= 1)
+    assert np.mean(turned) == pytest.approx(0.5, abs=0.1)
 
 
 @pytest.mark.parametrize(("side", "smaller"), [(95, 1), (96, 2), (191, 2), (192, 4), (400, 8)])
@@ -88,23 +87,9 @@ def test_a_large_jpeg_is_decoded_smaller_only_where_no_crop_falls_below_the_targ
     slope = np.linspace(0, 255, 640)[None, :, None] * np.ones((480, 1, 3))
     Image.fromarray(slope.astype(np.uint8)).save(stream, "JPEG", quality=95)
     crops = [vision.Crop(64, 40, side, side), vision.Crop(0, 0, 440, 440)]
-    pixels, found = vision._decoded(Image.open(stream), crops, 48)
+    pixels, scaled = vision._decoded(Image.open(stream), crops, 48)
     assert pixels.shape[-2:] == (480 // smaller, 640 // smaller)
-    assert min(found[0].width, found[0].height) >= 48
+    assert min(scaled[0].width, scaled[0].height) >= 48
     # the crop still shows the same part of the slope
-    shown = pixels[0, 0, :, found[0].left : found[0].left + found[0].width].float()
+    shown = pixels[0, 0, :, scaled[0].left : scaled[0].left + scaled[0].width].float()
     assert shown.mean() == pytest.approx((64 + side / 2) / 640 * 255, abs=2)
-
-
-def test_crops_are_as_large_as_asked_and_half_are_turned() -> None:
-    """A slope of brightness tells which part of the picture a crop shows, and which way round."""
-    side = 64
-    slope = np.tile(np.arange(side, dtype=np.uint8) * 4, (side, 1))
-    picture = Image.fromarray(np.stack([slope] * 3, axis=2))
-    views = Augmentation(side, smallest=0.5, jitter=0, grey=0).views([picture] * 200, generator(seed=0)).numpy()
-    rows = colours(views)[:, :, 0, side // 2].reshape(-1, side) * 255 / 4
-    reach = rows[:, -1] - rows[:, 0]
-    assert (reach < 0).mean() == pytest.approx(0.5, abs=0.08)
-    # area at least a half and sides no more unlike than 3 to 4: no crop is narrower than 0.61 of the picture
-    assert np.abs(reach).min() > (math.sqrt(0.5 * 3 / 4) - 0.05) * side - 2
-    assert np.abs(reach).max() > 0.95 * side - 2

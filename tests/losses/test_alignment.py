@@ -19,19 +19,19 @@ def test_padding_stays_out_where_all_logits_lie_far_below_nought() -> None:
     mask = torch.tensor([[1, 1, 1], [1, 0, 0], [1, 1, 0], [1, 1, 1]])
     ones = torch.ones(4, 1, dtype=torch.float64)
     lower = torch.cat([local, -5e4 * ones[:, None].expand(4, 3, 1)], dim=-1)
-    found = in_batch_g2l(lower, torch.cat([sentences, ones], dim=-1), 0.5, mask)
-    torch.testing.assert_close(found, in_batch_g2l(local, sentences, 0.5, mask), rtol=1e-8, atol=1e-8)
+    lowered = in_batch_g2l(lower, torch.cat([sentences, ones], dim=-1), 0.5, mask)
+    torch.testing.assert_close(lowered, in_batch_g2l(local, sentences, 0.5, mask), rtol=1e-8, atol=1e-8)
 
 
 def test_one_sentence_no_token_and_a_list_of_one_cost_nothing() -> None:
     local, sentences = drawn(3, 2, 6), drawn(3, 6, seed=1).requires_grad_()
-    one = torch.zeros(1, 1, dtype=torch.float64, requires_grad=True)
+    single = torch.zeros(1, 1, dtype=torch.float64, requires_grad=True)
     alone, empty = in_batch_g2l(local[:1], sentences[:1], 0.05), in_batch_g2l(local, sentences, 0.05, torch.zeros(3, 2))
-    losses = torch.stack([alone, empty, list_mle(one, one.detach()), list_net(one, one)])
+    losses = torch.stack([alone, empty, list_mle(single, single.detach()), list_net(single, single)])
     losses.sum().backward()
     assert losses.tolist() == [0.0] * 4
     assert bool(sentences.grad.isfinite().all())
-    assert float(one.grad) == 0
+    assert float(single.grad) == 0
 
 
 def test_dead_features_stay_near_nought() -> None:
@@ -39,10 +39,10 @@ def test_dead_features_stay_near_nought() -> None:
     tokens = drawn(2, 3, 4).float()
     tokens[..., 1] *= 1e-32
     tokens[..., 2] = 0
-    found = over_tokens(tokens)
-    assert float(found[..., 1].abs().max()) < 1e-18
-    assert float(found[..., 2].abs().max()) == 0
-    torch.testing.assert_close(found[..., 0].norm(dim=1), torch.ones(2))
+    normalised = over_tokens(tokens)
+    assert float(normalised[..., 1].abs().max()) < 1e-18
+    assert float(normalised[..., 2].abs().max()) == 0
+    torch.testing.assert_close(normalised[..., 0].norm(dim=1), torch.ones(2))
 
 
 @settings(max_examples=25, deadline=None)

@@ -28,7 +28,7 @@ def matrix(seed: int) -> torch.Tensor:
 @given(seed=st.integers(0, 10**6), margin=st.floats(0.01, 1.5), near=st.sampled_from(NEAR), labelled=st.booleans())
 def test_the_margin_by_arc_cosines(seed: int, margin: float, near: str, labelled: bool) -> None:
     cosines, soft = matrix(seed), matrix(seed + 1)
-    found = angular_margin(cosines, margin, soft if labelled else None, near)
+    moved = angular_margin(cosines, margin, soft if labelled else None, near)
     for i in range(5):
         for j in range(5):
             theta = math.acos(float(cosines[i, j]))
@@ -37,7 +37,7 @@ def test_the_margin_by_arc_cosines(seed: int, margin: float, near: str, labelled
                 expected = float(cosines[i, j])
             else:
                 expected = math.cos(max(theta - delta, 0) if near == "clamp" else theta - delta)
-            assert float(found[i, j]) == pytest.approx(expected, abs=1e-9)
+            assert float(moved[i, j]) == pytest.approx(expected, abs=1e-9)
 
 
 @pytest.mark.parametrize("near", NEAR)
@@ -52,12 +52,12 @@ def test_gradients_at_cosines_of_one_are_finite(near: str) -> None:
 def test_filtered_negatives_leave_the_denominator_and_the_positive_stays() -> None:
     cosines = cosine_matrix(matrix(1), matrix(2))
     drop = torch.tensor([[True, True, False, False, True]] * 5)
-    found = margin_info_nce(cosines, 0.2, 0.0, drop=drop)
+    loss = margin_info_nce(cosines, 0.2, 0.0, drop=drop)
     expected = 0.0
     for i in range(5):
         scores = {j: math.exp(float(cosines[i, j]) / 0.2) for j in range(5) if j == i or not drop[i, j]}
         expected -= math.log(scores[i] / sum(scores.values())) / 5
-    assert float(found) == pytest.approx(expected, rel=1e-12)
+    assert float(loss) == pytest.approx(expected, rel=1e-12)
     assert float(margin_info_nce(cosines, 0.2, 0.1, drop=torch.ones(5, 5, dtype=torch.bool))) == 0
 
 
@@ -76,5 +76,5 @@ def test_nonling_eq_4_written_out(seed: int, labels: list[int]) -> None:
     for i in range(6):
         scores = [math.exp(cosine(first[i], second[j]) / 0.3) for j in range(6)]
         expected -= math.log(sum(s for s, y in zip(scores, labels, strict=True) if y == labels[i]) / sum(scores)) / 6
-    found = float(cross_view_supcon(first, second, torch.tensor(labels), 0.3))
-    assert found == pytest.approx(expected, rel=1e-9, abs=1e-12)
+    loss = float(cross_view_supcon(first, second, torch.tensor(labels), 0.3))
+    assert loss == pytest.approx(expected, rel=1e-9, abs=1e-12)

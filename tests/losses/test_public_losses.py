@@ -58,10 +58,7 @@ LOSSES: dict[str, tuple[str, Callable[[Any, Any], Tensor]]] = {
     ),
     **dict.fromkeys(
         ("supcon", "simclr"),
-        (
-            "supcon",
-            lambda i, p: supcon(*i["features"].unbind(1), classes(i), p["temperature"], p["base_temperature"]),
-        ),
+        ("supcon", lambda i, p: supcon(*i["features"].unbind(1), classes(i), p["temperature"], p["base_temperature"])),
     ),
     "nonling_simclr_cross_view": ("supcon", lambda i, p: info_nce(*i["features"].chunk(2), p["temperature"])),
     "nonling_supcon_cross_view": (
@@ -76,10 +73,7 @@ LOSSES: dict[str, tuple[str, Callable[[Any, Any], Tensor]]] = {
         "dalr",
         lambda i, p: pair_consistency(i["text"], i["matched"], i["unmatched"], p["margin"]),
     ),
-    "dalr_in_batch_g2l": (
-        "dalr",
-        lambda i, p: in_batch_g2l(i["local"], i["global"], p["temp"], constant(i, "mask")),
-    ),
+    "dalr_in_batch_g2l": ("dalr", lambda i, p: in_batch_g2l(i["local"], i["global"], p["temp"], constant(i, "mask"))),
     "dalr_listmle": ("dalr", lambda i, p: p["gamma"] * list_mle(i["student"], i["teacher"].detach(), floor=1e-7)),
     "dalr_listnet": ("dalr", lambda i, p: p["gamma"] * list_net(i["student"], i["teacher"])),
 }

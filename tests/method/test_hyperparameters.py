@@ -12,8 +12,8 @@ OWN = [name for name in names("method") if method_named(name).__module__.startsw
 
 
 def test_options_that_name_teachers_are_declared() -> None:
-    found = {name: method_named(name).Hyperparameters.teacher_options() for name in names("method")}
-    assert {name: options for name, options in found.items() if options} == {
+    declared = {name: method_named(name).Hyperparameters.teacher_options() for name in names("method")}
+    assert {name: options for name, options in declared.items() if options} == {
         "mcse": {"images", "text_teacher"},
         "kdmcse": {"images", "text"},
         "dalr": {"image", "text"},
@@ -27,25 +27,21 @@ def test_later_layers_win_and_texts_become_numbers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("reading", "options", "message"),
     [
-        ({"lamda": 1}, "no option 'lamda'; did you mean lambda"),
-        ({"lambda": "much"}, "must be of type float"),
-        ({"projection_dim": "2.5"}, "must be of type int"),
-        ({"view_reduction": "max"}, "must be one of sum, mean"),
-        ({"without": "rank"}, "no loss term 'rank'; it has text, info"),
-        ({"without": "info+text"}, "leaves mcse no loss term"),
-        ({"lambda": "inf"}, "finite"),
+        ("fixed", {}, "has no reading '@fixed'; it has @paper, @official"),
+        ("paper", {"lamda": 1}, "no option 'lamda'; did you mean lambda"),
+        ("paper", {"lambda": "much"}, "must be of type float"),
+        ("paper", {"projection_dim": "2.5"}, "must be of type int"),
+        ("paper", {"view_reduction": "max"}, "must be one of sum, mean"),
+        ("paper", {"without": "rank"}, "no loss term 'rank'; it has text, info"),
+        ("paper", {"without": "info+text"}, "leaves mcse no loss term"),
+        ("paper", {"lambda": "inf"}, "finite"),
     ],
 )
-def test_a_wrong_option_is_one_line(options: dict[str, object], message: str) -> None:
+def test_a_wrong_reading_or_option_is_refused(reading: str, options: dict[str, object], message: str) -> None:
     with pytest.raises(UserError, match=message):
-        method_named("mcse").configure("paper", options)
-
-
-def test_an_unknown_reading_lists_those_there_are() -> None:
-    with pytest.raises(UserError, match="has no reading '@fixed'; it has @paper, @official"):
-        method_named("mcse").configure("fixed")
+        method_named("mcse").configure(reading, options)
 
 
 @pytest.mark.parametrize("name", OWN)

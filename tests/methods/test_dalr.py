@@ -44,9 +44,9 @@ def official(entry: dict[str, Any], inputs: dict[str, torch.Tensor]) -> DALR:
     put(method.grounding_head, inputs["text_head_weight"], inputs["text_head_bias"])
     put(method.image_head, inputs["image_head_weight"], inputs["image_head_bias"])
     for side in ("text", "image"):
-        for place, number in ((0, 1), (3, 2)):
+        for layer, number in ((0, 1), (3, 2)):
             name = f"{side}_aligner_linear{number}"
-            put(getattr(method, f"{side}_aligner"), inputs[f"{name}_weight"], inputs[f"{name}_bias"], place)
+            put(getattr(method, f"{side}_aligner"), inputs[f"{name}_weight"], inputs[f"{name}_bias"], layer)
     method.text_head = Given(inputs["z"])
     return method
 
@@ -164,9 +164,9 @@ def test_targets_carry_no_gradient(targets: str) -> None:
     method = built(targets=targets)
     given = batch(method).features
     raw, images = method.mixed([given["teacher1"], given["teacher2"]]), method.image_head(given["image"])
-    found = method.similarities(given["image"].requires_grad_(), images, raw.requires_grad_())
+    similarities = method.similarities(given["image"].requires_grad_(), images, raw.requires_grad_())
     frozen = [name for name, value in method.named_parameters() if not value.requires_grad]
-    assert not any(value.requires_grad for value in found)
+    assert not any(value.requires_grad for value in similarities)
     assert frozen == (["teacher_head.0.weight", "teacher_head.0.bias"] if targets == "projected" else [])
 
 

@@ -176,8 +176,8 @@ def test_the_text_teacher_is_the_images_own_unless_named(options: dict[str, str]
 
 
 def test_the_readings_read_their_batches_differently() -> None:
-    found = {reading: KDMCSE.configure(reading) for reading in ("paper", "official")}
-    read = {name: (KDMCSE.mixing(values), KDMCSE.captions(values)) for name, values in found.items()}
+    readings = {reading: KDMCSE.configure(reading) for reading in ("paper", "official")}
+    read = {name: (KDMCSE.mixing(values), KDMCSE.captions(values)) for name, values in readings.items()}
     assert read == {"paper": (every_ceil, "setting"), "official": (by_batches, "all")}
 
 
@@ -186,5 +186,5 @@ def test_algorithm_1_pairs_when_p_divides_the_step(rows: int, pairs: int) -> Non
     """Steps count from 1 there and from 0 here."""
     p = math.ceil(rows / pairs)
     wanted = [t for t in range(1, 200) if t % p == 0]
-    cycle, place = every_ceil(rows, pairs, 0, 0)
-    assert [k + 1 for k in range(199) if k % cycle == place] == wanted
+    cycle, offset = every_ceil(rows, pairs, 0, 0)
+    assert [k + 1 for k in range(199) if k % cycle == offset] == wanted

@@ -22,12 +22,8 @@ from harness.method import Dimensions, PairBatch, SentenceBatch
 def test_mcse_official(entry: dict[str, Any]) -> None:
     inputs, params = tensors(entry), entry["params"]
     width, hidden = entry["shapes"]["text_head_weight"]
-    values = {
-        "temperature": params["temp"],
-        "temperature_multimodal": params["temp_vl"],
-        "lambda": params["lbd"],
-        "projection_dim": width,
-    }
+    named = {"temperature": "temp", "temperature_multimodal": "temp_vl", "lambda": "lbd"}
+    values = {option: params[name] for option, name in named.items()} | {"projection_dim": width}
     method = MCSE(MCSE.configure("official", values), Dimensions(hidden, {"image": entry["shapes"]["img"][1]})).double()
     put(method.grounding_head, inputs["text_head_weight"], inputs["text_head_bias"])
     put(method.image_head, inputs["image_head_weight"], inputs["image_head_bias"])

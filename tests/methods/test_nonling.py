@@ -27,8 +27,8 @@ def test_text_batches_are_those_of_the_text_method(name: str) -> None:
     base = built("simcse-sup" if supervised else "simcse")
     base.text_head.load_state_dict(method.text_head.state_dict())
     batch = TripletBatch({}) if supervised else SentenceBatch({})
-    found = drawn(6, 1, 8, seed=1) if supervised else drawn(6, 2, 8, seed=1)
-    ours, theirs = (one.loss(batch, lambda inputs, views: found) for one in (method, base))
+    encoded = drawn(6, 1, 8, seed=1) if supervised else drawn(6, 2, 8, seed=1)
+    ours, theirs = (each.loss(batch, lambda inputs, views: encoded) for each in (method, base))
     assert set(ours[1]) == {"text"}
     torch.testing.assert_close(ours[0], theirs[0])
 
@@ -76,9 +76,9 @@ def test_supervised_sentences_are_read_through_the_head_they_were_trained_with()
 def test_triplets_lie_in_groups_of_three() -> None:
     """NonLing Eq. 3 as loops: premise i against all entailed and contradicted hypotheses of the batch."""
     method = built("simcse-sup")
-    found = drawn(6, 1, 8, seed=3)
-    loss, _ = method.loss(TripletBatch({}), lambda inputs, views: found)
-    heads = torch.nn.functional.normalize(method.text_head(found[:, 0]), dim=-1)
+    encoded = drawn(6, 1, 8, seed=3)
+    loss, _ = method.loss(TripletBatch({}), lambda inputs, views: encoded)
+    heads = torch.nn.functional.normalize(method.text_head(encoded[:, 0]), dim=-1)
     expected = 0.0
     for i in range(2):
         logits = [float((heads[3 * i] @ heads[3 * j + k]).detach()) / 0.05 for k in (1, 2) for j in range(2)]

@@ -39,9 +39,9 @@ def run(key: str, **overrides: object) -> Resolved:
 
 
 def steps(key: str, **overrides: object) -> list[Steps]:
-    found = training_steps(run(key, **overrides))
-    assert found is not None
-    return found
+    counted = training_steps(run(key, **overrides))
+    assert counted is not None
+    return counted
 
 
 def test_weights_are_those_of_the_layers() -> None:
@@ -90,20 +90,20 @@ def test_corpora_of_no_paper_are_not_counted(tmp_path: Path) -> None:
 
 
 def test_a_step_takes_as_long_as_the_card_or_the_host_and_scores_and_checkpoints_come_on_top() -> None:
-    one = run(SIMCSE, precision="bf16", eval_every=1000)
+    resolved = run(SIMCSE, precision="bf16", eval_every=1000)
     slow = Card("made", half=1e12, tf32=5e11, single=1e18)
     tokens = 100.0
     by_card = 6 * BASE.weights * tokens / (UTILISATION * 1e12)
     saved = 12 * (BASE.weights + BASE.vectors) / 1e9
     stepping = 1000 * by_card
     assert by_card > 12 * HOST
-    assert slow.training(one, [Steps(1000, tokens)]) == pytest.approx(stepping + (stepping / 60 + 1) * saved)
+    assert slow.training(resolved, [Steps(1000, tokens)]) == pytest.approx(stepping + (stepping / 60 + 1) * saved)
     tf32 = run(SIMCSE, precision="tf32", eval_every=1000)
     assert slow.training(tf32, [Steps(1000, tokens)]) == pytest.approx(2 * stepping + (stepping / 30 + 1) * saved)
     by_host = 1000 * 12 * HOST
-    assert slow.training(one, [Steps(1000, 1e-3)]) == pytest.approx(by_host + (by_host / 60 + 1) * saved, rel=1e-4)
-    scored = replace(slow, single=1e12).training(one, [Steps(1000, tokens)])
-    assert scored > slow.training(one, [Steps(1000, tokens)])
+    assert slow.training(resolved, [Steps(1000, 1e-3)]) == pytest.approx(by_host + (by_host / 60 + 1) * saved, rel=1e-4)
+    scored = replace(slow, single=1e12).training(resolved, [Steps(1000, tokens)])
+    assert scored > slow.training(resolved, [Steps(1000, tokens)])
 
 
 def test_without_finished_runs_the_times_of_cards_are_estimated(tmp_path: Path) -> None:

@@ -7,30 +7,22 @@ import pickle
 from pathlib import Path
 
 import pytest
+from executor_jobs import with_lit
 
 from harness.errors import UserError
 from harness.grid import resolve
 from harness.planning.experiments import Experiment, Experiments
 from harness.planning.inventory import Inventory
 from harness.profiles import Profile, load_profile
-from harness.profiles.schema import Corpus, Setting, TeacherTable
+from harness.profiles.schema import Corpus, Setting
 from harness.spec import RunSpec
 from harness.toy.corpora import ToyPairs
 
 GOLDEN = json.loads((Path(__file__).resolve().parents[1] / "golden" / "training_identities.json").read_text())
-LIT = TeacherTable(
-    kind="lit", images="toy-clip", captions="run:none[pooling=mean]/none/toy-bert/seed-0", corpus="toy-pairs"
-)
-
-
-def profile() -> Profile:
-    """The toy profile with a teacher of kind `lit`."""
-    tiny = load_profile("tiny")
-    return tiny.model_copy(update={"teachers": {**tiny.teachers, "lit": LIT}})
 
 
 def experiment(key: str, under: Profile | None = None, root: Path | None = None) -> Experiment:
-    used = under or profile()
+    used = under or with_lit()
     return Experiments(Inventory(used, root, {}), {}).of(resolve(used, RunSpec.parse(key), {}))
 
 
@@ -41,13 +33,13 @@ def test_the_fingerprints_of_this_backend_stay(key: str) -> None:
 
 
 def test_seeds_share_a_group_that_options_leave() -> None:
-    one, other, tempered = (
+    first, other, tempered = (
         experiment(f"simcse{options}/toy/toy-bert/seed-{seed}")
         for options, seed in (("", 0), ("", 1), ("[temperature=0.1]", 0))
     )
-    assert one.group == other.group != tempered.group
-    assert one.identity | {"seed": 1} == other.identity
-    assert one.fingerprint != other.fingerprint
+    assert first.group == other.group != tempered.group
+    assert first.identity | {"seed": 1} == other.identity
+    assert first.fingerprint != other.fingerprint
 
 
 def test_teachers_of_teachers_and_of_lit_teachers_come_first() -> None:
@@ -60,7 +52,7 @@ def test_teachers_of_teachers_and_of_lit_teachers_come_first() -> None:
 
 
 def test_what_is_missing_is_listed_once_and_named_in_the_identity(tmp_path: Path) -> None:
-    tiny = profile()
+    tiny = with_lit()
     files = Corpus(kind="captions-file", file="captions.parquet", how="fetch it", images="photos")
     under = tiny.model_copy(
         update={
@@ -69,21 +61,17 @@ def test_what_is_missing_is_listed_once_and_named_in_the_identity(tmp_path: Path
         }
     )
     taught = "dalr[text=run:simcse/files/toy-bert/seed-0]/files/toy-bert/seed-0"
-    found = experiment(taught, under, tmp_path)
-    assert [item.what for item in found.missing] == ["captions.parquet", "photos"]
-    assert found.identity["corpora"] == ["absent: captions.parquet"]
-    assert found.teachers[0].missing == found.missing[:1]
+    student = experiment(taught, under, tmp_path)
+    assert [item.what for item in student.missing] == ["captions.parquet", "photos"]
+    assert student.identity["corpora"] == ["absent: captions.parquet"]
+    assert student.teachers[0].missing == student.missing[:1]
 
 
 def test_an_experiment_in_another_process_does_not_compute_its_fingerprints_again(monkeypatch) -> None:
-    found = experiment("mcse/toy-pairs/toy-bert/seed-0")
-    fingerprint = found.fingerprint
-    sent = pickle.dumps(found)
-
-    def again(self: object, root: object) -> str:
-        raise AssertionError("computed again")
-
-    monkeypatch.setattr(ToyPairs, "fingerprint", again)
+    made = experiment("mcse/toy-pairs/toy-bert/seed-0")
+    fingerprint = made.fingerprint
+    sent = pickle.dumps(made)
+    monkeypatch.setattr(ToyPairs, "fingerprint", None)
     received = pickle.loads(sent)
     assert received.fingerprint == fingerprint
     assert [corpus.read.fingerprint for corpus in received.corpora]
@@ -93,7 +81,7 @@ def test_a_run_is_not_its_own_teacher() -> None:
     """By way of the profile: the key of a run cannot hold itself."""
     key = "kdmcse[images=own]/toy/toy-bert/seed-0"
     tiny = load_profile("tiny")
-    own = LIT.model_copy(update={"captions": f"run:{key}"})
+    own = with_lit().teachers["lit"].model_copy(update={"captions": f"run:{key}"})
     under = tiny.model_copy(update={"teachers": {**tiny.teachers, "own": own}})
     with pytest.raises(UserError, match="would be its own teacher"):
         experiment(key, under)

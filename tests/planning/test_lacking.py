@@ -32,24 +32,16 @@ def _no_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
 
 
-def thing(name: str, bring=lambda say, watch: None, place: Path | None = Path("/"), **values) -> Fetchable:
-    return Fetchable(name, name, **{"size": 10, "spare": 0, "place": place, "terms": "", "bring": bring} | values)
+def thing(name: str, bring=lambda say, watch: None, folder: Path | None = Path("/"), **values) -> Fetchable:
+    return Fetchable(name, name, **{"size": 10, "spare": 0, "place": folder, "terms": "", "bring": bring} | values)
 
 
 FREE = (None, "not specified", "unknown", "mit", "apache-2.0", "cc-by-4.0", "cc-by-sa-3.0", "cc0-1.0", "bsd-3-clause")
-RESTRICTED = (
-    "cc-by-nc-4.0",
-    "cc-by-nc-sa-3.0",
-    "msr-la-nc",
-    "other",
-    "openrail",
-    "cc-by-nd-4.0",
-    "https://a.org/terms",
-)
+RESTRICTED = ("cc-by-nc-4.0", "msr-la-nc", "other", "openrail", "cc-by-nd-4.0", "https://a.org/terms")
 
 
 def test_licences_that_restrict_use_ask_for_consent() -> None:
-    assert [one for one in (*FREE, *RESTRICTED) if restricts(one)] == [*RESTRICTED]
+    assert [licence for licence in (*FREE, *RESTRICTED) if restricts(licence)] == [*RESTRICTED]
 
 
 def test_the_command_has_the_selection_of_the_plan(tmp_path: Path) -> None:
@@ -76,16 +68,16 @@ def test_each_kind_of_missing_thing_finds_its_source(tmp_path: Path) -> None:
         MissingModel("weights", "download", "owner/model", "c" * 40, about=7_000_000),
         MissingModel("weights", "download", "owner/model", "c" * 40, "timm", about=7_000_000),
     ]
-    found = fetch_list(missing, tmp_path, ask=False)
-    assert [(item.name, item.size, item.place) for item in found.items] == [
+    listed = fetch_list(missing, tmp_path, ask=False)
+    assert [(item.name, item.size, item.place) for item in listed.items] == [
         ("wiki1m", 120_000_000, tmp_path),
         ("senteval", 90_000_000, tmp_path),
         ("owner/model", 7_000_000, tmp_path / "hub"),
     ]
-    assert [one.name for one in found.by_hand] == ["flickr-images", "secret/features.hdf5"]
-    assert "shannon.cs.illinois.edu" in found.by_hand[0].steps
-    assert "harness data import flickr-images FOLDER" in found.by_hand[0].steps
-    assert found.size_text == "217 MB"
+    assert [item.name for item in listed.by_hand] == ["flickr-images", "secret/features.hdf5"]
+    assert "shannon.cs.illinois.edu" in listed.by_hand[0].steps
+    assert "harness data import flickr-images FOLDER" in listed.by_hand[0].steps
+    assert listed.size_text == "217 MB"
     assert disk_need(missing) == "217 MB and 2 of unknown size"
 
 
@@ -93,24 +85,24 @@ def test_what_is_needed_first_is_named() -> None:
     """A data root, in which the commit of a model at `main` is recorded, and every licence in one option."""
     with pytest.raises(UserError, match="no data root is set"):
         fetch_list([MissingModel("weights", "download", "owner/model", "main")], None, ask=False).check(())
-    found = FetchList((thing("a", terms="for research"), thing("b"), thing("c", terms="ask first")), ())
+    listed = FetchList((thing("a", terms="for research"), thing("b"), thing("c", terms="ask first")), ())
     with pytest.raises(UserError, match=r"\(c: ask first\).*--accept-licences a,c$"):
-        found.check(["a"])
-    found.check(["a", "c"])
+        listed.check(["a"])
+    listed.check(["a", "c"])
 
 
 def test_things_on_one_disk_are_added_up_with_the_room_for_what_is_unpacked_at_a_time(tmp_path: Path) -> None:
-    one, two = tmp_path / "one", tmp_path / "two" / "not" / "there"
-    one.mkdir()
-    first, second = thing("a", place=one, size=100, spare=100), thing("b", place=two, size=30, spare=40)
-    items = (first, second, thing("c", place=one))
+    there, absent = tmp_path / "one", tmp_path / "two" / "not" / "there"
+    there.mkdir()
+    first, second = thing("a", folder=there, size=100, spare=100), thing("b", folder=absent, size=30, spare=40)
+    items = (first, second, thing("c", folder=there))
     ((_, needed, free),) = FetchList(items, ()).room()
     assert needed == 100 + 30 + 10 + (100 + 40)
-    many = [thing(str(spare), place=one, size=1, spare=spare, copied=5) for spare in (1, 2, 30, 40, 50, 60)]
+    many = [thing(str(spare), folder=there, size=1, spare=spare, copied=5) for spare in (1, 2, 30, 40, 50, 60)]
     ((_, needed, _),) = FetchList(tuple(many), ()).room()
     assert needed == 6 * (1 + 5) + 30 + 40 + 50 + 60, "four at a time, and the copies stay"
     with pytest.raises(UserError, match=r"are needed on the disk of .* are free; free some space"):
-        FetchList((*items, thing("d", place=one, size=free)), ()).check(())
+        FetchList((*items, thing("d", folder=there, size=free)), ()).check(())
 
 
 def test_things_are_brought_side_by_side_and_failures_are_told_apart() -> None:
@@ -128,14 +120,14 @@ def test_things_are_brought_side_by_side_and_failures_are_told_apart() -> None:
 
 
 def test_every_table_and_figure_has_a_line_of_what_it_lacks() -> None:
-    needs = {name: (option, found) for option, name, found in paper_needs(load_profile("paper"), None)}
-    option, found = needs["mcse:T1"]
+    needs = {name: (option, listed) for option, name, listed in paper_needs(load_profile("paper"), None)}
+    option, lacked = needs["mcse:T1"]
     assert option == "table"
-    assert {"wiki1m", "senteval", "flickr-captions", "google-bert/bert-base-uncased"} <= {i.name for i in found.items}
+    assert {"wiki1m", "senteval", "flickr-captions", "google-bert/bert-base-uncased"} <= {i.name for i in lacked.items}
     assert needs["mcse:F3"][0] == "figure"
     assert {name.partition(":")[0] for name in needs} == {"mcse", "kdmcse", "dalr", "nonling"}
     tiny = list(paper_needs(load_profile("tiny"), None))
-    assert all(not found.items and not found.by_hand for _, _, found in tiny)
+    assert all(not listed.items and not listed.by_hand for _, _, listed in tiny)
     profile = load_profile("paper")
     tables = {**profile.encoders, **profile.teachers, **profile.patches, **profile.released}
     assert [name for name, table in tables.items() if table.hub and table.about is None] == [], "sizes of models"

@@ -12,7 +12,7 @@ import pytest
 
 from harness.command_line import Selection
 from harness.datafiles import normalised_text, read_lines, read_table
-from harness.errors import MissingData, UserError
+from harness.errors import UserError
 from harness.evaluation.suites import pairs_of
 from harness.fetching.archives import write_parquet
 from harness.fetching.captions import match
@@ -52,8 +52,8 @@ def profile(**corpora: dict[str, object]) -> Profile:
     return made.model_copy(update={"settings": {"mine": Setting(corpora=("toy-text", *corpora))}})
 
 
-def training(root: Path | None, used: Profile, place: str, rows: dict[Stream, np.ndarray]) -> RunTraining:
-    run = resolve(used, RunSpec.parse(f"{place}/seed-0"), {})
+def training(root: Path | None, used: Profile, cell: str, rows: dict[Stream, np.ndarray]) -> RunTraining:
+    run = resolve(used, RunSpec.parse(f"{cell}/seed-0"), {})
     return RunTraining(Experiments(Inventory(used, root, {}), {}).of(run).corpora, rows)
 
 
@@ -172,28 +172,23 @@ def test_pairs_are_counted_by_their_sentences_and_by_the_image_of_both(
 ) -> None:
     used = with_corpora(load_profile("small"), two={"file": "two.parquet"}, lines={"file": "lines.txt"})
     data = SettingData(Inventory(used, small, {}), parse_setting(setting))
-    (found,) = data.pair_overlaps("geometry", "STS-B")
-    assert found == PairOverlap(setting, "geometry", "STS-B", "", 5, seen, both, one_image, *means)
+    (overlap,) = data.pair_overlaps("geometry", "STS-B")
+    assert overlap == PairOverlap(setting, "geometry", "STS-B", "", 5, seen, both, one_image, *means)
 
 
-def test_wrong_selections_are_refused_in_one_line(small: Path) -> None:
-    inventory = Inventory(load_profile("small"), small, {})
+def test_a_task_without_data_is_skipped_and_a_wrong_selection_or_a_missing_corpus_refused(small: Path) -> None:
+    profile = with_corpora(load_profile("small"), lines={"file": "lines.txt"})
+    overlaps = overlaps_of(Inventory(profile, small, {}), [parse_setting("lines")], ())
+    assert {(row.suite, row.task) for row in overlaps.pairs} == {("sts", "STS-B"), ("dev", "STS-B-dev")}
+    assert overlaps.skipped[0].startswith("sts: STS12: sts/STS12.tsv: ")
+    assert len(overlaps.skipped) == 7
     for setting, suites, words in (
         ("flickr8k[shot=10]", [], "each run of 'flickr8k.shot=10.' draws other rows; audit 'flickr8k'"),
         ("wiki", ["transfer"], "'transfer' has neither pairs of sentences nor captioned images"),
+        ("wiki", [], r"enwiki_sentences\.txt\.gz"),
     ):
         with pytest.raises(UserError, match=words):
-            overlaps_of(inventory, [parse_setting(setting)], suites)
-
-
-def test_a_task_without_data_is_skipped_and_a_corpus_without_data_is_missing(small: Path) -> None:
-    profile = with_corpora(load_profile("small"), lines={"file": "lines.txt"})
-    found = overlaps_of(Inventory(profile, small, {}), [parse_setting("lines")], ())
-    assert {(row.suite, row.task) for row in found.pairs} == {("sts", "STS-B"), ("dev", "STS-B-dev")}
-    assert found.skipped[0].startswith("sts: STS12: sts/STS12.tsv: ")
-    assert len(found.skipped) == 7
-    with pytest.raises(MissingData, match=r"enwiki_sentences\.txt\.gz"):
-        overlaps_of(Inventory(profile, small, {}), [parse_setting("wiki")], ())
+            overlaps_of(Inventory(profile, small, {}), [parse_setting(setting)], suites)
 
 
 @pytest.fixture(scope="module")
@@ -228,11 +223,11 @@ def test_pairs_that_hold_captions_of_flickr30k(flickr: tuple[Profile, Path], tas
     """The first table of the independent count (papers/contamination.md of the shared data)."""
     pairs, of_flickr30k, of_mcse, both, one_image, means = COUNTED[task, subset]
 
-    def found(setting: str) -> PairOverlap:
+    def overlap_of(setting: str) -> PairOverlap:
         rows = SettingData(Inventory(*flickr, {}), parse_setting(setting)).pair_overlaps("sts", task)
         return next(row for row in rows if row.subset == subset)
 
-    whole, mcse = found("whole"), found("flickr")
+    whole, mcse = overlap_of("whole"), overlap_of("flickr")
     assert (whole.pairs, whole.seen, whole.both_seen, whole.one_image) == (pairs, of_flickr30k, both, one_image)
     assert (mcse.pairs, mcse.seen, mcse.one_image) == (pairs, of_mcse, None)
     if means is not None:
@@ -247,8 +242,8 @@ def test_images_of_the_test_that_are_training_images_of_mcses_file(
     root = tmp_path / "root"
     shutil.copytree(shared, root, symlinks=True)  # with a file that the other tests must not see
     data = SettingData(Inventory(profile, root, {}), parse_setting("flickr"))
-    found = data.image_overlap("retrieval", "Flickr30k")
-    assert (found.images, found.seen) == (1000, 943)
+    overlap = data.image_overlap("retrieval", "Flickr30k")
+    assert (overlap.images, overlap.seen) == (1000, 943)
     lines = read_lines(root / "flickr/captions.txt")
     train = [row["image_id"] for row in read_table(data_root / SPLIT, "image_id", "split") if row["split"] == "train"]
     captions: dict[str, list[str]] = {image: [] for image in train}

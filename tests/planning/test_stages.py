@@ -38,30 +38,30 @@ def test_every_stage_of_a_run_is_counted_from_its_start_to_its_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
-    found = list(stages(plan(tmp_path / "results", "mcse", suites=SUITES)))
+    reported = list(stages(plan(tmp_path / "results", "mcse", suites=SUITES)))
     before: dict[tuple[str, str, str], list[Stage]] = {}
-    for suite, key, one in found:
+    for suite, key, stage in reported:
         if not suite:
-            before.setdefault((key, one.what, one.subject), []).append(one)
+            before.setdefault((key, stage.what, stage.subject), []).append(stage)
     assert {"toy-text", "toy-pairs"} == {subject for _, what, subject in before if what == "tokens"}
     assert {(key, subject) for key, what, subject in before if what == "features"} == {
-        (f"toy-clip features of the images of {place}", "toy-clip: features of images")
-        for place in ("toy-pairs", "ToyRetrieval")
+        (f"toy-clip features of the images of {source}", "toy-clip: features of images")
+        for source in ("toy-pairs", "ToyRetrieval")
     }
     for (_, what, _), counted in before.items():
-        assert counted == sorted(counted, key=lambda one: one.done)
+        assert counted == sorted(counted, key=lambda stage: stage.done)
         if what == "features":
             assert (counted[0].done, counted[-1].done) == (0, counted[-1].total)
     for suite in SUITES:
-        mine = [one for name, _, one in found if name == suite]
-        tasks = [one for one in mine if one.what == "tasks"]
+        mine = [stage for name, _, stage in reported if name == suite]
+        tasks = [stage for stage in mine if stage.what == "tasks"]
         names = list(load_profile("tiny").suites[suite].tasks)
-        assert [one.item for one in tasks] == names or suite == "mteb"
-        assert [(one.subject, one.done, one.total) for one in tasks] == [
+        assert [stage.item for stage in tasks] == names or suite == "mteb"
+        assert [(stage.subject, stage.done, stage.total) for stage in tasks] == [
             (suite, at, len(names)) for at in range(len(names))
         ]
-        assert all(one.total is not None and one.done <= one.total for one in mine if one.what == "sentences")
-    assert {"sts", "retrieval", "mteb"} <= {suite for suite, _, one in found if one.what == "sentences"}
+        assert all(stage.total is not None and stage.done <= stage.total for stage in mine if stage.what == "sentences")
+    assert {"sts", "retrieval", "mteb"} <= {suite for suite, _, stage in reported if stage.what == "sentences"}
 
 
 def test_a_text_file_says_how_many_sentences_to_expect(tmp_path: Path) -> None:
