@@ -101,11 +101,6 @@ def real_slurm() -> Iterator[None]:
         yield
 
 
-def preempt() -> None:
-    """Give the node to somebody else for a moment."""
-    _said("sbatch", "--partition=high", "--exclusive", "--output=/dev/null", "--wrap=sleep 1")
-
-
 def _configured(folder: Path) -> Path:
     for name in ("state", "spool"):
         (folder / name).mkdir()
@@ -171,8 +166,8 @@ def test_a_submitted_grid_is_preempted_and_complete(tmp_path: Path) -> None:
             super().__call__(event)
             if not self.preempted and event.progress and event.progress.step > 10:
                 self.preempted = True
-                self.say("somebody else wants the node")
-                preempt()
+                self.say("somebody else wants the node for a moment")
+                _said("sbatch", "--partition=high", "--exclusive", "--output=/dev/null", "--wrap=sleep 1")
 
     with real_slurm():
         made = jobs_of(plan(tmp_path / "slurm", "simcse", "mcse", seeds=(0, 1), **STEPS))

@@ -86,7 +86,9 @@ class Coco:
     def images(self, path: Path, part: str) -> None:
         """The archive of train2014 or val2014."""
         names = [name for place in range(len(self.splits)) if part in (name := self.name(place))]
-        _zip_pictures(path, part, names)
+        with zipfile.ZipFile(path, "w") as packed:
+            for name, content in zip(names, pictures(), strict=False):
+                packed.writestr(f"{part}/{name}", content)
 
     def karpathy(self) -> list[dict[str, object]]:
         """The images of dataset_coco.json; every tenth has a sixth caption."""
@@ -130,9 +132,3 @@ def features(path: Path, rows: int) -> None:
         for start in range(0, rows, 10_000):
             stop = min(start + 10_000, rows)
             features[start:stop] = rng.random((stop - start, WIDTH), np.float32)
-
-
-def _zip_pictures(path: Path, folder: str, names: Iterable[str]) -> None:
-    with zipfile.ZipFile(path, "w") as packed:
-        for name, content in zip(names, pictures(), strict=False):
-            packed.writestr(f"{folder}/{name}", content)

@@ -1,10 +1,8 @@
 """The rehearsal with data of full size: what each stage takes in time, memory and disk.
 
-python tests/rehearsal/full.py [SHARE]     # with a SHARE-th of the sentences, captions and images; about 3 GB in full
-
 A million sentences, 29,783 captions and 31,783 images of Flickr30k, 82,783 captions and 123,287 images of COCO,
-features in MCSE's HDF5 files, SentEval's sets and 52 data sets of mteb, served on loopback. Weights, pictures and
-mteb's sets are small, and a run trains two steps, so times are those of the way to and from the training.
+features in MCSE's HDF5 files, SentEval's sets and 52 data sets of mteb, served on loopback: about 3 GB. Weights,
+pictures and mteb's sets are small, and a run trains two steps, so times are those of the way to and from the training.
 """
 
 from __future__ import annotations
@@ -64,10 +62,9 @@ def rehearse(machine: World, tasks: list[str]) -> None:
 
 
 def main() -> None:
-    share = int(sys.argv[1]) if sys.argv[1:] else 1
     with tempfile.TemporaryDirectory() as folder:
         clock = time.perf_counter()
-        with world(Path(folder), FULL.part(share), ENTRIES) as machine:
+        with world(Path(folder), FULL, ENTRIES) as machine:
             tasks = publish_tasks(machine.standin, load_profile("paper"))
             made = megabytes(machine.publishers.folder)
             print(f"published {made:,.0f} MB in {time.perf_counter() - clock:.0f} s", flush=True)

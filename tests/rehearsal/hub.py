@@ -83,13 +83,12 @@ def _heads() -> bytes:
     """The projections that MCSE's script saves: of [CLS], and of ResNet's features."""
     torch.manual_seed(0)
     parts = {"grounding": ("dense", WIDTH), "visn_model": ("mlp.dense", 2048)}
-    stream = io.BytesIO()
-    shaped = {
-        part: {f"{name}.weight": torch.randn(16, width), f"{name}.bias": torch.randn(16)}
-        for part, (name, width) in parts.items()
-    }
-    torch.save(shaped, stream)
-    return stream.getvalue()
+    return _pickled(
+        {
+            part: {f"{name}.weight": torch.randn(16, width), f"{name}.bias": torch.randn(16)}
+            for part, (name, width) in parts.items()
+        }
+    )
 
 
 def _trained(hub: str, roberta: bool) -> Weights:
@@ -135,7 +134,7 @@ def _config(roberta: bool) -> Any:
     return BertConfig(architectures=["BertForMaskedLM"], vocab_size=len(_tokens(False)), **_SHAPE)
 
 
-def _pickled(weights: Weights) -> bytes:
+def _pickled(weights: Mapping[str, object]) -> bytes:
     stream = io.BytesIO()
     torch.save(dict(weights), stream)
     return stream.getvalue()
@@ -235,8 +234,11 @@ def _publish_task(standin: StandIn, task: Any) -> None:
     if isinstance(task, AbsTaskRetrieval):
         tables = _retrieval(split)
     else:
-        rows = _scored_pairs() if task.metadata.type == "STS" else _classes()
-        splits = {split} if task.metadata.type == "STS" else {"train", split}
+        texts, splits = Writer(30).sentences(2 * ROWS, 8), {split}
+        rows = {"sentence1": texts[:ROWS], "sentence2": texts[ROWS:], "score": [row / 3 for row in range(ROWS)]}
+        if task.metadata.type != "STS":
+            splits.add("train")
+            rows = {"text": texts[:ROWS], "label": [row % 2 for row in range(ROWS)]}
         named = {config: {**rows, "lang": [config] * ROWS} for config in task.hf_subsets}
         tables = {(config, own): columns for config, columns in named.items() for own in sorted(splits)}
     lines = ["---", "configs:"]
@@ -248,15 +250,6 @@ def _publish_task(standin: StandIn, task: Any) -> None:
         stream = io.BytesIO()
         parquet.write_table(pyarrow.table(rows), stream)
         standin.hub_file(about["path"], f"{config}/{name}.parquet", stream.getvalue(), about["revision"])
-
-
-def _scored_pairs() -> dict[str, list[object]]:
-    first, second = Writer(30).groups(2, ROWS, 8)
-    return {"sentence1": [*first], "sentence2": [*second], "score": [row / 3 for row in range(ROWS)]}
-
-
-def _classes() -> dict[str, list[object]]:
-    return {"text": [*Writer(31).sentences(ROWS, 8)], "label": [row % 2 for row in range(ROWS)]}
 
 
 def _retrieval(split: str) -> dict[tuple[str, str], dict[str, list[object]]]:

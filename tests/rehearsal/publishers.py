@@ -62,7 +62,7 @@ class Publishers:
             elif origin.drive is not None:
                 standin.drive[origin.drive] = (file, path)
             else:
-                standin.files[loopback_path(origin)] = path
+                standin.files[f"/{str(origin.url).partition('://')[2]}"] = path
         return {f"{name}/{origin.file}": path for path in files.values()} if origin.pick is None else {}
 
     def _written(self, name: str, origin: Origin) -> dict[str, Path]:
@@ -92,8 +92,3 @@ class Publishers:
         else:
             layouts.shards(folder / name, int(name[-1]), 10)
         return folder
-
-
-def loopback_path(origin: Origin) -> str:
-    """The path on the stand-in of a file with an address."""
-    return "/" + str(origin.url).partition("://")[2]

@@ -32,7 +32,7 @@ def filled(machine: World) -> World:
     chosen = f"--table {','.join(name for name in TABLES if name != OF_MTEB)} --figure {','.join(FIGURES)}"
     machine.well(f"harness fetch {chosen} --readings paper,official --accept-licences {restricted}")
     for name in BY_HAND:
-        machine.imported(name)
+        machine.well(f"harness data import {name} {machine.publishers.by_hand(name)}")
     return machine
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
@@ -18,9 +17,8 @@ from counts import Counts
 from hub import publish_models
 from publishers import Publishers
 from standin import StandIn, client_variables, serving
-from typed import changed, write_differences
+from typed import write_differences
 
-from harness import fetching
 from harness.profiles import load_profile
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -70,14 +68,6 @@ class World:
         assert process.returncode == 0, f"{command}\n{printed}\n{errors}"
         assert "Traceback" not in errors, errors
         return Done(printed, seconds, busy, float((self.folder / "peak.txt").read_text()))
-
-    def imported(self, name: str) -> None:
-        """Import what comes by hand, as `harness data import` does."""
-        differences = json.loads((self.folder / "differences.json").read_text())
-        entry = changed(fetching.entry(name), differences)
-        fetching.import_folder(
-            self.data, entry, self.publishers.by_hand(name), False, lambda line: None, lambda name: lambda *_: None
-        )
 
 
 @contextmanager

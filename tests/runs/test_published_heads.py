@@ -50,14 +50,10 @@ def data(tmp_path: Path) -> Path:
 @pytest.fixture
 def profile(tmp_path: Path) -> str:
     """The tiny profile with public weights whose heads project toy CLIP's features."""
-    from importlib.resources import files
-
-    lines = (
-        *("[released.weights]", 'folder = "weights"', 'pooling = "cls"', 'encoder = "bert-base-uncased"'),
-        *('heads = "mcse.pt"', 'images = "clip"', 'source = "here"'),
-    )
+    values = {"folder": "weights", "pooling": "cls", "encoder": "bert-base-uncased", "heads": "mcse.pt"}
+    lines = [f'{name} = "{value}"' for name, value in {**values, "images": "clip", "source": "here"}.items()]
     path = tmp_path / "mine.toml"
-    path.write_text("\n".join([(files("harness.profiles") / "tiny.toml").read_text("utf-8"), *lines]), "utf-8")
+    path.write_text("\n".join(['extends = "tiny"', 'description = "heads"', "[released.weights]", *lines]))
     return str(path)
 
 
@@ -144,11 +140,6 @@ def test_heads_without_their_image_teacher_are_refused() -> None:
     table = load_profile("paper").released["UdS-LSV/mcse-flickr-bert-base-uncased"]
     with pytest.raises(ValueError, match="'heads' and 'images'"):
         ReleasedTable(**{**table.model_dump(), "images": None})
-    tiny = load_profile("tiny")
+    weights = {**table.model_dump(), "hub": None, "revision": None, "folder": "w"}
     with pytest.raises(ValueError, match=r"released.weights.images: there is no table \[teachers.resnet\]"):
-        Profile(
-            **{
-                **tiny.model_dump(),
-                "released": {"weights": {**table.model_dump(), "hub": None, "revision": None, "folder": "w"}},
-            }
-        )
+        Profile(**{**load_profile("tiny").model_dump(), "released": {"weights": weights}})

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import executor_jobs
 import pytest
-from executor_jobs import ignore, jobs, performed, stubs
+from executor_jobs import errand, ignore, jobs, performed, stubs
 
 import harness
 from harness.cli.run import _describe_cards as describe_cards
@@ -23,8 +23,6 @@ from harness.errors import UserError
 from harness.planning.events import Event, both
 from harness.processors import cores
 from harness.runs.environment import Jobs
-from harness.store import Failure, Store
-from harness.store.folder import attempt
 from harness.work import forkserver
 from harness.work.base import ExecutorOptions
 from harness.work.forkserver import SERVER_ENVIRONMENT, ForkServer
@@ -63,24 +61,14 @@ def local(jobs: int = 1) -> Local:
 
 
 @pytest.mark.usefixtures("shared")
-def test_a_process_that_dies_costs_only_the_job_it_had_and_jobs_share_the_cores(tmp_path: Path) -> None:
-    (killed,) = jobs(tmp_path, "none[pooling=mean]")
-
-    def kill(event: Event) -> None:
-        if event.kind == "start":
-            server = next(filter(is_server, descendants(os.getpid())))
-            os.kill(
-                next(pid for pid in descendants(server) if pid not in {note["pid"] for note in performed(tmp_path)}),
-                signal.SIGKILL,
-            )
-
-    others = stubs(tmp_path, 2)
-    ends = local(2).execute([others[0], killed, others[1]], kill)
-    (failure,) = (end for end in ends if isinstance(end, Failure))
-    assert "its process ended with code -9" in failure.error
-    assert Store(tmp_path).failures() == [failure]
-    assert attempt(Store(tmp_path), killed.id).deaths == 1
-    assert [end.error for end in ends if isinstance(end, Prepared)] == ["", ""]
+def test_a_process_that_dies_costs_its_job_and_what_needs_it_and_jobs_share_the_cores(tmp_path: Path) -> None:
+    dead = errand(tmp_path, "dead", killed=True)
+    first, second = stubs(tmp_path, 2)
+    ends = local(2).execute([first, dead, errand(tmp_path, "after", dead), second], ignore)
+    errors = {end.id.rstrip("-"): end.error for end in ends if isinstance(end, Prepared)}
+    assert (errors["stub-0"], errors["stub-1"]) == ("", "")
+    assert errors["dead"].startswith("its process ended with code -9")
+    assert errors["after"] == f"dead failed, which is needed here: {errors['dead']}"
     assert {note["cores"] for note in performed(tmp_path)} == {max(1, cores() // 2)}
 
 
@@ -228,11 +216,6 @@ def descendants(pid: int) -> list[int]:
     return mine + [deeper for one in mine for deeper in descendants(one)]
 
 
-def is_server(pid: int) -> bool:
-    """Whether a process is one from which jobs are forked, or a job; other tests may have left processes too."""
-    return b"work.forkserver" in Path(f"/proc/{pid}/cmdline").read_bytes()
-
-
 def gone(pids: list[int]) -> bool:
     """Whether processes end within a minute."""
     limit = time.monotonic() + 60
@@ -307,14 +290,6 @@ def test_no_process_outlives_its_driver(tmp_path: Path, signals: list[int]) -> N
     assert gone(processes)
 
 
-def test_the_default_is_the_whole_box_on_gpus_and_one_run_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.runs.environment._has_cuda", lambda: True)
-    assert Local.default_jobs("auto") == "auto"
-    assert Local.default_jobs("cpu") == 1
-    monkeypatch.setattr("harness.runs.environment._has_cuda", lambda: False)
-    assert Local.default_jobs("auto") == 1
-
-
 @pytest.mark.parametrize(
     ("cards", "runs", "jobs", "line"),
     [
@@ -323,7 +298,7 @@ def test_the_default_is_the_whole_box_on_gpus_and_one_run_on_the_cpu(monkeypatch
         (1, 40, 1, "1 GPU, 1 run each"),
     ],
 )
-def test_the_plan_says_how_many_runs_a_card_has(
+def test_the_default_is_the_whole_box_and_the_plan_says_how_many_runs_a_card_has(
     cards: int,
     runs: int,
     jobs: Jobs | None,
@@ -338,3 +313,6 @@ def test_the_plan_says_how_many_runs_a_card_has(
     assert line in capsys.readouterr().out
     describe_cards(runs, jobs, "cpu")
     assert not capsys.readouterr().out
+    assert (Local.default_jobs("auto"), Local.default_jobs("cpu")) == ("auto", 1)
+    monkeypatch.setattr("harness.runs.environment._has_cuda", lambda: False)
+    assert Local.default_jobs("auto") == 1

@@ -126,7 +126,7 @@ def away(job: RunJob, folder: Path, home: Store) -> Result | Failure:
     return delivered
 
 
-def test_a_run_elsewhere_is_stored_as_if_it_had_run_here_and_its_students_get_its_model(tmp_path: Path) -> None:
+def test_what_ends_elsewhere_is_stored_as_if_it_had_run_here_and_students_get_the_model(tmp_path: Path) -> None:
     home = Store(tmp_path / "home")
     teacher, student = jobs(home.root, TAUGHT)
     end = away(teacher, tmp_path / "away", home)
@@ -139,13 +139,8 @@ def test_a_run_elsewhere_is_stored_as_if_it_had_run_here_and_its_students_get_it
     assert {f"{model}/trained.json", f"{model}/best/model.safetensors"} <= set(sent.files)
     # suites that are added later are evaluated on the trained model, and merged with the result
     assert {f"{model}/trained.json", home.path(end).relative_to(home.root).as_posix()} <= set(outgoing(teacher).files)
-
-
-def test_a_failure_elsewhere_is_recorded_here_with_its_log(tmp_path: Path) -> None:
-    home = Store(tmp_path / "home")
-    (job,) = jobs(home.root, "simcse", learning_rate=1e30)
-    end = away(job, tmp_path / "away", home)
-    assert isinstance(end, Failure)
-    assert home.failures() == [end]
+    (failing,) = jobs(home.root, "simcse", learning_rate=1e30)
+    failure = away(failing, tmp_path / "again", home)
+    assert home.failures() == [failure]
     (log,) = (home.root / "failed").glob("*.log")
     assert "stopped by" in log.read_text()
