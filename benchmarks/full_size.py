@@ -107,7 +107,7 @@ def train(root: Path) -> None:
     from harness.encoders.student import Student
     from harness.grid import resolve
     from harness.method import by_batches
-    from harness.planning.ingredients import Experiments
+    from harness.planning.experiments import Experiments
     from harness.planning.inventory import Inventory
     from harness.profiles import load_profile
     from harness.runs.train import Bench, run_features, training_data

@@ -132,9 +132,9 @@ def known_hash(name: str, compute: Callable[[], str]) -> str:
         return text[:64]
     if text is not None and len(text) != 64:  # as of an earlier version
         log.warning("the cached hash %s is damaged; it will be computed again", name)
-    found = compute()
-    keep_text(name, found + text_hash(found))
-    return found
+    computed = compute()
+    keep_text(name, computed + text_hash(computed))
+    return computed
 
 
 def _unusable(error: OSError) -> UserError:

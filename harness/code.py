@@ -60,7 +60,7 @@ def code_of_module(module: str) -> str:
 
 def _files(module: str) -> dict[str, Path]:
     """The files of a module and of what it imports, the packages that they lie in included."""
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     mine, beside = plugin_modules() | {module.partition(".")[0]}, _folder_of(module)
     todo = [module]
     while todo:
@@ -68,11 +68,11 @@ def _files(module: str) -> dict[str, Path]:
         if parts[0] not in mine and not (beside and _in_folder(beside, parts[0])):
             continue
         for name in (".".join(parts[:end]) for end in range(1, len(parts) + 1)):
-            path = None if name in found else _file(name)
+            path = None if name in files else _file(name)
             if path is not None:
-                found[name] = path
+                files[name] = path
                 todo += _imports(name, path)
-    return found
+    return files
 
 
 def _folder_of(module: str) -> Path | None:
@@ -123,15 +123,15 @@ def _imports(name: str, path: Path) -> Iterator[str]:
 
 def _content(name: str, path: Path) -> str:
     """The hash of a file, the same as when this process imported it. Raises PlugInError."""
-    found = hashlib.sha256(path.read_bytes()).hexdigest()
+    content = hashlib.sha256(path.read_bytes()).hexdigest()
     spec = getattr(sys.modules.get(name), "__spec__", None)
     # kept with the module: one that is imported again has another
-    if spec is not None and vars(spec).setdefault("_harness_content", found) != found:
+    if spec is not None and vars(spec).setdefault("_harness_content", content) != content:
         raise PlugInError(
             f"the code in {path.name} has changed since this process imported it; restart it (in a notebook: the "
             "kernel)"
         )
-    return found
+    return content
 
 
 class Declarations:
@@ -157,9 +157,9 @@ class Declarations:
             return asked()
         key = digest(kind, name, question)
         if module in sys.modules or key not in self._known:
-            found = asked()
-            self._new |= self._known.get(key) != found
-            self._known[key] = found
+            kept = asked()
+            self._new |= self._known.get(key) != kept
+            self._known[key] = kept
         return self._known[key]
 
     def save(self) -> None:

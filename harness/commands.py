@@ -44,7 +44,7 @@ def read_typed(results: Path, profile: str) -> Typed:
         return Typed(
             profile=noted.profile if Path(noted.profile).is_file() else "",
             data_root=noted.data_root if Path(noted.data_root).is_dir() else "",
-            encoders={name: place for name, place in noted.encoders.items() if Path(place).is_dir()},
+            encoders={name: folder for name, folder in noted.encoders.items() if Path(folder).is_dir()},
         )
     return Typed()
 
@@ -115,20 +115,20 @@ class Commands:
         return name if "/" in name or self._is_named(name, self.profile(profile)) else f"{name}=FOLDER"
 
 
-def shown(place: str | Path) -> str:
+def shown(location: str | Path) -> str:
     """A place as short as it can be typed: without the working folder that it is in; "" for none."""
-    path, here = Path(place), Path.cwd()
-    inside = bool(place) and path.is_absolute() and path != here and path.is_relative_to(here)
-    return str(path.relative_to(here) if inside else place)
+    path, here = Path(location), Path.cwd()
+    inside = bool(location) and path.is_absolute() and path != here and path.is_relative_to(here)
+    return str(path.relative_to(here) if inside else location)
 
 
 def _is_named(encoder: str, profile: str) -> bool:
     """Whether a profile names an encoder, or cannot say."""
     try:
-        found = load_profile(profile)
+        loaded = load_profile(profile)
     except UserError:
         return True
-    return encoder in found.encoders or encoder in found.released
+    return encoder in loaded.encoders or encoder in loaded.released
 
 
 #: the commands of the default folder

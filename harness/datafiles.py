@@ -120,7 +120,7 @@ def read_rows(path: Path, *columns: str) -> Iterator[TableRow]:
     for line, cells in rows:
         if len(cells) != len(header):
             raise UserError(f"{path}, line {line}: {len(cells)} fields, the header has {len(header)}; correct the line")
-        yield TableRow(line, tuple(cells[place] for place in places))
+        yield TableRow(line, tuple(cells[column] for column in places))
 
 
 def cells_of(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -154,10 +154,10 @@ def _objects(path: Path, columns: Sequence[str]) -> Iterator[TableRow]:
         if not line.strip():
             continue
         try:
-            found = json.loads(line, parse_constant=_refuse)
+            row = json.loads(line, parse_constant=_refuse)
         except (ValueError, RecursionError) as error:
             raise UserError(f"{path}, line {number}: not a JSON object: {error}; correct the line") from error
-        values = [found.get(name) if isinstance(found, dict) else None for name in columns]
+        values = [row.get(name) if isinstance(row, dict) else None for name in columns]
         for name, value in zip(columns, values, strict=True):
             if isinstance(value, bool) or not isinstance(value, str | int | float):
                 raise UserError(f"{path}, line {number}: '{name}' is neither a text nor a number; correct the line")
@@ -189,12 +189,12 @@ def check_columns(path: Path, *names: str) -> int:
     import pyarrow.parquet as parquet
 
     with _plain_errors(path):
-        found = parquet.read_metadata(path)
-        there = list(found.schema.to_arrow_schema().names)
+        metadata = parquet.read_metadata(path)
+        there = list(metadata.schema.to_arrow_schema().names)
     if missing := [name for name in names if name not in there]:
         has = f"it has {', '.join(there[:10])}" if there else "it has none"
         raise UserError(f"{path} has no column {' and '.join(missing)}; {has}; rename one, or give another file")
-    return int(found.num_rows)
+    return int(metadata.num_rows)
 
 
 def read_columns(path: Path, *names: str) -> Table:

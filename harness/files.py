@@ -158,11 +158,11 @@ def sealed(text: str) -> str:
 
 def unsealed(content: bytes) -> bytes:
     """A JSON object without its digest. Raises DamagedError where it has none, or one that does not match."""
-    found = _SEAL.search(content)
-    if found is None:
+    seal = _SEAL.search(content)
+    if seal is None:
         raise DamagedError("it has no digest: it is truncated or from another version")
-    body = content[: found.start()]
-    if hashlib.sha256(body).hexdigest().encode() != found[1]:
+    body = content[: seal.start()]
+    if hashlib.sha256(body).hexdigest().encode() != seal[1]:
         raise DamagedError("its content does not match its digest: it was changed or damaged after it was written")
     return body + b"}"
 
@@ -235,10 +235,10 @@ def content_hash(path: Path) -> str:
 def check_file(path: Path, expected: str) -> None:
     """Raise DamagedError where a file does not have this hash."""
     try:
-        found = content_hash(path)
+        actual = content_hash(path)
     except OSError as error:
         raise DamagedError(f"it cannot be read: {first_line(error)}") from error
-    if found != expected:
+    if actual != expected:
         raise DamagedError("it has changed since it was written")
 
 

@@ -32,13 +32,13 @@ def visible(text: str) -> str:
     r"""Write control characters and marks of direction as escapes, such as \x1b; tabs and line feeds stay."""
     if text.isprintable():  # most texts are: this is faster than a search
         return text
-    return _HIDDEN.sub(lambda found: _code(found.group()), text.replace("\r\n", "\n"))
+    return _HIDDEN.sub(lambda match: _code(match.group()), text.replace("\r\n", "\n"))
 
 
 def one_line(text: str) -> str:
     """A text as one line of a message; of a word that would fill the screen the middle is left out."""
     line = re.sub(r"\s*[\n\t]\s*", " ", visible(text)).strip()
-    return _LONG_WORD.sub(lambda found: f"{found.group()[:WORD_ENDS]}…{found.group()[-WORD_ENDS:]}", line)
+    return _LONG_WORD.sub(lambda word: f"{word.group()[:WORD_ENDS]}…{word.group()[-WORD_ENDS:]}", line)
 
 
 def for_markdown(text: str) -> str:

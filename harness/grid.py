@@ -66,10 +66,10 @@ class Resolved:
     def hyperparameters(self) -> Hyperparameters:
         """The method's options. Raises RuntimeError where they are not those that the run was planned with."""
         with errors_of("method", self.spec.variant.name):
-            found: Hyperparameters = self.method.configure(self.spec.variant.reading, *self.layers)
-        if found.identity() != self.identity:
+            configured: Hyperparameters = self.method.configure(self.spec.variant.reading, *self.layers)
+        if configured.identity() != self.identity:
             raise RuntimeError(f"{self.spec} was planned with other values of its options; run the command again")
-        return found
+        return configured
 
 
 @dataclass(frozen=True)
@@ -288,24 +288,24 @@ def swept(methods: Sequence[str], overrides: Overrides, lists: Lists) -> list[Va
     named = [Variant.parse(text) for text in methods]
     if lists:
         check_overrides(named, {**overrides, **dict.fromkeys(lists, 0)})
-    found: dict[Variant, None] = {}
+    variants: dict[Variant, None] = {}
     taken: set[str] = set()
     for text, variant in zip(methods, named, strict=True):
         own = {key: _parts(text, value, "|") for key, value in variant.options}
         changeable = _changeable(variant) - own.keys() if lists else set()
         more = {key: listed for key, listed in lists.items() if key in changeable}
         taken |= more.keys()
-        if len(found) + prod(map(len, [*own.values(), *more.values()])) > MOST_VARIANTS:
+        if len(variants) + prod(map(len, [*own.values(), *more.values()])) > MOST_VARIANTS:
             raise UserError(f"these lists of values make more than {MOST_VARIANTS:,} variants; give fewer values")
         values = {**own, **more}
         for chosen in itertools.product(*values.values()):
-            found[Variant.make(variant.name, dict(zip(values, chosen, strict=True)), variant.reading)] = None
+            variants[Variant.make(variant.name, dict(zip(values, chosen, strict=True)), variant.reading)] = None
     for key in lists.keys() - taken:
         raise UserError(
             f"--set {key}={','.join(lists[key])} changes no method of this grid: each sets its own {key}, or trains "
             "nothing; remove it"
         )
-    return list(found)
+    return list(variants)
 
 
 def _changeable(variant: Variant) -> set[str]:

@@ -100,16 +100,16 @@ class _Registered:
 @cache
 def _points(kind: str) -> dict[str, _Registered]:
     """What is registered of a kind, by name."""
-    found: dict[str, _Registered] = {}
+    registered: dict[str, _Registered] = {}
     for point in entry_points(group=GROUPS[kind]):
-        found.setdefault(point.name, _Registered(kind, point.name)).points.setdefault(point.value, point)
-    return found
+        registered.setdefault(point.name, _Registered(kind, point.name)).points.setdefault(point.value, point)
+    return registered
 
 
 def plugin_modules() -> frozenset[str]:
     """The top-level modules in which other packages define what they register."""
-    places = (place for kind in GROUPS for one in _points(kind).values() for place in one.points)
-    return frozenset(place.partition(":")[0].partition(".")[0] for place in places) - OWN
+    places = (point for kind in GROUPS for entry in _points(kind).values() for point in entry.points)
+    return frozenset(point.partition(":")[0].partition(".")[0] for point in places) - OWN
 
 
 def names(kind: str) -> list[str]:
@@ -119,7 +119,7 @@ def names(kind: str) -> list[str]:
 
 def targets(kind: str) -> dict[str, list[str]]:
     """Where the registered objects of a kind are defined, by name; several places where packages disagree."""
-    return {name: list(one.points) for name, one in _points(kind).items()}
+    return {name: list(entry.points) for name, entry in _points(kind).items()}
 
 
 def target(kind: str, name: str) -> str:
@@ -133,22 +133,22 @@ def get(kind: str, name: str) -> Any:
     Raises UserError if the name is unknown, listing the closest names, and PlugInError if two packages register it or
     its package fails to import.
     """
-    found, problem = _find(kind, name).loaded
+    loaded, problem = _find(kind, name).loaded
     if problem:
         raise PlugInError(problem)
-    return found
+    return loaded
 
 
 def get_class(kind: str, name: str, base: type[T]) -> type[T]:
     """Import a registered class. Raises as `get` does, and PlugInError for no subclass of `base` or a wrong one."""
-    found: type[T] = _checked(kind, name, base)
-    return found
+    registered: type[T] = _checked(kind, name, base)
+    return registered
 
 
 def get_instance(kind: str, name: str, base: type[T]) -> T:
     """Import a registered object. Raises as `get` does, and PlugInError for no instance of `base` or a wrong one."""
-    found: T = _checked(kind, name, base)
-    return found
+    registered: T = _checked(kind, name, base)
+    return registered
 
 
 @contextmanager
@@ -166,8 +166,8 @@ def errors_of(kind: str, name: str, what: str = "failed") -> Iterator[None]:
         point = _find(kind, name).point
         package = f"package {point.dist.name}, " if point.dist else ""
         reason = " ".join(f"{type(error).__name__}: {error}".split()).removesuffix(":")
-        place = raised_at(error, plugin_modules())
-        reason += f" ({place})" if place else ""
+        where = raised_at(error, plugin_modules())
+        reason += f" ({where})" if where else ""
         raise PlugInError(
             f"the {kind} '{name}' ({package}{point.value}) {what}: {reason}; repair or uninstall the package"
         ) from error
@@ -181,37 +181,37 @@ def _find(kind: str, name: str) -> _Registered:
 
 
 def _checked(kind: str, name: str, base: type) -> Any:
-    found = get(kind, name)
+    loaded = get(kind, name)
     with errors_of(kind, name, "cannot be checked"):
-        wrong = _fault(found, base)
+        wrong = _fault(loaded, base)
     if wrong:
-        place = target(kind, name)
-        raise PlugInError(f"the {kind} '{name}' ({place}) {wrong}; repair or uninstall the package")
-    return found
+        where = target(kind, name)
+        raise PlugInError(f"the {kind} '{name}' ({where}) {wrong}; repair or uninstall the package")
+    return loaded
 
 
-def _fault(found: Any, base: type) -> str:
+def _fault(loaded: Any, base: type) -> str:
     """Why an object is no subclass of a class, or no instance of another, with valid declarations; empty if it is."""
     instance = dataclasses.is_dataclass(base) or getattr(base, "_is_protocol", False)
-    if instance and (isinstance(found, type) or not isinstance(found, base)):
+    if instance and (isinstance(loaded, type) or not isinstance(loaded, base)):
         return f"is not an instance of {_path(base)}"
-    if not instance and not (isinstance(found, type) and issubclass(found, base)):
+    if not instance and not (isinstance(loaded, type) and issubclass(loaded, base)):
         return f"is not a subclass of {_path(base)}"
-    if lacking := sorted(getattr(found, "__abstractmethods__", ())):
+    if lacking := sorted(getattr(loaded, "__abstractmethods__", ())):
         return f"does not define {', '.join(lacking)}"
-    return next(filter(None, (_misfit(found, name, check) for name, check in _declared(base).items())), "")
+    return next(filter(None, (_misfit(loaded, name, check) for name, check in _declared(base).items())), "")
 
 
-def _misfit(found: Any, name: str, check: TypeAdapter[Any]) -> str:
+def _misfit(loaded: Any, name: str, check: TypeAdapter[Any]) -> str:
     """Why the value of a declaration is none; empty if it is."""
     from pydantic import ValidationError
 
-    if not hasattr(found, name):
+    if not hasattr(loaded, name):
         return f"does not define {name}"
     try:
-        check.validate_python(getattr(found, name))
+        check.validate_python(getattr(loaded, name))
     except ValidationError as error:
-        return f"declares {name} = {getattr(found, name)!r}: {error.errors()[0]['msg']}"
+        return f"declares {name} = {getattr(loaded, name)!r}: {error.errors()[0]['msg']}"
     return ""
 
 
@@ -220,14 +220,14 @@ def _declared(base: type) -> Mapping[str, TypeAdapter[Any]]:
     """What checks each value that a base class declares: its class variables, or the fields of a dataclass."""
     from pydantic import TypeAdapter
 
-    found: dict[str, Any] = {}
-    for each in reversed([one for one in base.__mro__ if one.__module__.partition(".")[0] in OWN]):
+    hints: dict[str, Any] = {}
+    for each in reversed([ancestor for ancestor in base.__mro__ if ancestor.__module__.partition(".")[0] in OWN]):
         own = {name: text for name, text in vars(each).get("__annotations__", {}).items() if not name.startswith("_")}
         if not dataclasses.is_dataclass(base):
             own = {name: text for name, text in own.items() if str(text).startswith("ClassVar")}
-        found |= get_type_hints(type(each.__name__, (), {"__annotations__": own}), vars(sys.modules[each.__module__]))
+        hints |= get_type_hints(type(each.__name__, (), {"__annotations__": own}), vars(sys.modules[each.__module__]))
     return {
-        name: TypeAdapter(hint.__args__[0] if get_origin(hint) is ClassVar else hint) for name, hint in found.items()
+        name: TypeAdapter(hint.__args__[0] if get_origin(hint) is ClassVar else hint) for name, hint in hints.items()
     }
 
 
@@ -241,11 +241,11 @@ class ExitError(Exception):
 
 def raised_at(error: BaseException, packages: Collection[str]) -> str:
     """The last place in one of these packages that an error passed, as `file.py, line N`; empty where there is none."""
-    found = ""
+    where = ""
     for frame, line in traceback.walk_tb(error.__traceback__):
         if str(frame.f_globals.get("__name__", "")).partition(".")[0] in packages:
-            found = f"{Path(frame.f_code.co_filename).name}, line {line}"
-    return found
+            where = f"{Path(frame.f_code.co_filename).name}, line {line}"
+    return where
 
 
 @contextmanager

@@ -108,8 +108,8 @@ class Noisy(CorpusSource):
         for _ in range(self.insertion):
             words.insert(int(rng.integers(len(words) + 1)), words[int(rng.integers(len(words)))])
         for _ in range(self.swap):
-            one, other = rng.integers(len(words), size=2)
-            words[one], words[other] = words[other], words[one]
+            first, second = rng.integers(len(words), size=2)
+            words[first], words[second] = words[second], words[first]
         return " ".join(words)
 
 
@@ -162,7 +162,7 @@ def setting_options(setting: Variant, streams: Collection[Stream]) -> tuple[Sett
 
     Raises UserError for an unknown option or value, and for an option that applies to none of the streams.
     """
-    found = []
+    options = []
     for name, text in setting.options:
         if name not in names("setting option"):
             known = suggest(name, names("setting option"))
@@ -176,8 +176,8 @@ def setting_options(setting: Variant, streams: Collection[Stream]) -> tuple[Sett
                 f"the setting '{setting}' has no {' or '.join(option.streams)}, to which '{name}' applies; "
                 "remove the option"
             )
-        found.append(option)
-    return tuple(found)
+        options.append(option)
+    return tuple(options)
 
 
 def read_with(options: Iterable[SettingOption], source: CorpusSource) -> CorpusSource:

@@ -105,8 +105,8 @@ class FileSource(Source):
 
     def paths(self, root: Path | None) -> list[Path]:
         """Absolute paths of the files. Raises MissingData."""
-        place = self.require(root)
-        return [place / name for name in self.files]
+        path = self.require(root)
+        return [path / name for name in self.files]
 
     def missing(self, root: Path | None) -> list[Missing]:
         return [Missing(name, self.how) for name in self.files if not placed(root, name).is_file()]

@@ -188,10 +188,10 @@ def split_teachers(text: str) -> tuple[str, ...]:
         depth += char == "["
         masked += "\0" if depth else char
         depth -= char == "]"
-    found = list(_TEACHERS.finditer(masked))
-    if not found or sum(len(match.group()) for match in found) != len(text):
+    matches = list(_TEACHERS.finditer(masked))
+    if not matches or sum(len(match.group()) for match in matches) != len(text):
         raise SpecError(f"'{text}' is not a list of teachers; join their names by '+', as in simcse+diffcse")
-    return tuple(text[slice(*match.span(1))] for match in found)
+    return tuple(text[slice(*match.span(1))] for match in matches)
 
 
 def canonical(value: object) -> str:

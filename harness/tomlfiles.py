@@ -61,7 +61,7 @@ def read_toml(path: Path, what: str, model: type[Model], **given: str) -> Model:
     `what` is what errors call the file. Raises UserError naming file, table and key.
     """
     given = {"name": path.stem, **given}
-    return validated(toml_content(path, what, given), what, model, lambda place: (path, place), **given)
+    return validated(toml_content(path, what, given), what, model, lambda key: (path, key), **given)
 
 
 def toml_content(path: Path, what: str, given: Collection[str] = ()) -> dict[str, Any]:
@@ -85,28 +85,28 @@ def validated(content: Mapping[str, Any], what: str, model: type[Model], blame: 
         return model.model_validate({**content, **given})
     except ValidationError as error:
         # a key that does not exist is often the cause of those that are missing
-        first = min(error.errors(), key=lambda one: one["type"] != "extra_forbidden")
+        first = min(error.errors(), key=lambda problem: problem["type"] != "extra_forbidden")
         path, parts = blame(_there(content, first["loc"]))
-        place = [str(part) for part in parts]
-        table, key = ".".join(place[:-1]) or "top level", place[-1] if place else "the file as a whole"
+        keys = [str(part) for part in parts]
+        table, key = ".".join(keys[:-1]) or "top level", keys[-1] if keys else "the file as a whole"
         message = _MESSAGES.get(first["type"], first["msg"].removeprefix("Value error, "))
-        if first["type"] == "extra_forbidden" and len(place) == 1:
+        if first["type"] == "extra_forbidden" and len(keys) == 1:
             near = get_close_matches(key, model.model_fields, 1)
             message += f"; did you mean {near[0]}?" if near else f"; it has {', '.join(model.model_fields)}"
         more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
         raise UserError(f"the {what} {path}, table [{table}], key '{key}': {message}{more}") from error
 
 
-def _there(content: Any, place: Sequence[str | int]) -> list[str | int]:
+def _there(content: Any, keys: Sequence[str | int]) -> list[str | int]:
     """A place of pydantic without the names of the alternatives that it tried, which no file has."""
-    found: list[str | int] = []
-    for number, part in enumerate(place):
-        if isinstance(content, Mapping) and part not in content and number < len(place) - 1:
+    present: list[str | int] = []
+    for number, part in enumerate(keys):
+        if isinstance(content, Mapping) and part not in content and number < len(keys) - 1:
             continue
-        found.append(part)
+        present.append(part)
         inside = isinstance(content, Mapping) or (isinstance(content, list) and isinstance(part, int))
         content = content[part] if inside and (not isinstance(content, Mapping) or part in content) else None
-    return found
+    return present
 
 
 def _text(path: Path, what: str) -> str:
@@ -116,18 +116,18 @@ def _text(path: Path, what: str) -> str:
     if len(content) > LARGEST:
         raise UserError(f"the {what} {path} has more than {LARGEST / 1e6:.0f} MB; is it the right file?")
     text = content.decode("utf-8")
-    if found := _LONG_KEY.search(text):
-        line = text.count("\n", 0, found.start()) + 1
+    if long := _LONG_KEY.search(text):
+        line = text.count("\n", 0, long.start()) + 1
         raise UserError(
             f"the {what} {path}, line {line}, has a key of more than {LONGEST_KEY} parts; correct that line"
         )
     return text
 
 
-def check_keywords(kind: type, values: Mapping[str, object], place: str) -> None:
+def check_keywords(kind: type, values: Mapping[str, object], where: str) -> None:
     """Refuse a value of another type than `kind` declares for it, and a number that is not finite.
 
-    Arguments without a declared type are not checked. `place` is the table in messages. Raises UserError.
+    Arguments without a declared type are not checked. `where` is the table in messages. Raises UserError.
     """
     known = _declared(kind)
     for name, value in values.items():
@@ -138,9 +138,9 @@ def check_keywords(kind: type, values: Mapping[str, object], place: str) -> None
             known[name].validate_json(json.dumps(value))
         except ValidationError as error:
             first = error.errors()[0]
-            raise UserError(f"{place}, key '{name}': {_MESSAGES.get(first['type'], first['msg'])}") from error
+            raise UserError(f"{where}, key '{name}': {_MESSAGES.get(first['type'], first['msg'])}") from error
         except TypeError as error:
-            raise UserError(f"{place}, key '{name}': a date is not allowed; write a text or a number") from error
+            raise UserError(f"{where}, key '{name}': a date is not allowed; write a text or a number") from error
 
 
 @cache
@@ -150,10 +150,10 @@ def _declared(kind: type) -> dict[str, TypeAdapter[Any]]:
         arguments = inspect.signature(kind, eval_str=True).parameters
     except (NameError, TypeError, ValueError):  # a name that is only there for type checkers
         return {}
-    found: dict[str, TypeAdapter[Any]] = {}
+    adapters: dict[str, TypeAdapter[Any]] = {}
     for name, argument in arguments.items():
         try:
-            found[name] = TypeAdapter(argument.annotation, config=_STRICT)
+            adapters[name] = TypeAdapter(argument.annotation, config=_STRICT)
         except (PydanticSchemaGenerationError, PydanticUserError):  # a class of another package
             continue
-    return found
+    return adapters

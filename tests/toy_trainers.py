@@ -12,7 +12,7 @@ from executor_jobs import ignore
 from harness.encoders.student import Student
 from harness.grid import resolve
 from harness.method import method_named
-from harness.planning.ingredients import Experiment, Experiments
+from harness.planning.experiments import Experiment, Experiments
 from harness.planning.inventory import Inventory
 from harness.profiles import load_profile
 from harness.registry import names

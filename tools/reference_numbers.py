@@ -21,9 +21,9 @@ from harness.formatting import count_of, fixed, p_value, signed
 from harness.metrics import AVERAGE, SEEN, UNSEEN, Column, Significance
 from harness.reporting.sections.seen import SeenTable, seen_tables
 from harness.reporting.seeds.summary import Row, SummaryTable, summary_tables
-from harness.reporting.seeds.words import judged
+from harness.reporting.seeds.wording import judged
 from harness.reporting.tables.grids import Grid, cell_text, summary_text
-from harness.reporting.tables.worded import papers_grids
+from harness.reporting.tables.paper_grids import papers_grids
 from harness.stats import TTest, t_test_from_summaries
 from harness.store import Result, Store, frame_of, metrics_of
 

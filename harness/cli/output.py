@@ -163,7 +163,7 @@ def show_tuning(tuning: Tuning, results: Sequence[Result], commands: Commands) -
 
 def show_paper_tables(names: Iterable[str], profile: str, results: Sequence[Result], commands: Commands) -> None:
     """Print those of the papers' tables (mcse:T1) that the results fill, all readings of a row one below the other."""
-    from harness.reporting.tables.worded import papers_grids
+    from harness.reporting.tables.paper_grids import papers_grids
 
     grids = papers_grids(profile, results, commands)
     for name in names:

@@ -114,7 +114,7 @@ def push_command(repository: str, results: Path, contributor: str) -> int:
     Nothing there is overwritten. A missing repository is created, as a private one. Results that came from other labs
     keep their names. The token is that of `hf auth login` or HF_TOKEN.
     """
-    from harness.runs.sharing import push
+    from harness.runs.hub import push
     from harness.store import Store
 
     done = push(Store(results), repository, contributor)
@@ -137,7 +137,7 @@ def pull_command(repository: str, revision: str | None, results: Path) -> int:
 
     They are merged into the folder of results as by `harness results merge`.
     """
-    from harness.runs.sharing import pull
+    from harness.runs.hub import pull
     from harness.store import Store
 
     into = Store(results)

@@ -13,7 +13,7 @@ from harness.cli.options import GroupedOptions, accept_option, names_option, opt
 from harness.cli.output import echo, read_results, show_paper_tables, show_summaries, show_tuning
 from harness.command_line import Selection, harness_command, parse_texts
 from harness.formatting import count_of, duration, fixed, one_line
-from harness.planning.events import STATES
+from harness.planning.states import STATES
 from harness.runs.environment import DeviceChoice, Execution, Jobs
 from harness.spec import BASELINE, UNTRAINED
 from harness.work.failures import seconds_of

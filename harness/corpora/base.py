@@ -52,13 +52,13 @@ class LazyTexts(Sequence[str]):
         return self._count
 
     @overload
-    def __getitem__(self, place: int) -> str: ...
+    def __getitem__(self, index: int) -> str: ...
 
     @overload
-    def __getitem__(self, place: slice) -> Sequence[str]: ...
+    def __getitem__(self, index: slice) -> Sequence[str]: ...
 
-    def __getitem__(self, place: int | slice) -> str | Sequence[str]:
-        return self._texts[place]
+    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
+        return self._texts[index]
 
     @cached_property
     def _texts(self) -> Sequence[str]:
@@ -153,12 +153,12 @@ class CorpusSource(Source):
 
     def texts(self, root: Path | None) -> Iterator[str]:
         """Yield the texts of the rows, three per triplet. Raises MissingData or UserError."""
-        found = self.load(root)
-        if isinstance(found, Triplets):
-            for triplet in zip(found.premises, found.entailed, found.contradicted, strict=True):
+        rows = self.load(root)
+        if isinstance(rows, Triplets):
+            for triplet in zip(rows.premises, rows.entailed, rows.contradicted, strict=True):
                 yield from triplet
-        elif isinstance(found, Sentences | Pairs):
-            yield from found.texts
+        elif isinstance(rows, Sentences | Pairs):
+            yield from rows.texts
 
     def expected(self, root: Path | None) -> int | None:
         """About how many texts there are, quickly; None where that is not known without reading them."""

@@ -52,10 +52,10 @@ class LimitedFile(FileSource, CorpusSource):
         if self.columns and not self.missing(root):
             next(read_rows(self.paths(root)[0], *self.columns), None)
 
-    def _check_limit(self, path: Path, found: int) -> None:
-        if self.limit and found < self.limit:
+    def _check_limit(self, path: Path, count: int) -> None:
+        if self.limit and count < self.limit:
             raise UserError(
-                f"{path} has {found} {self.stream}, fewer than the limit {self.limit}; lower the limit, or add rows"
+                f"{path} has {count} {self.stream}, fewer than the limit {self.limit}; lower the limit, or add rows"
             )
 
 
@@ -76,16 +76,16 @@ class SentencesFile(LimitedFile):
 
     def texts(self, root: Path | None) -> Iterator[str]:
         path = self.paths(root)[0]
-        found = 0
+        count = 0
         for text in self._lines(path):
             if text:
                 yield text
-                found += 1
-            if found == self.limit:
+                count += 1
+            if count == self.limit:
                 return
-        if not found:
+        if not count:
             raise UserError(f"{path} is empty; {RESTORE}")
-        self._check_limit(path, found)
+        self._check_limit(path, count)
 
     def _lines(self, path: Path) -> Iterator[str]:
         if self.columns:
@@ -264,7 +264,7 @@ def _published(path: Path) -> Iterator[TableRow]:
         header = [name.strip() for name in next(reader)]
         places = [header.index(name) for name in COLUMNS]
         for row in filter(None, reader):
-            yield TableRow(reader.line_num, tuple(row[place].strip() for place in places if place < len(row)))
+            yield TableRow(reader.line_num, tuple(row[column].strip() for column in places if column < len(row)))
     except csv.Error as error:
         raise UserError(f"{path}, line {reader.line_num}: {error}; correct the line") from error
     except ValueError as error:
@@ -288,8 +288,8 @@ def count_captions(path: Path, image: str = IMAGE, caption: str = CAPTION) -> np
 def read_captions(path: Path, image: str = IMAGE, caption: str = CAPTION) -> tuple[list[str] | None, list[list[str]]]:
     """Image ids, or None for a text file, and the captions of each image. Raises UserError."""
     if is_table(path.name):
-        found = captions_by_image(path, image, caption)
-        return list(found), list(found.values())
+        by_image = captions_by_image(path, image, caption)
+        return list(by_image), list(by_image.values())
     if path.suffix != ".parquet":
         return None, [[line.strip() or " "] for line in read_lines(path)]
     names, listed = (column.to_pylist() for column in _columns(path))
@@ -316,16 +316,16 @@ def _columns(path: Path) -> tuple[ChunkedArray, ChunkedArray]:
 
 def captions_by_image(path: Path, image: str = IMAGE, caption: str = CAPTION) -> dict[str, list[str]]:
     """The captions of each image, by its file name. Raises UserError naming the line."""
-    found: dict[str, list[str]] = {}
+    by_image: dict[str, list[str]] = {}
     for line, (name, text) in _rows(path, image, caption):
         name, text = _NUMBER.sub("", name.strip()), " ".join(text.split())
         if not name or not text:
             what = "caption" if name else "file name of an image"
             raise UserError(f"{path}, line {line}: no {what}; correct the line or remove it")
-        found.setdefault(name, []).append(text)
-    if not found:
+        by_image.setdefault(name, []).append(text)
+    if not by_image:
         raise UserError(f"{path} has no captions; give a table with rows")
-    return found
+    return by_image
 
 
 def _rows(path: Path, image: str, caption: str) -> Iterator[TableRow]:

@@ -84,15 +84,15 @@ class Pixels(DecodedImages):
         return self.decoder.several(self._numbers, work)
 
     @overload
-    def __getitem__(self, place: int) -> np.ndarray: ...
+    def __getitem__(self, index: int) -> np.ndarray: ...
 
     @overload
-    def __getitem__(self, place: slice) -> Pixels: ...
+    def __getitem__(self, index: slice) -> Pixels: ...
 
-    def __getitem__(self, place: int | slice) -> np.ndarray | Pixels:
-        if isinstance(place, slice):
-            return Pixels(self.decoder, self.content, self._numbers[place])
-        return self.decoder.one(self._numbers[place])
+    def __getitem__(self, index: int | slice) -> np.ndarray | Pixels:
+        if isinstance(index, slice):
+            return Pixels(self.decoder, self.content, self._numbers[index])
+        return self.decoder.one(self._numbers[index])
 
 
 def _unchanged(image: np.ndarray) -> np.ndarray:
@@ -154,13 +154,13 @@ class CaptionImages(Source):
         folder, files = self.require(root) / self.images, []
         there = {entry.name for entry in os.scandir(folder) if (Path(entry) if entry.is_symlink() else entry).is_file()}
         for name in self._names(root):
-            found = next((name + suffix for suffix in ENDINGS if name + suffix in there), None)
-            if found is None:
+            file = next((name + suffix for suffix in ENDINGS if name + suffix in there), None)
+            if file is None:
                 raise UserError(
                     f"{folder} has no image {name} ({', '.join(ENDINGS[1:])}), which {self.captions} names; add the "
                     "image, or remove its captions"
                 )
-            files.append(folder / found)
+            files.append(folder / file)
         return files
 
 
@@ -332,10 +332,10 @@ def _matrix(path: Path) -> Iterator[tuple[int, Any]]:
 def _mapped(path: Path) -> np.ndarray:
     """Mapped, so that no shape allocates memory."""
     try:
-        found: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
+        mapped: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
     except ValueError as error:
         raise ValueError("it is no .npy file of numbers, or shorter than its shape says") from error
-    return found
+    return mapped
 
 
 def _check_entries(names: Sequence[str]) -> None:

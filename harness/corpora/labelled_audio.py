@@ -55,8 +55,8 @@ def _wav(path: Path) -> tuple[int, np.ndarray]:
     with wave.open(str(path)) as file:
         if file.getsampwidth() != 2:
             raise ValueError("its samples do not have 16 bits")
-        found = np.frombuffer(file.readframes(file.getnframes()), dtype="<i2")
-        return file.getframerate(), found.reshape(-1, file.getnchannels()).mean(axis=1) / 2**15
+        values = np.frombuffer(file.readframes(file.getnframes()), dtype="<i2")
+        return file.getframerate(), values.reshape(-1, file.getnchannels()).mean(axis=1) / 2**15
 
 
 def _other(path: Path) -> tuple[int, np.ndarray]:
@@ -66,23 +66,23 @@ def _other(path: Path) -> tuple[int, np.ndarray]:
     return int(rate), values.mean(axis=1)
 
 
-def located(place: Path, names: Sequence[str]) -> list[Path]:
+def located(path: Path, names: Sequence[str]) -> list[Path]:
     """The file of each recording in a folder or an archive. Raises UserError naming a missing one."""
-    files = _unpacked(place, names) if place.is_file() else [place / name for name in names]
+    files = _unpacked(path, names) if path.is_file() else [path / name for name in names]
     absent = next((name for name, file in zip(names, files, strict=True) if not file.is_file()), None)
     if absent is not None:
         raise UserError(
-            f"{place} has no recording {absent}, which its index lists; add it, or remove its line from the index"
+            f"{path} has no recording {absent}, which its index lists; add it, or remove its line from the index"
         )
     return files
 
 
-def _unpacked(place: Path, names: Sequence[str]) -> list[Path]:
+def _unpacked(path: Path, names: Sequence[str]) -> list[Path]:
     """Unpack members of an archive into the cache, all or none, under numbers instead of their own paths.
 
     Links are not followed.
     """
-    key = digest(file_hash(place), names)
+    key = digest(file_hash(path), names)
     files = {name: f"{number:06d}{Path(name).suffix}" for number, name in enumerate(names)}
 
     def found(cache: Path) -> list[Path]:
@@ -92,16 +92,16 @@ def _unpacked(place: Path, names: Sequence[str]) -> list[Path]:
                 part = folder.with_suffix(".part")
                 shutil.rmtree(part, ignore_errors=True)
                 part.mkdir()
-                _unpack(place, files, part)
+                _unpack(path, files, part)
                 part.replace(folder)
         return [folder / file for file in files.values()]
 
     return in_cache("recordings", found)
 
 
-def _unpack(place: Path, files: Mapping[str, str], folder: Path) -> None:
+def _unpack(path: Path, files: Mapping[str, str], folder: Path) -> None:
     try:
-        with tarfile.open(place) as archive:
+        with tarfile.open(path) as archive:
             for member in archive:
                 short = member.name.rpartition("/")[2]
                 known = next((name for name in (member.name.removeprefix("./"), short) if name in files), None)
@@ -112,7 +112,7 @@ def _unpack(place: Path, files: Mapping[str, str], folder: Path) -> None:
     except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
         if isinstance(error, OSError) and is_unusable(error):  # the cache, not the archive
             raise
-        raise UserError(f"the archive {place} cannot be read: {error}; {RESTORE}") from error
+        raise UserError(f"the archive {path} cannot be read: {error}; {RESTORE}") from error
 
 
 #: the augmentation of the public code: mix-up of waves, then masks over bins and frames
@@ -138,9 +138,9 @@ class Recordings(Media):
     def augmented(self, how: str) -> Media:
         if how != MIXUP_AND_MASKS:
             return super().augmented(how)
-        found = copy(self)
-        found._augments = found.costly = True
-        return found
+        augmented = copy(self)
+        augmented._augments = augmented.costly = True
+        return augmented
 
     def batch(self, rows: np.ndarray, rng: np.random.Generator) -> dict[str, Tensor]:
         """Spectrograms (B, frames, bins); the two views of an item differ only by the encoder's dropout."""
@@ -221,21 +221,21 @@ class LabelledAudio(CorpusSource):
         return digest(VERSION, self._content(root), index, *options)
 
     def load(self, root: Path | None) -> AudioFiles:
-        place = self.require(root) / self.path
-        names = _indexed(self.require(root) / self.index, self.label, self.split) if self.index else _speakers(place)
+        path = self.require(root) / self.path
+        names = _indexed(self.require(root) / self.index, self.label, self.split) if self.index else _speakers(path)
         kept = {name for name, _ in Counter(names.values()).most_common(self.top)}
         names = {name: label for name, label in names.items() if label in kept}
         listed = list(names)
-        files = dict(zip(listed, located(place, listed), strict=True))
+        files = dict(zip(listed, located(path, listed), strict=True))
         labels = np.unique(list(names.values()), return_inverse=True)[1].astype(np.int64)
         rate, _ = samples(files[listed[0]], listed[0])
 
         def bank(row: int) -> np.ndarray:
             name = listed[row]
-            found, wave = samples(files[name], name)
-            if found != rate:
+            frequency, wave = samples(files[name], name)
+            if frequency != rate:
                 raise UserError(
-                    f"{place} has recordings with several sampling rates, {sorted({rate, found})}, such as {name}; "
+                    f"{path} has recordings with several sampling rates, {sorted({rate, frequency})}, such as {name}; "
                     "resample them to one rate"
                 )
             return energies(wave, rate, bins=self.bins, frames=self.frames)
@@ -245,9 +245,9 @@ class LabelledAudio(CorpusSource):
         return AudioFiles(files, banks, labels, bins=self.bins, frames=self.frames)
 
     def _content(self, root: Path | None) -> str:
-        place = self.require(root) / self.path
-        files = [place] if place.is_file() else sorted(item for item in place.rglob("*.*") if item.is_file())
-        return digest([[file.relative_to(place.parent).as_posix(), file_hash(file)] for file in files])
+        path = self.require(root) / self.path
+        files = [path] if path.is_file() else sorted(item for item in path.rglob("*.*") if item.is_file())
+        return digest([[file.relative_to(path.parent).as_posix(), file_hash(file)] for file in files])
 
 
 def _indexed(path: Path, label: str, split: str | None) -> dict[str, str]:
@@ -257,17 +257,17 @@ def _indexed(path: Path, label: str, split: str | None) -> dict[str, str]:
     if short is not None:
         raise UserError(f"{path}, line {short}: the columns file and {label} are not both filled; correct the line")
     kept = [row for row in rows if split is None or row.get("split") == split]
-    found = {row["file"]: row[label] for row in kept}
-    if len(found) < len(kept):
+    labels = {row["file"]: row[label] for row in kept}
+    if len(labels) < len(kept):
         twice = next(name for name, count in Counter(row["file"] for row in kept).items() if count > 1)
         raise UserError(f"{path} lists the recording {twice} twice; remove one of the lines")
-    if not found:
+    if not labels:
         raise UserError(f"{path} has no rows of the split '{split}'; choose one of its splits")
-    return found
+    return labels
 
 
-def _speakers(place: Path) -> dict[str, str]:
-    files = sorted(place.glob("*/*/*.flac"))
+def _speakers(path: Path) -> dict[str, str]:
+    files = sorted(path.glob("*/*/*.flac"))
     if not files:
-        raise UserError(f"{place} has no files SPEAKER/CHAPTER/*.flac; use the folder of a part of LibriSpeech")
-    return {file.relative_to(place).as_posix(): file.parts[-3] for file in files}
+        raise UserError(f"{path} has no files SPEAKER/CHAPTER/*.flac; use the folder of a part of LibriSpeech")
+    return {file.relative_to(path).as_posix(): file.parts[-3] for file in files}

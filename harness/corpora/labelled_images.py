@@ -87,19 +87,19 @@ class LabelledImages(CorpusSource):
 
         `bad` is left out: it changes no number.
         """
-        place = self.require(root) / self.path
-        files = [place] if place.is_file() else _listed(place)
-        content = [[file.relative_to(place.parent).as_posix(), file_hash(file)] for file in files]
+        path = self.require(root) / self.path
+        files = [path] if path.is_file() else _listed(path)
+        content = [[file.relative_to(path.parent).as_posix(), file_hash(file)] for file in files]
         return digest(VIEWS_VERSION, content, self.size, self.labelled, self.per_class, self.sample_seed)
 
     def load(self, root: Path | None) -> EncodedImages:
-        place = self.require(root) / self.path
-        items, classes = _parquet(place) if place.is_file() else _folder(place)
+        path = self.require(root) / self.path
+        items, classes = _parquet(path) if path.is_file() else _folder(path)
         rows = self._sampled(classes)
         labels = np.unique(classes[rows], return_inverse=True)[1] if self.labelled else np.arange(len(rows))
         kept = [items[row] for row in rows]
         names = [
-            item.relative_to(place).as_posix() if isinstance(item, Path) else f"row {row + 1}"
+            item.relative_to(path).as_posix() if isinstance(item, Path) else f"row {row + 1}"
             for row, item in zip(rows, kept, strict=True)
         ]
         order, warnings = self._readable(kept, names, self.fingerprint(root))
@@ -124,15 +124,15 @@ class LabelledImages(CorpusSource):
         order = np.arange(len(items))
         if not bad:
             return order, []
-        found = f"{self.path}: {len(bad)} of {len(items)} images cannot be decoded"
+        problem = f"{self.path}: {len(bad)} of {len(items)} images cannot be decoded"
         listed = first_of([f"{names[row]} ({why})" for row, why in bad.items()], 5, "; ")
         if len(bad) > self.bad or len(bad) == len(items):
             raise UserError(
-                f"{found}: {listed}; remove or replace them, or set bad = {len(bad)} for the corpus to use the next "
+                f"{problem}: {listed}; remove or replace them, or set bad = {len(bad)} for the corpus to use the next "
                 "images in their place"
             )
         good = np.delete(order, list(bad))
-        warning = f"{found} and are replaced by the next ones: {listed}"
+        warning = f"{problem} and are replaced by the next ones: {listed}"
         log.warning(warning)
         return good[np.searchsorted(good, order) % len(good)], [warning]
 
@@ -146,8 +146,8 @@ def _unreadable(items: Sequence[Encoded], key: str) -> Mapping[int, str]:
         with ThreadPoolExecutor(cores()) as pool:
             return {"unreadable": {row: why for row, why in enumerate(pool.map(_why_not, items)) if why}}
 
-    found = cached_note(note, "the images will be decoded again", read)["unreadable"]
-    return {int(row): why for row, why in found.items()}
+    unreadable = cached_note(note, "the images will be decoded again", read)["unreadable"]
+    return {int(row): why for row, why in unreadable.items()}
 
 
 def _why_not(item: Encoded) -> str:

@@ -98,11 +98,11 @@ class CaptionedFile(FileSource):
         return self.pixels is not None and (teacher not in self.features or bool(self.features[teacher].missing(root)))
 
     def fingerprint(self, root: Path | None) -> str:
-        found = {teacher: file.fingerprint(root) for teacher, file in self.features.items() if not file.missing(root)}
+        present = {teacher: file.fingerprint(root) for teacher, file in self.features.items() if not file.missing(root)}
         if pixels := self._pixels(root):
-            found["images"] = pixels.fingerprint(root)
+            present["images"] = pixels.fingerprint(root)
         columns = self.columns if self.split is None and is_table(self.files[0]) else ()
-        return digest(super().fingerprint(root), self.split, found, *columns)
+        return digest(super().fingerprint(root), self.split, present, *columns)
 
     def load(self, root: Path | None) -> CaptionedImages:
         ids, captions, known = self._captions(root)
@@ -140,17 +140,17 @@ class _Captions(NamedTuple):
 
 
 def _split_captions(path: Path, split: str) -> _Captions:
-    found: dict[str, list[str]] = {}
+    captions: dict[str, list[str]] = {}
     rows = read_table(path, "split", "caption")
     for row in rows:
         name = row.get("image_id", row.get("image_no"))
         if name is None:
             raise UserError(f"{path}, line 1: no column 'image_id' or 'image_no' among {list(row)}; correct the header")
         if row["split"] == split:
-            found.setdefault(name, []).append(row["caption"])
-    if not found:
+            captions.setdefault(name, []).append(row["caption"])
+    if not captions:
         raise UserError(f"{path} has no captions of the split '{split}'; {RESTORE}")
-    return _Captions(list(found), list(found.values()), known="image_id" in rows[0])
+    return _Captions(list(captions), list(captions.values()), known="image_id" in rows[0])
 
 
 def _stored(folder: str, split: str = "test") -> dict[str, FeatureFile]:

@@ -51,8 +51,8 @@ class ShardPairs(CorpusSource):
         self.path, self.how, self.limit, self.bad = path, how, limit, bad
 
     def missing(self, root: Path | None) -> list[Missing]:
-        found = any(placed(root, self.path).glob("*.tar"))
-        return [] if found else [Missing(f"{self.path}/*.tar", self.how)]
+        present = any(placed(root, self.path).glob("*.tar"))
+        return [] if present else [Missing(f"{self.path}/*.tar", self.how)]
 
     def fingerprint(self, root: Path | None) -> str:
         """Hash of the shards in order and of the limit; `bad` is left out, since it changes no number."""
@@ -81,14 +81,14 @@ class ShardPairs(CorpusSource):
 
         return Pairs([pair.caption for _, pair in pairs], Pixels(Decoder(read, name, len(pairs))), {}, warnings)
 
-    def _checked(self, flaws: list[str], found: int) -> list[str]:
+    def _checked(self, flaws: list[str], count: int) -> list[str]:
         """The warning about flaws. Raises UserError for more than `bad` flaws or too few pairs."""
-        listed = f"{self.path}: {len(flaws)} flaws among {found} pairs: {first_of(flaws, 5, '; ')}"
+        listed = f"{self.path}: {len(flaws)} flaws among {count} pairs: {first_of(flaws, 5, '; ')}"
         if len(flaws) > self.bad:
             raise UserError(f"{listed}; restore the shards, or set bad = {len(flaws)} for the corpus to skip them")
-        if not found or (self.limit and found < self.limit):
+        if not count or (self.limit and count < self.limit):
             raise UserError(
-                f"{self.path} has {found} pairs, fewer than the limit {self.limit or 1}; lower the limit, or add shards"
+                f"{self.path} has {count} pairs, fewer than the limit {self.limit or 1}; lower the limit, or add shards"
             )
         if not flaws:
             return []
@@ -110,13 +110,13 @@ def _index(shard: Path) -> dict[str, list[Any]]:
     images: dict[str, tuple[int, int]] = {}
     captions: dict[str, str] = {}
     flaws: list[str] = []
-    for key, found in _members(shard, flaws):
-        if key in (captions if isinstance(found, str) else images):
+    for key, members in _members(shard, flaws):
+        if key in (captions if isinstance(members, str) else images):
             flaws.append(f"{key} has two files of one kind, only the first is read")
-        elif isinstance(found, str):
-            captions[key] = found
+        elif isinstance(members, str):
+            captions[key] = members
         else:
-            images[key] = found
+            images[key] = members
     flaws += [f"{key} has no caption" for key in images if key not in captions]
     flaws += [f"{key} has no image" for key in captions if key not in images]
     both = [key for key in images if key in captions]
@@ -133,14 +133,14 @@ def _members(shard: Path, flaws: list[str]) -> Iterator[tuple[str, str | tuple[i
                     continue
                 folder, slash, name = member.name.rpartition("/")
                 stem, _, ending = name.partition(".")
-                key, kind, place = folder + slash + stem, ending.lower(), (member.offset_data, member.size)
+                key, kind, span = folder + slash + stem, ending.lower(), (member.offset_data, member.size)
                 # the data of a member may be truncated after a complete header
-                if sum(place) > shard.stat().st_size:
+                if sum(span) > shard.stat().st_size:
                     raise tarfile.ReadError("unexpected end of data")
                 if kind in IMAGES:
-                    yield key, place
+                    yield key, span
                 elif kind == CAPTION:
-                    yield key, " ".join(_bytes(shard, *place).decode("utf-8", errors="replace").split())
+                    yield key, " ".join(_bytes(shard, *span).decode("utf-8", errors="replace").split())
             # tarfile takes a truncated or missing header for the end of the archive, which is a block of zeros
             if _bytes(shard, archive.offset, tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
                 raise tarfile.ReadError("no end mark")

@@ -246,8 +246,8 @@ class Ragged:
         return self._rows
 
     def __getitem__(self, number: int) -> np.ndarray:
-        chunk, place = divmod(number, CHUNK)
-        start, stop = (int(at) * self.width for at in self._starts[chunk][place : place + 2])
+        chunk, row = divmod(number, CHUNK)
+        start, stop = (int(at) * self.width for at in self._starts[chunk][row : row + 2])
         data = np.fromfile(_data(self.folder, chunk), DTYPE, stop - start, offset=start * DTYPE.itemsize)
         if len(data) != stop - start:
             raise UserError(f"{_data(self.folder, chunk)} is truncated; delete it and run again")
@@ -282,7 +282,7 @@ def _lengths(data: Path, rows: range, compute: ComputeRow) -> np.ndarray:
 
 def _made(data: Path, rows: range, compute: ComputeRow) -> dict[str, list[int]]:
     with ThreadPoolExecutor(own_cores()) as pool:
-        found = [np.asarray(row, dtype=DTYPE) for row in pool.map(compute, rows)]
+        arrays = [np.asarray(row, dtype=DTYPE) for row in pool.map(compute, rows)]
     with replaced(data) as stream:
-        stream.writelines(row.tobytes() for row in found)
-    return {"lengths": [len(row) for row in found]}
+        stream.writelines(row.tobytes() for row in arrays)
+    return {"lengths": [len(row) for row in arrays]}

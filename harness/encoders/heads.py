@@ -41,8 +41,8 @@ def by_view(head: nn.Module, vectors: Tensor) -> tuple[Tensor, ...]:
 def read_projections(file: Path) -> tuple[nn.Module, nn.Module]:
     """Read the heads of captions (..., d) -> (..., p) and of images (..., f) -> (..., p). Raises UserError."""
     try:
-        found = torch.load(file, map_location="cpu", weights_only=True)
-        texts, images = (_head(found[module], prefix) for module, prefix in _HEADS)
+        loaded = torch.load(file, map_location="cpu", weights_only=True)
+        texts, images = (_head(loaded[module], prefix) for module, prefix in _HEADS)
     except UNREADABLE as error:
         why = f"{type(error).__name__}: {first_line(error)}"
         raise UserError(f"{file} does not have MCSE's projections: {why}; {RESTORE}") from error

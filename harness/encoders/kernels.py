@@ -91,19 +91,19 @@ def within(query: Tensor, key: Tensor, value: Tensor, real: Tensor | None, dropo
 
 def _flash(packed: Packed, query: Tensor, key: Tensor, value: Tensor, dropout: float, scale: float) -> Tensor:
     rows, longest = packed.offsets, packed.longest
-    found: Tensor = torch.ops.aten._flash_attention_forward(
+    attended: Tensor = torch.ops.aten._flash_attention_forward(
         query, key, value, rows, rows, longest, longest, dropout, False, False, scale=scale
     )[0]
-    return found
+    return attended
 
 
 def _efficient(packed: Packed, query: Tensor, key: Tensor, value: Tensor, dropout: float, scale: float) -> Tensor:
     tokens = [each.unsqueeze(0) for each in (query, key, value)]
     rows, longest, graph = packed.offsets, packed.longest, query.requires_grad and torch.is_grad_enabled()
-    found: Tensor = torch.ops.aten._efficient_attention_forward(
+    attended: Tensor = torch.ops.aten._efficient_attention_forward(
         *tokens, None, rows, rows, longest, longest, dropout, 0, graph, scale=scale
     )[0]
-    return found.squeeze(0)
+    return attended.squeeze(0)
 
 
 def _candidates(device: torch.device, dtype: torch.dtype) -> Iterator[Attention]:
@@ -138,12 +138,12 @@ def _failure(attention: Attention, device: torch.device, dtype: torch.dtype, hea
     with torch.inference_mode(False), torch.enable_grad():
         wanted = _outcome(scattered, packed, drawn.float())
         try:
-            found = _outcome(attention, packed.to(device), drawn.to(device))
+            outcome = _outcome(attention, packed.to(device), drawn.to(device))
         except torch.cuda.OutOfMemoryError:
             raise
         except (RuntimeError, TypeError, ValueError) as error:
             return first_line(error)
-    far = _difference(found, wanted)
+    far = _difference(outcome, wanted)
     return None if far <= (_CLOSE_HALF if dtype in _HALF else _CLOSE) else f"its numbers differ by {far:.0%}"
 
 
@@ -156,9 +156,9 @@ def _outcome(attention: Attention, packed: Packed, drawn: Tensor) -> Tensor:
     return torch.cat([output.detach().unsqueeze(0), gradients])
 
 
-def _difference(found: Tensor, wanted: Tensor) -> float:
+def _difference(computed: Tensor, wanted: Tensor) -> float:
     """Return the largest difference of output and gradients, each relative to its largest value; infinite for NaN."""
-    far = (found.cpu().float() - wanted).abs().amax((1, 2, 3)) / wanted.abs().amax((1, 2, 3))
+    far = (computed.cpu().float() - wanted).abs().amax((1, 2, 3)) / wanted.abs().amax((1, 2, 3))
     return float(far.nan_to_num(torch.inf).max())
 
 
@@ -197,9 +197,9 @@ def _gather(padded: Tensor, packed: Packed) -> Tensor:
     if torch.compiler.is_compiling():
         return padded.index_select(1, packed.places).transpose(0, 1).contiguous()
     # written in the order of the tokens at once, which saves a copy
-    found = padded.new_empty(len(packed.places), len(padded), padded.shape[-1])
-    torch.index_select(padded, 1, packed.places, out=found.transpose(0, 1))
-    return found
+    gathered = padded.new_empty(len(packed.places), len(padded), padded.shape[-1])
+    torch.index_select(padded, 1, packed.places, out=gathered.transpose(0, 1))
+    return gathered
 
 
 #: values of 16 bits, and the smallest of them as a signed number
@@ -260,8 +260,8 @@ def blocked_attention(
     computed. Weights are float32 at least, products are computed in the type of `query`.
     """
     kept = kept_at_random((*query.shape[:2], key.shape[1]), dropout)
-    found: Tensor = _Blocked.apply(query, key, value, bias, kept, 1 / (1 - dropout), scale)
-    return found
+    attended: Tensor = _Blocked.apply(query, key, value, bias, kept, 1 / (1 - dropout), scale)
+    return attended
 
 
 class _Blocked(torch.autograd.Function):
@@ -278,12 +278,12 @@ class _Blocked(torch.autograd.Function):
     ) -> Tensor:
         ctx.save_for_backward(query, key, value, bias, kept)
         ctx.raised, ctx.scale = raised, scale
-        found = torch.empty_like(query)
+        attended = torch.empty_like(query)
         with torch.autocast("cpu", enabled=False):
             for part in _parts(kept):
                 weights = _weights(query[part], key[part], bias, part, scale)
-                torch.bmm(_drop(weights, kept[part], raised).to(value.dtype), value[part], out=found[part])
-        return found
+                torch.bmm(_drop(weights, kept[part], raised).to(value.dtype), value[part], out=attended[part])
+        return attended
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:

@@ -55,9 +55,9 @@ class FolderModel(Source):
     def fingerprint(self, root: Path | None) -> str:
         """Hash weights, configurations and tokenizer files by name, and the files of sentence-transformers' modules."""
         patterns = (*_PATTERNS, "*.py") if self.trusted else _PATTERNS
-        found = {path for pattern in patterns for path in self.folder.glob(pattern)} | {*module_files(self.folder)}
-        found |= {self.folder / self.beside} if self.has_beside else set()
-        return digest(*([path.relative_to(self.folder).as_posix(), file_hash(path)] for path in sorted(found)))
+        files = {path for pattern in patterns for path in self.folder.glob(pattern)} | {*module_files(self.folder)}
+        files |= {self.folder / self.beside} if self.has_beside else set()
+        return digest(*([path.relative_to(self.folder).as_posix(), file_hash(path)] for path in sorted(files)))
 
     @property
     def has_beside(self) -> bool:
@@ -99,18 +99,18 @@ class HubModel(Source):
         return digest(self.hub, commit, *(["trusted"] if self.trusted else []))
 
     def path(self) -> Path:
-        found = self._snapshot()
-        if found is None:
+        snapshot = self._snapshot()
+        if snapshot is None:
             raise MissingData(str(self.missing(None)[0]))
-        return found
+        return snapshot
 
     def _snapshot(self) -> Path | None:
         from huggingface_hub import try_to_load_from_cache
 
         for name in _CONFIGURATIONS:
-            found = try_to_load_from_cache(self.hub, name, revision=self.revision)
-            if isinstance(found, str):
-                folder = Path(found).parent
+            cached = try_to_load_from_cache(self.hub, name, revision=self.revision)
+            if isinstance(cached, str):
+                folder = Path(cached).parent
                 return folder if _has_weights(folder) and (folder / self.beside).exists() else None
         return None
 

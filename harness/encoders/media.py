@@ -91,9 +91,9 @@ def filterbank(wave: np.ndarray, rate: int, *, bins: int = 128, frames: int = 10
     return padded(energies(wave, rate, bins=bins, frames=frames), frames)
 
 
-def padded(found: np.ndarray, frames: int) -> np.ndarray:
+def padded(bank: np.ndarray, frames: int) -> np.ndarray:
     """Pad (t, bins) with zeros at the end to (frames, bins)."""
-    return np.concatenate([found, np.zeros((frames - len(found), found.shape[1]), dtype=found.dtype)])
+    return np.concatenate([bank, np.zeros((frames - len(bank), bank.shape[1]), dtype=bank.dtype)])
 
 
 def energies(wave: np.ndarray, rate: int, *, bins: int, frames: int) -> np.ndarray:
@@ -107,8 +107,8 @@ def energies(wave: np.ndarray, rate: int, *, bins: int, frames: int) -> np.ndarr
     raised = windows - PREEMPHASIS * np.concatenate([windows[:, :1], windows[:, :-1]], axis=1)
     size = 1 << (length - 1).bit_length()
     power = np.abs(np.fft.rfft(raised * np.hanning(length), size)) ** 2
-    found: np.ndarray = np.log(np.maximum(power @ _filters(size, bins, rate), np.finfo(np.float32).eps))
-    return found.astype(np.float32)
+    logs: np.ndarray = np.log(np.maximum(power @ _filters(size, bins, rate), np.finfo(np.float32).eps))
+    return logs.astype(np.float32)
 
 
 @lru_cache(maxsize=4)

@@ -80,10 +80,10 @@ def through(
 
     With `kept` the last layer is computed, after its attention, at these tokens only.
     """
-    found = [states]
+    hidden = [states]
     for layer in layers[:-1]:
-        found.append(layer(found[-1], attend, training=training))
-    return [*found, layers[-1](found[-1], attend, training=training, kept=kept)]
+        hidden.append(layer(hidden[-1], attend, training=training))
+    return [*hidden, layers[-1](hidden[-1], attend, training=training, kept=kept)]
 
 
 def _linear(module: nn.Linear, states: Tensor) -> Tensor:
@@ -134,12 +134,12 @@ def packing_of(model: Any) -> Packing | None:
     model.config._attn_implementation = _NAME
     training = model.training
     try:
-        found = _tried(model.eval())
+        packing = _tried(model.eval())
     finally:
         model.train(training)
-    if found is None:
+    if packing is None:
         model.config._attn_implementation = before
-    return found
+    return packing
 
 
 def packed_forward(model: Any, packed: Packed, packing: Packing, *, all_layers: bool = False) -> tuple[Tensor, ...]:
@@ -205,12 +205,12 @@ def _same_by_functions(model: Any, packed: Packed, packing: Packing, direct: Pac
 def _same(compute: Callable[[], tuple[Tensor, ...]], wanted: tuple[Tensor, ...]) -> bool:
     """Whether a forward pass is possible and gives the states that are wanted."""
     try:
-        found = compute()
+        computed = compute()
     except UNREADABLE:  # the encoder takes no positions, computes its attention itself or has other layers
         return False
     return all(
         each.shape == given.shape and bool(((each - given).abs() <= _CLOSE * float(given.abs().max())).all())
-        for each, given in zip(found, wanted, strict=True)
+        for each, given in zip(computed, wanted, strict=True)
     )
 
 
@@ -249,10 +249,10 @@ def _attention(
     if packed_rows is None:
         from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
-        found: tuple[Tensor, None] = sdpa_attention_forward(
+        attended: tuple[Tensor, None] = sdpa_attention_forward(
             module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **kwargs
         )
-        return found
+        return attended
     if not plain:
         raise TypeError(f"attention over packed rows has no {', '.join(odd) or 'mask'}")
     query, key, value = (each.squeeze(0).transpose(0, 1) for each in (query, key, value))

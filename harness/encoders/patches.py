@@ -104,8 +104,8 @@ class AudioPatches(nn.Module):
 
     def forward(self, spectrograms: Tensor) -> Tensor:
         patches = self.projection(spectrograms.transpose(1, 2).unsqueeze(1)).flatten(2).transpose(1, 2)
-        found = torch.cat([self.token.expand(len(patches), 1, -1), patches], dim=1)
-        return found if self.positions is None else found + self.positions
+        tokens = torch.cat([self.token.expand(len(patches), 1, -1), patches], dim=1)
+        return tokens if self.positions is None else tokens + self.positions
 
 
 def media_forward(model: Any, embeddings: Tensor, layers: Sequence[EncoderLayer] = ()) -> Tensor:

@@ -157,8 +157,8 @@ class Student(nn.Module):
             vectors = self.pooling((self._firsts(tokens, views).unsqueeze(1),), mask[:, :1])
         else:
             vectors = self.pooling(self._layers(tokens, views, all_layers=self.pooling.all_layers), mask)
-        found: Tensor = self._heads[0](vectors) if self.pooling.head else vectors
-        return found
+        headed: Tensor = self._heads[0](vectors) if self.pooling.head else vectors
+        return headed
 
     def _firsts(self, tokens: Mapping[str, Tensor], views: int) -> Tensor:
         """Compute the last layer at the first token for `views` sets of the rows, one after another: (views x B, d)."""

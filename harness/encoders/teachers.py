@@ -80,8 +80,8 @@ def declared_teacher(kind: str) -> DeclaredTeacher:
     """Return the declarations of a registered kind, without importing it where they are known. Raises UserError."""
 
     def answer() -> list[Any]:
-        found = teacher_class(kind)
-        return [list(found.gives), found.pooled]
+        teacher = teacher_class(kind)
+        return [list(teacher.gives), teacher.pooled]
 
     gives, pooled = declarations().ask("teacher kind", kind, "class", answer)
     return DeclaredTeacher(tuple(gives), pooled)

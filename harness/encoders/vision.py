@@ -115,9 +115,9 @@ def _decoded(image: Image.Image, crops: list[Crop], size: int) -> tuple[Tensor, 
     if scale > 1:
         image.draft(None, (width // scale, height // scale))
     pixels = torch.from_numpy(np.array(rgb(image))).permute(2, 0, 1).unsqueeze(0)
-    found = pixels.shape[-1]
-    if found != width:
-        crops = [crop.shrunk(found / width, found, pixels.shape[-2]) for crop in crops]
+    channels = pixels.shape[-1]
+    if channels != width:
+        crops = [crop.shrunk(channels / width, channels, pixels.shape[-2]) for crop in crops]
     return pixels, crops
 
 

@@ -99,9 +99,9 @@ def strict_weights(*, pooler: bool) -> Iterator[None]:
     # transformers hands out what it found to its caller alone, and that can be another library
     def checked(cls: Any, /, *args: Any, output_loading_info: bool = False, **kwargs: Any) -> Any:
         kwargs |= {"output_loading_info": True, "ignore_mismatched_sizes": True}
-        model, found = original(cls, *args, **kwargs)
-        _check(model, found, pooler)
-        return (model, found) if output_loading_info else model
+        model, info = original(cls, *args, **kwargs)
+        _check(model, info, pooler)
+        return (model, info) if output_loading_info else model
 
     logging.disable_progress_bar()
     logging.set_verbosity_error()  # what it would warn of is refused
@@ -241,16 +241,16 @@ def _no_vocabulary(files: Collection[str]) -> str:
     return f"it has no vocabulary ({' or '.join(sorted(files))}), so every word would be unknown"
 
 
-def _check(model: Any, found: Mapping[str, Any], pooler: bool) -> None:
+def _check(model: Any, info: Mapping[str, Any], pooler: bool) -> None:
     """Raise ValueError for weights that are missing, that have another shape, or that belong to another model."""
     name = type(model).__name__
-    absent = [key for key in found["missing_keys"] if pooler or not _bare(model, key).startswith(_POOLER)]
+    absent = [key for key in info["missing_keys"] if pooler or not _bare(model, key).startswith(_POOLER)]
     if pooler and not absent and getattr(model, "pooler", None) is None:
         absent = ["pooler"]
     if absent:
         raise ValueError(f"it has no weights of {_listed(absent)}, which {name} would initialise at random")
-    odd = [key for key, *_ in found["mismatched_keys"]]
-    odd += [key for key in found["unexpected_keys"] if not _beside(_bare(model, key))]
+    odd = [key for key, *_ in info["mismatched_keys"]]
+    odd += [key for key in info["unexpected_keys"] if not _beside(_bare(model, key))]
     if odd:
         raise ValueError(f"its weights {_listed(odd)} do not fit {name} as its config.json describes it")
 

@@ -94,8 +94,8 @@ class FiguresSuite(Suite):
     def find(cls, task: str) -> SimilarityTask | RetrievalTask:
         for kind in (RETRIEVAL, SIMILARITY):
             if task in registry.names(kind):
-                found: SimilarityTask | RetrievalTask = registry.get(kind, task)
-                return found
+                registered: SimilarityTask | RetrievalTask = registry.get(kind, task)
+                return registered
         raise UserError(f"the suite 'figures' has no task '{task}'; name a similarity or a retrieval task")
 
     @classmethod
@@ -117,13 +117,13 @@ class FiguresSuite(Suite):
         for name, task in told(embed, self._tasks):
             if name in self.image_tasks:
                 data: ImagesWithCaptions = task.load(root)
-                scores[name], found = self._of_captions(name, data, embed)
-                found |= neighbours_of(data.texts, embed, self.queries, self._rng(name, "queries"))
+                scores[name], drawn = self._of_captions(name, data, embed)
+                drawn |= neighbours_of(data.texts, embed, self.queries, self._rng(name, "queries"))
                 arrays |= _of_spaces(name, data, embed)
-                remarks = [] if "views" in found else ["repeated encodings left out: the model has no dropout views"]
+                remarks = [] if "views" in drawn else ["repeated encodings left out: the model has no dropout views"]
             else:
-                scores[name], found, remarks = _of_pairs(task, embed, root)
-            arrays |= {ArrayName(name, what): values for what, values in found.items()}
+                scores[name], drawn, remarks = _of_pairs(task, embed, root)
+            arrays |= {ArrayName(name, what): values for what, values in drawn.items()}
             warnings += [f"{self.name}: {name}: {line}" for line in remarks]
         return SuiteScores({**scores, AVERAGE: {}}, warnings=warnings, arrays=arrays)
 
@@ -137,25 +137,25 @@ class FiguresSuite(Suite):
         firsts = np.unique(data.image_of, return_index=True)[1]
         chosen = firsts[np.sort(self._rng(name, "captions").permutation(len(firsts))[: self.captions])]
         vectors = units(embed([data.texts[row] for row in chosen]))
-        found = {"tsne": plane(vectors, seed), "clusters": clusters_of(vectors, self.clusters, seed)}
+        arrays = {"tsne": plane(vectors, seed), "clusters": clusters_of(vectors, self.clusters, seed)}
         if embed.views is None:
-            return counts, found
+            return counts, arrays
         triples = sentence_triples(data, TRIPLES, self._rng(name, "triples"))
         encoded = [embed.views(triple, self.views, seed) for triple in triples]
         views = np.stack([units(each.reshape(-1, each.shape[-1])) for each in encoded])
         places = np.stack([plane(each, seed) for each in views])
-        found |= {"triples": np.array(triples), "views": places.reshape(TRIPLES, 3, self.views, 2)}
-        return counts | view_cosines(views.reshape(TRIPLES, 3, self.views, -1)), found
+        arrays |= {"triples": np.array(triples), "views": places.reshape(TRIPLES, 3, self.views, 2)}
+        return counts | view_cosines(views.reshape(TRIPLES, 3, self.views, -1)), arrays
 
 
 def _of_pairs(task: SimilarityTask, embed: Embedder, root: Path | None) -> tuple[Values, Arrays, list[str]]:
     subsets = task.load(root)
     cosines, gold = cosines_and_gold(pairs_of(subsets), Embedded(embed, sentences_of(subsets)))
-    found = {"gold": gold.astype(np.float32), "cosine": cosines.astype(np.float32)}
+    arrays = {"gold": gold.astype(np.float32), "cosine": cosines.astype(np.float32)}
     rank = spearman(cosines, gold)
     if rank is None:
-        return {"n": len(gold)}, found, ["spearman left out, undefined: constant similarities or scores"]
-    return {"spearman": 100 * rank, "n": len(gold)}, found, []
+        return {"n": len(gold)}, arrays, ["spearman left out, undefined: constant similarities or scores"]
+    return {"spearman": 100 * rank, "n": len(gold)}, arrays, []
 
 
 def _of_spaces(name: str, data: ImagesWithCaptions, embed: Embedder) -> dict[ArrayName, np.ndarray]:
@@ -204,14 +204,14 @@ def nearest(pool: np.ndarray, queries: np.ndarray, k: int) -> tuple[np.ndarray, 
         raise ValueError(f"fewer than {k} neighbours are left in a pool of {len(pool)}")
     norms = np.linalg.norm(pool, axis=1)
     norms[norms == 0] = 1
-    rows, found = np.empty((len(queries), k), dtype=np.int64), np.empty((len(queries), k), dtype=np.float32)
+    rows, nearest_cosines = np.empty((len(queries), k), dtype=np.int64), np.empty((len(queries), k), dtype=np.float32)
     for block in row_blocks(len(queries), len(pool)):
         own = queries[block]
         cosines = ((pool[own] / norms[own, None]) @ pool.T) * (1 / norms)
         cosines[np.arange(len(own)), own] = -np.inf
         rows[block] = np.argsort(-cosines, axis=1, kind="stable")[:, :k]
-        found[block] = np.take_along_axis(cosines, rows[block], axis=1)
-    return rows, found
+        nearest_cosines[block] = np.take_along_axis(cosines, rows[block], axis=1)
+    return rows, nearest_cosines
 
 
 def neighbours_of(

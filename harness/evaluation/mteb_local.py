@@ -181,12 +181,12 @@ class RerankingFile(LocalTask):
         for row in read_table(self.paths(root)[0], "split", "query_no", "label", "query", "candidate"):
             if row["split"] == "test":
                 rows.setdefault(row["query_no"], []).append(row)
-        for query, found in rows.items():
-            if {row["label"] for row in found} == {"0", "1"}:
-                texts = {f"{query}-{place}": row["candidate"] for place, row in enumerate(found)}
-                right = [name for name, row in zip(texts, found, strict=True) if row["label"] == "1"]
+        for query, answers in rows.items():
+            if {row["label"] for row in answers} == {"0", "1"}:
+                texts = {f"{query}-{number}": row["candidate"] for number, row in enumerate(answers)}
+                right = [name for name, row in zip(texts, answers, strict=True) if row["label"] == "1"]
                 data["corpus"] |= texts
-                data["queries"][query] = found[0]["query"]
+                data["queries"][query] = answers[0]["query"]
                 data["relevant"][query] = dict.fromkeys(right, 1)
                 data["candidates"][query] = list(texts)
         return data

@@ -96,9 +96,9 @@ class MTEBSuite(Suite):
             # of scikit-learn, for classes that a weak model never predicts
             warnings.simplefilter("ignore")
             named = {task.metadata.name: task for task in tasks}
-            found = scored(embed, named, lambda name, task: _task_scores(model, task, cache))
-        scores = {name: each.scores for name, each in found.items()}
-        remarks = [f"{name}: {line}" for name, each in found.items() for line in each.warnings]
+            per_task = scored(embed, named, lambda name, task: _task_scores(model, task, cache))
+        scores = {name: each.scores for name, each in per_task.items()}
+        remarks = [f"{name}: {line}" for name, each in per_task.items() for line in each.warnings]
         by_type: dict[str, dict[str, Values]] = {}
         for task in tasks:
             by_type.setdefault(str(task.metadata.type), {})[task.metadata.name] = scores[task.metadata.name]
@@ -144,7 +144,7 @@ def _task_scores(model: MTEBModel, task: AbsTask, cache: ResultCache | None) -> 
 
     settings: Any = {"batch_size": _BATCH, "show_progress_bar": False}
     try:
-        found = mteb.evaluate(
+        results = mteb.evaluate(
             model, task, co2_tracker=False, encode_kwargs=settings, cache=cache, show_progress_bar=False
         )
     except (OSError, ValueError) as error:
@@ -153,7 +153,7 @@ def _task_scores(model: MTEBModel, task: AbsTask, cache: ResultCache | None) -> 
             raise
         raise MissingData(f"{KnownTask.of(task).missing} ({str(error).splitlines()[0]})") from error
     # mteb's files keep six decimals: a result read back equals the computed one
-    main = 100 * round(float(found.task_results[0].get_score()), 6)
+    main = 100 * round(float(results.task_results[0].get_score()), 6)
     count = _count(task)
     counted: Values = {} if count is None else {"n": count}
     if not math.isfinite(main):
@@ -225,8 +225,8 @@ class KnownTask:
     @property
     def is_cached(self) -> bool:
         """Whether `datasets` has its data, in the folders name/config/version/revision."""
-        found = (datasets_cache() / self.folder).glob(f"*/*/{self.dataset['revision']}")
-        return sum(1 for _ in found) >= self.tables
+        folders = (datasets_cache() / self.folder).glob(f"*/*/{self.dataset['revision']}")
+        return sum(1 for _ in folders) >= self.tables
 
     @property
     def missing(self) -> MissingTask:

@@ -112,9 +112,9 @@ class RetrievalSuite(Suite):
             scored(embed, self._tasks, lambda name, task: _ranked(name, task.load(root), shared, trained_on))
         )
 
-    def collect(self, found: Mapping[str, TaskScores]) -> SuiteScores:
-        joined = super().collect(found)
-        readings = [each.parts for each in found.values()]
+    def collect(self, scores: Mapping[str, TaskScores]) -> SuiteScores:
+        joined = super().collect(scores)
+        readings = [each.parts for each in scores.values()]
         if not all(readings):
             return joined
         averages = {
@@ -164,15 +164,15 @@ def ranks(queries: np.ndarray, gallery: np.ndarray, query_of: np.ndarray, galler
     first, last = (np.searchsorted(gallery_of[order], query_of, side=side) for side in ("left", "right"))
     if not (first < last).all():
         raise ValueError("a query has no true row in the gallery")
-    found = np.empty(len(queries), dtype=np.int64)
+    positions = np.empty(len(queries), dtype=np.int64)
     for block in row_blocks(len(queries), len(gallery)):
-        found[block] = _ranks(queries[block] @ gallery.T, order, first[block], (last - first)[block])
-    return found
+        positions[block] = _ranks(queries[block] @ gallery.T, order, first[block], (last - first)[block])
+    return positions
 
 
-def recalls(found: np.ndarray) -> Values:
+def recalls(positions: np.ndarray) -> Values:
     """Compute `R@1`, `R@5`, `R@10` (x100) and `median_rank` of the ranks (n,) of n > 0 queries."""
-    return {f"R@{k}": 100 * float((found <= k).mean()) for k in TOP} | {"median_rank": float(np.median(found))}
+    return {f"R@{k}": 100 * float((positions <= k).mean()) for k in TOP} | {"median_rank": float(np.median(positions))}
 
 
 def both_ways(texts: np.ndarray, images: np.ndarray, image_of: np.ndarray) -> tuple[Values, dict[str, Values]]:
@@ -185,17 +185,17 @@ def both_ways(texts: np.ndarray, images: np.ndarray, image_of: np.ndarray) -> tu
     """
     import pandas
 
-    place = pandas.Series(image_of).groupby(image_of).cumcount().to_numpy()
-    scores = _both_ways(texts, images, image_of, place < FIVE)
-    parts = {"one": _both_ways(texts, images, image_of, place < 1), "five": scores} if place.any() else {}
-    return scores | {"n_texts": int((place < FIVE).sum()), "n_images": len(images)}, parts
+    turn = pandas.Series(image_of).groupby(image_of).cumcount().to_numpy()
+    scores = _both_ways(texts, images, image_of, turn < FIVE)
+    parts = {"one": _both_ways(texts, images, image_of, turn < 1), "five": scores} if turn.any() else {}
+    return scores | {"n_texts": int((turn < FIVE).sum()), "n_images": len(images)}, parts
 
 
 def _both_ways(texts: np.ndarray, images: np.ndarray, image_of: np.ndarray, taken: np.ndarray) -> Values:
     texts, image_of = texts[taken], image_of[taken]
     every = np.arange(len(images))
-    found = {"t2i": ranks(texts, images, image_of, every), "i2t": ranks(images, texts, every, image_of)}
-    return {f"{way}_{name}": value for way, each in found.items() for name, value in recalls(each).items()}
+    positions = {"t2i": ranks(texts, images, image_of, every), "i2t": ranks(images, texts, every, image_of)}
+    return {f"{way}_{name}": value for way, each in positions.items() for name, value in recalls(each).items()}
 
 
 def _ranks(cosines: np.ndarray, order: np.ndarray, first: np.ndarray, counts: np.ndarray) -> np.ndarray:

@@ -73,13 +73,13 @@ class SimilarityFile(FileSource):
     def load(self, root: Path | None) -> dict[str, list[SentencePair]]:
         (path,) = self.paths(root)
         selected = filter(None, (self._subset, "split" if self._split else ""))
-        found: dict[str, list[SentencePair]] = {}
+        subsets: dict[str, list[SentencePair]] = {}
         for line, row in enumerate(read_table(path, self._score, "sentence1", "sentence2", *selected), start=2):
             if not self._split or row["split"] == self._split:
                 first, second = (" ".join(row[side].split()) for side in ("sentence1", "sentence2"))
                 subset = row[self._subset] if self._subset else ""
-                found.setdefault(subset, []).append((first, second, gold_score(path, line, row[self._score])))
-        return found
+                subsets.setdefault(subset, []).append((first, second, gold_score(path, line, row[self._score])))
+        return subsets
 
 
 def gold_score(path: Path, line: int, text: str) -> float:
@@ -110,14 +110,14 @@ class OwnPairs(OwnTables):
 
     def load(self, root: Path | None) -> dict[str, list[SentencePair]]:
         (path,) = self.paths(root)
-        found: dict[str, list[SentencePair]] = {}
+        subsets: dict[str, list[SentencePair]] = {}
         for row in read_rows(path, *self._columns):
             first, second, score, *subset = row.values
-            pairs = found.setdefault(subset[0] if subset else "", [])
+            pairs = subsets.setdefault(subset[0] if subset else "", [])
             pairs.append((_sentence(path, row, first), _sentence(path, row, second), self._number(path, row, score)))
-        if not found:
+        if not subsets:
             raise UserError(f"{path} has no pairs; give a table with rows")
-        return found
+        return subsets
 
     def content(self, root: Path | None) -> object:
         return list(self.load(root).items())
@@ -206,11 +206,11 @@ class STSSuite(PairSuite):
             counted |= _by_training(subsets, sides, trained_on)
         return TaskScores(_percent(whole, sum(sizes)), counted, warnings)
 
-    def collect(self, found: Mapping[str, TaskScores]) -> SuiteScores:
-        joined = super().collect(found)
+    def collect(self, scores: Mapping[str, TaskScores]) -> SuiteScores:
+        joined = super().collect(scores)
         averages: dict[str, Values] = {}
         for part in (UNSEEN, SEEN):
-            rows = {name: each.parts[part] for name, each in found.items() if part in each.parts}
+            rows = {name: each.parts[part] for name, each in scores.items() if part in each.parts}
             if rows:
                 averages[part] = self.average(rows) | {"n": sum(row["n"] for row in rows.values())}
         return replace(joined, parts=joined.parts | {AVERAGE: averages}) if averages else joined

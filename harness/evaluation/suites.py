@@ -257,8 +257,8 @@ class Suite(ABC):
         if repeated or not named:
             wrong = f"names {', '.join(repeated)} twice" if repeated else "has no tasks"
             raise UserError(f"the suite '{self.name}' {wrong}; list each of its tasks once")
-        found = (self.find(task) if isinstance(task, str) else self._own(task) for task in tasks)
-        self._tasks: dict[str, Any] = dict(zip(named, found, strict=True))
+        loaded = (self.find(task) if isinstance(task, str) else self._own(task) for task in tasks)
+        self._tasks: dict[str, Any] = dict(zip(named, loaded, strict=True))
 
     @classmethod
     def takes(cls, kind: str) -> bool:
@@ -318,14 +318,14 @@ class Suite(ABC):
         shared = [m.name for m in self.metrics if all(m.name in row for row in scores.values())]
         return {metric: sum(row[metric] for row in scores.values()) / len(scores) for metric in shared}
 
-    def collect(self, found: Mapping[str, TaskScores]) -> SuiteScores:
-        scores = {name: each.scores for name, each in found.items()}
+    def collect(self, per_task: Mapping[str, TaskScores]) -> SuiteScores:
+        scores = {name: each.scores for name, each in per_task.items()}
         average = self.average(scores)
-        lines = [f"{name}: {line}" for name, each in found.items() for line in each.warnings]
+        lines = [f"{name}: {line}" for name, each in per_task.items() for line in each.warnings]
         left_out = [metric.name for metric in self.metrics if metric.name not in average]
         if left_out:
             lines.append(f"{AVERAGE}: {', '.join(left_out)} left out, not every task has a value")
-        parts = {name: each.parts for name, each in found.items() if each.parts}
+        parts = {name: each.parts for name, each in per_task.items() if each.parts}
         return SuiteScores({**scores, AVERAGE: average}, parts, [f"{self.name}: {line}" for line in lines])
 
 
@@ -350,13 +350,13 @@ class PairSuite(Suite):
 
 def scored(embed: Embedder, tasks: Mapping[str, T], score: Callable[[str, T], TaskScores]) -> dict[str, TaskScores]:
     """Score tasks, each after the embedder was told; with a warning alone where vectors are not finite."""
-    found = {}
+    scores = {}
     for name, task in told(embed, tasks):
         try:
-            found[name] = score(name, task)
+            scores[name] = score(name, task)
         except NotFiniteError as error:
-            found[name] = TaskScores({}, warnings=[f"{NO_SCORE}: {error}"])
-    return found
+            scores[name] = TaskScores({}, warnings=[f"{NO_SCORE}: {error}"])
+    return scores
 
 
 def _is_average(task: str) -> bool:

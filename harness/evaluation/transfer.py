@@ -95,26 +95,26 @@ class OwnClasses(OwnTables):
         classes = sorted({label for label, _ in rows[self._splits[0]].values()})
         if len(classes) < 2:
             raise UserError(f"{paths[self._splits[0]]} has one label only, '{classes[0]}'; a task needs two classes")
-        found = {}
+        splits = {}
         for split, path in paths.items():
             for line, (label, _) in rows[split].items():
                 if label not in classes:
                     raise UserError(
                         f"{path}, line {line}: no training sample has the label '{label}'; correct the line"
                     )
-            found[split] = in_order([(words, classes.index(label)) for label, words in rows[split].values()])
-        return found
+            splits[split] = in_order([(words, classes.index(label)) for label, words in rows[split].values()])
+        return splits
 
     def _rows(self, path: Path) -> dict[int, tuple[str, list[list[str]]]]:
-        found = {}
+        splits = {}
         for row in read_rows(path, *self._columns):
             label, *texts = row.values
             if not label.strip():
                 raise UserError(f"{path}, line {row.line}: no label; correct or remove the line")
-            found[row.line] = (label.strip(), [text.split() for text in texts])
-        if not found:
+            splits[row.line] = (label.strip(), [text.split() for text in texts])
+        if not splits:
             raise UserError(f"{path} has no samples; give a table with rows")
-        return found
+        return splits
 
     def content(self, root: Path | None) -> object:
         return [[split, read.sides, read.labels.tolist()] for split, read in self.load(root).items()]
@@ -213,10 +213,10 @@ def score(splits: Mapping[str, Labelled], vectors: Embedded, probe: Probe) -> Ta
     from sklearn.metrics import f1_score
 
     train, test = (splits["all"],) * 2 if "all" in splits else (splits["train"], splits["test"])
-    found = classify({name: (features(split, vectors), split.labels) for name, split in splits.items()}, probe)
-    values = {"acc": 100 * found.test, "devacc": 100 * found.dev}
+    accuracies = classify({name: (features(split, vectors), split.labels) for name, split in splits.items()}, probe)
+    values = {"acc": 100 * accuracies.test, "devacc": 100 * accuracies.dev}
     if len(test.sides) == 2:
-        values["f1"] = 100 * float(f1_score(test.labels == 1, found.predicted == 1, zero_division=0.0))
+        values["f1"] = 100 * float(f1_score(test.labels == 1, accuracies.predicted == 1, zero_division=0.0))
     return TaskScores(values | {"n_train": len(train.labels), "n_test": len(test.labels)})
 
 
@@ -244,7 +244,7 @@ def _nested(x: np.ndarray, labels: np.ndarray, probe: Probe) -> Accuracies:
     dev = probe.fit(x, labels, inner, _grid(len(inner))).dev.reshape(len(outer), probe.folds, -1).mean(axis=1)
     chosen = [best(row) for row in dev]
     refits = [probe.refit_split(part.train) for part in outer]
-    fitted = probe.fit(x, labels, refits, np.array([[L2[place]] for place in chosen]))
+    fitted = probe.fit(x, labels, refits, np.array([[L2[index]] for index in chosen]))
     predicted = np.empty_like(labels)
     for fold, part in enumerate(outer):
         predicted[part.dev] = fitted.predict(fold, 0, x[part.dev])

@@ -32,10 +32,10 @@ _PLAIN = (0, stat.S_IFREG, stat.S_IFDIR)
 
 def only(entry: Entry, got: Got, file: str) -> Path:
     """The single file or folder of an origin. Raises UserError."""
-    found = got.get(file, ())
-    if len(found) != 1:
-        raise UserError(f"{entry.name} needs {file} once, {len(found)} were given; put it in the folder")
-    return found[0]
+    files = got.get(file, ())
+    if len(files) != 1:
+        raise UserError(f"{entry.name} needs {file} once, {len(files)} were given; put it in the folder")
+    return files[0]
 
 
 #: limits of an unpacked archive; the last is the ratio of its content's size to its own

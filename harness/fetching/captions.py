@@ -56,8 +56,8 @@ class Match:
 
     @cached_property
     def counts(self) -> dict[str, int]:
-        found = Counter(self.methods)
-        return {method: found[method] for method in METHODS}
+        counted = Counter(self.methods)
+        return {method: counted[method] for method in METHODS}
 
     def whole(self, name: str) -> list[str]:
         """The images of all lines. Raises UserError if fewer than 99.5 % are matched without a guess."""
@@ -100,24 +100,24 @@ class _Known:
         placed, anywhere = sum(here), sum(text in self.images_of for text in self.packed)
         if placed < max(WHOLE * anywhere, len(here) / 2):
             return None
-        return Match(self.ids, ["exact" if found else "order" for found in here])
+        return Match(self.ids, ["exact" if exact else "order" for exact in here])
 
     def by_text(self) -> Match:
         """Match by text alone: exact, then by elimination, then by wording."""
         methods: list[MatchedBy] = ["guess"] * len(self.lines)
-        found: dict[int, int] = {}
+        matched: dict[int, int] = {}
 
         def take(pairs: Sequence[tuple[int, int]], method: MatchedBy) -> None:
-            found.update(pairs)
+            matched.update(pairs)
             for line, _ in pairs:
                 methods[line] = method
 
         take(self._alone(), "exact")
-        take(self._eliminated(*self._left(found)), "elimination")
-        near, far = self._nearest(*self._left(found))
+        take(self._eliminated(*self._left(matched)), "elimination")
+        near, far = self._nearest(*self._left(matched))
         take(near, "wording")
         take(far, "guess")
-        return Match([self.ids[found[line]] if line in found else None for line in range(len(self.lines))], methods)
+        return Match([self.ids[matched[line]] if line in matched else None for line in range(len(self.lines))], methods)
 
     def _alone(self) -> list[tuple[int, int]]:
         """Lines whose text one image has, which is no other such line's."""
@@ -126,23 +126,23 @@ class _Known:
         claims = Counter(image for _, image in sole)
         return [(line, image) for line, image in sole if claims[image] == 1]
 
-    def _left(self, found: Mapping[int, int]) -> tuple[list[int], list[int]]:
+    def _left(self, matched: Mapping[int, int]) -> tuple[list[int], list[int]]:
         """Lines without an image, and images without a line."""
-        taken = set(found.values())
+        taken = set(matched.values())
         lines, images = range(len(self.lines)), range(len(self.ids))
-        return [line for line in lines if line not in found], [image for image in images if image not in taken]
+        return [line for line in lines if line not in matched], [image for image in images if image not in taken]
 
     def _eliminated(self, lines: list[int], images: list[int]) -> list[tuple[int, int]]:
         """As many lines as possible with an image that has their text: a maximum bipartite matching."""
         from scipy.sparse import csr_array
         from scipy.sparse.csgraph import maximum_bipartite_matching
 
-        place = {image: number for number, image in enumerate(images)}
+        column_of = {image: number for number, image in enumerate(images)}
         edges = [
-            (row, place[image])
+            (row, column_of[image])
             for row, line in enumerate(lines)
             for image in self.images_of.get(self.packed[line], ())
-            if image in place
+            if image in column_of
         ]
         if not edges:
             return []
@@ -172,9 +172,9 @@ def _dice(left: Sequence[str], right: Sequence[str]) -> np.ndarray:
     """The overlap of the words of n and m texts, (n, m) float32: twice the common words by the words of both."""
     words = sorted({word for text in (*left, *right) for word in text.split()})
     vocabulary = {word: number for number, word in enumerate(words)}
-    one, other = _words(left, vocabulary), _words(right, vocabulary)
-    common = (one @ other.T).toarray()
-    total = one.sum(axis=1)[:, None] + other.sum(axis=1)[None, :]
+    first, second = _words(left, vocabulary), _words(right, vocabulary)
+    common = (first @ second.T).toarray()
+    total = first.sum(axis=1)[:, None] + second.sum(axis=1)[None, :]
     overlap: np.ndarray = 2 * common / np.maximum(total, 1)
     return overlap
 
@@ -183,10 +183,10 @@ def _words(texts: Sequence[str], vocabulary: Mapping[str, int]) -> csr_array:
     """Which words each text has, (n, words) float32."""
     from scipy.sparse import csr_array
 
-    found = [(row, vocabulary[word]) for row, text in enumerate(texts) for word in sorted(set(text.split()))]
-    rows, columns = zip(*found, strict=True) if found else ((), ())
+    cells = [(row, vocabulary[word]) for row, text in enumerate(texts) for word in sorted(set(text.split()))]
+    rows, columns = zip(*cells, strict=True) if cells else ((), ())
     shape = (len(texts), max(len(vocabulary), 1))
-    return csr_array((np.ones(len(found), np.float32), (rows, columns)), shape=shape)
+    return csr_array((np.ones(len(cells), np.float32), (rows, columns)), shape=shape)
 
 
 #: captions of an image, as in Flickr30k; MCSE draws from the first five of COCO too (preprocess/prepare_coco.py)
@@ -209,12 +209,12 @@ def entities(entry: Entry, got: Got, out: Path, take: Take) -> None:
     texts = _sentences(archive)
     for number in split_of:
         if len(texts.get(number, ())) != CAPTIONS:
-            found = len(texts.get(number, ()))
-            raise UserError(f"{archive}: the image {number} has {found} captions, not {CAPTIONS}; download it again")
+            count = len(texts.get(number, ()))
+            raise UserError(f"{archive}: the image {number} has {count} captions, not {CAPTIONS}; download it again")
     rows = (
-        [split, f"{number}.jpg", str(place), text]
+        [split, f"{number}.jpg", str(caption_number), text]
         for number, split in split_of.items()
-        for place, text in enumerate(texts[number], start=1)
+        for caption_number, text in enumerate(texts[number], start=1)
     )
     write_table(out / entry.outputs[0].path, ("split", "image_id", "caption_no", "caption"), rows)
 
@@ -226,17 +226,17 @@ def plain_caption(annotated: str) -> str:
 
 def _sentences(archive: Path) -> dict[str, list[str]]:
     """The captions of each image by its number. Raises UserError."""
-    found: dict[str, list[str]] = {}
+    sentences: dict[str, list[str]] = {}
     try:
         with zipfile.ZipFile(archive) as packed:
             for name in packed.namelist():
                 image = _SENTENCES.search(name)
                 if image and not name.startswith("__MACOSX/"):
                     lines = text_lines(packed.read(name))
-                    found[image[1]] = [text for line in lines if (text := plain_caption(line))]
+                    sentences[image[1]] = [text for line in lines if (text := plain_caption(line))]
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
         raise UserError(f"{archive} is not an archive of annotations: {error}; download it again") from error
-    return found
+    return sentences
 
 
 _RENAMED = {"val": "val5k", "test": "test5k"}
@@ -265,8 +265,8 @@ def _images(archive: Path, name: str, rename: bool) -> Iterator[tuple[str, str, 
             texts = [clean(sentence["raw"]) for sentence in image["sentences"]][:CAPTIONS]
             split, file = str(image["split"]), str(image["filename"])
             if len(texts) != CAPTIONS:
-                found = len(texts)
-                raise UserError(f"{name}: the image {file} has {found} captions, not {CAPTIONS}; download it again")
+                count = len(texts)
+                raise UserError(f"{name}: the image {file} has {count} captions, not {CAPTIONS}; download it again")
             yield _RENAMED.get(split, split) if rename else split, file, texts
 
 
@@ -307,10 +307,10 @@ def matched_coco(entry: Entry, got: Got, out: Path, take: Take) -> None:
 def _write_matched(entry: Entry, got: Got, out: Path, images: Mapping[str, list[str]]) -> None:
     """Write image_id, caption, captions and method of each line, and the counts of the methods as JSON."""
     lines = [line.strip() or " " for line in read_lines(only(entry, got, entry.options["lines"]))]
-    found = match(lines, images)
-    ids = found.whole(entry.name)
+    matched = match(lines, images)
+    ids = matched.whole(entry.name)
     table, note = (out / output.path for output in entry.outputs)
     captions = [images[name] for name in ids]
-    write_parquet(table, {"image_id": ids, "caption": lines, "captions": captions, "method": found.methods})
-    about = {"lines": len(lines), "images": len(images), "methods": found.counts}
+    write_parquet(table, {"image_id": ids, "caption": lines, "captions": captions, "method": matched.methods})
+    about = {"lines": len(lines), "images": len(images), "methods": matched.counts}
     note.write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")

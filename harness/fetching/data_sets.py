@@ -31,8 +31,8 @@ from harness.seeds import generator
 def place(entry: Entry, got: Got, out: Path, take: Take) -> None:
     """Put each origin at the path of its output."""
     for output in entry.outputs:
-        for found in got.get(str(output.origin), ()):
-            take(found, out / output.path)
+        for file in got.get(str(output.origin), ()):
+            take(file, out / output.path)
 
 
 def unpacked(entry: Entry, got: Got, out: Path, take: Take) -> None:
@@ -41,15 +41,16 @@ def unpacked(entry: Entry, got: Got, out: Path, take: Take) -> None:
     In an import, a folder is accepted instead of an archive. Raises UserError.
     """
     for output in entry.outputs:
-        for found in got.get(str(output.origin), ()):
-            if found.is_dir():
-                take(found, out / output.path)
+        for archive in got.get(str(output.origin), ()):
+            if archive.is_dir():
+                take(archive, out / output.path)
                 continue
-            with content_of(found, out) as content:
+            with content_of(archive, out) as content:
                 inside = content / entry.options["inside"][output.origin]
                 if not inside.is_dir():
                     raise UserError(
-                        f"{entry.name}: {found} contains no folder {inside.name}; download it again from its publisher"
+                        f"{entry.name}: {archive} contains no folder {inside.name}; download it again from its "
+                        "publisher"
                     )
                 (out / output.path).parent.mkdir(parents=True, exist_ok=True)
                 inside.replace(out / output.path)
@@ -133,11 +134,11 @@ SICK = {"train": "SICK_train.txt", "trial": "SICK_trial.txt", "test": "SICK_test
 
 def senteval(entry: Entry, got: Got, out: Path, take: Take) -> None:
     """Write sts/ and transfer/ from senteval.tar, or from the folder that it unpacks to. Raises UserError."""
-    with content_of(only(entry, got, "senteval.tar"), out) as found:
-        base = next((item.parent for item in sorted(found.rglob("STS")) if (item.parent / "SICK").is_dir()), None)
+    with content_of(only(entry, got, "senteval.tar"), out) as folder:
+        base = next((item.parent for item in sorted(folder.rglob("STS")) if (item.parent / "SICK").is_dir()), None)
         if base is None:
             raise UserError(
-                f"{entry.name}: {found} does not contain the folders STS and SICK; give SentEval's data/downstream"
+                f"{entry.name}: {folder} does not contain the folders STS and SICK; give SentEval's data/downstream"
             )
         _similarity(base, out / "sts")
         _transfer(base, out / "transfer")
@@ -228,7 +229,7 @@ _UNSPACED = re.compile(r"(?<=[。！？])")
 def wikipedia(entry: Entry, got: Got, out: Path, take: Take) -> None:
     """Write one sentence per line. Raises UserError if the shards have too few."""
     options = entry.options
-    found: dict[str, None] = {}
+    distinct: dict[str, None] = {}
     for title, text in _articles(got[entry.origins[0].file]):
         candidates = sentences(text, options["spaced"], options["shortest"], options["longest"])
         if len(candidates) > options["per_article"]:
@@ -236,14 +237,14 @@ def wikipedia(entry: Entry, got: Got, out: Path, take: Take) -> None:
                 len(candidates)
             )
             candidates = [candidates[row] for row in sorted(order[: options["per_article"]])]
-        found.update(dict.fromkeys(candidates))
-        if len(found) >= options["count"]:
+        distinct.update(dict.fromkeys(candidates))
+        if len(distinct) >= options["count"]:
             break
-    if len(found) < options["count"]:
+    if len(distinct) < options["count"]:
         raise UserError(
-            f"{entry.name}: the shards have {len(found)} sentences, {options['count']} are needed; give more shards"
+            f"{entry.name}: the shards have {len(distinct)} sentences, {options['count']} are needed; give more shards"
         )
-    texts = list(found)[: options["count"]]
+    texts = list(distinct)[: options["count"]]
     order = generator(axis="sentences' order", seed=options["seed"]).permutation(len(texts))
     target = out / entry.outputs[0].path
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -254,15 +255,15 @@ def wikipedia(entry: Entry, got: Got, out: Path, take: Take) -> None:
 def sentences(text: str, spaced: bool, shortest: int, longest: int) -> list[str]:
     """Sentences of an article; length is in words, or in characters for scripts without spaces."""
     ends = (".", "!", "?") if spaced else ("。", "！", "？")
-    found = []
+    texts = []
     for line in text.split("\n"):
         if line.rstrip().endswith(ends):
             for part in (_SPACED if spaced else _UNSPACED).split(line):
                 sentence = clean(part)
                 length = len(sentence.split()) if spaced else len(sentence)
                 if shortest <= length <= longest and sentence.endswith(ends):
-                    found.append(sentence)
-    return found
+                    texts.append(sentence)
+    return texts
 
 
 def _articles(paths: Sequence[Path]) -> Iterator[tuple[str, str]]:

@@ -173,25 +173,25 @@ class FetchList:
         """For each disk: a folder on it, bytes needed as far as they are known, and free bytes."""
         places = {item.place: _existing(item.place) for item in self.items if item.place is not None}
         disks = sorted(places.items(), key=lambda pair: pair[1].stat().st_dev)
-        found = []
+        short = []
         for _, group in groupby(disks, key=lambda pair: pair[1].stat().st_dev):
             folders = dict(group)
             here = [item for item in self.items if item.place in folders]
             unpacked = sorted(item.spare for item in here)[-AT_A_TIME:]
             needed = sum((item.size or 0) + item.copied for item in here) + sum(unpacked)
-            found.append((next(iter(folders)), needed, shutil.disk_usage(next(iter(folders.values()))).free))
-        return found
+            short.append((next(iter(folders)), needed, shutil.disk_usage(next(iter(folders.values()))).free))
+        return short
 
     def check(self, accepted: Collection[str]) -> None:
         """Raise UserError without a data root, without consent to a licence, and for a disk that is too small."""
         if any(item.place is None for item in self.items):
             raise UserError("no data root is set; give --data-root DIR or set HARNESS_DATA")
         require_consent({item.name: item.terms for item in self.items if item.terms}, accepted)
-        for place, needed, free in self.room():
+        for folder, needed, free in self.room():
             if free < needed:
                 raise UserError(
-                    f"about {readable(needed)} are needed on the disk of {place}, only {readable(free)} are free; free "
-                    "some space, or move the data root (--data-root) or the hub cache (HF_HOME)"
+                    f"about {readable(needed)} are needed on the disk of {folder}, only {readable(free)} are free; "
+                    "free some space, or move the data root (--data-root) or the hub cache (HF_HOME)"
                 )
 
     def carry_out(self, say: Say, watch: Watch) -> dict[str, str]:
@@ -211,6 +211,6 @@ class FetchList:
         return {item.name: why for item, why in zip(self.items, reasons, strict=True) if why}
 
 
-def _existing(place: Path) -> Path:
+def _existing(path: Path) -> Path:
     """The folder, or the nearest above it that exists."""
-    return next(folder for folder in (place, *place.parents) if folder.exists())
+    return next(folder for folder in (path, *path.parents) if folder.exists())

@@ -62,7 +62,7 @@ class Origin(Table):
 
     @model_validator(mode="after")
     def _one_place(self) -> Origin:
-        if sum(place is not None for place in (self.hub, self.url, self.drive, self.output, self.hand)) != 1:
+        if sum(origin is not None for origin in (self.hub, self.url, self.drive, self.output, self.hand)) != 1:
             raise ValueError("give exactly one of 'hub', 'url', 'drive', 'output' and 'hand'")
         if (self.hub is None) != (self.revision is None):
             raise ValueError("'hub' needs 'revision', and only 'hub' has one")
@@ -144,8 +144,8 @@ def read_entries(text: str) -> dict[str, Entry]:
         raise UserError(f"the catalogue is not valid TOML: {error}; correct that line") from error
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"]) or "the entry as a whole"
-        raise UserError(f"the catalogue, {place}: {first['msg']}; correct that table") from error
+        key = ".".join(str(part) for part in first["loc"]) or "the entry as a whole"
+        raise UserError(f"the catalogue, {key}: {first['msg']}; correct that table") from error
 
 
 def restricted() -> list[Entry]:

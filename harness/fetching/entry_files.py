@@ -65,7 +65,7 @@ def import_folder(root: Path, entry: Entry, folder: Path, link: bool, say: Say, 
     with held(root, entry.name, say):
         if work.is_done():
             return
-        given = {origin.file: found for origin in entry.origins if (found := _given(entry, origin, folder))}
+        given = {origin.file: file for origin in entry.origins if (file := _given(entry, origin, folder))}
         absent = [o for o in entry.origins if o.file not in given and o.url is None and o.output is None]
         if absent:
             wanted = "; ".join(f"{origin.file} ({origin.hand or origin.where})" for origin in absent)
@@ -77,12 +77,12 @@ def _given(entry: Entry, origin: Origin, folder: Path) -> list[Path]:
     """The file of an origin in a given folder, by path or name, or the folder that replaces it."""
     if origin.pick is not None:
         return sorted(folder.rglob(origin.name))
-    for place in (folder / origin.file, folder / origin.name):
-        if place.is_file():
-            wrong = difference(origin, place, origin.checksum)
+    for path in (folder / origin.file, folder / origin.name):
+        if path.is_file():
+            wrong = difference(origin, path, origin.checksum)
             if wrong:
-                raise UserError(f"{entry.name}: {place} is not the file of the catalogue: {wrong}; download it again")
-            return [place]
+                raise UserError(f"{entry.name}: {path} is not the file of the catalogue: {wrong}; download it again")
+            return [path]
     if origin.folder is not None and (folder / origin.folder).is_dir():
         return [folder / origin.folder]
     return []

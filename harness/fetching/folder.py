@@ -103,8 +103,8 @@ def verify(root: Path, entry: Entry) -> list[str]:
     gone = dict.fromkeys([*absent, *(name for name in known if not (root / name).is_file())])
     wrong = [f"{name} is missing" for name in gone]
     for name, expected in known.items():
-        if name not in gone and (found := hash_of(root / name)) != expected:
-            wrong.append(f"{name} has SHA-256 {found[:12]}..., expected {expected[:12]}...")
+        if name not in gone and (actual := hash_of(root / name)) != expected:
+            wrong.append(f"{name} has SHA-256 {actual[:12]}..., expected {expected[:12]}...")
     for output in entry.outputs:
         if output.path not in absent:
             try:
@@ -118,25 +118,25 @@ def _known(entry: Entry) -> dict[str, str]:
     """Hashes of the outputs that are unchanged downloads with a SHA-256 in the catalogue."""
     sums = {origin.name: origin.checksum or "" for origin in entry.origins}
     placed = [out for out in entry.outputs if entry.recipe == "place" and out.kind == "file"]
-    found = {out.path: sums.get(str(out.origin), "") for out in placed}
-    return {path: value.removeprefix("sha256:") for path, value in found.items() if value.startswith("sha256:")}
+    known = {out.path: sums.get(str(out.origin), "") for out in placed}
+    return {path: value.removeprefix("sha256:") for path, value in known.items() if value.startswith("sha256:")}
 
 
-def write_manifest(path: Path, place: Path, entry: Entry) -> None:
+def write_manifest(path: Path, folder: Path, entry: Entry) -> None:
     """Write the SHA-256 of every output file below a folder in the format of sha256sum.
 
     Before them stand two comments: the SHA-256 of what follows, and what the files are.
     """
     sources = ", ".join(dict.fromkeys(origin.where for origin in entry.origins))
-    files = [file for output in entry.outputs for file in files_of(place / output.path)]
-    lines = [f"{hash_of(file)}  {file.relative_to(place).as_posix()}\n" for file in files]
+    files = [file for output in entry.outputs for file in files_of(folder / output.path)]
+    lines = [f"{hash_of(file)}  {file.relative_to(folder).as_posix()}\n" for file in files]
     text = "".join([f"# {entry.name}: {entry.title}; from {sources}\n", *lines])
     write_text(path, f"# {text_hash(text)}\n{text}")
 
 
 def read_manifest(path: Path) -> dict[str, str]:
     """Return hashes by path. Raises UserError for a file that was changed later, and for a malformed line."""
-    found, text = {}, path.read_text(encoding="utf-8", errors="replace")
+    sums, text = {}, path.read_text(encoding="utf-8", errors="replace")
     first, _, rest = text.partition("\n")
     stated = _DIGEST.fullmatch(first)  # of an earlier version: none
     if stated and stated[1] != text_hash(rest):
@@ -149,8 +149,8 @@ def read_manifest(path: Path) -> dict[str, str]:
             raise UserError(
                 f"{path}, line {number} is not a line of sha256sum; remove the file and fetch or import again"
             )
-        found[match[2]] = match[1]
-    return found
+        sums[match[2]] = match[1]
+    return sums
 
 
 def hash_of(path: Path, kind: str = "sha256") -> str:
@@ -181,21 +181,21 @@ def difference(origin: Origin, path: Path, checksum: str | None) -> str | None:
     if checksum is None:
         return None
     kind, _, expected = checksum.partition(":")
-    found = hash_of(path, kind)
-    return None if found == expected else f"{kind} {found}, expected {expected}"
+    actual = hash_of(path, kind)
+    return None if actual == expected else f"{kind} {actual}, expected {expected}"
 
 
 def check_output(entry: Entry, output: Output, path: Path) -> None:
     """Check the number of files or rows of an output. Raises UserError."""
     if output.kind == "folder":
-        found, expected, what = sum(output.counts(item.name) for item in files_of(path)), output.files, "files"
-        if found == 0:
+        actual, expected, what = sum(output.counts(item.name) for item in files_of(path)), output.files, "files"
+        if actual == 0:
             raise UserError(f"{entry.name}: {output.path} has no file {output.pattern}; check the input")
     else:
         expected, what = output.rows, "rows"
-        found = count_rows(path) if expected is not None else 0
-    if expected is not None and found != expected:
-        raise UserError(f"{entry.name}: {output.path} has {found} {what}, expected {expected}; it is incomplete")
+        actual = count_rows(path) if expected is not None else 0
+    if expected is not None and actual != expected:
+        raise UserError(f"{entry.name}: {output.path} has {actual} {what}, expected {expected}; it is incomplete")
 
 
 def files_of(path: Path) -> list[Path]:

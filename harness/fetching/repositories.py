@@ -69,69 +69,74 @@ def look_up(hub: str, kind: RepositoryKind, revision: str) -> HubRepository:
 def _asked(hub: str, kind: RepositoryKind, revision: str | None, *, sizes: bool) -> HubRepository:
     from huggingface_hub import HfApi
 
-    found: Any = HfApi().repo_info(hub, repo_type=kind, revision=revision, files_metadata=sizes)
-    files = (HubFile(one.rfilename, one.size, one.lfs.sha256 if one.lfs else None) for one in found.siblings or ())
-    licence = (found.card_data or {}).get("license")
+    info: Any = HfApi().repo_info(hub, repo_type=kind, revision=revision, files_metadata=sizes)
+    files = (
+        HubFile(sibling.rfilename, sibling.size, sibling.lfs.sha256 if sibling.lfs else None)
+        for sibling in info.siblings or ()
+    )
+    licence = (info.card_data or {}).get("license")
     named = " or ".join(licence) if isinstance(licence, list) else licence
-    return HubRepository(hub, str(found.sha), named, tuple(files), kind)
+    return HubRepository(hub, str(info.sha), named, tuple(files), kind)
 
 
-def files_read(found: HubRepository, readers: Sequence[str], beside: Collection[str] = ()) -> list[HubFile]:
+def files_read(repository: HubRepository, readers: Sequence[str], beside: Collection[str] = ()) -> list[HubFile]:
     """The files that teachers of these kinds read ('' is an encoder), and those named `beside`, small ones first.
 
     Of weights, only one format of each is taken, safetensors if there are any. Raises UserError without weights, and
     for a file beside them that is not there.
     """
     wanted: dict[HubFile, None] = {}
-    for folder in sorted({file.folder for file in found.files}):
+    for folder in sorted({file.folder for file in repository.files}):
         if folder and not _MODULE.fullmatch(folder):
             continue
-        inside = [file for file in found.files if file.folder == folder]
+        inside = [file for file in repository.files if file.folder == folder]
         wanted |= dict.fromkeys(file for file in inside if _matches(file, _TEXTS))
         for reader in readers:
             wanted |= dict.fromkeys(_weights(inside, (*_FIRST.get(reader, ()), *_WEIGHTS)))
     if not any(not _matches(file, _TEXTS) for file in wanted):
         raise UserError(
-            f"{found.hub} at {found.commit[:7]} has no readable weights: no model.safetensors and no "
+            f"{repository.hub} at {repository.commit[:7]} has no readable weights: no model.safetensors and no "
             f"pytorch_model.bin; {_BY_HAND}"
         )
     for name in beside:
-        extra = [file for file in found.files if file.name == name]
+        extra = [file for file in repository.files if file.name == name]
         if not extra:
-            raise UserError(f"{found.hub} at {found.commit[:7]} has no {name}; fetch another commit, or {_BY_HAND}")
+            raise UserError(
+                f"{repository.hub} at {repository.commit[:7]} has no {name}; fetch another commit, or {_BY_HAND}"
+            )
         wanted |= dict.fromkeys(extra)
     return sorted(wanted, key=lambda file: (not _matches(file, _TEXTS), file.name))
 
 
 def _weights(files: Sequence[HubFile], patterns: Sequence[str]) -> list[HubFile]:
-    found = ([file for file in files if _matches(file, (pattern,))] for pattern in patterns)
-    return next(filter(None, found), [])
+    matching = ([file for file in files if _matches(file, (pattern,))] for pattern in patterns)
+    return next(filter(None, matching), [])
 
 
 def _matches(file: HubFile, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(file.name.rpartition("/")[2], pattern) for pattern in patterns)
 
 
-def fetch_model(found: HubRepository, files: Sequence[HubFile], progress: Progress) -> Path:
+def fetch_model(repository: HubRepository, files: Sequence[HubFile], progress: Progress) -> Path:
     """Download files of a model into the hub cache and check their hashes; return the snapshot. Raises UserError."""
     from huggingface_hub import hf_hub_download
 
     total = sum(file.size or 0 for file in files) or None
     before = 0
-    place = Path()
+    path = Path()
     for file in files:
         counter = _counter(progress, before, total)
-        with plain_errors(found.hub, "model", f"{found.hub}/{file.name} at {found.commit}", _BY_HAND):
-            place = Path(hf_hub_download(found.hub, file.name, revision=found.commit, tqdm_class=counter))
-        if file.sha256 is not None and hash_of(place) != file.sha256:
-            place.resolve().unlink()
-            place.unlink()
+        with plain_errors(repository.hub, "model", f"{repository.hub}/{file.name} at {repository.commit}", _BY_HAND):
+            path = Path(hf_hub_download(repository.hub, file.name, revision=repository.commit, tqdm_class=counter))
+        if file.sha256 is not None and hash_of(path) != file.sha256:
+            path.resolve().unlink()
+            path.unlink()
             raise UserError(
-                f"{found.hub}: {file.name} has another SHA-256 than the hub states; it was removed, fetch it again"
+                f"{repository.hub}: {file.name} has another SHA-256 than the hub states; it was removed, fetch it again"
             )
         before += file.size or 0
         progress(before, total)
-    return place.parents[files[-1].name.count("/")]
+    return path.parents[files[-1].name.count("/")]
 
 
 def _counter(progress: Progress, before: int, total: int | None) -> Any:

@@ -201,23 +201,23 @@ def fetch_from_hub(origin: Origin, folder: Path, what: str, offline: bool) -> tu
         return _from_cache(origin, folder, what)
     hub, revision = str(origin.hub), str(origin.revision)
     with _origin_errors(origin, what):
-        found = Path(hf_hub_download(hub, origin.file, repo_type="dataset", revision=revision, local_dir=folder))
+        path = Path(hf_hub_download(hub, origin.file, repo_type="dataset", revision=revision, local_dir=folder))
         if origin.checksum is not None:
-            return found, origin.checksum
+            return path, origin.checksum
         served = get_hf_file_metadata(hf_hub_url(hub, origin.file, repo_type="dataset", revision=revision))
     if served.commit_hash != origin.revision:
         raise UserError(
             f"{what}: the hub serves {origin.file} of {served.commit_hash}, not {origin.revision}; try later"
         )
     tag = served.etag or ""
-    return found, f"sha256:{tag}" if re.fullmatch(r"[0-9a-f]{64}", tag) else None
+    return path, f"sha256:{tag}" if re.fullmatch(r"[0-9a-f]{64}", tag) else None
 
 
 def _from_cache(origin: Origin, folder: Path, what: str) -> tuple[Path, str | None]:
     from huggingface_hub import try_to_load_from_cache
 
-    found = try_to_load_from_cache(str(origin.hub), origin.file, repo_type="dataset", revision=origin.revision)
-    if not isinstance(found, str):
+    cached = try_to_load_from_cache(str(origin.hub), origin.file, repo_type="dataset", revision=origin.revision)
+    if not isinstance(cached, str):
         raise UserError(
             f"{what}: offline, and {origin.file} of {origin.hub} is not in the local hub cache; run `hf download "
             f"{origin.hub} {origin.file} --repo-type dataset --revision {origin.revision}` where there is a network, "
@@ -225,7 +225,7 @@ def _from_cache(origin: Origin, folder: Path, what: str) -> tuple[Path, str | No
         )
     target = folder / origin.file
     target.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(found, target)
+    shutil.copyfile(cached, target)
     return target, origin.checksum
 
 
@@ -254,29 +254,29 @@ def size_of(entry: Entry) -> int | None:
             return None
         files = [each.file for each in resolve(origin, entry.name)]
         with _origin_errors(origin, entry.name):
-            found = HfApi().get_paths_info(origin.hub, files, repo_type="dataset", revision=origin.revision)
-        total += sum(getattr(each, "size", 0) for each in found)
+            infos = HfApi().get_paths_info(origin.hub, files, repo_type="dataset", revision=origin.revision)
+        total += sum(getattr(each, "size", 0) for each in infos)
     return total
 
 
 @contextmanager
 def plain_errors(
-    repository: str, kind: Literal["model", "dataset"], place: str, by_hand: str = "", about: str = ""
+    repository: str, kind: Literal["model", "dataset"], remote: str, by_hand: str = "", about: str = ""
 ) -> Iterator[None]:
     """Convert the client's errors into a UserError of one line, which begins with `about`.
 
-    `place` is what is asked of the repository; `by_hand` is what to do without the hub.
+    `remote` is what is asked of the repository; `by_hand` is what to do without the hub.
     """
     try:
         yield
     except Exception as error:
-        why = _why(error, repository, kind, place)
+        why = _why(error, repository, kind, remote)
         if not why:
             raise
         raise UserError(f"{about}{why}{', or ' if by_hand else ''}{by_hand}") from error
 
 
-def _why(error: Exception, repository: str, kind: str, place: str) -> str:
+def _why(error: Exception, repository: str, kind: str, remote: str) -> str:
     """What an error of the hub's client means, and what to do; empty for any other."""
     from huggingface_hub import errors
 
@@ -288,23 +288,23 @@ def _why(error: Exception, repository: str, kind: str, place: str) -> str:
         word = "data set" if kind == "dataset" else "model"
         return f"the hub has no {word} {repository} that you may see; check its name, {log_in}"
     if isinstance(error, errors.RevisionNotFoundError | errors.RemoteEntryNotFoundError):
-        return f"the hub has no {place} (404); check its name"
+        return f"the hub has no {remote} (404); check its name"
     if isinstance(error, errors.OfflineModeIsEnabled | errors.LocalEntryNotFoundError):
         where = "check HF_HUB_OFFLINE, HF_ENDPOINT and the proxy"
-        return f"the hub cannot be reached and {place} is not in its local cache; {where}"
+        return f"the hub cannot be reached and {remote} is not in its local cache; {where}"
     if isinstance(error, errors.HfHubHTTPError):
         status = error.response.status_code
         if status in (401, 403):
             return f"the hub does not let you use {repository} ({status}); {log_in}, with a token that may do this"
         if status in (409, 412):
             return f"{repository} was changed by someone else in the meantime; run the same command again"
-        return f"the hub answers {status} for {place}; try later"
+        return f"the hub answers {status} for {remote}; try later"
     of_connection = isinstance(error, errors.HTTPError) or (isinstance(error, OSError) and error.errno is None)  # type: ignore[attr-defined]
     return f"the connection to the hub failed: {_words(error)}; run the command again" if of_connection else ""
 
 
 def _origin_errors(origin: Origin, what: str) -> AbstractContextManager[None]:
     """`plain_errors` for an origin of an entry."""
-    place = f"{origin.hub}/{origin.file} at {origin.revision}"
+    remote = f"{origin.hub}/{origin.file} at {origin.revision}"
     by_hand = f"download {origin.name} manually and run `harness data import`"
-    return plain_errors(str(origin.hub), "dataset", place, by_hand, f"{what}: ")
+    return plain_errors(str(origin.hub), "dataset", remote, by_hand, f"{what}: ")

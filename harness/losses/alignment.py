@@ -41,9 +41,9 @@ def soft_alignment(
 
     The mean over rows; 0 where both distributions are equal. DALR Eq. 12, which prints a sum.
     """
-    found = functional.log_softmax(logits / temperature, dim=1)
+    log_probabilities = functional.log_softmax(logits / temperature, dim=1)
     wanted = functional.log_softmax(targets / target_temperature, dim=1)
-    return functional.kl_div(found, wanted, reduction="batchmean", log_target=True)
+    return functional.kl_div(log_probabilities, wanted, reduction="batchmean", log_target=True)
 
 
 def cross_alignment(

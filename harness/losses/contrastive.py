@@ -147,9 +147,9 @@ def supcon(
     vectors, classes = torch.cat([first, second]), torch.cat([items, items])
     itself = _diagonal(vectors)
     logits = (cosine_matrix(vectors, vectors) / temperature).masked_fill(itself, -torch.inf)
-    found = functional.log_softmax(logits, dim=1).masked_fill(itself, 0)
-    positive = ((classes[:, None] == classes) & ~itself).to(found.dtype)
-    loss = -((found * positive).sum(dim=1) / positive.sum(dim=1)).mean()
+    log_probabilities = functional.log_softmax(logits, dim=1).masked_fill(itself, 0)
+    positive = ((classes[:, None] == classes) & ~itself).to(log_probabilities.dtype)
+    loss = -((log_probabilities * positive).sum(dim=1) / positive.sum(dim=1)).mean()
     return loss if base_temperature is None else loss * (temperature / base_temperature)
 
 

@@ -120,10 +120,10 @@ class Method(nn.Module, ABC):
 
     def loss(self, batch: Batch | MediaBatch, encode: Encode) -> tuple[Tensor | None, dict[str, Tensor]]:
         """The weighted sum of the terms not left out, None for no such term, and the unweighted terms."""
-        found = self.media_terms(batch, encode) if isinstance(batch, MediaBatch) else self.loss_terms(batch, encode)
-        if not (isinstance(found, dict) and all(isinstance(value, Tensor) for value in found.values())):
-            raise TypeError(f"{self.origin} returned {_kinds(found)}; it must return a dict of scalar tensors by term")
-        terms = {name: value for name, value in found.items() if name not in self.left_out}
+        result = self.media_terms(batch, encode) if isinstance(batch, MediaBatch) else self.loss_terms(batch, encode)
+        if not (isinstance(result, dict) and all(isinstance(value, Tensor) for value in result.values())):
+            raise TypeError(f"{self.origin} returned {_kinds(result)}; it must return a dict of scalar tensors by term")
+        terms = {name: value for name, value in result.items() if name not in self.left_out}
         weights = self.weights()
         weighted = [weights.get(name, 1.0) * value for name, value in terms.items()]
         return (sum(weighted[1:], start=weighted[0]) if weighted else None), terms
@@ -160,7 +160,7 @@ class Method(nn.Module, ABC):
         return "+".join(names)
 
 
-def _kinds(found: object) -> str:
-    if not isinstance(found, dict):
-        return type(found).__name__
-    return ", ".join(f"{name}: {type(value).__name__}" for name, value in found.items())
+def _kinds(batch: object) -> str:
+    if not isinstance(batch, dict):
+        return type(batch).__name__
+    return ", ".join(f"{name}: {type(value).__name__}" for name, value in batch.items())

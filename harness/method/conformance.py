@@ -55,23 +55,31 @@ def methods_in(what: str) -> list[type[Method]]:
 
     Those that it registers, else those that it defines. Raises UserError where there is none or it cannot be imported.
     """
-    place, colon, name = what.partition(":")
-    registered = [each for each in names("method") if target("method", each).partition(":")[0].split(".")[0] == place]
+    module_name, colon, name = what.partition(":")
+    registered = [
+        each for each in names("method") if target("method", each).partition(":")[0].split(".")[0] == module_name
+    ]
     if registered and not colon:
         return [method_named(each) for each in registered]
-    folder = Path(place).expanduser()
+    folder = Path(module_name).expanduser()
     if not colon and (folder / "pyproject.toml").is_file():
         return [method for each in _declared(folder) for method in methods_in(each)]
-    module = _imported(place)
-    found = [one for one in vars(module).values() if inspect.isclass(one) and issubclass(one, Method)]
+    module = _imported(module_name)
+    methods = [value for value in vars(module).values() if inspect.isclass(value) and issubclass(value, Method)]
     if colon:
-        found = [one for one in found if one.__name__ == name]
+        methods = [method for method in methods if method.__name__ == name]
     else:
-        found = [one for one in found if one.__module__.partition(".")[0] not in OWN and not inspect.isabstract(one)]
-    if not found:
+        methods = [
+            method
+            for method in methods
+            if method.__module__.partition(".")[0] not in OWN and not inspect.isabstract(method)
+        ]
+    if not methods:
         what_is_missing = f"no class {name} derived from" if colon else "no class derived from"
-        raise UserError(f"{place} has {what_is_missing} harness.method.Method; name the module that defines the method")
-    return list(dict.fromkeys(found))
+        raise UserError(
+            f"{module_name} has {what_is_missing} harness.method.Method; name the module that defines the method"
+        )
+    return list(dict.fromkeys(methods))
 
 
 def check_all(method: type[Method]) -> Iterator[Checked]:
@@ -79,47 +87,51 @@ def check_all(method: type[Method]) -> Iterator[Checked]:
     name = getattr(method, "name", method.__name__)
     for check, problems in CHECKS.items():
         try:
-            found = tuple(dict.fromkeys(problems(method)))
+            reported = tuple(dict.fromkeys(problems(method)))
         except OWN_SIGNALS:
             raise
         except BaseException as error:
-            found = (_raised(error),)
-        yield Checked(name, check, found)
+            reported = (_raised(error),)
+        yield Checked(name, check, reported)
 
 
 def _declared(folder: Path) -> list[str]:
     """The MODULE:CLASS of each method that a package's folder declares, made importable. Raises UserError for none."""
     project = toml_content(folder / "pyproject.toml", "project").get("project", {})
-    found = project.get("entry-points", {}).get("harness.methods", {}) if isinstance(project, dict) else {}
-    if not isinstance(found, dict) or not found or not all(isinstance(place, str) for place in found.values()):
+    declared = project.get("entry-points", {}).get("harness.methods", {}) if isinstance(project, dict) else {}
+    if (
+        not isinstance(declared, dict)
+        or not declared
+        or not all(isinstance(object_path, str) for object_path in declared.values())
+    ):
         where = '[project.entry-points."harness.methods"]'
         raise UserError(f"{folder}/pyproject.toml declares no method; add the table {where}")
-    sys.path[:0] = [str(place.resolve()) for place in (folder / "src", folder) if place.is_dir()]
-    return list(found.values())
+    sys.path[:0] = [str(path.resolve()) for path in (folder / "src", folder) if path.is_dir()]
+    return list(declared.values())
 
 
-def _imported(place: str) -> ModuleType:
-    path = Path(place).expanduser()
+def _imported(name: str) -> ModuleType:
+    path = Path(name).expanduser()
     try:
         with import_limited():
-            return _module(place, path)
+            return _module(name, path)
     except (UserError, *OWN_SIGNALS):
         raise
     except BaseException as error:
-        raise UserError(f"{place} cannot be imported: {_raised(error)}; {_help(place, error)}") from error
+        raise UserError(f"{name} cannot be imported: {_raised(error)}; {_help(name, error)}") from error
 
 
-def _help(place: str, error: BaseException) -> str:
-    if isinstance(error, ModuleNotFoundError) and error.name == place.partition(".")[0]:
+def _help(name: str, error: BaseException) -> str:
+    if isinstance(error, ModuleNotFoundError) and error.name == name.partition(".")[0]:
         return "give its folder or file, or install it: `pip install -e FOLDER`"
     return "fix it, or give another name"
 
 
-def _module(place: str, path: Path) -> ModuleType:
+def _module(name: str, path: Path) -> ModuleType:
     if path.suffix != ".py":
-        return importlib.import_module(place)
+        return importlib.import_module(name)
     if not path.is_file():
-        raise UserError(f"there is no file {place}; give a Python file, a package or MODULE:CLASS")
+        raise UserError(f"there is no file {name}; give a Python file, a package or MODULE:CLASS")
     spec = importlib.util.spec_from_file_location(path.stem, path.resolve())
     assert spec is not None
     assert spec.loader is not None
@@ -135,8 +147,8 @@ def _raised(error: BaseException) -> str:
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "site-packages" not in frame.filename]
     own = Path(__file__).resolve().parents[1]
     outside = [frame for frame in frames if not Path(frame.filename).is_relative_to(own)]
-    place = [f" ({Path(frame.filename).name}, line {frame.lineno})" for frame in (*outside, *frames[-1:])]
-    last = place[len(outside) - 1 if outside else 0] if place else ""
+    lines = [f" ({Path(frame.filename).name}, line {frame.lineno})" for frame in (*outside, *frames[-1:])]
+    last = lines[len(outside) - 1 if outside else 0] if lines else ""
     return " ".join(f"{type(error).__name__}: {error}".split()) + last
 
 
@@ -160,15 +172,15 @@ def check_method(method: type[Method]) -> list[str]:
         for what, origin in origins.items()
         if origin not in (None, *get_args(ValueOrigin))
     ]
-    found: set[str] = set()
+    terms: set[str] = set()
     for reading in method.readings:
         seen, more = _checked(method, reading)
-        found |= seen
+        terms |= seen
         problems += [f"@{reading}: {problem}" for problem in more]
     declared, optional = set(method.terms), set(method.optional_terms)
     problems += [f"the optional term '{name}' is not in terms" for name in sorted(optional - declared)]
-    problems += [f"the term '{name}' appears in no reading" for name in sorted(declared - optional - found)]
-    problems += [f"the term '{name}' is not declared" for name in sorted(found - declared)]
+    problems += [f"the term '{name}' appears in no reading" for name in sorted(declared - optional - terms)]
+    problems += [f"the term '{name}' is not declared" for name in sorted(terms - declared)]
     return problems
 
 
@@ -200,9 +212,9 @@ def _checked(method: type[Method], reading: str) -> tuple[set[str], list[str]]:
     problems = []
     if set(built.weights()) - set(method.terms):
         problems.append("weights() has terms that are not declared")
-    cycle, place = built.mixing(built.hyperparameters)(1000, 100, 50, 5)
-    if not 0 <= place < cycle:
-        problems.append(f"the mixing rule returns place {place} of a cycle of {cycle}")
+    cycle, pairs_at = built.mixing(built.hyperparameters)(1000, 100, 50, 5)
+    if not 0 <= pairs_at < cycle:
+        problems.append(f"the mixing rule returns place {pairs_at} of a cycle of {cycle}")
     for batch in random_batches(built) if method.trains else ():
         total, terms = _loss(built, batch)
         seen |= set(terms)
@@ -258,21 +270,23 @@ def _gradients(method: type[Method]) -> Iterator[str]:
                 yield f"@{reading}: the loss of {type(batch).__name__} has no gradient"
                 continue
             total.backward()  # type: ignore[no-untyped-call]
-            if not any(one.grad is not None and one.grad.abs().sum() > 0 for one in vectors):
+            if not any(vector.grad is not None and vector.grad.abs().sum() > 0 for vector in vectors):
                 yield f"@{reading}: the loss of {type(batch).__name__} has no gradient for the encoder"
-            if any(one.grad is not None and not one.grad.isfinite().all() for one in vectors):
+            if any(vector.grad is not None and not vector.grad.isfinite().all() for vector in vectors):
                 yield f"@{reading}: the gradient of {type(batch).__name__} is not finite"
-        unused = [name for name, one in built.named_parameters() if one.requires_grad and one.grad is None]
+        unused = [
+            name for name, parameter in built.named_parameters() if parameter.requires_grad and parameter.grad is None
+        ]
         if unused and not built.test_head():
             yield f"@{reading}: no loss term trains {', '.join(unused)}"
 
 
 def _repeats(method: type[Method]) -> Iterator[str]:
     """The same heads and the same random numbers give the same loss, and the batch stays as it was."""
-    for (reading, one), (_, other) in zip(_built(method), _built(method), strict=True):
-        for batch in random_batches(one):
+    for (reading, built), (_, again) in zip(_built(method), _built(method), strict=True):
+        for batch in random_batches(built):
             before = copy.deepcopy(batch)
-            (first, _), (second, _) = _loss(one, batch), _loss(other, batch)
+            (first, _), (second, _) = _loss(built, batch), _loss(again, batch)
             if first is not None and second is not None and not torch.equal(first, second):
                 yield f"@{reading}: the loss of {type(batch).__name__} differs under the same seed"
             if not _same(before, batch):
@@ -331,10 +345,10 @@ def _loss(
     """The loss of a batch under a fixed seed; `vectors` gets what the encoder gave."""
 
     def encode(inputs: Mapping[str, Tensor], views: int) -> Tensor:
-        found = torch.randn(ROWS, views, WIDTH, device=device, requires_grad=True)
+        drawn = torch.randn(ROWS, views, WIDTH, device=device, requires_grad=True)
         if vectors is not None:
-            vectors.append(found)
-        return found
+            vectors.append(drawn)
+        return drawn
 
     given: Encode = encode
     with torch.random.fork_rng(devices=[]):
@@ -346,13 +360,13 @@ def _moved(value: Any) -> Any:
     if isinstance(value, Tensor):
         return value.to("cuda")
     if isinstance(value, Mapping):
-        return {name: _moved(one) for name, one in value.items()}
-    return replace(value, **{name: _moved(one) for name, one in vars(value).items()})
+        return {name: _moved(each) for name, each in value.items()}
+    return replace(value, **{name: _moved(each) for name, each in vars(value).items()})
 
 
-def _same(one: Any, other: Any) -> bool:
-    if isinstance(one, Tensor):
-        return torch.equal(one, other)
-    if isinstance(one, Mapping):
-        return one.keys() == other.keys() and all(_same(one[name], other[name]) for name in one)
-    return all(_same(value, vars(other)[name]) for name, value in vars(one).items())
+def _same(first: Any, second: Any) -> bool:
+    if isinstance(first, Tensor):
+        return torch.equal(first, second)
+    if isinstance(first, Mapping):
+        return first.keys() == second.keys() and all(_same(first[name], second[name]) for name in first)
+    return all(_same(value, vars(second)[name]) for name, value in vars(first).items())

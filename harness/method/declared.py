@@ -64,13 +64,13 @@ class DeclaredMethod:
                 "features": features,
             }
 
-        found = declarations().ask("method", self.name, ["configured", reading, layers], answer)
+        configured = declarations().ask("method", self.name, ["configured", reading, layers], answer)
         own_steps = {
             stream: OwnSteps(**{**values, "patches": Patches(**values["patches"])})
-            for stream, values in found["own_steps"].items()
+            for stream, values in configured["own_steps"].items()
         }
-        features = {role: Feature(**values) for role, values in found["features"].items()}
-        return Configured(**{**found, "own_steps": own_steps, "features": features})
+        features = {role: Feature(**values) for role, values in configured["features"].items()}
+        return Configured(**{**configured, "own_steps": own_steps, "features": features})
 
 
 def declared_method(name: str) -> DeclaredMethod:
@@ -88,10 +88,10 @@ def declared_method(name: str) -> DeclaredMethod:
             "reading_values": {reading: dict(values) for reading, values in method.reading_values.items()},
         }
 
-    found = declarations().ask("method", name, "class", answer)
-    sets = {key: frozenset(found[key]) for key in ("options", "teacher_options")}
-    lists = {key: tuple(found[key]) for key in ("streams", "readings")}
-    return DeclaredMethod(name, **{**found, **sets, **lists})
+    declaration = declarations().ask("method", name, "class", answer)
+    sets = {key: frozenset(declaration[key]) for key in ("options", "teacher_options")}
+    lists = {key: tuple(declaration[key]) for key in ("streams", "readings")}
+    return DeclaredMethod(name, **{**declaration, **sets, **lists})
 
 
 def method_named(name: str) -> type[Method]:

@@ -118,5 +118,5 @@ def _teacher(name: str) -> str:
 
 def _value(key: str, value: str) -> str:
     """`λ = 0.1`, `batch size = 64`, `learning rate = 3e-5`."""
-    exact = re.sub(r"^([\d.]+)e([+-])0*(\d+)$", lambda found: f"{found[1]}e{found[2].strip('+')}{found[3]}", value)
+    exact = re.sub(r"^([\d.]+)e([+-])0*(\d+)$", lambda number: f"{number[1]}e{number[2].strip('+')}{number[3]}", value)
     return f"{option_title(key)} = {exact}"

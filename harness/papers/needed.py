@@ -234,8 +234,8 @@ def _table_places(
         for _, row in table.rows_of(encoder):
             if row.planned and any(names.score(row, column, row.setting) for column in table.columns):
                 for variant in in_readings(row.variant, read_as):
-                    if place := names.place(variant, row.setting, encoder):
-                        yield place, row.seeds or table.seeds, table.suites
+                    if wanted := names.place(variant, row.setting, encoder):
+                        yield wanted, row.seeds or table.seeds, table.suites
 
 
 def _places(
@@ -245,8 +245,8 @@ def _places(
     for encoder in entry.encoders:
         for named, setting in pairs_of(entry):
             for variant in in_readings(named, read_as):
-                if place := names.place(variant, setting, encoder):
-                    yield place, entry.seeds, (entry.suite, *extra)
+                if wanted := names.place(variant, setting, encoder):
+                    yield wanted, entry.seeds, (entry.suite, *extra)
 
 
 class RowKey(NamedTuple):

@@ -1,17 +1,16 @@
-"""What a run reports while it is carried out, and its states.
+"""What a run reports while it is carried out.
 
 Every listener (terminal, log, notebook) gets these events.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-if TYPE_CHECKING:
-    from harness.store import Result
-    from harness.training.record import TrainingProgress
+from harness.store import Result
+from harness.training.record import TrainingProgress
 
 EventKind = Literal["start", "prepare", "progress", "suite", "evaluate", "evaluated", "done", "failed", "prepared"]
 
@@ -65,24 +64,3 @@ def both(first: Listener, second: Listener) -> Listener:
         second(event)
 
     return listen
-
-
-RunState = Literal["done", "running", "queued", "trained", "failed", "missing", "damaged"]
-#: the states of a run in the order in which they are shown; those of jobs, `running` and `queued`, are no plan's
-STATES: Mapping[RunState, str] = {
-    "done": "trained and evaluated",
-    "running": "in another process, or in SLURM",
-    "queued": "submitted to SLURM, not yet started",
-    "trained": "some suites are not yet evaluated",
-    "failed": "the line shows the error, or how SLURM ended the job",
-    "missing": "not yet trained, or to be trained again; the line shows why",
-    "damaged": "its result cannot be read; restore it or move it away",
-}
-#: what is done about runs that are not done, and why
-UNSCORED = "trained; some suites will be evaluated"
-RETRIED = "failed earlier; will retry"
-STALE = "results exist for another configuration only; will be trained"
-UNSURE = "results exist, perhaps of this run: inputs that are missing belong to its identity"
-RESUMED = "interrupted; resumes at step {}"
-KEPT = "the saved weights will be evaluated; --redo trains them again"
-REDONE = "will be trained again; the old results move to .superseded when the new ones are complete"

@@ -22,7 +22,7 @@ from harness.fetching.downloads import ByHand, Fetchable, FetchList
 from harness.grid import resolve
 from harness.papers.needed import StandIns, paper_runs
 from harness.papers.published import read_papers
-from harness.planning.ingredients import Experiments
+from harness.planning.experiments import Experiments
 from harness.planning.inventory import Inventory
 from harness.planning.plan import Plan
 from harness.profiles import Profile

@@ -10,16 +10,25 @@ from harness.errors import PlugInError, UserError
 from harness.formatting import count_of, one_line
 from harness.grid import Resolved, Skipped, UnfitSettingError, check_overrides, check_setting, expand, resolve
 from harness.method.declared import declared_method
-from harness.planning.events import KEPT, REDONE, RESUMED, RETRIED, STALE, UNSCORED, UNSURE, RunState
-from harness.planning.ingredients import Experiment, Experiments
+from harness.planning.experiments import Experiment, Experiments
 from harness.planning.inventory import Inventory
 from harness.planning.present import changes
 from harness.planning.request import Request
+from harness.planning.states import RunState
 from harness.sources import Missing, digest
 from harness.spec import RunSpec
 from harness.store import Failure, Result, Spec, Store
 from harness.store.files import check_names
 from harness.store.folder import begins_to_redo, checkpoint_step, has_training, redo_of
+
+#: what is done about runs that are not done, and why
+UNSCORED = "trained; some suites will be evaluated"
+RETRIED = "failed earlier; will retry"
+STALE = "results exist for another configuration only; will be trained"
+UNSURE = "results exist, perhaps of this run: inputs that are missing belong to its identity"
+RESUMED = "interrupted; resumes at step {}"
+KEPT = "the saved weights will be evaluated; --redo trains them again"
+REDONE = "will be trained again; the old results move to .superseded when the new ones are complete"
 
 
 @dataclass(frozen=True)
@@ -235,7 +244,7 @@ def _planned(
         note = RESUMED.format(step)
     elif store.has_key(*key):
         others = sorted(
-            (one for one in store.seeds(*key)[0] if one.spec == key[1]), key=lambda earlier: earlier.finished
+            (stored for stored in store.seeds(*key)[0] if stored.spec == key[1]), key=lambda earlier: earlier.finished
         )
         note, changed = _beside(others, experiment)
     absent = (item for name in todo for item in experiment.missing_for(inventory.suites[name], inventory.root))

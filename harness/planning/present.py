@@ -17,7 +17,7 @@ from harness.code import declarations
 from harness.commands import read_typed
 from harness.errors import UserError
 from harness.grid import resolve
-from harness.planning.ingredients import Experiment, Experiments
+from harness.planning.experiments import Experiment, Experiments
 from harness.planning.inventory import Inventory
 from harness.profiles import load_profile
 from harness.spec import RunSpec

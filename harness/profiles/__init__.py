@@ -73,23 +73,23 @@ def _layers_of(path: Path) -> list[Layer]:
 
     Raises UserError for a file that cannot be read, has the name of a shipped profile or extends itself.
     """
-    found: list[Layer] = []
+    layers: list[Layer] = []
     while True:
         _check_name(path)
         content = toml_content(path, "profile", _GIVEN)
         training = content.get("training")
         if isinstance(training, dict) and {"steps", "epochs"} <= training.keys():
             raise UserError(f"the profile {path}, table [training]: steps replace epochs; give one of them")
-        known = [layer.path.resolve() for layer in found]
+        known = [layer.path.resolve() for layer in layers]
         if path.resolve() in known:
-            raise UserError(f"the profile {found[0].path} extends itself, through {path}; remove one 'extends'")
-        if len(found) == MOST_LAYERS:
+            raise UserError(f"the profile {layers[0].path} extends itself, through {path}; remove one 'extends'")
+        if len(layers) == MOST_LAYERS:
             raise UserError(
-                f"the profile {found[0].path} extends a chain of more than {MOST_LAYERS} profiles; extend fewer"
+                f"the profile {layers[0].path} extends a chain of more than {MOST_LAYERS} profiles; extend fewer"
             )
-        found.append(Layer(path, _located(content, path.parent)))
+        layers.append(Layer(path, _located(content, path.parent)))
         if "extends" not in content:
-            return found[::-1]
+            return layers[::-1]
         parent = content["extends"]
         if not isinstance(parent, str) or not parent.isprintable():
             raise UserError(f"the profile {path}, key 'extends': it must be the name of a profile or a path")
@@ -102,7 +102,7 @@ def _layers_of(path: Path) -> list[Layer]:
             f"the profile {path}, key 'extends': no profile '{parent}' is shipped; {hint} (a file of your own: a path "
             "that ends in .toml)"
         )
-    return [_shipped(parent), *found[::-1]]
+    return [_shipped(parent), *layers[::-1]]
 
 
 def _merged(layers: Sequence[Layer]) -> dict[str, Any]:
@@ -113,15 +113,15 @@ def _merged(layers: Sequence[Layer]) -> dict[str, Any]:
     return tables
 
 
-def _blamed(layers: Sequence[Layer], place: Sequence[str | int]) -> tuple[Path, Sequence[str | int]]:
+def _blamed(layers: Sequence[Layer], keys: Sequence[str | int]) -> tuple[Path, Sequence[str | int]]:
     """The file in which a place of the merged tables was written last, and the place there."""
-    if len(place) > 1 and place[0] == _RULES and isinstance(place[1], int):
-        number = place[1]
+    if len(keys) > 1 and keys[0] == _RULES and isinstance(keys[1], int):
+        number = keys[1]
         for layer in layers:
             if number < len(_rules(layer.content)):
-                return layer.path, [_RULES, number, *place[2:]]
+                return layer.path, [_RULES, number, *keys[2:]]
             number -= len(_rules(layer.content))
-    return next((layer.path for layer in reversed(layers) if _has(layer.content, place)), layers[-1].path), place
+    return next((layer.path for layer in reversed(layers) if _has(layer.content, keys)), layers[-1].path), keys
 
 
 def _check_name(path: Path) -> None:
@@ -147,11 +147,11 @@ def _rules(content: Mapping[str, Any]) -> list[Any]:
 def _over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     """Tables merged by key; a table of another kind, and a value, is replaced."""
     instead = {key for name in above for key in _INSTEAD.get(name, ())} - {*above}
-    found = {key: value for key, value in below.items() if key not in instead}
+    merged = {key: value for key, value in below.items() if key not in instead}
     for key, value in above.items():
-        old = found.get(key)
-        found[key] = _over(old, value) if isinstance(old, dict) and _same_kind(old, value) else value
-    return found
+        old = merged.get(key)
+        merged[key] = _over(old, value) if isinstance(old, dict) and _same_kind(old, value) else value
+    return merged
 
 
 def _same_kind(below: Mapping[str, Any], above: Any) -> bool:
@@ -168,16 +168,16 @@ def _located(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 def _with_paths(value: Any, folder: Path) -> Any:
     """A value whose texts that begin as paths are absolute."""
     if isinstance(value, dict):
-        return {key: one if key in _PROSE else _with_paths(one, folder) for key, one in value.items()}
+        return {key: item if key in _PROSE else _with_paths(item, folder) for key, item in value.items()}
     if isinstance(value, list):
-        return [_with_paths(one, folder) for one in value]
+        return [_with_paths(item, folder) for item in value]
     if isinstance(value, str) and value.startswith(("./", "../", "~/")):
         return str((folder / Path(value).expanduser()).resolve())
     return value
 
 
-def _has(content: Any, place: Sequence[str | int]) -> bool:
-    for part in place:
+def _has(content: Any, keys: Sequence[str | int]) -> bool:
+    for part in keys:
         if isinstance(content, Mapping) and part in content:
             content = content[part]
         elif not (isinstance(content, list) and isinstance(part, int) and part < len(content)):

@@ -126,7 +126,7 @@ class ModelTable(Table):
     @model_validator(mode="after")
     def _one_place(self) -> Self:
         if self._needs_place():
-            if sum(place is not None for place in (self.hub, self.folder, self.registered)) != 1:
+            if sum(origin is not None for origin in (self.hub, self.folder, self.registered)) != 1:
                 raise ValueError("set exactly one of 'hub' (with 'revision'), 'folder' and 'registered'")
             if (self.hub is None) != (self.revision is None):
                 raise ValueError("set 'hub' and 'revision' (the 40 digits of a commit) together")
@@ -368,8 +368,8 @@ class Profile(Table):
         return self
 
 
-def _exist(place: str, used: Iterable[str], kind: str, known: Mapping[str, BaseModel]) -> None:
+def _exist(key: str, used: Iterable[str], kind: str, known: Mapping[str, BaseModel]) -> None:
     """Raise ValueError for the first name used without a table."""
     for name in used:
         if name not in known:
-            raise ValueError(f"{place}: there is no table [{kind}.{name}]")
+            raise ValueError(f"{key}: there is no table [{kind}.{name}]")

@@ -89,7 +89,7 @@ class Contents:
         return frame_of(without_overrides(self.results, profiles, variants))
 
     def by_fingerprint(self, profile: str) -> Mapping[str, Result]:
-        return {one.fingerprint: one for one in self.results if one.profile == profile}
+        return {result.fingerprint: result for result in self.results if result.profile == profile}
 
     @cached_property
     def commands(self) -> Commands:
@@ -123,7 +123,7 @@ class Contents:
 
     @cached_property
     def paper_frame(self) -> pandas.DataFrame:
-        return self.frame_with_parts([PAPER_PROFILE, *(one.name for one in self.stand_in_profiles)])
+        return self.frame_with_parts([PAPER_PROFILE, *(profile.name for profile in self.stand_in_profiles)])
 
     @cached_property
     def filled(self) -> Sequence[FilledTable]:
@@ -141,10 +141,10 @@ class Contents:
     @cached_property
     def variants(self) -> Mapping[str, Counter[str]]:
         """The number of results of each variant, by method."""
-        found: dict[str, Counter[str]] = {}
+        counts: dict[str, Counter[str]] = {}
         for result in self.results:
-            found.setdefault(result.spec.method, Counter())[result.spec.variant] += 1
-        return found
+            counts.setdefault(result.spec.method, Counter())[result.spec.variant] += 1
+        return counts
 
     def teacher_options(self, method: str) -> Collection[str]:
         """Names of a method's options that name teachers; empty for a method that is not installed."""

@@ -81,44 +81,44 @@ def write_runs(results: Sequence[Result], stream: TextIO) -> None:
     """Write report.csv, one result at a time. Scores are those of whole tasks, in the metrics that tables show."""
     values: dict[str, None] = {}
     scores: dict[str, None] = {}
-    for one in results:
-        values.update(dict.fromkeys(name for name, _ in _option_values(one)))
-        scores.update(dict.fromkeys(name for name, _ in _scores(one)))
+    for result in results:
+        values.update(dict.fromkeys(name for name, _ in _option_values(result)))
+        scores.update(dict.fromkeys(name for name, _ in _scores(result)))
     writer = csv.DictWriter(stream, (*RUN_COLUMNS, *sorted(values), *scores), restval="", lineterminator="\n")
     writer.writerow({name: for_csv(name) for name in writer.fieldnames})
-    for one in results:
-        fields = {**_fields(one), **dict(_option_values(one)), **dict(_scores(one))}
+    for result in results:
+        fields = {**_fields(result), **dict(_option_values(result)), **dict(_scores(result))}
         writer.writerow({name: for_csv(value) for name, value in fields.items()})
 
 
-def _fields(one: Result) -> CsvFields:
-    overrides = overrides_text(one.overrides)
+def _fields(result: Result) -> CsvFields:
+    overrides = overrides_text(result.overrides)
     return {
-        **one.spec.model_dump(),
-        "profile": one.profile,
-        "name": name_of(one.spec.variant, overrides).text,
+        **result.spec.model_dump(),
+        "profile": result.profile,
+        "name": name_of(result.spec.variant, overrides).text,
         "overrides": overrides,
-        "fingerprint": one.fingerprint,
-        "group": one.group,
-        "backend": one.backend,
-        "dev": one.best_dev,
-        "minutes": one.train_seconds / 60,
+        "fingerprint": result.fingerprint,
+        "group": result.group,
+        "backend": result.backend,
+        "dev": result.best_dev,
+        "minutes": result.train_seconds / 60,
     }
 
 
-def _option_values(one: Result) -> Iterator[tuple[str, object]]:
-    for group, values in one.hyperparameters.items():
+def _option_values(result: Result) -> Iterator[tuple[str, object]]:
+    for group, values in result.hyperparameters.items():
         for name, value in values.items():
             yield f"{group}.{name}", value
-    for role, used in one.teachers.items():
+    for role, used in result.teachers.items():
         yield f"teacher.{role}", used.teacher
 
 
-def _scores(one: Result) -> Iterator[tuple[str, object]]:
-    for suite in one.suites:
-        found = one.latest(suite)
-        shown = {metric.name for metric in found.protocol.metrics if metric.shown} if found else set()
-        for task, values in found.scores.items() if found else ():
+def _scores(result: Result) -> Iterator[tuple[str, object]]:
+    for suite in result.suites:
+        evaluation = result.latest(suite)
+        shown = {metric.name for metric in evaluation.protocol.metrics if metric.shown} if evaluation else set()
+        for task, values in evaluation.scores.items() if evaluation else ():
             for name, value in values.items():
                 if not shown or name in shown:
                     yield f"{suite}.{task}.{name}", value

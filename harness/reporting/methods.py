@@ -84,13 +84,13 @@ def method_facts(name: str) -> MethodFacts:
 
 def installed_methods() -> tuple[list[MethodFacts], list[str]]:
     """The facts of all registered methods, and one line for each method that fails."""
-    found, problems = [], []
+    methods, problems = [], []
     for name in names("method"):
         try:
-            found.append(method_facts(name))
+            methods.append(method_facts(name))
         except UserError as error:
             problems.append(str(error))
-    return found, problems
+    return methods, problems
 
 
 def methods_from_a_process() -> tuple[list[MethodFacts], list[str]]:

@@ -221,7 +221,7 @@ def write_one_file(folder: Path, names: Sequence[str], footer: str) -> None:
     left_out = {"page": len(names) - len(pages), "figure": len(list(folder.glob("figures/*.svg"))) - len(figures)}
     template = environment(autoescape=True).get_template("one_file.html")
     html = template.render(
-        policy=" ".join(f"'sha256-{one}'" for one in hashes),
+        policy=" ".join(f"'sha256-{digest_of}'" for digest_of in hashes),
         styles=[Markup(folder.joinpath(name).read_text("utf-8")) for name in _STYLES],
         scripts=list(map(Markup, scripts)),
         pages=[
@@ -236,40 +236,40 @@ def write_one_file(folder: Path, names: Sequence[str], footer: str) -> None:
 
 def _pages(folder: Path, names: Iterable[str]) -> dict[str, str]:
     """The content of each page by path, as far as they fit."""
-    found: dict[str, str] = {}
+    pages: dict[str, str] = {}
     size = 0
     for name in names:
         length = (folder / name).stat().st_size
-        if found and size + length > MOST_PAGES:
+        if pages and size + length > MOST_PAGES:
             continue
         size, text = size + length, (folder / name).read_text("utf-8")
         start, end = '<main id="main">', "</main>"
-        found[name] = text[text.index(start) + len(start) : text.rindex(end)].replace(' loading="lazy"', "")
-    return found
+        pages[name] = text[text.index(start) + len(start) : text.rindex(end)].replace(' loading="lazy"', "")
+    return pages
 
 
 def _figures(folder: Path) -> dict[str, str]:
     """The figures as addresses that hold them, as far as they fit."""
-    found: dict[str, str] = {}
+    figures: dict[str, str] = {}
     size = 0
     for path in sorted(folder.glob("figures/*.svg"), key=lambda path: path.stat().st_size):
         size += path.stat().st_size
         if size <= MOST_FIGURES:
             held = base64.b64encode(path.read_bytes()).decode()
-            found[path.relative_to(folder).as_posix()] = f"data:image/svg+xml;base64,{held}"
-    return found
+            figures[path.relative_to(folder).as_posix()] = f"data:image/svg+xml;base64,{held}"
+    return figures
 
 
 def _moved(text: str, path: str, within: Mapping[str, str], figures: Mapping[str, str]) -> str:
     """A page's content with ids of its own, links to where their targets are now, and figures inside."""
 
-    def attribute(found: re.Match[str]) -> str:
-        name, value = found[1], found[2]
+    def attribute(match: re.Match[str]) -> str:
+        name, value = match[1], match[2]
         if name == "id":
             return f' id="{_id(within[path], value)}"'
         parts = urlsplit(value)
         if parts.scheme:
-            return found[0]
+            return match[0]
         target = (
             posixpath.normpath(posixpath.join(posixpath.dirname(path), unquote(parts.path))) if parts.path else path
         )

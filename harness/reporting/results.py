@@ -18,8 +18,8 @@ from harness.reporting.seeds.comparison import Comparison
 from harness.reporting.seeds.lookup import compare_variants
 from harness.reporting.seeds.summary import summary_tables
 from harness.reporting.tables.grids import Grid, code_of, summary_grid
+from harness.reporting.tables.paper_grids import papers_grids
 from harness.reporting.tables.texts import FORMATS
-from harness.reporting.tables.worded import papers_grids
 from harness.store import Failure, Result, frame_of, metrics_of, of_profile, unscored
 
 if TYPE_CHECKING:
@@ -117,13 +117,13 @@ def named_grid(name: str, profile: str, results: Sequence[Result], commands: Com
         mine = of_profile(results, profile)
         lines = unscored(mine)
         tables = summary_tables(frame_of(mine, ()), metrics_of(mine), lines)
-        notes = {one.suite: commands.untrained(profile, one.lacking) for one in tables}
-        grids = {one.suite: summary_grid(one, whole=whole, note=notes[one.suite]) for one in tables}
+        notes = {table.suite: commands.untrained(profile, table.lacking) for table in tables}
+        grids = {table.suite: summary_grid(table, whole=whole, note=notes[table.suite]) for table in tables}
         if name not in grids and (profile, name) in lines:
             raise UserError(f"no run of profile '{profile}' has a score in '{name}': {'; '.join(lines[profile, name])}")
-    found = own_case(name, grids)
-    if found in grids:
-        return grids[found]
+    own = own_case(name, grids)
+    if own in grids:
+        return grids[own]
     known = [table for table, grid in grids.items() if not grid.empty]
     raise UserError(f"no table '{name}' in the results of profile '{profile}'; {suggest(name, known)}")
 

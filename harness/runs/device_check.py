@@ -32,7 +32,7 @@ from harness.grid import resolve
 from harness.method import Dimensions, method_named
 from harness.planning.estimate import training_steps
 from harness.planning.events import Event, Listener
-from harness.planning.ingredients import Experiments
+from harness.planning.experiments import Experiments
 from harness.planning.inventory import Inventory
 from harness.profiles import Training, load_profile
 from harness.registry import OWN, names, target
@@ -307,7 +307,7 @@ def _toy(method: str, device: str, folder: str, listen: Listener = lambda event:
 
 def _one_step(method: str, device: str) -> NamedNumbers:
     """The loss terms of the first batch of each kind, and their gradient's norm; without dropout, which is random."""
-    found = {}
+    outcomes = {}
     with TemporaryDirectory() as folder:
         trainer = _toy(method, device, folder)
         trainer.student.eval()
@@ -322,9 +322,9 @@ def _one_step(method: str, device: str) -> NamedNumbers:
                     norms = torch.autograd.grad(total, parameters, allow_unused=True)
                 norm = torch.stack([each.norm() for each in norms if each is not None]).norm()
                 for name, value in {**terms, "gradient": norm}.items():
-                    found[f"{step} {stream} {name}"] = value.detach().cpu().numpy()
+                    outcomes[f"{step} {stream} {name}"] = value.detach().cpu().numpy()
         trainer.batches.close()
-    return found
+    return outcomes
 
 
 def _curves(device: str, *, stopped: bool) -> NamedNumbers:
@@ -348,13 +348,13 @@ def _curves(device: str, *, stopped: bool) -> NamedNumbers:
 def _compared(check: str, expected: Callable[[], NamedNumbers], compute: Callable[[], NamedNumbers]) -> Outcome:
     """Compare named numbers of two computations; what either raises is its result."""
     try:
-        wanted, found = expected(), compute()
+        wanted, computed = expected(), compute()
     except Exception as error:
         return Outcome(check, f"fails: {first_line(error)}", ok=False)
     far = 0.0
     for name, value in wanted.items():
         most = float(np.abs(value).max()) or 1.0
-        far = max(far, float(np.nan_to_num(np.abs(found[name] - value), nan=np.inf).max()) / most)
+        far = max(far, float(np.nan_to_num(np.abs(computed[name] - value), nan=np.inf).max()) / most)
     return Outcome(check, f"differs by {far:.1e} at most", far <= CLOSE)
 
 

@@ -106,11 +106,11 @@ PACKAGES = (
 
 def package_versions() -> dict[str, str]:
     """Installed versions of the packages that can change numbers, by package."""
-    found = {"python": platform.python_version()}
+    versions = {"python": platform.python_version()}
     for name in PACKAGES:
         with suppress(PackageNotFoundError):
-            found[name] = version(name)
-    return found
+            versions[name] = version(name)
+    return versions
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class Software:
     def difference(self, other: Software) -> str | None:
         """The first difference of `other` from this, in words; None where there is none."""
         for name in sorted({*self.packages, *other.packages}):
-            ours, theirs = (one.packages.get(name, "none") for one in (self, other))
+            ours, theirs = (software.packages.get(name, "none") for software in (self, other))
             if ours != theirs:
                 return f"{name} is {theirs} there and {ours} here"
         for name in sorted({*self.code, *other.code}):
@@ -171,19 +171,19 @@ class Machine:
 
     def hardware(self) -> dict[str, str | int]:
         """Device, processor, cores, threads and rows at a time, as results record them."""
-        found: dict[str, str | int] = {
+        properties: dict[str, str | int] = {
             "device": self.device,
             "processor": processor(),
             "cores": cores(),
             "threads": self.threads,
         }
         if self.chunk is not None:
-            found["chunk"] = self.chunk
+            properties["chunk"] = self.chunk
         if self.device == "cuda":
             import torch
 
-            found["accelerator"] = torch.cuda.get_device_name()
-        return found
+            properties["accelerator"] = torch.cuda.get_device_name()
+        return properties
 
 
 def peak_memory_mb(device: str) -> float:
@@ -242,11 +242,11 @@ def machine() -> dict[str, str]:
     """Processor, cores, memory and CUDA devices of this machine, in words."""
     import torch
 
-    found = {"processor": processor(), "cores": str(cores()), "memory": _memory()}
+    properties = {"processor": processor(), "cores": str(cores()), "memory": _memory()}
     for index in range(torch.cuda.device_count()):
         memory = torch.cuda.get_device_properties(index).total_memory / 2**30
-        found[f"cuda:{index}"] = f"{torch.cuda.get_device_name(index)}, {memory:.0f} GiB"
-    return found if torch.cuda.is_available() else {**found, "cuda": "none; runs use the CPU"}
+        properties[f"cuda:{index}"] = f"{torch.cuda.get_device_name(index)}, {memory:.0f} GiB"
+    return properties if torch.cuda.is_available() else {**properties, "cuda": "none; runs use the CPU"}
 
 
 def _memory() -> str:

@@ -296,9 +296,9 @@ def push_model(folder: Path, repository: str, run: str) -> str:
 
 def siblings(result: Result, store: Store) -> tuple[list[Result], list[str]]:
     """The results that differ from one by their seed alone, itself first, and a line for each that cannot be used."""
-    found, problems = store.seeds(result.profile, result.spec)
-    others = (one for one in found if one.fingerprint != result.fingerprint)
-    same = [one for one in others if one.group == result.group and one.overrides == result.overrides]
+    stored, problems = store.seeds(result.profile, result.spec)
+    others = (each for each in stored if each.fingerprint != result.fingerprint)
+    same = [each for each in others if each.group == result.group and each.overrides == result.overrides]
     return [result, *same], problems
 
 
@@ -319,12 +319,12 @@ def model_facts(run: FinishedRun, student: Student) -> ModelFacts:
         language="en" if profile.origin == "package" else None,
         setting=profile.settings[resolved.spec.setting.name].description if trains else "",
         corpora=tuple(
-            Provenance(corpus, ", ".join(str(part) for part in (found.kind, found.options.get("file")) if part))
-            for corpus, found in corpora.items()
+            Provenance(corpus, ", ".join(str(part) for part in (source.kind, source.options.get("file")) if part))
+            for corpus, source in corpora.items()
         ),
         teachers=tuple(
-            Provenance(role, f"{use.teacher} ({use.of})" + (f", {found.kind}: {found.origin}" if found else ""))
-            for role, (use, found) in teachers.items()
+            Provenance(role, f"{use.teacher} ({use.of})" + (f", {source.kind}: {source.origin}" if source else ""))
+            for role, (use, source) in teachers.items()
         ),
     )
 

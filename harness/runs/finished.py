@@ -10,7 +10,7 @@ from harness.encoders.student import SentenceModules, Student, open_model
 from harness.errors import UserError
 from harness.files import DamagedError
 from harness.grid import Resolved, resolve
-from harness.planning.ingredients import Experiments
+from harness.planning.experiments import Experiments
 from harness.planning.inventory import Inventory
 from harness.planning.names import find_run
 from harness.profiles import Profile, load_profile, shipped_profiles
@@ -25,12 +25,12 @@ def find_result(what: str, results: Path, profile: str | None = None) -> tuple[R
 
     Raises UserError where there is none or more than one.
     """
-    found = find_run(Store(results), what, profile)
+    matching = find_run(Store(results), what, profile)
     store = Store.holding(Path(what)) if what.endswith(".json") else Store(results)
-    if len(found) > 1:
-        listed = ", ".join(str(store.path(result)) for result in found)
-        raise UserError(f"{results} has {len(found)} results of {what}; give the file of one of them: {listed}")
-    return found[0], store
+    if len(matching) > 1:
+        listed = ", ".join(str(store.path(result)) for result in matching)
+        raise UserError(f"{results} has {len(matching)} results of {what}; give the file of one of them: {listed}")
+    return matching[0], store
 
 
 class FinishedRun:

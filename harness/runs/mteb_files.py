@@ -51,10 +51,10 @@ class MTEBFiles:
 
 def hub_name(text: str) -> HubName:
     """Read OWNER/NAME@COMMIT. Raises UserError."""
-    found = _NAMED.fullmatch(text)
-    if found is None:
+    match = _NAMED.fullmatch(text)
+    if match is None:
         raise UserError(f"'{text}' is not OWNER/NAME@COMMIT with the 40 digits of a commit; give --as in that form")
-    return HubName(found[1], found[2])
+    return HubName(match[1], match[2])
 
 
 def export_mteb(
@@ -73,18 +73,18 @@ def export_mteb(
         more = harness_command("eval", result.spec.key, profile=result.profile, suites=_SUITE, results=str(results))
         raise UserError(f"{result.spec.key} has no scores of the suite {_SUITE}; add them with `{more}`")
     model = _model(result, named)
-    found, left_out = dict[str, "TaskResult"](), list[str]()
+    exported, left_out = dict[str, "TaskResult"](), list[str]()
     for task in evaluation.scores:
         if task.partition("[")[0] == AVERAGE:
             continue
         try:
-            found[task] = _task_result(task, evaluation, result, store)
+            exported[task] = _task_result(task, evaluation, result, store)
         except UserError as error:
             left_out.append(f"{task}: {error}")
-    if not found:
+    if not exported:
         raise UserError(f"no task of {result.spec.key} can be exported to mteb: {'; '.join(left_out)}")
-    write_whole(to, "--mteb", partial(_fill, meta=_meta(result, model), found=found))
-    return MTEBFiles(model, tuple(found), tuple(left_out))
+    write_whole(to, "--mteb", partial(_fill, meta=_meta(result, model), results=exported))
+    return MTEBFiles(model, tuple(exported), tuple(left_out))
 
 
 def _model(result: Result, named: HubName | None) -> HubName:
@@ -127,13 +127,13 @@ def _read(path: Path, stored: float) -> TaskResult:
     from mteb.results import TaskResult
 
     try:
-        found = TaskResult.from_disk(path)
-        score = 100 * round(float(found.get_score()), 6)
+        kept = TaskResult.from_disk(path)
+        score = 100 * round(float(kept.get_score()), 6)
     except (OSError, ValueError, KeyError) as error:
         raise UserError(f"mteb's file {path} cannot be read ({first_line(error)})") from error
     if score != stored:
         raise UserError(f"mteb's file {path} has the score {score:g}, the result {stored:g}")
-    return found
+    return kept
 
 
 def _made(task: str, stored: float, evaluation: Evaluation, result: Result) -> TaskResult:
@@ -186,12 +186,12 @@ def _meta(result: Result, model: HubName) -> ModelMeta:
     )
 
 
-def _fill(folder: Path, meta: ModelMeta, found: dict[str, TaskResult]) -> None:
+def _fill(folder: Path, meta: ModelMeta, results: dict[str, TaskResult]) -> None:
     from mteb import ResultCache
 
     cache = ResultCache(folder)
-    for task, one in found.items():
+    for task, result in results.items():
         path = cache.get_task_result_path(task, meta)
         path.parent.mkdir(parents=True, exist_ok=True)
-        one.to_disk(path)
+        result.to_disk(path)
     (path.parent / "model_meta.json").write_text(json.dumps(meta.to_dict(), default=str, indent=1) + "\n", "utf-8")

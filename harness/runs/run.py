@@ -41,19 +41,19 @@ def run_one(run: PlannedRun, inventory: Inventory, store: Store, machine: Machin
         report = both(log, listen)
         report(Event("start", run.key, device=machine.device))
         bench = Bench(store, machine.device, report, machine.chunk)
-        found = train(run.experiment, bench)
-        evaluations = _evaluate(run, inventory, found, bench)
+        trained = train(run.experiment, bench)
+        evaluations = _evaluate(run, inventory, trained, bench)
         log(Event("done", run.key))
-    result = _result(run, inventory, machine, found, started, evaluations)
+    result = _result(run, inventory, machine, trained, started, evaluations)
     result = commit(store, result, log.path)
     listen(Event("done", run.key, result=result))
     return result
 
 
-def _evaluate(run: PlannedRun, inventory: Inventory, found: Trained, bench: Bench) -> list[Evaluation]:
+def _evaluate(run: PlannedRun, inventory: Inventory, trained: Trained, bench: Bench) -> list[Evaluation]:
     """Evaluate the suites to do; each is saved as it ends, so that a killed run does not repeat it."""
     watch = _Watch(run.key, bench.listen)
-    embedders = _embedders(run, inventory, found, bench, watch)
+    embedders = _embedders(run, inventory, trained, bench, watch)
     evaluations = []
     for name in run.todo:
         suite, protocol = inventory.suites[name], inventory.protocol(name)
@@ -102,16 +102,16 @@ class _Watch:
 
 
 def _embedders(
-    run: PlannedRun, inventory: Inventory, found: Trained, bench: Bench, watch: _Watch
+    run: PlannedRun, inventory: Inventory, trained: Trained, bench: Bench, watch: _Watch
 ) -> dict[bool, Embedder]:
     """The run's embedder that caches vectors (True), and the one for suites of millions of texts (False)."""
-    heads = found.heads
+    heads = trained.heads
     keep = bench.folder(run.experiment)
     corpora = run.experiment.corpora
-    trained_on = RunTraining(corpora, found.rows) if found.rows else None
+    trained_on = RunTraining(corpora, trained.rows) if trained.rows else None
     embedders = {}
-    counted = partial(found.student.embed, report=watch.sentences)
-    device, views = str(found.student.device), partial(dropout_views, found.student)
+    counted = partial(trained.student.embed, report=watch.sentences)
+    device, views = str(trained.student.device), partial(dropout_views, trained.student)
     for caches in (True, False):
         embed: EmbedFunction = CachedEmbedding(counted) if caches else counted
         shared = teacher = None
@@ -123,9 +123,14 @@ def _embedders(
 
 
 def _result(
-    run: PlannedRun, inventory: Inventory, machine: Machine, found: Trained, started: str, evaluations: list[Evaluation]
+    run: PlannedRun,
+    inventory: Inventory,
+    machine: Machine,
+    trained: Trained,
+    started: str,
+    evaluations: list[Evaluation],
 ) -> Result:
-    resolved, record, profile = run.resolved, found.record, inventory.profile
+    resolved, record, profile = run.resolved, trained.record, inventory.profile
     features = run.experiment.features
     return Result(
         backend=BACKEND_VERSION,
@@ -161,7 +166,7 @@ def _result(
         revision=revision(),
         started=started,
         finished=_now(),
-        warnings=list(found.warnings),
+        warnings=list(trained.warnings),
         identity=run.experiment.identity,
     )
 

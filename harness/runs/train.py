@@ -23,7 +23,7 @@ from harness.evaluation.sts import dev_scorer
 from harness.grid import Resolved
 from harness.method import Method
 from harness.planning.events import Event, Listener, Stage
-from harness.planning.ingredients import Experiment
+from harness.planning.experiments import Experiment
 from harness.planning.inventory import UsedCorpus
 from harness.planning.teachers import FeatureContext, KnownPairs
 from harness.runs.environment import peak_memory_mb
@@ -141,7 +141,7 @@ def _teacher_folder(experiment: Experiment, fingerprint: str, bench: Bench) -> P
 
     Waits while another process trains it.
     """
-    teacher = next(one for one in experiment.teachers if one.fingerprint == fingerprint)
+    teacher = next(teacher for teacher in experiment.teachers if teacher.fingerprint == fingerprint)
     if not teacher.resolved.trains:
         return teacher.encoder.source.path()
     folder = TrainingFolder(bench.folder(teacher))
@@ -193,7 +193,7 @@ def training_data(features: RunFeatures, tokenizer: PreTrainedTokenizerBase) -> 
     }
     pairs = [KnownPairs.of_corpus(corpus) for corpus in streams.get("pairs", []) if run.features]
     loaded: list[Media | Pairs] = [*media.values(), *(known.pairs for known in pairs)]
-    warnings = tuple(line for one in loaded for line in one.warnings)
+    warnings = tuple(line for corpus in loaded for line in corpus.warnings)
     return TrainingData(tokens, features.load(pairs), media, _subsets(run, tokens), warnings)
 
 

@@ -55,19 +55,19 @@ def equivalence_test(a: Summary, b: Summary, margin: float, *, alpha: float = AL
     or an alpha outside (0, 0.5).
     """
     _check(margin, alpha)
-    found = t_test_from_summaries(a, b, level=1 - 2 * alpha)
-    if found is None:
+    test = t_test_from_summaries(a, b, level=1 - 2 * alpha)
+    if test is None:
         return None
-    difference = found.difference
-    if found.low == found.high:
+    difference = test.difference
+    if test.low == test.high:
         p = 0.0 if abs(difference) < margin - noise(a.mean, b.mean) else 1.0
     else:
         from scipy import stats
 
         # both one-sided tests reject where the one at the nearer end of the margin does
         error = pooled_deviation(a, b) * math.sqrt(1 / a.n + 1 / b.n)
-        p = float(stats.t.sf((margin - abs(difference)) / error, found.df))
-    return Equivalence(difference, margin, p, found.low, found.high, found.level)
+        p = float(stats.t.sf((margin - abs(difference)) / error, test.df))
+    return Equivalence(difference, margin, p, test.low, test.high, test.level)
 
 
 def power_of_verdict(effect: float, std: float, n: int, margin: float, *, alpha: float = ALPHA) -> float:
@@ -83,13 +83,13 @@ def power_of_verdict(effect: float, std: float, n: int, margin: float, *, alpha:
     from scipy.special import stdtrit
 
     case = _Case.of(effect, std, n, margin)
-    one, two = (float(stdtrit(case.df, share)) for share in (1 - alpha, 1 - alpha / 2))
+    one_sided, two_sided = (float(stdtrit(case.df, share)) for share in (1 - alpha, 1 - alpha / 2))
 
     def undecided(s: Floats) -> Floats:
-        return case.within(two * s) - case.within(margin - one * s)
+        return case.within(two_sided * s) - case.within(margin - one_sided * s)
 
     # below the first bound every difference is equivalent or different; above the second, none is equivalent
-    first, second = margin / (one + two), margin / one
+    first, second = margin / (one_sided + two_sided), margin / one_sided
     doubt = case.chance(undecided, first, second) + case.chance(undecided, second, math.inf)
     return max(0.0, 1.0 - doubt)
 
@@ -139,8 +139,8 @@ class _Case:
         ratios = start + (end - start) * nodes
         log_density = (self.df - 1) * np.log(ratios) - half * (ratios**2 - 1)
         log_density += math.log(2) + half * (math.log(half) - 1) - float(gammaln(half))
-        found = (end - start) * (weights @ (np.exp(log_density) * given(self.error * ratios)))
-        return min(1.0, float(found))
+        chances = (end - start) * (weights @ (np.exp(log_density) * given(self.error * ratios)))
+        return min(1.0, float(chances))
 
 
 @cache

@@ -172,15 +172,15 @@ def bootstrap_ranking(scores: Floats, *, draws: int = 1000, level: float = 0.95,
 
 def _drawn(packed: Floats, counts: NDArray[np.int64], draws: int, generator: np.random.Generator) -> Floats:
     """The mean ranks of each draw, (draws, V)."""
-    found, step = [], max(1, _AT_A_TIME // packed.size)
+    differences, step = [], max(1, _AT_A_TIME // packed.size)
     there = np.arange(packed.shape[2]) < counts[..., None]
     for start in range(0, draws, step):
         uniform = generator.random((min(step, draws - start), *packed.shape), dtype=np.float32)
         # the product may round up to the count itself
         chosen = np.minimum((uniform * counts[..., None]).astype(np.int64), counts[..., None] - 1)
         values = np.take_along_axis(packed[None], chosen, axis=3)
-        found.append(_mean_ranks(np.where(there, values, 0.0).sum(axis=3) / counts))
-    return np.concatenate(found)
+        differences.append(_mean_ranks(np.where(there, values, 0.0).sum(axis=3) / counts))
+    return np.concatenate(differences)
 
 
 def _mean_ranks(means: Floats) -> Floats:
@@ -204,5 +204,5 @@ def expected_best(scores: Sequence[float] | NDArray[np.float64], *, larger_is_be
         values = values[::-1]
     shares = np.arange(values.size + 1) / values.size
     powers = shares[None, :] ** np.arange(1, values.size + 1)[:, None]
-    found: list[float] = (np.diff(powers, axis=1) @ values).tolist()
-    return found
+    expected: list[float] = (np.diff(powers, axis=1) @ values).tolist()
+    return expected

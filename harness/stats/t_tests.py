@@ -293,10 +293,10 @@ def seeds_needed(effect: float, std: float, *, power: float = 0.8, alpha: float 
     Raises ValueError for no effect, or one that ten million seeds would not show.
     """
     _check(std, alpha, power)
-    found = fewest_seeds(lambda n: power_of_t_test(effect, std, n, alpha=alpha), power)
-    if found is None:
+    seeds = fewest_seeds(lambda n: power_of_t_test(effect, std, n, alpha=alpha), power)
+    if seeds is None:
         raise ValueError("no number of seeds can detect this difference")
-    return found
+    return seeds
 
 
 def fewest_seeds(power_at: Callable[[int], float], power: float) -> int | None:
@@ -328,8 +328,10 @@ def detectable_difference(std: float, n: int, *, power: float = 0.8, alpha: floa
     high = std
     while power_of_t_test(high, std, n, alpha=alpha) < power:
         high *= 2
-    found = optimize.brentq(lambda effect: power_of_t_test(effect, std, n, alpha=alpha) - power, 0.0, high, xtol=1e-12)
-    return float(found)
+    difference = optimize.brentq(
+        lambda effect: power_of_t_test(effect, std, n, alpha=alpha) - power, 0.0, high, xtol=1e-12
+    )
+    return float(difference)
 
 
 def _check(std: float, *shares: float) -> None:

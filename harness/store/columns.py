@@ -109,7 +109,7 @@ class Tables:
         """These runs, then others."""
         if not len(self):
             return more
-        places = {text: place for place, text in enumerate(self.texts)}
+        places = {text: number for number, text in enumerate(self.texts)}
         moved = np.array([places.setdefault(text, len(places)) for text in more.texts] or [0], dtype=np.int32)
         first = {"run": len(self), "evaluation": len(self.evaluations["run"])}
 
@@ -160,8 +160,8 @@ class Tables:
         texts: dict[str, Any] = {name: self.text(self.runs[name], row) for name in RUN_TEXTS[2:]}
         del texts["dev_task"]
         names = ("method", "variant", "setting", "encoder")
-        place: dict[str, Any] = {name: texts.pop(name) for name in names}
-        spec = Spec.model_construct(**place, seed=int(texts.pop("seed")))
+        named: dict[str, Any] = {name: texts.pop(name) for name in names}
+        spec = Spec.model_construct(**named, seed=int(texts.pop("seed")))
         values = {name: self._value(name, row) for name in RUN_JSON}
         numbers = {name: self.runs[name][row].item() for name in ("backend", "train_seconds", "peak_memory_mb")}
         return {"spec": spec, **texts, **values, **numbers}
@@ -175,13 +175,13 @@ class Tables:
         return {}
 
     def _value(self, name: str, row: int) -> Any:
-        place = int(self.runs[name][row])
-        if (name, place) not in self._values:
-            value = json.loads(self.texts[place])
+        number = int(self.runs[name][row])
+        if (name, number) not in self._values:
+            value = json.loads(self.texts[number])
             if name == "teachers":
                 value = {role: TeacherUse.model_validate(use) for role, use in value.items()}
-            self._values[name, place] = value
-        return self._values[name, place]
+            self._values[name, number] = value
+        return self._values[name, number]
 
     def _evaluation(self, at: int) -> Evaluation:
         scores = {task: values for (task, _), values in self._blocks(self.scores, at).items()}
@@ -202,10 +202,10 @@ class Tables:
     def _blocks(self, columns: Columns, at: int) -> dict[tuple[str, str], dict[str, float]]:
         here = slice(*_starts(columns["evaluation"], at, at + 2).tolist())
         texts = (map(self.texts.__getitem__, columns[name][here].tolist()) for name in ("task", "part", "metric"))
-        found: dict[tuple[str, str], dict[str, float]] = {}
+        blocks: dict[tuple[str, str], dict[str, float]] = {}
         for task, part, metric, value in zip(*texts, columns["value"][here].tolist(), strict=True):
-            found.setdefault((task, part), {})[metric] = value
-        return found
+            blocks.setdefault((task, part), {})[metric] = value
+        return blocks
 
     def _of(self, columns: Columns, evaluations: ColumnArray) -> Columns:
         starts = _starts(columns["evaluation"], 0, len(self.evaluations["run"]) + 1)
@@ -237,25 +237,25 @@ class TablesWriter:
             table: {name: array(np.dtype(kind).char) for name, kind in types.items()} for table, types in TYPES.items()
         }
 
-    def add(self, path: str, size: int, mtime: int, found: Result | str) -> None:
+    def add(self, path: str, size: int, mtime: int, content: Result | str) -> None:
         """Add the result of a file with its size in bytes and its time in ns, or what is wrong with the file."""
         at, runs = self._at, self._rows["runs"]
         row = len(runs["path"])
         values: dict[str, float] = dict.fromkeys((*RUN_TEXTS, *RUN_JSON), at(""))
         values |= {"path": at(path), "size": size, "mtime": mtime, "backend": 0}
         values |= {"best": math.nan, "train_seconds": 0.0, "peak_memory_mb": 0.0}
-        if isinstance(found, str):
-            values["problem"] = at(found)
+        if isinstance(content, str):
+            values["problem"] = at(content)
         else:
-            values |= self._values(found)
-            for evaluation in found.evaluations:
+            values |= self._values(content)
+            for evaluation in content.evaluations:
                 self._evaluate(row, evaluation)
         for name, value in values.items():
             runs[name].append(value)
 
     def tables(self) -> Tables:
         """Everything that was added; nothing can be added any more."""
-        columns = [{name: np.asarray(rows) for name, rows in found.items()} for found in self._rows.values()]
+        columns = [{name: np.asarray(rows) for name, rows in table.items()} for table in self._rows.values()]
         return Tables.made(list(self._places), columns)
 
     def _at(self, text: str) -> int:

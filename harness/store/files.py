@@ -188,12 +188,12 @@ class Store:
         """The runs with results that differ from a run in nothing but options and reading of the method."""
         folder = self.folder("", Spec.of(run)).relative_to(self.root)
         pattern = f"[!.]*/{escape(file_name(run.variant.name))}*/{escape(str(Path(*folder.parts[1:])))}"
-        found = dict[RunSpec, None]()
+        runs = dict[RunSpec, None]()
         for path in sorted(self.root.glob(f"{pattern}/seed-{run.seed}-*.json")):
             variant = Variant.parse(unquote(path.parents[2].name))
             if variant.name == run.variant.name:
-                found[replace(run, variant=variant)] = None
-        return list(found)
+                runs[replace(run, variant=variant)] = None
+        return list(runs)
 
     def has_key(self, profile: str, spec: Spec) -> bool:
         """Whether a run's key has a result under any configuration."""
@@ -209,8 +209,8 @@ class Store:
         Where the training has a result, evaluations of new suites and protocols are added to it; existing ones stay
         as they are.
         """
-        found = self.find(result.profile, result.spec, result.fingerprint)
-        kept = found.merged(result) if found else result
+        stored = self.find(result.profile, result.spec, result.fingerprint)
+        kept = stored.merged(result) if stored else result
         write_text(self.path(kept), sealed(kept.model_dump_json()))
         self.forget_failure(result.profile, result.spec, result.fingerprint)
         return kept
@@ -266,8 +266,8 @@ class Store:
 
     def failures(self) -> list[Failure]:
         """The failures on record, in order of their keys."""
-        found = map(_read_failure, sorted((self.root / "failed").glob("*.json")))
-        return sorted(filter(None, found), key=lambda failure: failure.spec.key)
+        failures = map(_read_failure, sorted((self.root / "failed").glob("*.json")))
+        return sorted(filter(None, failures), key=lambda failure: failure.spec.key)
 
     def _failure_path(self, fingerprint: str) -> Path:
         return self.root / "failed" / f"{fingerprint[:16]}.json"
@@ -276,13 +276,13 @@ class Store:
         return self.folder(profile, spec) / f"seed-{spec.seed}-{fingerprint[:16]}.json"
 
     def _loaded(self, paths: Iterable[Path]) -> tuple[list[Result], list[str]]:
-        found, problems = dict[Path, Result](), list[str]()
+        usable, problems = dict[Path, Result](), list[str]()
         for path in paths:
             try:
-                found[path] = self.read(path)
+                usable[path] = self.read(path)
             except UserError as error:
                 problems.append(str(error))
-        results, contradictions = joined(found)
+        results, contradictions = joined(usable)
         return [*results.values()], problems + contradictions
 
 
@@ -346,14 +346,14 @@ def find_results(store: Store, text: str, profile: str | None = None) -> list[Re
     if path.suffix == ".json":
         if not path.is_file():
             raise UserError(f"there is no file {path}; give a result file or a run's key")
-        found = [store.read(path)]
+        results = [store.read(path)]
     else:
-        found = store.of_key(Spec.of(RunSpec.parse(text)))
-    found = [result for result in found if profile in (None, result.profile)]
-    if not found:
+        results = store.of_key(Spec.of(RunSpec.parse(text)))
+    results = [result for result in results if profile in (None, result.profile)]
+    if not results:
         where = f"{store.root} under the profile '{profile}'" if profile else str(store.root)
         raise UserError(f"there is no result of {text} in {where}; `harness status` lists the runs")
-    return found
+    return results
 
 
 def _read_failure(path: Path) -> Failure | None:

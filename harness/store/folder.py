@@ -103,10 +103,10 @@ def end_attempt(store: Store, fingerprint: str, *, well: bool) -> None:
 
 def settle_attempt(store: Store, fingerprint: str) -> bool:
     """Count a death where the note still says that a process has the run; whether it did. That process must be gone."""
-    found = attempt(store, fingerprint)
-    if found.running:
-        _write_attempt(store, fingerprint, found.settled)
-    return found.running
+    begun = attempt(store, fingerprint)
+    if begun.running:
+        _write_attempt(store, fingerprint, begun.settled)
+    return begun.running
 
 
 def _attempt_file(store: Store, fingerprint: str) -> Path:
@@ -141,8 +141,8 @@ def submission(store: Store, job: str) -> Submission | None:
 
 def submissions(store: Store) -> dict[str, Submission]:
     """All notes, by the names of their work folders, the first 32 digits of a fingerprint."""
-    found = {path.parent.name: _submission_in(path) for path in sorted((store.root / ".work").glob("*/submitted.json"))}
-    return {name: note for name, note in found.items() if note}
+    noted = {path.parent.name: _submission_in(path) for path in sorted((store.root / ".work").glob("*/submitted.json"))}
+    return {name: note for name, note in noted.items() if note}
 
 
 def note_submission(store: Store, job: str, note: Submission) -> None:
@@ -152,8 +152,8 @@ def note_submission(store: Store, job: str, note: Submission) -> None:
 
 def forget_submission(store: Store, job: str, id_there: str) -> None:
     """Remove the note on a job that has ended, unless it was submitted again since."""
-    found = submission(store, job)
-    if found is not None and found.id == id_there:
+    noted = submission(store, job)
+    if noted is not None and noted.id == id_there:
         _submission_file(store, job).unlink(missing_ok=True)
 
 
@@ -280,17 +280,17 @@ def supersede(store: Store, runs: Iterable[Result]) -> list[Path]:
     """
     moved = []
     with ExitStack() as locks:
-        chosen = [(one, locks.enter_context(store.lock(one.fingerprint))) for one in runs]
-        for one, mine in chosen:
-            if not mine or submission(store, one.fingerprint) or redo_of(store, one.fingerprint):
-                raise UserError(f"{one.spec.key} is in progress; drop it when that has ended")
-        for one, _ in chosen:
-            earlier = _unused_name(store, one.fingerprint)
-            work, place = store.work(one.fingerprint), Store(store.root / ".superseded" / earlier)
-            _move(sorted(work.iterdir()) if work.is_dir() else [], store, place)
+        chosen = [(result, locks.enter_context(store.lock(result.fingerprint))) for result in runs]
+        for dropped, mine in chosen:
+            if not mine or submission(store, dropped.fingerprint) or redo_of(store, dropped.fingerprint):
+                raise UserError(f"{dropped.spec.key} is in progress; drop it when that has ended")
+        for dropped, _ in chosen:
+            earlier = _unused_name(store, dropped.fingerprint)
+            work, target = store.work(dropped.fingerprint), Store(store.root / ".superseded" / earlier)
+            _move(sorted(work.iterdir()) if work.is_dir() else [], store, target)
             # the result last: as long as it is there, the same command finds it again
-            _move(reversed(store.files_of(one.profile, one.spec, one.fingerprint)), store, place)
-            moved.append(place.root)
+            _move(reversed(store.files_of(dropped.profile, dropped.spec, dropped.fingerprint)), store, target)
+            moved.append(target.root)
     return moved
 
 
@@ -328,9 +328,9 @@ def _clear(store: Store, fingerprint: str, note: Redo) -> None:
 
 def _move(paths: Iterable[Path], store: Store, to: Store) -> None:
     for path in paths:
-        place = to.root / path.relative_to(store.root)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        path.replace(place)
+        target = to.root / path.relative_to(store.root)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        path.replace(target)
 
 
 def _unused_name(store: Store, fingerprint: str) -> str:

@@ -96,7 +96,7 @@ def frame_of(results: Sequence[Result], parts: Collection[str] | None = None) ->
 def unjudged(suite: str) -> frozenset[str]:
     """The metrics that an installed suite declares as not judged; none for a suite that cannot be used."""
     try:
-        return frozenset(one.name for one in get("suite", suite).metrics if not one.judged)
+        return frozenset(metric.name for metric in get("suite", suite).metrics if not metric.judged)
     except UserError:
         return frozenset()
 
@@ -108,23 +108,23 @@ def metrics_of(results: Sequence[Result]) -> Metrics:
     """
     tables = tables_in(results)
     suites, protocols = (tables.evaluations[name].tolist() for name in ("suite", "protocol"))
-    finished = [tables.texts[place] for place in tables.evaluations["finished"].tolist()]
-    found: dict[str, dict[str, Metric]] = {}
+    finished = [tables.texts[number] for number in tables.evaluations["finished"].tolist()]
+    metrics: dict[str, dict[str, Metric]] = {}
     newest: dict[int, int] = {}
     for at in sorted(range(len(finished)), key=finished.__getitem__):
         if newest.get(suites[at]) != protocols[at]:
             newest[suites[at]] = protocols[at]
             suite = tables.texts[suites[at]]
-            for one in tables.protocol(at).metrics:
-                metric = replace(one, judged=False) if one.name in unjudged(suite) else one
-                found.setdefault(suite, {})[metric.name] = metric
-    return found
+            for declared in tables.protocol(at).metrics:
+                metric = replace(declared, judged=False) if declared.name in unjudged(suite) else declared
+                metrics.setdefault(suite, {})[metric.name] = metric
+    return metrics
 
 
 def unscored(results: Sequence[Result]) -> dict[tuple[str, str], list[str]]:
     """One line for each run with tasks without a score, which a frame does not have: (profile, suite) -> lines."""
     tables = tables_in(results)
-    marked = [place for place, text in enumerate(tables.texts) if f": {NO_SCORE}: " in text]
+    marked = [number for number, text in enumerate(tables.texts) if f": {NO_SCORE}: " in text]
     rows = tables.evaluations["run"][np.isin(tables.evaluations["warnings"], marked)]
     lines: dict[tuple[str, str], list[str]] = {}
     for result in (results[row] for row in dict.fromkeys(rows.tolist())):
@@ -144,14 +144,14 @@ def _scores(tables: Tables, parts: Collection[str] | None) -> Columns:
     """The scores of each evaluation, of whole tasks first."""
     if parts is not None and not parts:
         return tables.scores
-    found = tables.parts
+    of_parts = tables.parts
     if parts is not None:
-        wanted = [place for place, text in enumerate(tables.texts) if text in parts]
+        wanted = [number for number, text in enumerate(tables.texts) if text in parts]
         if not wanted:
             return tables.scores
-        rows = np.flatnonzero(np.isin(found["part"], wanted))
-        found = {name: column[rows] for name, column in found.items()}
-    both = {name: np.concatenate([column, found[name]]) for name, column in tables.scores.items()}
+        rows = np.flatnonzero(np.isin(of_parts["part"], wanted))
+        of_parts = {name: column[rows] for name, column in of_parts.items()}
+    both = {name: np.concatenate([column, of_parts[name]]) for name, column in tables.scores.items()}
     order = np.argsort(both["evaluation"], kind="stable")
     return {name: column[order] for name, column in both.items()}
 
@@ -169,6 +169,6 @@ def _categories(
 ) -> tuple[ColumnArray, list[str]]:
     used, codes = np.unique(column, return_inverse=True)
     names: dict[str, int] = {}
-    renamed = np.array([names.setdefault(named(texts[place]), len(names)) for place in used.tolist()] or [0])
+    renamed = np.array([names.setdefault(named(texts[number]), len(names)) for number in used.tolist()] or [0])
     small = np.min_scalar_type(-max(1, len(names)))
     return renamed.astype(small)[codes], list(names)

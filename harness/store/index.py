@@ -60,10 +60,10 @@ def listing(root: Path) -> list[Listed]:
 def _listed(root: Path, path: str) -> Listed:
     """A file, or something of its name that cannot be read, which is always tried again."""
     try:
-        found = (root / path).stat()
+        status = (root / path).stat()
     except OSError:
         return Listed(path, 0, _UNSETTLED)
-    return Listed(path, found.st_size, found.st_mtime_ns if stat.S_ISREG(found.st_mode) else _UNSETTLED)
+    return Listed(path, status.st_size, status.st_mtime_ns if stat.S_ISREG(status.st_mode) else _UNSETTLED)
 
 
 def refreshed(root: Path, read: ReadResult) -> Tables:
@@ -151,8 +151,8 @@ def read_tables(path: Path) -> Tables:
 
 def _columns(content: mmap.mmap, start: int, rows: list[int]) -> Iterator[Columns]:
     for types, count in zip(TYPES.values(), rows, strict=True):
-        found: dict[str, ColumnArray] = {}
+        columns: dict[str, ColumnArray] = {}
         for name, number in types.items():
-            found[name] = np.frombuffer(content, number, count, start)
-            start += found[name].nbytes
-        yield found
+            columns[name] = np.frombuffer(content, number, count, start)
+            start += columns[name].nbytes
+        yield columns

@@ -64,12 +64,12 @@ class IndexedResult(Result):
             return owner.joined[self._row]
         path = owner.root / owner.tables.text(runs["path"], self._row)
         try:
-            found = owner.read(path)
+            stored = owner.read(path)
         except UserError as error:
             raise StaleIndexError(str(error)) from error
-        if found.fingerprint != owner.tables.text(runs["fingerprint"], self._row):
+        if stored.fingerprint != owner.tables.text(runs["fingerprint"], self._row):
             raise StaleIndexError(f"the result {path} has changed in the meantime; run the same command again")
-        return found
+        return stored
 
     if not TYPE_CHECKING:
 
@@ -122,19 +122,19 @@ class IndexedResults(Sequence[Result]):
         return len(self.tables)
 
     @overload
-    def __getitem__(self, place: int) -> Result: ...
+    def __getitem__(self, index: int) -> Result: ...
 
     @overload
-    def __getitem__(self, place: slice) -> IndexedResults: ...
+    def __getitem__(self, index: slice) -> IndexedResults: ...
 
-    def __getitem__(self, place: int | slice) -> Result | IndexedResults:
-        rows = range(len(self))[place]
+    def __getitem__(self, index: int | slice) -> Result | IndexedResults:
+        rows = range(len(self))[index]
         if isinstance(rows, range):
             return self._some(np.array(rows, dtype=np.int64))
-        found = IndexedResult.model_construct(**self.tables.fields(rows))
-        del found.__dict__["identity"]  # its default: that of the file is read when it is asked for
-        found._owner, found._row = self, rows
-        return found
+        result = IndexedResult.model_construct(**self.tables.fields(rows))
+        del result.__dict__["identity"]  # its default: that of the file is read when it is asked for
+        result._owner, result._row = self, rows
+        return result
 
     def judged(self, judge: Judge | None) -> IndexedResults:
         return IndexedResults(self.root, self.read, self.tables, self.joined, self.problems, judge)
@@ -149,7 +149,7 @@ class IndexedResults(Sequence[Result]):
     def times(self) -> Iterator[tuple[str, str, float, dict[str, float]]]:
         """Of each result, its method and encoder, and the seconds of training and of each suite's newest evaluation."""
         tables = self.tables
-        suites = [tables.texts[place] for place in tables.evaluations["suite"].tolist()]
+        suites = [tables.texts[number] for number in tables.evaluations["suite"].tolist()]
         seconds, starts = tables.evaluations["seconds"].tolist(), tables.evaluations_from.tolist()
         runs = tables.of_runs("method"), tables.of_runs("encoder"), tables.runs["train_seconds"].tolist()
         for method, encoder, training, start, stop in zip(*runs, starts, starts[1:], strict=False):
@@ -173,14 +173,14 @@ class Chosen(Sequence[Result]):
         return len(self.places)
 
     @overload
-    def __getitem__(self, place: int) -> Result: ...
+    def __getitem__(self, index: int) -> Result: ...
 
     @overload
-    def __getitem__(self, place: slice) -> Chosen: ...
+    def __getitem__(self, index: slice) -> Chosen: ...
 
-    def __getitem__(self, place: int | slice) -> Result | Chosen:
-        found = self.places[place]
-        return self.results[found] if isinstance(found, int) else Chosen(self.results, found)
+    def __getitem__(self, index: int | slice) -> Result | Chosen:
+        chosen = self.places[index]
+        return self.results[chosen] if isinstance(chosen, int) else Chosen(self.results, chosen)
 
 
 def tables_in(results: Sequence[Result]) -> Tables:
@@ -219,7 +219,7 @@ def earlier_backends(results: Sequence[Result]) -> str:
     """One line on the results of earlier backends; empty where there are none."""
     tables = tables_in(results)
     places, used = np.unique(tables.runs["hyperparameters"], return_inverse=True)
-    trained = [bool(json.loads(tables.texts[place]).get("training")) for place in places.tolist()]
+    trained = [bool(json.loads(tables.texts[number]).get("training")) for number in places.tolist()]
     backends = tables.runs["backend"][np.array(trained, dtype=bool)[used]]
     earlier: list[int] = backends[backends < BACKEND_VERSION].tolist()
     if not earlier:
@@ -232,35 +232,35 @@ def earlier_backends(results: Sequence[Result]) -> str:
     )
 
 
-def joined(found: Mapping[Path, Result]) -> tuple[dict[Path, Result], list[str]]:
+def joined(results: Mapping[Path, Result]) -> tuple[dict[Path, Result], list[str]]:
     """Results by their first file, those of one training and key merged, and a line for each contradiction."""
     trainings: dict[str, dict[Path, Result]] = {}
-    for path, result in found.items():
+    for path, result in results.items():
         trainings.setdefault(result.fingerprint, {})[path] = result
     lines = {fingerprint: _contradiction(files) for fingerprint, files in trainings.items()}
     agreeing: dict[tuple[str, str, str], dict[Path, Result]] = {}
-    for path, result in found.items():
+    for path, result in results.items():
         if not lines[result.fingerprint]:
             agreeing.setdefault((result.profile, result.spec.key, result.fingerprint), {})[path] = result
     merged = {
-        next(iter(files)): reduce(Result.merged, sorted(files.values(), key=lambda one: one.finished))
+        next(iter(files)): reduce(Result.merged, sorted(files.values(), key=lambda result: result.finished))
         for files in agreeing.values()
     }
     return merged, [line for line in lines.values() if line]
 
 
-def _contradiction(found: Mapping[Path, Result]) -> str:
+def _contradiction(results: Mapping[Path, Result]) -> str:
     """One line where files of one training differ in what both hold; empty where they agree."""
     scores: dict[tuple[str, str], Any] = {}
     differ: dict[str, None] = {}
-    for result in found.values():
-        held = {one.key: (one.scores, one.parts) for one in result.evaluations}
+    for result in results.values():
+        held = {evaluation.key: (evaluation.scores, evaluation.parts) for evaluation in result.evaluations}
         for key, value in {**held, ("dev scores", ""): result.dev.scores}.items():
             if scores.setdefault(key, value) != value:
                 differ[key[0]] = None
     if not differ:
         return ""
-    files = " and ".join(map(str, found))
+    files = " and ".join(map(str, results))
     return (
         f"the results {files} are of the same training but differ in {', '.join(differ)}; none "
         "is used, keep the right one"
@@ -272,17 +272,17 @@ def _one_a_training(root: Path, read: ReadResult, tables: Tables) -> tuple[Table
     fingerprints = tables.runs["fingerprint"]
     several = np.flatnonzero(np.bincount(fingerprints, minlength=1)[fingerprints] > 1).tolist()
     rows = {root / tables.text(tables.runs["path"], row): row for row in several}
-    found = {path: read(path) for path in rows}
-    kept, contradictions = joined(found)
+    results = {path: read(path) for path in rows}
+    kept, contradictions = joined(results)
     dropped = {row for path, row in rows.items() if path not in kept}
     if not dropped:
         return tables, {}, []
-    firsts = {rows[path]: result for path, result in kept.items() if result is not found[path]}
+    firsts = {rows[path]: result for path, result in kept.items() if result is not results[path]}
     places = dict(zip(firsts, range(len(tables), len(tables) + len(firsts)), strict=True))
     order = [places.get(row, row) for row in range(len(tables)) if row not in dropped]
     both = tables.with_more(tables_of(firsts.values())).take(np.array(order, dtype=np.int64))
-    back = {place: first for first, place in places.items()}
-    return both, {new: firsts[back[place]] for new, place in enumerate(order) if place in back}, contradictions
+    back = {row: first for first, row in places.items()}
+    return both, {new: firsts[back[row]] for new, row in enumerate(order) if row in back}, contradictions
 
 
 def _place(texts: Sequence[str], text: str) -> int:

@@ -64,38 +64,38 @@ def named_stores(folders: Sequence[Path], names: Sequence[str]) -> dict[str, Sto
             f"{count_of(len(folders), 'folder')} and {count_of(len(names), 'contributor')}; give --contributor once "
             "for each folder, in their order, or not at all"
         )
-    found: dict[str, Store] = {}
+    stores: dict[str, Store] = {}
     for folder, name in zip(folders, names or [folder.expanduser().resolve().name for folder in folders], strict=True):
-        if found.setdefault(check_lab(name), Store(folder.expanduser())).root != folder.expanduser():
+        if stores.setdefault(check_lab(name), Store(folder.expanduser())).root != folder.expanduser():
             raise UserError(
                 f"two folders are the results of '{name}'; tell them apart with --contributor, once for each"
             )
-    return found
+    return stores
 
 
 def labs_of(store: Store) -> dict[str, Store]:
     """The labs that contributed to a store, by name."""
-    found = sorted((store.root / LABS).glob("*"))
-    return {path.name: Store(path) for path in found if path.is_dir() and _NAME.fullmatch(path.name)}
+    folders = sorted((store.root / LABS).glob("*"))
+    return {path.name: Store(path) for path in folders if path.is_dir() and _NAME.fullmatch(path.name)}
 
 
-def same_training(one: Result, other: Result) -> bool:
+def same_training(first: Result, second: Result) -> bool:
     """Whether two results tell of one process of training; their evaluations may differ."""
-    if (one.fingerprint, one.started) != (other.fingerprint, other.started):
+    if (first.fingerprint, first.started) != (second.fingerprint, second.started):
         return False
     without: dict[str, object] = {"evaluations": []}
-    return one.whole().model_copy(update=without) == other.whole().model_copy(update=without)
+    return first.whole().model_copy(update=without) == second.whole().model_copy(update=without)
 
 
-def disagreement(one: Result, other: Result) -> str:
+def disagreement(first: Result, second: Result) -> str:
     """In what two results of one lab contradict each other; empty where one only has more evaluations."""
-    if not same_training(one, other):
+    if not same_training(first, second):
         return "training"
-    held = {evaluation.key: (evaluation.scores, evaluation.parts) for evaluation in one.evaluations}
+    held = {evaluation.key: (evaluation.scores, evaluation.parts) for evaluation in first.evaluations}
     differ = (
-        found.suite
-        for found in other.evaluations
-        if held.get(found.key, (found.scores, found.parts)) != (found.scores, found.parts)
+        evaluation.suite
+        for evaluation in second.evaluations
+        if held.get(evaluation.key, (evaluation.scores, evaluation.parts)) != (evaluation.scores, evaluation.parts)
     )
     return ", ".join(dict.fromkeys(differ))
 
@@ -103,8 +103,8 @@ def disagreement(one: Result, other: Result) -> str:
 def contributor(store: Store, result: Result) -> str:
     """The lab that trained a result of a store; empty where no lab contributed it."""
     for lab, held in labs_of(store).items():
-        found = held.find(result.profile, result.spec, result.fingerprint)
-        if found is not None and same_training(found, result):
+        contributed = held.find(result.profile, result.spec, result.fingerprint)
+        if contributed is not None and same_training(contributed, result):
             return lab
     return ""
 
@@ -116,15 +116,15 @@ def repeated(store: Store) -> Iterator[tuple[Copy, ...]]:
     """
     copies: dict[str, list[Copy]] = {}
     for lab, held in labs_of(store).items():
-        for one in held.indexed():
-            copies.setdefault(one.fingerprint, []).append(Copy(lab, one))
+        for contributed in held.indexed():
+            copies.setdefault(contributed.fingerprint, []).append(Copy(lab, contributed))
     results = {result.fingerprint: result for result in store.indexed() if result.fingerprint in copies}
-    for fingerprint, found in copies.items():
+    for fingerprint, same in copies.items():
         result = results.get(fingerprint)
-        if result is not None and not any(same_training(result, copy.result) for copy in found):
-            found.insert(0, Copy(HERE, result))
-        if len(found) > 1:
-            yield tuple(sorted(found, key=lambda copy: result is None or not same_training(result, copy.result)))
+        if result is not None and not any(same_training(result, copy.result) for copy in same):
+            same.insert(0, Copy(HERE, result))
+        if len(same) > 1:
+            yield tuple(sorted(same, key=lambda copy: result is None or not same_training(result, copy.result)))
 
 
 def check_identity(result: Result) -> bool:
@@ -175,7 +175,7 @@ class Merged:
     problems: list[str] = field(default_factory=list)
 
     def count(self, lab: str, state: Standing) -> int:
-        return sum(place[0] == lab and found == state for place, found in self.states.items())
+        return sum(training[0] == lab and noted == state for training, noted in self.states.items())
 
 
 class Contribution(NamedTuple):
@@ -203,9 +203,9 @@ def merge(into: Store, sources: Mapping[str, Store]) -> Merged:
 
 
 def _take_all(into: Store, lab: str, store: Store, done: Merged) -> None:
-    for one in contributions(lab, store):
+    for contribution in contributions(lab, store):
         try:
-            _take(into, one, done)
+            _take(into, contribution, done)
         except UserError as error:
             done.problems.append(f"{error}; left out")
     tunings, damaged = read_tunings(store)
@@ -221,21 +221,21 @@ def contributions(lab: str, store: Store) -> Iterator[Contribution]:
     yield from (Contribution(lab, store, path) for path in store.files())
 
 
-def checked(one: Contribution) -> tuple[Result, bool]:
+def checked(contribution: Contribution) -> tuple[Result, bool]:
     """A contributed result, and whether its fingerprint was computed. Raises UserError for one that cannot be used."""
-    result = one.store.read(one.path)
-    if one.store.path(result) != one.path:
-        raise UserError(f"the result {one.path} is not of the run that its path names")
+    result = contribution.store.read(contribution.path)
+    if contribution.store.path(result) != contribution.path:
+        raise UserError(f"the result {contribution.path} is not of the run that its path names")
     try:
         return result, check_identity(result)
     except UserError as error:
-        raise UserError(f"the result {one.path} contradicts itself: {error}") from error
+        raise UserError(f"the result {contribution.path} contradicts itself: {error}") from error
 
 
-def _take(into: Store, one: Contribution, done: Merged) -> None:
+def _take(into: Store, contribution: Contribution, done: Merged) -> None:
     """Take a result as that of the lab that trained it, which need not be the lab that has the file."""
-    result, computed = checked(one)
-    lab = contributor(one.store, result) or contributor(into, result) or one.lab
+    result, computed = checked(contribution)
+    lab = contributor(contribution.store, result) or contributor(into, result) or contribution.lab
     held = lab_store(into, lab)
     with into.lock(result.fingerprint) as mine:
         if not mine:
@@ -245,43 +245,43 @@ def _take(into: Store, one: Contribution, done: Merged) -> None:
         if before and (differ := disagreement(before, result)):
             done.conflicts.append(
                 f"{lab} has two results of {result.spec.key} ({result.fingerprint[:16]}) that differ in {differ}: "
-                f"{held.path(result)} is kept, {one.path} left out"
+                f"{held.path(result)} is kept, {contribution.path} left out"
             )
             return
-        changed = _write(into, held, one, result, done)
-    place = (lab, result.fingerprint)
-    done.unchecked += place not in done.states and not computed
+        changed = _write(into, held, contribution, result, done)
+    training = (lab, result.fingerprint)
+    done.unchecked += training not in done.states and not computed
     state: Standing = "there" if not changed else "extended" if before else "new"
-    if done.states.get(place, "there") == "there":
-        done.states[place] = state
+    if done.states.get(training, "there") == "there":
+        done.states[training] = state
 
 
-def _write(into: Store, held: Store, one: Contribution, result: Result, done: Merged) -> bool:
+def _write(into: Store, held: Store, contribution: Contribution, result: Result, done: Merged) -> bool:
     """Write what is new of a result into the lab's store, and into the store of all; whether anything was."""
     shown = into.find(result.profile, result.spec, result.fingerprint)
     if shown is None or (same_training(shown, result) and not disagreement(shown, result)):
-        _copy_beside(into, one, result, done)
+        _copy_beside(into, contribution, result, done)
         return bool(sum([_save(held, result), _save(into, result)]))
     return _save(held, result)
 
 
 def _save(store: Store, result: Result) -> bool:
     """Write a result unless the store has all of it; whether it was written."""
-    found = store.find(result.profile, result.spec, result.fingerprint)
-    if found is not None and found.merged(result) == found:
+    stored = store.find(result.profile, result.spec, result.fingerprint)
+    if stored is not None and stored.merged(result) == stored:
         return False
     store.save(result)
     return True
 
 
-def _copy_beside(into: Store, one: Contribution, result: Result, done: Merged) -> None:
+def _copy_beside(into: Store, contribution: Contribution, result: Result, done: Merged) -> None:
     """Copy the arrays of a result's evaluations, and its log where there is none."""
     for evaluation in result.evaluations:
-        path = one.store.arrays_path(result, evaluation)
+        path = contribution.store.arrays_path(result, evaluation)
         if path.is_file() and not into.arrays_path(result, evaluation).is_file():
             try:
                 into.save_arrays(result, evaluation, read_named_arrays(path))
             except UserError as error:
                 done.problems.append(f"{error}; left out")
-    if not into.log(result) and (log := one.store.log(result)):
+    if not into.log(result) and (log := contribution.store.log(result)):
         into.save_log(result, log)

@@ -67,14 +67,14 @@ def failed_log(store: Store, fingerprint: str) -> Path:
 
 def stored_logs(store: Store) -> list[StoredLog]:
     """One log of each run: that of the work on it now, else of its failure, else of its result."""
-    found: list[StoredLog] = []
+    logs: list[StoredLog] = []
     profiles: dict[str, set[str]] = {}
     for log in (*_unfinished(store), *_submitted(store), *_failed(store), *_finished(store)):
         known = profiles.setdefault(log.fingerprint[:12], set())
         if not known & {log.profile, ""}:
             known.add(log.profile)
-            found.append(log)
-    return found
+            logs.append(log)
+    return logs
 
 
 def find_log(store: Store, text: str) -> StoredLog:
@@ -83,13 +83,13 @@ def find_log(store: Store, text: str) -> StoredLog:
     Raises UserError, one line that names the runs that match, or similar ones where none does.
     """
     logs = stored_logs(store)
-    exact = [one for one in logs if one.key == text]
-    found = exact or [one for one in logs if is_named(text, one.key, one.fingerprint)]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        raise several(text, [f"{one.key} ({one.state}, {one.fingerprint[:12]})" for one in found])
-    near = difflib.get_close_matches(text, list({one.key for one in logs}), n=3, cutoff=0.5)
+    exact = [log for log in logs if log.key == text]
+    named = exact or [log for log in logs if is_named(text, log.key, log.fingerprint)]
+    if len(named) == 1:
+        return named[0]
+    if named:
+        raise several(text, [f"{log.key} ({log.state}, {log.fingerprint[:12]})" for log in named])
+    near = difflib.get_close_matches(text, list({log.key for log in logs}), n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(near)}?" if near else "`harness status` lists the runs of a grid"
     raise UserError(f"there is no log of '{text}' in {store.root}; {hint}")
 

@@ -131,14 +131,14 @@ def save_tuning(store: Store, tuning: Tuning) -> None:
 
 def read_tunings(store: Store) -> tuple[list[Tuning], list[str]]:
     """The tunings of a store, and one line for each file that cannot be used."""
-    found, problems = list[Tuning](), list[str]()
+    tunings, problems = list[Tuning](), list[str]()
     for path in sorted((store.root / "tunings").glob("[!.]*.json")):
         try:
-            found.append(Tuning.model_validate(note_in(read_regular(path))))
+            tunings.append(Tuning.model_validate(note_in(read_regular(path))))
         except (OSError, DamagedError, ValidationError) as error:
             again = "restore it, or remove it and run its `harness run --tune` again"
             problems.append(f"the tuning {path} cannot be used ({first_line(error)}); {again}")
-    return found, problems
+    return tunings, problems
 
 
 def _path(store: Store, key: str) -> Path:
@@ -193,12 +193,12 @@ def _typed(space: Space) -> str:
 def _drawn(base: str, space: Space, trials: int) -> list[str]:
     """Different configurations as variants, in the order in which they are drawn."""
     variant, numbers = Variant.parse(base), generator(tune=f"{base}:{_typed(space)}")
-    found: dict[str, None] = {}
+    variants: dict[str, None] = {}
     for chosen in _choices(space, numbers):
         options = {**dict(variant.options), **dict(zip(space, chosen, strict=True))}
-        found[str(Variant.make(variant.name, options, variant.reading))] = None
-        if len(found) == trials:
-            return list(found)
+        variants[str(Variant.make(variant.name, options, variant.reading))] = None
+        if len(variants) == trials:
+            return list(variants)
     raise UserError(f"--tune '{base}:{_typed(space)}' has too narrow a range for {trials} trials; widen it")
 
 
@@ -206,9 +206,9 @@ def _choices(space: Space, numbers: np.random.Generator) -> Iterator[tuple[str, 
     """Configurations in random order: all of a grid, once each, or draws from ranges."""
     listed = [values for values in space.values() if not isinstance(values, Range)]
     if len(listed) == len(space):
-        for place in numbers.permutation(_size(space)).tolist():
+        for number in numbers.permutation(_size(space)).tolist():
             yield tuple(
-                values[at] for values, at in zip(listed, np.unravel_index(place, [*map(len, listed)]), strict=True)
+                values[at] for values, at in zip(listed, np.unravel_index(number, [*map(len, listed)]), strict=True)
             )
     for _ in range(_MOST_DRAWS if len(listed) < len(space) else 0):
         yield tuple(

@@ -129,7 +129,7 @@ def describe(
     words = [list(LEXICON[name].values()) for name in ATTRIBUTES]
     return [
         TEMPLATES[GENRES[genre]][form].format_map(
-            {name: words[place][scene[place]][choice[place]] for place, name in enumerate(ATTRIBUTES)}
+            {name: words[column][scene[column]][choice[column]] for column, name in enumerate(ATTRIBUTES)}
         )
         for genre, form, scene, choice in zip(
             *(values.tolist() for values in (genres, templates, scenes, choices)), strict=True
@@ -183,7 +183,7 @@ def render(scenes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 def _drawn(scenes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     count = len(scenes)
-    value = {name: scenes[:, place] for place, name in enumerate(ATTRIBUTES)}
+    value = {name: scenes[:, column] for column, name in enumerate(ATTRIBUTES)}
     middles = _CENTRES[value["place"]] + rng.integers(-_JITTER, _JITTER + 1, size=(count, 2))
     phases = rng.integers(0, 4, size=(count, 2))
     axis = np.arange(SIDE)

@@ -37,8 +37,8 @@ class Order:
 
     def batch(self, number: int) -> np.ndarray:
         """Return the row numbers of batch `number`, counted from the start of training: (<= batch_size,)."""
-        turn, place = divmod(number, self.batches)
-        return _permutation(self, turn)[place * self.batch_size : (place + 1) * self.batch_size]
+        turn, position = divmod(number, self.batches)
+        return _permutation(self, turn)[position * self.batch_size : (position + 1) * self.batch_size]
 
 
 @lru_cache(maxsize=4)
@@ -82,11 +82,11 @@ class Mixing:
         """Return how many of the first `number` steps are paired."""
         if not (self.paired and self.text):
             return number if self.paired else 0
-        epoch, place = divmod(number, self.epoch)
-        return epoch * self._paired_before(self.epoch) + self._paired_before(place)
+        epoch, position = divmod(number, self.epoch)
+        return epoch * self._paired_before(self.epoch) + self._paired_before(position)
 
-    def _paired_before(self, place: int) -> int:
-        return (place - self.place + self.cycle - 1) // self.cycle
+    def _paired_before(self, position: int) -> int:
+        return (position - self.place + self.cycle - 1) // self.cycle
 
 
 def mixed(rows: int, pairs: int, batch_size: int, rule: MixingRule) -> Mixing:
@@ -99,7 +99,7 @@ def mixed(rows: int, pairs: int, batch_size: int, rule: MixingRule) -> Mixing:
             f"the setting has {paired} paired and {text} text batches; the papers' mixing rules need "
             "at least as many text batches: enlarge the text corpus or limit the pairs"
         )
-    cycle, place = rule(rows, pairs, text, paired)
-    if not 0 <= place < cycle:
-        raise UserError(f"the method's mixing rule returns place {place} in a cycle of {cycle}; it must be below")
-    return Mixing(text, paired, cycle, place)
+    cycle, position = rule(rows, pairs, text, paired)
+    if not 0 <= position < cycle:
+        raise UserError(f"the method's mixing rule returns place {position} in a cycle of {cycle}; it must be below")
+    return Mixing(text, paired, cycle, position)

@@ -98,7 +98,7 @@ class LossWindow:
         means = {name: value / self._counts[name] for name, value in zip(self._sums, sums, strict=True)}
         finite = all(map(math.isfinite, sums))
         values = ((step, name, float(value)) for step, name, value in ([] if finite else self._values))
-        self.first_bad = next((found for found in values if not math.isfinite(found[2])), None)
+        self.first_bad = next((value for value in values if not math.isfinite(value[2])), None)
         self._sums, self._counts, self._values = {}, {}, []
         return means
 

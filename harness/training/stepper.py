@@ -136,10 +136,10 @@ class AdamW(torch.optim.Optimizer):
 
     def _known(self) -> list[_Cohort]:
         alike: dict[tuple[int, int], _Cohort] = {}
-        for place, group in enumerate(self.param_groups):
+        for number, group in enumerate(self.param_groups):
             for parameter in group["params"]:
                 state = self.state.get(parameter, {})
-                cohort = alike.setdefault((place, state.get("step", 0)), _Cohort(group, [], []))
+                cohort = alike.setdefault((number, state.get("step", 0)), _Cohort(group, [], []))
                 cohort.parameters.append(parameter)
                 cohort.states.append(state)
         return list(alike.values())
@@ -219,8 +219,8 @@ class Chunked:
             return self.encode(inputs, views)
         parts = [_part(inputs, start, min(rows, start + self.size)) for start in range(0, rows, self.size)]
         # the inputs have no gradient and the parameters are no inputs: a scalar makes the result have one
-        found: Tensor = _TwoPasses.apply(self.encode, parts, views, torch.zeros((), requires_grad=True))
-        return found
+        vectors: Tensor = _TwoPasses.apply(self.encode, parts, views, torch.zeros((), requires_grad=True))
+        return vectors
 
 
 def _part(inputs: Mapping[str, Tensor], start: int, stop: int) -> Mapping[str, Tensor]:
@@ -255,14 +255,14 @@ class _TwoPasses(torch.autograd.Function):
     def forward(ctx: Any, encode: Encode, parts: Sequence[Mapping[str, Tensor]], views: int, anchor: Tensor) -> Tensor:
         """Compute (B, views, d) from parts of B rows together. `anchor` is a scalar that requires a gradient."""
         ctx.encode, ctx.views, ctx.pieces = encode, views, []
-        found = []
+        vectors = []
         for part in parts:
             ctx.pieces.append(_Piece.now(part))
-            found.append(encode(part, views))
-        ctx.sizes = [len(each) for each in found]
-        kind = ctx.device = found[0].device.type
+            vectors.append(encode(part, views))
+        ctx.sizes = [len(each) for each in vectors]
+        kind = ctx.device = vectors[0].device.type
         ctx.autocast = torch.get_autocast_dtype(kind), torch.is_autocast_enabled(kind)
-        return torch.cat(found)
+        return torch.cat(vectors)
 
     @staticmethod
     @once_differentiable
@@ -274,6 +274,6 @@ class _TwoPasses(torch.autograd.Function):
                 piece.restore()
                 # a context for each piece: the weights that autocast casts are kept to its end, with their graph
                 with torch.autocast(ctx.device, dtype, enabled):
-                    found = ctx.encode(piece.inputs, ctx.views)
-                torch.autograd.backward(found, share)
+                    vectors = ctx.encode(piece.inputs, ctx.views)
+                torch.autograd.backward(vectors, share)
         return None, None, None, None

@@ -84,12 +84,12 @@ class Prefetcher:
                 return self.source.inputs(step)
             if self._made is None or step != self._next:
                 self._made = _started(self._loader(step))
-            found, self._next = next(self._made), step + 1
+            batches, self._next = next(self._made), step + 1
         finally:
             self.waited += time.perf_counter() - clock
-        if isinstance(found, str):
-            raise UserError(found)
-        return found
+        if isinstance(batches, str):
+            raise UserError(batches)
+        return batches
 
     def close(self) -> None:
         self._made = None
@@ -117,10 +117,10 @@ def free_workers(media: Media, device: torch.device) -> int:
 
 
 def _room() -> bool:
-    place, least = SHARED
-    if not place.is_dir():
+    folder, least = SHARED
+    if not folder.is_dir():
         return True
-    about = os.statvfs(place)
+    about = os.statvfs(folder)
     return about.f_bavail * about.f_frsize >= least
 
 

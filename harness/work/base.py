@@ -19,8 +19,9 @@ from harness.commands import note_typed
 from harness.errors import UserError
 from harness.formatting import count_of
 from harness.locks import try_lock
-from harness.planning.events import STATES, Listener, RunState, both
+from harness.planning.events import Listener, both
 from harness.planning.plan import Plan, PlannedRun
+from harness.planning.states import STATES, RunState
 from harness.registry import get_class, suggest
 from harness.runs.environment import Allocation, DeviceChoice, Jobs
 from harness.stopping import Interrupted, request_stop, stop_on_signals, withdraw_stop
@@ -220,16 +221,16 @@ def _check_writable(store: Store) -> None:
 def run_states(plan: Plan) -> list[tuple[RunState, str, str]]:
     """State and key of each run of a plan, in the order of the states, and why it is in that state or where it is."""
     submitted = whereabouts(plan.store)
-    found = [_state(plan, run, submitted.get(plan.store.work(run.fingerprint).name)) for run in plan.runs]
-    return sorted(found, key=lambda state: list(STATES).index(state[0]))
+    listed = [_state(plan, run, submitted.get(plan.store.work(run.fingerprint).name)) for run in plan.runs]
+    return sorted(listed, key=lambda state: list(STATES).index(state[0]))
 
 
 def _state(plan: Plan, run: PlannedRun, submitted: tuple[RunState, str] | None) -> tuple[RunState, str, str]:
     if run.state == "done":
         return run.state, run.key, ""
     if submitted:
-        state, place = submitted
-        return state, run.key, place
+        state, where = submitted
+        return state, run.key, where
     if in_progress(plan.store, run.fingerprint):
         follow = harness_command("logs", run.key, "--follow", results=plan.store.root)
         return "running", run.key, f"in another process; `{follow}` shows its log"
@@ -256,9 +257,9 @@ def whereabouts(store: Store) -> dict[str, tuple[RunState, str]]:
 
 
 def _where(note: Submission, state: SlurmState) -> tuple[RunState, str]:
-    place = f"{note.system} {note.id}"
+    where = f"{note.system} {note.id}"
     if state.waits:
-        return "queued", f"{place}, {state.state.lower()} ({state.reason or 'no reason given'})"
+        return "queued", f"{where}, {state.state.lower()} ({state.reason or 'no reason given'})"
     if state.ended:
-        return "failed", f"{place} ended without a result ({state.state}); log: {note.log}"
-    return "running", f"{place}, {state.state.lower()} on {state.node} for {state.elapsed}"
+        return "failed", f"{where} ended without a result ({state.state}); log: {note.log}"
+    return "running", f"{where}, {state.state.lower()} on {state.node} for {state.elapsed}"

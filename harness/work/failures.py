@@ -132,10 +132,10 @@ def described(error: BaseException | str) -> str:
         return _shortened(f"{error.strerror}{where}; {_MENDED[error.errno]}, then run the same command to resume")
     kind = "" if isinstance(error, UserError) else f"{type(error).__name__}: "
     line = _shortened(kind + text).removesuffix(":")
-    place = raised_at(error, plugin_modules())
-    if not place and not isinstance(error, UserError):
-        place = raised_at(error, OWN)
-    return f"{line} ({place})" if place else line
+    raised = raised_at(error, plugin_modules())
+    if not raised and not isinstance(error, UserError):
+        raised = raised_at(error, OWN)
+    return f"{line} ({raised})" if raised else line
 
 
 def _shortened(text: str) -> str:

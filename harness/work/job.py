@@ -182,20 +182,20 @@ class RunJob(Job):
         known.hear(self.run.experiment, self.chunk, event.device, event.memory_mb)
 
     def check(self, device: DeviceChoice) -> None:
-        found = pick_device(device)
+        chosen = pick_device(device)
         if self.run.resolved.trains and self.run.resolved.training.precision not in ("fp32", "tf32"):
             from harness.encoders.precision import check_precision
 
-            check_precision(self.run.resolved.training.precision, found)
+            check_precision(self.run.resolved.training.precision, chosen)
 
     def finished(self) -> Result | None:
         """Its result, where every suite that it was planned to evaluate has been; None while it is trained again."""
         if redo_of(self.store, self.id):
             return None
-        found = self.store.find(self.inventory.profile.name, self.spec, self.id)
+        stored = self.store.find(self.inventory.profile.name, self.spec, self.id)
         protocol = self.inventory.protocol
-        done = found and all(found.evaluated(suite, protocol(suite)) for suite in self.run.todo)
-        return found if done else None
+        done = stored and all(stored.evaluated(suite, protocol(suite)) for suite in self.run.todo)
+        return stored if done else None
 
     def carry_out(self, allocation: Allocation, listen: Listener) -> Result:
         """Train and evaluate the run; one that was finished since it was planned is not repeated."""

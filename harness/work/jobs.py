@@ -16,7 +16,7 @@ from harness.corpora.base import Pairs
 from harness.evaluation.retrieval import RetrievalTask
 from harness.evaluation.suites import HasImages
 from harness.planning.events import Event, Listener, Stage
-from harness.planning.ingredients import Experiment
+from harness.planning.experiments import Experiment
 from harness.planning.inventory import Ingredient, Inventory, UsedCorpus
 from harness.planning.plan import Plan, PlannedRun
 from harness.planning.teachers import KnownPairs, NamedTeacher
@@ -45,15 +45,15 @@ def jobs_of(plan: Plan, chunk: int | None = None, limit_s: float | None = None) 
     Runs under which several processes died come last, with those that need them. The paths of jobs are absolute, since
     the code of others may change the working folder.
     """
-    found: dict[str, Job] = {}
+    jobs: dict[str, Job] = {}
     store = Store(plan.store.root.absolute())
     for run in _deadly_last(plan.todo, store):
         needs = {teacher.fingerprint for teacher in run.experiment.teachers}
         for prepared in _Preparations(plan.inventory, store, run.experiment).of(run):
-            found.setdefault(prepared.id, replace(prepared, limit_s=limit_s))
+            jobs.setdefault(prepared.id, replace(prepared, limit_s=limit_s))
             needs.add(prepared.id)
-        found[run.fingerprint] = RunJob(plan.inventory, store, frozenset(needs), run, chunk, limit_s=limit_s)
-    return list(found.values())
+        jobs[run.fingerprint] = RunJob(plan.inventory, store, frozenset(needs), run, chunk, limit_s=limit_s)
+    return list(jobs.values())
 
 
 def _deadly_last(runs: Sequence[PlannedRun], store: Store) -> list[PlannedRun]:
@@ -78,7 +78,7 @@ class _Preparations:
         yield from self._training()
         for suite in (self.inventory.suites[name] for name in run.todo):
             kinds = ("image", "caption") if suite.asks_teacher else ("image",)
-            teachers = [one for of, one in self.experiment.test_teachers.items() if of in kinds]
+            teachers = [teacher for of, teacher in self.experiment.test_teachers.items() if of in kinds]
             for teacher in teachers:
                 yield from (job for task in suite.image_tasks for job in self._of_task(teacher, task))
 
@@ -104,7 +104,7 @@ class _Preparations:
         yield from fitted
         encoder = self.experiment.encoder.fingerprint if teacher.of == "tokens" else None
         id_ = digest("features", [*teacher.identity(corpus, self._length), encoder])
-        needs = [] if stored else [*teacher.runs, *(one.id for one in fitted)]
+        needs = [] if stored else [*teacher.runs, *(job.id for job in fitted)]
         make = partial(_features_of_corpus, teacher, corpus)
         yield self._job(_key(teacher, corpus.name), make, id_, needs, _model(computes=not stored))
 
@@ -113,7 +113,7 @@ class _Preparations:
         task, fitted = self.inventory.retrieval_task(name), list(self._fitted_on(teacher))
         yield from fitted
         id_ = digest("test features", teacher.test_identity(task.fingerprint, self._length))
-        needs = [*teacher.runs, *(one.id for one in fitted)]
+        needs = [*teacher.runs, *(job.id for job in fitted)]
         known = isinstance(task.source, HasImages) and not task.source.computes(teacher.name, task.root)
         make, takes = partial(_features_of_task, teacher, task), _model(computes=not (known and teacher.of == "image"))
         yield self._job(_key(teacher, task.source.name), make, id_, needs, takes)

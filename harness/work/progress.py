@@ -101,8 +101,10 @@ def logging_above() -> Iterator[None]:
 
     The handlers were given the stream that was standard error when they were made.
     """
-    changed = [one for one in logging.getLogger().handlers if getattr(one, "stream", None) is sys.__stderr__]
-    streams = [one for one in changed if isinstance(one, logging.StreamHandler)]
+    changed = [
+        handler for handler in logging.getLogger().handlers if getattr(handler, "stream", None) is sys.__stderr__
+    ]
+    streams = [handler for handler in changed if isinstance(handler, logging.StreamHandler)]
     for handler in streams:
         handler.setStream(sys.stderr)
     try:

@@ -80,11 +80,11 @@ class Queue:
         if self.stopping:
             return None
         now = time.monotonic()
-        can_start = (place for place, job in enumerate(self._ready) if now >= self._retry_at.get(job, 0.0))
-        for place in islice(can_start, ASKED):
-            job = self._ready[place]
+        can_start = (index for index, job in enumerate(self._ready) if now >= self._retry_at.get(job, 0.0))
+        for at in islice(can_start, ASKED):
+            job = self._ready[at]
             if fits(job):
-                del self._ready[place]
+                del self._ready[at]
                 self._running.add(job)
                 return job
         return None

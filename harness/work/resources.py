@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from harness.planning.ingredients import Experiment
+from harness.planning.experiments import Experiment
 from harness.processors import cores
 from harness.runs.environment import Allocation
 from harness.store import Result
@@ -124,26 +124,26 @@ class Estimates:
         shape = _likeness(experiment, chunk)
         if shape not in self._expected:
             self._expected[shape] = expected(experiment, chunk)
-        found = self._expected[shape]
+        resources = self._expected[shape]
         on_gpu, on_cpu = self._peaks.get((shape, "cuda")), self._peaks.get((shape, "cpu"))
         if on_gpu is not None:
-            found = replace(found, gpu_memory_mb=round(CONTEXT_MB + MEASURED_MARGIN * on_gpu))
+            resources = replace(resources, gpu_memory_mb=round(CONTEXT_MB + MEASURED_MARGIN * on_gpu))
         if on_cpu is not None:
-            found = replace(found, memory_mb=round(MEASURED_MARGIN * on_cpu))
-        return found
+            resources = replace(resources, memory_mb=round(MEASURED_MARGIN * on_cpu))
+        return resources
 
 
 def free_memory_mb() -> float:
     """Memory that new processes can have, in MB: what is available of the machine and of this container."""
-    found = []
+    limits = []
     about = Path("/proc/meminfo")
     if about.is_file():
         fields = dict(line.split(":", 1) for line in about.read_text().splitlines())
-        found.append(int(fields["MemAvailable"].split()[0]) * 1024 / 1e6)
+        limits.append(int(fields["MemAvailable"].split()[0]) * 1024 / 1e6)
     limit, used = Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")
     if limit.is_file() and (text := limit.read_text().strip()).isdigit():
-        found.append((int(text) - int(used.read_text())) / 1e6)
-    return min(found, default=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e6)
+        limits.append((int(text) - int(used.read_text())) / 1e6)
+    return min(limits, default=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e6)
 
 
 @dataclass(frozen=True)

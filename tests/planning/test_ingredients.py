@@ -10,7 +10,7 @@ import pytest
 
 from harness.errors import UserError
 from harness.grid import resolve
-from harness.planning.ingredients import Experiment, Experiments
+from harness.planning.experiments import Experiment, Experiments
 from harness.planning.inventory import Inventory
 from harness.profiles import Profile, load_profile
 from harness.profiles.schema import Corpus, Setting, TeacherTable

@@ -17,7 +17,7 @@ from harness.encoders.teachers import open_teacher
 from harness.errors import PlugInError, UserError
 from harness.fetching.archives import write_parquet
 from harness.grid import resolve
-from harness.planning.ingredients import Experiment, Experiments
+from harness.planning.experiments import Experiment, Experiments
 from harness.planning.inventory import Inventory
 from harness.planning.teachers import FeatureContext, KnownPairs, RoleFeatures
 from harness.profiles import Profile, load_profile

@@ -18,7 +18,7 @@ from harness.fetching.archives import write_parquet
 from harness.fetching.captions import match
 from harness.grid import resolve
 from harness.metrics import is_by_training
-from harness.planning.ingredients import Experiments
+from harness.planning.experiments import Experiments
 from harness.planning.inventory import Inventory
 from harness.planning.plan import make_plan
 from harness.planning.request import make_request

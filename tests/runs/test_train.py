@@ -17,7 +17,7 @@ from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.grid import resolve
 from harness.planning.events import Event
-from harness.planning.ingredients import Experiment, Experiments
+from harness.planning.experiments import Experiment, Experiments
 from harness.planning.inventory import Inventory
 from harness.planning.plan import Plan
 from harness.profiles import Profile, load_profile

@@ -46,7 +46,7 @@ class SentEvalProbe:
         weights = np.empty((*l2.shape, data.targets.shape[1], x.shape[1] + 1), dtype=x.dtype)
         dev = np.empty(l2.shape)
         for places in self._chunks(splits):
-            training = _Training(self._mode, data, [splits[place] for place in places], l2[places])
+            training = _Training(self._mode, data, [splits[index] for index in places], l2[places])
             training.run()
             weights[places], dev[places] = training.best()
         return Fitted(weights, dev)
@@ -54,8 +54,8 @@ class SentEvalProbe:
     def _chunks(self, splits: Sequence[Split]) -> Iterator[list[int]]:
         """Group the indices of splits with the same permutations."""
         alike: dict[tuple[int, int], list[int]] = {}
-        for place, split in enumerate(splits):
-            alike.setdefault((len(split.train), split.drawn), []).append(place)
+        for index, split in enumerate(splits):
+            alike.setdefault((len(split.train), split.drawn), []).append(index)
         for places in alike.values():
             size = CHUNK if self._device.type == "cpu" else len(places)
             yield from (places[start : start + size] for start in range(0, len(places), size))

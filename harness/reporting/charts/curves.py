@@ -78,12 +78,12 @@ Charts = Mapping[tuple[str, str], Sequence[Series]]
 def shown_runs(results: Sequence[Result], tables: Sequence[SummaryTable]) -> dict[Label, Chosen]:
     """The results behind the rows of tables by label, in order of seeds. Groups that the tables omit are omitted."""
     labels = {(row.label.profile, row.group): row.label for table in reversed(tables) for row in table.rows}
-    found: dict[Label, list[tuple[int, int]]] = {label: [] for label in sorted(labels.values())}
-    for place, result in enumerate(results):
+    numbered: dict[Label, list[tuple[int, int]]] = {label: [] for label in sorted(labels.values())}
+    for number, result in enumerate(results):
         label = labels.get((result.profile, result.group))
         if label is not None:
-            found[label].append((result.spec.seed, place))
-    return {label: Chosen(results, [place for _, place in sorted(runs)]) for label, runs in found.items() if runs}
+            numbered[label].append((result.spec.seed, number))
+    return {label: Chosen(results, [number for _, number in sorted(runs)]) for label, runs in numbered.items() if runs}
 
 
 def curve_places(runs: SeedRuns) -> list[CurvePlace]:
@@ -100,15 +100,15 @@ def curve_places(runs: SeedRuns) -> list[CurvePlace]:
     drawn = {place: _drawn(labels) for place, labels in places.items()}
     every = _indices([label for labels in drawn.values() for label in labels])
     few = sum(len(runs[label]) for labels in places.values() for label in labels) <= MOST_SEEDS
-    found = []
+    shown = []
     for place, labels in drawn.items():
         charts = _charts(runs, labels, every if len(every) <= LOOKS else _indices(labels))
         legend = _legend(charts)
         left_out = "" if len(labels) == len(places[place]) else f" ({len(labels)} of {len(places[place])} variants)"
         plots = tuple(_plot(place, *chart, series, legend, few) for chart, series in charts.items())
         if plots:
-            found.append(CurvePlace(f"curves-{place}", place + left_out, legend, plots))
-    return found
+            shown.append(CurvePlace(f"curves-{place}", place + left_out, legend, plots))
+    return shown
 
 
 def _drawn(labels: Sequence[Label]) -> list[Label]:
@@ -122,16 +122,16 @@ def _drawn(labels: Sequence[Label]) -> list[Label]:
 
 def _charts(runs: SeedRuns, labels: Sequence[Label], indices: Mapping[str, int]) -> Charts:
     """The charts of a place, dev scores first. Reads each result once."""
-    found: dict[tuple[str, str], dict[Label, list[Points]]] = {}
+    points: dict[tuple[str, str], dict[Label, list[Points]]] = {}
     for label in labels:
         for curve in (curve for result in runs[label] for curve in _curves(result.whole())):
-            found.setdefault((curve.term, curve.y_label), {}).setdefault(label, []).append(curve.points)
+            points.setdefault((curve.term, curve.y_label), {}).setdefault(label, []).append(curve.points)
     return {
         chart: [
-            Series(label.name, indices[str(label)], _mean(one), tuple(one), label.is_method)
-            for label, one in lines.items()
+            Series(label.name, indices[str(label)], _mean(each), tuple(each), label.is_method)
+            for label, each in lines.items()
         ]
-        for chart, lines in sorted(found.items(), key=lambda item: item[0][0] != "")
+        for chart, lines in sorted(points.items(), key=lambda item: item[0][0] != "")
     }
 
 
@@ -173,12 +173,12 @@ def run_spec() -> ChartSpec:
 
 def _legend(charts: Charts) -> tuple[LegendEntry, ...]:
     """An entry for each variant of some charts, the baseline first."""
-    series = {one.index: one for chart in charts.values() for one in chart}
+    series = {line.index: line for chart in charts.values() for line in chart}
     # a chart without a method would be empty
-    alone = {one.index for chart in charts.values() if not any(each.is_method for each in chart) for one in chart}
+    alone = {line.index for chart in charts.values() if not any(each.is_method for each in chart) for line in chart}
     return tuple(
-        LegendEntry(index + 1, one.name, look(index), len(one.seeds), not one.is_method and index not in alone)
-        for index, one in sorted(series.items())
+        LegendEntry(index + 1, line.name, look(index), len(line.seeds), not line.is_method and index not in alone)
+        for index, line in sorted(series.items())
     )
 
 

@@ -37,7 +37,7 @@ from harness.reporting.seeds.caveats import weakness_notes
 from harness.reporting.seeds.gains import Forest, Gain, main_baseline
 from harness.reporting.seeds.groups import Cell, Label
 from harness.reporting.seeds.summary import Block, Row, SummaryTable
-from harness.reporting.seeds.words import judged
+from harness.reporting.seeds.wording import judged
 from harness.reporting.tables.grids import marks, summary_text
 from harness.spec import SpecError, Variant
 from harness.stats import mean_interval
@@ -142,8 +142,8 @@ def _forest_text(forest: Forest) -> str:
     if forest.base is None:
         return f"Means over seeds with 95 % intervals (t). There is no {forest.baseline} run to compare." + more
     alone = [gain for gain in forest.gains if gain.kind == "not tested"]
-    few = " Points without a bar have too few seeds to test." if any(one.low == one.high for one in alone) else ""
-    other = f" Not tested: {forest.baseline} with other values." if any(one.low < one.high for one in alone) else ""
+    few = " Points without a bar have too few seeds to test." if any(row.low == row.high for row in alone) else ""
+    other = f" Not tested: {forest.baseline} with other values." if any(row.low < row.high for row in alone) else ""
     kinds = {gain.kind for gain in forest.gains}
     untrained = " Pink: untrained." if "untrained" in kinds else ""
     untrained += " Hollow pink: untrained, at another pooling than the trained." if "other pooling" in kinds else ""
@@ -161,14 +161,14 @@ CELL = 46
 
 def heat_plots(table: SummaryTable) -> list[Plot]:
     """A map for each setting and encoder, that with most rows first, and for each judged metric with several tasks."""
-    found = []
+    plots = []
     for metric in table.metrics:
         columns = [column for column in table.columns if column.metric == metric]
         if table.metrics[metric].judged and sum(column.task != AVERAGE for column in columns) > 1:
             several = (block for block in table.blocks if len(block.trained) > 1)
             blocks = sorted(several, key=lambda block: -len(block.trained))
-            found += [_heat_plot(table, block, columns) for block in blocks]
-    return found
+            plots += [_heat_plot(table, block, columns) for block in blocks]
+    return plots
 
 
 def _heat_plot(table: SummaryTable, block: Block, columns: Sequence[Column]) -> Plot:
@@ -240,7 +240,7 @@ def _heat_values(
         if cell is None:
             continue
         metric, base = table.metric(column), main_baseline(block, column)
-        middle = [one.cells[column].summary.mean for one in ([base] if base else block.rows) if column in one.cells]
+        middle = [row.cells[column].summary.mean for row in ([base] if base else block.rows) if column in row.cells]
         gain = cell.summary.mean - sum(middle) / len(middle)
         about = f"{signed(gain, metric.digits)}, {judged(cell) or 'not tested'}"
         yield {
@@ -282,11 +282,13 @@ class Sweep:
 
 def sweeps(table: SummaryTable, defaults: UnnamedOptions) -> list[Sweep]:
     """The sweeps of a table in its first average."""
-    column = next((one for one in table.columns if one.task == AVERAGE), None)
-    found = (
-        [] if column is None else [one for block in table.blocks for one in _sweeps_of(table, block, column, defaults)]
+    column = next((candidate for candidate in table.columns if candidate.task == AVERAGE), None)
+    swept_lines = (
+        []
+        if column is None
+        else [sweep for block in table.blocks for sweep in _sweeps_of(table, block, column, defaults)]
     )
-    return sorted(found, key=lambda sweep: -max(map(len, sweep.lines.values())))[:MOST_SWEEPS]
+    return sorted(swept_lines, key=lambda sweep: -max(map(len, sweep.lines.values())))[:MOST_SWEEPS]
 
 
 def sweep_plot(sweep: Sweep) -> Plot:
@@ -317,22 +319,22 @@ def swept(variant: str, overrides: str) -> Iterator[tuple[str, float, tuple[str,
     options = dict(parsed.options)
     for key, text in options.items():
         if (value := number(text)) is not None:
-            rest = {other: one for other, one in options.items() if other != key}
+            rest = {other: text for other, text in options.items() if other != key}
             yield key, value, (str(Variant.make(parsed.name, rest, parsed.reading)), overrides)
     pairs = [part.partition("=") for part in overrides.split(",") if part]
     for key, _, text in pairs:
         if (value := number(text)) is not None:
-            yield key, value, (variant, ",".join(f"{other}={one}" for other, _, one in pairs if other != key))
+            yield key, value, (variant, ",".join(f"{other}={text}" for other, _, text in pairs if other != key))
 
 
 def _sweeps_of(table: SummaryTable, block: Block, column: Column, defaults: UnnamedOptions) -> Iterator[Sweep]:
-    found: dict[str, dict[Label, dict[float, Cell]]] = {}
+    swept_cells: dict[str, dict[Label, dict[float, Cell]]] = {}
     for row in block.trained:
         if column in row.cells:
             for option, value, (variant, overrides) in swept(row.label.variant, row.label.overrides):
                 label = row.label._replace(variant=variant, overrides=overrides)
-                found.setdefault(option, {}).setdefault(label, {})[value] = row.cells[column]
-    for option, by_label in found.items():
+                swept_cells.setdefault(option, {}).setdefault(label, {})[value] = row.cells[column]
+    for option, by_label in swept_cells.items():
         for label, cells in by_label.items():
             plain = block.by_label.get(label)
             default = number(str(defaults.get(label, {}).get(option, "")))

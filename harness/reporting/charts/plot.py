@@ -147,9 +147,9 @@ def variant_scales(entries: Sequence[LegendEntry]) -> tuple[ChartSpec, ChartSpec
     """The encodings of colour, dash and shape by a variant's number `v`."""
     numbers, looks = [entry.number for entry in entries], [entry.look for entry in entries]
     return (
-        by_name("v", numbers, [one.colour for one in looks]),
-        by_name("v", numbers, [list(one.dash) for one in looks]),
-        by_name("v", numbers, [one.shape for one in looks]),
+        by_name("v", numbers, [drawn.colour for drawn in looks]),
+        by_name("v", numbers, [list(drawn.dash) for drawn in looks]),
+        by_name("v", numbers, [drawn.shape for drawn in looks]),
     )
 
 
@@ -173,6 +173,7 @@ def tooltip(*fields: tuple[str, str] | tuple[str, str, str]) -> list[ChartSpec]:
     """The lines of a tooltip: field, heading, and the format of a number."""
     kinds = {2: "nominal", 3: "quantitative"}
     return [
-        {"field": one[0], "title": one[1], "type": kinds[len(one)]} | ({"format": one[2]} if len(one) > 2 else {})
-        for one in fields
+        {"field": field[0], "title": field[1], "type": kinds[len(field)]}
+        | ({"format": field[2]} if len(field) > 2 else {})
+        for field in fields
     ]

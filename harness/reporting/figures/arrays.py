@@ -13,7 +13,7 @@ import numpy as np
 from harness.metrics import ArrayName, Score
 from harness.reporting.charts.plot import ChartSpec
 from harness.reporting.figures.kinds import Drawing, FigureData, FigureKind, FigureRun
-from harness.reporting.figures.look import SeriesLook, axis, by_series, entry, grid, lines_at, rows
+from harness.reporting.figures.vega import SeriesLook, axis, by_series, entry, grid, lines_at, rows
 
 #: Largest number of bins of a histogram of ranks.
 BINS = 50
@@ -30,9 +30,9 @@ Histograms = tuple[dict[str, tuple[np.ndarray, np.ndarray]], ChartSpec, ChartSpe
 def histogram(data: FigureData) -> Drawing | str:
     """The ranks of each image's last true caption, or the similarities of images and captions, of the first run."""
     for space in SPACES:
-        task, found = data.with_arrays("worst_rank", space)
-        if found:
-            return _histogram(data, found[0], task, space)
+        task, arrays = data.with_arrays("worst_rank", space)
+        if arrays:
+            return _histogram(data, arrays[0], task, space)
     return f"no run with a space of captions and images has been evaluated on {data.spec.suite} yet"
 
 
@@ -87,26 +87,26 @@ def _steps(
 
 def scatter(data: FigureData) -> Drawing | str:
     """Cosine against gold score, one panel for each variant."""
-    task, found = data.with_arrays("cosine")
-    if not found:
+    task, arrays = data.with_arrays("cosine")
+    if not arrays:
         return data.unevaluated
 
     panels = []
-    for at, run in enumerate(found):
+    for at, run in enumerate(arrays):
         gold, cosines = (run.arrays[ArrayName(task, what)] for what in ("gold", "cosine"))
         rank = run.scores.get(Score(data.spec.suite, task, "spearman"), {}).get(run.result.spec.seed)
         x, y = axis("x", f"gold score, 0 to 5 (n = {len(gold):,})"), axis("y", "cosine")
         title = run.label.variant + ("" if rank is None else f", Spearman {rank:.2f}")
         panels.append({"title": title, **_cloud(np.stack([gold, cosines], 1), entry(at, ""), x, y, 7)})
     text = f"Cosine against gold score for all pairs of {task}, one seed for each panel."
-    return Drawing(grid(panels, 2, share=True), text, found)
+    return Drawing(grid(panels, 2, share=True), text, arrays)
 
 
 def _cloud(xy: np.ndarray, look: SeriesLook, x: ChartSpec, y: ChartSpec, size: int) -> ChartSpec:
     """Points (n, 2) that look alike."""
     mark = {"type": "point", "filled": True, "strokeWidth": 0, "size": size, "opacity": 1}
     mark |= {"color": look.colour, "shape": look.shape}
-    values = [{"x": float(f"{one:.5g}"), "y": float(f"{other:.5g}")} for one, other in xy.tolist()]
+    values = [{"x": float(f"{x:.5g}"), "y": float(f"{y:.5g}")} for x, y in xy.tolist()]
     return {**rows(values), "mark": mark, "encoding": {"x": x, "y": y}}
 
 
@@ -116,29 +116,29 @@ def t_sne(data: FigureData) -> Drawing | str:
 
 
 def _clusters(data: FigureData) -> Drawing | str:
-    task, found = data.with_arrays("tsne")
-    if not found:
+    task, runs = data.with_arrays("tsne")
+    if not runs:
         return data.unevaluated
-    arrays = [(run.arrays[ArrayName(task, "tsne")], run.arrays[ArrayName(task, "clusters")]) for run in found]
-    clouds = [[xy[cluster_of == one] for one in range(int(cluster_of.max()) + 1)] for xy, cluster_of in arrays]
+    arrays = [(run.arrays[ArrayName(task, "tsne")], run.arrays[ArrayName(task, "clusters")]) for run in runs]
+    clouds = [[xy[cluster_of == cluster] for cluster in range(int(cluster_of.max()) + 1)] for xy, cluster_of in arrays]
     text = (
         f"t-SNE of {len(arrays[0][0]):,} captions of {task}, the same in every panel. Colours and marks: "
         f"{max(map(len, clouds))} clusters of K-means on the vectors; their order differs between panels."
     )
-    return Drawing(grid(_planes(found, clouds, 12), 2), text, found)
+    return Drawing(grid(_planes(runs, clouds, 12), 2), text, runs)
 
 
 def _views(data: FigureData) -> Drawing | str:
-    task, found = data.with_arrays("views")
-    if not found:
+    task, runs = data.with_arrays("views")
+    if not runs:
         return data.unevaluated
-    clouds = [run.arrays[ArrayName(task, "views")][data.index] for run in found]
-    captions = [str(text) for text in found[0].arrays[ArrayName(task, "triples")][data.index]]
+    clouds = [run.arrays[ArrayName(task, "views")][data.index] for run in runs]
+    captions = [str(text) for text in runs[0].arrays[ArrayName(task, "triples")][data.index]]
     text = (
         f"t-SNE of {clouds[0].shape[1]} encodings under dropout of each of three captions of {task}: two similar and "
         "a different one. Every panel has its own plane."
     )
-    return Drawing(grid(_planes(found, clouds, 18, captions), 2), text, found)
+    return Drawing(grid(_planes(runs, clouds, 18, captions), 2), text, runs)
 
 
 def _planes(

@@ -14,9 +14,9 @@ from harness.papers.schema import FigureSpec, pairs_of
 from harness.registry import errors_of, get_instance
 from harness.reporting.contents import Contents
 from harness.reporting.figures.kinds import FigureData, FigureKind, FigureRun
-from harness.reporting.figures.look import drawn
+from harness.reporting.figures.vega import drawn
 from harness.reporting.seeds.groups import Group, Label, PlaceRuns
-from harness.reporting.seeds.words import data_of
+from harness.reporting.seeds.wording import data_of
 from harness.spec import UNTRAINED, Place, SpecError
 from harness.store import Result
 
@@ -94,13 +94,15 @@ class Material:
         spec = paper.figures[name]
         places = self._places(spec)
         runs = [self._run(place, spec.suite) for place in places if spec.suite in self._groups.get(place, ())]
-        alike = [other for other, one in paper.figures.items() if (one.kind, one.metric) == (spec.kind, spec.metric)]
+        alike = [
+            other for other, figure in paper.figures.items() if (figure.kind, figure.metric) == (spec.kind, spec.metric)
+        ]
         data = FigureData(spec, runs, self.contents.metrics, spec.task, index=alike.index(name))
         if not self.is_paper:
             tasks = (score.task for run in runs for score in run.scores if score.suite == spec.suite)
             return replace(data, task=next((task for task in tasks if task != AVERAGE), ""))
         published = self.contents.published
-        numbers = {key.task: one.value for key, one in published.items() if key[:2] == (paper.name, name)}
+        numbers = {key.task: number.value for key, number in published.items() if key[:2] == (paper.name, name)}
         printed = [(text, numbers[task]) for task, text in spec.printed.items() if task in numbers]
         return replace(data, is_paper=True, printed=printed, published=published)
 
@@ -109,8 +111,8 @@ class Material:
         spec = data.spec
         suites = list(dict.fromkeys([*suites, spec.suite]))
         if not self.is_paper:
-            found = {run.label.variant for run in data.runs}
-            missing = [variant for variant in spec.variants if variant not in found]
+            drawn_variants = {run.label.variant for run in data.runs}
+            missing = [variant for variant in spec.variants if variant not in drawn_variants]
             if missing:
                 yield self.contents.commands.run(profile=self.profile, methods=missing, seeds=spec.seeds, suites=suites)
             return
@@ -133,13 +135,13 @@ class Material:
         """The runs of a figure; in another profile, its variants in every setting and with every encoder found."""
         if self.is_paper:
             return [Place(*pair, encoder) for encoder in spec.encoders for pair in pairs_of(spec)]
-        found = sorted({(one.setting, one.encoder) for one in self._groups if one.setting != UNTRAINED})
-        return [Place(variant, *where) for where in found for variant in spec.variants]
+        pairs = sorted({(group.setting, group.encoder) for group in self._groups if group.setting != UNTRAINED})
+        return [Place(variant, *where) for where in pairs for variant in spec.variants]
 
     def _run(self, place: Place, suite: str) -> FigureRun:
         """The runs of a place with the scores of all their suites, and the result of the first seed in `suite`."""
         groups = self._groups[place]
-        scores = {Score(name, *column): found for name, kept in groups.items() for column, found in kept.scores.items()}
+        scores = {Score(name, *column): cell for name, kept in groups.items() for column, cell in kept.scores.items()}
         parts: dict[tuple[Score, str], dict[int, float]] = {}
         for name, kept in groups.items():
             lines = kept.lines[kept.lines["part"] != ""]

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from harness.metrics import AVERAGE, Score, is_by_training
 from harness.reporting.charts.plot import ChartSpec, line_at, number
 from harness.reporting.figures.kinds import BySeed, Drawing, FigureData, FigureKind, FigureRun
-from harness.reporting.figures.look import (
+from harness.reporting.figures.vega import (
     COLOURS,
     INK,
     PRINTED,
@@ -77,7 +77,9 @@ def data_scale(data: FigureData) -> Drawing | str:
 
 def _entries(shown: Sequence[LevelCurve]) -> dict[str, SeriesLook]:
     names = dict.fromkeys(curve.name for curve in shown if not curve.constant)
-    points = {name: [one for curve in shown if curve.name == name for one in curve.points.values()] for name in names}
+    points = {
+        name: [point for curve in shown if curve.name == name for point in curve.points.values()] for name in names
+    }
     return {name: entry(at, f"{name} ({n_of(points[name])})") for at, name in enumerate(names)}
 
 
@@ -110,7 +112,7 @@ def _layers(
         if curve.constant
         for point in curve.points.values()
     ]
-    marks = [(f"printed: {name}, {value:g}", place) for name, value, place in printed]
+    marks = [(f"printed: {name}, {value:g}", point) for name, value, point in printed]
     unit = data.metric(data.spec.suite, data.spec.metric).title
     y, looks = axis("y", f"average of {data.spec.suite}, {unit}"), by_series(list(entries.values()))
     return [*lines_at("y", constant, INK), *lines_at("x", marks), curves(points, x, y, looks)]
@@ -122,7 +124,13 @@ def _panel(runs: Sequence[FigureRun], score: Score, base: str, option: str) -> L
     The setting without the option comes first as `none`, or last as `all` if the option takes a part of the data.
     """
     settings = {run.label: parse_setting(run.label.setting) for run in runs}
-    values = {value for one in settings.values() if one.name == base for name, value in one.options if name == option}
+    values = {
+        value
+        for setting in settings.values()
+        if setting.name == base
+        for name, value in setting.options
+        if name == option
+    }
     levels = sorted(values, key=lambda text: (number(text) is None, number(text) or 0.0, text))
     plain = "all" if option in PARTS else "none"
     if Variant(base) in settings.values():
@@ -205,8 +213,8 @@ def _gains(data: FigureData, worse: FigureRun, better: FigureRun) -> dict[Bar, S
     """Differences by task and subset; by task if no task has subsets."""
     before, after = _scores(data, worse), _scores(data, better)
     gains = {
-        bar: [found[seed] - before[bar][seed] for seed in sorted(before[bar].keys() & found.keys())]
-        for bar, found in after.items()
+        bar: [cell[seed] - before[bar][seed] for seed in sorted(before[bar].keys() & cell.keys())]
+        for bar, cell in after.items()
         if bar in before
     }
     summaries = {bar: summarise(values) for bar, values in gains.items() if values}
@@ -214,11 +222,11 @@ def _gains(data: FigureData, worse: FigureRun, better: FigureRun) -> dict[Bar, S
 
 
 def _scores(data: FigureData, run: FigureRun) -> dict[Bar, BySeed]:
-    subsets = {(score, part): found for (score, part), found in run.parts.items() if not is_by_training(part)}
-    scores = {**subsets, **{(score, ""): found for score, found in run.scores.items() if score.task != AVERAGE}}
+    subsets = {(score, part): cell for (score, part), cell in run.parts.items() if not is_by_training(part)}
+    scores = {**subsets, **{(score, ""): cell for score, cell in run.scores.items() if score.task != AVERAGE}}
     return {
-        Bar(score.task, part): found
-        for (score, part), found in scores.items()
+        Bar(score.task, part): cell
+        for (score, part), cell in scores.items()
         if (score.suite, score.metric) == (data.spec.suite, data.spec.metric)
     }
 
@@ -265,9 +273,9 @@ def alignment_uniformity(data: FigureData) -> Drawing | str:
     names = dict.fromkeys(run.label.variant for run in shown)
     seeds = {name: n_of(x for run, x, _ in points if run.label.variant == name) for name in names}
     entries = {name: entry(index, f"{name} ({seeds[name]})") for index, name in enumerate(names)}
-    place = {field: axis(field, _axis_label(data, name)) for field, name in (("x", "uniformity"), ("y", "alignment"))}
+    axes = {field: axis(field, _axis_label(data, name)) for field, name in (("x", "uniformity"), ("y", "alignment"))}
     unit = f"sts average, {data.metric(COLOUR.suite, COLOUR.metric).title}"
-    layers = _geometry_layers(points, printed, entries, unit, place)
+    layers = _geometry_layers(points, printed, entries, unit, axes)
     text = (
         f"Alignment against uniformity on {data.task}, mean ± standard deviation over seeds; "
         "the colour is the STS average."
@@ -283,7 +291,7 @@ def _geometry_layers(
     printed: Sequence[tuple[str, str, float, float]],
     entries: Mapping[str, SeriesLook],
     unit: str,
-    place: dict[str, ChartSpec],
+    axes: dict[str, ChartSpec],
 ) -> list[ChartSpec]:
     """Deviations, points with their settings, and printed points."""
     values = [
@@ -312,23 +320,23 @@ def _geometry_layers(
             "legend": legend,
         }
     grey, mark = {"type": "rule", "color": "#999999"}, {"type": "point", "size": 90, "opacity": 1}
-    x, y = place["x"], place["y"]
+    x, y = axes["x"], axes["y"]
     layers = [
         {"mark": grey, "encoding": {"x": {**x, "field": "x1"}, "x2": {"field": "x2"}, "y": y}},
         {"mark": grey, "encoding": {"x": x, "y": {**y, "field": "y1"}, "y2": {"field": "y2"}}},
-        {"mark": {**mark, "stroke": INK, "strokeWidth": 1}, "encoding": {**place, "shape": shape, "fill": fill}},
-        _setting_names(place, -6),
+        {"mark": {**mark, "stroke": INK, "strokeWidth": 1}, "encoding": {**axes, "shape": shape, "fill": fill}},
+        _setting_names(axes, -6),
     ]
-    hollow = {"mark": {**mark, "stroke": PRINTED, "fill": None}, "encoding": {**place, "shape": shape}}
+    hollow = {"mark": {**mark, "stroke": PRINTED, "fill": None}, "encoding": {**axes, "shape": shape}}
     return [
         {**rows(values), "layer": layers},
-        *([{**rows(others), "layer": [hollow, _setting_names(place, 9)]}] if others else []),
+        *([{**rows(others), "layer": [hollow, _setting_names(axes, 9)]}] if others else []),
     ]
 
 
-def _setting_names(place: Mapping[str, ChartSpec], below: int) -> ChartSpec:
+def _setting_names(axes: Mapping[str, ChartSpec], below: int) -> ChartSpec:
     text = {"type": "text", "align": "left", "dx": 8, "dy": below, "fontSize": 9, "color": INK}
-    return {"mark": text, "encoding": {**place, "text": {"field": "setting", "type": "nominal"}}}
+    return {"mark": text, "encoding": {**axes, "text": {"field": "setting", "type": "nominal"}}}
 
 
 def _axis_label(data: FigureData, name: str) -> str:

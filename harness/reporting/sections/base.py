@@ -12,7 +12,7 @@ from harness.reporting.contents import Contents
 from harness.reporting.csvfiles import CsvFields
 from harness.reporting.figures.drawn import ReportFigure
 from harness.reporting.pages import Pages, slug
-from harness.reporting.seeds.words import Sentence
+from harness.reporting.seeds.wording import Sentence
 from harness.reporting.tables.grids import Grid
 
 KIND = "report section"
@@ -102,7 +102,7 @@ class ReportSection:
 
 def report_sections(contents: Contents) -> list[ReportSection]:
     """All registered sections in their order. One of another package that fails is left out, with a warning."""
-    own = {name for name, (place, *_) in targets(KIND).items() if place.partition(".")[0] in OWN}
+    own = {name for name, (where, *_) in targets(KIND).items() if where.partition(".")[0] in OWN}
     made: list[ReportSection] = []
     for name in names(KIND):
         try:

@@ -18,7 +18,7 @@ from harness.reporting.sections.base import Part, ReportSection
 from harness.reporting.seeds.caveats import Weakness, weakness_notes
 from harness.reporting.seeds.groups import Cell, corrected, trained_apart
 from harness.reporting.seeds.summary import Block, Row, SummaryTable
-from harness.reporting.seeds.words import certainty, judged
+from harness.reporting.seeds.wording import certainty, judged
 from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section
 from harness.stats import ALPHA
 
@@ -131,8 +131,8 @@ class AuditSection(ReportSection):
 
     @cached_property
     def findings(self) -> Mapping[str, Sequence[Finding]]:
-        found = groupby(audit(self.contents.published), key=lambda finding: finding.paper)
-        return {paper: list(some) for paper, some in found}
+        by_paper = groupby(audit(self.contents.published), key=lambda finding: finding.paper)
+        return {paper: list(some) for paper, some in by_paper}
 
     @property
     def counts(self) -> Mapping[str, Mapping[str, int]]:

@@ -65,12 +65,12 @@ def _lines(copies: Sequence[Copy], suites: Sequence[str]) -> Iterator[Line]:
     first = copies[0].result
     values = ", ".join(f"{name}={value}" for name, value in sorted(first.overrides.items()))
     name = f"{first.spec.key} ({values})" if values else first.spec.key
-    for place, (lab, result) in enumerate(copies):
-        cells = (_suite(result, first, suite, place == 0) for suite in suites)
-        facts = (_dev(result, first, place == 0), _largest(result, first) if place else ABSENT)
+    for number, (lab, result) in enumerate(copies):
+        cells = (_suite(result, first, suite, number == 0) for suite in suites)
+        facts = (_dev(result, first, number == 0), _largest(result, first) if number else ABSENT)
         texts = map(CellText, (*facts, _hardware(result), _versions(result)))
-        span = 0 if place else len(copies)
-        yield Line((name, lab), (*cells, *texts), "plain" if place else "baseline", span, first.fingerprint)
+        span = 0 if number else len(copies)
+        yield Line((name, lab), (*cells, *texts), "plain" if number else "baseline", span, first.fingerprint)
 
 
 def _suite(result: Result, first: Result, suite: str, is_first: bool) -> CellText:
@@ -101,16 +101,16 @@ def _dev(result: Result, first: Result, is_first: bool) -> str:
 def _largest(result: Result, first: Result) -> str:
     """The largest difference of two results in a score that both have."""
     held = {evaluation.key: evaluation.scores for evaluation in first.evaluations}
-    found = [
+    differences = [
         (abs(value - before), f"{evaluation.suite}.{task}.{name}")
         for evaluation in result.evaluations
         for task, values in evaluation.scores.items()
         for name, value in values.items()
         if (before := held.get(evaluation.key, {}).get(task, {}).get(name)) is not None
     ]
-    if not found:
+    if not differences:
         return "nothing to compare"
-    size, where = max(found)
+    size, where = max(differences)
     return f"{size:.2g} ({where})" if size else "none"
 
 

@@ -20,7 +20,7 @@ from harness.reporting.seeds.comparison import Comparison, Side
 from harness.reporting.seeds.gains import Forest, Gain, forests, headline, importance, methods
 from harness.reporting.seeds.groups import ahead, compare
 from harness.reporting.seeds.summary import Row, blocks_of
-from harness.reporting.seeds.words import Sentence, judged, suite_title
+from harness.reporting.seeds.wording import Sentence, judged, suite_title
 from harness.reporting.tables.grids import ABSENT, CellText, cell_text, summary_text
 from harness.stats import FEWEST_SEEDS
 
@@ -119,15 +119,15 @@ class Board:
     @cached_property
     def entries(self) -> Sequence[BoardRow]:
         """The rows, best first. Readings of a method with equal scores are one."""
-        found: dict[object, list[Gain]] = {}
+        by_method: dict[object, list[Gain]] = {}
         for gain in self.forest.gains:
-            found.setdefault((gain.row.label.method, gain.row.data), []).append(gain)
+            by_method.setdefault((gain.row.label.method, gain.row.data), []).append(gain)
         digits, entries = self.forest.metric.digits, []
-        for number, same in enumerate(found.values()):
+        for number, same in enumerate(by_method.values()):
             first, *others = sorted(same, key=lambda gain: not gain.row.is_method)
             score = cell_text(first.cell, digits, len(first.row.seeds))
             minutes = self.minutes.get((first.row.label.profile, first.row.group), 0.0)
-            entries.append(BoardRow(number, first, score, [_reading(one) for one in others], minutes))
+            entries.append(BoardRow(number, first, score, [_reading(rest) for rest in others], minutes))
         return entries
 
     @cached_property
@@ -137,41 +137,43 @@ class Board:
         of_method: dict[str, list[BoardRow]] = {}
         for entry in self.entries:
             of_method.setdefault(entry.gain.row.label.method, []).append(entry)
-        found = []
+        ranked = []
         for name, entries in of_method.items():
-            like_trained = (one for one in entries if one.gain in leaders or one.gain.kind == "untrained")
+            like_trained = (entry for entry in entries if entry.gain in leaders or entry.gain.kind == "untrained")
             own = next(like_trained, entries[0])
             paper = self.papers.get(name, "")
             variants = [entry for entry in entries if entry is not own]
-            found.append(BoardMethod(name, self._rank(own.gain, leaders), _source(paper), paper, own, variants))
-        return sorted(found, key=lambda method: -method.entry.gain.size)
+            ranked.append(BoardMethod(name, self._rank(own.gain, leaders), _source(paper), paper, own, variants))
+        return sorted(ranked, key=lambda method: -method.entry.gain.size)
 
     def _rank(self, gain: Gain, leaders: Sequence[Gain]) -> str:
         """One more than the number of methods that are better by a test of the two."""
         if gain not in leaders or gain.cell.summary.n < FEWEST_SEEDS:
             return ABSENT
-        tests = (compare(one.cell, gain.cell, self.forest.metric) for one in leaders)
+        tests = (compare(leader.cell, gain.cell, self.forest.metric) for leader in leaders)
         return str(1 + sum(cell.verdict is Significance.BETTER for cell in tests))
 
     @cached_property
     def wins(self) -> Wins | None:
         """The wins per task of the methods; None of fewer than two methods or tasks."""
         rows, metric = [gain.row for gain in methods(self.forest)], self.forest.metric
-        tasks = [one for one in self.forest.table.columns if one.task != AVERAGE and one.metric == metric.name]
+        tasks = [
+            column for column in self.forest.table.columns if column.task != AVERAGE and column.metric == metric.name
+        ]
         if len(rows) < 2 or len(tasks) < 2:
             return None
 
-        def wins(one: Row, other: Row) -> int:
-            both = (task for task in tasks if task in one.cells and task in other.cells)
-            return sum(ahead(one.cells[task].summary.mean, other.cells[task].summary.mean, metric) for task in both)
+        def wins(first: Row, second: Row) -> int:
+            both = (task for task in tasks if task in first.cells and task in second.cells)
+            return sum(ahead(first.cells[task].summary.mean, second.cells[task].summary.mean, metric) for task in both)
 
-        counts = [[wins(one, other) for other in rows] for one in rows]
+        counts = [[wins(first, second) for second in rows] for first in rows]
         return Wins([row.label.name.text for row in rows], counts, len(tasks))
 
     @cached_property
     def cost(self) -> Plot | None:
         """Scores against minutes of training; None of fewer than two methods."""
-        rows = [(one.entry.gain, one.entry.minutes) for one in self.methods if one.entry.minutes]
+        rows = [(method.entry.gain, method.entry.minutes) for method in self.methods if method.entry.minutes]
         return cost_plot(self.forest, self.key, rows) if len(rows) > 1 else None
 
     @cached_property
@@ -211,12 +213,12 @@ class Board:
             blocks = blocks_of(forest.block.rows, forest.table.metrics, base)
             (forest,) = forests(replace(forest.table, blocks=blocks), forest.column, fewest=1)
         by_label = {gain.row.label: gain for gain in forest.gains} if forest.base else {}
-        found = [by_label.get(entry.gain.row.label) for entry in self.entries]
+        gains = [by_label.get(entry.gain.row.label) for entry in self.entries]
         return [
             [*(round(x, 6) for x in (gain.size, gain.low, gain.high)), *said(gain, forest.metric.digits)]
             if gain
             else None
-            for gain in found
+            for gain in gains
         ]
 
     def _pair(self, a: BoardRow, b: BoardRow) -> Sequence[object]:
@@ -226,14 +228,14 @@ class Board:
             return ["Not compared here: some seeds have no score.", []]
         sides = [_side(entry.gain) for entry in (a, b)]
         family = None
-        for one, other in ((a.gain, b.gain), (b.gain, a.gain)):
-            base = self.forest.block.baseline(one.row.label)
-            family = one.cell.corrected if base and base.data == other.row.data else family
+        for first, second in ((a.gain, b.gain), (b.gain, a.gain)):
+            base = self.forest.block.baseline(first.row.label)
+            family = first.cell.corrected if base and base.data == second.row.data else family
         pair = Comparison(sides[0], sides[1], Score(self.forest.table.suite, *column), metric, corrected=family)
         if pair.one_sample or min(len(side.scores) for side in sides) < FEWEST_SEEDS:
             return [pair.conclusion(), []]
-        found = {"pooled t-test": pair.pooled, "Welch's t-test": pair.welch, "paired t-test": pair.paired}
-        tests = [[name, p_value(test.p)] for name, test in found.items() if test]
+        parametric = {"pooled t-test": pair.pooled, "Welch's t-test": pair.welch, "paired t-test": pair.paired}
+        tests = [[name, p_value(test.p)] for name, test in parametric.items() if test]
         tests.append(
             ["permutation test", f"{p_value(pair.permutation.p)}, smallest possible {pair.permutation.smallest:.2g}"]
         )
@@ -269,8 +271,8 @@ def _reading(gain: Gain) -> str:
 
 def _source(paper: str) -> str:
     """The authors and the year of a reference; empty of a longer text that has none."""
-    found = re.match(r"(?P<who>[^,]{1,40}),.*\b(?P<year>(?:19|20)\d\d)\b", paper)
-    return f"{found['who']} {found['year']}" if found else paper * (len(paper) <= LONGEST_SOURCE)
+    match = re.match(r"(?P<who>[^,]{1,40}),.*\b(?P<year>(?:19|20)\d\d)\b", paper)
+    return f"{match['who']} {match['year']}" if match else paper * (len(paper) <= LONGEST_SOURCE)
 
 
 class LeaderboardSection(ReportSection):
@@ -297,10 +299,10 @@ class LeaderboardSection(ReportSection):
             for forest in forests(table, column, fewest=1)
         ]
 
-        def order(one: Forest) -> tuple[object, ...]:
-            profile, suite = one.table.profile, one.table.suite
+        def order(forest: Forest) -> tuple[object, ...]:
+            profile, suite = forest.table.profile, forest.table.suite
             first = profile != PAPER_PROFILE, profile == TOY_PROFILE, -runs[profile], profile
-            return *first, suite != FIRST_SUITE, not one.is_primary, *importance(one)
+            return *first, suite != FIRST_SUITE, not forest.is_primary, *importance(forest)
 
         return [Board(forest, minutes, papers) for forest in sorted(every, key=order)[:MOST_BOARDS]]
 

@@ -24,7 +24,7 @@ from harness.reporting.seeds.groups import PlaceRuns
 from harness.reporting.tables.cells import FilledTable, PaperCell
 from harness.reporting.tables.filled import stand_in_tables
 from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section
-from harness.reporting.tables.worded import no_run_yet, paper_grid, table_title, verdict_note
+from harness.reporting.tables.paper_grids import no_run_yet, paper_grid, table_title, verdict_note
 from harness.spec import Place
 from harness.store import Result
 
@@ -48,16 +48,18 @@ def neighbour_grids(contents: Contents) -> dict[str, list[Grid]]:
     answers. Runs with overrides are left out.
     """
     profiles = [load_profile(PAPER_PROFILE)]
-    profiles += [one for one in contents.stand_in_profiles if one.stands_for and one.name != PAPER_PROFILE]
+    profiles += [
+        profile for profile in contents.stand_in_profiles if profile.stands_for and profile.name != PAPER_PROFILE
+    ]
     suites = {entry.suite for paper in contents.papers for entry in paper.neighbours.values()}
     frame = contents.paper_frame[contents.paper_frame["suite"].isin(suites)]
-    finders = [_Finder(contents, one, PlaceRuns.of(frame, one.name)) for one in profiles]
-    found: dict[str, list[Grid]] = {}
+    finders = [_Finder(contents, profile, PlaceRuns.of(frame, profile.name)) for profile in profiles]
+    grids_of: dict[str, list[Grid]] = {}
     for paper in contents.papers:
         for name, entry in paper.neighbours.items():
             grids = [_grid(paper, name, entry, finder) for finder in finders]
-            found.setdefault(paper.name, []).extend(grid for grid in grids if grid)
-    return found
+            grids_of.setdefault(paper.name, []).extend(grid for grid in grids if grid)
+    return grids_of
 
 
 @dataclass(frozen=True)
@@ -81,14 +83,14 @@ class _Finder:
 
         The seed is the lowest of those that most models have.
         """
-        found = self._results(entry)
-        seeds = sorted({seed for runs in found.values() for seed in runs})
+        results = self._results(entry)
+        seeds = sorted({seed for runs in results.values() for seed in runs})
         if not seeds:
-            return None, dict.fromkeys(found)
-        seed = max(seeds, key=lambda one: (sum(one in runs for runs in found.values()), -one))
-        mine = {place: self._read(runs[seed], entry) if seed in runs else None for place, runs in found.items()}
-        queries = next((one.queries for one in mine.values() if one), ())
-        same = {place: one if one and one.queries == queries else None for place, one in mine.items()}
+            return None, dict.fromkeys(results)
+        seed = max(seeds, key=lambda number: (sum(number in runs for runs in results.values()), -number))
+        mine = {place: self._read(runs[seed], entry) if seed in runs else None for place, runs in results.items()}
+        queries = next((answer.queries for answer in mine.values() if answer), ())
+        same = {place: answer if answer and answer.queries == queries else None for place, answer in mine.items()}
         return seed if queries else None, same
 
     def pool(self, entry: NeighbourTable) -> str:
@@ -100,19 +102,19 @@ class _Finder:
         return f"the {number}captions of the test images of {entry.task}"
 
     def _results(self, entry: NeighbourTable) -> dict[Place, dict[int, Result]]:
-        names, found = StandIns.of(self.profile, self.contents.teacher_options), {}
+        names, results = StandIns.of(self.profile, self.contents.teacher_options), {}
         for place in (names.place(*pair, encoder) for encoder in entry.encoders for pair in pairs_of(entry)):
             if place is not None:
                 kept = self.runs.groups.get(place, {}).get(entry.suite)
                 mine = map(self._by_fingerprint.__getitem__, kept.lines["fingerprint"] if kept else ())
-                found[place] = {one.spec.seed: one for one in mine}
-        return found
+                results[place] = {result.spec.seed: result for result in mine}
+        return results
 
     def _read(self, result: Result, entry: NeighbourTable) -> Answers | None:
         """A result's answers on the table's task; under other profiles on the first task that has any."""
         arrays = self.contents.arrays(result)
         tasks = [name.task for name in arrays if name.what == "neighbours"]
-        task = next((one for one in tasks if one == entry.task or not self.is_paper), None)
+        task = next((candidate for candidate in tasks if candidate == entry.task or not self.is_paper), None)
         if task is None:
             return None
         parts = (arrays[ArrayName(task, what)] for what in ("queries", "neighbours", "neighbour_cosines"))
@@ -128,7 +130,7 @@ def _grid(paper: Paper, name: str, entry: NeighbourTable, finder: _Finder) -> Gr
         return None
     models = [f"{name_of(place.variant)} / {place.setting}" for place in answers]
     columns, profile = list(answers.values()), finder.profile.name
-    queries = next((one.queries for one in columns if one), ())
+    queries = next((answer.queries for answer in columns if answer), ())
     return Grid(
         f"{paper.name}-{name}" + ("" if finder.is_paper else f"-{profile}"),
         table_title(paper, name, entry.title, profile),
@@ -146,9 +148,9 @@ def _grid(paper: Paper, name: str, entry: NeighbourTable, finder: _Finder) -> Gr
 
 
 def _line(answers: Sequence[Answers | None], at: int, rank: int) -> Line:
-    there = [one if one and rank < one.sentences.shape[1] else None for one in answers]
-    heads = [str(one.sentences[at, rank]) if one else ABSENT for one in there]
-    cells = [CellText(fixed(float(one.cosines[at, rank]), DIGITS) if one else ABSENT) for one in there]
+    there = [answer if answer and rank < answer.sentences.shape[1] else None for answer in answers]
+    heads = [str(answer.sentences[at, rank]) if answer else ABSENT for answer in there]
+    cells = [CellText(fixed(float(answer.cosines[at, rank]), DIGITS) if answer else ABSENT) for answer in there]
     return Line((str(rank + 1), *heads), tuple(cells), "sentences")
 
 
@@ -185,12 +187,12 @@ class PapersSection(ReportSection):
 
     @cached_property
     def by_paper(self) -> Mapping[str, Sequence[Grid]]:
-        found: dict[str, list[Grid]] = {}
+        grids: dict[str, list[Grid]] = {}
         for table in self.tables:
-            found.setdefault(table.paper.name, []).append(paper_grid(table))
+            grids.setdefault(table.paper.name, []).append(paper_grid(table))
         for paper, more in neighbour_grids(self.contents).items():
-            found.setdefault(paper, []).extend(more)
-        return found
+            grids.setdefault(paper, []).extend(more)
+        return grids
 
     @cached_property
     def grids(self) -> Sequence[Grid]:
@@ -198,12 +200,12 @@ class PapersSection(ReportSection):
 
     @cached_property
     def figures(self) -> Sequence[ReportFigure]:
-        found: list[ReportFigure] = []
+        figures: list[ReportFigure] = []
         for profile in dict.fromkeys([PAPER_PROFILE, *self.contents.profiles]):
             material = Material(profile, self.contents)
             drawn = (material.figure(paper, name) for paper in self.contents.papers for name in paper.figures)
-            found += [figure for figure in drawn if figure.svg or material.is_paper]
-        return found
+            figures += [figure for figure in drawn if figure.svg or material.is_paper]
+        return figures
 
     @cached_property
     def measured(self) -> Sequence[tuple[str, Grid]]:

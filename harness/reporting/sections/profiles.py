@@ -52,7 +52,9 @@ class ProfilesSection(ReportSection):
                 f"profiles/{stem}.html",
                 profile=profile,
                 grids=map(summary_grid, tables),
-                untrained=commands.untrained(profile, sorted({one for table in tables for one in table.lacking})),
+                untrained=commands.untrained(
+                    profile, sorted({variant for table in tables for variant in table.lacking})
+                ),
                 curves=curve_places(runs),
                 more_curves=max(0, len({(label.setting, label.encoder) for label in runs}) - MOST_PLACES),
                 **_glance(tables, _defaults(runs)),
@@ -61,12 +63,12 @@ class ProfilesSection(ReportSection):
 
 def _glance(tables: Sequence[SummaryTable], defaults: UnnamedOptions) -> dict[str, list[Plot]]:
     """The charts of a profile's tables by template name, at most MOST_PLOTS of a kind."""
-    found = {
-        "forests": map(forest_plot, sorted((one for table in tables for one in forests(table)), key=importance)),
+    plots = {
+        "forests": map(forest_plot, sorted((forest for table in tables for forest in forests(table)), key=importance)),
         "heats": (plot for table in tables for plot in heat_plots(table)),
         "sweeps": (sweep_plot(sweep) for table in tables for sweep in sweeps(table, defaults)),
     }
-    return {name: list(islice(every, MOST_PLOTS)) for name, every in found.items()}
+    return {name: list(islice(every, MOST_PLOTS)) for name, every in plots.items()}
 
 
 def _defaults(runs: SeedRuns) -> UnnamedOptions:

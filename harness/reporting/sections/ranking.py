@@ -17,7 +17,7 @@ from harness.reporting.sections.base import ReportSection
 from harness.reporting.seeds.caveats import weakness_notes
 from harness.reporting.seeds.gains import has_trained_pooling
 from harness.reporting.seeds.summary import Block, SummaryTable
-from harness.reporting.seeds.words import heading, suite_title
+from harness.reporting.seeds.wording import heading, suite_title
 from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section
 from harness.stats import FEWEST_SEEDS, bootstrap_ranking
 
@@ -104,13 +104,13 @@ class RankingTable:
 
 def ranking_tables(tables: Sequence[SummaryTable]) -> list[RankingTable]:
     """A ranking for each judged average of each summary table with at least two variants in two places."""
-    return [one for table in tables for column in table.averages for one in _of(table, column)]
+    return [ranking for table in tables for column in table.averages for ranking in _of(table, column)]
 
 
 def _of(table: SummaryTable, column: Column) -> Iterator[RankingTable]:
     blocks = {block.place: block for block in table.blocks if block.trained}
-    found = {place: scores for place, block in blocks.items() if (scores := _scores(block, column))}
-    places, names = _common(found)
+    by_place = {place: scores for place, block in blocks.items() if (scores := _scores(block, column))}
+    places, names = _common(by_place)
     if len(names) < 2:
         return
     kept = [block for block in table.blocks if block.place in places]
@@ -118,10 +118,10 @@ def _of(table: SummaryTable, column: Column) -> Iterator[RankingTable]:
         name: [row.weakness([column]) for block in kept for row in block.rows if row.label.name == name]
         for name in names
     }
-    rows, level = _ranked([found[place] for place in places], names, table.metric(column).larger_is_better)
-    marked = [row._replace(marks="".join(dict.fromkeys(one.marks for one in weak[row.name]))) for row in rows]
+    rows, level = _ranked([by_place[place] for place in places], names, table.metric(column).larger_is_better)
+    marked = [row._replace(marks="".join(dict.fromkeys(weakness.marks for weakness in weak[row.name]))) for row in rows]
     untrained = [(block, row) for block in blocks.values() for row in block.untrained]
-    every = dict.fromkeys(name for scores in found.values() for name in scores)
+    every = dict.fromkeys(name for scores in by_place.values() for name in scores)
     trained = {*names} - {row.label.name for _, row in untrained}
     pooled = {row.label.name for block, row in untrained if not has_trained_pooling(block, row)}
     notes = (
@@ -131,8 +131,12 @@ def _of(table: SummaryTable, column: Column) -> Iterator[RankingTable]:
         ),
         _note("Read by another pooling than most trained variants", [name for name in names if name in pooled]),
         _note("Not ranked, not run in every place", [name for name in every if name not in names]),
-        *weakness_notes(one for some in weak.values() for one in some),
-        _note("Places not used, without some of these variants", [one for one in found if one not in places], "; "),
+        *weakness_notes(weakness for some in weak.values() for weakness in some),
+        _note(
+            "Places not used, without some of these variants",
+            [place for place in by_place if place not in places],
+            "; ",
+        ),
     )
     yield RankingTable(table, column, tuple(places), tuple(marked), level, tuple(filter(None, notes)))
 
@@ -146,15 +150,15 @@ def _scores(block: Block, column: Column) -> ByPlace:
     return {row.label.name: row.cells[column].values for row in block.rows if column in row.cells}
 
 
-def _common(found: Mapping[str, ByPlace]) -> tuple[list[str], list[VariantName]]:
+def _common(by_place: Mapping[str, ByPlace]) -> tuple[list[str], list[VariantName]]:
     """At least two places, and the variants that all of them have: as many variants times places as there can be.
 
     Places are added from that with the most variants on.
     """
     best: tuple[int, list[str], list[VariantName]] = 0, [], []
-    places = sorted(found, key=lambda place: -len(found[place]))
+    places = sorted(by_place, key=lambda place: -len(by_place[place]))
     for count in range(2, len(places) + 1):
-        names = [name for name in found[places[0]] if all(name in found[place] for place in places[:count])]
+        names = [name for name in by_place[places[0]] if all(name in by_place[place] for place in places[:count])]
         if len(names) > 1 and len(names) * count > best[0]:
             best = len(names) * count, places[:count], names
     return sorted(best[1]), best[2]
@@ -168,22 +172,22 @@ def _ranked(
     for at, scores in enumerate(places):
         for row, name in enumerate(names):
             values[row, at, : len(scores[name])] = scores[name]
-    found = bootstrap_ranking(values if larger_is_better else -values)
+    ranking = bootstrap_ranking(values if larger_is_better else -values)
     means = np.nanmean(values, axis=2)
-    flips = [*found.flips.tolist(), None]
+    flips = [*ranking.flips.tolist(), None]
     rows = [
         RankedRow(
             names[at],
             min(len(scores[names[at]]) for scores in places),
-            float(found.mean_rank[at]),
-            float(found.low[at]),
-            float(found.high[at]),
+            float(ranking.mean_rank[at]),
+            float(ranking.low[at]),
+            float(ranking.high[at]),
             tuple(means[at].tolist()),
             flip,
         )
-        for at, flip in zip(found.order.tolist(), flips, strict=True)
+        for at, flip in zip(ranking.order.tolist(), flips, strict=True)
     ]
-    return rows, found.level
+    return rows, ranking.level
 
 
 #: decimals of ranks

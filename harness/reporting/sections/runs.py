@@ -46,9 +46,9 @@ class ScoreTable:
 def in_order(results: Sequence[Result]) -> Chosen:
     """Sort results by profile, place and seed."""
 
-    def key(one: Result) -> tuple[str, str, str, str, str, int, str]:
-        spec, overrides = one.spec, overrides_text(one.overrides)
-        return (one.profile, spec.setting, spec.encoder, spec.variant, overrides, spec.seed, one.finished)
+    def key(result: Result) -> tuple[str, str, str, str, str, int, str]:
+        spec, overrides = result.spec, overrides_text(result.overrides)
+        return (result.profile, spec.setting, spec.encoder, spec.variant, overrides, spec.seed, result.finished)
 
     keys = list(map(key, results))
     return Chosen(results, sorted(range(len(keys)), key=keys.__getitem__))
@@ -98,10 +98,10 @@ class RunsSection(ReportSection):
         pages.write("run.html", "runs/run.html", curve=run_spec())
         pages.put("runs/run.js", (TEMPLATES / "run.js").read_bytes())
         siblings: dict[tuple[str, str], dict[int, str]] = {}
-        for name, one in zip(names, results, strict=True):
-            siblings.setdefault((one.profile, one.group), {})[one.spec.seed] = name
-        for name, one in zip(names, results, strict=True):
-            whole, seeds = one.whole(), dict(sorted(siblings[one.profile, one.group].items()))
+        for name, result in zip(names, results, strict=True):
+            siblings.setdefault((result.profile, result.group), {})[result.spec.seed] = name
+        for name, result in zip(names, results, strict=True):
+            whole, seeds = result.whole(), dict(sorted(siblings[result.profile, result.group].items()))
             shown = {
                 **_content(whole, store.log(whole), self.contents.commands),
                 "crumbs": _crumbs(whole, pages),
@@ -122,12 +122,12 @@ def _crumbs(result: Result, pages: Pages) -> list[tuple[str, str]]:
 def what_ran(results: Sequence[Result]) -> Iterator[Ran]:
     """The variants, seeds and suites of each profile, setting and encoder."""
     places: dict[tuple[str, str, str], tuple[Counter[str], set[int], dict[str, None]]] = {}
-    for one in results:
-        place = (one.profile, one.spec.setting, one.spec.encoder)
+    for result in results:
+        place = (result.profile, result.spec.setting, result.spec.encoder)
         variants, seeds, suites = places.setdefault(place, (Counter(), set(), {}))
-        variants[one.spec.variant] += 1
-        seeds.add(one.spec.seed)
-        suites.update(dict.fromkeys(one.suites))
+        variants[result.spec.variant] += 1
+        seeds.add(result.spec.seed)
+        suites.update(dict.fromkeys(result.suites))
     for place, (variants, seeds, suites) in sorted(places.items()):
         yield Ran(*place, sorted(variants), spans(seeds), list(suites), variants.total())
 
@@ -154,8 +154,8 @@ def _write_index(pages: Pages, names: Sequence[str], results: Sequence[Result]) 
         write("index", range(len(results)))
         return
     by_place: dict[tuple[str, str, str], list[int]] = {}
-    for row, one in enumerate(results):
-        by_place.setdefault((one.profile, one.spec.setting, one.spec.encoder), []).append(row)
+    for row, result in enumerate(results):
+        by_place.setdefault((result.profile, result.spec.setting, result.spec.encoder), []).append(row)
     stems = slugs("/".join(place) for place in by_place)
     places = {f"index-{stems['/'.join(place)]}": (*place, len(rows)) for place, rows in by_place.items()}
     pages.write("runs.html", "runs/index.html", lines=[], columns={}, places=places, runs=len(results))
@@ -170,21 +170,21 @@ def run_lines(names: Sequence[str], results: Sequence[Result]) -> tuple[list[Run
     """
     shown: dict[str, Metric] = {}
     lines = []
-    for name, one in zip(names, results, strict=True):
+    for name, result in zip(names, results, strict=True):
         averages = {}
-        for evaluation in one.current:
+        for evaluation in result.current:
             suite, scores = evaluation.suite, evaluation.scores.get(AVERAGE, {})
             if suite not in shown and scores:
                 shown[suite] = _columns(evaluation, {(AVERAGE,): scores})[0][0]
             if metric := shown.get(suite):
                 averages[suite] = fixed(scores[metric.name], metric.digits) if metric.name in scores else ABSENT
-        lines.append(RunLine(name, one, averages))
+        lines.append(RunLine(name, result, averages))
     return lines, shown
 
 
 def run_names(results: Sequence[Result]) -> list[str]:
     """A unique stem for the page of each run, made of its key and fingerprint, in the order of the results."""
-    return numbered(f"{slug(one.spec.key)}-{slug(one.fingerprint[:12])}" for one in results)
+    return numbered(f"{slug(result.spec.key)}-{slug(result.fingerprint[:12])}" for result in results)
 
 
 def score_tables(result: Result) -> Iterator[ScoreTable]:
@@ -197,7 +197,7 @@ def score_tables(result: Result) -> Iterator[ScoreTable]:
             yield _table(title, suite, ("task",), main, tasks)
         if others:
             yield _table("other metrics", suite, ("task",), others, tasks, folded=True)
-        parts: Rows = {(task, part): of for task, found in evaluation.parts.items() for part, of in found.items()}
+        parts: Rows = {(task, part): of for task, by_part in evaluation.parts.items() for part, of in by_part.items()}
         if parts:
             main, others = _columns(evaluation, parts)
             about = BY_TRAINING if any(is_by_training(part) for _, part in parts) else ""
@@ -225,7 +225,9 @@ def _table(
     title: str, suite: str, heads: tuple[str, ...], columns: Sequence[Metric], rows: Rows, *, folded: bool = False
 ) -> ScoreTable:
     def cells(scores: Mapping[str, float]) -> tuple[str, ...]:
-        return tuple(fixed(scores[one.name], one.digits) if one.name in scores else ABSENT for one in columns)
+        return tuple(
+            fixed(scores[metric.name], metric.digits) if metric.name in scores else ABSENT for metric in columns
+        )
 
     texts = tuple((at, cells(scores)) for at, scores in rows.items())
     return ScoreTable(title, suite, heads, tuple(metric.name for metric in columns), texts, folded)
@@ -248,7 +250,7 @@ def _content(result: Result, log: str, commands: Commands) -> dict[str, object]:
         "scores": [vars(table) for table in score_tables(result)],
         "curves": [_curve(curve) for curve in run_curves(result)],
         "best": "" if best is None else f"Best {fixed(best, 2)} at step {result.dev.best_step}.",
-        "values": {part: _texts(found) for part, found in values.items()},
+        "values": {part: _texts(scores) for part, scores in values.items()},
         "command": commands.again(result),
         "facts": _texts(
             {
@@ -270,7 +272,7 @@ def _content(result: Result, log: str, commands: Commands) -> dict[str, object]:
         "machine": {
             "Time": {
                 "training": duration(result.train_seconds),
-                **{f"evaluation, {one.suite}": duration(one.seconds) for one in result.current},
+                **{f"evaluation, {evaluation.suite}": duration(evaluation.seconds) for evaluation in result.current},
                 "total": duration(result.seconds),
             },
             "Machine": _texts({**result.hardware, "peak memory": f"{result.peak_memory_mb:.0f} MB"}),

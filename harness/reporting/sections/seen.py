@@ -17,11 +17,11 @@ from harness.metrics import AVERAGE, SEEN, UNSEEN, Column, Metric, Metrics
 from harness.reporting.charts.plot import ChartSpec, line_at, named_axis
 from harness.reporting.csvfiles import CsvFields, measured_fields
 from harness.reporting.figures.drawn import ReportFigure
-from harness.reporting.figures.look import INK, axis, by_series, drawn, entry, grid, n_of, rows
+from harness.reporting.figures.vega import INK, axis, by_series, drawn, entry, grid, n_of, rows
 from harness.reporting.sections.base import Part, ReportSection
 from harness.reporting.seeds.caveats import Weakness, weakness_notes
 from harness.reporting.seeds.groups import Cell, Group, Label, kept_groups, weakness_of
-from harness.reporting.seeds.words import suite_title
+from harness.reporting.seeds.wording import suite_title
 from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section, cell_text, seeds_text
 from harness.spec import BASELINE
 from harness.stats import ALPHA, paired_t_test
@@ -61,7 +61,11 @@ class SeenSection(ReportSection):
     @property
     def notes(self) -> Sequence[str]:
         """Where training has seen no test pair."""
-        where = [f"{one.setting} / {one.encoder} (profile {one.profile})" for one in self.tables if not one.has_seen]
+        where = [
+            f"{table.setting} / {table.encoder} (profile {table.profile})"
+            for table in self.tables
+            if not table.has_seen
+        ]
         return [f"Training read no sentence of any test pair in {'; '.join(where)}."] if where else []
 
 
@@ -166,14 +170,13 @@ class SeenLine:
         """
         pairs, scores = {**self.pairs}, {**self.scores}
         for part in (SEEN, UNSEEN):
-            found = [(self.pairs.get((task, part), {}), self.scores.get((task, part), {})) for task in tasks]
-            seeds = [seed for seed in found[0][1] if all(seed in values for _, values in found)]
-            counts = {seed: sum(numbers[seed] for numbers, _ in found) for seed in seeds}
+            both = [(self.pairs.get((task, part), {}), self.scores.get((task, part), {})) for task in tasks]
+            seeds = [seed for seed in both[0][1] if all(seed in values for _, values in both)]
+            counts = {seed: sum(numbers[seed] for numbers, _ in both) for seed in seeds}
             if counts:
                 pairs[name, part] = counts
                 scores[name, part] = {
-                    seed: sum(numbers[seed] * values[seed] for numbers, values in found) / counts[seed]
-                    for seed in seeds
+                    seed: sum(numbers[seed] * values[seed] for numbers, values in both) / counts[seed] for seed in seeds
                 }
         return replace(self, pairs=pairs, scores=scores, averaged={name: tasks})
 
@@ -199,8 +202,8 @@ class SeenTable:
     @property
     def tasks(self) -> list[str]:
         """All tasks in order, with those of means last."""
-        found = list(dict.fromkeys(task for row in self.rows for task, _ in row.cells))
-        return sorted(found, key=lambda task: (task == self.mean and task not in self.averaged, task == AVERAGE))
+        tasks = list(dict.fromkeys(task for row in self.rows for task, _ in row.cells))
+        return sorted(tasks, key=lambda task: (task == self.mean and task not in self.averaged, task == AVERAGE))
 
     @property
     def title(self) -> str:
@@ -267,19 +270,21 @@ def _main(metrics: Metrics, suite: str) -> Metric:
 
 
 def _table(key: str, place: tuple[str, str, str, str], runs: Sequence[SeenLine], metric: Metric) -> SeenTable:
-    runs = sorted(runs, key=lambda one: (one.label.overrides, one.label.variant != BASELINE, one.label.variant))
-    found = {one.label: one for one in runs}
-    bases = {label: label._replace(variant=BASELINE) for label in found}
-    shared = {label: _shared_seeds(one, found.get(bases[label])) for label, one in found.items()}
-    tasks = list(dict.fromkeys(task for one in runs for task, _ in one.pairs if task != AVERAGE))
+    runs = sorted(runs, key=lambda run: (run.label.overrides, run.label.variant != BASELINE, run.label.variant))
+    by_label = {run.label: run for run in runs}
+    bases = {label: label._replace(variant=BASELINE) for label in by_label}
+    shared = {label: _shared_seeds(run, by_label.get(bases[label])) for label, run in by_label.items()}
+    tasks = list(dict.fromkeys(task for run in runs for task, _ in run.pairs if task != AVERAGE))
     sides = [(side, seeds) for label, (seeds, _) in shared.items() if seeds for side in (label, bases[label])]
-    averaged = tuple(task for task in tasks if sides and all(found[one].has_both(task, seeds) for one, seeds in sides))
+    averaged = tuple(
+        task for task in tasks if sides and all(by_label[name].has_both(task, seeds) for name, seeds in sides)
+    )
     mean = f"{len(averaged)} tasks, pooled" if len(averaged) > 1 else "".join(averaged)
     if len(averaged) > 1:
-        found = {label: one.with_mean(mean, averaged) for label, one in found.items()}
+        by_label = {label: run.with_mean(mean, averaged) for label, run in by_label.items()}
     rows = tuple(
-        replace(one, base=found.get(bases[label]), shared=shared[label][0], problem=shared[label][1])
-        for label, one in found.items()
+        replace(run, base=by_label.get(bases[label]), shared=shared[label][0], problem=shared[label][1])
+        for label, run in by_label.items()
     )
     return SeenTable(key, *place, metric, rows, averaged, mean)
 
@@ -323,9 +328,9 @@ def seen_grid(table: SeenTable) -> Grid:
 
 def _lines(table: SeenTable, task: str) -> Iterator[Line]:
     for row in table.rows:
-        found = [row.cells.get((task, part)) for part in (SEEN, UNSEEN)]
-        if any(found):
-            cells = tuple(text for cell in found for text in _texts(cell, table.metric.digits, len(row.runs.seeds)))
+        pair = [row.cells.get((task, part)) for part in (SEEN, UNSEEN)]
+        if any(pair):
+            cells = tuple(text for cell in pair for text in _texts(cell, table.metric.digits, len(row.runs.seeds)))
             heads = (row.label.name, seeds_text(len(row.runs.seeds), row.runs.freshness))
             yield Line(heads, cells, "baseline" if row.is_baseline else "plain")
 
@@ -362,9 +367,9 @@ def _spec(compared: Sequence[SeenLine], task: str, unit: str) -> ChartSpec:
     parts = (SEEN, UNSEEN)
     entries = [entry(at, f"{part.strip('[]')} pairs") for at, part in enumerate(parts)]
     gains = [
-        (at, one.name, cell)
+        (at, series.name, cell)
         for at, row in enumerate(compared)
-        for part, one in zip(parts, entries, strict=True)
+        for part, series in zip(parts, entries, strict=True)
         if (cell := row.cells[task, part].gains)
     ]
     values = [
@@ -380,7 +385,12 @@ def _spec(compared: Sequence[SeenLine], task: str, unit: str) -> ChartSpec:
     seeds = n_of(cell.summary for _, _, cell in gains)
     looks, title = by_series(entries), f"gain over {name_of(BASELINE)}, {unit} ({seeds})"
     y, height, params = named_axis([row.label.name.text for row in compared])
-    offset = {"field": "series", "type": "nominal", "sort": None, "scale": {"domain": [one.name for one in entries]}}
+    offset = {
+        "field": "series",
+        "type": "nominal",
+        "sort": None,
+        "scale": {"domain": [series.name for series in entries]},
+    }
     layers = [
         {"mark": {"type": "rule"}, "encoding": {"x": axis("lo", title), "x2": {"field": "hi"}}},
         {

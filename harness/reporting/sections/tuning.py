@@ -14,12 +14,12 @@ from harness.metrics import AVERAGE, Column, Score
 from harness.reporting.charts.plot import ChartSpec
 from harness.reporting.csvfiles import CsvFields, summary_rows
 from harness.reporting.figures.drawn import ReportFigure
-from harness.reporting.figures.look import SeriesLook, axis, by_series, curves, drawn, entry, grid, n_of, spread
+from harness.reporting.figures.vega import SeriesLook, axis, by_series, curves, drawn, entry, grid, n_of, spread
 from harness.reporting.sections.base import Part, ReportSection
 from harness.reporting.seeds.caveats import Freshness, Weakness, freshness_notes, joined_caveats, weakness_notes
 from harness.reporting.seeds.groups import Cell, Group, Label, kept_groups
 from harness.reporting.seeds.summary import Row, SummaryTable, blocks_of, table_of_blocks
-from harness.reporting.seeds.words import suite_title
+from harness.reporting.seeds.wording import suite_title
 from harness.reporting.tables.grids import (
     ABSENT,
     CellText,
@@ -151,27 +151,27 @@ def tuned_reports(
     tunings: Sequence[Tuning], results: Sequence[Result], tables: Sequence[SummaryTable]
 ) -> list[TunedReport]:
     """Evaluate each tuning that has been run. Untrained encoders are taken from the summary `tables`."""
-    found = [_report(tuning, results, tables) for tuning in tunings]
-    return [report for report in found if report.places]
+    reports = [_report(tuning, results, tables) for tuning in tunings]
+    return [report for report in reports if report.places]
 
 
 def _report(tuning: Tuning, results: Sequence[Result], tables: Sequence[SummaryTable]) -> TunedReport:
     wanted, overrides = set(tuning.variants), overrides_text(tuning.overrides)
     fits = [
-        one.profile == tuning.profile
-        and one.spec.variant in wanted
-        and one.best_dev is not None
-        and overrides_text(one.overrides) == overrides
-        for one in results
+        result.profile == tuning.profile
+        and result.spec.variant in wanted
+        and result.best_dev is not None
+        and overrides_text(result.overrides) == overrides
+        for result in results
     ]
     mine = some_of(results, fits)
     frame = frame_of(mine, ())
     chosen = {label: group.group for (label, _), group in reversed(kept_groups(frame).items())}
     runs: dict[tuple[str, str], dict[tuple[str, int], Result]] = {}
-    for one in mine:
-        spec = one.spec
-        if chosen.get(Label(tuning.profile, spec.variant, spec.setting, spec.encoder, overrides)) == one.group:
-            runs.setdefault((spec.setting, spec.encoder), {})[spec.variant, spec.seed] = one
+    for own in mine:
+        spec = own.spec
+        if chosen.get(Label(tuning.profile, spec.variant, spec.setting, spec.encoder, overrides)) == own.group:
+            runs.setdefault((spec.setting, spec.encoder), {})[spec.variant, spec.seed] = own
     groups: dict[tuple[str, str], dict[tuple[str, str], Group]] = {}
     for (label, suite), group in kept_groups(frame[frame["group"].isin(set(chosen.values()))]).items():
         groups.setdefault((label.setting, label.encoder), {})[label.variant, suite] = group
@@ -181,7 +181,7 @@ def _report(tuning: Tuning, results: Sequence[Result], tables: Sequence[SummaryT
         dev = next(iter(runs[at].values())).dev
         places.append(TunedPlace(*at, lines, f"{dev.metric} on {dev.task}"))
     shown = (table for table in tables if table.profile == tuning.profile)
-    return TunedReport(tuning, tuple(places), tuple(filter(None, (_table(tuning, places, one) for one in shown))))
+    return TunedReport(tuning, tuple(places), tuple(filter(None, (_table(tuning, places, metric) for metric in shown))))
 
 
 def _tuned(
@@ -194,7 +194,7 @@ def _tuned(
     seeds = sorted({seed for _, seed in runs})
     done = {seed: [runs[trial, seed] for trial in method.trials if (trial, seed) in runs] for seed in seeds}
     lacking = {seed: tuning.trials - len(some) for seed, some in done.items() if len(some) < tuning.trials}
-    full = {seed: [one.best_dev or 0.0 for one in some] for seed, some in done.items() if seed not in lacking}
+    full = {seed: [result.best_dev or 0.0 for result in some] for seed, some in done.items() if seed not in lacking}
     curves = [expected_best(scores) for scores in full.values()]
     picks = tuple(_pick(done[seed], scores, groups) for seed, scores in full.items())
     expected = tuple(summarise(values) for values in zip(*curves, strict=True))
@@ -337,7 +337,7 @@ def picks_grid(report: TunedReport) -> Grid:
     scores = (f"{suite_title(table.suite)} {table.title(column)}" for table, column in averages)
     columns = ("picked", "dev", "mean dev of trials", *scores)
     sections = (
-        Section(place.title, tuple(line for one in place.lines for line in _picks(one, averages)))
+        Section(place.title, tuple(line for chosen in place.lines for line in _picks(chosen, averages)))
         for place in report.places
     )
     return Grid(
@@ -385,8 +385,8 @@ def tuned_figures(report: TunedReport) -> list[ReportFigure]:
 
 def _panel(place: TunedPlace, entries: Sequence[SeriesLook]) -> ChartSpec:
     values = [
-        spread(one.name, trials, best)
-        for line, one in zip(place.lines, entries, strict=True)
+        spread(series.name, trials, best)
+        for line, series in zip(place.lines, entries, strict=True)
         for trials, best in enumerate(line.expected, start=1)
     ]
     most = max(len(line.expected) for line in place.lines)

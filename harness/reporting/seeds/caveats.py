@@ -97,26 +97,26 @@ def collapsed_runs(frame: pandas.DataFrame) -> Mapping[str, frozenset[int]]:
     for *run, metric, value in zip(*(lines[name].tolist() for name in columns), strict=True):
         group, seed, suite, task = run
         measured.setdefault((group, seed, suite, task), {})[metric] = value
-    found: dict[str, set[int]] = {}
+    runs: dict[str, set[int]] = {}
     for (group, seed, *_), values in measured.items():
         if "uniformity" in values and has_collapsed(values.get("alignment"), values["uniformity"]):
-            found.setdefault(group, set()).add(seed)
-    return {group: frozenset(seeds) for group, seeds in found.items()}
+            runs.setdefault(group, set()).add(seed)
+    return {group: frozenset(seeds) for group, seeds in runs.items()}
 
 
 def caveats(collapsed: Collection[int], dev: Collection[str], task: str, tasks: Collection[str]) -> tuple[Caveat, ...]:
     """The caveats of a score in a task of a suite with these `tasks`, whose weights were selected on `dev`."""
-    found = [Caveat(COLLAPSED, tuple(sorted(collapsed)))] if collapsed else []
+    known = [Caveat(COLLAPSED, tuple(sorted(collapsed)))] if collapsed else []
     selected = sorted(set(dev) & (set(tasks) if task == AVERAGE else {task}))
-    return (*found, *([Caveat(SELECTED, tuple(selected))] if selected else []))
+    return (*known, *([Caveat(SELECTED, tuple(selected))] if selected else []))
 
 
 def joined_caveats(cells: Iterable[Iterable[Caveat]]) -> tuple[Caveat, ...]:
     """The caveats of several scores as those of their mean: one a mark."""
-    found: dict[str, set[Any]] = {}
+    joined: dict[str, set[Any]] = {}
     for caveat in (caveat for some in cells for caveat in some):
-        found.setdefault(caveat.mark, set()).update(caveat.about)
-    return tuple(Caveat(mark, tuple(sorted(about))) for mark, about in found.items())
+        joined.setdefault(caveat.mark, set()).update(caveat.about)
+    return tuple(Caveat(mark, tuple(sorted(about))) for mark, about in joined.items())
 
 
 class Weakness(NamedTuple):
@@ -158,9 +158,9 @@ def freshness_notes(rows: Iterable[Weakness]) -> Iterator[str]:
 
 def notes_by_place(lines: Iterable[tuple[str, str, str]]) -> Iterator[str]:
     """One note for each text, with the places and the names of the rows that it is said of. Names may have commas."""
-    found: dict[str, dict[str, dict[str, None]]] = {}
+    notes: dict[str, dict[str, dict[str, None]]] = {}
     for text, where, name in lines:
-        found.setdefault(text, {}).setdefault(where, {})[name] = None
-    for text, places in found.items():
+        notes.setdefault(text, {}).setdefault(where, {})[name] = None
+    for text, places in notes.items():
         listed = (f"In {where}: {'; '.join(names)}." for where, names in places.items())
         yield " ".join((f"{text}.", *listed))

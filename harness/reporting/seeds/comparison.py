@@ -149,18 +149,18 @@ class Comparison:
             return {}
         named = {"the pooled t-test": self.pooled, "Welch's t-test": self.welch}
         named |= {"the paired t-test": self.paired} if len(self.common) >= FEWEST_SEEDS else {}
-        found = {name: (test.difference, test.p < ALPHA) for name, test in named.items() if test}
+        decisions = {name: (test.difference, test.p < ALPHA) for name, test in named.items() if test}
         difference = self.permutation.difference
         if self.permutation.smallest < ALPHA:
-            found["the permutation test"] = difference, self.permutation.p < ALPHA
+            decisions["the permutation test"] = difference, self.permutation.p < ALPHA
         if self.bootstrap:
-            found["the bootstrap"] = difference, not self.bootstrap.low <= 0 <= self.bootstrap.high
+            decisions["the bootstrap"] = difference, not self.bootstrap.low <= 0 <= self.bootstrap.high
         if self.dominance is not None:
-            found["almost stochastic order"] = difference, self.dominance < ORDERED
-        return {name: (1 if size > 0 else -1) if shown else 0 for name, (size, shown) in found.items()}
+            decisions["almost stochastic order"] = difference, self.dominance < ORDERED
+        return {name: (1 if size > 0 else -1) if shown else 0 for name, (size, shown) in decisions.items()}
 
-    def _is_better(self, one: Side, other: Side) -> bool:
-        return ahead(one.summary.mean, other.summary.mean, self.metric)
+    def _is_better(self, first: Side, second: Side) -> bool:
+        return ahead(first.summary.mean, second.summary.mean, self.metric)
 
     @property
     def lacking(self) -> list[str]:
@@ -182,9 +182,9 @@ class Comparison:
             common = count_of(len(self.common), "common seed")
             yield f"the seeds differ: {self.a.seeds} and {self.b.seeds}; paired tests use {common}"
         for side in self.untrained:
-            behind = [one.name for one in (self.a, self.b) if self._is_better(side, one)]
+            behind = [other.name for other in (self.a, self.b) if self._is_better(side, other)]
             if behind:
-                other = any(one.pooling != side.pooling for one in (self.a, self.b) if one.name in behind)
+                other = any(each.pooling != side.pooling for each in (self.a, self.b) if each.name in behind)
                 name = side.name + ", at another pooling" * other
                 yield f"the untrained encoder, {name}, is ahead of {' and '.join(behind)}"
 
@@ -234,5 +234,5 @@ def _disagreement(decisions: Mapping[str, int]) -> str:
     said = {1: "a difference up by", -1: "a difference down by", 0: "none by"}
     if {1, -1} - set(decisions.values()):
         said |= dict.fromkeys((1, -1), "a difference by")
-    names = {value: [name for name, one in decisions.items() if one == value] for value in (1, -1, 0)}
+    names = {value: [name for name, decision in decisions.items() if decision == value] for value in (1, -1, 0)}
     return "; ".join(f"{said[value]} {', '.join(some)}" for value, some in names.items() if some)

@@ -15,7 +15,7 @@ from harness.metrics import Column, Metric, Significance
 from harness.reporting.seeds.caveats import freshness_notes, weakness_notes
 from harness.reporting.seeds.groups import Cell, Label, ahead, compare, corrected, trained_apart
 from harness.reporting.seeds.summary import Block, Row, SummaryTable
-from harness.reporting.seeds.words import Sentence, certainty, judged
+from harness.reporting.seeds.wording import Sentence, certainty, judged
 from harness.reporting.tables.grids import summary_text
 from harness.spec import CONTROLS, Variant
 from harness.stats import FEWEST_SEEDS, mean_interval, paired_t_test
@@ -26,7 +26,7 @@ MOST_NAMES = 5
 
 def has_trained_pooling(block: Block, row: Row) -> bool:
     """Whether a row pools like most trained rows of a block, of equally many like the first, the baseline."""
-    counts = Counter(one.pooling for one in block.trained)
+    counts = Counter(row.pooling for row in block.trained)
     return not counts or row.pooling == counts.most_common(1)[0][0]
 
 
@@ -150,7 +150,7 @@ def forests(table: SummaryTable, column: Column | None = None, fewest: int = 2) 
     if column is None:
         return []
     every = (_forest(table, block, column) for block in table.blocks if block.trained or fewest == 1)
-    return [one for one in every if len(one.gains) >= fewest]
+    return [forest for forest in every if len(forest.gains) >= fewest]
 
 
 def importance(forest: Forest) -> tuple[int, ...]:
@@ -161,34 +161,34 @@ def importance(forest: Forest) -> tuple[int, ...]:
 
 def methods(forest: Forest) -> list[Gain]:
     """The methods themselves, best first, without their variants; where a method has variants only, its best one."""
-    found: dict[str, Gain] = {}
+    gains: dict[str, Gain] = {}
     for gain in forest.gains:
         if gain.row.is_trained:
             name = gain.row.label.method
-            if name not in found or (gain.row.is_method and not found[name].row.is_method):
-                found[name] = gain
-    return sorted(found.values(), key=lambda gain: -gain.size)
+            if name not in gains or (gain.row.is_method and not gains[name].row.is_method):
+                gains[name] = gain
+    return sorted(gains.values(), key=lambda gain: -gain.size)
 
 
 def _forest(table: SummaryTable, block: Block, column: Column) -> Forest:
     metric = table.metric(column)
     rows = [row for row in block.rows if column in row.cells]
     base = main_baseline(block, column) if sum(row.is_trained for row in rows) > 1 else None
-    found = []
+    gains = []
     for row in rows:
         # rows of the baseline itself and the untrained encoder are compared with the main one
         other = base if block.is_baseline(row) or not row.is_trained else block.baseline(row.label)
         if base is None:
-            found.append(_score(block, row, row.cells[column], 1 if metric.larger_is_better else -1))
+            gains.append(_score(block, row, row.cells[column], 1 if metric.larger_is_better else -1))
         elif other and column in other.cells:
-            found.append(_gain(block, row, other, column, metric))
-    return Forest(table, block, column, base, tuple(sorted(found, key=lambda gain: -gain.size)))
+            gains.append(_gain(block, row, other, column, metric))
+    return Forest(table, block, column, base, tuple(sorted(gains, key=lambda gain: -gain.size)))
 
 
 def main_baseline(block: Block, column: Column) -> Row | None:
     """The baseline's row without overrides, or else its first one; None where it has no score in a column."""
-    found = [row for row in block.rows if block.is_baseline(row) and column in row.cells]
-    return min(found, key=lambda row: bool(row.label.overrides), default=None)
+    baselines = [row for row in block.rows if block.is_baseline(row) and column in row.cells]
+    return min(baselines, key=lambda row: bool(row.label.overrides), default=None)
 
 
 def _score(block: Block, row: Row, cell: Cell, sign: int) -> Gain:
@@ -243,7 +243,7 @@ def lead_text(forest: Forest) -> str:
         return f"{best.name} scores {score} {where}, {following.name} {_scored(forest, following)}: {few}.{weak}"
     if best.row.data == following.row.data:
         return f"{best.name} and {following.name} have the same scores {where}: {score}.{weak}"
-    base = next((one for one in ranked if one.row == forest.block.baseline(best.row.label)), None)
+    base = next((entry for entry in ranked if entry.row == forest.block.baseline(best.row.label)), None)
     cell = best.cell if base is following else compare(best.cell, following.cell, forest.metric)
     said = _against(forest, best, following, cell)
     if base and base is not following:

@@ -73,8 +73,8 @@ class Label(NamedTuple):
     @property
     def is_method(self) -> bool:
         """Whether its runs are those of a method as its profile trains it: no option, other reading or `--set`."""
-        one = self.parsed
-        return one is not None and not (one.options or self.overrides) and one.reading == DEFAULT_READING
+        variant = self.parsed
+        return variant is not None and not (variant.options or self.overrides) and variant.reading == DEFAULT_READING
 
     def __str__(self) -> str:
         return self.name.code
@@ -154,8 +154,8 @@ class Group:
         return self.frame.iloc[self.rows]
 
     def _values(self, name: str) -> list[Any]:
-        found: list[Any] = self.columns[name][self.rows].tolist()
-        return found
+        values: list[Any] = self.columns[name][self.rows].tolist()
+        return values
 
     @cached_property
     def seeds(self) -> tuple[int, ...]:
@@ -181,12 +181,12 @@ class Group:
 
     def scores_of(self, part: str) -> Mapping[Column, Mapping[int, float]]:
         """The scores of one part of each task that has it, by column and seed; of whole tasks for the part ''."""
-        found: dict[Column, dict[int, float]] = {}
+        scores: dict[Column, dict[int, float]] = {}
         columns = map(self._values, ("part", "task", "metric", "seed", "value"))
         for of, task, metric, seed, value in zip(*columns, strict=True):
             if of == part:
-                found.setdefault(Column(task, metric), {})[seed] = value
-        return found
+                scores.setdefault(Column(task, metric), {})[seed] = value
+        return scores
 
     def cells(self, part: str = "") -> dict[Column, Cell]:
         """Return every column's cell, of whole tasks or of one part of each."""
@@ -218,10 +218,10 @@ def kept_groups(frame: pandas.DataFrame, every: pandas.DataFrame | None = None) 
     times = frame["finished"].cat.reorder_categories(sorted(frame["finished"].cat.categories)).cat.codes
     names = [*Label._fields, "suite", "group", "protocol"]
     grouped = frame.assign(time=times).groupby(names, sort=False, observed=True)
-    found = grouped.agg(seeds=("seed", "nunique"), time=("time", "max"), state=("present", "first"))
+    counted = grouped.agg(seeds=("seed", "nunique"), time=("time", "max"), state=("present", "first"))
     ranked: dict[tuple[Label, str], list[Any]] = {}
-    for one in found.reset_index().itertuples():
-        ranked.setdefault((Label(*one[1:6]), str(one.suite)), []).append(one)
+    for group in counted.reset_index().itertuples():
+        ranked.setdefault((Label(*group[1:6]), str(group.suite)), []).append(group)
     for some in ranked.values():
         some.sort(key=_rank, reverse=True)
     chosen = [best.Index for best, *_ in ranked.values()]
@@ -241,10 +241,10 @@ def kept_groups(frame: pandas.DataFrame, every: pandas.DataFrame | None = None) 
     }
 
 
-def _rank(one: Any) -> tuple[object, ...]:
+def _rank(group: Any) -> tuple[object, ...]:
     """Sorts the groups of a label: of present ones that with most seeds is the best, of others the newest."""
-    present = one.state == PRESENT
-    return _RANKS.get(one.state, 0), one.seeds if present else 0, one.time, one.group, one.protocol
+    present = group.state == PRESENT
+    return _RANKS.get(group.state, 0), group.seeds if present else 0, group.time, group.group, group.protocol
 
 
 def _in_groups(frame: pandas.DataFrame, chosen: Sequence[int]) -> tuple[pandas.DataFrame, list[slice]]:
@@ -255,9 +255,9 @@ def _in_groups(frame: pandas.DataFrame, chosen: Sequence[int]) -> tuple[pandas.D
     return lines, [slice(start, stop) for start, stop in zip(starts, stops, strict=True)]
 
 
-def ahead(one: float, other: float, metric: Metric) -> bool:
+def ahead(score: float, other: float, metric: Metric) -> bool:
     """Whether one score is better than another."""
-    return one > other if metric.larger_is_better else one < other
+    return score > other if metric.larger_is_better else score < other
 
 
 def compare(cell: Cell, against: Cell, metric: Metric, alpha: float = ALPHA, *, untrained: bool = False) -> Cell:
@@ -277,13 +277,15 @@ def compare(cell: Cell, against: Cell, metric: Metric, alpha: float = ALPHA, *, 
     return replace(cell, test=test, verdict=verdict if test.p < alpha else Significance.NONE, corrected=None)
 
 
-def trained_apart(one: Mapping[str, str], other: Mapping[str, str]) -> str:
+def trained_apart(training: Mapping[str, str], other: Mapping[str, str]) -> str:
     """Say which values of the training two sides of a comparison do not share; empty if there are none.
 
     `epochs 1 against 3, precision fp16 against fp32`. A value that one side does not have is not compared.
     """
     return ", ".join(
-        f"{name} {one[name]} against {other[name]}" for name in one if one[name] != other.get(name, one[name])
+        f"{name} {training[name]} against {other[name]}"
+        for name in training
+        if training[name] != other.get(name, training[name])
     )
 
 
@@ -325,11 +327,14 @@ def corrected(comparisons: Sequence[FamilyTest], alpha: float = ALPHA) -> list[C
 
     A variant with the data of a method is that method's test, not another one.
     """
-    tested = [one for one in comparisons if one.cell.test]
-    methods = {one.data: one.cell for one in tested if one.is_method}
-    variants = {one.data: one.cell for one in tested if one.data not in methods}
+    tested = [comparison for comparison in comparisons if comparison.cell.test]
+    methods = {comparison.data: comparison.cell for comparison in tested if comparison.is_method}
+    variants = {comparison.data: comparison.cell for comparison in tested if comparison.data not in methods}
     adjusted: dict[Hashable, Corrected] = {}
     for family in (methods, variants):
         ps = holm([cell.test.p for cell in family.values() if cell.test])
         adjusted |= {data: Corrected(p, len(family), alpha) for data, p in zip(family, ps, strict=True)}
-    return [replace(one.cell, corrected=adjusted.get(one.data) if one.cell.test else None) for one in comparisons]
+    return [
+        replace(comparison.cell, corrected=adjusted.get(comparison.data) if comparison.cell.test else None)
+        for comparison in comparisons
+    ]

@@ -142,8 +142,8 @@ def described(text: str, shared: LabelFields) -> dict[str, str]:
         return {**fixed, "variant": str(variant)}
     if len(parts) == 2 or parts[-1].startswith("seed-"):
         raise UserError(f"'{text}' is neither a variant nor VARIANT/SETTING/ENCODER; write one of them, without a seed")
-    place = {"setting": str(parse_setting(parts[1])), "encoder": parse_encoder("/".join(parts[2:]))}
-    return {**shared, **place, "variant": str(variant)}
+    given = {"setting": str(parse_setting(parts[1])), "encoder": parse_encoder("/".join(parts[2:]))}
+    return {**shared, **given, "variant": str(variant)}
 
 
 def find_score(text: str, frame: pandas.DataFrame, metrics: Metrics) -> Score:
@@ -153,16 +153,16 @@ def find_score(text: str, frame: pandas.DataFrame, metrics: Metrics) -> Score:
     """
     distinct = frame[["suite", "task", "metric"]].drop_duplicates()
     there = sorted(Score(*map(str, at)) for at in distinct.itertuples(index=False))
-    found = [at for at in there if text in (".".join(at), ".".join(at[:2]), at.suite)]
-    if not found:
+    matching = [at for at in there if text in (".".join(at), ".".join(at[:2]), at.suite)]
+    if not matching:
         known = ", ".join(sorted({f"{at.suite}.{at.task}" for at in there}))
         raise UserError(f"no result has the metric '{text}'; known: {known}")
-    tasks = sorted({f"{at.suite}.{at.task}" for at in found})
-    shown = [at for at in found if at.metric in metrics.get(at.suite, {}) and metrics[at.suite][at.metric].shown]
-    if len(tasks) > 1 or (len(found) > 1 and len(shown) != 1):
-        options = tasks if len(tasks) > 1 else [".".join(at) for at in found]
+    tasks = sorted({f"{at.suite}.{at.task}" for at in matching})
+    shown = [at for at in matching if at.metric in metrics.get(at.suite, {}) and metrics[at.suite][at.metric].shown]
+    if len(tasks) > 1 or (len(matching) > 1 and len(shown) != 1):
+        options = tasks if len(tasks) > 1 else [".".join(at) for at in matching]
         raise UserError(f"'{text}' may be {', '.join(options)}; choose with --metric")
-    return found[0] if len(found) == 1 else shown[0]
+    return matching[0] if len(matching) == 1 else shown[0]
 
 
 def _choose(shelves: Sequence[Mapping[Label, Group]], first: LabelFields, second: LabelFields) -> tuple[Label, Label]:
@@ -172,10 +172,10 @@ def _choose(shelves: Sequence[Mapping[Label, Group]], first: LabelFields, second
     for (groups, fields), labels in zip(described, sides, strict=True):
         if not labels:
             raise UserError(_unknown(fields, groups))
-    one, other = shelves
+    here, there = shelves
     free = {name for name in ("setting", "encoder") if name in first and name in second}
     pairs = [(a, b) for a in sides[0] for b in sides[1] if _comparable(a, b, free)]
-    pairs = [(a, b) for a, b in pairs if a != b or one[a].group != other[b].group]
+    pairs = [(a, b) for a, b in pairs if a != b or here[a].group != there[b].group]
     pairs = [pair for pair in pairs if not any(label.overrides for label in pair)] or pairs
     if not pairs:
         raise UserError(
@@ -245,24 +245,27 @@ def listed_groups(results: Sequence[Result]) -> list[ListedGroup]:
     """The groups of results with scores, those of one label together, the newest first."""
     frame = frame_of(results, ()).drop_duplicates(["profile", "fingerprint", "suite", "protocol"])
     grouped = frame.astype({"finished": str}).groupby([*Label._fields, "group"], sort=False, observed=True)
-    found = grouped.agg(seeds=("seed", set), finished=("finished", "max"), states=("present", "unique")).reset_index()
-    listed = [ListedGroup(Label(*one[:5]), *one[5:]) for one in found.itertuples(index=False, name=None)]
-    newest = sorted(listed, key=lambda one: one.finished, reverse=True)
-    return sorted(newest, key=lambda one: one.label)
+    counted = grouped.agg(seeds=("seed", set), finished=("finished", "max"), states=("present", "unique")).reset_index()
+    listed = [ListedGroup(Label(*row[:5]), *row[5:]) for row in counted.itertuples(index=False, name=None)]
+    newest = sorted(listed, key=lambda group: group.finished, reverse=True)
+    return sorted(newest, key=lambda group: group.label)
 
 
 def named_runs(results: Sequence[Result], text: str) -> list[Result]:
     """The runs of a key, or of a NAME#GROUP. Raises UserError where there are none, or several groups of them."""
     name, group = of_group(text)
-    found = [
-        one
-        for one in results
-        if name in ("", one.spec.key, one.spec.variant, one.spec.key.rpartition("/")[0])
-        and (one.group.startswith(group) or one.fingerprint.startswith(group))
+    named = [
+        result
+        for result in results
+        if name in ("", result.spec.key, result.spec.variant, result.spec.key.rpartition("/")[0])
+        and (result.group.startswith(group) or result.fingerprint.startswith(group))
     ]
-    if not found:
+    if not named:
         raise UserError(f"no result is named {text}; `harness results list` shows the groups of runs")
-    groups = {(one.profile, one.group): f"{one.spec.key.rpartition('/')[0]}#{one.group[:_DIGITS]}" for one in found}
+    groups = {
+        (result.profile, result.group): f"{result.spec.key.rpartition('/')[0]}#{result.group[:_DIGITS]}"
+        for result in named
+    }
     if len(groups) > 1:
         raise UserError(f"{text} names several groups of runs: {', '.join(groups.values())}; choose one of them")
-    return found
+    return named

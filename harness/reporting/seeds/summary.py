@@ -25,7 +25,7 @@ from harness.reporting.seeds.groups import (
     kept_groups,
     weakness_of,
 )
-from harness.reporting.seeds.words import heading
+from harness.reporting.seeds.wording import heading
 from harness.spec import BASELINE, UNTRAINED
 from harness.stats import ALPHA, FEWEST_SEEDS
 
@@ -281,32 +281,32 @@ def _legend(columns: Sequence[Column], metrics: Mapping[str, Metric], blocks: Se
     rows = [row for block in blocks for row in block.rows]
     counts = {len(row.seeds) for row in rows if row.is_trained}
     seeds = count_of(counts.pop(), "seed") if len(counts) == 1 else "seeds"
-    found = [f"Mean ± sample standard deviation over {seeds}."]
-    found += [BOLD] * any(metric.judged for metric in metrics.values())
+    lines = [f"Mean ± sample standard deviation over {seeds}."]
+    lines += [BOLD] * any(metric.judged for metric in metrics.values())
     alone = [name for name, metric in metrics.items() if not metric.judged]
     if alone:
-        found.append(f"Read {' and '.join(alone)} together: alone, none of them says which row is better.")
+        lines.append(f"Read {' and '.join(alone)} together: alone, none of them says which row is better.")
     lower = [name for name, metric in metrics.items() if not metric.larger_is_better]
     if lower:
-        found.append("Lower is better." if len(lower) == len(metrics) else f"Lower is better for {', '.join(lower)}.")
+        lines.append("Lower is better." if len(lower) == len(metrics) else f"Lower is better for {', '.join(lower)}.")
     families = [_sizes(rows, is_method=True), _sizes(rows, is_method=False)]
     if any(families):
         methods, variants = families
-        found.append(
+        lines.append(
             f"* significantly better and † significantly worse than {name_of(blocks[0].base)} in the same setting and "
             f"encoder: p < {ALPHA} after Holm's correction, independent two-sample t-test, two-sided, equal variances; "
             "(*) and (†): alone, not after the correction."
         )
         over = [f"those of methods ({methods})"] * bool(methods)
         over += [f"those of their variants ({variants})"] * bool(variants)
-        found.append(f"Tests corrected together: in each column, {' and apart '.join(over)}.{_secondary(columns)}")
-    return tuple(found)
+        lines.append(f"Tests corrected together: in each column, {' and apart '.join(over)}.{_secondary(columns)}")
+    return tuple(lines)
 
 
 def _sizes(rows: Sequence[Row], *, is_method: bool) -> str:
     """The tests of a family in words, as many as its largest has; empty without any."""
     kept = [cell.corrected for row in rows if row.is_method == is_method for cell in row.cells.values()]
-    sizes = {one.tests for one in kept if one}
+    sizes = {family.tests for family in kept if family}
     return ("up to " if len(sizes) > 1 else "") + count_of(max(sizes), "test") if sizes else ""
 
 
@@ -336,9 +336,9 @@ def _reason(block: Block, row: Row, suite: str, labels: Collection[Label]) -> tu
     if base is None and not block.is_baseline(row):
         if row.label._replace(variant=block.base) in labels:
             return f"{name} has no {suite} score", ""
-        same = " with the same --set values" if any(block.is_baseline(one) for one in block.trained) else ""
+        same = " with the same --set values" if any(block.is_baseline(trained) for trained in block.trained) else ""
         return f"no run of {name}{same}", ""
     if base and row.data == base.data:
         return f"the same scores as {name}", ""
-    counts = [len(one.seeds) for one in (row, base) if one]
+    counts = [len(each.seeds) for each in (row, base) if each]
     return (f"fewer than {FEWEST_SEEDS} seeds", f" ({len(row.seeds)})") if min(counts) < FEWEST_SEEDS else ("", "")

@@ -100,8 +100,8 @@ class PaperCell:
 
     def _seeds_to_decide(self, mine: Summary, printed: Summary) -> int | None:
         """The fewest seeds a side, and more than now, if the measured difference and deviation were the true ones."""
-        found = seeds_to_decide(mine.mean - printed.mean, pooled_deviation(mine, printed), self.margin)
-        return None if found is None else max(found, min(mine.n, printed.n) + 1)
+        needed = seeds_to_decide(mine.mean - printed.mean, pooled_deviation(mine, printed), self.margin)
+        return None if needed is None else max(needed, min(mine.n, printed.n) + 1)
 
 
 class Family(NamedTuple):
@@ -137,7 +137,7 @@ class FilledLine:
         cells = (cell.measured for name, cell in self.cells.items() if columns is None or name in columns)
         caveats = joined_caveats(cell.caveats for cell in cells if cell)
         where, name = f"{self.place.setting} / {self.place.encoder}", name_of(self.place.variant).text
-        yield from (Weakness(where, name, caveats, one) for one in self.freshness or [Freshness()])
+        yield from (Weakness(where, name, caveats, freshness) for freshness in self.freshness or [Freshness()])
 
 
 @dataclass(frozen=True)
@@ -239,7 +239,7 @@ class FilledTable:
         rows = sum(row.row.planned or row.own.seeds > 0 for row in self.rows)
         measured = sum(row.own.seeds > 0 for row in self.rows)
         to_run = sum(row.own.command is not None for row in self.rows)
-        return Coverage(rows, measured, to_run, *(verdicts[one] for one in Agreement))
+        return Coverage(rows, measured, to_run, *(verdicts[verdict] for verdict in Agreement))
 
     @property
     def commands(self) -> tuple[str, ...]:
@@ -257,17 +257,17 @@ def row_verdict(judgements: Sequence[Judgement], margin: float | None) -> str:
     """Sum up the verdicts of a row, reached with a margin in points; empty if nothing is measured beside print."""
     if not judgements:
         return ""
-    reached = [one for one in judgements if one.verdict is not Agreement.TOO_FEW]
+    reached = [judgement for judgement in judgements if judgement.verdict is not Agreement.TOO_FEW]
     if not reached:
-        return f"{Agreement.TOO_FEW}: {'; '.join(dict.fromkeys(one.why for one in judgements))}"
-    counts = Counter(one.verdict for one in reached)
-    first, *others = [(_word(one, margin), counts[one]) for one in Agreement if counts[one]]
+        return f"{Agreement.TOO_FEW}: {'; '.join(dict.fromkeys(judgement.why for judgement in judgements))}"
+    counts = Counter(judgement.verdict for judgement in reached)
+    first, *others = [(_word(verdict, margin), counts[verdict]) for verdict in Agreement if counts[verdict]]
     if others:
         text = f"{first[0]} in {first[1]} of {count_of(len(reached), 'cell')}"
         text += "".join(f", {word} in {number}" for word, number in others)
     else:
         text = first[0] if len(reached) == len(judgements) else f"{first[0]} in {count_of(len(reached), 'cell')}"
-    seeds = [one.seeds for one in reached if one.seeds]
+    seeds = [judgement.seeds for judgement in reached if judgement.seeds]
     return text + (f"; {'up to ' * (len(seeds) > 1)}{max(seeds)} seeds a side would decide" if seeds else "")
 
 
@@ -287,6 +287,6 @@ def correct_tests(blocks: Sequence[EncoderRows], alpha: float) -> None:
                     key = (encoder, line.family, line.place.setting, line.against, name)
                     families.setdefault(key, []).append((line, name, FamilyTest(cell.measured, data)))
     for family in families.values():
-        cells = corrected([one for _, _, one in family], alpha)
+        cells = corrected([comparison for _, _, comparison in family], alpha)
         for (line, name, _), measured in zip(family, cells, strict=True):
             line.cells[name] = replace(line.cells[name], measured=measured)

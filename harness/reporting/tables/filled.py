@@ -75,13 +75,13 @@ def stand_in_tables(
 
     No cell has a printed number. A table needs at least two rows with a stand-in.
     """
-    found = []
+    tables = []
     for profile in profiles:
         if profile.stands_for is not None and profile.name != PAPER_PROFILE:
             groups = PlaceRuns.of(frame, profile.name).groups
             filler = _Filler(profile, StandIns.of(profile, options), groups, None, commands)
-            found += [filler.stand_in_table(paper, name) for paper in papers for name in paper.tables]
-    return [table for table in found if len(table.rows) > 1 and all(row.is_measured for row in table.planned_rows)]
+            tables += [filler.stand_in_table(paper, name) for paper in papers for name in paper.tables]
+    return [table for table in tables if len(table.rows) > 1 and all(row.is_measured for row in table.planned_rows)]
 
 
 def filled_tables(profile: str, results: Sequence[Result], commands: Commands = DEFAULT_COMMANDS) -> list[FilledTable]:
@@ -199,11 +199,11 @@ class _Filler:
             return None
         lines = []
         for side in self._sides(row, table, encoder, place):
-            found = [self._line(row, table, side, one, printed) for one in definitions]
-            lines += [found[0], *(line for line in found[1:] if line.seeds)]
+            own = [self._line(row, table, side, definition, printed) for definition in definitions]
+            lines += [own[0], *(line for line in own[1:] if line.seeds)]
         public = self.released.get(RowKey.of(paper.name, name, row, encoder), ())
         sides = (_Side("", there, public=True, setting=place.setting) for there in public)
-        weights = (self._line(row, table, side, one, printed) for side in sides for one in definitions)
+        weights = (self._line(row, table, side, definition, printed) for side in sides for definition in definitions)
         return FilledRow(row, tuple(lines), tuple(line for line in weights if line.seeds))
 
     def _sides(self, row: PaperRow, table: PaperTable, encoder: str, own: Place) -> Iterator[_Side]:
@@ -221,8 +221,8 @@ class _Filler:
 
     def _scores(self, row: PaperRow, table: PaperTable, definition: Definition, setting: str) -> dict[str, Score]:
         """The scores of runs of a setting that fill a row, by column."""
-        found = {column.name: self.names.score(row, column, setting) for column in table.columns}
-        named = {name: score for name, score in found.items() if score}
+        scores = {column.name: self.names.score(row, column, setting) for column in table.columns}
+        named = {name: score for name, score in scores.items() if score}
         return {
             name: score._replace(metric=definition.metrics.get(name, score.metric)) for name, score in named.items()
         }
@@ -235,18 +235,18 @@ class _Filler:
         scores = self._scores(row, table, definition, side.setting or place.setting)
         own = definition == table.definitions_of(row)[0]
         empty = row.published_only and not side.public
-        found = {} if empty else self.cells(place, definition.part)
+        of_score = {} if empty else self.cells(place, definition.part)
         against = self.cells(rival, definition.part) if rival else {}
         cells = {}
         for column in table.columns:
             number, score = printed.get(column.name), scores.get(column.name)
-            cell = found.get(score) if score else None
+            cell = of_score.get(score) if score else None
             if score and cell and score in against:
                 cell = compare(cell, against[score], column.measure, _alpha(table))
             if number or score:
                 shown = number if own or definition.compared else None
                 cells[column.name] = PaperCell(shown, cell, margin=self.margin if column.points else None)
-        counts = [found[score].summary.n if score in found else 0 for score in scores.values()]
+        counts = [of_score[score].summary.n if score in of_score else 0 for score in scores.values()]
         due = own and min(counts) < (row.seeds or table.seeds) and not (row.published_only or side.public)
         return FilledLine(
             reading=_reading(place.variant),

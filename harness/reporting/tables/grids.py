@@ -13,7 +13,7 @@ from harness.metrics import AVERAGE, Column, Significance, Verdict
 from harness.reporting.seeds.caveats import Freshness
 from harness.reporting.seeds.groups import Cell
 from harness.reporting.seeds.summary import Block, Row, SummaryTable
-from harness.reporting.seeds.words import metric_words, suite_title
+from harness.reporting.seeds.wording import metric_words, suite_title
 from harness.reporting.tables.cells import Coverage
 from harness.stats import Summary
 
@@ -139,7 +139,7 @@ def _repeats(table: SummaryTable, column: Column) -> bool:
     """Whether an average has the same numbers as the only task, in every row."""
     if not column.task.startswith(AVERAGE):
         return False
-    tasks = [one for one in table.columns if one.metric == column.metric and not one.task.startswith(AVERAGE)]
+    tasks = [other for other in table.columns if other.metric == column.metric and not other.task.startswith(AVERAGE)]
     return len(tasks) == 1 and all(_values(row, tasks[0]) == _values(row, column) for row in table.rows)
 
 
@@ -151,7 +151,9 @@ def _lines(table: SummaryTable, block: Block, columns: Sequence[Column]) -> Iter
     best = {column: _best(table, block, column) for column in columns}
     for row in block.rows:
         seeds = len(row.seeds)
-        texts = ((cell_text(row.cells.get(one), table.metric(one).digits, seeds), best[one]) for one in columns)
+        texts = (
+            (cell_text(row.cells.get(column), table.metric(column).digits, seeds), best[column]) for column in columns
+        )
         cells = tuple(replace(text, bold=text.value == top) for text, top in texts)
         heads = (row.label.name, seeds_text(seeds, row.freshness))
         yield Line(heads, cells, "baseline" if block.is_baseline(row) else "plain")

@@ -13,7 +13,7 @@ from harness.command_line import TABLE_FORMATS
 from harness.formatting import for_csv, for_latex, for_markdown, visible
 from harness.metrics import Agreement
 from harness.reporting.seeds.caveats import COLLAPSED, SELECTED
-from harness.reporting.seeds.words import Sentence
+from harness.reporting.seeds.wording import Sentence
 from harness.reporting.tables.grids import ABSENT, BETTER, WORSE, CellText, Grid, Line, Section, code_of
 
 

@@ -129,11 +129,11 @@ def code_folders() -> Iterator[list[str]]:
     installed project only. Dependencies are not among them.
     """
     with tempfile.TemporaryDirectory(prefix="harness-code-") as made:
-        found = distribution(DISTRIBUTION)
-        about = Path(made) / f"{DISTRIBUTION.replace('-', '_')}-{found.version}.dist-info"
+        installed = distribution(DISTRIBUTION)
+        about = Path(made) / f"{DISTRIBUTION.replace('-', '_')}-{installed.version}.dist-info"
         about.mkdir()
         for name in ("METADATA", "entry_points.txt"):
-            (about / name).write_text(found.read_text(name) or "", encoding="utf-8")
+            (about / name).write_text(installed.read_text(name) or "", encoding="utf-8")
         for package in PACKAGES:
             for folder in import_module(package).__path__:
                 shutil.copytree(folder, Path(made) / package, ignore=shutil.ignore_patterns("__pycache__"))
@@ -145,10 +145,10 @@ def worker_environment(threads: int, *, on_gpu: bool) -> dict[str, str]:
 
     Ray hides no GPU from a task that asks for none.
     """
-    found = {name: value for name, value in os.environ.items() if name.startswith(SHARED_VARIABLES)}
-    found["OMP_WAIT_POLICY"] = os.environ.get("OMP_WAIT_POLICY", "passive")
-    found["OMP_NUM_THREADS"] = str(threads)
-    return found if on_gpu else {**found, "CUDA_VISIBLE_DEVICES": ""}
+    variables = {name: value for name, value in os.environ.items() if name.startswith(SHARED_VARIABLES)}
+    variables["OMP_WAIT_POLICY"] = os.environ.get("OMP_WAIT_POLICY", "passive")
+    variables["OMP_NUM_THREADS"] = str(threads)
+    return variables if on_gpu else {**variables, "CUDA_VISIBLE_DEVICES": ""}
 
 
 def inspect(seen: Sequence[Path], software: Software, threads: int) -> Cluster:

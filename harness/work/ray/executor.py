@@ -106,13 +106,13 @@ class Ray(Executor):
     @contextmanager
     def _seen_by_nodes(self, jobs: Sequence[Job]) -> Iterator[list[Path]]:
         """Paths that every node must see: the data, and a new file in the results folder where that is shared."""
-        found = sorted({job.inventory.root for job in jobs if job.inventory.root is not None})
+        roots = sorted({job.inventory.root for job in jobs if job.inventory.root is not None})
         probes = [job.store.root / f".seen-{uuid.uuid4().hex}" for job in jobs[:1] if self.shared]
         for probe in probes:
             probe.parent.mkdir(parents=True, exist_ok=True)
             probe.touch()
         try:
-            yield [*found, *probes]
+            yield [*roots, *probes]
         finally:
             for probe in probes:
                 probe.unlink()

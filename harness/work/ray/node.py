@@ -102,8 +102,8 @@ class Changes:
         """When each file was written, in nanoseconds, and its number on the disk, by path."""
         stamps = {path: path.stat() for path in _files(self._root)}
         return {
-            path.relative_to(self._root).as_posix(): (found.st_mtime_ns, found.st_ino)
-            for path, found in stamps.items()
+            path.relative_to(self._root).as_posix(): (stamp.st_mtime_ns, stamp.st_ino)
+            for path, stamp in stamps.items()
             if path.relative_to(self._root).parts[0] != ".locks"
         }
 

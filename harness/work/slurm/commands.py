@@ -56,11 +56,11 @@ def states() -> dict[str, SlurmState]:
     lines = _answer(
         "squeue", "--noheader", "--array", "--states=all", f"--user={os.getuid()}", "--format=%i|%T|%r|%N|%M"
     )
-    found = {}
+    by_job = {}
     for line in lines:
         number, state, reason, node, elapsed = (*line.strip().split("|"), "", "", "", "")[:5]
-        found[number] = SlurmState(state, "" if reason == "None" else reason, node, elapsed)
-    return found
+        by_job[number] = SlurmState(state, "" if reason == "None" else reason, node, elapsed)
+    return by_job
 
 
 def last_state(number: str) -> str:
@@ -86,8 +86,8 @@ def largest_array() -> int:
         lines = _answer("scontrol", "show", "config")
     except UserError:
         return ARRAY
-    found = (re.match(r"MaxArraySize\s*=\s*(\d+)", line) for line in lines)
-    return next((int(match[1]) for match in found if match), ARRAY)
+    matches = (re.match(r"MaxArraySize\s*=\s*(\d+)", line) for line in lines)
+    return next((int(match[1]) for match in matches if match), ARRAY)
 
 
 def _answer(*command: str) -> list[str]:
@@ -133,9 +133,9 @@ class SlurmTable(Table):
     def _minutes(cls, value: object) -> object:
         if not isinstance(value, str):
             return value
-        if (found := _TIME.fullmatch(value)) is None:
+        if (match := _TIME.fullmatch(value)) is None:
             raise ValueError(f"'{value}' is not a SLURM time; write minutes, or D-HH:MM:SS")
-        days, hours, minutes = (found["d"], found["dh"], found["dm"]) if found["d"] else (0, found["h"], found["m"])
+        days, hours, minutes = (match["d"], match["dh"], match["dm"]) if match["d"] else (0, match["h"], match["m"])
         return (int(days or 0) * 24 + int(hours or 0)) * 60 + int(minutes or 0)
 
     @field_validator("gpus", mode="before")

@@ -287,13 +287,13 @@ class Submitter:
     def _arrays(self, jobs: Sequence[Job]) -> Iterator[tuple[bool, list[Job]]]:
         """Jobs by stage, since a dependency is of a whole array, and by whether they use a GPU, which comes first."""
         stages: dict[str, int] = {}
-        found: dict[tuple[int, bool], list[Job]] = {}
+        arrays: dict[tuple[int, bool], list[Job]] = {}
         for job in jobs:
             stages[job.id] = 1 + max((stages.get(need, 0) for need in job.needs), default=0)
             on_gpu = self.table.gpus[-1] != "0" and self.needs_of(job).gpu_memory_mb > 0
-            found.setdefault((stages[job.id], on_gpu), []).append(job)
+            arrays.setdefault((stages[job.id], on_gpu), []).append(job)
         most = largest_array()
-        for (_, on_gpu), members in sorted(found.items(), key=lambda item: item[0]):
+        for (_, on_gpu), members in sorted(arrays.items(), key=lambda item: item[0]):
             for start in range(0, len(members), most):
                 yield on_gpu, members[start : start + most]
 
@@ -313,7 +313,7 @@ class Submitter:
                 f"SLURM refused {len(tasks)} of the jobs: {why}; correct the options and run the command again"
             ) from error
         notes = {}
-        for job, number in zip(jobs, (one.job_id for one in sent), strict=True):
+        for job, number in zip(jobs, (submitted.job_id for submitted in sent), strict=True):
             log = JobPaths(self._folder, number).stdout
             notes[job.id] = Submission(system=SYSTEM, id=number, key=job.key, folder=self._folder, log=log)
             note_submission(self.store, job.id, notes[job.id])
@@ -321,8 +321,8 @@ class Submitter:
 
     def _needs(self, job: Job) -> list[tuple[str, Report]]:
         """The keys and reports of the jobs in SLURM that a job needs; others ended well before."""
-        found = ((need, self.submissions[need]) for need in sorted(job.needs) if need in self.submissions)
-        return [(note.key, Report(self.store.work(need), note.id)) for need, note in found]
+        submitted = ((need, self.submissions[need]) for need in sorted(job.needs) if need in self.submissions)
+        return [(note.key, Report(self.store.work(need), note.id)) for need, note in submitted]
 
     def _parameters(self, jobs: Sequence[Job], after: Sequence[str], *, on_gpu: bool) -> dict[str, object]:
         """What submitit is told of an array; None is left to the site."""

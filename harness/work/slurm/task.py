@@ -137,11 +137,11 @@ def _perform(job: Job, allocation: Allocation, software: Software, needs: Sequen
 def _lacks(key: str, report: Report) -> str:
     """Why a need is not met; empty if it is."""
     until = monotonic() + FILES_S
-    while (found := report.end()) is None and monotonic() < until:
+    while (end := report.end()) is None and monotonic() < until:
         sleep(LOOK_S)
-    if found is None:
+    if end is None:
         return cause(key, f"it was killed before it ended (SLURM {report.number})")
-    if isinstance(found, Again):
-        return cause(key, f"it has not ended: {found.value} (SLURM {report.number})")
-    error = found if isinstance(found, str) else error_of(found)
+    if isinstance(end, Again):
+        return cause(key, f"it has not ended: {end.value} (SLURM {report.number})")
+    error = end if isinstance(end, str) else error_of(end)
     return cause(key, error) if error else ""

@@ -74,24 +74,24 @@ def installed_trackers(names: str | Sequence[str]) -> dict[str, type[Tracker]]:
     Raises UserError for an unknown one and for one whose library is not installed.
     """
     listed = names.split(",") if isinstance(names, str) else names
-    found = {name: get_class("tracker", name, Tracker) for name in map(str.strip, listed) if name}
-    for name, tracker in found.items():
+    trackers = {name: get_class("tracker", name, Tracker) for name in map(str.strip, listed) if name}
+    for name, tracker in trackers.items():
         if tracker.module and not _is_installed(tracker.module):
             raise UserError(
                 f"the tracker '{name}' needs {tracker.module}, which is not installed; run `{tracker.install}`"
             )
-    return found
+    return trackers
 
 
 def _is_installed(module: str) -> bool:
     """Whether a package is there; a folder of its name, such as W&B's, is found as a package without a file."""
-    found = find_spec(module)
-    return found is not None and found.origin is not None
+    spec = find_spec(module)
+    return spec is not None and spec.origin is not None
 
 
 def tracker_places(names: str | Sequence[str], results: Path) -> dict[str, str]:
     """Where each tracker records, in a few words. Raises as `installed_trackers` does."""
-    return {name: found.place(results / name) for name, found in installed_trackers(names).items()}
+    return {name: tracker.place(results / name) for name, tracker in installed_trackers(names).items()}
 
 
 def serve(tracker: Tracker, lines: Iterable[str]) -> None:

@@ -180,8 +180,8 @@ class MLflow(Tracker):
         self._client = MlflowClient(_uri(folder))
         self._ids: dict[str, str] = {}
         name = os.environ.get("MLFLOW_EXPERIMENT_NAME", "harness")
-        found = self._client.get_experiment_by_name(name)
-        self._experiment = found.experiment_id if found else self._client.create_experiment(name)
+        experiment = self._client.get_experiment_by_name(name)
+        self._experiment = experiment.experiment_id if experiment else self._client.create_experiment(name)
 
     @staticmethod
     def place(folder: Path) -> str:
@@ -190,11 +190,11 @@ class MLflow(Tracker):
 
     def begin(self, run: TrackedRun) -> int:
         """Find the run that has the id as a tag, or create it."""
-        found = self._client.search_runs([self._experiment], f"tags.`{TAG}` = '{run.id}'", max_results=1)
-        if found:
-            id_ = self._ids[run.key] = found[0].info.run_id
+        runs = self._client.search_runs([self._experiment], f"tags.`{TAG}` = '{run.id}'", max_results=1)
+        if runs:
+            id_ = self._ids[run.key] = runs[0].info.run_id
             self._client.update_run(id_, status="RUNNING")
-            histories = (self._client.get_metric_history(id_, name) for name in found[0].data.metrics)
+            histories = (self._client.get_metric_history(id_, name) for name in runs[0].data.metrics)
             return max((int(each.step) for history in histories for each in history), default=0)
         tags = {TAG: run.id, "group": run.place}
         id_ = self._client.create_run(self._experiment, tags=tags, run_name=run.key).info.run_id

@@ -121,8 +121,8 @@ class _Process:
 def _messages(event: Event, run: PlannedRun, profile: str) -> Iterator[list[object]]:
     if event.kind == "start":
         id_ = digest(profile, run.fingerprint)[:16]
-        place = run.key.rpartition("/")[0]
-        yield ["begin", {"key": run.key, "id": id_, "place": place, "config": _config(run, profile)}]
+        group = run.key.rpartition("/")[0]
+        yield ["begin", {"key": run.key, "id": id_, "place": group, "config": _config(run, profile)}]
     elif event.progress is not None:
         made = event.progress
         values = {f"loss/{name}": value for name, value in made.terms.items()}
@@ -132,9 +132,9 @@ def _messages(event: Event, run: PlannedRun, profile: str) -> Iterator[list[obje
         yield ["end", run.key, "failed", {}]
     elif event.result is not None:
         scores = {
-            f"{one.suite}/{task}/{metric}": value
-            for one in event.result.current
-            for task, row in one.scores.items()
+            f"{evaluation.suite}/{task}/{metric}": value
+            for evaluation in event.result.current
+            for task, row in evaluation.scores.items()
             for metric, value in row.items()
         }
         yield ["end", run.key, "done", scores]

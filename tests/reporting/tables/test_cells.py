@@ -16,7 +16,7 @@ from harness.reporting.seeds.groups import Cell
 from harness.reporting.tables.cells import Judgement, PaperCell, row_verdict
 from harness.reporting.tables.filled import paper_tables
 from harness.reporting.tables.grids import ABSENT, CellText, Grid, code_of
-from harness.reporting.tables.worded import paper_grid
+from harness.reporting.tables.paper_grids import paper_grid
 from harness.stats import power_of_verdict, seeds_to_decide, summarise
 from harness.store import Result
 

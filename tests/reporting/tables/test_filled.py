@@ -12,7 +12,7 @@ from table_samples import PLACE, TASKS, lines, row, runs, stand_ins, table, weig
 from harness.metrics import Significance
 from harness.profiles import load_profile
 from harness.reporting.sections.papers import paper_rows
-from harness.reporting.tables.worded import paper_grid
+from harness.reporting.tables.paper_grids import paper_grid
 
 MCSE = [76.0, 77.0, 77.5]
 SIMCSE = [75.0, 75.2, 74.9]

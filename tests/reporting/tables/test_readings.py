@@ -14,7 +14,7 @@ from harness.reporting.csvfiles import tidy
 from harness.reporting.sections.papers import paper_rows
 from harness.reporting.tables.cells import FilledLine, FilledTable
 from harness.reporting.tables.grids import Line
-from harness.reporting.tables.worded import paper_grid
+from harness.reporting.tables.paper_grids import paper_grid
 from harness.store import Result
 
 SIMCSE, MCSE = [70.0, 71.0, 72.0], [72.3, 73.3, 74.3]

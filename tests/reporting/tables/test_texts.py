@@ -12,11 +12,11 @@ from builders import frame, result
 from table_samples import PAPERS, PUBLISHED, runs, stand_ins
 
 from harness.metrics import Agreement
-from harness.reporting.seeds.words import Sentence
+from harness.reporting.seeds.wording import Sentence
 from harness.reporting.tables.filled import paper_tables
 from harness.reporting.tables.grids import CellText, Grid, Line, Section
+from harness.reporting.tables.paper_grids import paper_grid
 from harness.reporting.tables.texts import latex, latex_table, markdown, markdown_table
-from harness.reporting.tables.worded import paper_grid
 
 NASTY = r"a_b&c%d#e[f]{g}$h~i^j\k|l<m>n*"
 DOCUMENT = "\\documentclass{{article}}\n\\usepackage{{booktabs,graphicx}}\n\\begin{{document}}\n{}\n\\end{{document}}\n"

@@ -12,7 +12,7 @@ from harness.metrics import AVERAGE
 from harness.papers.published import PAPER_PROFILE, Paper
 from harness.papers.schema import PaperColumn
 from harness.reporting.seeds.caveats import weakness_notes
-from harness.reporting.seeds.words import by_way, data_of
+from harness.reporting.seeds.wording import by_way, data_of
 from harness.reporting.tables.cells import (
     FilledLine,
     FilledRow,
@@ -70,7 +70,9 @@ def papers_grids(profile: str, results: Sequence[Result], commands: Commands = D
 
     Those of a profile with stand-ins are there if every row has a run.
     """
-    return {f"{one.paper.name}:{one.name}": paper_grid(one) for one in filled_tables(profile, results, commands)}
+    return {
+        f"{table.paper.name}:{table.name}": paper_grid(table) for table in filled_tables(profile, results, commands)
+    }
 
 
 def table_title(paper: Paper, name: str, title: str, profile: str) -> str:
@@ -145,20 +147,24 @@ def _compared_lines(
     pairs = [(column, line.cells[column.name]) for column in filled.columns]
     yield what, "measured", [_measured(column, cell, line.seeds, column.name in bold) for column, cell in pairs]
     judgements = [cell.judgement for _, cell in pairs]
-    verdict = row_verdict([one for one in judgements if one], filled.margin)
+    verdict = row_verdict([judgement for judgement in judgements if judgement], filled.margin)
     if verdict:
         yield f"difference{label}", "difference", [_difference(column, cell) for column, cell in pairs]
-        yield f"verdict{label}: {verdict}", "verdict", [_verdict(one) for one in judgements]
+        yield f"verdict{label}: {verdict}", "verdict", [_verdict(judgement) for judgement in judgements]
 
 
 def _seeds(line: FilledLine) -> str:
     """The number of seeds of a line, with a word where its runs are stale or incomplete."""
-    return ", ".join(dict.fromkeys([count_of(line.seeds, "seed"), *(one.mark for one in line.freshness if one.mark)]))
+    return ", ".join(
+        dict.fromkeys(
+            [count_of(line.seeds, "seed"), *(freshness.mark for freshness in line.freshness if freshness.mark)]
+        )
+    )
 
 
 def _public(row: FilledRow, line: FilledLine) -> str:
     """The name of a line of public weights: that of the model too, where a row has several."""
-    several = len({one.place for one in row.released}) > 1
+    several = len({weights.place for weights in row.released}) > 1
     texts = (AUTHORS, line.place.encoder if several else "", line.family.definition)
     return ", ".join(text for text in texts if text)
 
@@ -166,7 +172,7 @@ def _public(row: FilledRow, line: FilledLine) -> str:
 def _label(row: FilledRow, line: FilledLine) -> str:
     """What tells a line from the others of its row: its reading, if there are several, and its definition."""
     named = ""
-    if any(one.family.reading for one in row.lines):
+    if any(line.family.reading for line in row.lines):
         elsewhere = line.place.setting != row.own.place.setting
         named = line.reading + (f" on {line.place.setting}" if elsewhere else "")
     return "".join(f", {text}" for text in (named, line.family.definition) if text)
@@ -215,7 +221,7 @@ def _best(
 
     Ties are all best, unless the group is equal.
     """
-    found = set()
+    cells = set()
     for column in (column for column in filled.columns if column.measure.judged):
         groups: dict[str, dict[int, float]] = {}
         for at, (row, line) in enumerate(zip(rows, lines, strict=True)):
@@ -225,8 +231,8 @@ def _best(
         for values in groups.values():
             best = max(values.values()) if column.better == "higher" else min(values.values())
             if len(set(values.values())) > 1:
-                found |= {(at, column.name) for at, number in values.items() if number == best}
-    return found
+                cells |= {(at, column.name) for at, number in values.items() if number == best}
+    return cells
 
 
 def verdict_note(margin: float | None) -> str:
@@ -298,7 +304,11 @@ def _lines(filled: FilledTable) -> Iterator[str]:
             "A row that was run in several readings of its method has a measured line for each: paper follows the "
             "text, official the public code. Stars and bold print compare lines of one reading."
         )
-    labels = [one.label for one in filled.table.definitions if one.label in {family.definition for family in shown}]
+    labels = [
+        definition.label
+        for definition in filled.table.definitions
+        if definition.label in {family.definition for family in shown}
+    ]
     if len(labels) > 1:
         yield (
             f"Computed by {len(labels)} definitions, with a measured line for each: {'; '.join(labels)}. Bold print "

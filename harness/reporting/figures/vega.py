@@ -58,18 +58,20 @@ def entry(index: int, name: str) -> SeriesLook:
 
 def by_series(entries: Sequence[SeriesLook], columns: int = 2) -> dict[str, ChartSpec]:
     """The encodings of colour, mark and dash by `series`, with one legend."""
-    names = [visible(one.name) for one in entries]
+    names = [visible(series.name) for series in entries]
     legend: ChartSpec = {"columns": columns, "title": None, "symbolOpacity": 1}
     return {
-        "color": by_name("series", names, [one.colour for one in entries], legend),
-        "shape": by_name("series", names, [one.shape for one in entries], legend),
-        "strokeDash": by_name("series", names, [list(one.dash) for one in entries]),
+        "color": by_name("series", names, [series.colour for series in entries], legend),
+        "shape": by_name("series", names, [series.shape for series in entries], legend),
+        "strokeDash": by_name("series", names, [list(series.dash) for series in entries]),
     }
 
 
 def rows(values: Iterable[Mapping[str, object]]) -> ChartSpec:
     """The data of a layer, all digits of it; control characters in texts are shown."""
-    cleaned = [{key: visible(one) if isinstance(one, str) else one for key, one in row.items()} for row in values]
+    cleaned = [
+        {key: visible(value) if isinstance(value, str) else value for key, value in row.items()} for row in values
+    ]
     return {"data": {"values": cleaned}}
 
 
@@ -134,4 +136,4 @@ def drawn(title: str, spec: ChartSpec) -> tuple[str, bytes]:
 def _numbered(svg: str) -> str:
     """An SVG whose ids are counted from 0: Vega counts those of all figures of a process."""
     ids = {name: f"id{at}" for at, name in enumerate(dict.fromkeys(_ID.findall(svg)))}
-    return _REFERENCE.sub(lambda found: found[1] + ids.get(found[2], found[2]), svg)
+    return _REFERENCE.sub(lambda match: match[1] + ids.get(match[2], match[2]), svg)

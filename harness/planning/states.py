@@ -1,0 +1,18 @@
+"""The states of runs, as `harness status` shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+RunState = Literal["done", "running", "queued", "trained", "failed", "missing", "damaged"]
+#: the states of a run in the order in which they are shown; those of jobs, `running` and `queued`, are no plan's
+STATES: Mapping[RunState, str] = {
+    "done": "trained and evaluated",
+    "running": "in another process, or in SLURM",
+    "queued": "submitted to SLURM, not yet started",
+    "trained": "some suites are not yet evaluated",
+    "failed": "the line shows the error, or how SLURM ended the job",
+    "missing": "not yet trained, or to be trained again; the line shows why",
+    "damaged": "its result cannot be read; restore it or move it away",
+}
