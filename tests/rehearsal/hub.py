@@ -1,8 +1,7 @@
 """What the profile `paper` names on the hub, at its pinned commits: small random models, and the data of mteb's tasks.
 
-Google's and Facebook's encoders are models of masked words with safetensors beside other frameworks' files, the first
-with LayerNorm's old names; the encoders that authors trained are pickled, SimCSE's and MCSE's without prefix, those of
-DiffCSE and VisualCSE with what was trained beside the encoder.
+Google's and Facebook's encoders have safetensors, those that authors trained are pickled. Which files of a repository
+are read is tested in tests/fetching, and which names of weights in tests/encoders.
 """
 
 from __future__ import annotations
@@ -40,7 +39,6 @@ _SHAPE = {
     **{"hidden_size": WIDTH, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 2 * WIDTH},
     "initializer_range": 0.2,
 }
-Weights = Mapping[str, Tensor]
 Files = dict[str, bytes]
 
 
@@ -67,15 +65,10 @@ def _files(hub: str) -> Files:
     if hub.startswith("google/vit"):
         return _vit()
     roberta = "roberta" in hub
+    weights = _weights(roberta)
     if hub.partition("/")[0] in ("google-bert", "FacebookAI"):
-        weights = _weights("RobertaForMaskedLM") if roberta else _old_names(_weights("BertForPreTraining"))
-        others = {"tf_model.h5": b"another framework", "flax_model.msgpack": b"another framework"}
-        return (
-            _texts(roberta)
-            | {"model.safetensors": save(dict(weights)), "pytorch_model.bin": b"another format"}
-            | others
-        )
-    return _texts(roberta) | {"pytorch_model.bin": _pickled(_trained(hub, roberta)), ".gitattributes": b"* text"}
+        return _texts(roberta) | {"model.safetensors": save(weights), "pytorch_model.bin": b"another format"}
+    return _texts(roberta) | {"pytorch_model.bin": _pickled(weights)}
 
 
 @cache
@@ -91,38 +84,12 @@ def _heads() -> bytes:
     )
 
 
-def _trained(hub: str, roberta: bool) -> Weights:
-    """The weights that authors published of an encoder that they trained."""
-    own = _weights("RobertaModel" if roberta else "BertModel")
-    if "diffcse" not in hub and "CSE-" not in hub:
-        return own
-    prefix = "roberta." if roberta else "bert."
-    beside = "discriminator." if "diffcse" in hub else "image_mlp."
-    more = {f"{beside}weight": torch.zeros(2), "lm_head.bias": torch.zeros(2), "mlp.dense.weight": torch.zeros(2)}
-    kept = {f"{prefix}{name}": value for name, value in own.items() if "pooler" not in name or "sup-" in hub}
-    return kept | more
-
-
 @cache
-def _weights(architecture: str) -> Weights:
-    """The weights of a model of transformers; tied ones as tensors of their own, which safetensors asks for."""
-    import transformers
+def _weights(roberta: bool) -> dict[str, Tensor]:
+    from transformers import BertModel, RobertaModel
 
     torch.manual_seed(0)
-    model = getattr(transformers, architecture)(_config("Roberta" in architecture))
-    return _own(model.state_dict())
-
-
-def _own(weights: Weights) -> Weights:
-    return {name: value.clone() for name, value in weights.items()}
-
-
-def _old_names(weights: Weights) -> Weights:
-    """LayerNorm's weights by the names of the first BERT."""
-    return {
-        name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): value
-        for name, value in weights.items()
-    }
+    return dict((RobertaModel if roberta else BertModel)(_config(roberta)).state_dict())
 
 
 def _config(roberta: bool) -> Any:
@@ -130,8 +97,8 @@ def _config(roberta: bool) -> Any:
 
     if roberta:
         more = {"max_position_embeddings": 514, "type_vocab_size": 1, "pad_token_id": 1, **_SHAPE}
-        return RobertaConfig(architectures=["RobertaForMaskedLM"], vocab_size=len(_tokens(True)), **more)
-    return BertConfig(architectures=["BertForMaskedLM"], vocab_size=len(_tokens(False)), **_SHAPE)
+        return RobertaConfig(vocab_size=len(_tokens(True)), **more)
+    return BertConfig(vocab_size=len(_tokens(False)), **_SHAPE)
 
 
 def _pickled(weights: Mapping[str, object]) -> bytes:
@@ -174,14 +141,11 @@ def _clip() -> Files:
     model = {"embed_dim": WIDTH, "vision_cfg": vision, "text_cfg": text, "quick_gelu": True}
     scale = {"mean": [0.4815, 0.4578, 0.4082], "std": [0.2686, 0.2613, 0.2758], "interpolation": "bicubic"}
     torch.manual_seed(0)
-    weights = save(_own(CLIP(**model).state_dict()))
+    weights = save({name: value.clone() for name, value in CLIP(**model).state_dict().items()})
     described = {"model_cfg": model, "preprocess_cfg": {**scale, "resize_mode": "shortest"}}
     return {
         "open_clip_config.json": json.dumps(described).encode(),
         "open_clip_model.safetensors": weights,
-        "open_clip_pytorch_model.bin": b"another format",
-        "config.json": b'{"architecture": "vit_base_patch32_clip_224"}',
-        "model.safetensors": save({"head.weight": torch.zeros(2)}),
     }
 
 
@@ -212,7 +176,6 @@ def _vit() -> Files:
         "config.json": json.dumps({"model_type": "vit", **_SHAPE}).encode(),
         "preprocessor_config.json": b"{}",
         "model.safetensors": weights,
-        "pytorch_model.bin": b"another format",
     }
 
 
