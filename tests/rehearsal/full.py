@@ -7,6 +7,7 @@ pictures and mteb's sets are small, and a run trains two steps, so times are tho
 
 from __future__ import annotations
 
+import resource
 import sys
 import tempfile
 import time
@@ -33,13 +34,22 @@ def megabytes(folder: Path) -> float:
     return sum(file.lstat().st_size for file in folder.rglob("*") if file.is_file()) / 1e6
 
 
+def processor_seconds() -> float:
+    """What processes that have ended took of a processor."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def stage(machine: World, command: str, **variables: str) -> None:
     """Run a command and print its line of the table."""
-    done = machine.well(command, **variables)
+    start, before = time.perf_counter(), processor_seconds()
+    machine.well(command, **variables)
+    seconds, busy = time.perf_counter() - start, processor_seconds() - before
+    peak_mb = float((machine.folder / "peak.txt").read_text())
     places = ("data", "hf", "cache", "results")
     disk = " | ".join(f"{megabytes(machine.folder / place):,.0f}" for place in places)
     words = command.partition(" --accept")[0].partition(" /")[0]
-    print(f"| `{words}` | {done.seconds:.0f} | {done.busy:.0f} | {done.peak_mb:,.0f} | {disk} |", flush=True)
+    print(f"| `{words}` | {seconds:.0f} | {busy:.0f} | {peak_mb:,.0f} | {disk} |", flush=True)
 
 
 def rehearse(machine: World, tasks: list[str]) -> None:

@@ -31,14 +31,14 @@ def test_the_printed_commands_fill_the_tables(machine: World) -> None:
     """Nothing is set but the number of seeds: of so little data, all epochs are 20 steps of DALR and 24 of KDMCSE."""
     asks, fetches, imports, runs, reports = printed_commands("docs/data.md", "From nothing to a table")
     lacking = machine.well(asks)
-    assert f"fetch     `{fetches.partition(' --accept')[0]}` downloads 11 items" in lacking.out
-    assert "by hand   flickr-images" in lacking.out
-    assert "fetched   11 items" in machine.well(fetches).out
+    assert f"fetch     `{fetches.partition(' --accept')[0]}` downloads 11 items" in lacking
+    assert "by hand   flickr-images" in lacking
+    assert "fetched   11 items" in machine.well(fetches)
     machine.well(imports.replace("FOLDER", str(machine.publishers.by_hand("flickr-images"))))
     # in one process, which is quicker here
-    done = machine.well(f"{runs.replace('--seeds 5', '--seeds 1')} --executor serial", HF_HUB_OFFLINE="1")
-    assert "missing" not in done.out
-    assert "skipping" not in done.out
+    shown = machine.well(f"{runs.replace('--seeds 5', '--seeds 1')} --executor serial", HF_HUB_OFFLINE="1")
+    assert "missing" not in shown
+    assert "skipping" not in shown
     results = [json.loads(path.read_text()) for path in sorted((machine.folder / "results").rglob("seed-*.json"))]
     assert [result["spec"]["method"] for result in results] == ["dalr", "kdmcse"]
     for result in results:
