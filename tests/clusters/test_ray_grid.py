@@ -88,7 +88,7 @@ def performed_by_ray(jobs: list[Errand], part_of_gpu: float = 0.0) -> list[str]:
 def test_runs_share_a_gpu_by_fractions_in_processes_that_end_with_them(tmp_path: Path) -> None:
     with cluster(4, num_gpus=1):
         # Ray believes in a GPU that is not there
-        assert performed_by_ray(stubs(tmp_path, 4, seconds=1.0), 0.5) == []
+        assert performed_by_ray(stubs(tmp_path, 4, memory_mb=20_000, seconds=1.0), 0.5) == []
         notes = performed(tmp_path)
         assert {(note["card"], note["share"]) for note in notes} == {("0", 0.5)}
         assert len({note["pid"] for note in notes}) == 4, "memory of a GPU is free once its run has ended"
