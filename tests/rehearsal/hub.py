@@ -28,13 +28,7 @@ WIDTH = 32
 ROWS = 12
 _SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 #: owner of encoders that were not trained for sentences -> the licence of its cards
-_LICENCES = {
-    "google-bert": "apache-2.0",
-    "FacebookAI": "mit",
-    "dbmdz": "mit",
-    "timm": "apache-2.0",
-    "google": "apache-2.0",
-}
+_LICENCES = {"FacebookAI": "mit", "dbmdz": "mit"} | dict.fromkeys(("google-bert", "timm", "google"), "apache-2.0")
 _SHAPE = {
     **{"hidden_size": WIDTH, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 2 * WIDTH},
     "initializer_range": 0.2,
