@@ -70,9 +70,9 @@ def test_a_grid_survives_the_death_of_a_node(shared: str, tmp_path: Path, monkey
     assert sum(lines[line] for line in resumed) == 1, "the run of the killed node continues"
     local = plan(tmp_path / "local", "simcse", "mcse", seeds=SEEDS, **STEPS)
     execute(local, ignore, jobs=2, device="cpu", executor="local")
-    found, expected = scores(tmp_path / "ray"), scores(tmp_path / "local")
-    murderer.say(f"{sum(found[key] == expected[key] for key in expected)} of {len(expected)} bit-equal to local ones")
-    assert found == expected
+    on_ray, expected = scores(tmp_path / "ray"), scores(tmp_path / "local")
+    murderer.say(f"{sum(on_ray[key] == expected[key] for key in expected)} of {len(expected)} bit-equal to local ones")
+    assert on_ray == expected
 
 
 def performed_by_ray(jobs: list[Errand], part_of_gpu: float = 0.0) -> list[str]:

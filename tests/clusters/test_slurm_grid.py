@@ -173,17 +173,17 @@ def test_a_submitted_grid_is_preempted_and_complete(tmp_path: Path) -> None:
         made = jobs_of(plan(tmp_path / "slurm", "simcse", "mcse", seeds=(0, 1), **STEPS))
         told = Preempting()
         assert slurm().execute(made, told) == []
-        for state, place in whereabouts(Store(tmp_path / "slurm")).values():
-            told.say(f"{state:8} {place}")
+        for state, where in whereabouts(Store(tmp_path / "slurm")).values():
+            told.say(f"{state:8} {where}")
         ends = slurm().execute(made, told)
     assert sum(isinstance(end, Result) for end in ends) == 4, ends
     assert told.preempted
     assert told.resumed
     local = plan(tmp_path / "here", "simcse", "mcse", seeds=(0, 1), **STEPS)
     execute(local, ignore, executor="serial", device="cpu")
-    found, expected = scores(tmp_path / "slurm"), scores(tmp_path / "here")
-    told.say(f"{sum(found[key] == expected[key] for key in expected)} of {len(expected)} bit-equal to local ones")
-    assert found == expected
+    on_slurm, expected = scores(tmp_path / "slurm"), scores(tmp_path / "here")
+    told.say(f"{sum(on_slurm[key] == expected[key] for key in expected)} of {len(expected)} bit-equal to local ones")
+    assert on_slurm == expected
 
 
 def test_a_time_limit_and_a_cancelled_job(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def stage(machine: World, command: str, **variables: str) -> None:
     seconds, busy = time.perf_counter() - start, processor_seconds() - before
     peak_mb = float((machine.folder / "peak.txt").read_text())
     places = ("data", "hf", "cache", "results")
-    disk = " | ".join(f"{megabytes(machine.folder / place):,.0f}" for place in places)
+    disk = " | ".join(f"{megabytes(machine.folder / name):,.0f}" for name in places)
     words = command.partition(" --accept")[0].partition(" /")[0]
     print(f"| `{words}` | {seconds:.0f} | {busy:.0f} | {peak_mb:,.0f} | {disk} |", flush=True)
 

@@ -45,7 +45,7 @@ def articles(folder: Path, counts: Counts, language: str) -> None:
         groups = Writer(12, number, ord(language[0])).groups(each, 14, 12)
         if language == "zh":
             groups = [[text.replace(" ", "").removesuffix(".")[:60] + "。" for text in texts] for texts in groups]
-        titles = [f"{language} {number} {place}" for place in range(each)]
+        titles = [f"{language} {number} {article}" for article in range(each)]
         file = folder / f"train-{number:05}-of-{SHARDS:05}.parquet"
         write_parquet(file, {"title": titles, "text": ["\n".join(texts) for texts in groups]})
 

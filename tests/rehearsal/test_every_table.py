@@ -75,4 +75,4 @@ def test_no_table_and_no_figure_lacks_anything(filled: World, paper: str, monkey
     data_sets = lacking.pop("mteb", ())
     assert lacking == {}
     assert len(data_sets) == (52 if paper == "dalr" else 0)
-    assert all(isinstance(one, MissingTask) and one.hub and one.revision for one in data_sets), "fetched by a program"
+    assert all(isinstance(item, MissingTask) and item.hub and item.revision for item in data_sets), "by a program"

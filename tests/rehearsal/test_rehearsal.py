@@ -42,7 +42,7 @@ def test_the_printed_commands_fill_the_tables(machine: World) -> None:
     results = [json.loads(path.read_text()) for path in sorted((machine.folder / "results").rglob("seed-*.json"))]
     assert [result["spec"]["method"] for result in results] == ["dalr", "kdmcse"]
     for result in results:
-        assert {one["suite"] for one in result["evaluations"]} == {"sts", "geometry", "transfer", "retrieval"}
+        assert {scored["suite"] for scored in result["evaluations"]} == {"sts", "geometry", "transfer", "retrieval"}
         assert set(result["losses"]["terms"]) == TERMS[result["spec"]["method"]], "a loss term was never computed"
     machine.well(reports)
     for paper, table, method in (("dalr", "T1", "dalr"), ("dalr", "T2", "dalr"), ("kdmcse", "T1", "kdmcse")):

@@ -35,9 +35,9 @@ def made(seed: int, lab: str, *, more: bool = False, **given: Any) -> Result:
 
 def store_of(folder: Path, *results: Result) -> Store:
     store = Store(folder)
-    for one in results:
-        store.save_arrays(one, one.evaluations[0], {ArrayName("ToySTS", "cosines"): np.array([one.spec.seed])})
-        store.save(one)
+    for result in results:
+        store.save_arrays(result, result.evaluations[0], {ArrayName("ToySTS", "cosines"): np.array([result.spec.seed])})
+        store.save(result)
     return store
 
 
@@ -82,9 +82,9 @@ def test_two_labs_share_a_repository_and_nothing_is_overwritten(
     assert "1 run with results of several labs" in pulled.stdout
     into = Store(tmp_path / "c")
     assert sorted(labs_of(into)) == ["lab-a", "lab-b"]
-    assert {contributor(into, one) for one in into.load()[0]} == {"lab-a"}
+    assert {contributor(into, result) for result in into.load()[0]} == {"lab-a"}
     assert [[copy.result.hardware["processor"] for copy in copies] for copies in repeated(into)] == [["a", "b"]]
-    assert all(into.arrays(one) for one in into.load()[0])
+    assert all(into.arrays(result) for result in into.load()[0])
     again = harness("results", "push", REPOSITORY, "--contributor", "lab-c", "--results", "c")
     # what came from others keeps their names
     assert again.stdout == "nothing to push: group/results already has all of these results\n"
@@ -118,7 +118,7 @@ def test_what_is_pulled_is_checked_as_what_is_merged(standin: StandIn, harness: 
     done = harness("results", "pull", REPOSITORY, "--results", "c", code=1)
     assert "does not match its digest" in done.stderr
     assert "'.hidden' is not a valid contributor name" in done.stderr
-    assert [one.spec.seed for one in Store(tmp_path / "c").load()[0]] == [1]
+    assert [result.spec.seed for result in Store(tmp_path / "c").load()[0]] == [1]
     # a damaged file of the repository is not written over either
     pushed = harness("results", "push", REPOSITORY, "--contributor", "lab-a", "--results", "a", code=1)
     assert "does not match its digest" in pushed.stderr

@@ -73,9 +73,9 @@ def carried_out(made: Plan) -> list[str]:
 
 
 def test_an_untrained_encoder_has_no_heads_and_an_empty_record(tmp_path: Path, bench: Bench) -> None:
-    found = train(experiment("none[pooling=mean]/none/toy-bert/seed-0"), bench)
-    assert found.heads is None
-    assert found.record == TrainingRecord()
+    trained = train(experiment("none[pooling=mean]/none/toy-bert/seed-0"), bench)
+    assert trained.heads is None
+    assert trained.record == TrainingRecord()
     assert not list(tmp_path.rglob("*.safetensors"))
 
 
@@ -94,10 +94,10 @@ def test_a_finished_training_is_loaded_and_not_repeated(bench: Bench, events: li
 
 
 def test_streams_have_the_rows_of_their_corpora_and_nothing_else(bench: Bench) -> None:
-    found = data("simcse", bench)
-    assert {stream: len(tokens) for stream, tokens in found.tokens.items()} == {"sentences": 8192, "pairs": 4096}
-    assert not found.features
-    assert not found.media
+    loaded = data("simcse", bench)
+    assert {stream: len(tokens) for stream, tokens in loaded.tokens.items()} == {"sentences": 8192, "pairs": 4096}
+    assert not loaded.features
+    assert not loaded.media
     media = data("visualcse", bench).media
     assert {stream: len(rows) for stream, rows in media.items()} == {"images": 4096}, "of a method that reads them"
 
@@ -179,8 +179,8 @@ def test_features_are_computed_once_for_all_runs(bench: Bench, events: list[Even
 @pytest.mark.long
 @pytest.mark.usefixtures("_empty_cache")
 def test_a_lit_teacher_gives_pictures_and_captions_one_space(bench: Bench) -> None:
-    found, rows = data("kdmcse[images=lit]", bench, profile=with_lit()), np.arange(400)
-    images, captions = (found.features[role][rows] for role in ("image", "caption"))
+    loaded, rows = data("kdmcse[images=lit]", bench, profile=with_lit()), np.arange(400)
+    images, captions = (loaded.features[role][rows] for role in ("image", "caption"))
     assert images.shape == captions.shape
     cosines = captions @ images.T
     rank = (cosines > np.diag(cosines)[:, None]).sum(1)
@@ -188,9 +188,9 @@ def test_a_lit_teacher_gives_pictures_and_captions_one_space(bench: Bench) -> No
 
 
 def test_controls_are_drawn_from_the_real_features_or_noise(bench: Bench) -> None:
-    found = [data(text, bench).features["image"] for text in ("mcse", *(f"mcse[images={name}]" for name in CONTROLS))]
-    rows = np.arange(len(found[0]))
-    plain, shuffled, random, noise = (values[rows] for values in found)
+    kinds = [data(text, bench).features["image"] for text in ("mcse", *(f"mcse[images={name}]" for name in CONTROLS))]
+    rows = np.arange(len(kinds[0]))
+    plain, shuffled, random, noise = (values[rows] for values in kinds)
     assert not np.array_equal(plain, shuffled)
     np.testing.assert_array_equal(np.sort(plain, axis=0), np.sort(shuffled, axis=0))
     real, drawn = ({image.tobytes() for image in images} for images in (plain, random))
@@ -214,7 +214,7 @@ def test_features_of_other_images_are_computed_once_and_a_control_has_the_true_o
     plain = features("mcse").of_images(other, "twelve")
     assert len(plain) == 12
     made = [event.stage for event in events]
-    assert [(one.what, one.done, one.total) for one in made if one] == [("features", 0, 12), ("features", 12, 12)]
+    assert [(part.what, part.done, part.total) for part in made if part] == [("features", 0, 12), ("features", 12, 12)]
     events.clear()
     for variant in ("mcse", *(f"mcse[images={images}]" for images in CONTROLS)):
         np.testing.assert_array_equal(features(variant).of_images(other, "twelve"), plain)

@@ -87,8 +87,8 @@ def test_a_teacher_is_fitted_on_features_that_were_prepared_once_after_its_run(t
     }
     assert all(job.needs == {*fitted, named[READER].id} for job in projected)
     assert named[READER].id in named[f"run:{READER} features of the captions of toy-pairs"].needs
-    places = {job.id: place for place, job in enumerate(listed)}
-    assert all(places[need] < places[job.id] for job in listed for need in job.needs)
+    position = {job.id: number for number, job in enumerate(listed)}
+    assert all(position[need] < position[job.id] for job in listed for need in job.needs)
 
 
 def test_a_job_waits_for_the_training_of_its_teacher(tmp_path: Path) -> None:

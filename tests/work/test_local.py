@@ -87,13 +87,13 @@ def test_jobs_on_cards_see_their_own_alone_and_are_repeated_alone_where_they_did
     for part in ("out of memory", "--chunk", "batch_size"):
         assert part in errors[hopeless.id]
     assert errors[broken.id].startswith("it cannot be sent to its process: ")
-    found = {job.id: [note for note in performed(tmp_path) if note["name"] == job.name] for job in [*pairs, *odd]}
-    assert len({note["pid"] for each in found.values() for note in each}) == 9, "one process a job and attempt"
+    notes_of = {job.id: [note for note in performed(tmp_path) if note["name"] == job.name] for job in [*pairs, *odd]}
+    assert len({note["pid"] for each in notes_of.values() for note in each}) == 9, "one process a job and attempt"
     for job in odd[:2]:
-        assert [round(note["share"], 2) for note in found[job.id]] == [0.25, 1.0]
-    assert [note["card"] for note in found[without.id]] == [""]
-    assert {round(note["share"], 3) for job in pairs for note in found[job.id]} == {0.375}
-    assert {note["card"] for job in pairs for note in found[job.id]} <= {card.name for card in BOX}
+        assert [round(note["share"], 2) for note in notes_of[job.id]] == [0.25, 1.0]
+    assert [note["card"] for note in notes_of[without.id]] == [""]
+    assert {round(note["share"], 3) for job in pairs for note in notes_of[job.id]} == {0.375}
+    assert {note["card"] for job in pairs for note in notes_of[job.id]} <= {card.name for card in BOX}
 
 
 def test_a_server_that_cannot_start_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,12 +114,12 @@ def test_cards_are_shared_by_memory(
     cards: int, jobs: int | None, each_mb: int, taken: list[int | None], share: float
 ) -> None:
     seats = CardSeats(BOX[:cards], jobs)
-    found = [seats.take(str(number), lambda: Resources(gpu_memory_mb=each_mb)) for number in range(len(taken))]
-    assert [seat and seat.card for seat in found] == taken
-    assert [seat.environment["CUDA_VISIBLE_DEVICES"] for seat in found if seat] == [
+    given = [seats.take(str(number), lambda: Resources(gpu_memory_mb=each_mb)) for number in range(len(taken))]
+    assert [seat and seat.card for seat in given] == taken
+    assert [seat.environment["CUDA_VISIBLE_DEVICES"] for seat in given if seat] == [
         BOX[card].name for card in taken if card is not None
     ]
-    assert {round(seat.allocation.gpu_share, 4) for seat in found if seat} == {share}
+    assert {round(seat.allocation.gpu_share, 4) for seat in given if seat} == {share}
 
 
 def test_what_others_use_of_a_card_is_not_given_away_and_asked_again_before_each_start() -> None:
@@ -201,8 +201,8 @@ def test_a_large_job_gets_a_card_although_small_ones_wait() -> None:
         seats.free(seat)
         later = seats.take(f"later {number}", small)
         assert later is None or later.card == 1, "the first card is kept for the large job"
-    found = seats.take("large", large)
-    assert (found.card, found.allocation.gpu_share) == (0, 1.0)
+    last = seats.take("large", large)
+    assert (last.card, last.allocation.gpu_share) == (0, 1.0)
 
 
 def descendants(pid: int) -> list[int]:
@@ -212,8 +212,8 @@ def descendants(pid: int) -> list[int]:
         with suppress(OSError):
             state, parent = path.read_text().rpartition(")")[2].split()[:2]
             parents |= {int(path.parent.name): int(parent)} if state != "Z" else {}
-    mine = [one for one, parent in parents.items() if parent == pid]
-    return mine + [deeper for one in mine for deeper in descendants(one)]
+    mine = [child for child, parent in parents.items() if parent == pid]
+    return mine + [deeper for child in mine for deeper in descendants(child)]
 
 
 def gone(pids: list[int]) -> bool:
@@ -255,9 +255,9 @@ def test_sigterm_stops_after_saving_and_the_same_command_ends_as_if_nothing_had_
         harness.run("tiny", results=tmp_path / folder, set=values, executor=executor, **chosen)
         for folder, executor in (("stopped", "local"), ("whole", "serial"))
     )
-    ((one,), (other,)) = resumed.runs, whole.runs
-    assert one.evaluations[0].scores == other.evaluations[0].scores, "in a process of its own as in this one"
-    assert (one.losses, one.dev) == (other.losses, other.dev)
+    ((continued,), (other,)) = resumed.runs, whole.runs
+    assert continued.evaluations[0].scores == other.evaluations[0].scores, "in a process of its own as in this one"
+    assert (continued.losses, continued.dev) == (other.losses, other.dev)
 
 
 #: two jobs that never end by themselves

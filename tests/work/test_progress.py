@@ -148,7 +148,7 @@ def test_silence_is_broken_while_nothing_reports(tmp_path: Path, monkeypatch: py
     with display(plan.prints, plan.store, plan.lines.console) as listen:
         listen(Event("start", RUN, device="cpu"))
         assert spoken.wait(60), "nothing is said without an event"
-    assert not [one for one in threading.enumerate() if "look" in one.name], "its thread ends with the display"
+    assert not [thread for thread in threading.enumerate() if "look" in thread.name], "its thread ends with the display"
 
 
 def test_a_terminal_shows_a_row_per_run_and_keeps_the_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,9 +35,9 @@ def _one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[Any]:
-    with cluster(0) as found:
-        found.add_node(**NODE, num_cpus=1)
-        yield found
+    with cluster(0) as made:
+        made.add_node(**NODE, num_cpus=1)
+        yield made
 
 
 def on_ray() -> Ray:
