@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import sys
-import time
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import executor_jobs
 import pytest
-from executor_jobs import Told, ignore, jobs, plan, scores
+from executor_jobs import Errand, Told, errand, ignore, performed, plan, scores, stubs
 from ray_nodes import NODE, cluster, ray
 
-from harness.planning.events import Event, Listener
-from harness.runs.environment import Allocation
-from harness.store import Failure, Result, Store
+from harness.planning.events import Event
+from harness.store import Result, Store
 from harness.work.base import ExecutorOptions, execute
 from harness.work.crew import DEATHS
-from harness.work.job import RunJob
+from harness.work.job import Prepared
 from harness.work.jobs import jobs_of
 from harness.work.queue import Queue
 from harness.work.ray.cluster import Cluster
@@ -75,57 +70,37 @@ def test_a_grid_survives_the_death_of_a_node(shared: str, tmp_path: Path, monkey
     assert sum(lines[line] for line in resumed) == 1, "the run of the killed node continues"
     local = plan(tmp_path / "local", "simcse", "mcse", seeds=SEEDS, **STEPS)
     execute(local, ignore, jobs=2, device="cpu", executor="local")
-    found, expected = scores(tmp_path / "ray"), scores(tmp_path / "local")
-    murderer.say(f"{sum(found[key] == expected[key] for key in expected)} of {len(expected)} bit-equal to local ones")
-    assert found == expected
+    on_ray, expected = scores(tmp_path / "ray"), scores(tmp_path / "local")
+    murderer.say(f"{sum(on_ray[key] == expected[key] for key in expected)} of {len(expected)} bit-equal to local ones")
+    assert on_ray == expected
 
 
-@dataclass(frozen=True, eq=False)
-class Stub(RunJob):
-    """Does not train; `deadly` kills its worker, else it reports what the worker has."""
-
-    deadly: bool = False
-
-    def perform(self, allocation: Allocation, listen: Listener) -> Failure:
-        if self.deadly:
-            os.kill(os.getpid(), signal.SIGKILL)
-        time.sleep(1.0)
-        about = f"{os.environ['CUDA_VISIBLE_DEVICES']} {allocation.gpu_share} {os.getpid()}"
-        return self.fail(about, listen)
-
-
-def errors(stubs: list[Stub], part_of_gpu: float) -> list[str]:
-    """Let tasks with a part of a GPU each perform stubs; return what they failed with."""
-    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    queue, settings = Queue(stubs), {"gpus": str(part_of_gpu)} if part_of_gpu else {}
-    driver = Ray(ExecutorOptions(len(stubs), "cuda" if part_of_gpu else "cpu", settings))
+def performed_by_ray(jobs: list[Errand], part_of_gpu: float = 0.0) -> list[str]:
+    """Let tasks with a part of a GPU each perform jobs; return what they failed with."""
+    ray.cloudpickle.register_pickle_by_value(executor_jobs)
+    queue, settings = Queue(jobs), {"gpus": str(part_of_gpu)} if part_of_gpu else {}
+    driver = Ray(ExecutorOptions(len(jobs), "cuda" if part_of_gpu else "cpu", settings))
     driver.cluster = Cluster(cpus=4, memory=8e9, card_mb=80_000)
     driver.work(queue, ignore)
-    return [end.error for end in queue.ends if isinstance(end, Failure)]
-
-
-def stubs(folder: Path, count: int, *, deadly: bool = False) -> list[Stub]:
-    return [
-        Stub(job.inventory, job.store, job.needs, job.run, deadly=deadly)
-        for job in jobs(folder, "simcse", seeds=tuple(range(count)))
-    ]
+    return [end.error for end in queue.ends if isinstance(end, Prepared) and end.error]
 
 
 def test_runs_share_a_gpu_by_fractions_in_processes_that_end_with_them(tmp_path: Path) -> None:
     with cluster(4, num_gpus=1):
         # Ray believes in a GPU that is not there
-        found = [error.split() for error in errors(stubs(tmp_path, 4), 0.5)]
-        assert {tuple(words[:2]) for words in found} == {("0", "0.5")}
-        assert len({words[2] for words in found}) == 4, "memory of a GPU is free once its run has ended"
-        (without,) = errors(stubs(tmp_path, 1), 0.0)
-        assert without.split()[0] == "1.0", "CUDA_VISIBLE_DEVICES is empty for a run without a GPU"
+        assert performed_by_ray(stubs(tmp_path, 4, memory_mb=20_000, seconds=1.0), 0.5) == []
+        notes = performed(tmp_path)
+        assert {(note["card"], note["share"]) for note in notes} == {("0", 0.5)}
+        assert len({note["pid"] for note in notes}) == 4, "memory of a GPU is free once its run has ended"
+        assert performed_by_ray(stubs(tmp_path / "without", 1)) == []
+    assert [note["card"] for note in performed(tmp_path / "without")] == [""]
 
 
 def test_a_run_under_which_workers_keep_dying_fails_and_the_others_go_on(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with cluster(2):
-        found = errors([*stubs(tmp_path / "deadly", 1, deadly=True), *stubs(tmp_path / "good", 2)], 0.0)
-    assert len(found) == 3
-    assert sum(error.startswith(f"{DEATHS} processes died while running it; the last one: ") for error in found) == 1
+        (error,) = performed_by_ray([errand(tmp_path, "deadly", killed=True), *stubs(tmp_path, 2, seconds=1.0)])
+    assert error.startswith(f"{DEATHS} processes died while running it; the last one: ")
+    assert len(performed(tmp_path)) == 2
     assert caplog.text.count("another one resumes from the last checkpoint") == DEATHS - 1

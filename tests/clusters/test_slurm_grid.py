@@ -101,11 +101,6 @@ def real_slurm() -> Iterator[None]:
         yield
 
 
-def preempt() -> None:
-    """Give the node to somebody else for a moment."""
-    _said("sbatch", "--partition=high", "--exclusive", "--output=/dev/null", "--wrap=sleep 1")
-
-
 def _configured(folder: Path) -> Path:
     for name in ("state", "spool"):
         (folder / name).mkdir()
@@ -171,24 +166,24 @@ def test_a_submitted_grid_is_preempted_and_complete(tmp_path: Path) -> None:
             super().__call__(event)
             if not self.preempted and event.progress and event.progress.step > 10:
                 self.preempted = True
-                self.say("somebody else wants the node")
-                preempt()
+                self.say("somebody else wants the node for a moment")
+                _said("sbatch", "--partition=high", "--exclusive", "--output=/dev/null", "--wrap=sleep 1")
 
     with real_slurm():
         made = jobs_of(plan(tmp_path / "slurm", "simcse", "mcse", seeds=(0, 1), **STEPS))
         told = Preempting()
         assert slurm().execute(made, told) == []
-        for state, place in whereabouts(Store(tmp_path / "slurm")).values():
-            told.say(f"{state:8} {place}")
+        for state, where in whereabouts(Store(tmp_path / "slurm")).values():
+            told.say(f"{state:8} {where}")
         ends = slurm().execute(made, told)
     assert sum(isinstance(end, Result) for end in ends) == 4, ends
     assert told.preempted
     assert told.resumed
     local = plan(tmp_path / "here", "simcse", "mcse", seeds=(0, 1), **STEPS)
     execute(local, ignore, executor="serial", device="cpu")
-    found, expected = scores(tmp_path / "slurm"), scores(tmp_path / "here")
-    told.say(f"{sum(found[key] == expected[key] for key in expected)} of {len(expected)} bit-equal to local ones")
-    assert found == expected
+    on_slurm, expected = scores(tmp_path / "slurm"), scores(tmp_path / "here")
+    told.say(f"{sum(on_slurm[key] == expected[key] for key in expected)} of {len(expected)} bit-equal to local ones")
+    assert on_slurm == expected
 
 
 def test_a_time_limit_and_a_cancelled_job(tmp_path: Path) -> None:

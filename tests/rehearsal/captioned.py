@@ -28,7 +28,7 @@ class Flickr:
 
     def __init__(self, counts: Counts) -> None:
         self.counts = counts
-        self.numbers = [str(1_000_000_000 + 7919 * place) for place in range(counts.entities.total)]
+        self.numbers = [str(1_000_000_000 + 7919 * index) for index in range(counts.entities.total)]
         self.captions = Writer(1).groups(len(self.numbers), CAPTIONS, 11)
 
     def image_list(self, path: Path, split: str) -> None:
@@ -64,19 +64,19 @@ class Coco:
         self.captions = Writer(3).groups(counts.coco.total, CAPTIONS, 11)
         self.splits = list(_split_names(counts.coco))
 
-    def name(self, place: int) -> str:
+    def name(self, index: int) -> str:
         """The file of an image."""
-        part = "train2014" if self.splits[place] == "train" else "val2014"
-        return f"COCO_{part}_{7 * place + 9:012}.jpg"
+        part = "train2014" if self.splits[index] == "train" else "val2014"
+        return f"COCO_{part}_{7 * index + 9:012}.jpg"
 
     def annotations(self, path: Path) -> None:
         """The archive of the official annotations; captions are not in the order of the images."""
         train = range(self.counts.coco.train)
-        images = [{"id": 7 * place + 9, "file_name": self.name(place)} for place in train]
+        images = [{"id": 7 * index + 9, "file_name": self.name(index)} for index in train]
         captions = [
-            {"image_id": 7 * place + 9, "id": CAPTIONS * place + number, "caption": self.captions[place][number]}
+            {"image_id": 7 * index + 9, "id": CAPTIONS * index + number, "caption": self.captions[index][number]}
             for number in range(CAPTIONS)
-            for place in train
+            for index in train
         ]
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as packed:
             known = json.dumps({"images": images, "annotations": captions})
@@ -85,17 +85,19 @@ class Coco:
 
     def images(self, path: Path, part: str) -> None:
         """The archive of train2014 or val2014."""
-        names = [name for place in range(len(self.splits)) if part in (name := self.name(place))]
-        _zip_pictures(path, part, names)
+        names = [name for index in range(len(self.splits)) if part in (name := self.name(index))]
+        with zipfile.ZipFile(path, "w") as packed:
+            for name, content in zip(names, pictures(), strict=False):
+                packed.writestr(f"{part}/{name}", content)
 
     def karpathy(self) -> list[dict[str, object]]:
         """The images of dataset_coco.json; every tenth has a sixth caption."""
-        found = []
-        for place, (split, texts) in enumerate(zip(self.splits, self.captions, strict=True)):
-            more = [] if place % 10 else ["One more caption."]
-            name = self.name(place)
-            found.append(_karpathy_image(name, name.split("_")[1], split, [*texts, *more]))
-        return found
+        listed = []
+        for index, (split, texts) in enumerate(zip(self.splits, self.captions, strict=True)):
+            more = [] if index % 10 else ["One more caption."]
+            name = self.name(index)
+            listed.append(_karpathy_image(name, name.split("_")[1], split, [*texts, *more]))
+        return listed
 
 
 def caption_datasets(path: Path, flickr: Flickr, coco: Coco) -> None:
@@ -114,10 +116,9 @@ def _karpathy_image(file: str, folder: str, split: str, texts: list[str]) -> dic
     return {"filename": file, "filepath": folder, "split": split, "sentences": [{"raw": text} for text in texts]}
 
 
-def one_each(path: Path, captions: Iterable[list[str]], seed: int) -> None:
+def one_each(path: Path, captions: Iterable[list[str]]) -> None:
     """MCSE's file: one caption of each training image, in their order."""
-    writer = Writer(seed)
-    path.write_text("".join(f"{writer.pick(texts)}\n" for texts in captions))
+    path.write_text("".join(f"{texts[number % CAPTIONS]}\n" for number, texts in enumerate(captions)))
 
 
 def features(path: Path, rows: int) -> None:
@@ -130,9 +131,3 @@ def features(path: Path, rows: int) -> None:
         for start in range(0, rows, 10_000):
             stop = min(start + 10_000, rows)
             features[start:stop] = rng.random((stop - start, WIDTH), np.float32)
-
-
-def _zip_pictures(path: Path, folder: str, names: Iterable[str]) -> None:
-    with zipfile.ZipFile(path, "w") as packed:
-        for name, content in zip(names, pictures(), strict=False):
-            packed.writestr(f"{folder}/{name}", content)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass
 
 from harness import fetching
 
@@ -41,21 +41,6 @@ class Counts:
     a_class: int = 500
     recordings: int = 28_539
     most: int | None = None
-
-    def part(self, share: int) -> Counts:
-        """One of `share` equal parts."""
-
-        def less(splits: Splits) -> Splits:
-            return Splits(*(count // share for count in astuple(splits)))
-
-        return replace(
-            self,
-            wiki=self.wiki // share,
-            entities=less(self.entities),
-            karpathy=less(self.karpathy),
-            coco=less(self.coco),
-            most=None if share == 1 else max(132, 10_000 // share),
-        )
 
     def rows_of(self, name: str, path: str) -> int:
         """The rows of a table of the entry `name` that is one of SentEval's or of the multilingual STS Benchmark."""

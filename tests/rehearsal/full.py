@@ -1,14 +1,13 @@
 """The rehearsal with data of full size: what each stage takes in time, memory and disk.
 
-python tests/rehearsal/full.py [SHARE]     # with a SHARE-th of the sentences, captions and images; about 3 GB in full
-
 A million sentences, 29,783 captions and 31,783 images of Flickr30k, 82,783 captions and 123,287 images of COCO,
-features in MCSE's HDF5 files, SentEval's sets and 52 data sets of mteb, served on loopback. Weights, pictures and
-mteb's sets are small, and a run trains two steps, so times are those of the way to and from the training.
+features in MCSE's HDF5 files, SentEval's sets and 52 data sets of mteb, served on loopback: about 3 GB. Weights,
+pictures and mteb's sets are small, and a run trains two steps, so times are those of the way to and from the training.
 """
 
 from __future__ import annotations
 
+import resource
 import sys
 import tempfile
 import time
@@ -35,13 +34,22 @@ def megabytes(folder: Path) -> float:
     return sum(file.lstat().st_size for file in folder.rglob("*") if file.is_file()) / 1e6
 
 
+def processor_seconds() -> float:
+    """What processes that have ended took of a processor."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def stage(machine: World, command: str, **variables: str) -> None:
     """Run a command and print its line of the table."""
-    done = machine.well(command, **variables)
+    start, before = time.perf_counter(), processor_seconds()
+    machine.well(command, **variables)
+    seconds, busy = time.perf_counter() - start, processor_seconds() - before
+    peak_mb = float((machine.folder / "peak.txt").read_text())
     places = ("data", "hf", "cache", "results")
-    disk = " | ".join(f"{megabytes(machine.folder / place):,.0f}" for place in places)
+    disk = " | ".join(f"{megabytes(machine.folder / name):,.0f}" for name in places)
     words = command.partition(" --accept")[0].partition(" /")[0]
-    print(f"| `{words}` | {done.seconds:.0f} | {done.busy:.0f} | {done.peak_mb:,.0f} | {disk} |", flush=True)
+    print(f"| `{words}` | {seconds:.0f} | {busy:.0f} | {peak_mb:,.0f} | {disk} |", flush=True)
 
 
 def rehearse(machine: World, tasks: list[str]) -> None:
@@ -64,10 +72,9 @@ def rehearse(machine: World, tasks: list[str]) -> None:
 
 
 def main() -> None:
-    share = int(sys.argv[1]) if sys.argv[1:] else 1
     with tempfile.TemporaryDirectory() as folder:
         clock = time.perf_counter()
-        with world(Path(folder), FULL.part(share), ENTRIES) as machine:
+        with world(Path(folder), FULL, ENTRIES) as machine:
             tasks = publish_tasks(machine.standin, load_profile("paper"))
             made = megabytes(machine.publishers.folder)
             print(f"published {made:,.0f} MB in {time.perf_counter() - clock:.0f} s", flush=True)

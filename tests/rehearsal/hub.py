@@ -1,8 +1,7 @@
 """What the profile `paper` names on the hub, at its pinned commits: small random models, and the data of mteb's tasks.
 
-Google's and Facebook's encoders are models of masked words with safetensors beside other frameworks' files, the first
-with LayerNorm's old names; the encoders that authors trained are pickled, SimCSE's and MCSE's without prefix, those of
-DiffCSE and VisualCSE with what was trained beside the encoder.
+Google's and Facebook's encoders have safetensors, those that authors trained are pickled. Which files of a repository
+are read is tested in tests/fetching, and which names of weights in tests/encoders.
 """
 
 from __future__ import annotations
@@ -29,18 +28,11 @@ WIDTH = 32
 ROWS = 12
 _SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 #: owner of encoders that were not trained for sentences -> the licence of its cards
-_LICENCES = {
-    "google-bert": "apache-2.0",
-    "FacebookAI": "mit",
-    "dbmdz": "mit",
-    "timm": "apache-2.0",
-    "google": "apache-2.0",
-}
+_LICENCES = {"FacebookAI": "mit", "dbmdz": "mit"} | dict.fromkeys(("google-bert", "timm", "google"), "apache-2.0")
 _SHAPE = {
     **{"hidden_size": WIDTH, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 2 * WIDTH},
     "initializer_range": 0.2,
 }
-Weights = Mapping[str, Tensor]
 Files = dict[str, bytes]
 
 
@@ -67,15 +59,10 @@ def _files(hub: str) -> Files:
     if hub.startswith("google/vit"):
         return _vit()
     roberta = "roberta" in hub
+    weights = _weights(roberta)
     if hub.partition("/")[0] in ("google-bert", "FacebookAI"):
-        weights = _weights("RobertaForMaskedLM") if roberta else _old_names(_weights("BertForPreTraining"))
-        others = {"tf_model.h5": b"another framework", "flax_model.msgpack": b"another framework"}
-        return (
-            _texts(roberta)
-            | {"model.safetensors": save(dict(weights)), "pytorch_model.bin": b"another format"}
-            | others
-        )
-    return _texts(roberta) | {"pytorch_model.bin": _pickled(_trained(hub, roberta)), ".gitattributes": b"* text"}
+        return _texts(roberta) | {"model.safetensors": save(weights), "pytorch_model.bin": b"another format"}
+    return _texts(roberta) | {"pytorch_model.bin": _pickled(weights)}
 
 
 @cache
@@ -83,47 +70,20 @@ def _heads() -> bytes:
     """The projections that MCSE's script saves: of [CLS], and of ResNet's features."""
     torch.manual_seed(0)
     parts = {"grounding": ("dense", WIDTH), "visn_model": ("mlp.dense", 2048)}
-    stream = io.BytesIO()
-    shaped = {
-        part: {f"{name}.weight": torch.randn(16, width), f"{name}.bias": torch.randn(16)}
-        for part, (name, width) in parts.items()
-    }
-    torch.save(shaped, stream)
-    return stream.getvalue()
-
-
-def _trained(hub: str, roberta: bool) -> Weights:
-    """The weights that authors published of an encoder that they trained."""
-    own = _weights("RobertaModel" if roberta else "BertModel")
-    if "diffcse" not in hub and "CSE-" not in hub:
-        return own
-    prefix = "roberta." if roberta else "bert."
-    beside = "discriminator." if "diffcse" in hub else "image_mlp."
-    more = {f"{beside}weight": torch.zeros(2), "lm_head.bias": torch.zeros(2), "mlp.dense.weight": torch.zeros(2)}
-    kept = {f"{prefix}{name}": value for name, value in own.items() if "pooler" not in name or "sup-" in hub}
-    return kept | more
+    return _pickled(
+        {
+            part: {f"{name}.weight": torch.randn(16, width), f"{name}.bias": torch.randn(16)}
+            for part, (name, width) in parts.items()
+        }
+    )
 
 
 @cache
-def _weights(architecture: str) -> Weights:
-    """The weights of a model of transformers; tied ones as tensors of their own, which safetensors asks for."""
-    import transformers
+def _weights(roberta: bool) -> dict[str, Tensor]:
+    from transformers import BertModel, RobertaModel
 
     torch.manual_seed(0)
-    model = getattr(transformers, architecture)(_config("Roberta" in architecture))
-    return _own(model.state_dict())
-
-
-def _own(weights: Weights) -> Weights:
-    return {name: value.clone() for name, value in weights.items()}
-
-
-def _old_names(weights: Weights) -> Weights:
-    """LayerNorm's weights by the names of the first BERT."""
-    return {
-        name.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): value
-        for name, value in weights.items()
-    }
+    return dict((RobertaModel if roberta else BertModel)(_config(roberta)).state_dict())
 
 
 def _config(roberta: bool) -> Any:
@@ -131,11 +91,11 @@ def _config(roberta: bool) -> Any:
 
     if roberta:
         more = {"max_position_embeddings": 514, "type_vocab_size": 1, "pad_token_id": 1, **_SHAPE}
-        return RobertaConfig(architectures=["RobertaForMaskedLM"], vocab_size=len(_tokens(True)), **more)
-    return BertConfig(architectures=["BertForMaskedLM"], vocab_size=len(_tokens(False)), **_SHAPE)
+        return RobertaConfig(vocab_size=len(_tokens(True)), **more)
+    return BertConfig(vocab_size=len(_tokens(False)), **_SHAPE)
 
 
-def _pickled(weights: Weights) -> bytes:
+def _pickled(weights: Mapping[str, object]) -> bytes:
     stream = io.BytesIO()
     torch.save(dict(weights), stream)
     return stream.getvalue()
@@ -175,14 +135,11 @@ def _clip() -> Files:
     model = {"embed_dim": WIDTH, "vision_cfg": vision, "text_cfg": text, "quick_gelu": True}
     scale = {"mean": [0.4815, 0.4578, 0.4082], "std": [0.2686, 0.2613, 0.2758], "interpolation": "bicubic"}
     torch.manual_seed(0)
-    weights = save(_own(CLIP(**model).state_dict()))
+    weights = save({name: value.clone() for name, value in CLIP(**model).state_dict().items()})
     described = {"model_cfg": model, "preprocess_cfg": {**scale, "resize_mode": "shortest"}}
     return {
         "open_clip_config.json": json.dumps(described).encode(),
         "open_clip_model.safetensors": weights,
-        "open_clip_pytorch_model.bin": b"another format",
-        "config.json": b'{"architecture": "vit_base_patch32_clip_224"}',
-        "model.safetensors": save({"head.weight": torch.zeros(2)}),
     }
 
 
@@ -213,7 +170,6 @@ def _vit() -> Files:
         "config.json": json.dumps({"model_type": "vit", **_SHAPE}).encode(),
         "preprocessor_config.json": b"{}",
         "model.safetensors": weights,
-        "pytorch_model.bin": b"another format",
     }
 
 
@@ -235,8 +191,11 @@ def _publish_task(standin: StandIn, task: Any) -> None:
     if isinstance(task, AbsTaskRetrieval):
         tables = _retrieval(split)
     else:
-        rows = _scored_pairs() if task.metadata.type == "STS" else _classes()
-        splits = {split} if task.metadata.type == "STS" else {"train", split}
+        texts, splits = Writer(30).sentences(2 * ROWS, 8), {split}
+        rows = {"sentence1": texts[:ROWS], "sentence2": texts[ROWS:], "score": [row / 3 for row in range(ROWS)]}
+        if task.metadata.type != "STS":
+            splits.add("train")
+            rows = {"text": texts[:ROWS], "label": [row % 2 for row in range(ROWS)]}
         named = {config: {**rows, "lang": [config] * ROWS} for config in task.hf_subsets}
         tables = {(config, own): columns for config, columns in named.items() for own in sorted(splits)}
     lines = ["---", "configs:"]
@@ -248,15 +207,6 @@ def _publish_task(standin: StandIn, task: Any) -> None:
         stream = io.BytesIO()
         parquet.write_table(pyarrow.table(rows), stream)
         standin.hub_file(about["path"], f"{config}/{name}.parquet", stream.getvalue(), about["revision"])
-
-
-def _scored_pairs() -> dict[str, list[object]]:
-    first, second = Writer(30).groups(2, ROWS, 8)
-    return {"sentence1": [*first], "sentence2": [*second], "score": [row / 3 for row in range(ROWS)]}
-
-
-def _classes() -> dict[str, list[object]]:
-    return {"text": [*Writer(31).sentences(ROWS, 8)], "label": [row % 2 for row in range(ROWS)]}
 
 
 def _retrieval(split: str) -> dict[tuple[str, str], dict[str, list[object]]]:

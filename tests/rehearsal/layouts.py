@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
+import shutil
 import tarfile
 import tempfile
-from itertools import cycle
 from pathlib import Path
 
 import numpy as np
+import senteval_layout
 from counts import Counts
-from senteval_layout import senteval_layout
 from words import Writer, pictures
 
 from harness import fetching
@@ -45,7 +45,7 @@ def articles(folder: Path, counts: Counts, language: str) -> None:
         groups = Writer(12, number, ord(language[0])).groups(each, 14, 12)
         if language == "zh":
             groups = [[text.replace(" ", "").removesuffix(".")[:60] + "。" for text in texts] for texts in groups]
-        titles = [f"{language} {number} {place}" for place in range(each)]
+        titles = [f"{language} {number} {article}" for article in range(each)]
         file = folder / f"train-{number:05}-of-{SHARDS:05}.parquet"
         write_parquet(file, {"title": titles, "text": ["\n".join(texts) for texts in groups]})
 
@@ -63,45 +63,33 @@ def multilingual(path: Path, counts: Counts, language: str, split: str) -> None:
 def senteval_tar(path: Path, counts: Counts) -> None:
     """SentEval's archive."""
     with tempfile.TemporaryDirectory() as folder:
-        tables, layout = Path(folder, "tables"), Path(folder, "layout")
+        tables = Path(folder, "tables")
         for output in fetching.entry("senteval").outputs:
             _table(tables / output.path, counts.rows_of("senteval", output.path))
-        senteval_layout(tables, layout)
-        with tarfile.open(path, "w") as packed:
-            packed.add(layout, ".")
+        shutil.move(senteval_layout.senteval_tar(tables, Path(folder)), path)
 
 
-#: columns of SentEval's tables by the beginning of their names
-_COLUMNS = {
-    "STSB": ("genre", "file", "year", "index", "score", "sentence1", "sentence2"),
-    "STS": ("subset", "score", "sentence1", "sentence2"),
-    "SICK": ("pair_id", "relatedness", "entailment", "sentence1", "sentence2"),
-    "TREC": ("label", "fine_label", "text"),
-    "MRPC": ("label", "id1", "id2", "s1", "s2"),
-    "": ("label", "text"),
-}
+#: columns of SentEval's tables, of which each data set reads its own
+_COLUMNS = (
+    *("subset", "genre", "file", "year", "index", "pair_id", "score", "relatedness", "entailment"),
+    *("label", "fine_label", "id1", "id2", "sentence1", "sentence2", "text", "s1", "s2"),
+)
 
 
 def _table(path: Path, rows: int) -> None:
-    """A table with gold scores and classes at random; those of one file a class have the class 1 first."""
+    """A table with gold scores at random, and the classes by turns."""
     name = path.name.partition(".")[0]
-    columns = next(own for start, own in _COLUMNS.items() if name.startswith(start))
     writer = Writer(14, *name.encode())
-    made = {column: _column(column, name, rows, writer) for column in columns}
-    if columns == ("label", "text") and not name.startswith("SST2"):
-        made["label"] = sorted(made["label"], reverse=True)
-    write_table(path, columns, zip(*made.values(), strict=True))
+    write_table(path, _COLUMNS, zip(*(_column(column, name, rows, writer) for column in _COLUMNS), strict=True))
 
 
 def _column(column: str, name: str, rows: int, writer: Writer) -> list[str]:
     if column in ("score", "relatedness"):
         return writer.scores(rows)
-    if column == "subset":
-        subsets = STS[name.removeprefix("STS")]
-        return sorted((subset for subset, _ in zip(cycle(subsets), range(rows), strict=False)), key=subsets.index)
-    if column == "label":
+    if column in ("subset", "label"):
         classes = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM") if name.startswith("TREC") else ("0", "1")
-        return [label for label, _ in zip(cycle(classes), range(rows), strict=False)]
+        groups = classes if column == "label" else STS.get(name.removeprefix("STS"), ("",))
+        return [groups[row % len(groups)] for row in range(rows)]
     if column in ("sentence1", "sentence2", "text", "s1", "s2"):
         return writer.sentences(rows, 10)
     return [f"{column}{row}" for row in range(rows)]

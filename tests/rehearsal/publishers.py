@@ -31,10 +31,10 @@ class Publishers:
             "caption_datasets.zip": partial(caption_datasets, flickr=flickr, coco=coco),
             **{f"{split}.txt": partial(flickr.image_list, split=split) for split in ("train", "val", "test")},
             "annotations.zip": flickr.annotations,
-            "flickr_random_captions.txt": partial(one_each, captions=flickr.captions[: counts.entities.train], seed=2),
+            "flickr_random_captions.txt": partial(one_each, captions=flickr.captions[: counts.entities.train]),
             "flickr_resnet.hdf5": partial(features, rows=counts.entities.train),
             "flickr30k-images.tar.gz": flickr.images,
-            "coco_random_captions.txt": partial(one_each, captions=coco.captions[: counts.coco.train], seed=4),
+            "coco_random_captions.txt": partial(one_each, captions=coco.captions[: counts.coco.train]),
             "coco_resnet.hdf5": partial(features, rows=counts.coco.train),
             "annotations_trainval2014.zip": coco.annotations,
             "train2014.zip": partial(coco.images, part="train2014"),
@@ -62,7 +62,7 @@ class Publishers:
             elif origin.drive is not None:
                 standin.drive[origin.drive] = (file, path)
             else:
-                standin.files[loopback_path(origin)] = path
+                standin.files[f"/{str(origin.url).partition('://')[2]}"] = path
         return {f"{name}/{origin.file}": path for path in files.values()} if origin.pick is None else {}
 
     def _written(self, name: str, origin: Origin) -> dict[str, Path]:
@@ -92,8 +92,3 @@ class Publishers:
         else:
             layouts.shards(folder / name, int(name[-1]), 10)
         return folder
-
-
-def loopback_path(origin: Origin) -> str:
-    """The path on the stand-in of a file with an address."""
-    return "/" + str(origin.url).partition("://")[2]

@@ -32,25 +32,15 @@ def filled(machine: World) -> World:
     chosen = f"--table {','.join(name for name in TABLES if name != OF_MTEB)} --figure {','.join(FIGURES)}"
     machine.well(f"harness fetch {chosen} --readings paper,official --accept-licences {restricted}")
     for name in BY_HAND:
-        machine.imported(name)
+        machine.well(f"harness data import {name} {machine.publishers.by_hand(name)}")
     return machine
-
-
-@pytest.fixture
-def planned(filled: World, monkeypatch: pytest.MonkeyPatch) -> World:
-    """The same, whose hub cache is that of this process."""
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(filled.folder / "hf" / "hub"))
-    monkeypatch.setenv("HARNESS_CACHE", str(filled.folder / "cache"))
-    return filled
 
 
 def _printed_fetches() -> list[str]:
     """The commands of the documents that agree to licences."""
-    found = []
-    for document in ("README.md", "docs/data.md", "docs/reproduce.md"):
-        text = (ROOT / document).read_text(encoding="utf-8").replace("\\\n", " ")
-        found += re.findall(r"^(harness fetch .*--accept-licences [\w,-]+)", text, flags=re.M)
-    return found
+    texts = [(ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/data.md", "docs/reproduce.md")]
+    joined = "\n".join(texts).replace("\\\n", " ")
+    return re.findall(r"^(harness fetch .*--accept-licences [\w,-]+)", joined, flags=re.M)
 
 
 @pytest.mark.parametrize("command", _printed_fetches())
@@ -68,9 +58,11 @@ def test_the_printed_licences_are_those_that_are_asked_for(
 
 
 @pytest.mark.parametrize("paper", [paper.name for paper in read_papers()])
-def test_no_table_and_no_figure_lacks_anything(planned: World, paper: str) -> None:
+def test_no_table_and_no_figure_lacks_anything(filled: World, paper: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """In both readings; no run is left out, and each is evaluated on something."""
-    plan = harness.plan(paper=paper, readings="paper,official", seeds=1, data_root=planned.data, results="none")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(filled.folder / "hf" / "hub"))
+    monkeypatch.setenv("HARNESS_CACHE", str(filled.folder / "cache"))
+    plan = harness.plan(paper=paper, readings="paper,official", seeds=1, data_root=filled.data, results="none")
     names = {name for name in (*TABLES, *FIGURES) if name.startswith(f"{paper}:")}
     assert {name for name, runs in plan.request.entries.items() if runs} == names
     assert plan.missing == []
@@ -83,4 +75,4 @@ def test_no_table_and_no_figure_lacks_anything(planned: World, paper: str) -> No
     data_sets = lacking.pop("mteb", ())
     assert lacking == {}
     assert len(data_sets) == (52 if paper == "dalr" else 0)
-    assert all(isinstance(one, MissingTask) and one.hub and one.revision for one in data_sets), "fetched by a program"
+    assert all(isinstance(item, MissingTask) and item.hub and item.revision for item in data_sets), "by a program"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-from typing import Any
 
 import pytest
 from counts import FULL
@@ -13,10 +12,7 @@ from world import World, printed_commands
 from harness import fetching
 
 #: the loss terms of each method
-TERMS = {
-    "dalr": {"text", "info", "cons", "cma", "rank", "ima"},
-    "kdmcse": {"text", "visual", "textual"},
-}
+TERMS = {"dalr": {"text", "info", "cons", "cma", "rank", "ima"}, "kdmcse": {"text", "visual", "textual"}}
 
 
 def test_full_counts_are_those_of_the_catalogue() -> None:
@@ -35,26 +31,22 @@ def test_the_printed_commands_fill_the_tables(machine: World) -> None:
     """Nothing is set but the number of seeds: of so little data, all epochs are 20 steps of DALR and 24 of KDMCSE."""
     asks, fetches, imports, runs, reports = printed_commands("docs/data.md", "From nothing to a table")
     lacking = machine.well(asks)
-    assert f"fetch     `{fetches.partition(' --accept')[0]}` downloads 11 items" in lacking.out
-    assert "by hand   flickr-images" in lacking.out
-    assert "fetched   11 items" in machine.well(fetches).out
+    assert f"fetch     `{fetches.partition(' --accept')[0]}` downloads 11 items" in lacking
+    assert "by hand   flickr-images" in lacking
+    assert "fetched   11 items" in machine.well(fetches)
     machine.well(imports.replace("FOLDER", str(machine.publishers.by_hand("flickr-images"))))
     # in one process, which is quicker here
-    done = machine.well(f"{runs.replace('--seeds 5', '--seeds 1')} --executor serial", HF_HUB_OFFLINE="1")
-    assert "missing" not in done.out
-    assert "skipping" not in done.out
-    for result in _results(machine):
-        assert {one["suite"] for one in result["evaluations"]} == {"sts", "geometry", "transfer", "retrieval"}
+    shown = machine.well(f"{runs.replace('--seeds 5', '--seeds 1')} --executor serial", HF_HUB_OFFLINE="1")
+    assert "missing" not in shown
+    assert "skipping" not in shown
+    results = [json.loads(path.read_text()) for path in sorted((machine.folder / "results").rglob("seed-*.json"))]
+    assert [result["spec"]["method"] for result in results] == ["dalr", "kdmcse"]
+    for result in results:
+        assert {scored["suite"] for scored in result["evaluations"]} == {"sts", "geometry", "transfer", "retrieval"}
         assert set(result["losses"]["terms"]) == TERMS[result["spec"]["method"]], "a loss term was never computed"
     machine.well(reports)
     for paper, table, method in (("dalr", "T1", "dalr"), ("dalr", "T2", "dalr"), ("kdmcse", "T1", "kdmcse")):
         assert len(_measured(machine, f"{paper} {table}", method)) == 8, f"{paper}:{table} is not filled"
-
-
-def _results(machine: World) -> list[dict[str, Any]]:
-    found = [json.loads(path.read_text()) for path in sorted((machine.folder / "results").rglob("seed-*.json"))]
-    assert [one["spec"]["method"] for one in found] == ["dalr", "kdmcse"]
-    return found
 
 
 def _measured(machine: World, table: str, method: str) -> list[dict[str, str]]:

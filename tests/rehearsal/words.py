@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 from PIL import Image
@@ -41,10 +41,6 @@ class Writer:
     def scores(self, count: int) -> list[str]:
         """Draw gold scores from 0 to 5."""
         return [f"{score:.1f}" for score in self._rng.integers(0, 51, count) / 10]
-
-    def pick(self, options: Sequence[str]) -> str:
-        """Draw one of several."""
-        return options[int(self._rng.integers(len(options)))]
 
 
 def pictures(different: int = 256) -> Iterator[bytes]:

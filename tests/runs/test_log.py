@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import re
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -22,16 +22,10 @@ TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ  "
 log = logging.getLogger("harness.some.room")
 
 
-def ticking() -> Iterator[datetime]:
-    now = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
-    while True:
-        yield now
-        now += timedelta(seconds=1)
-
-
 def opened(path: Path) -> RunLog:
-    clock = ticking()
-    return RunLog(path, "mine", lambda: next(clock))
+    """A log whose clock goes on by a second a line."""
+    start, seconds = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC), itertools.count()
+    return RunLog(path, "mine", lambda: start + timedelta(seconds=next(seconds)))
 
 
 def said(text: str) -> list[str]:

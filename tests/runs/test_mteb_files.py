@@ -33,36 +33,36 @@ def saved(folder: Path, scores: dict[str, dict[str, float]] = SCORES, **given: A
     return Store(folder).save(record(scores={"mteb": {**scores, **averages}}, **given))
 
 
-def own_file(folder: Path, one: Result, task: str, *scores: float) -> None:
+def own_file(folder: Path, run: Result, task: str, *scores: float) -> None:
     """mteb's own file of a task in the work folder, one score a subset."""
     from mteb.results import TaskResult
 
     known = mteb.get_task(task)
     subsets = known.hf_subsets[: len(scores)]
-    found = {name: {"main_score": score, "cosine_pearson": 0.5} for name, score in zip(subsets, scores, strict=True)}
-    path = Store(folder).work(one.fingerprint) / SCORED_BY_MTEB / one.evaluations[0].protocol.data[:12] / "results/m/1"
+    parts = {name: {"main_score": score, "cosine_pearson": 0.5} for name, score in zip(subsets, scores, strict=True)}
+    path = Store(folder).work(run.fingerprint) / SCORED_BY_MTEB / run.evaluations[0].protocol.data[:12] / "results/m/1"
     path.mkdir(parents=True)
-    TaskResult.from_task_results(known, {known.eval_splits[0]: found}, 1.5).to_disk(path / f"{task}.json")
+    TaskResult.from_task_results(known, {known.eval_splits[0]: parts}, 1.5).to_disk(path / f"{task}.json")
 
 
 def test_mteb_reads_what_is_written(tmp_path: Path) -> None:
-    one = saved(tmp_path / "results")
-    own_file(tmp_path / "results", one, SEVERAL, 0.25, 0.75)
+    scored = saved(tmp_path / "results")
+    own_file(tmp_path / "results", scored, SEVERAL, 0.25, 0.75)
     done = export_mteb(KEY, tmp_path / "out", tmp_path / "results", NAMED)
     assert (done.model, done.tasks) == (NAMED, (ONE, SEVERAL))
     assert done.left_out == ("Banking77-file: not a task of mteb (it comes from this project or from a package)",)
     (folder,) = (tmp_path / "out" / "results").glob("*/*")
     assert (folder.parent.name, folder.name) == ("somebody__a-model", COMMIT)
     loaded = {path.stem: mteb.TaskResult.from_disk(path) for path in folder.glob("[!m]*.json")}
-    assert {task: found.get_score() for task, found in loaded.items()} == {ONE: 0.711235, SEVERAL: 0.5}
-    for task, found in loaded.items():
-        assert found.dataset_revision == mteb.get_task(task).metadata.revision
-        assert found.mteb_version == mteb.__version__
+    assert {task: result.get_score() for task, result in loaded.items()} == {ONE: 0.711235, SEVERAL: 0.5}
+    for task, result in loaded.items():
+        assert result.dataset_revision == mteb.get_task(task).metadata.revision
+        assert result.mteb_version == mteb.__version__
     assert loaded[SEVERAL].scores["test"][0]["cosine_pearson"] == 0.5, "all that mteb's own file has"
     meta = json.loads((folder / "model_meta.json").read_text())
     assert (meta["name"], meta["revision"]) == NAMED
-    (found,) = mteb.ResultCache(tmp_path / "out").load_results().model_results
-    assert (found.model_name, found.model_revision, len(found.task_results)) == (*NAMED, 2)
+    (result,) = mteb.ResultCache(tmp_path / "out").load_results().model_results
+    assert (result.model_name, result.model_revision, len(result.task_results)) == (*NAMED, 2)
 
 
 @pytest.mark.parametrize(
@@ -98,14 +98,14 @@ def test_an_untrained_encoder_has_its_own_name_and_no_other(tmp_path: Path) -> N
     assert table.hub
     assert table.revision
     values = {"method": {}, "training": {}, "encoder": {"pooling": "cls"}}
-    place = {"setting": "none", "encoder": "all-minilm-l6-v2", "profile": "small", "hyperparameters": values}
-    one = record(
-        *about, **place, packages={"mteb": mteb.__version__}, identity={"encoder": digest(table.hub, table.revision)}
+    origin = {"setting": "none", "encoder": "all-minilm-l6-v2", "profile": "small", "hyperparameters": values}
+    untrained = record(
+        *about, **origin, packages={"mteb": mteb.__version__}, identity={"encoder": digest(table.hub, table.revision)}
     )
-    Store(tmp_path / "results").save(one)
+    Store(tmp_path / "results").save(untrained)
     with pytest.raises(UserError, match="evaluated another model than somebody/a-model"):
-        export_mteb(one.spec.key, tmp_path / "out", tmp_path / "results", NAMED)
-    assert export_mteb(one.spec.key, tmp_path / "out", tmp_path / "results").model == (table.hub, table.revision)
+        export_mteb(untrained.spec.key, tmp_path / "out", tmp_path / "results", NAMED)
+    assert export_mteb(untrained.spec.key, tmp_path / "out", tmp_path / "results").model == (table.hub, table.revision)
 
 
 def test_the_command_needs_a_name_scores_and_something_to_write(tmp_path: Path) -> None:
@@ -113,9 +113,9 @@ def test_the_command_needs_a_name_scores_and_something_to_write(tmp_path: Path) 
     Store(tmp_path / "bare").save(record())
 
     def refused(*words: str, results: str = "results") -> str:
-        found = CliRunner().invoke(cli, ["export", KEY, "--results", str(tmp_path / results), *words])
-        assert isinstance(found.exception, UserError)
-        return str(found.exception)
+        shown = CliRunner().invoke(cli, ["export", KEY, "--results", str(tmp_path / results), *words])
+        assert isinstance(shown.exception, UserError)
+        return str(shown.exception)
 
     out = ("--mteb", str(tmp_path / "out"))
     assert refused().startswith("no output is given; add --to DIR")

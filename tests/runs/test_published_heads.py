@@ -50,14 +50,10 @@ def data(tmp_path: Path) -> Path:
 @pytest.fixture
 def profile(tmp_path: Path) -> str:
     """The tiny profile with public weights whose heads project toy CLIP's features."""
-    from importlib.resources import files
-
-    lines = (
-        *("[released.weights]", 'folder = "weights"', 'pooling = "cls"', 'encoder = "bert-base-uncased"'),
-        *('heads = "mcse.pt"', 'images = "clip"', 'source = "here"'),
-    )
+    values = {"folder": "weights", "pooling": "cls", "encoder": "bert-base-uncased", "heads": "mcse.pt"}
+    lines = [f'{name} = "{value}"' for name, value in {**values, "images": "clip", "source": "here"}.items()]
     path = tmp_path / "mine.toml"
-    path.write_text("\n".join([(files("harness.profiles") / "tiny.toml").read_text("utf-8"), *lines]), "utf-8")
+    path.write_text("\n".join(['extends = "tiny"', 'description = "heads"', "[released.weights]", *lines]))
     return str(path)
 
 
@@ -73,8 +69,8 @@ def features() -> np.ndarray:
 def test_captions_and_images_meet_in_the_published_space(tmp_path: Path, data: Path, profile: str) -> None:
     def scored(results: str) -> Result:
         how = {"released": True, "suites": "retrieval", "data_root": data, "device": "cpu"}
-        (found,) = harness.run(profile, results=tmp_path / results, **how).runs
-        return found
+        (run,) = harness.run(profile, results=tmp_path / results, **how).runs
+        return run
 
     result = scored("results")
     test = get("retrieval task", "ToyRetrieval").load(None)
@@ -92,10 +88,10 @@ def test_captions_and_images_meet_in_the_published_space(tmp_path: Path, data: P
 
 
 def test_vectors_of_another_pooling_are_not_projected(tmp_path: Path, data: Path, profile: str) -> None:
-    place: dict[str, object] = {"profile": profile, "data_root": data, "results": tmp_path / "results"}
+    folders: dict[str, object] = {"profile": profile, "data_root": data, "results": tmp_path / "results"}
     given = f"weights={data / 'weights'}"
     cls, mean = (
-        harness.plan(methods=f"none[pooling={name}]", settings="toy", encoders=given, suites="retrieval", **place)
+        harness.plan(methods=f"none[pooling={name}]", settings="toy", encoders=given, suites="retrieval", **folders)
         for name in ("cls", "mean")
     )
     (with_heads,), (without,) = cls.runs, mean.runs
@@ -137,18 +133,13 @@ def test_the_image_teacher_is_missing_where_images_are_scored(monkeypatch: pytes
 def test_by_default_weights_with_heads_are_scored_on_images_too(tmp_path: Path) -> None:
     request = make_request(Selection("paper", released=True))
     scored = {spec.encoder for spec, suites in request.wanted.items() if "retrieval" in suites}
-    assert scored == {name for name, one in load_profile("paper").released.items() if one.heads}
+    assert scored == {name for name, weights in load_profile("paper").released.items() if weights.heads}
 
 
 def test_heads_without_their_image_teacher_are_refused() -> None:
     table = load_profile("paper").released["UdS-LSV/mcse-flickr-bert-base-uncased"]
     with pytest.raises(ValueError, match="'heads' and 'images'"):
         ReleasedTable(**{**table.model_dump(), "images": None})
-    tiny = load_profile("tiny")
+    weights = {**table.model_dump(), "hub": None, "revision": None, "folder": "w"}
     with pytest.raises(ValueError, match=r"released.weights.images: there is no table \[teachers.resnet\]"):
-        Profile(
-            **{
-                **tiny.model_dump(),
-                "released": {"weights": {**table.model_dump(), "hub": None, "revision": None, "folder": "w"}},
-            }
-        )
+        Profile(**{**load_profile("tiny").model_dump(), "released": {"weights": weights}})

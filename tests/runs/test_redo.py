@@ -31,7 +31,7 @@ def plan(folder: Path, **changes: Any) -> Any:
 
 def superseded(folder: Path) -> list[Result]:
     """All results below the folder for what was replaced, each a folder of results."""
-    return [one for place in sorted((folder / ".superseded").glob("*")) for one in Store(place).load()[0]]
+    return [kept for below in sorted((folder / ".superseded").glob("*")) for kept in Store(below).load()[0]]
 
 
 def old_and_new() -> tuple[Result, Result]:
@@ -67,7 +67,7 @@ def test_a_finished_run_is_trained_anew_and_what_it_had_is_kept(tmp_path: Path) 
 
 def test_a_stopped_redo_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two runs: one ends, the other's process is killed after its training."""
-    first = {one.spec.seed: one for one in api.execute(plan(tmp_path, seeds=2)).runs}
+    first = {run.spec.seed: run for run in api.execute(plan(tmp_path, seeds=2)).runs}
     evaluate = run_module._evaluate
 
     def killed(run: Any, *given: Any) -> Any:
@@ -89,7 +89,7 @@ def test_a_stopped_redo_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest
     (*_, new) = api.execute(again, progress=lambda event: trained.append(event.progress)).runs
     assert not any(trained), "the training that had ended is not repeated"
     assert new.started != first[1].started
-    assert {one.spec.seed for one in superseded(tmp_path)} == {0, 1}
+    assert {kept.spec.seed for kept in superseded(tmp_path)} == {0, 1}
     assert [run.state for run in plan(tmp_path, seeds=2, redo=True).runs] == ["missing", "missing"], (
         "the next one is new"
     )
@@ -100,7 +100,7 @@ def test_killed_at_any_moment_nothing_is_lost_and_the_same_again_completes(
     tmp_path: Path, moment: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, (old, new) = Store(tmp_path), old_and_new()
-    place = (old.profile, old.spec, old.fingerprint)
+    identity = (old.profile, old.spec, old.fingerprint)
     store.save_log(old, "the first\n")
     store.save(old)
     work = store.work(old.fingerprint)
@@ -109,15 +109,15 @@ def test_killed_at_any_moment_nothing_is_lost_and_the_same_again_completes(
 
     def all_of_it() -> None:
         if not begins_to_redo(store, "a" * 64) and redo_of(store, old.fingerprint) is None:
-            assert store.find(*place) == old
+            assert store.find(*identity) == old
         begin_redo(store, {old.fingerprint: old.spec.key}, "a" * 64)
-        end_redo(store, *place)
+        end_redo(store, *identity)
         if redo_of(store, old.fingerprint):
             assert not (work / "checkpoint").exists(), "former checkpoints are not used"
             into = new_results(store, old.fingerprint)
             into.save_log(new, "the second\n")
             into.save(new)
-            end_redo(store, *place)
+            end_redo(store, *identity)
 
     count = 0
 
@@ -138,11 +138,11 @@ def test_killed_at_any_moment_nothing_is_lost_and_the_same_again_completes(
             all_of_it()
     kept = [*store.load()[0], *superseded(tmp_path)]
     assert old in kept
-    if store.find(*place) != new:
+    if store.find(*identity) != new:
         all_of_it()
-    end_redo(store, *place)
+    end_redo(store, *identity)
     assert redo_of(store, old.fingerprint) is None
-    assert store.find(*place) == new
+    assert store.find(*identity) == new
     assert store.log(new) == "the second\n"
     assert superseded(tmp_path) == [old]
     (earlier,) = (tmp_path / ".superseded").iterdir()

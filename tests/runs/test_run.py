@@ -92,7 +92,7 @@ def test_a_run_with_a_teacher_of_images_and_captions_keeps_both_spaces(tmp_path:
     for space in ("teacher", "own"):
         assert arrays[ArrayName("ToyRetrieval", "similarity_true", space)].sum() == 1000
         assert arrays[ArrayName("ToyRetrieval", "similarity_other", space)].sum() == 999_000
-    assert [one.suite for one in result.evaluations] == ["figures"]
+    assert [evaluation.suite for evaluation in result.evaluations] == ["figures"]
 
 
 def test_a_batch_is_encoded_a_few_rows_at_a_time_in_the_same_run(

@@ -23,6 +23,7 @@ from harness.toy import student_folder
 
 TOKEN = "a-token-of-the-test"
 REPOSITORY = "group/results"
+COMMAND = "from harness.cli.main import main; main()"
 
 Harness = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -34,9 +35,9 @@ def made(seed: int, lab: str, *, more: bool = False, **given: Any) -> Result:
 
 def store_of(folder: Path, *results: Result) -> Store:
     store = Store(folder)
-    for one in results:
-        store.save_arrays(one, one.evaluations[0], {ArrayName("ToySTS", "cosines"): np.array([one.spec.seed])})
-        store.save(one)
+    for result in results:
+        store.save_arrays(result, result.evaluations[0], {ArrayName("ToySTS", "cosines"): np.array([result.spec.seed])})
+        store.save(result)
     return store
 
 
@@ -52,8 +53,8 @@ def harness(standin: StandIn, tmp_path: Path) -> Harness:
     """Run the command line with a hub client that uses the stand-in."""
     variables = client_variables(standin, tmp_path / "hf") | {"HF_TOKEN": TOKEN}
 
-    def run(*words: str, code: int = 0, **env: str) -> subprocess.CompletedProcess[str]:
-        line = [sys.executable, "-c", "from harness.cli.main import main; main()", *words]
+    def run(*words: str, code: int = 0, program: str = COMMAND, **env: str) -> subprocess.CompletedProcess[str]:
+        line = [sys.executable, "-c", program, *words]
         environment = variables | {"HARNESS_CACHE": os.environ["HARNESS_CACHE"]} | env
         done = subprocess.run(line, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=300)
         assert done.returncode == code, done.stdout + done.stderr
@@ -81,19 +82,17 @@ def test_two_labs_share_a_repository_and_nothing_is_overwritten(
     assert "1 run with results of several labs" in pulled.stdout
     into = Store(tmp_path / "c")
     assert sorted(labs_of(into)) == ["lab-a", "lab-b"]
-    assert {contributor(into, one) for one in into.load()[0]} == {"lab-a"}
+    assert {contributor(into, result) for result in into.load()[0]} == {"lab-a"}
     assert [[copy.result.hardware["processor"] for copy in copies] for copies in repeated(into)] == [["a", "b"]]
-    assert all(into.arrays(one) for one in into.load()[0])
+    assert all(into.arrays(result) for result in into.load()[0])
     again = harness("results", "push", REPOSITORY, "--contributor", "lab-c", "--results", "c")
-    assert again.stdout == "nothing to push: group/results already has all of these results\n", (
-        "what came from others keeps their names"
-    )
+    # what came from others keeps their names
+    assert again.stdout == "nothing to push: group/results already has all of these results\n"
 
     # more evaluations are added; another training of one lab is a conflict, and what is there stays
     first.save(made(1, "a", more=True))
-    assert harness("results", "push", REPOSITORY, "--contributor", "lab-a", "--results", "a").stdout.startswith(
-        "1 file "
-    )
+    more = harness("results", "push", REPOSITORY, "--contributor", "lab-a", "--results", "a")
+    assert more.stdout.startswith("1 file ")
     newest = standin.inside(f"datasets/{REPOSITORY}", standin.heads[f"datasets/{REPOSITORY}"])
     store_of(tmp_path / "other", made(0, "a, again"))
     clash = harness("results", "push", REPOSITORY, "--contributor", "lab-a", "--results", "other", code=1)
@@ -119,7 +118,7 @@ def test_what_is_pulled_is_checked_as_what_is_merged(standin: StandIn, harness: 
     done = harness("results", "pull", REPOSITORY, "--results", "c", code=1)
     assert "does not match its digest" in done.stderr
     assert "'.hidden' is not a valid contributor name" in done.stderr
-    assert [one.spec.seed for one in Store(tmp_path / "c").load()[0]] == [1]
+    assert [result.spec.seed for result in Store(tmp_path / "c").load()[0]] == [1]
     # a damaged file of the repository is not written over either
     pushed = harness("results", "push", REPOSITORY, "--contributor", "lab-a", "--results", "a", code=1)
     assert "does not match its digest" in pushed.stderr
@@ -132,22 +131,17 @@ def test_mistakes_are_one_line(standin: StandIn, harness: Harness, tmp_path: Pat
     store_of(tmp_path / "a", made(0, "a"))
 
     def refused(*words: str, **env: str) -> str:
-        done = harness("results", *words, "--results", "a", code=2, **env)
-        assert done.stderr.count("\n") == 1
-        return done.stderr
+        return harness("results", *words, "--results", "a", code=2, **env).stderr
 
+    push = ("push", REPOSITORY, "--contributor", "a")
     assert "the hub has no data set group/nothing that you may see" in refused("pull", "group/nothing")
     assert "is not the name of a repository" in refused("pull", "nothing")
     assert "is not a valid contributor name" in refused("push", REPOSITORY, "--contributor", "../up")
-    assert "does not let you use group/results (403)" in refused(
-        "push", REPOSITORY, "--contributor", "a", HF_TOKEN="another"
-    )
+    assert "does not let you use group/results (403)" in refused(*push, HF_TOKEN="another")
     standin.heads["datasets/group/results"] = "0" * 40
     assert "group/results has no results in its folder labs" in refused("pull", REPOSITORY)
     standin.refuse[f"/api/datasets/{REPOSITORY}/commit/main"] = (412, "")
-    assert "group/results was changed by someone else in the meantime" in refused(
-        "push", REPOSITORY, "--contributor", "a"
-    )
+    assert "group/results was changed by someone else in the meantime" in refused(*push)
     assert "HF_HUB_OFFLINE" in refused("pull", REPOSITORY, HF_HUB_OFFLINE="1")
 
 
@@ -165,21 +159,18 @@ for _ in range(2):
 """
 
 
-def test_a_model_is_pushed_to_a_new_repository_and_never_over_another(standin: StandIn, tmp_path: Path) -> None:
+def test_a_model_is_pushed_to_a_new_repository_and_never_over_another(
+    standin: StandIn, harness: Harness, tmp_path: Path
+) -> None:
     """What is pushed is what `export` writes; see test_export.py."""
     folder = tmp_path / "model"
     shutil.copytree(student_folder(), folder)
     (folder / "1_Pooling").mkdir()
     (folder / "1_Pooling" / "config.json").write_text("{}")
     (folder / "README.md").write_text("---\nlicense: unknown\n---\n\n# A model\n")
-    env = client_variables(standin, tmp_path / "hf") | {"HF_TOKEN": TOKEN}
-    line = [sys.executable, "-c", PUSH, str(folder)]
-    done = subprocess.run(line, env=env, capture_output=True, text=True, timeout=300, check=True)
+    done = harness(str(folder), program=PUSH)
     commit = standin.heads["me/a-model"]
     files = {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    assert done.stdout.splitlines() == [
-        commit,
-        f"me/a-model has {len(files)} files already; give a new repository",
-    ]
+    assert done.stdout == f"{commit}\nme/a-model has {len(files)} files already; give a new repository\n"
     assert standin.inside("me/a-model", commit) == files
     assert standin.private == {"me/a-model"}

@@ -114,9 +114,9 @@ def written(folder: Path, text: str) -> str:
 
 def test_options_come_before_the_file_and_the_file_before_defaults(tmp_path: Path) -> None:
     file = written(tmp_path, 'partition = "a"\nwidth = 4\ngpus = 0\nsetup = ["module load x"]\nsbatch = {nice = 5}')
-    found = slurm_table(file, {"partition": "b", "cpus": "8"})
-    assert (found.partition, found.width, found.gpus, found.cpus) == ("b", 4, "0", 8)
-    assert (found.setup, dict(found.sbatch), found.notice) == (("module load x",), {"nice": 5}, 120)
+    table = slurm_table(file, {"partition": "b", "cpus": "8"})
+    assert (table.partition, table.width, table.gpus, table.cpus) == ("b", 4, "0", 8)
+    assert (table.setup, dict(table.sbatch), table.notice) == (("module load x",), {"nice": 5}, 120)
     assert slurm_table(None, {"setup": "source env"}).setup == ("source env",)
     times = {"90": 90, "90:30": 90, "4:00:00": 240, "2-12": 3600, "1-00:30": 1470}
     assert {text: slurm_table(None, {"time": text}).time for text in times} == times, "as sbatch reads them"
@@ -131,7 +131,7 @@ def test_options_come_before_the_file_and_the_file_before_defaults(tmp_path: Pat
     ],
 )
 def test_mistakes_in_a_file_are_one_line_with_the_key(tmp_path: Path, text: str, message: str) -> None:
-    with pytest.raises(UserError, match=rf"the SLURM file .*gpus\.toml, {message}|{message}"):
+    with pytest.raises(UserError, match=rf"gpus\.toml.*{message}"):
         slurm_table(written(tmp_path, text), {})
 
 
@@ -139,6 +139,6 @@ def test_the_page_describes_every_key_and_its_example_is_read(tmp_path: Path) ->
     page = DOCS.read_text()
     assert set(SlurmTable.model_fields) <= set(re.findall(r"^\| `(\w+)` \|", page, re.M))
     example = page.partition("```toml\n[slurm]\n")[2].partition("```")[0]
-    found = slurm_table(written(tmp_path, example), {})
-    assert found.model_fields_set == set(SlurmTable.model_fields)
-    assert (found.time, found.notice) == (480, 180)
+    table = slurm_table(written(tmp_path, example), {})
+    assert table.model_fields_set == set(SlurmTable.model_fields)
+    assert (table.time, table.notice) == (480, 180)

@@ -1,4 +1,4 @@
-"""The jobs of a plan: what runs read is prepared once, before them; and the order in which a queue gives them out."""
+"""The jobs of a plan: what is prepared before them, the order in which a queue gives them out, and how they end."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from executor_jobs import READER, STUDENT, TAUGHT, jobs, plan, stubs, with_lit
+from executor_jobs import READER, STUDENT, TAUGHT, ignore, jobs, plan, stubs, with_lit
 
+from harness.errors import UserError
 from harness.planning.events import Event
 from harness.runs.environment import Allocation
 from harness.runs.train import Bench, run_features
-from harness.store import Failure, Store
+from harness.store import Failure, Result, Store
 from harness.work import queue as queue_module
 from harness.work.job import Again, Job, Prepared, RunJob
 from harness.work.jobs import jobs_of
@@ -86,8 +87,8 @@ def test_a_teacher_is_fitted_on_features_that_were_prepared_once_after_its_run(t
     }
     assert all(job.needs == {*fitted, named[READER].id} for job in projected)
     assert named[READER].id in named[f"run:{READER} features of the captions of toy-pairs"].needs
-    places = {job.id: place for place, job in enumerate(listed)}
-    assert all(places[need] < places[job.id] for job in listed for need in job.needs)
+    position = {job.id: number for number, job in enumerate(listed)}
+    assert all(position[need] < position[job.id] for job in listed for need in job.needs)
 
 
 def test_a_job_waits_for_the_training_of_its_teacher(tmp_path: Path) -> None:
@@ -157,3 +158,38 @@ def test_a_stopped_queue_gives_out_nothing_and_ends_with_the_jobs_in_work(tmp_pa
     assert (queue.take(), len(queue)) == (None, 1)
     queue.end(first, Again.STOPPED)
     assert not queue
+
+
+def test_a_held_lock_is_respected_and_a_finished_run_is_not_repeated(tmp_path: Path) -> None:
+    (job,) = jobs(tmp_path, "none")
+    with job.store.lock(job.id):
+        assert job.perform(Allocation("cpu", 1), ignore) is Again.HELD
+    events: list[Event] = []
+    result = job.perform(Allocation("cpu", 1), events.append)
+    assert isinstance(result, Result)
+    kinds = [event.kind for event in events]
+    assert kinds[:2] == ["start", "suite"]
+    assert kinds[-2:] == ["evaluated", "done"]
+    assert set(kinds[2:-2]) == {"evaluate"}
+    assert job.perform(Allocation("cpu", 1), events.append) == result
+    assert [event.kind for event in events[len(kinds) :]] == ["done"]
+
+
+def test_a_failure_is_recorded_with_its_log_and_reported(tmp_path: Path) -> None:
+    (job,) = jobs(tmp_path, "none")
+    events: list[Event] = []
+
+    def listen(event: Event) -> None:
+        events.append(event)
+        if event.kind == "suite":
+            raise RuntimeError("no more memory")
+
+    failure = job.perform(Allocation("cpu", 1), listen)
+    assert isinstance(failure, Failure)
+    assert failure.error.startswith("RuntimeError: no more memory (")
+    assert "no more memory" in failure.traceback
+    assert (events[-1].kind, events[-1].error) == ("failed", failure.error)
+    assert Store(tmp_path).failures() == [failure]
+    (log,) = (tmp_path / "failed").glob("*.log")
+    assert "stopped by RuntimeError: no more memory" in log.read_text()
+    assert job.fail(UserError("the file x is missing"), ignore).error == "the file x is missing", "a line as it is"

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import executor_jobs
 import pytest
-from executor_jobs import ignore, jobs, performed, stubs
+from executor_jobs import errand, ignore, jobs, performed, stubs
 
 import harness
 from harness.cli.run import _describe_cards as describe_cards
@@ -23,8 +23,6 @@ from harness.errors import UserError
 from harness.planning.events import Event, both
 from harness.processors import cores
 from harness.runs.environment import Jobs
-from harness.store import Failure, Store
-from harness.store.folder import attempt
 from harness.work import forkserver
 from harness.work.base import ExecutorOptions
 from harness.work.forkserver import SERVER_ENVIRONMENT, ForkServer
@@ -63,24 +61,14 @@ def local(jobs: int = 1) -> Local:
 
 
 @pytest.mark.usefixtures("shared")
-def test_a_process_that_dies_costs_only_the_job_it_had_and_jobs_share_the_cores(tmp_path: Path) -> None:
-    (killed,) = jobs(tmp_path, "none[pooling=mean]")
-
-    def kill(event: Event) -> None:
-        if event.kind == "start":
-            server = next(filter(is_server, descendants(os.getpid())))
-            os.kill(
-                next(pid for pid in descendants(server) if pid not in {note["pid"] for note in performed(tmp_path)}),
-                signal.SIGKILL,
-            )
-
-    others = stubs(tmp_path, 2)
-    ends = local(2).execute([others[0], killed, others[1]], kill)
-    (failure,) = (end for end in ends if isinstance(end, Failure))
-    assert "its process ended with code -9" in failure.error
-    assert Store(tmp_path).failures() == [failure]
-    assert attempt(Store(tmp_path), killed.id).deaths == 1
-    assert [end.error for end in ends if isinstance(end, Prepared)] == ["", ""]
+def test_a_process_that_dies_costs_its_job_and_what_needs_it_and_jobs_share_the_cores(tmp_path: Path) -> None:
+    dead = errand(tmp_path, "dead", killed=True)
+    first, second = stubs(tmp_path, 2)
+    ends = local(2).execute([first, dead, errand(tmp_path, "after", dead), second], ignore)
+    errors = {end.id.rstrip("-"): end.error for end in ends if isinstance(end, Prepared)}
+    assert (errors["stub-0"], errors["stub-1"]) == ("", "")
+    assert errors["dead"].startswith("its process ended with code -9")
+    assert errors["after"] == f"dead failed, which is needed here: {errors['dead']}"
     assert {note["cores"] for note in performed(tmp_path)} == {max(1, cores() // 2)}
 
 
@@ -99,13 +87,13 @@ def test_jobs_on_cards_see_their_own_alone_and_are_repeated_alone_where_they_did
     for part in ("out of memory", "--chunk", "batch_size"):
         assert part in errors[hopeless.id]
     assert errors[broken.id].startswith("it cannot be sent to its process: ")
-    found = {job.id: [note for note in performed(tmp_path) if note["name"] == job.name] for job in [*pairs, *odd]}
-    assert len({note["pid"] for each in found.values() for note in each}) == 9, "one process a job and attempt"
+    notes_of = {job.id: [note for note in performed(tmp_path) if note["name"] == job.name] for job in [*pairs, *odd]}
+    assert len({note["pid"] for each in notes_of.values() for note in each}) == 9, "one process a job and attempt"
     for job in odd[:2]:
-        assert [round(note["share"], 2) for note in found[job.id]] == [0.25, 1.0]
-    assert [note["card"] for note in found[without.id]] == [""]
-    assert {round(note["share"], 3) for job in pairs for note in found[job.id]} == {0.375}
-    assert {note["card"] for job in pairs for note in found[job.id]} <= {card.name for card in BOX}
+        assert [round(note["share"], 2) for note in notes_of[job.id]] == [0.25, 1.0]
+    assert [note["card"] for note in notes_of[without.id]] == [""]
+    assert {round(note["share"], 3) for job in pairs for note in notes_of[job.id]} == {0.375}
+    assert {note["card"] for job in pairs for note in notes_of[job.id]} <= {card.name for card in BOX}
 
 
 def test_a_server_that_cannot_start_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,12 +114,12 @@ def test_cards_are_shared_by_memory(
     cards: int, jobs: int | None, each_mb: int, taken: list[int | None], share: float
 ) -> None:
     seats = CardSeats(BOX[:cards], jobs)
-    found = [seats.take(str(number), lambda: Resources(gpu_memory_mb=each_mb)) for number in range(len(taken))]
-    assert [seat and seat.card for seat in found] == taken
-    assert [seat.environment["CUDA_VISIBLE_DEVICES"] for seat in found if seat] == [
+    given = [seats.take(str(number), lambda: Resources(gpu_memory_mb=each_mb)) for number in range(len(taken))]
+    assert [seat and seat.card for seat in given] == taken
+    assert [seat.environment["CUDA_VISIBLE_DEVICES"] for seat in given if seat] == [
         BOX[card].name for card in taken if card is not None
     ]
-    assert {round(seat.allocation.gpu_share, 4) for seat in found if seat} == {share}
+    assert {round(seat.allocation.gpu_share, 4) for seat in given if seat} == {share}
 
 
 def test_what_others_use_of_a_card_is_not_given_away_and_asked_again_before_each_start() -> None:
@@ -213,8 +201,8 @@ def test_a_large_job_gets_a_card_although_small_ones_wait() -> None:
         seats.free(seat)
         later = seats.take(f"later {number}", small)
         assert later is None or later.card == 1, "the first card is kept for the large job"
-    found = seats.take("large", large)
-    assert (found.card, found.allocation.gpu_share) == (0, 1.0)
+    last = seats.take("large", large)
+    assert (last.card, last.allocation.gpu_share) == (0, 1.0)
 
 
 def descendants(pid: int) -> list[int]:
@@ -224,13 +212,8 @@ def descendants(pid: int) -> list[int]:
         with suppress(OSError):
             state, parent = path.read_text().rpartition(")")[2].split()[:2]
             parents |= {int(path.parent.name): int(parent)} if state != "Z" else {}
-    mine = [one for one, parent in parents.items() if parent == pid]
-    return mine + [deeper for one in mine for deeper in descendants(one)]
-
-
-def is_server(pid: int) -> bool:
-    """Whether a process is one from which jobs are forked, or a job; other tests may have left processes too."""
-    return b"work.forkserver" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    mine = [child for child, parent in parents.items() if parent == pid]
+    return mine + [deeper for child in mine for deeper in descendants(child)]
 
 
 def gone(pids: list[int]) -> bool:
@@ -272,9 +255,9 @@ def test_sigterm_stops_after_saving_and_the_same_command_ends_as_if_nothing_had_
         harness.run("tiny", results=tmp_path / folder, set=values, executor=executor, **chosen)
         for folder, executor in (("stopped", "local"), ("whole", "serial"))
     )
-    ((one,), (other,)) = resumed.runs, whole.runs
-    assert one.evaluations[0].scores == other.evaluations[0].scores, "in a process of its own as in this one"
-    assert (one.losses, one.dev) == (other.losses, other.dev)
+    ((continued,), (other,)) = resumed.runs, whole.runs
+    assert continued.evaluations[0].scores == other.evaluations[0].scores, "in a process of its own as in this one"
+    assert (continued.losses, continued.dev) == (other.losses, other.dev)
 
 
 #: two jobs that never end by themselves
@@ -307,14 +290,6 @@ def test_no_process_outlives_its_driver(tmp_path: Path, signals: list[int]) -> N
     assert gone(processes)
 
 
-def test_the_default_is_the_whole_box_on_gpus_and_one_run_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.runs.environment._has_cuda", lambda: True)
-    assert Local.default_jobs("auto") == "auto"
-    assert Local.default_jobs("cpu") == 1
-    monkeypatch.setattr("harness.runs.environment._has_cuda", lambda: False)
-    assert Local.default_jobs("auto") == 1
-
-
 @pytest.mark.parametrize(
     ("cards", "runs", "jobs", "line"),
     [
@@ -323,7 +298,7 @@ def test_the_default_is_the_whole_box_on_gpus_and_one_run_on_the_cpu(monkeypatch
         (1, 40, 1, "1 GPU, 1 run each"),
     ],
 )
-def test_the_plan_says_how_many_runs_a_card_has(
+def test_the_default_is_the_whole_box_and_the_plan_says_how_many_runs_a_card_has(
     cards: int,
     runs: int,
     jobs: Jobs | None,
@@ -338,3 +313,6 @@ def test_the_plan_says_how_many_runs_a_card_has(
     assert line in capsys.readouterr().out
     describe_cards(runs, jobs, "cpu")
     assert not capsys.readouterr().out
+    assert (Local.default_jobs("auto"), Local.default_jobs("cpu")) == ("auto", 1)
+    monkeypatch.setattr("harness.runs.environment._has_cuda", lambda: False)
+    assert Local.default_jobs("auto") == 1

@@ -13,7 +13,7 @@ import pytest
 from builders import result
 from rich.console import Console
 
-from harness.planning.events import Event, EventKind, Listener, Stage
+from harness.planning.events import Event, EventKind, Stage
 from harness.sources import digest
 from harness.store import Store
 from harness.store.logs import failed_log, running_log
@@ -87,16 +87,6 @@ def trained(step: int, rate: float = 2.0) -> TrainingProgress:
     return TrainingProgress(step, 100, rate, terms, 71.234)
 
 
-def report(listen: Listener) -> None:
-    listen(Event("start", RUN, device="cpu"))
-    listen(Event("prepare", RUN, stage=Stage("features", IMAGES, 5, 10)))
-    listen(Event("progress", RUN, progress=HALF))
-    listen(Event("progress", RUN, progress=HALF))
-    listen(Event("suite", RUN, suite="sts"))
-    listen(Event("evaluated", RUN, suite="sts", seconds=1.0))
-    listen(Event("failed", RUN, error="OSError: [disk] full"))
-
-
 def test_long_stages_speak_with_rate_and_time_left_and_silent_ones_repeat_themselves(tmp_path: Path) -> None:
     """No run is silent for 30 s, whether its stages report or not."""
     after = Plan(tmp_path, 1).after
@@ -158,7 +148,7 @@ def test_silence_is_broken_while_nothing_reports(tmp_path: Path, monkeypatch: py
     with display(plan.prints, plan.store, plan.lines.console) as listen:
         listen(Event("start", RUN, device="cpu"))
         assert spoken.wait(60), "nothing is said without an event"
-    assert not [one for one in threading.enumerate() if "look" in one.name], "its thread ends with the display"
+    assert not [thread for thread in threading.enumerate() if "look" in thread.name], "its thread ends with the display"
 
 
 def test_a_terminal_shows_a_row_per_run_and_keeps_the_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,7 +172,10 @@ def test_a_notebook_has_one_output_that_is_updated_in_place(tmp_path: Path, monk
     shell.instance()  # it publishes outputs, as that of a notebook
     try:
         with capture_output() as captured, display(plan.prints, plan.store, Console(force_jupyter=True)) as listen:
-            report(listen)
+            listen(Event("start", RUN, device="cpu"))
+            listen(Event("prepare", RUN, stage=Stage("features", IMAGES, 5, 10)))
+            listen(Event("progress", RUN, progress=HALF))
+            listen(Event("failed", RUN, error="OSError: [disk] full"))
     finally:
         shell.clear_instance()
     texts = [output.data["text/plain"] for output in captured.outputs]

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import executor_jobs
 import pytest
-from executor_jobs import TAUGHT, ignore, jobs, plan, scores
+from executor_jobs import TAUGHT, Errand, errand, ignore, jobs, notes, plan, scores
 from faults_tools import contents
 from ray_nodes import NODE, cluster, ray
 
@@ -20,7 +21,7 @@ from harness.runs.environment import Allocation
 from harness.stopping import Interrupted
 from harness.store import Failure, Result, Store
 from harness.work.base import ExecutorOptions, execute
-from harness.work.job import RunJob
+from harness.work.job import Prepared, RunJob
 from harness.work.jobs import jobs_of
 from harness.work.ray.cluster import worker_environment
 from harness.work.ray.executor import Ray
@@ -34,9 +35,9 @@ def _one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[Any]:
-    with cluster(0) as found:
-        found.add_node(**NODE, num_cpus=1)
-        yield found
+    with cluster(0) as made:
+        made.add_node(**NODE, num_cpus=1)
+        yield made
 
 
 def on_ray() -> Ray:
@@ -69,13 +70,12 @@ def test_a_stopped_driver_leaves_checkpoints_from_which_the_next_continues(nodes
 
 
 @dataclass(frozen=True, eq=False)
-class Telling(RunJob):
-    """Reports the environment that it has on the worker."""
+class Telling(Errand):
+    """Fails with its threads and the environment that it has on the worker."""
 
-    def carry_out(self, allocation: Allocation, listen: Listener) -> Result:
+    def carry_out(self, allocation: Allocation, listen: Listener) -> Prepared:
         names = ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "CUDA_VISIBLE_DEVICES", "HARNESS_CACHE", "OTHER")
-        listen(Event("start", self.key, device=repr([os.environ.get(name) for name in names])))
-        raise RuntimeError(f"{allocation.threads} threads")
+        raise RuntimeError([allocation.threads, *(os.environ.get(name) for name in names)])
 
 
 def test_a_task_on_the_cpu_sees_no_gpu_and_has_the_drivers_threads_and_folders(
@@ -83,14 +83,12 @@ def test_a_task_on_the_cpu_sees_no_gpu_and_has_the_drivers_threads_and_folders(
 ) -> None:
     monkeypatch.setenv("OTHER", "no variable of ours")
     # workers cannot import this file
-    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    (job,) = jobs(tmp_path, "none")
-    events: list[Event] = []
-    (end,) = on_ray().execute([Telling(job.inventory, job.store, job.needs, job.run)], events.append)
-    assert not isinstance(end, Result)
-    assert end.error.startswith("RuntimeError: 1 threads ("), end.traceback
-    assert events[0].device == repr(["1", "passive", "", os.environ["HARNESS_CACHE"], None])
-    assert Store(tmp_path).failures() == [end]
+    for module in (executor_jobs, sys.modules[__name__]):
+        ray.cloudpickle.register_pickle_by_value(module)
+    job = errand(tmp_path, "telling")
+    on_ray().execute([Telling(job.inventory, job.store, job.needs, job.name)], ignore)
+    told = [1, "1", "passive", "", os.environ["HARNESS_CACHE"], None]
+    assert notes(tmp_path, "telling") == [f"failed: {told}"]
     assert "CUDA_VISIBLE_DEVICES" not in worker_environment(3, on_gpu=True), "Ray sets it to the GPU of the task"
 
 
@@ -126,7 +124,7 @@ def away(job: RunJob, folder: Path, home: Store) -> Result | Failure:
     return delivered
 
 
-def test_a_run_elsewhere_is_stored_as_if_it_had_run_here_and_its_students_get_its_model(tmp_path: Path) -> None:
+def test_what_ends_elsewhere_is_stored_as_if_it_had_run_here_and_students_get_the_model(tmp_path: Path) -> None:
     home = Store(tmp_path / "home")
     teacher, student = jobs(home.root, TAUGHT)
     end = away(teacher, tmp_path / "away", home)
@@ -139,13 +137,8 @@ def test_a_run_elsewhere_is_stored_as_if_it_had_run_here_and_its_students_get_it
     assert {f"{model}/trained.json", f"{model}/best/model.safetensors"} <= set(sent.files)
     # suites that are added later are evaluated on the trained model, and merged with the result
     assert {f"{model}/trained.json", home.path(end).relative_to(home.root).as_posix()} <= set(outgoing(teacher).files)
-
-
-def test_a_failure_elsewhere_is_recorded_here_with_its_log(tmp_path: Path) -> None:
-    home = Store(tmp_path / "home")
-    (job,) = jobs(home.root, "simcse", learning_rate=1e30)
-    end = away(job, tmp_path / "away", home)
-    assert isinstance(end, Failure)
-    assert home.failures() == [end]
+    (failing,) = jobs(home.root, "simcse", learning_rate=1e30)
+    failure = away(failing, tmp_path / "again", home)
+    assert home.failures() == [failure]
     (log,) = (home.root / "failed").glob("*.log")
     assert "stopped by" in log.read_text()

@@ -32,7 +32,7 @@ STATUS = ("--profile", "tiny", "--methods", "none,none[pooling=mean]", "--settin
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def standin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of a stand-in for SLURM, whose commands are found."""
     for name, value in slurm_standin.install(tmp_path / "slurm").items():
         monkeypatch.setenv(name, value)
@@ -47,9 +47,9 @@ def slurm(**settings: str) -> Slurm:
     return Slurm(ExecutorOptions("auto", "auto", {"gpus": "0", **settings}))
 
 
-def scripts(place: Path) -> list[dict[str, str]]:
+def scripts(standin: Path) -> list[dict[str, str]]:
     """The options of each batch script, in the order of their submission; `lines` are its other lines."""
-    texts = [path.read_text() for path in sorted(place.glob("*.sh"))]
+    texts = [path.read_text() for path in sorted(standin.glob("*.sh"))]
     return [{**dict(re.findall(r"^#SBATCH --([\w-]+)=?(.*)$", text, re.M)), "lines": text} for text in texts]
 
 
@@ -60,15 +60,15 @@ def wait_for(condition: Callable[[], object]) -> None:
         time.sleep(0.05)
 
 
-def test_a_plan_becomes_arrays_by_stage_and_gpu(place: Path, tmp_path: Path) -> None:
-    (place / "hold").touch()
+def test_a_plan_becomes_arrays_by_stage_and_gpu(standin: Path, tmp_path: Path) -> None:
+    (standin / "hold").touch()
     made = jobs_of(plan(tmp_path / "results", "simcse", TAUGHT))
     chosen = {"gpus": "a100:1", "cpus": "4", "time": "1-00:00:00", "constraint": "x", "setup": "module load y"}
     assert slurm(**chosen).execute(made, ignore) == []
-    tokens, features, runs, from_run, taught = scripts(place)
+    tokens, features, runs, from_run, taught = scripts(standin)
     assert [each.get("gres") for each in (tokens, features, runs, from_run, taught)] == [None, *["gpu:a100:1"] * 4]
     assert "dependency" not in tokens
-    assert {one["array"] for one in (tokens, features, runs, from_run, taught) if "array" in one} <= {"0-1%2"}
+    assert {script["array"] for script in (tokens, features, runs, from_run, taught) if "array" in script} <= {"0-1%2"}
     assert runs["dependency"] == "afterany:100"
     assert from_run["dependency"] == "afterany:102", "features of a run come after it"
     assert set(taught["dependency"].removeprefix("afterany:").split(":")) >= {"101", "103"}
@@ -81,20 +81,20 @@ def test_a_plan_becomes_arrays_by_stage_and_gpu(place: Path, tmp_path: Path) -> 
 
 
 def test_a_limit_holds_for_arrays_together_and_large_ones_are_divided(
-    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    standin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STANDIN_ARRAY", "2")
-    (place / "hold").touch()
+    (standin / "hold").touch()
     several = [errand(tmp_path, f"job-{number}") for number in range(3)]
     Slurm(ExecutorOptions(2, "cpu")).execute(several, ignore)
-    first, second = scripts(place)
+    first, second = scripts(standin)
     assert (first["array"], second.get("array"), second["dependency"]) == ("0-1%2", None, "afterany:100")
 
 
 def test_jobs_are_submitted_once_and_again_when_they_are_lost(
-    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    standin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (place / "hold").touch()
+    (standin / "hold").touch()
     results, file = tmp_path / "results", tmp_path / "cpu.toml"
     file.write_text('[slurm]\ngpus = 0\npartition = "long"\nsbatch = {nice = 5, exclusive = true, requeue = false}\n')
     attended: list[int] = []
@@ -103,10 +103,10 @@ def test_jobs_are_submitted_once_and_again_when_they_are_lost(
         said = typed("run", *STATUS, "--results", str(results), "--executor", "slurm", "--slurm", str(file))
         assert "\n2 runs in SLURM: `harness status` with the same options shows where they are" in said
         assert "`scancel 100` cancels them" in said
-    assert len(scripts(place)) == len(attended) == 1, "the second command follows what the first has submitted"
+    assert len(scripts(standin)) == len(attended) == 1, "the second command follows what the first has submitted"
     asked = {"array": "0-1%2", "partition": "long", "nice": "5", "exclusive": ""}
-    assert asked.items() <= scripts(place)[0].items()
-    assert "requeue" not in scripts(place)[0]
+    assert asked.items() <= scripts(standin)[0].items()
+    assert "requeue" not in scripts(standin)[0]
     slurm_standin.state("100_1", "RUNNING")
     shown = status(results)
     assert "queued   none" in shown
@@ -118,7 +118,7 @@ def test_jobs_are_submitted_once_and_again_when_they_are_lost(
     assert "failed   none" in status(results)
     assert "SLURM 100_0 ended without a result (NODE_FAIL); log: " in status(results)
     slurm().execute(jobs(results, "none", "none[pooling=mean]"), ignore)
-    assert len(scripts(place)) == 2
+    assert len(scripts(standin)) == 2
     assert {note.id for note in submissions(Store(results)).values()} == {"100_1", "101"}
 
 
@@ -133,24 +133,24 @@ def status(results: Path) -> str:
 
 
 def test_what_sbatch_refuses_is_one_line_and_without_squeue_nothing_is_known(
-    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    standin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (place / "refuse").write_text("Batch job submission failed: Invalid partition name specified")
+    (standin / "refuse").write_text("Batch job submission failed: Invalid partition name specified")
     with pytest.raises(UserError, match=r"SLURM refused 1 of the jobs: .*Invalid partition name specified; correct"):
         slurm(partition="x").execute([errand(tmp_path, "job")], ignore)
     assert not submissions(Store(tmp_path))
-    (place / "refuse").unlink()
-    (place / "hold").touch()
+    (standin / "refuse").unlink()
+    (standin / "hold").touch()
     slurm().execute([errand(tmp_path, "job")], ignore)
     monkeypatch.setenv("PATH", "nowhere")
-    ((state, place_in_words),) = whereabouts(Store(tmp_path)).values()
+    ((state, where),) = whereabouts(Store(tmp_path)).values()
     assert state == "queued"
-    assert "SLURM 100; `squeue` is not installed here" in place_in_words
+    assert "SLURM 100; `squeue` is not installed here" in where
     with pytest.raises(UserError, match="`squeue` is not installed here; run this where SLURM's commands work"):
         slurm().execute([errand(tmp_path, "job")], ignore)
 
 
-def test_submitted_jobs_run_without_a_command_and_a_failed_one_costs_what_needs_it(place: Path, tmp_path: Path) -> None:
+def test_submitted_jobs_run_without_a_command_and_what_needs_a_failed_one_fails(standin: Path, tmp_path: Path) -> None:
     good, bad = errand(tmp_path, "good"), errand(tmp_path, "bad", fails=True)
     after_good, after_bad = errand(tmp_path, "after-good", good), errand(tmp_path, "after-bad", bad)
     assert slurm(cpus="2").execute([good, bad, after_good, after_bad], ignore) == []
@@ -158,10 +158,10 @@ def test_submitted_jobs_run_without_a_command_and_a_failed_one_costs_what_needs_
     assert notes(tmp_path, "good") == notes(tmp_path, "after-good") == ["cpu 2"]
     assert notes(tmp_path, "bad") == ["cpu 2", "failed: no such luck"]
     assert notes(tmp_path, "after-bad") == ["failed: bad failed, which is needed here: no such luck"]
-    wait_for(lambda: {slurm_standin.state(path.name) for path in place.glob("states/*[0-9]")} == {"COMPLETED"})
+    wait_for(lambda: {slurm_standin.state(path.name) for path in standin.glob("states/*[0-9]")} == {"COMPLETED"})
 
 
-def test_a_command_that_waits_sees_preemptions_and_a_death(place: Path, tmp_path: Path) -> None:
+def test_a_command_that_waits_sees_preemptions_and_a_death(standin: Path, tmp_path: Path) -> None:
     patient, dead = errand(tmp_path, "patient", stops=2), errand(tmp_path, "dead", killed=True)
     never = errand(tmp_path, "never", dead)
     told: list[Event] = []
@@ -169,7 +169,7 @@ def test_a_command_that_waits_sees_preemptions_and_a_death(place: Path, tmp_path
     def preempt(event: Event) -> None:
         if event.run == "patient":
             told.append(event)
-            if [one.kind for one in told[-2:]] == ["start", "prepare"]:
+            if [heard.kind for heard in told[-2:]] == ["start", "prepare"]:
                 slurm_standin.scancel("--signal=USR2", "100_0")
 
     ends = slurm(wait="yes").execute([patient, dead, never], preempt)
@@ -182,7 +182,7 @@ def test_a_command_that_waits_sees_preemptions_and_a_death(place: Path, tmp_path
     assert slurm_standin.state("101") == "CANCELLED", "nothing is left behind in the queue"
 
 
-def test_ctrl_c_of_a_command_that_waits_stops_its_jobs_after_saving(place: Path, tmp_path: Path) -> None:
+def test_ctrl_c_of_a_command_that_waits_stops_its_jobs_after_saving(standin: Path, tmp_path: Path) -> None:
     patient = errand(tmp_path, "patient", stops=2)
     later = errand(tmp_path, "later", patient)
 
@@ -198,7 +198,7 @@ def test_ctrl_c_of_a_command_that_waits_stops_its_jobs_after_saving(place: Path,
     assert not submissions(Store(tmp_path))
 
 
-def test_a_job_whose_node_died_is_submitted_again_and_what_needs_it_after_it(place: Path, tmp_path: Path) -> None:
+def test_a_job_whose_node_died_is_submitted_again_and_what_needs_it_after_it(standin: Path, tmp_path: Path) -> None:
     teacher = errand(tmp_path, "teacher", stops=1)
     pupil = errand(tmp_path, "pupil", teacher)
 
@@ -212,6 +212,6 @@ def test_a_job_whose_node_died_is_submitted_again_and_what_needs_it_after_it(pla
     assert [end.error for end in ends if isinstance(end, Prepared)] == ["", ""]
     assert notes(tmp_path, "teacher") == ["cpu 1", "stopped", "cpu 1"]
     assert notes(tmp_path, "pupil") == ["cpu 1"], "its first job, after the one that died, was taken back"
-    states = {path.name: slurm_standin.state(path.name) for path in place.glob("states/*[0-9]")}
+    states = {path.name: slurm_standin.state(path.name) for path in standin.glob("states/*[0-9]")}
     assert (states["100"], states["101"]) == ("NODE_FAIL", "CANCELLED")
     assert set(states) == {"100", "101", "102", "103"}

@@ -152,18 +152,15 @@ def test_a_job_that_meets_its_time_limit_too_often_fails(tmp_path: Path, send: C
     assert "timed-out too many times" in failed.error
 
 
-def test_a_job_that_ended_while_it_was_queued_again_is_not_repeated(tmp_path: Path) -> None:
+def test_a_job_that_is_queued_again_is_performed_unless_it_has_ended(tmp_path: Path) -> None:
     job = errand(tmp_path, "job", fails=True)
     made = task(job)
     first = made()
     again = made.checkpoint().function
     assert pickle.loads(pickle.dumps(again))() == first
     assert notes(tmp_path, "job") == ["cpu 1", "failed: no such luck"]
-
-
-def test_a_job_that_is_preempted_before_it_started_is_queued_again(tmp_path: Path) -> None:
-    job = errand(tmp_path, "job")
-    assert task(job).checkpoint().function() == Prepared(job.id)
+    unstarted = errand(tmp_path, "unstarted")
+    assert task(unstarted).checkpoint().function() == Prepared(unstarted.id)
 
 
 @pytest.mark.parametrize(

@@ -63,8 +63,8 @@ def test_mlflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from mlflow import MlflowClient
 
     client = MlflowClient(f"sqlite:///{tmp_path}/mlflow.db")
-    found = client.get_experiment_by_name("harness")
-    runs = {run.info.run_name: run for run in client.search_runs([found.experiment_id])}
+    experiment = client.get_experiment_by_name("harness")
+    runs = {run.info.run_name: run for run in client.search_runs([experiment.experiment_id])}
     assert {name: run.info.status for name, run in runs.items()} == {KEY: "FINISHED", OTHER: "FAILED"}
     mine = runs[KEY]
     history = client.get_metric_history(mine.info.run_id, "dev/ToySTS-dev")
@@ -115,10 +115,10 @@ def wandb_records(path: Path, kind: str) -> list[Any]:
     """The records of a kind in a small offline file: a header of 7 bytes, then checksum, length and content of each."""
     from wandb.proto.wandb_internal_pb2 import Record
 
-    content, found, at = path.read_bytes(), [], 7
+    content, records, at = path.read_bytes(), [], 7
     while at + 7 <= len(content):
         _, length, whole = struct.unpack("<IHB", content[at : at + 7])
         assert whole == 1
-        found.append(Record.FromString(content[at + 7 : at + 7 + length]))
+        records.append(Record.FromString(content[at + 7 : at + 7 + length]))
         at += 7 + length
-    return [getattr(each, kind) for each in found if each.WhichOneof("record_type") == kind]
+    return [getattr(each, kind) for each in records if each.WhichOneof("record_type") == kind]
