@@ -80,12 +80,6 @@ def data_root() -> Path:
 
 
 @pytest.fixture(scope="session")
-def golden_root() -> Path:
-    """Reference values of the public implementations."""
-    return _found(SHARED / "golden", "the folder of golden values")
-
-
-@pytest.fixture(scope="session")
 def papers_root() -> Path:
     """Published numbers and hyperparameters as transcribed from the papers."""
     return _found(SHARED / "papers", "the folder of the papers' numbers")

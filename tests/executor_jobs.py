@@ -153,16 +153,15 @@ class Stub(Errand):
         return Prepared(self.id)
 
 
-def errand(results: Path, name: str, *needs: Job, **about: int) -> Errand:
+def errand(results: Path, name: str, *needs: Job, made: type[Errand] = Errand, **about: Any) -> Any:
     """A job that needs others."""
-    place = (Inventory(load_profile("tiny"), None, {}), Store(results), frozenset(need.id for need in needs))
-    return Errand(*place, name, **about)
+    inventory = Inventory(load_profile("tiny"), None, {})
+    return made(inventory, Store(results), frozenset(need.id for need in needs), name, **about)
 
 
 def stubs(results: Path, count: int, **about: Any) -> list[Stub]:
     """Jobs without needs."""
-    place = (Inventory(load_profile("tiny"), None, {}), Store(results), frozenset[str]())
-    return [Stub(*place, f"stub-{number}", **about) for number in range(count)]
+    return [errand(results, f"stub-{number}", made=Stub, **about) for number in range(count)]
 
 
 def notes(results: Path, name: str) -> list[str]:

@@ -11,18 +11,11 @@ from harness.command_line import DEFAULT_PROFILE, DEFAULT_RESULTS, harness_comma
 from harness.errors import UserError
 
 
-def test_options_are_in_the_order_given_and_joined_by_commas() -> None:
-    command = harness_command("run", methods=["simcse", "mcse"], data_root=Path("data"), seeds=5)
-    assert command == "harness run --methods simcse,mcse --data-root data --seeds 5"
-
-
-def test_defaults_and_empty_values_are_left_out() -> None:
+def test_options_are_in_the_order_given_quoted_and_without_defaults_and_empty_values() -> None:
+    command = harness_command("run", methods=["simcse", "mcse"], data_root=Path("data"), seeds=5, jobs=0)
+    assert command == "harness run --methods simcse,mcse --data-root data --seeds 5 --jobs 0"
     defaults = {"profile": DEFAULT_PROFILE, "results": Path(DEFAULT_RESULTS)}
     assert harness_command("status", **defaults, methods=[], encoders="", seeds=None, set={}) == "harness status"
-    assert harness_command("status", profile="tiny", jobs=0) == "harness status --profile tiny --jobs 0"
-
-
-def test_a_command_is_quoted_for_a_shell() -> None:
     command = harness_command("run", methods=["dalr[text=a b]"], results="it's here")
     assert shlex.split(command) == ["harness", "run", "--methods", "dalr[text=a b]", "--results", "it's here"]
 

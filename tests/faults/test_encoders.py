@@ -35,20 +35,11 @@ def shortened(folder: Path, table: str, rows: int) -> None:
     save_file({**weights, name: weights[name][:rows].contiguous()}, folder / "model.safetensors", {"format": "pt"})
 
 
-def failure(folder: Path, results: Path) -> str:
-    (found,) = short_run("simcse", results, encoders=f"x={folder}").failures
-    return found.error
-
-
-def test_a_tokenizer_without_a_pad_token_is_named(folder: Path, tmp_path: Path) -> None:
-    change(folder / "tokenizer_config.json", pad_token=None)
-    assert f"the tokenizer in {folder} has no pad token" in failure(folder, tmp_path / "results")
-
-
 def test_sentences_longer_than_the_model_are_cut_in_tests_and_refused_in_training(folder: Path, tmp_path: Path) -> None:
     shortened(folder, "position_embeddings", 8)
     change(folder / "config.json", max_position_embeddings=8)
-    assert "give --set max_length=8 or fewer" in failure(folder, tmp_path / "results")
+    (failure,) = short_run("simcse", tmp_path / "results", encoders=f"x={folder}").failures
+    assert "give --set max_length=8 or fewer" in failure.error
     values = {**SHORT["set"], "max_length": 8}
     done = short_run("simcse", tmp_path / "results", encoders=f"x={folder}", set=values)
     assert not done.failures, done.failures
@@ -128,6 +119,7 @@ def foreign_attention(folder: Path) -> None:
         (lambda folder: (folder / "modules.json").write_text("[" * 10_000), "{folder}"),
         (foreign_attention, "its sentence_bert_config.json names the attention 'evil/kernel'"),
         (too_few_embeddings, "embedding table only 50 rows"),
+        (lambda folder: change(folder / "tokenizer_config.json", pad_token=None), "tokenizer in {folder} has no pad"),
         (special_tokens_only, "special tokens only"),
     ],
 )

@@ -139,24 +139,22 @@ def test_a_run_goes_on_from_what_is_whole(
     assert list(place.glob("*.damaged"))
 
 
-@pytest.mark.parametrize(("where", "damaged"), [("", False), ("best", True)])
-def test_work_behind_a_link_is_used_and_heals(stage_of: Stage, tmp_path: Path, where: str, damaged: bool) -> None:
+@pytest.mark.parametrize("where", ["", "best", "a file"])
+def test_work_behind_a_link_is_used_and_heals_and_a_file_in_its_place_is_put_aside(
+    stage_of: Stage, tmp_path: Path, where: str
+) -> None:
     made, expected = stage_of("training")
     work = copy_of(made, tmp_path / "results")
-    moved = (work / where).rename(tmp_path / "elsewhere")
-    (work / where).symlink_to(moved)
-    if damaged:
+    if where == "a file":
+        shutil.rmtree(work)
+        work.write_text("no folder")
+    else:
+        (work / where).symlink_to((work / where).rename(tmp_path / "elsewhere"))
+    if where == "best":
         flip(work / "best" / "model.safetensors", 0.5)
     assert outcome(short_run("mcse", tmp_path / "results", **MCSE)) == expected
-
-
-def test_a_file_in_place_of_a_work_folder_is_put_aside(stage_of: Stage, tmp_path: Path) -> None:
-    made, expected = stage_of("training")
-    work = copy_of(made, tmp_path / "results")
-    shutil.rmtree(work)
-    work.write_text("no folder")
-    assert outcome(short_run("mcse", tmp_path / "results", **MCSE)) == expected
-    assert work.with_name(f"{work.name}.damaged").read_text() == "no folder"
+    if where == "a file":
+        assert work.with_name(f"{work.name}.damaged").read_text() == "no folder"
 
 
 @pytest.mark.parametrize(
@@ -185,26 +183,7 @@ def test_damaged_caches_are_made_again(
         assert any(f"{kind}/" in line for line in warnings), kind
 
 
-def test_a_damaged_result_is_named_left_out_and_not_made_again(whole: Path, folder: Path) -> None:
-    (path,) = folder.glob("tiny/mcse/*/*/seed-0-*.json")
-    content = path.read_bytes()
-    for harm, place in (*CUTS, *FLIPS):
-        path.write_bytes(content)
-        harm(path, place)
-        before = hashes(folder)
-        found = short_run("mcse,simcse", folder, **MCSE)
-        assert [run.spec.method for run in found.runs] == ["simcse"]
-        assert [str(path) in line for line in found.problems] == [True]
-        assert "restore it, or move it away" in found.problems[0]
-        read = harness.results(folder)
-        assert [run.spec.method for run in read.runs] == ["simcse"]
-        assert read.problems == found.problems
-        assert hashes(folder) == before
-    path.unlink()
-    assert outcome(short_run("mcse,simcse", folder, **MCSE)).keys() == outcome(harness.results(whole)).keys()
-
-
-def test_the_commands_name_every_damaged_result_once_and_go_on(folder: Path) -> None:
+def test_the_commands_name_every_damaged_result_once_go_on_and_do_not_make_it_again(whole: Path, folder: Path) -> None:
     (path,) = folder.glob("tiny/mcse/*/*/seed-0-*.json")
     content = path.read_bytes()
     cut(path, 5)
@@ -212,6 +191,7 @@ def test_the_commands_name_every_damaged_result_once_and_go_on(folder: Path) -> 
     link.symlink_to("nowhere")
     other.mkdir()
     path.with_name(f"seed-9-{'0' * 16}.json").write_bytes(content.replace(b'"spearman":', b'"spearman":1'))
+    before = path.read_bytes()
     words = ["--profile", "tiny", "--methods", "mcse,simcse", "--settings", "toy", "--seeds", "1", "--suites", "sts"]
     words += ["--set", "steps=4", "--set", "eval_every=2", "--set", "batch_size=8", "--results", str(folder)]
     status, run = (CliRunner().invoke(cli, [name, *words]) for name in ("status", "run"))
@@ -222,7 +202,11 @@ def test_the_commands_name_every_damaged_result_once_and_go_on(folder: Path) -> 
         assert status.output.count(str(each)) == 1, status.output
     assert run.output.count(str(path)) == 1
     assert "1 damaged" in run.output
+    assert "restore it, or move it away" in run.output
     assert "nothing to do: every other run of this plan is finished" in run.output
+    assert path.read_bytes() == before
+    path.unlink()
+    assert outcome(short_run("mcse,simcse", folder, **MCSE)) == outcome(harness.results(whole))
 
 
 @pytest.mark.parametrize("kind", ODD_KINDS)

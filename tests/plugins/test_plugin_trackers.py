@@ -67,8 +67,8 @@ CODE = '''\
 '''
 
 
-@pytest.fixture
-def trackers(install: Install) -> None:
+@pytest.fixture(autouse=True)
+def _trackers(install: Install) -> None:
     names = ("Diary", "Broken", "Stuck", "Lacking")
     install("diary_tracker", CODE, {"trackers": {name.lower(): name for name in names}})
 
@@ -77,12 +77,8 @@ def grid(results: Path, **more: Any) -> Any:
     return {"methods": "simcse", "seeds": 1, "set": {"steps": 4, "eval_every": 2}, "results": results, **more}
 
 
-@pytest.mark.usefixtures("trackers")
 def test_a_run_has_one_record_which_later_sessions_continue(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    capfd: pytest.CaptureFixture[str],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(listener, "QUIET_S", listener.FINISH_S)  # a busy machine starts trackers slowly
     done = harness.run("tiny", **grid(tmp_path), suites="sts", track="diary,broken")
@@ -103,13 +99,11 @@ def test_a_run_has_one_record_which_later_sessions_continue(
     assert (key, place) == (result.spec.key, "simcse/toy/toy-bert")
     assert (config["fingerprint"], config["seed"], config["training.steps"]) == (result.fingerprint, 0, 4)
     assert config["method.temperature"] == result.hyperparameters["method"]["temperature"]
-    logged = {each[2]: each[3] for each in told if each[0] == "log"}
-    for name, steps, values in (
-        ("loss/text", result.losses.steps, result.losses.terms["text"]),
-        ("dev/ToySTS-dev", result.dev.steps, result.dev.scores),
-    ):
-        found = {step: logged[step][name] for step in logged if name in logged[step]}
-        assert found == dict(zip(steps, values, strict=True))
+    curves = {"loss/text": (result.losses.steps, result.losses.terms["text"])}
+    curves["dev/ToySTS-dev"] = result.dev.steps, result.dev.scores
+    values = [(name, each[2], value) for each in told if each[0] == "log" for name, value in each[3].items()]
+    for name, points in curves.items():
+        assert {(step, value) for label, step, value in values if label == name} == {*zip(*points, strict=True)}
     assert {each[1] for each in told if each[0] != "begin"} == {number}, "one id in both sessions"
     scores = {
         f"sts/{task}/{metric}": value for task, row in result.current[0].scores.items() for metric, value in row.items()
@@ -118,7 +112,6 @@ def test_a_run_has_one_record_which_later_sessions_continue(
     assert told[-1] == ["done", number, 0, scores], "this tracker says that it holds no step"
 
 
-@pytest.mark.usefixtures("trackers")
 def test_a_tracker_that_never_answers_is_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -130,7 +123,6 @@ def test_a_tracker_that_never_answers_is_ended(
     assert caplog.messages == ["the tracker 'stuck' did not finish within 0 s and was stopped"]
 
 
-@pytest.mark.usefixtures("trackers")
 def test_an_interrupted_command_leaves_a_slow_tracker_to_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -155,7 +147,6 @@ def test_an_interrupted_command_leaves_a_slow_tracker_to_itself(
     left._writer.join()
 
 
-@pytest.mark.usefixtures("trackers")
 def test_what_cannot_work_is_refused_before_anything_runs(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no_such_library, which is not installed; run `pip install no-such-library`"):
         harness.run("tiny", **grid(tmp_path), track="lacking")
