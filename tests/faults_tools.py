@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from executor_jobs import scored
+
 import harness
 from harness.files import remove
 from harness.reporting.results import Results
@@ -30,10 +32,7 @@ def short_run(methods: str, results: Path, **how: Any) -> Results:
 
 def outcome(results: Results) -> dict[str, object]:
     """What must be equal bit for bit in two runs of one configuration: fingerprint, curves, scores; by key."""
-    return {
-        run.spec.key: (run.fingerprint, run.losses, run.dev, [one.scores for one in run.evaluations])
-        for run in results.runs
-    }
+    return scored(results.runs)
 
 
 def hashes(folder: Path) -> dict[str, str]:

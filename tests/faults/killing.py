@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
@@ -94,7 +94,6 @@ def started(
     *options: str,
     fault: Mapping[str, Any] | None = None,
     env: Mapping[str, str] = MappingProxyType({}),
-    grid: Sequence[str] = GRID,
 ) -> subprocess.Popen[str]:
     """Start a grid below a folder, as a session of its own."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -102,7 +101,7 @@ def started(
     if fault is not None:
         about |= {"FAULT": json.dumps({"root": str(folder), **fault})}
         about["PYTHONPATH"] = os.pathsep.join((str(HOOKS), *filter(None, [os.environ.get("PYTHONPATH")])))
-    words = ["run", *grid, "--results", str(folder / "results"), *options]
+    words = ["run", *GRID, "--results", str(folder / "results"), *options]
     return subprocess.Popen(
         [sys.executable, "-c", (ASKS if "slurm" in options else "") + MAIN, *words],
         env=about, cwd=folder, start_new_session=True,

@@ -288,10 +288,10 @@ def test_an_export_removes_what_a_killed_one_to_its_place_left_and_nothing_else(
         path.write_text("half")
         if name not in (".x.tmp", mine):
             path.with_name(".harness-export.lock").touch()
-    with pytest.raises(UserError, match="File exists"):
-        export(usual, tmp_path / "x")
-    shutil.rmtree(left[mine].parent)
     with try_lock(left[".x.2.tmp"].with_name(".harness-export.lock")):  # as the process has that fills it
+        with pytest.raises(UserError, match="File exists"):
+            export(usual, tmp_path / "x")
+        shutil.rmtree(left[mine].parent)
         export(usual, tmp_path / "x")
     assert [name for name, path in left.items() if path.exists()] == [".x.2.tmp", ".y.1.tmp", ".x.tmp"]
     assert (tmp_path / "x" / "README.md").is_file()

@@ -46,12 +46,9 @@ def lab(install: Install) -> Iterator[Path]:
     (site / "lab.py").unlink()
     package = site / "lab"
     (package / "deep").mkdir(parents=True)
-    (package / "__init__.py").write_text("from .method import Scaled\n")
-    (package / "method.py").write_text(METHOD)
-    (package / "scales.py").write_text("ONE = 1.0\n")
-    (package / "deep" / "__init__.py").write_text("")
-    (package / "deep" / "factor.py").write_text("FACTOR = 1.0\n")
-    (package / "apart.py").write_text("")
+    files = {"__init__": "from .method import Scaled\n", "method": METHOD, "scales": "ONE = 1.0\n", "apart": ""}
+    for name, code in {**files, "deep/__init__": "", "deep/factor": "FACTOR = 1.0\n"}.items():
+        (package / f"{name}.py").write_text(code)
     yield package
     forget()
 

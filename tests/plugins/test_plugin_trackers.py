@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from pathlib import Path
 from typing import Any
 
@@ -112,39 +111,33 @@ def test_a_run_has_one_record_which_later_sessions_continue(
     assert told[-1] == ["done", number, 0, scores], "this tracker says that it holds no step"
 
 
-def test_a_tracker_that_never_answers_is_ended(
+def test_a_tracker_that_never_answers_is_ended_and_left_to_itself_by_an_interrupted_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(listener, "FINISH_S", 0.2)
-    plan = harness.plan("tiny", **grid(tmp_path), suites="sts")
-    with caplog.at_level(logging.WARNING), listener.tracking(["stuck"], plan) as listen:
-        for _ in range(10_000):  # far more than a pipe holds
-            listen(Event("start", plan.runs[0].key, device="cpu"))
-    assert caplog.messages == ["the tracker 'stuck' did not finish within 0 s and was stopped"]
-
-
-def test_an_interrupted_command_leaves_a_slow_tracker_to_itself(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(listener, "QUIET_S", 0.2)
     started: list[listener._Process] = []
     finish = listener._Process.finish
     monkeypatch.setattr(listener._Process, "finish", lambda one, wait: started.append(one) or finish(one, wait))
     plan = harness.plan("tiny", **grid(tmp_path), suites="sts")
 
-    def interrupted() -> None:
+    def listened(times: int, error: type[BaseException] | None = None) -> None:
         with listener.tracking(["stuck"], plan) as listen:
-            listen(Event("start", plan.runs[0].key, device="cpu"))
-            raise KeyboardInterrupt
+            for _ in range(times):
+                listen(Event("start", plan.runs[0].key, device="cpu"))
+            if error:
+                raise error
 
+    monkeypatch.setattr(listener, "QUIET_S", 0.2)
     with pytest.raises(KeyboardInterrupt):
-        interrupted()
+        listened(1, KeyboardInterrupt)
     (left,) = started
     assert left.process.poll() is None
     assert not caplog.records
     left._given_up = True
     left.process.kill()
     left._writer.join()
+    monkeypatch.setattr(listener, "FINISH_S", 0.2)
+    listened(10_000)  # far more than a pipe holds
+    assert caplog.messages == ["the tracker 'stuck' did not finish within 0 s and was stopped"]
 
 
 def test_what_cannot_work_is_refused_before_anything_runs(tmp_path: Path) -> None:

@@ -18,7 +18,6 @@ from harness.registry import names
 from harness.training.stepper import Chunked
 from harness.training.trainer import Trainer
 
-pytestmark = pytest.mark.usefixtures("empty_folder")
 CPU = torch.device("cpu")
 #: every method that trains, and DALR's public code for its batch normalisation; few recordings, which are long
 FEW = {"audiocse": "[audio_batch_size=5]", "audiocse-sup": "[audio_batch_size=5]"}

@@ -30,8 +30,6 @@ from harness.training.stepper import Stepper
 
 HALF = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
-pytestmark = pytest.mark.usefixtures("empty_folder")
-
 
 @pytest.mark.parametrize("precision", ["bf16", pytest.param("fp16", marks=pytest.mark.long)])
 @pytest.mark.parametrize(
