@@ -62,10 +62,10 @@ ODD_KINDS = ("pipe", "device", "folder", "loop")
 WAITING = ("pipe", "device", "loop")
 
 
-def flip(path: Path, place: float) -> None:
-    """Change one bit at a place between 0 and 1 of a file, which keeps its size and its time."""
+def flip(path: Path, share: float) -> None:
+    """Change one bit at a share between 0 and 1 of a file's length, which keeps its size and its time."""
     content, before = bytearray(path.read_bytes()), path.stat()
-    content[int(len(content) * place)] ^= 1 << int(place * 1000) % 8
+    content[int(len(content) * share)] ^= 1 << int(share * 1000) % 8
     path.write_bytes(content)
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 

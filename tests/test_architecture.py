@@ -36,15 +36,15 @@ def module(path: Path) -> str:
 
 def imports(path: Path) -> set[str]:
     """Modules of the house that a file imports, anywhere in it; `from a import b` counts as a.b where b is a module."""
-    found = set()
+    modules = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            modules |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             for alias in node.names:
                 deeper = f"{node.module}.{alias.name}"
-                found.add(deeper if _is_module(deeper) else node.module)
-    return {name for name in found if name.split(".")[0] in ("harness", "harness_methods", "harness_reports")}
+                modules.add(deeper if _is_module(deeper) else node.module)
+    return {name for name in modules if name.split(".")[0] in ("harness", "harness_methods", "harness_reports")}
 
 
 def _is_module(name: str) -> bool:
@@ -89,7 +89,7 @@ def test_no_two_classes_or_types_share_a_name() -> None:
         for node in ast.parse(path.read_text()).body:
             for name in _types(node):
                 places.setdefault(name, []).append(module(path))
-    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+    assert {name: homes for name, homes in places.items() if len(homes) > 1} == {}
 
 
 def _types(node: ast.stmt) -> list[str]:

@@ -24,9 +24,9 @@ def test_overrides_are_read_back_from_a_command() -> None:
     given = {"learning_rate": 1e-4, "steps": 6, "fp16": True, "text": "toy-clip"}
     words = shlex.split(harness_command("run", set=given))
     assert words[2::2] == ["--set"] * 4
-    found = parse_overrides(words[3::2])
-    assert found == given
-    assert [type(value) for value in found.values()] == [float, int, bool, str]
+    overrides = parse_overrides(words[3::2])
+    assert overrides == given
+    assert [type(value) for value in overrides.values()] == [float, int, bool, str]
 
 
 @pytest.mark.parametrize("pair", ["steps", "steps=", "=6", " = "])

@@ -56,10 +56,14 @@ def test_a_finished_plan_asked_again_imports_no_torch(tmp_path: Path) -> None:
 
 def test_declarations_of_every_method_and_teacher() -> None:
     for name in names("method"):
-        method, found = method_named(name), declared_method(name)
-        assert (found.trains, found.streams, found.readings) == (method.trains, method.streams, tuple(method.readings))
-        assert found.options == set(method.Hyperparameters.options())
-        assert found.reading_values == method.reading_values
+        method, declared = method_named(name), declared_method(name)
+        assert (declared.trains, declared.streams, declared.readings) == (
+            method.trains,
+            method.streams,
+            tuple(method.readings),
+        )
+        assert declared.options == set(method.Hyperparameters.options())
+        assert declared.reading_values == method.reading_values
     for kind in names("teacher kind"):
         found_kind = declared_teacher(kind)
         assert found_kind == (teacher_class(kind).gives, teacher_class(kind).pooled)

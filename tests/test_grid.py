@@ -121,13 +121,13 @@ def test_a_list_of_values_makes_variants(methods: str, values: Any, expected: st
 
 def test_two_lists_make_their_product_and_one_value_stays_an_override() -> None:
     request = make_request(Selection("tiny", methods="mcse[lambda=0.1|1]", set=["temperature=0.05,0.1", "steps=4"]))
-    assert [str(one) for one in request.methods] == [
+    assert [str(variant) for variant in request.methods] == [
         f"mcse[lambda={weight},temperature={heat}]" for weight in ("0.1", "1") for heat in ("0.05", "0.1")
     ]
     assert request.overrides == {"steps": 4}
     run = RunSpec(request.methods[-1], Variant("toy"), "toy-bert", 0)
-    found = resolve(request.profile, run, request.overrides).hyperparameters.named()
-    assert (found["lambda"], found["temperature"]) == (1.0, 0.1)
+    values = resolve(request.profile, run, request.overrides).hyperparameters.named()
+    assert (values["lambda"], values["temperature"]) == (1.0, 0.1)
 
 
 def test_commas_and_bars_inside_brackets_are_no_lists() -> None:
@@ -135,7 +135,7 @@ def test_commas_and_bars_inside_brackets_are_no_lists() -> None:
     overrides, lists = listed_values([f"text={text}"])
     assert (overrides, lists) == ({"text": text}, {})
     other = "run:mcse[lambda=1]/toy/toy-bert/seed-0"
-    assert texts_of(f"dalr[text={text}|{other}]") == [f"dalr[text={one}]" for one in (text, other)]
+    assert texts_of(f"dalr[text={text}|{other}]") == [f"dalr[text={run}]" for run in (text, other)]
 
 
 @pytest.mark.parametrize(
@@ -162,6 +162,6 @@ def test_lists_that_make_no_variants_are_one_line(selection: Selection, message:
 @given(st.dictionaries(st.sampled_from(["lambda", "temperature", "epochs"]), st.lists(st.integers(1, 9), min_size=1)))
 def test_every_combination_stands_once(lists: dict[str, list[int]]) -> None:
     inside = ",".join(f"{key}={'|'.join(map(str, values))}" for key, values in lists.items())
-    found = swept([f"mcse[{inside}]" if inside else "mcse"], {}, {})
-    assert len(set(found)) == len(found)
-    assert len(found) == prod(len(set(values)) for values in lists.values())
+    combinations = swept([f"mcse[{inside}]" if inside else "mcse"], {}, {})
+    assert len(set(combinations)) == len(combinations)
+    assert len(combinations) == prod(len(set(values)) for values in lists.values())

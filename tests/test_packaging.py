@@ -53,6 +53,6 @@ def test_a_users_own_packages_do_not_collide(installed: Path, tmp_path: Path) ->
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     first, *listed = done.stdout.splitlines()
-    assert all(place.startswith(str(installed)) for place in first.split())
+    assert all(path.startswith(str(installed)) for path in first.split())
     assert any(line.split()[:1] == ["mcse"] for line in listed)
     assert "cannot be loaded" not in done.stdout

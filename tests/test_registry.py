@@ -95,9 +95,9 @@ def test_wrong_declarations_are_refused_before_anything_reads_them(wrong: str, i
 @pytest.mark.usefixtures("site")
 def test_a_bad_method_costs_only_the_grids_that_name_it_and_no_other_imports_it(name: str, what: str) -> None:
     def runs(*named: str) -> set[str]:
-        methods = [Variant.parse(one) for one in named]
-        found, _ = expand(load_profile("tiny"), methods, [Variant("toy")], ["toy-bert"], [0, 1], {"steps": 3})
-        return {run.spec.variant.name for run in found}
+        methods = [Variant.parse(text) for text in named]
+        expanded, _ = expand(load_profile("tiny"), methods, [Variant("toy")], ["toy-bert"], [0, 1], {"steps": 3})
+        return {run.spec.variant.name for run in expanded}
 
     assert runs("mcse") == {"mcse"}
     assert f"bad_{name}" not in sys.modules

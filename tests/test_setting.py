@@ -31,8 +31,8 @@ def plan(tmp_path: Path, settings: str, methods: str, seed: int = 0, profile: Pr
     profile = profile or load_profile("tiny")
     # without fixed steps, so that the rows decide
     profile = profile.model_copy(update={"training": profile.training.model_copy(update={"steps": None})})
-    asked = [parse_setting(one) for one in split(settings)]
-    variants = [Variant.parse(one) for one in split(methods)]
+    asked = [parse_setting(text) for text in split(settings)]
+    variants = [Variant.parse(text) for text in split(methods)]
     request = Request(profile, variants, asked, ["toy-bert"], (seed,), ["sts"], EPOCHS, data=tmp_path)
     return make_plan(request, Store(tmp_path))
 
@@ -107,7 +107,7 @@ def test_noise_reaches_the_triplets_alone(tmp_path: Path) -> None:
     assert len(plain.tokens["triplets"]) == len(noisy.tokens["triplets"])
     assert noisy.tokens["triplets"].count < 0.8 * plain.tokens["triplets"].count
     made = plan(tmp_path, "toy[deletion=0.4]", "simcse")
-    (corpus,) = (one for one in made.runs[0].experiment.corpora if one.name == "toy-text")
+    (corpus,) = (corpus for corpus in made.runs[0].experiment.corpora if corpus.name == "toy-text")
     assert corpus.read is corpus.plain
 
 
@@ -139,7 +139,7 @@ def with_few(tmp_path: Path, captions: list[list[str]], features: np.ndarray) ->
 
 def data_of_few(tmp_path: Path, profile: Profile, which: str, variant: str) -> TrainingData:
     made = plan(tmp_path, f"few[captions={which}]", variant, profile=profile)
-    run = next(one for one in made.runs if str(one.resolved.spec.variant) == variant)
+    run = next(planned for planned in made.runs if str(planned.resolved.spec.variant) == variant)
     tokenizer = Student.load(made.inventory.encoder("toy-bert").source.path()).tokenizer
     return training_data(run_features(run.experiment, Bench(Store(tmp_path), "cpu", ignore)), tokenizer)
 
@@ -150,11 +150,11 @@ def test_images_of_several_captions_have_their_features_once(tmp_path: Path) -> 
     listed = [[f"caption {number} of {image}" for number in range(count)] for image, count in enumerate(counts)]
     features = np.arange(4, dtype=np.float32)[:, None] + np.zeros(3, np.float32)
     profile = with_few(tmp_path, listed, features).model_copy(update={"images": "made"})
-    found = {which: data_of_few(tmp_path, profile, which, "mcse") for which in ("one", "all")}
+    data = {which: data_of_few(tmp_path, profile, which, "mcse") for which in ("one", "all")}
     rows = np.arange(7)
-    assert found["all"].features["image"][rows][:, 0].tolist() == [0, 0, 0, 1, 2, 2, 3]
-    assert found["one"].features["image"][rows[:4]][:, 0].tolist() == [0, 1, 2, 3]
-    assert [len(found[which].tokens["pairs"]) for which in ("one", "all")] == [4, 7]
+    assert data["all"].features["image"][rows][:, 0].tolist() == [0, 0, 0, 1, 2, 2, 3]
+    assert data["one"].features["image"][rows[:4]][:, 0].tolist() == [0, 1, 2, 3]
+    assert [len(data[which].tokens["pairs"]) for which in ("one", "all")] == [4, 7]
 
 
 def test_a_dual_encoder_fitted_on_other_captions_is_another(tmp_path: Path) -> None:
@@ -165,8 +165,8 @@ def test_a_dual_encoder_fitted_on_other_captions_is_another(tmp_path: Path) -> N
     reader = "run:none[pooling=mean]/none/toy-bert/seed-0"
     lit = TeacherTable(kind="lit", images="made", captions=reader, corpus="few")
     profile = profile.model_copy(update={"teachers": {**profile.teachers, "lit": lit}})
-    one, other = (
+    first, other = (
         data_of_few(tmp_path, profile, which, "mcse[images=lit]").features["image"][np.array([0])]
         for which in ("one", "all")
     )
-    assert not np.allclose(one, other)
+    assert not np.allclose(first, other)

@@ -63,8 +63,8 @@ def trainer(variant: str, precision: str, device: torch.device, folder: Path, ch
     )
 
 
-def first_steps(one: Trainer) -> list[int]:
+def first_steps(training: Trainer) -> list[int]:
     """The first step of each kind of batch."""
-    mixing = one.batches.mixing
+    mixing = training.batches.mixing
     kinds = [mixing.step(step)[0] for step in range(mixing.cycle + 1)]
     return [kinds.index(kind) for kind in sorted(set(kinds))]

@@ -100,7 +100,7 @@ def special_tokens_only(folder: Path) -> None:
     content = json.loads((folder / "tokenizer.json").read_text())
     special = {token["content"] for token in content["added_tokens"]}
     words = content["model"]["vocab"]
-    change(folder / "tokenizer.json", model={**content["model"], "vocab": {one: words[one] for one in special}})
+    change(folder / "tokenizer.json", model={**content["model"], "vocab": {word: words[word] for word in special}})
 
 
 def foreign_attention(folder: Path) -> None:

@@ -51,9 +51,9 @@ def test_some_vectors_without_numbers_leave_a_task_without_a_score(tmp_path: Pat
 def test_a_model_without_any_finite_vector_fails(value: float, tmp_path: Path) -> None:
     results, code, said = evaluated(tmp_path, slice(None), value)
     assert code == 1, said
-    found = harness.results(results)
-    assert len(found) == 0
-    assert "sentence vectors is finite" in found.failures[0].error
+    read = harness.results(results)
+    assert len(read) == 0
+    assert "sentence vectors is finite" in read.failures[0].error
 
 
 def test_training_on_one_sentence_is_refused(tmp_path: Path) -> None:

@@ -174,7 +174,7 @@ def reported(tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, Path]:
 def _hostile(profile: str, number: int) -> Any:
     """A result whose names are payloads, others in each; only the first has curves, which take seconds to draw."""
     setting, encoder, task, inside = (list(EVIL.values())[(number + step) % len(EVIL)] for step in (0, 2, 4, 6))
-    one = result(
+    made = result(
         "simcse",
         0,
         {"sts": {task: {"spearman": 50.0}, "Avg": {"spearman": 50.0}}},
@@ -188,7 +188,7 @@ def _hostile(profile: str, number: int) -> Any:
         revision=encoder,
         **({} if number == 0 else {"dev": (), "losses": {}}),
     )
-    return one.model_copy(update={"spec": one.spec.model_copy(update={"variant": f"simcse[x={inside}]"})})
+    return made.model_copy(update={"spec": made.spec.model_copy(update={"variant": f"simcse[x={inside}]"})})
 
 
 def test_no_page_of_a_report_acts_on_a_name(reported: tuple[Store, Path]) -> None:
@@ -239,8 +239,8 @@ def test_no_command_sends_a_name_to_the_terminal(
     words: tuple[str, ...], reported: tuple[Store, Path], monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     store = reported[0]
-    for place in ([str(file)] for file in store.files()) if words == ("show",) else [["--results", str(store.root)]]:
-        monkeypatch.setattr(sys, "argv", ["harness", *words, *place])
+    for where in ([str(file)] for file in store.files()) if words == ("show",) else [["--results", str(store.root)]]:
+        monkeypatch.setattr(sys, "argv", ["harness", *words, *where])
         with pytest.raises(SystemExit):
             main()
     text = "".join(capsys.readouterr())

@@ -47,7 +47,7 @@ MISPLACED = (
 CACHES = ("tokens", "features", "seen", "hashes", "toy", "declarations")
 Harm = tuple[Callable[[Path, Any], None], Any]
 CUTS: list[Harm] = [(cut, tenth) for tenth in range(10)]
-FLIPS: list[Harm] = [(flip, place) for place in (random.Random(seed).random() for seed in range(4))]
+FLIPS: list[Harm] = [(flip, share) for share in (random.Random(seed).random() for seed in range(4))]
 Stage = Callable[[str], tuple[Path, dict[str, object]]]
 
 
@@ -59,9 +59,9 @@ def harms() -> Iterator[Any]:
             chosen = next(short) if stage != "drawn" and "/" not in pattern else None
             for harm in (*CUTS, *FLIPS):
                 yield pytest.param(stage, pattern, harm, marks=() if harm is chosen else pytest.mark.faults)
-    for place, state in enumerate(MISPLACED):
+    for row, state in enumerate(MISPLACED):
         for number, kind in enumerate(ODD_KINDS):
-            yield pytest.param(*state, (misplace, kind), marks=() if place == number else pytest.mark.faults)
+            yield pytest.param(*state, (misplace, kind), marks=() if row == number else pytest.mark.faults)
 
 
 def interrupted(folder: Path, stage: str) -> None:
@@ -111,11 +111,11 @@ def stage_of(whole: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield make
 
 
-def files(place: Path, pattern: str) -> list[Path]:
+def files(base: Path, pattern: str) -> list[Path]:
     """The files that a pattern means, those of a folder included."""
-    found = [file for path in place.glob(pattern) for file in ([path] if path.is_file() else sorted(path.rglob("*")))]
-    assert found, pattern
-    return [file for file in found if file.is_file() and file.suffix != ".lock" and file.stat().st_size]
+    listed = [file for path in base.glob(pattern) for file in ([path] if path.is_file() else sorted(path.rglob("*")))]
+    assert listed, pattern
+    return [file for file in listed if file.is_file() and file.suffix != ".lock" and file.stat().st_size]
 
 
 def copy_of(interrupted: Path, folder: Path) -> Path:
@@ -131,12 +131,12 @@ def test_a_run_goes_on_from_what_is_whole(
 ) -> None:
     """Damage what an interrupted run left, let it go on, and compare."""
     made, folder = stage_of(stage), tmp_path / "results"
-    place, before = copy_of(made[0], folder), hashes(folder)
-    for file in files(place, pattern):
+    work, before = copy_of(made[0], folder), hashes(folder)
+    for file in files(work, pattern):
         harm[0](file, harm[1])
     assert outcome(short_run("mcse", folder, suites=STAGES[stage], **MCSE)) == made[1]
     assert before.items() <= hashes(folder).items()
-    assert list(place.glob("*.damaged"))
+    assert list(work.glob("*.damaged"))
 
 
 @pytest.mark.parametrize("where", ["", "best", "a file"])
@@ -173,8 +173,8 @@ def test_damaged_caches_are_made_again(
     shutil.copytree(cache_folder(), tmp_path / "cache")
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
     for kind in kinds:
-        for file, (harm, place) in zip(files(tmp_path / "cache", kind), cycle(harms), strict=False):
-            harm(file, place)
+        for file, (harm, where) in zip(files(tmp_path / "cache", kind), cycle(harms), strict=False):
+            harm(file, where)
     with caplog.at_level(logging.WARNING):
         assert outcome(short_run("mcse", tmp_path / "results", **MCSE)) == expected
     warnings = [line for line in caplog.messages if "is damaged" in line]
@@ -219,9 +219,9 @@ def test_what_is_no_file_in_a_results_folder_is_named_and_never_waited_for(
     for each in (path, tuning, failed, log):
         each.parent.mkdir(exist_ok=True)
         misplace(each, kind)
-    found = harness.results(folder)
-    assert [run.spec.method for run in found.runs] == ["simcse"]
-    assert [str(path) in line for line in found.problems] == [True]
+    read = harness.results(folder)
+    assert [run.spec.method for run in read.runs] == ["simcse"]
+    assert [str(path) in line for line in read.problems] == [True]
     store = Store(folder)
     assert str(tuning) in read_tunings(store)[1][0]
     assert not store.failures()

@@ -151,8 +151,8 @@ def usual(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def written(folder: Path) -> dict[str, bytes]:
     """What lies below a folder and is neither a lock, nor unfinished under a name that says so, nor named by a time."""
-    found = contents(folder)
-    return {name: found[name] for name in found if not name.endswith((".lock", ".part")) and "/hashes/" not in name}
+    files = contents(folder)
+    return {name: files[name] for name in files if not name.endswith((".lock", ".part")) and "/hashes/" not in name}
 
 
 @pytest.mark.parametrize("name", WRITERS)

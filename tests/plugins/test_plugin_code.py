@@ -161,5 +161,5 @@ def test_corpora_and_suites_of_other_packages_count_with_their_code(install: Ins
     changed, other = found()
     assert changed.fingerprint != run.fingerprint
     assert other != protocol
-    before, after = (one.experiment.corpora[0].read.fingerprint for one in (run, changed))
+    before, after = (planned_run.experiment.corpora[0].read.fingerprint for planned_run in (run, changed))
     assert before != after, "tokens are kept under it"

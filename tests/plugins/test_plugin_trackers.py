@@ -94,8 +94,8 @@ def test_a_run_has_one_record_which_later_sessions_continue(
     told = [json.loads(line) for line in (tmp_path / "diary" / "diary").read_text().splitlines()]
     kinds = [each[0] for each in told]
     assert kinds == ["begin", *["log"] * 4, "done", "begin", "done"]
-    _, key, number, place, config = told[0]
-    assert (key, place) == (result.spec.key, "simcse/toy/toy-bert")
+    _, key, number, group, config = told[0]
+    assert (key, group) == (result.spec.key, "simcse/toy/toy-bert")
     assert (config["fingerprint"], config["seed"], config["training.steps"]) == (result.fingerprint, 0, 4)
     assert config["method.temperature"] == result.hyperparameters["method"]["temperature"]
     curves = {"loss/text": (result.losses.steps, result.losses.terms["text"])}
@@ -116,7 +116,9 @@ def test_a_tracker_that_never_answers_is_ended_and_left_to_itself_by_an_interrup
 ) -> None:
     started: list[listener._Process] = []
     finish = listener._Process.finish
-    monkeypatch.setattr(listener._Process, "finish", lambda one, wait: started.append(one) or finish(one, wait))
+    monkeypatch.setattr(
+        listener._Process, "finish", lambda process, wait: started.append(process) or finish(process, wait)
+    )
     plan = harness.plan("tiny", **grid(tmp_path), suites="sts")
 
     def listened(times: int, error: type[BaseException] | None = None) -> None:

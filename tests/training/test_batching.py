@@ -46,7 +46,7 @@ def test_cycles_are_those_of_the_papers(pairs: int, cycle: int) -> None:
         mixing = mixed(1_000_000, pairs, 64, rule)
         assert not mixing.leaves_out_text
         streams = [mixing.step(k)[0] for k in range(2 * cycle)]
-        assert [place for place, stream in enumerate(streams) if stream == "pairs"] == [cycle - 1, 2 * cycle - 1]
+        assert [step for step, stream in enumerate(streams) if stream == "pairs"] == [cycle - 1, 2 * cycle - 1]
 
 
 @pytest.mark.parametrize(("rule", "paired"), [(by_batches, 400), (every_ceil, 400), (after_text, 200)])
@@ -90,6 +90,6 @@ def test_a_pass_reads_every_row_once_and_the_next_in_another_order(rows: int, ba
 def test_order_depends_on_seed_setting_and_stream_only() -> None:
     axes = ((0, "wiki", "sentences"), (0, "wiki", "sentences"), (1, "wiki", "sentences"))
     axes += ((0, "flickr", "sentences"), (0, "wiki", "pairs"))
-    first, same, *others = (tuple(Order(100, 10, *one).batch(4)) for one in axes)
+    first, same, *others = (tuple(Order(100, 10, *axis).batch(4)) for axis in axes)
     assert first == same
     assert first not in others
