@@ -17,10 +17,13 @@ ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "reproduce.md").read_text()
 
 
-def test_the_runs_and_licences_to_reproduce_a_table_are_those_of_its_plan(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("HARNESS_DATA", raising=False)  # what a machine has of the data is left out of no count
+@pytest.fixture(autouse=True)
+def _no_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a machine has of the data is left out of no count."""
+    monkeypatch.delenv("HARNESS_DATA", raising=False)
+
+
+def test_the_runs_and_licences_to_reproduce_a_table_are_those_of_its_plan(tmp_path: Path) -> None:
     plan = harness.plan(table="dalr:T1", results=tmp_path)
     assert f"Table 1 of the DALR paper has {len(plan.runs)} runs" in PAGE
     fetched = fetch_list(lacking(plan), None, ask=False)
