@@ -45,10 +45,10 @@ def error_tables(settings: Sequence[str] = ("toy",), **errors: float) -> list[Su
     """The tables of a suite whose only metric is an error: three seeds of each variant around a value."""
     scores = {name: [{"error": value + seed / 1000} for seed in range(3)] for name, value in errors.items()}
     results = [
-        result(name, seed, {"probing": {"D": one, "Avg": one}}, setting=setting)
+        result(name, seed, {"probing": {"D": score, "Avg": score}}, setting=setting)
         for setting in settings
         for name, some in scores.items()
-        for seed, one in enumerate(some)
+        for seed, score in enumerate(some)
     ]
     return summary_tables(frame_of(results), {"probing": {"error": Metric("error", larger_is_better=False, digits=3)}})
 
@@ -144,7 +144,7 @@ def split(variant: str, seed: int, tasks: Split, **more: Any) -> Result:
         parts[task] = {UNSEEN: _part(unseen, unseen_score), SEEN: _part(seen, seen_score)}
     parts[AVERAGE] = {}
     for part in (UNSEEN, SEEN):
-        rows = [found[part] for task, found in parts.items() if task != AVERAGE]
+        rows = [measured[part] for task, measured in parts.items() if task != AVERAGE]
         scores = [row["spearman"] for row in rows if "spearman" in row]
         mean = sum(scores) / len(rows) if len(scores) == len(rows) else None
         parts[AVERAGE][part] = _part(sum(row["n"] for row in rows), mean)

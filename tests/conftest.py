@@ -63,8 +63,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         files = {path: chance.random() for path in sorted({item.path for item in items})}
         items.sort(key=lambda item: (files[item.path], chance.random()))
         return
-    place = {f"{name}.py": number for number, name in enumerate(LONGEST)}
-    items.sort(key=lambda item: place.get(item.path.name, len(place)))
+    ranks = {f"{name}.py": number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: ranks.get(item.path.name, len(ranks)))
 
 
 def _found(path: Path, what: str) -> Path:
@@ -77,12 +77,6 @@ def _found(path: Path, what: str) -> Path:
 def data_root() -> Path:
     """The data bundle: HARNESS_DATA, else shared/data beside the checkout."""
     return _found(Path(os.environ.get("HARNESS_DATA") or SHARED / "data"), "the data bundle")
-
-
-@pytest.fixture(scope="session")
-def golden_root() -> Path:
-    """Reference values of the public implementations."""
-    return _found(SHARED / "golden", "the folder of golden values")
 
 
 @pytest.fixture(scope="session")
@@ -116,7 +110,7 @@ def _errors_have_one_line() -> Iterator[None]:
 
     def made(error: UserError, *given: object) -> None:
         Exception.__init__(error, *given)
-        assert not [one for one in given if "\n" in str(one)], "an error of several lines"
+        assert not [text for text in given if "\n" in str(text)], "an error of several lines"
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(UserError, "__init__", made)

@@ -7,7 +7,7 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from harness.profiles import Profile, load_profile
 from harness.profiles.schema import TeacherTable
 from harness.runs.environment import Allocation, DeviceChoice
 from harness.spec import Variant, parse_setting
-from harness.store import Store
+from harness.store import Result, Store
 from harness.work.job import End, Job, Prepared, RunJob
 from harness.work.jobs import jobs_of
 from harness.work.resources import Estimates, Resources
@@ -69,13 +69,17 @@ def jobs(results: Path, *methods: str, seeds: tuple[int, ...] = (0,), **override
     return [job for job in made if isinstance(job, RunJob)]
 
 
+def scored(runs: Iterable[Result]) -> dict[str, object]:
+    """What must be equal bit for bit in two runs of one configuration, by key; times are left out."""
+    return {
+        run.spec.key: (run.fingerprint, run.losses, run.dev, [(e.suite, e.scores, e.parts) for e in run.evaluations])
+        for run in runs
+    }
+
+
 def scores(results: Path) -> dict[str, object]:
-    """What each finished run was measured to have, by key; times are left out."""
-    found = {}
-    for result in Store(results).load()[0]:
-        scored = [(one.suite, one.scores, one.parts) for one in result.evaluations]
-        found[result.spec.key] = (result.fingerprint, scored, result.dev, result.losses)
-    return found
+    """The same of the finished runs of a folder."""
+    return scored(Store(results).load()[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,16 +157,15 @@ class Stub(Errand):
         return Prepared(self.id)
 
 
-def errand(results: Path, name: str, *needs: Job, **about: int) -> Errand:
+def errand(results: Path, name: str, *needs: Job, made: type[Errand] = Errand, **about: Any) -> Any:
     """A job that needs others."""
-    place = (Inventory(load_profile("tiny"), None, {}), Store(results), frozenset(need.id for need in needs))
-    return Errand(*place, name, **about)
+    inventory = Inventory(load_profile("tiny"), None, {})
+    return made(inventory, Store(results), frozenset(need.id for need in needs), name, **about)
 
 
 def stubs(results: Path, count: int, **about: Any) -> list[Stub]:
     """Jobs without needs."""
-    place = (Inventory(load_profile("tiny"), None, {}), Store(results), frozenset[str]())
-    return [Stub(*place, f"stub-{number}", **about) for number in range(count)]
+    return [errand(results, f"stub-{number}", made=Stub, **about) for number in range(count)]
 
 
 def notes(results: Path, name: str) -> list[str]:

@@ -52,17 +52,17 @@ class FakeDevice(FakeTensorMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         given = tree_leaves((args, kwargs))
-        if any(isinstance(one, FakeTensor) or (isinstance(one, torch.device) and one.type == "cuda") for one in given):
+        if any(isinstance(arg, FakeTensor) or (isinstance(arg, torch.device) and arg.type == "cuda") for arg in given):
             faked = tree_map(self._faked, (args, kwargs or {}))
-            found = super().__torch_dispatch__(func, types, *faked)
-            if func is torch.ops.aten._to_copy.default and found.device.type == "cpu" != args[0].device.type:
+            output = super().__torch_dispatch__(func, types, *faked)
+            if func is torch.ops.aten._to_copy.default and output.device.type == "cpu" != args[0].device.type:
                 self.copies += 1
-            return found
+            return output
         return func(*args, **(kwargs or {}))
 
-    def _faked(self, one: Any) -> Any:
-        real = isinstance(one, torch.Tensor) and not isinstance(one, FakeTensor)
-        return self.from_tensor(one) if real else one
+    def _faked(self, value: Any) -> Any:
+        real = isinstance(value, torch.Tensor) and not isinstance(value, FakeTensor)
+        return self.from_tensor(value) if real else value
 
 
 def tf32() -> tuple[bool, bool]:

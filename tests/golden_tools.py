@@ -18,9 +18,9 @@ GOLDEN = Path(__file__).parent / "golden"
 def entries(file: str, loss: str) -> list[Any]:
     """The entries of one loss in a file of golden values, named by their cases."""
     listed = json.loads((GOLDEN / f"{file}.json").read_text())["entries"]
-    found = [pytest.param(entry, id=entry["case"]) for entry in listed if entry["loss"] == loss]
-    assert found, f"{file}.json has no entry '{loss}'"
-    return found
+    cases = [pytest.param(entry, id=entry["case"]) for entry in listed if entry["loss"] == loss]
+    assert cases, f"{file}.json has no entry '{loss}'"
+    return cases
 
 
 def tensors(entry: Mapping[str, Any]) -> dict[str, torch.Tensor]:
@@ -69,7 +69,7 @@ def cosine(a: torch.Tensor, b: torch.Tensor) -> float:
     return dot / math.sqrt(sum(float(x) ** 2 for x in a) * sum(float(y) ** 2 for y in b))
 
 
-def divergence(wanted: list[float], found: list[float]) -> float:
-    """KL(softmax(wanted) || softmax(found)) as loops."""
-    q, p = ([math.exp(x) / sum(map(math.exp, row)) for x in row] for row in (wanted, found))
+def divergence(wanted: list[float], actual: list[float]) -> float:
+    """KL(softmax(wanted) || softmax(actual)) as loops."""
+    q, p = ([math.exp(x) / sum(map(math.exp, row)) for x in row] for row in (wanted, actual))
     return sum(a * math.log(a / b) for a, b in zip(q, p, strict=True))

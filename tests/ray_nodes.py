@@ -25,10 +25,10 @@ def cluster(cpus: int, **head: Any) -> Iterator[Any]:
         RAY_USAGE_STATS_ENABLED="0", RAY_prestart_worker_first_driver="0", RAY_memory_monitor_refresh_ms="0"
     )
     about = {**NODE, "num_cpus": cpus, "include_dashboard": False, "no_monitor": True, **head}
-    found = Cluster(initialize_head=True, head_node_args=about)
+    nodes = Cluster(initialize_head=True, head_node_args=about)
     try:
-        ray.init(address=found.address, log_to_driver=False, logging_level="ERROR")
-        yield found
+        ray.init(address=nodes.address, log_to_driver=False, logging_level="ERROR")
+        yield nodes
     finally:
         ray.shutdown()
-        found.shutdown()
+        nodes.shutdown()

@@ -24,9 +24,9 @@ def senteval_layout(data: Path, base: Path) -> None:
     """Write SentEval's data/downstream from the tables of the data bundle: the way back, written anew."""
 
     def write(name: str, lines: list[str], encoding: str = "utf-8") -> None:
-        place = base / name
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes("".join(f"{line}\n" for line in lines).encode(encoding))
+        path = base / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes("".join(f"{line}\n" for line in lines).encode(encoding))
 
     for year, subsets in STS.items():
         rows = columns(data / "sts" / f"STS{year}.tsv", ("subset", "score", "sentence1", "sentence2"))

@@ -125,8 +125,8 @@ def sum_of(content: Content) -> str:
 def _entries(files: dict[str, Content]) -> list[dict[str, Any]]:
     """Files and folders of a repository as the hub lists them."""
     folders = {str(folder) for name in files for folder in PurePosixPath(name).parents} - {"."}
-    found: list[dict[str, Any]] = [{"type": "directory", "path": name, "oid": "0" * 40} for name in sorted(folders)]
-    return found + [
+    listed: list[dict[str, Any]] = [{"type": "directory", "path": name, "oid": "0" * 40} for name in sorted(folders)]
+    return listed + [
         {"type": "file", "path": name, "size": len(read(content)), "oid": sum_of(content)[:40]}
         for name, content in files.items()
     ]
@@ -168,13 +168,13 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _tree(self, path: str) -> None:
         """A folder of a repository, with all that is below it where that is asked."""
-        hub, _, place = path.removeprefix("/api/").partition("/tree/")
-        commit, _, folder = place.partition("/")
-        found = _entries(self.standin.inside(hub, commit))
+        hub, _, below = path.removeprefix("/api/").partition("/tree/")
+        commit, _, folder = below.partition("/")
+        entries = _entries(self.standin.inside(hub, commit))
         start = f"{folder}/" if folder else ""
-        inside = [one for one in found if one["path"].startswith(start)]
+        inside = [entry for entry in entries if entry["path"].startswith(start)]
         if "recursive=true" not in self.path.lower():
-            inside = [one for one in inside if "/" not in one["path"].removeprefix(start)]
+            inside = [entry for entry in inside if "/" not in entry["path"].removeprefix(start)]
         if inside:
             self._json(inside)
         else:
@@ -187,7 +187,7 @@ class _Handler(BaseHTTPRequestHandler):
         if "/paths-info/" in self.path:
             asked = parse_qs(body.decode())
             hub, _, commit = self.path.removeprefix("/api/").partition("/paths-info/")
-            self._json([one for one in _entries(self.standin.inside(hub, commit)) if one["path"] in asked["paths"]])
+            self._json([row for row in _entries(self.standin.inside(hub, commit)) if row["path"] in asked["paths"]])
         elif self.path == "/api/validate-yaml":
             self._json({"errors": [], "warnings": []})
         elif not self.standin.token or self.headers.get("Authorization") != f"Bearer {self.standin.token}":
@@ -210,12 +210,12 @@ class _Handler(BaseHTTPRequestHandler):
             self.standin.private |= {hub} if asked.get("visibility") == "private" else set()
             self._json({"url": f"{self.standin.address}/{hub}", "name": name})
             return
-        place = self.path.removeprefix("/api/").removeprefix("models/")
-        if "/preupload/" in place:
-            files = [one["path"] for one in json.loads(body)["files"]]
+        step = self.path.removeprefix("/api/").removeprefix("models/")
+        if "/preupload/" in step:
+            files = [file["path"] for file in json.loads(body)["files"]]
             self._json({"files": [{"path": path, "uploadMode": "regular", "shouldIgnore": False} for path in files]})
             return
-        hub = place.partition("/commit/")[0]
+        hub = step.partition("/commit/")[0]
         head = self.standin.heads.get(hub, COMMIT)
         lines = [json.loads(line) for line in body.splitlines()]
         if lines[0]["value"].get("parentCommit", head) != head:
@@ -237,12 +237,12 @@ class _Handler(BaseHTTPRequestHandler):
         hub, _, wanted = path.removeprefix("/api/").removeprefix("models/").partition("/revision/")
         head = self.standin.heads.get(hub, COMMIT)
         commit = head if wanted in ("", "main") else wanted
-        found = self.standin.inside(hub, commit)
-        if not found and commit != self.standin.heads.get(hub):
+        held = self.standin.inside(hub, commit)
+        if not held and commit != self.standin.heads.get(hub):
             self._send(404, {"X-Error-Code": "RevisionNotFound" if wanted else "RepoNotFound"}, b"no")
             return
         files = []
-        for name, content in found.items():
+        for name, content in held.items():
             size, stated = len(read(content)), self.standin.stated.get(name, sum_of(content))
             lfs = {"size": size, "sha256": stated, "pointerSize": 1}
             files.append({"rfilename": name, "size": size, "blobId": "0" * 40, "lfs": lfs})

@@ -50,8 +50,7 @@ def test_import_harness_is_light() -> None:
 
 
 def test_results_are_what_the_folder_holds(finished: harness.Results) -> None:
-    assert len(finished) == 4
-    assert finished.failures == ()
+    assert (len(finished), finished.failures) == (4, ())
     read = harness.results(finished.folder)
     assert sorted(run.fingerprint for run in read.runs) == sorted(run.fingerprint for run in finished.runs)
     assert list(read.frame.columns) == list(FRAME_COLUMNS)

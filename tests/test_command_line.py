@@ -11,18 +11,11 @@ from harness.command_line import DEFAULT_PROFILE, DEFAULT_RESULTS, harness_comma
 from harness.errors import UserError
 
 
-def test_options_are_in_the_order_given_and_joined_by_commas() -> None:
-    command = harness_command("run", methods=["simcse", "mcse"], data_root=Path("data"), seeds=5)
-    assert command == "harness run --methods simcse,mcse --data-root data --seeds 5"
-
-
-def test_defaults_and_empty_values_are_left_out() -> None:
+def test_options_are_in_the_order_given_quoted_and_without_defaults_and_empty_values() -> None:
+    command = harness_command("run", methods=["simcse", "mcse"], data_root=Path("data"), seeds=5, jobs=0)
+    assert command == "harness run --methods simcse,mcse --data-root data --seeds 5 --jobs 0"
     defaults = {"profile": DEFAULT_PROFILE, "results": Path(DEFAULT_RESULTS)}
     assert harness_command("status", **defaults, methods=[], encoders="", seeds=None, set={}) == "harness status"
-    assert harness_command("status", profile="tiny", jobs=0) == "harness status --profile tiny --jobs 0"
-
-
-def test_a_command_is_quoted_for_a_shell() -> None:
     command = harness_command("run", methods=["dalr[text=a b]"], results="it's here")
     assert shlex.split(command) == ["harness", "run", "--methods", "dalr[text=a b]", "--results", "it's here"]
 
@@ -31,9 +24,9 @@ def test_overrides_are_read_back_from_a_command() -> None:
     given = {"learning_rate": 1e-4, "steps": 6, "fp16": True, "text": "toy-clip"}
     words = shlex.split(harness_command("run", set=given))
     assert words[2::2] == ["--set"] * 4
-    found = parse_overrides(words[3::2])
-    assert found == given
-    assert [type(value) for value in found.values()] == [float, int, bool, str]
+    overrides = parse_overrides(words[3::2])
+    assert overrides == given
+    assert [type(value) for value in overrides.values()] == [float, int, bool, str]
 
 
 @pytest.mark.parametrize("pair", ["steps", "steps=", "=6", " = "])

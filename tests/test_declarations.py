@@ -56,10 +56,14 @@ def test_a_finished_plan_asked_again_imports_no_torch(tmp_path: Path) -> None:
 
 def test_declarations_of_every_method_and_teacher() -> None:
     for name in names("method"):
-        method, found = method_named(name), declared_method(name)
-        assert (found.trains, found.streams, found.readings) == (method.trains, method.streams, tuple(method.readings))
-        assert found.options == set(method.Hyperparameters.options())
-        assert found.reading_values == method.reading_values
+        method, declared = method_named(name), declared_method(name)
+        assert (declared.trains, declared.streams, declared.readings) == (
+            method.trains,
+            method.streams,
+            tuple(method.readings),
+        )
+        assert declared.options == set(method.Hyperparameters.options())
+        assert declared.reading_values == method.reading_values
     for kind in names("teacher kind"):
         found_kind = declared_teacher(kind)
         assert found_kind == (teacher_class(kind).gives, teacher_class(kind).pooled)
@@ -84,26 +88,22 @@ def test_the_key_is_the_code_and_what_is_registered(tmp_path: Path, monkeypatch:
     assert module.state_of_code.__wrapped__() != keys[0]
 
 
-def test_code_of_other_packages_is_always_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path))
-    answers = iter([1, 2, 3])
-    monkeypatch.setattr(module, "target", lambda kind, name: "someone_else.methods:Thing")
-    found = Declarations()
-    assert [found.ask("method", "thing", "class", lambda: next(answers)) for _ in range(3)] == [1, 2, 3]
-    found.save()
-    assert not list(tmp_path.rglob("*.json"))
-
-
-def test_an_unwritable_or_damaged_cache_is_as_good_as_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_unwritable_or_damaged_cache_is_as_good_as_none_and_none_has_code_of_other_packages(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path))
     monkeypatch.delitem(sys.modules, target("method", "mcse").partition(":")[0], raising=False)
 
     def ask(answer: int) -> object:
-        found = Declarations()
-        answered = found.ask("method", "mcse", "x", lambda: answer)
-        found.save()
+        known = Declarations()
+        answered = known.ask("method", "mcse", "x", lambda: answer)
+        known.save()
         return answered
 
+    with monkeypatch.context() as patched:
+        patched.setattr(module, "target", lambda kind, name: "someone_else.methods:Thing")
+        assert [ask(1), ask(2)] == [1, 2]
+        assert not list(tmp_path.rglob("*.json"))
     (tmp_path / "declarations").write_text("in the way")
     assert [ask(1), ask(2)] == [1, 2]
     (tmp_path / "declarations").unlink()

@@ -24,14 +24,11 @@ def variants(*texts: str) -> list[Variant]:
     return [Variant.parse(text) for text in texts]
 
 
-def test_seeds_are_outermost() -> None:
+def test_seeds_are_outermost_and_an_untrained_encoder_is_one_run_that_reads_nothing() -> None:
     runs, _ = expand(TINY, variants("simcse", "mcse"), [parse_setting("toy")], ["toy-bert"], (0, 1), {})
     assert [str(run.spec) for run in runs] == [
         f"{method}/toy/toy-bert/seed-{seed}" for seed in (0, 1) for method in ("simcse", "mcse")
     ]
-
-
-def test_an_untrained_encoder_is_one_run_that_reads_nothing() -> None:
     settings = [parse_setting("toy"), parse_setting("toy-text")]
     runs, _ = expand(TINY, variants("none"), settings, ["toy-bert"], (0, 1), {})
     assert [str(run.spec) for run in runs] == ["none/none/toy-bert/seed-0"]
@@ -52,16 +49,13 @@ def test_later_layers_win() -> None:
         Rule(encoders=("toy-bert",), methods=("simcse",), source="a test", temperature=0.3),
     )
     profile = TINY.model_copy(update={"hyperparameters": rules})
-
-    def temperature(variant: str, **overrides: float) -> float:
-        spec = RunSpec.parse(f"{variant}/toy/toy-bert/seed-0")
-        return resolve(profile, spec, overrides).hyperparameters.named()["temperature"]
-
-    assert temperature("simcse") == 0.3
-    assert temperature("simcse", temperature=0.4) == 0.4
-    assert temperature("simcse[temperature=0.5]", temperature=0.4) == 0.5
-    changed = resolve(profile, RunSpec.parse("simcse/toy/toy-bert/seed-0"), {"learning_rate": 1e-4})
-    assert changed.training.learning_rate == 1e-4
+    for variant, overrides, temperature, rate in (
+        ("simcse", {}, 0.3, 2e-3),
+        ("simcse", {"temperature": 0.4, "learning_rate": 1e-4}, 0.4, 1e-4),
+        ("simcse[temperature=0.5]", {"temperature": 0.4}, 0.5, 2e-3),
+    ):
+        run = resolve(profile, RunSpec.parse(f"{variant}/toy/toy-bert/seed-0"), overrides)
+        assert (run.hyperparameters.named()["temperature"], run.training.learning_rate) == (temperature, rate)
 
 
 def test_a_variant_may_set_values_of_the_training() -> None:
@@ -81,15 +75,12 @@ def test_a_variant_may_set_values_of_the_training() -> None:
             resolve(TINY, RunSpec.parse(f"{text}/toy-bert/seed-0"), {})
 
 
-def test_a_run_knows_where_its_values_come_from() -> None:
+def test_a_run_knows_where_its_values_come_from_and_its_corpora_and_features_without_the_profile() -> None:
     rule = Rule(methods=("mcse",), source="Table 3", temperature=0.2, learning_rate=2e-3)
     profile = TINY.model_copy(update={"hyperparameters": (rule,)})
     run = resolve(profile, RunSpec.parse("mcse[lambda=1]/toy/toy-bert/seed-0"), {"learning_rate": 1e-4})
     named = ("temperature", "learning_rate", "lambda", "batch_size", "max_length", "projection_dim")
     assert [run.sources.get(name) for name in named] == ["Table 3", "--set", "mcse[lambda=1]", "[training]", None, None]
-
-
-def test_a_run_knows_its_corpora_and_features_without_the_profile() -> None:
     run = resolve(TINY, RunSpec.parse("kdmcse/toy/toy-bert/seed-0"), {})
     assert run.streams == {"toy-text": "sentences", "toy-pairs": "pairs"}
     assert {role: feature.of for role, feature in run.features.items()} == {"image": "image", "caption": "caption"}
@@ -130,13 +121,13 @@ def test_a_list_of_values_makes_variants(methods: str, values: Any, expected: st
 
 def test_two_lists_make_their_product_and_one_value_stays_an_override() -> None:
     request = make_request(Selection("tiny", methods="mcse[lambda=0.1|1]", set=["temperature=0.05,0.1", "steps=4"]))
-    assert [str(one) for one in request.methods] == [
+    assert [str(variant) for variant in request.methods] == [
         f"mcse[lambda={weight},temperature={heat}]" for weight in ("0.1", "1") for heat in ("0.05", "0.1")
     ]
     assert request.overrides == {"steps": 4}
     run = RunSpec(request.methods[-1], Variant("toy"), "toy-bert", 0)
-    found = resolve(request.profile, run, request.overrides).hyperparameters.named()
-    assert (found["lambda"], found["temperature"]) == (1.0, 0.1)
+    values = resolve(request.profile, run, request.overrides).hyperparameters.named()
+    assert (values["lambda"], values["temperature"]) == (1.0, 0.1)
 
 
 def test_commas_and_bars_inside_brackets_are_no_lists() -> None:
@@ -144,7 +135,7 @@ def test_commas_and_bars_inside_brackets_are_no_lists() -> None:
     overrides, lists = listed_values([f"text={text}"])
     assert (overrides, lists) == ({"text": text}, {})
     other = "run:mcse[lambda=1]/toy/toy-bert/seed-0"
-    assert texts_of(f"dalr[text={text}|{other}]") == [f"dalr[text={one}]" for one in (text, other)]
+    assert texts_of(f"dalr[text={text}|{other}]") == [f"dalr[text={run}]" for run in (text, other)]
 
 
 @pytest.mark.parametrize(
@@ -171,6 +162,6 @@ def test_lists_that_make_no_variants_are_one_line(selection: Selection, message:
 @given(st.dictionaries(st.sampled_from(["lambda", "temperature", "epochs"]), st.lists(st.integers(1, 9), min_size=1)))
 def test_every_combination_stands_once(lists: dict[str, list[int]]) -> None:
     inside = ",".join(f"{key}={'|'.join(map(str, values))}" for key, values in lists.items())
-    found = swept([f"mcse[{inside}]" if inside else "mcse"], {}, {})
-    assert len(set(found)) == len(found)
-    assert len(found) == prod(len(set(values)) for values in lists.values())
+    combinations = swept([f"mcse[{inside}]" if inside else "mcse"], {}, {})
+    assert len(set(combinations)) == len(combinations)
+    assert len(combinations) == prod(len(set(values)) for values in lists.values())

@@ -26,11 +26,11 @@ def _no_data(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_runs_and_licences_to_reproduce_a_table_are_those_of_its_plan(tmp_path: Path) -> None:
     plan = harness.plan(table="dalr:T1", results=tmp_path)
     assert f"Table 1 of the DALR paper has {len(plan.runs)} runs" in PAGE
-    found = fetch_list(lacking(plan), None, ask=False)
+    fetched = fetch_list(lacking(plan), None, ask=False)
     (accepted,) = re.findall(r"harness fetch --table dalr:T1 --accept-licences (\S+)", PAGE)
-    assert accepted.split(",") == [item.name for item in found.items if item.terms]
-    assert [one.name for one in found.by_hand] == ["flickr-images"]
-    assert f"{found.size / 1e9:.0f} GB to download" in PAGE
+    assert accepted.split(",") == [item.name for item in fetched.items if item.terms]
+    assert [item.name for item in fetched.by_hand] == ["flickr-images"]
+    assert f"{fetched.size / 1e9:.0f} GB to download" in PAGE
 
 
 def test_the_hours_are_those_of_the_count() -> None:
@@ -51,6 +51,6 @@ def test_the_reference_numbers_are_those_of_the_reference_runs() -> None:
 
 def test_made_up_results_are_those_of_a_store(tmp_path: Path) -> None:
     script(ROOT / "benchmarks" / "made_up.py").write(tmp_path, 30)
-    found = Store(tmp_path).indexed()
-    assert (len(found), found.problems) == (30, [])
-    assert found[0].spec.variant == "simcse"
+    results = Store(tmp_path).indexed()
+    assert (len(results), results.problems) == (30, [])
+    assert results[0].spec.variant == "simcse"

@@ -22,30 +22,22 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target
 
 
-def test_three_top_level_names(installed: Path) -> None:
+FILES = {
+    "harness": ("profiles/*.toml", "fetching/**/*.toml", "cli/starts/*", "toy/**/*.safetensors", "toy/**/*.json"),
+    "methods": ("*.py",),
+    "reports": ("*.csv", "papers/*.toml", "templates/*", "notes/*.md"),
+}
+
+
+def test_three_top_level_names_and_their_files_are_installed(installed: Path) -> None:
     names = {path.name for path in installed.iterdir() if path.suffix != ".egg-info"}
     assert names == {"harness", "harness_methods", "harness_reports"}
-
-
-@pytest.mark.parametrize(
-    ("pattern", "source"),
-    [
-        ("harness/profiles/*.toml", "harness/profiles/*.toml"),
-        ("harness/fetching/**/*.toml", "harness/fetching/**/*.toml"),
-        ("harness/cli/starts/*", "harness/cli/starts/*"),
-        ("harness/toy/**/*.safetensors", "harness/toy/**/*.safetensors"),
-        ("harness/toy/**/*.json", "harness/toy/**/*.json"),
-        ("harness_methods/*.py", "methods/*.py"),
-        ("harness_reports/*.csv", "reports/*.csv"),
-        ("harness_reports/papers/*.toml", "reports/papers/*.toml"),
-        ("harness_reports/templates/*", "reports/templates/*"),
-        ("harness_reports/notes/*.md", "reports/notes/*.md"),
-    ],
-)
-def test_files_are_installed(installed: Path, pattern: str, source: str) -> None:
-    there = {path.name for path in installed.glob(pattern) if path.is_file()}
-    assert there == {path.name for path in ROOT.glob(source) if path.is_file()}
-    assert there
+    for folder, patterns in FILES.items():
+        package = installed / (folder if folder == "harness" else f"harness_{folder}")
+        for pattern in patterns:
+            there = {path.name for path in package.glob(pattern) if path.is_file()}
+            assert there == {path.name for path in (ROOT / folder).glob(pattern) if path.is_file()}, pattern
+            assert there, pattern
 
 
 def test_a_users_own_packages_do_not_collide(installed: Path, tmp_path: Path) -> None:
@@ -61,6 +53,6 @@ def test_a_users_own_packages_do_not_collide(installed: Path, tmp_path: Path) ->
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     first, *listed = done.stdout.splitlines()
-    assert all(place.startswith(str(installed)) for place in first.split())
+    assert all(path.startswith(str(installed)) for path in first.split())
     assert any(line.split()[:1] == ["mcse"] for line in listed)
     assert "cannot be loaded" not in done.stdout

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import unicodedata
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
@@ -44,21 +43,15 @@ def test_a_terminal_shows_of_markdown_the_text_itself(text: str) -> None:
     assert from_markdown(for_markdown(text)) == " ".join(visible(text).split())
 
 
-def test_markdown_has_no_links_and_no_cells() -> None:
+def test_markdown_has_no_links_and_no_cells_and_latex_prints_what_it_can() -> None:
     assert for_markdown("x_y*z`[w](v)|u\nt") == r"x\_y\*z\`\[w\](v)\|u t"
     assert for_markdown("see https://x.y or www.x.y") == "see https&#58;//x.y or www&#46;x.y"
-
-
-def test_latex_prints_what_it_can() -> None:
     assert for_latex("é中\n\x1b") == "éU+4E2D U+001B"
     assert for_latex(r"\input{x}") == r"\textbackslash{}input\{x\}"
 
 
-@pytest.mark.parametrize("text", ["=1+1", "+x", "-x", "@x", "\t=1", "=cmd|' /C calc'!A0"])
-def test_a_formula_is_a_text_to_a_spreadsheet(text: str) -> None:
-    assert for_csv(text) == f"'{text}"
-
-
-def test_numbers_stay_numbers() -> None:
-    values = [-1.5, 3, None, "-1.5", "+2e3", "0 1 2"]
-    assert [for_csv(value) for value in values] == values
+def test_a_formula_is_a_text_to_a_spreadsheet_and_a_number_a_number() -> None:
+    for text in ("=1+1", "+x", "-x", "@x", "\t=1", "=cmd|' /C calc'!A0"):
+        assert for_csv(text) == f"'{text}"
+    for value in (-1.5, 3, None, "-1.5", "+2e3", "0 1 2"):
+        assert for_csv(value) == value

@@ -83,12 +83,6 @@ def test_wrong_declarations_are_refused_before_anything_reads_them(wrong: str, i
         declared_method("wrong")
 
 
-def test_what_is_no_task_is_refused(install: Install) -> None:
-    install("stray", "NONE = None", {"similarity": {"stray": "NONE"}})
-    with pytest.raises(PlugInError, match=r"'stray' .*stray:NONE\) is not an instance of .*Checkable"):
-        PairSuite.find("stray")
-
-
 @pytest.mark.parametrize(
     ("name", "what"),
     [
@@ -101,9 +95,9 @@ def test_what_is_no_task_is_refused(install: Install) -> None:
 @pytest.mark.usefixtures("site")
 def test_a_bad_method_costs_only_the_grids_that_name_it_and_no_other_imports_it(name: str, what: str) -> None:
     def runs(*named: str) -> set[str]:
-        methods = [Variant.parse(one) for one in named]
-        found, _ = expand(load_profile("tiny"), methods, [Variant("toy")], ["toy-bert"], [0, 1], {"steps": 3})
-        return {run.spec.variant.name for run in found}
+        methods = [Variant.parse(text) for text in named]
+        expanded, _ = expand(load_profile("tiny"), methods, [Variant("toy")], ["toy-bert"], [0, 1], {"steps": 3})
+        return {run.spec.variant.name for run in expanded}
 
     assert runs("mcse") == {"mcse"}
     assert f"bad_{name}" not in sys.modules
@@ -111,8 +105,11 @@ def test_a_bad_method_costs_only_the_grids_that_name_it_and_no_other_imports_it(
         runs("mcse", name)
 
 
-def test_an_unknown_name_lists_the_closest() -> None:
+def test_an_unknown_name_lists_the_closest_and_what_is_no_task_is_refused(install: Install) -> None:
     with pytest.raises(UserError, match="unknown method 'msce'; did you mean"):
         registry.get("method", "msce")
     with pytest.raises(UserError, match=r"unknown suite 'qqqq'; known: .*sts"):
         registry.target("suite", "qqqq")
+    install("stray", "NONE = None", {"similarity": {"stray": "NONE"}})
+    with pytest.raises(PlugInError, match=r"'stray' .*stray:NONE\) is not an instance of .*Checkable"):
+        PairSuite.find("stray")

@@ -22,15 +22,15 @@ def test_a_digest_depends_on_values_and_not_on_the_order_of_keys() -> None:
 def test_the_hash_of_a_file_is_its_contents_and_is_computed_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one, other = tmp_path / "one", tmp_path / "other"
-    one.write_bytes(b"the same")
+    path, other = tmp_path / "one", tmp_path / "other"
+    path.write_bytes(b"the same")
     other.write_bytes(b"the same")
-    assert file_hash(one) == file_hash(other) == hashlib.sha256(b"the same").hexdigest()
+    assert file_hash(path) == file_hash(other) == hashlib.sha256(b"the same").hexdigest()
     with monkeypatch.context() as patch:
         patch.setattr(hashlib, "file_digest", lambda stream, name: pytest.fail("read again"))
-        file_hash(one)
-    one.write_bytes(b"something else")
-    assert file_hash(one) != file_hash(other)
+        file_hash(path)
+    path.write_bytes(b"something else")
+    assert file_hash(path) != file_hash(other)
 
 
 def test_file_sources_name_each_missing_file_and_are_identified_by_their_bytes(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import string
+from collections.abc import Callable
 from itertools import product
 
 import pytest
@@ -58,48 +59,33 @@ def test_a_list_splits_only_at_commas_outside_brackets(variants: list[Variant]) 
     assert [Variant.parse(part) for part in split(",".join(map(str, variants)))] == variants
 
 
-@pytest.mark.parametrize(
-    ("one", "other"), [("0.05", "5e-2"), ("1", "1.0"), (".5", "0.50"), ("-0", "0"), ("1e3", "1000")]
-)
-def test_numbers_have_one_text(one: str, other: str) -> None:
-    assert canonical(one) == canonical(other)
-
-
-def test_the_key_reads_as_the_architecture_says() -> None:
+def test_numbers_have_one_text_and_the_key_reads_as_the_architecture_says() -> None:
+    for number, other in (("0.05", "5e-2"), ("1", "1.0"), (".5", "0.50"), ("-0", "0"), ("1e3", "1000")):
+        assert canonical(number) == canonical(other)
     text = "dalr[without=rank]/wiki+flickr/bert-base-uncased/seed-3"
     assert str(RunSpec.parse(text)) == text
     assert str(Variant.parse("kdmcse@official")) == "kdmcse@official"
     assert str(Variant.parse("mcse@paper")) == "mcse"
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["", "[a=1]", "mcse[", "mcse[a=1", "mcse]", "mcse[a]", "mcse[a=]", "mcse[=1]", "mcse[a=1]x", "mcse@", "m[a=1,a=2]"],
-)
-def test_a_malformed_variant_is_refused_in_one_line(text: str) -> None:
-    with pytest.raises(SpecError):
-        Variant.parse(text)
+MALFORMED: dict[Callable[[str], object], str] = {
+    Variant.parse: "| [a=1] | m[ | m[a=1 | m] | m[a] | m[a=] | m[=1] | m[a=1]x | m@ | m[a=1,a=2]",
+    parse_encoder: "| ../up | a/b/c | a b | /abs",
+    parse_seeds: "| five | -1 | 0 | 1.5 | 1,,2",
+    split_teachers: "| + | a+ | +a | a++b | run:simcse/wiki",
+    RunSpec.parse: "| mcse/wiki/bert | mcse/wiki/bert/3 | mcse/wiki/bert/seed-x | mcse/seed-1",
+}
+
+
+@pytest.mark.parametrize("parse", MALFORMED, ids=lambda parse: parse.__qualname__)
+def test_what_is_malformed_is_refused(parse: Callable[[str], object]) -> None:
+    for text in MALFORMED[parse].split("|"):
+        with pytest.raises(SpecError):
+            parse(text.strip())
 
 
 def test_seeds() -> None:
-    assert parse_seeds("3") == (0, 1, 2)
-    assert parse_seeds("0,3,7") == (0, 3, 7)
-    assert parse_seeds("4,") == (4,)
-    for text in ("five", "-1", "0", "1.5", "1,,2", ""):
-        with pytest.raises(SpecError, match="seeds"):
-            parse_seeds(text)
-
-
-@pytest.mark.parametrize("text", ["", "../up", "a/b/c", "a b", "/abs"])
-def test_an_encoder_name_is_no_path(text: str) -> None:
-    with pytest.raises(SpecError):
-        parse_encoder(text)
-
-
-@pytest.mark.parametrize("text", ["mcse/wiki/bert", "mcse/wiki/bert/3", "mcse/wiki/bert/seed-x", "mcse/seed-1"])
-def test_a_malformed_run_is_refused(text: str) -> None:
-    with pytest.raises(SpecError):
-        RunSpec.parse(text)
+    assert [parse_seeds(text) for text in ("3", "0,3,7", "4,")] == [(0, 1, 2), (0, 3, 7), (4,)]
 
 
 RUN = "run:simcse/wiki+flickr/bert/seed-0"
@@ -111,9 +97,3 @@ TEACHERS = ("simcse", "clip-b.32", RUN, SHOT, NESTED)
 @pytest.mark.parametrize("given", [*((name,) for name in TEACHERS), *product(TEACHERS, repeat=2)], ids="+".join)
 def test_teachers_are_split_outside_run_keys(given: tuple[str, ...]) -> None:
     assert split_teachers("+".join(given)) == given
-
-
-@pytest.mark.parametrize("text", ["", "+", "a+", "+a", "a++b", "run:simcse/wiki"])
-def test_what_is_no_list_of_teachers_is_refused(text: str) -> None:
-    with pytest.raises(SpecError, match="is not a list of teachers"):
-        split_teachers(text)

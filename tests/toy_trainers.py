@@ -43,15 +43,11 @@ def variants() -> Iterator[str]:
     yield from OPTIONS
 
 
-def experiment(variant: str, setting: str = "toy") -> Experiment:
-    profile, spec = load_profile("tiny"), RunSpec.parse(f"{variant}/{setting}/toy-bert/seed-0")
-    return Experiments(Inventory(profile, None, {}), SHORT).of(resolve(profile, spec, SHORT))
-
-
 @cache
 def loaded(variant: str) -> tuple[Experiment, Student, TrainingData]:
     """The data of a run, with its teachers' features, as a run loads them on the CPU."""
-    asked = experiment(variant)
+    profile, spec = load_profile("tiny"), RunSpec.parse(f"{variant}/toy/toy-bert/seed-0")
+    asked = Experiments(Inventory(profile, None, {}), SHORT).of(resolve(profile, spec, SHORT))
     student = Student.load(asked.encoder.source.path(), asked.resolved.pooling)
     return asked, student, training_data(run_features(asked, Bench(Store(Path()), "cpu", ignore)), student.tokenizer)
 
@@ -67,8 +63,8 @@ def trainer(variant: str, precision: str, device: torch.device, folder: Path, ch
     )
 
 
-def first_steps(one: Trainer) -> list[int]:
+def first_steps(training: Trainer) -> list[int]:
     """The first step of each kind of batch."""
-    mixing = one.batches.mixing
+    mixing = training.batches.mixing
     kinds = [mixing.step(step)[0] for step in range(mixing.cycle + 1)]
     return [kinds.index(kind) for kind in sorted(set(kinds))]

@@ -8,12 +8,10 @@ import random
 import re
 import subprocess
 import sys
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from shutil import copytree
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -23,7 +21,7 @@ from hooks.sitecustomize import arm
 
 from harness.store import Store
 from harness.store import index as store_index
-from harness.work.forkserver import Child, ForkServer
+from harness.work.forkserver import Child
 
 HOOKS = Path(__file__).parent / "hooks"
 GRID = (
@@ -67,9 +65,6 @@ class Kill(NamedTuple):
         """The stage that the operation belongs to."""
         return next((name for name, part in STAGES.items() if re.search(part, self.at)), "other")
 
-    def __str__(self) -> str:
-        return f"{' and '.join(self.who)} at '{self.at}', time {self.nth}, after {1000 * self.delay:.0f} ms"
-
 
 class Series(NamedTuple):
     """So many kills under an executor with its options; who is killed, by turns, at operations of which stages."""
@@ -99,7 +94,6 @@ def started(
     *options: str,
     fault: Mapping[str, Any] | None = None,
     env: Mapping[str, str] = MappingProxyType({}),
-    grid: Sequence[str] = GRID,
 ) -> subprocess.Popen[str]:
     """Start a grid below a folder, as a session of its own."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -107,7 +101,7 @@ def started(
     if fault is not None:
         about |= {"FAULT": json.dumps({"root": str(folder), **fault})}
         about["PYTHONPATH"] = os.pathsep.join((str(HOOKS), *filter(None, [os.environ.get("PYTHONPATH")])))
-    words = ["run", *grid, "--results", str(folder / "results"), *options]
+    words = ["run", *GRID, "--results", str(folder / "results"), *options]
     return subprocess.Popen(
         [sys.executable, "-c", (ASKS if "slurm" in options else "") + MAIN, *words],
         env=about, cwd=folder, start_new_session=True,
@@ -137,47 +131,11 @@ def undisturbed(folder: Path) -> Undisturbed:
     return Undisturbed(folder, Counter(trace.read_text().splitlines()), scores(folder / "results"))
 
 
-def endured(
-    folder: Path,
-    kill: Kill,
-    whole: Undisturbed,
-    first: Sequence[str],
-    again: Sequence[str],
-    env: Mapping[str, str] = {},
-) -> str:
-    """Kill a grid, run it again, and say what is not as it should be; an empty text if nothing is.
-
-    `first` and `again` are the options of the two commands. The cache of the undisturbed grid is there from the start,
-    unless it is the place of the kill.
-    """
-    if not kill.at.partition(" ")[2].startswith("cache/"):
-        copytree(whole.folder / "cache", folder / "cache")
-    fault = {**kill._asdict(), "count": str(folder.with_name(f"{folder.name}.count"))}
-    code, said = ended(started(folder, *first, fault=fault, env=env))
-    if not Path(fault["count"]).is_file():
-        return f"{kill} never happened: {said[-300:]}"
-    if kill.who == HEAD and (code, said.splitlines()[-1].startswith(LOST)) != (2, True):
-        return f"{kill}: the command without a head ended with {code}: {said[-600:]}"
-    before, restarted = hashes(folder / "results"), time.time()
-    code, said = ended(started(folder, *again, env=env))
-    if code:
-        return f"{kill}: the second command ended with {code}: {said[-600:]}"
-    left = [path for path in (folder / "results").rglob("*.tmp") if path.stat().st_mtime < restarted]
-    if left:
-        return f"{kill}: {left[0].name} was left behind"
-    return damage(kill, folder / "results", before, whole.scores)
-
-
-def damage(kill: Kill, results: Path, before: Mapping[str, str], wanted: Mapping[str, object]) -> str:
-    """What differs from before a grid was run again, or from one that nothing disturbed; an empty text if nothing does.
-
-    `before` are the hashes after the kill.
-    """
+def assert_as_before(results: Path, before: Mapping[str, str], wanted: Mapping[str, object]) -> None:
+    """Nothing that was finished has changed since the kill, after which hashes were `before`, and scores are right."""
     after = hashes(results)
-    changed = [name for name, content in before.items() if name.endswith(".json") and after.get(name) != content]
-    if changed:
-        return f"{kill}: {', '.join(changed)} changed"
-    return "" if scores(results) == wanted else f"{kill}: the scores differ"
+    assert [name for name, content in before.items() if name.endswith(".json") and after.get(name) != content] == []
+    assert scores(results) == wanted
 
 
 def short(folder: str, fault: Mapping[str, Any] | None, methods: str) -> None:
@@ -195,13 +153,8 @@ def index(folder: str, fault: Mapping[str, Any]) -> None:
     Store(Path(folder, "results")).indexed()
 
 
-def in_a_process(server: ForkServer, work: Callable[..., None], *given: object) -> Child:
-    """Begin something in a process that has the libraries already."""
-    return server.call(work, *given, environment={})
-
-
 def exit_code(child: Child) -> int | None:
-    """The exit code of such a process, once it has ended."""
+    """The exit code of a process, once it has ended."""
     with child.channel, suppress(EOFError, OSError):
         child.channel.recv()
     return child.exit_code()

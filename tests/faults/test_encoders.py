@@ -35,20 +35,11 @@ def shortened(folder: Path, table: str, rows: int) -> None:
     save_file({**weights, name: weights[name][:rows].contiguous()}, folder / "model.safetensors", {"format": "pt"})
 
 
-def failure(folder: Path, results: Path) -> str:
-    (found,) = short_run("simcse", results, encoders=f"x={folder}").failures
-    return found.error
-
-
-def test_a_tokenizer_without_a_pad_token_is_named(folder: Path, tmp_path: Path) -> None:
-    change(folder / "tokenizer_config.json", pad_token=None)
-    assert f"the tokenizer in {folder} has no pad token" in failure(folder, tmp_path / "results")
-
-
 def test_sentences_longer_than_the_model_are_cut_in_tests_and_refused_in_training(folder: Path, tmp_path: Path) -> None:
     shortened(folder, "position_embeddings", 8)
     change(folder / "config.json", max_position_embeddings=8)
-    assert "give --set max_length=8 or fewer" in failure(folder, tmp_path / "results")
+    (failure,) = short_run("simcse", tmp_path / "results", encoders=f"x={folder}").failures
+    assert "give --set max_length=8 or fewer" in failure.error
     values = {**SHORT["set"], "max_length": 8}
     done = short_run("simcse", tmp_path / "results", encoders=f"x={folder}", set=values)
     assert not done.failures, done.failures
@@ -109,7 +100,7 @@ def special_tokens_only(folder: Path) -> None:
     content = json.loads((folder / "tokenizer.json").read_text())
     special = {token["content"] for token in content["added_tokens"]}
     words = content["model"]["vocab"]
-    change(folder / "tokenizer.json", model={**content["model"], "vocab": {one: words[one] for one in special}})
+    change(folder / "tokenizer.json", model={**content["model"], "vocab": {word: words[word] for word in special}})
 
 
 def foreign_attention(folder: Path) -> None:
@@ -128,6 +119,7 @@ def foreign_attention(folder: Path) -> None:
         (lambda folder: (folder / "modules.json").write_text("[" * 10_000), "{folder}"),
         (foreign_attention, "its sentence_bert_config.json names the attention 'evil/kernel'"),
         (too_few_embeddings, "embedding table only 50 rows"),
+        (lambda folder: change(folder / "tokenizer_config.json", pad_token=None), "tokenizer in {folder} has no pad"),
         (special_tokens_only, "special tokens only"),
     ],
 )
@@ -137,13 +129,12 @@ def test_an_encoder_that_cannot_work_is_one_line(spoil: Callable[[Path], object]
         Student.load(folder)
 
 
-@pytest.mark.parametrize("length", ["x", 0, -1, [1], 1.5])
-def test_a_length_that_is_no_number_of_tokens_is_refused(length: object, folder: Path, tmp_path: Path) -> None:
-    modules = tmp_path / "modules"
-    Student.load(folder, "mean").save(modules)
-    change(modules / "sentence_bert_config.json", max_seq_length=length)
-    with pytest.raises(UserError, match=str(modules)):
-        SentenceModules.load(modules).embed(["a red circle"])
+def test_a_length_that_is_no_number_of_tokens_is_refused(folder: Path, tmp_path: Path) -> None:
+    Student.load(folder, "mean").save(tmp_path / "modules")
+    for length in ("x", 0, -1, [1], 1.5):
+        change(tmp_path / "modules" / "sentence_bert_config.json", max_seq_length=length)
+        with pytest.raises(UserError, match=str(tmp_path / "modules")):
+            SentenceModules.load(tmp_path / "modules").embed(["a red circle"])
 
 
 @pytest.mark.parametrize("name", ["config.json", "model.safetensors", "1_Pooling/config.json"])

@@ -16,18 +16,13 @@ from harness.corpora.retrieval import CaptionedFile
 from harness.encoders.modules import listed_modules
 from harness.errors import UserError
 from harness.fetching.archives import write_parquet
-from harness.sources import Source
 
 
 @pytest.mark.parametrize("kind", WAITING)
-@pytest.mark.parametrize("source", [SentencesFile, LabelledImages, LabelledAudio, FeatureFile])
-def test_no_file_of_data_is_waited_for(tmp_path: Path, source: Callable[[str], Source], kind: str) -> None:
+def test_no_file_of_data_and_no_image_of_a_caption_is_waited_for(tmp_path: Path, kind: str) -> None:
     misplace(tmp_path / "x.npy", kind)
-    assert [missing.what for missing in source("x.npy").missing(tmp_path)] == ["x.npy"]
-
-
-@pytest.mark.parametrize("kind", WAITING)
-def test_no_image_of_a_caption_is_waited_for(tmp_path: Path, kind: str) -> None:
+    for source in (SentencesFile, LabelledImages, LabelledAudio, FeatureFile):
+        assert [missing.what for missing in source("x.npy").missing(tmp_path)] == ["x.npy"]
     (tmp_path / "captions.tsv").write_text("image\tcaption\na.png\tone\n")
     (tmp_path / "images").mkdir()
     misplace(tmp_path / "images" / "a.png", kind)

@@ -48,14 +48,6 @@ def _pickled(path: Path, mark: Path) -> None:
     path.write_bytes(pickle.dumps(Payload(mark)))
 
 
-def _checkpoint(path: Path, mark: Path) -> None:
-    TrainingFolder(path).save({"model": Payload(mark), "step": 3})
-
-
-def _read_checkpoint(path: Path) -> object:
-    return load_checkpoint(TrainingFolder(path).checkpoints()[0], torch.device("cpu"))
-
-
 #: names the first array of a result's file
 INDEX = np.array([["task", "what", ""]])
 
@@ -69,20 +61,24 @@ def _array_of_objects(path: Path, mark: Path) -> None:
         np.save(path, values, allow_pickle=True)
 
 
-def _event_line(path: Path, mark: Path) -> None:
-    path.write_bytes(base64.b64encode(pickle.dumps(Payload(mark))) + b"\n")
-
-
 def _read_features(path: Path) -> object:
     return FeatureFile(path.name, "fetch it").read(path.parent)
 
 
 #: what is read, the file it is in, and what puts the payload there
-PICKLES: dict[str, tuple[Callable[[Path], object], str, Callable[[Path, Path], None]]] = {
-    "a checkpoint": (_read_checkpoint, "run", _checkpoint),
+PICKLES: dict[str, tuple[Callable[[Path], object], str, Callable[[Path, Path], object]]] = {
+    "a checkpoint": (
+        lambda path: load_checkpoint(TrainingFolder(path).checkpoints()[0], torch.device("cpu")),
+        "run",
+        lambda path, mark: TrainingFolder(path).save({"model": Payload(mark), "step": 3}),
+    ),
     "features": (_read_features, "features.npy", _array_of_objects),
     "features that are a pickle": (_read_features, "features.npy", _pickled),
-    "events of a job": (lambda path: list(EventReader(path)), "events", _event_line),
+    "events of a job": (
+        lambda path: list(EventReader(path)),
+        "events",
+        lambda path, mark: path.write_bytes(base64.b64encode(pickle.dumps(Payload(mark))) + b"\n"),
+    ),
     "the end of a job": (lambda path: Report(path.parent, "7").end(), "7.end", _pickled),
     "arrays of a result": (read_named_arrays, "seed-0.figures.npz", _array_of_objects),
 }
@@ -98,26 +94,17 @@ def test_no_pickle_is_executed(name: str, tmp_path: Path) -> None:
     assert not mark.exists()
 
 
-def _result_file(root: Path) -> Path:
-    store = Store(root)
-    return store.path(store.save(result()))
-
-
 @pytest.mark.parametrize("content", [NESTED, '{"a":' * DEEP + "1" + "}" * DEEP], ids=["list", "table"])
 def test_json_without_a_floor_is_damage(content: str, tmp_path: Path) -> None:
-    file = _result_file(tmp_path)
-    file.write_text(content)
-    loaded, problems = Store(tmp_path).load()
-    assert (loaded, len(problems)) == ([], 1)
-    assert str(file) in problems[0]
-    assert not len(Store(tmp_path).indexed())
-    note = tmp_path / ".work" / ("a" * 32) / "submitted.json"
-    note.parent.mkdir(parents=True)
-    note.write_text(content)
-    assert submissions(Store(tmp_path)) == {}
-    (tmp_path / "failed").mkdir()
-    (tmp_path / "failed" / "0123456789abcdef.json").write_text(content)
-    assert Store(tmp_path).failures() == []
+    store = Store(tmp_path)
+    file = store.path(store.save(result()))
+    others = tmp_path / ".work" / ("a" * 32) / "submitted.json", tmp_path / "failed" / "0123456789abcdef.json"
+    for path in (file, *others):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+    loaded, (problem,) = store.load()
+    assert str(file) in problem
+    assert (loaded, len(store.indexed()), submissions(store), store.failures()) == ([], 0, {}, [])
 
 
 @pytest.mark.parametrize(
@@ -187,7 +174,7 @@ def reported(tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, Path]:
 def _hostile(profile: str, number: int) -> Any:
     """A result whose names are payloads, others in each; only the first has curves, which take seconds to draw."""
     setting, encoder, task, inside = (list(EVIL.values())[(number + step) % len(EVIL)] for step in (0, 2, 4, 6))
-    one = result(
+    made = result(
         "simcse",
         0,
         {"sts": {task: {"spearman": 50.0}, "Avg": {"spearman": 50.0}}},
@@ -201,14 +188,7 @@ def _hostile(profile: str, number: int) -> Any:
         revision=encoder,
         **({} if number == 0 else {"dev": (), "losses": {}}),
     )
-    return one.model_copy(update={"spec": one.spec.model_copy(update={"variant": f"simcse[x={inside}]"})})
-
-
-def test_results_of_others_stay_in_their_folder(reported: tuple[Store, Path]) -> None:
-    store, out = reported
-    assert len(store.files()) == len(PROFILES)
-    assert {path.name for path in store.root.parent.iterdir()} == {"results", "out"}
-    assert all(re.fullmatch(r"\.?[A-Za-z0-9][A-Za-z0-9.-]*", path.name) for path in out.rglob("*"))
+    return made.model_copy(update={"spec": made.spec.model_copy(update={"variant": f"simcse[x={inside}]"})})
 
 
 def test_no_page_of_a_report_acts_on_a_name(reported: tuple[Store, Path]) -> None:
@@ -223,8 +203,11 @@ def test_no_page_of_a_report_acts_on_a_name(reported: tuple[Store, Path]) -> Non
         assert "49" not in re.findall(r"x=(.{0,4})", text)
 
 
-def test_no_file_of_a_report_acts_on_a_name(reported: tuple[Store, Path]) -> None:
-    out = reported[1]
+def test_no_file_of_a_report_acts_on_a_name_or_is_elsewhere(reported: tuple[Store, Path]) -> None:
+    store, out = reported
+    assert len(store.files()) == len(PROFILES)
+    assert {path.name for path in store.root.parent.iterdir()} == {"results", "out"}
+    assert all(re.fullmatch(r"\.?[A-Za-z0-9][A-Za-z0-9.-]*", path.name) for path in out.rglob("*"))
     for name in ("report.md", "report.tex", "report.csv", "tables.csv"):
         assert not STEERING.search((out / name).read_text("utf-8")), name
     runs, rows = (
@@ -256,8 +239,8 @@ def test_no_command_sends_a_name_to_the_terminal(
     words: tuple[str, ...], reported: tuple[Store, Path], monkeypatch: pytest.MonkeyPatch, capsys: Any
 ) -> None:
     store = reported[0]
-    for place in ([str(file)] for file in store.files()) if words == ("show",) else [["--results", str(store.root)]]:
-        monkeypatch.setattr(sys, "argv", ["harness", *words, *place])
+    for where in ([str(file)] for file in store.files()) if words == ("show",) else [["--results", str(store.root)]]:
+        monkeypatch.setattr(sys, "argv", ["harness", *words, *where])
         with pytest.raises(SystemExit):
             main()
     text = "".join(capsys.readouterr())

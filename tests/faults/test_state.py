@@ -47,7 +47,7 @@ MISPLACED = (
 CACHES = ("tokens", "features", "seen", "hashes", "toy", "declarations")
 Harm = tuple[Callable[[Path, Any], None], Any]
 CUTS: list[Harm] = [(cut, tenth) for tenth in range(10)]
-FLIPS: list[Harm] = [(flip, place) for place in (random.Random(seed).random() for seed in range(4))]
+FLIPS: list[Harm] = [(flip, share) for share in (random.Random(seed).random() for seed in range(4))]
 Stage = Callable[[str], tuple[Path, dict[str, object]]]
 
 
@@ -59,9 +59,9 @@ def harms() -> Iterator[Any]:
             chosen = next(short) if stage != "drawn" and "/" not in pattern else None
             for harm in (*CUTS, *FLIPS):
                 yield pytest.param(stage, pattern, harm, marks=() if harm is chosen else pytest.mark.faults)
-    for place, state in enumerate(MISPLACED):
+    for row, state in enumerate(MISPLACED):
         for number, kind in enumerate(ODD_KINDS):
-            yield pytest.param(*state, (misplace, kind), marks=() if place == number else pytest.mark.faults)
+            yield pytest.param(*state, (misplace, kind), marks=() if row == number else pytest.mark.faults)
 
 
 def interrupted(folder: Path, stage: str) -> None:
@@ -111,11 +111,11 @@ def stage_of(whole: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield make
 
 
-def files(place: Path, pattern: str) -> list[Path]:
+def files(base: Path, pattern: str) -> list[Path]:
     """The files that a pattern means, those of a folder included."""
-    found = [file for path in place.glob(pattern) for file in ([path] if path.is_file() else sorted(path.rglob("*")))]
-    assert found, pattern
-    return [file for file in found if file.is_file() and file.suffix != ".lock" and file.stat().st_size]
+    listed = [file for path in base.glob(pattern) for file in ([path] if path.is_file() else sorted(path.rglob("*")))]
+    assert listed, pattern
+    return [file for file in listed if file.is_file() and file.suffix != ".lock" and file.stat().st_size]
 
 
 def copy_of(interrupted: Path, folder: Path) -> Path:
@@ -131,32 +131,30 @@ def test_a_run_goes_on_from_what_is_whole(
 ) -> None:
     """Damage what an interrupted run left, let it go on, and compare."""
     made, folder = stage_of(stage), tmp_path / "results"
-    place, before = copy_of(made[0], folder), hashes(folder)
-    for file in files(place, pattern):
+    work, before = copy_of(made[0], folder), hashes(folder)
+    for file in files(work, pattern):
         harm[0](file, harm[1])
     assert outcome(short_run("mcse", folder, suites=STAGES[stage], **MCSE)) == made[1]
     assert before.items() <= hashes(folder).items()
-    assert list(place.glob("*.damaged"))
+    assert list(work.glob("*.damaged"))
 
 
-@pytest.mark.parametrize(("where", "damaged"), [("", False), ("best", True)])
-def test_work_behind_a_link_is_used_and_heals(stage_of: Stage, tmp_path: Path, where: str, damaged: bool) -> None:
+@pytest.mark.parametrize("where", ["", "best", "a file"])
+def test_work_behind_a_link_is_used_and_heals_and_a_file_in_its_place_is_put_aside(
+    stage_of: Stage, tmp_path: Path, where: str
+) -> None:
     made, expected = stage_of("training")
     work = copy_of(made, tmp_path / "results")
-    moved = (work / where).rename(tmp_path / "elsewhere")
-    (work / where).symlink_to(moved)
-    if damaged:
+    if where == "a file":
+        shutil.rmtree(work)
+        work.write_text("no folder")
+    else:
+        (work / where).symlink_to((work / where).rename(tmp_path / "elsewhere"))
+    if where == "best":
         flip(work / "best" / "model.safetensors", 0.5)
     assert outcome(short_run("mcse", tmp_path / "results", **MCSE)) == expected
-
-
-def test_a_file_in_place_of_a_work_folder_is_put_aside(stage_of: Stage, tmp_path: Path) -> None:
-    made, expected = stage_of("training")
-    work = copy_of(made, tmp_path / "results")
-    shutil.rmtree(work)
-    work.write_text("no folder")
-    assert outcome(short_run("mcse", tmp_path / "results", **MCSE)) == expected
-    assert work.with_name(f"{work.name}.damaged").read_text() == "no folder"
+    if where == "a file":
+        assert work.with_name(f"{work.name}.damaged").read_text() == "no folder"
 
 
 @pytest.mark.parametrize(
@@ -175,8 +173,8 @@ def test_damaged_caches_are_made_again(
     shutil.copytree(cache_folder(), tmp_path / "cache")
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
     for kind in kinds:
-        for file, (harm, place) in zip(files(tmp_path / "cache", kind), cycle(harms), strict=False):
-            harm(file, place)
+        for file, (harm, where) in zip(files(tmp_path / "cache", kind), cycle(harms), strict=False):
+            harm(file, where)
     with caplog.at_level(logging.WARNING):
         assert outcome(short_run("mcse", tmp_path / "results", **MCSE)) == expected
     warnings = [line for line in caplog.messages if "is damaged" in line]
@@ -185,26 +183,7 @@ def test_damaged_caches_are_made_again(
         assert any(f"{kind}/" in line for line in warnings), kind
 
 
-def test_a_damaged_result_is_named_left_out_and_not_made_again(whole: Path, folder: Path) -> None:
-    (path,) = folder.glob("tiny/mcse/*/*/seed-0-*.json")
-    content = path.read_bytes()
-    for harm, place in (*CUTS, *FLIPS):
-        path.write_bytes(content)
-        harm(path, place)
-        before = hashes(folder)
-        found = short_run("mcse,simcse", folder, **MCSE)
-        assert [run.spec.method for run in found.runs] == ["simcse"]
-        assert [str(path) in line for line in found.problems] == [True]
-        assert "restore it, or move it away" in found.problems[0]
-        read = harness.results(folder)
-        assert [run.spec.method for run in read.runs] == ["simcse"]
-        assert read.problems == found.problems
-        assert hashes(folder) == before
-    path.unlink()
-    assert outcome(short_run("mcse,simcse", folder, **MCSE)).keys() == outcome(harness.results(whole)).keys()
-
-
-def test_the_commands_name_every_damaged_result_once_and_go_on(folder: Path) -> None:
+def test_the_commands_name_every_damaged_result_once_go_on_and_do_not_make_it_again(whole: Path, folder: Path) -> None:
     (path,) = folder.glob("tiny/mcse/*/*/seed-0-*.json")
     content = path.read_bytes()
     cut(path, 5)
@@ -212,6 +191,7 @@ def test_the_commands_name_every_damaged_result_once_and_go_on(folder: Path) -> 
     link.symlink_to("nowhere")
     other.mkdir()
     path.with_name(f"seed-9-{'0' * 16}.json").write_bytes(content.replace(b'"spearman":', b'"spearman":1'))
+    before = path.read_bytes()
     words = ["--profile", "tiny", "--methods", "mcse,simcse", "--settings", "toy", "--seeds", "1", "--suites", "sts"]
     words += ["--set", "steps=4", "--set", "eval_every=2", "--set", "batch_size=8", "--results", str(folder)]
     status, run = (CliRunner().invoke(cli, [name, *words]) for name in ("status", "run"))
@@ -222,7 +202,11 @@ def test_the_commands_name_every_damaged_result_once_and_go_on(folder: Path) -> 
         assert status.output.count(str(each)) == 1, status.output
     assert run.output.count(str(path)) == 1
     assert "1 damaged" in run.output
+    assert "restore it, or move it away" in run.output
     assert "nothing to do: every other run of this plan is finished" in run.output
+    assert path.read_bytes() == before
+    path.unlink()
+    assert outcome(short_run("mcse,simcse", folder, **MCSE)) == outcome(harness.results(whole))
 
 
 @pytest.mark.parametrize("kind", ODD_KINDS)
@@ -235,9 +219,9 @@ def test_what_is_no_file_in_a_results_folder_is_named_and_never_waited_for(
     for each in (path, tuning, failed, log):
         each.parent.mkdir(exist_ok=True)
         misplace(each, kind)
-    found = harness.results(folder)
-    assert [run.spec.method for run in found.runs] == ["simcse"]
-    assert [str(path) in line for line in found.problems] == [True]
+    read = harness.results(folder)
+    assert [run.spec.method for run in read.runs] == ["simcse"]
+    assert [str(path) in line for line in read.problems] == [True]
     store = Store(folder)
     assert str(tuning) in read_tunings(store)[1][0]
     assert not store.failures()

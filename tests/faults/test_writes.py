@@ -1,6 +1,6 @@
 """Every place that writes, and what it does where it cannot: full, forbidden, read-only, cut short, gone, oddly named.
 
-`faults_tools.places` lists them. The rule is the same for all:
+`WRITERS` are those that write on their own, not into a folder that is renamed as a whole. The rule is the same for all:
 what was there stays as it was or is replaced as a whole, nothing half-written has its name, nothing temporary is left,
 and what cannot be written is said in an error, unless it is expendable.
 """
@@ -12,22 +12,127 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pytest
-from faults_tools import SHORT, Disk, Place, as_nobody, contents, files_up_to, outcome, places, short_run, small_disk
+import torch
+from builders import failure, result
+from faults_tools import SHORT, contents, files_up_to, outcome, short_run
 
 import harness
+from harness.caches import known_hash
+from harness.code import Declarations
+from harness.encoders.features import cached_features, cached_ragged
 from harness.errors import UserError
-from harness.files import replaced, write_bytes
+from harness.files import replaced, write_bytes, write_note
 from harness.locks import try_lock
+from harness.metrics import ArrayName
+from harness.planning.events import Event
+from harness.planning.seen import cached_hashes
 from harness.runs.export import export as write_export
+from harness.runs.log import RunLog
 from harness.store import Spec, Store
+from harness.store.columns import TablesWriter
+from harness.store.folder import Submission, begin_attempt, note_submission
+from harness.store.index import write_tables
 from harness.store.labs import merge
+from harness.training.folder import TrainingFolder
+from harness.work.crew import EventWriter
+from harness.work.ray.node import Parcel, unpack
 
-PLACES = places()
+RESULT, FINGERPRINT = result(), "ab" * 32
+ARRAYS = {ArrayName("task", "what", ""): np.arange(1000.0)}
+NOTE = Submission(system="SLURM", id="7", key="k", folder=Path("f"), log=Path("l"))
+
+
+def _declare() -> None:
+    known = Declarations()
+    known._known, known._new = {"a": 1}, True
+    known.save()
+
+
+def _log(folder: Path) -> None:
+    with RunLog(folder / "run.log", "a key") as log:
+        log.write("a line")
+
+
+def _events(folder: Path) -> None:
+    with EventWriter(folder / "events") as write:
+        write(Event("start", "a key"))
+
+
+def _rows(start: int, stop: int) -> np.ndarray:
+    return np.ones((stop - start, 64), np.float32)
+
+
+#: each gets a folder, in which HARNESS_CACHE is
+WRITERS: dict[str, Callable[[Path], object]] = {
+    "result": lambda to: Store(to).save(RESULT),
+    "arrays": lambda to: Store(to).save_arrays(RESULT, RESULT.evaluations[0], ARRAYS),
+    "log of a result": lambda to: Store(to).save_log(RESULT, "a line\n" * 9),
+    "failure": lambda to: Store(to).save_failure(failure(RESULT), "a line\n" * 9),
+    "attempt": lambda to: begin_attempt(Store(to), FINGERPRINT),
+    "submission": lambda to: note_submission(Store(to), FINGERPRINT, NOTE),
+    "index": lambda to: write_tables(to / "index.bin", TablesWriter().tables()),
+    "note": lambda to: write_note(to / "trained.json", {"a": 1}),
+    "files from a node": lambda to: unpack(Parcel({"a/b.json": b"content" * 10}), Store(to)),
+    "checkpoint": lambda to: TrainingFolder(to).save({"step": 1, "weights": torch.arange(100.0)}),
+    "run's log": _log,
+    "events": _events,
+    "features": lambda _: cached_features("key", 64, _rows),
+    "recordings": lambda _: cached_ragged("key", 64, 8, lambda number: np.ones((4, 8))),
+    "seen texts": lambda _: cached_hashes("c", lambda: ["x"]),
+    "hash": lambda _: known_hash("hashes/key", lambda: "a" * 64),
+    "declarations": lambda _: _declare(),
+}
+#: work goes on without the first; the others append to a file that is no result
+EXPENDABLE, APPENDING = {"attempt", "hash", "declarations"}, {"run's log", "events"}
+
+
+@dataclass(frozen=True)
+class Disk:
+    """A small file system in memory, mounted for a test."""
+
+    path: Path
+
+    def remount(self, options: str) -> None:
+        """Change its size, or make it read-only."""
+        subprocess.run(["mount", "-o", f"remount,{options}", str(self.path)], check=True)
+
+    def fill(self) -> None:
+        """Leave no room."""
+        with (self.path / "filler").open("wb", buffering=0) as stream, suppress(OSError):
+            while True:
+                stream.write(bytes(4096))
+
+
+@contextmanager
+def small_disk(path: Path, size: str = "8m") -> Iterator[Disk]:
+    """Mount one; the test is skipped where that is not permitted."""
+    path.mkdir(parents=True, exist_ok=True)
+    made = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={size},mode=755", "none", str(path)], capture_output=True, check=False
+    )
+    if made.returncode:
+        pytest.skip("no tmpfs can be mounted here; what a full or a read-only disk does was not tried")
+    try:
+        yield Disk(path)
+    finally:
+        subprocess.run(["umount", "-l", str(path)], check=True)
+
+
+@contextmanager
+def as_nobody() -> Iterator[None]:
+    """Without any permission, where this process is root's."""
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
 
 
 @pytest.fixture
@@ -46,54 +151,53 @@ def usual(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def written(folder: Path) -> dict[str, bytes]:
     """What lies below a folder and is neither a lock, nor unfinished under a name that says so, nor named by a time."""
-    found = contents(folder)
-    return {name: found[name] for name in found if not name.endswith((".lock", ".part")) and "/hashes/" not in name}
+    files = contents(folder)
+    return {name: files[name] for name in files if not name.endswith((".lock", ".part")) and "/hashes/" not in name}
 
 
-def check(place: Place, folder: Path, before: dict[str, bytes], whole: dict[str, bytes], said: str) -> None:
-    """What holds after an attempt to write that failed, or went on without; what is there need not be written again."""
-    assert said or place.expendable or place.appends or before, f"{place.name} says nothing"
-    after = written(folder)
-    assert before.keys() <= after.keys()
-    for name, content in after.items():
-        assert place.appends or content in (before.get(name), whole[name]), f"{place.name}: {name} is cut"
-
-
-@pytest.mark.parametrize("place", PLACES, ids=lambda place: place.name)
-def test_no_place_leaves_half_a_file(place: Place, disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = disk.path / "folder"
+@pytest.mark.parametrize("name", WRITERS)
+def test_no_place_leaves_half_a_file(name: str, disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, appends = disk.path / "folder", name in APPENDING
 
     def tried(under: AbstractContextManager[None] | None = None) -> str:
         try:
             with under or nullcontext():
-                place.write(folder)
+                WRITERS[name](folder)
         except (OSError, UserError) as error:
             return f"{type(error).__name__}: {error}"
         return ""
+
+    def check(before: dict[str, bytes], said: str) -> None:
+        """What holds after an attempt that failed, or went on without; what is there need not be written again."""
+        assert said or before or appends or name in EXPENDABLE, f"{name} says nothing"
+        after = written(folder)
+        assert before.keys() <= after.keys()
+        for file, content in after.items():
+            assert appends or content in (before.get(file), whole[file]), f"{name}: {file} is cut"
 
     folder.mkdir()
     monkeypatch.setenv("HARNESS_CACHE", str(folder / "cache"))
     assert tried() == ""
     whole = written(folder)
-    assert whole or "hash" in place.name
+    assert whole or name == "hash"
     shutil.rmtree(folder)
     folder.mkdir()
-    check(place, folder, {}, whole, tried(as_nobody()))
-    check(place, folder, {}, whole, tried(files_up_to(10)))
+    check({}, tried(as_nobody()))
+    check({}, tried(files_up_to(10)))
     disk.fill()
-    check(place, folder, {}, whole, tried())
+    check({}, tried())
     (disk.path / "filler").unlink()
     assert tried() == "", "it goes on once there is room"
     kept = written(folder)
-    assert place.appends or kept == whole
+    assert appends or kept == whole
     disk.remount("ro")
-    check(place, folder, kept, whole, tried())
+    check(kept, tried())
     disk.remount("rw")
     for path in folder.rglob("*"):  # the entries of renames that were not durable
         if path.is_file() and path.suffix != ".lock":
             path.unlink()
     assert tried() == ""
-    assert place.appends or written(folder) == whole
+    assert appends or written(folder) == whole
 
 
 def test_two_writers_replace_each_other_whole_and_a_folder_may_go(tmp_path: Path) -> None:
@@ -135,8 +239,8 @@ def test_a_full_disk_costs_a_line_and_the_same_command_ends_as_if_nothing_had_be
     monkeypatch.setattr(UserError, "__init__", Exception.__init__)  # errors quote the line feed of the name
     with small_disk(tmp_path / ODD, "600k") as disk:
         results = disk.path / "results"
-        (failure,) = short_run("simcse", results).failures
-        assert "No space left on device" in failure.error or "I/O error" in failure.error, failure.error
+        (failed,) = short_run("simcse", results).failures
+        assert "No space left on device" in failed.error or "I/O error" in failed.error, failed.error
         disk.remount("size=30m")
         done = short_run("simcse", results)
         assert outcome(done) == outcome(harness.results(usual))
@@ -176,29 +280,21 @@ def export(results: Path, to: Path) -> None:
     write_export("simcse/toy-text/toy-bert/seed-0", to, results)
 
 
-def test_an_export_deletes_nothing_that_it_did_not_make(tmp_path: Path, usual: Path) -> None:
-    precious = [tmp_path / name / "mine" for name in (".x.tmp", f".x.{os.getpid()}.tmp")]
-    for path in precious:
-        path.parent.mkdir()
-        path.write_text("mine")
-    with pytest.raises(UserError, match="File exists"):
-        export(usual, tmp_path / "x")
-    precious.pop().unlink()
-    (tmp_path / f".x.{os.getpid()}.tmp").rmdir()
-    export(usual, tmp_path / "x")
-    assert precious[0].read_text() == "mine"
-    assert (tmp_path / "x" / "README.md").is_file()
-
-
-def test_what_a_killed_export_left_is_removed_by_the_next_to_the_same_place(tmp_path: Path, usual: Path) -> None:
-    left = {name: tmp_path / name / "half" for name in (".x.1.tmp", ".x.2.tmp", ".y.1.tmp")}
-    for path in left.values():
+def test_an_export_removes_what_a_killed_one_to_its_place_left_and_nothing_else(tmp_path: Path, usual: Path) -> None:
+    mine = f".x.{os.getpid()}.tmp"
+    left = {name: tmp_path / name / "half" for name in (".x.1.tmp", ".x.2.tmp", ".y.1.tmp", ".x.tmp", mine)}
+    for name, path in left.items():
         path.parent.mkdir()
         path.write_text("half")
-        path.with_name(".harness-export.lock").touch()
+        if name not in (".x.tmp", mine):
+            path.with_name(".harness-export.lock").touch()
     with try_lock(left[".x.2.tmp"].with_name(".harness-export.lock")):  # as the process has that fills it
+        with pytest.raises(UserError, match="File exists"):
+            export(usual, tmp_path / "x")
+        shutil.rmtree(left[mine].parent)
         export(usual, tmp_path / "x")
-    assert [name for name, path in left.items() if path.exists()] == [".x.2.tmp", ".y.1.tmp"]
+    assert [name for name, path in left.items() if path.exists()] == [".x.2.tmp", ".y.1.tmp", ".x.tmp"]
+    assert (tmp_path / "x" / "README.md").is_file()
     assert not list((tmp_path / "x").glob(".*"))
 
 
@@ -229,8 +325,7 @@ def test_a_cache_that_cannot_be_written_is_one_line(kind: str, tmp_path: Path, m
         disk.remount("ro") if kind == "read-only" else None
         disk.fill() if kind == "full" else None
         try:
-            (failure,) = short_run("simcse", tmp_path / "odd").failures
-            said = failure.error
+            said = short_run("simcse", tmp_path / "odd").failures[0].error
         except UserError as error:
             said = str(error)
         assert f"the cache {cache} cannot be used" in said

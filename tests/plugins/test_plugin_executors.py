@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from faults_tools import outcome, short_run
 from plugin_packages import Install
 
-import harness
 from harness.runs.environment import Software
 
 CODE = '''\
@@ -30,17 +30,10 @@ def test_an_inline_executor_gives_the_scores_of_the_serial_one(
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     install("inline_runs", CODE, {"executors": {"inline": "Inline"}})
     seen: list[str] = []
-
-    def scores(folder: str, executor: str | None) -> list[float]:
-        done = harness.run(
-            "tiny", methods=["simcse"], seeds=2, suites="sts", set={"steps": 2}, results=tmp_path / folder,
-            executor=executor, progress=lambda event: seen.append(event.kind),
-        )  # fmt: skip
-        assert len(done) == 2
-        assert not done.failures
-        return list(done.frame.sort_values(["seed", "task", "metric"])["value"])
-
-    assert scores("theirs", "inline") == scores("ours", None)
+    how = {"seeds": 2, "progress": lambda event: seen.append(event.kind)}
+    theirs = short_run("simcse", tmp_path / "theirs", executor="inline", **how)
+    assert len(theirs) == 2
+    assert outcome(theirs) == outcome(short_run("simcse", tmp_path / "ours", **how))
     assert seen.count("done") == 4
 
 

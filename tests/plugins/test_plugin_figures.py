@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import pytest
 from plugin_packages import Install
 
 from harness.papers.schema import FigureSpec
@@ -37,27 +36,18 @@ CODE = '''\
 '''
 
 
-@pytest.fixture
-def kinds(install: Install) -> None:
+def test_a_kind_is_drawn_with_its_command_and_one_that_fails_costs_its_own_figure(install: Install) -> None:
     install("bars", CODE, {"figures": {"bars": "BARS", "broken": "BROKEN"}})
-
-
-def spec(kind: str) -> FigureSpec:
-    return FigureSpec(
-        title="Bars", kind=kind, suite="sts", metric="spearman", seeds=2, encoders=("bert-base-uncased",),
-        settings=("coco",), variants=("simcse", "mcse"),
+    good, bad = (
+        FigureSpec(
+            title="Bars", kind=kind, suite="sts", metric="spearman", seeds=2, encoders=("bert-base-uncased",),
+            settings=("coco",), variants=("simcse", "mcse"),
+        )
+        for kind in ("bars", "broken")
     )  # fmt: skip
-
-
-@pytest.mark.usefixtures("kinds")
-def test_a_kind_is_drawn_with_the_command_for_what_it_needs() -> None:
-    made = figure("mcse-bars", averages("mcse", "coco", [70.0]), bars=spec("bars"))
-    assert made.svg.startswith("<svg")
-    assert "mcse" in made.svg
-    assert "--suites geometry,sts" in made.commands[0]
-
-
-@pytest.mark.usefixtures("kinds")
-def test_a_kind_that_fails_costs_its_own_figure() -> None:
-    made = figure("mcse-broken", averages("mcse", "coco", [70.0]), broken=spec("broken"))
-    assert "'broken' (package bars, bars:BROKEN) cannot draw: ZeroDivisionError: broken (bars.py, line" in made.empty
+    drawn = figure("mcse-bars", averages("mcse", "coco", [70.0]), bars=good)
+    assert drawn.svg.startswith("<svg")
+    assert "mcse" in drawn.svg
+    assert "--suites geometry,sts" in drawn.commands[0]
+    failed = figure("mcse-broken", averages("mcse", "coco", [70.0]), broken=bad)
+    assert "'broken' (package bars, bars:BROKEN) cannot draw: ZeroDivisionError: broken (bars.py, line" in failed.empty

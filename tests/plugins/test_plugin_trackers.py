@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from pathlib import Path
 from typing import Any
 
@@ -67,8 +66,8 @@ CODE = '''\
 '''
 
 
-@pytest.fixture
-def trackers(install: Install) -> None:
+@pytest.fixture(autouse=True)
+def _trackers(install: Install) -> None:
     names = ("Diary", "Broken", "Stuck", "Lacking")
     install("diary_tracker", CODE, {"trackers": {name.lower(): name for name in names}})
 
@@ -77,12 +76,8 @@ def grid(results: Path, **more: Any) -> Any:
     return {"methods": "simcse", "seeds": 1, "set": {"steps": 4, "eval_every": 2}, "results": results, **more}
 
 
-@pytest.mark.usefixtures("trackers")
 def test_a_run_has_one_record_which_later_sessions_continue(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    capfd: pytest.CaptureFixture[str],
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(listener, "QUIET_S", listener.FINISH_S)  # a busy machine starts trackers slowly
     done = harness.run("tiny", **grid(tmp_path), suites="sts", track="diary,broken")
@@ -99,17 +94,15 @@ def test_a_run_has_one_record_which_later_sessions_continue(
     told = [json.loads(line) for line in (tmp_path / "diary" / "diary").read_text().splitlines()]
     kinds = [each[0] for each in told]
     assert kinds == ["begin", *["log"] * 4, "done", "begin", "done"]
-    _, key, number, place, config = told[0]
-    assert (key, place) == (result.spec.key, "simcse/toy/toy-bert")
+    _, key, number, group, config = told[0]
+    assert (key, group) == (result.spec.key, "simcse/toy/toy-bert")
     assert (config["fingerprint"], config["seed"], config["training.steps"]) == (result.fingerprint, 0, 4)
     assert config["method.temperature"] == result.hyperparameters["method"]["temperature"]
-    logged = {each[2]: each[3] for each in told if each[0] == "log"}
-    for name, steps, values in (
-        ("loss/text", result.losses.steps, result.losses.terms["text"]),
-        ("dev/ToySTS-dev", result.dev.steps, result.dev.scores),
-    ):
-        found = {step: logged[step][name] for step in logged if name in logged[step]}
-        assert found == dict(zip(steps, values, strict=True))
+    curves = {"loss/text": (result.losses.steps, result.losses.terms["text"])}
+    curves["dev/ToySTS-dev"] = result.dev.steps, result.dev.scores
+    values = [(name, each[2], value) for each in told if each[0] == "log" for name, value in each[3].items()]
+    for name, points in curves.items():
+        assert {(step, value) for label, step, value in values if label == name} == {*zip(*points, strict=True)}
     assert {each[1] for each in told if each[0] != "begin"} == {number}, "one id in both sessions"
     scores = {
         f"sts/{task}/{metric}": value for task, row in result.current[0].scores.items() for metric, value in row.items()
@@ -118,44 +111,37 @@ def test_a_run_has_one_record_which_later_sessions_continue(
     assert told[-1] == ["done", number, 0, scores], "this tracker says that it holds no step"
 
 
-@pytest.mark.usefixtures("trackers")
-def test_a_tracker_that_never_answers_is_ended(
+def test_a_tracker_that_never_answers_is_ended_and_left_to_itself_by_an_interrupted_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(listener, "FINISH_S", 0.2)
-    plan = harness.plan("tiny", **grid(tmp_path), suites="sts")
-    with caplog.at_level(logging.WARNING), listener.tracking(["stuck"], plan) as listen:
-        for _ in range(10_000):  # far more than a pipe holds
-            listen(Event("start", plan.runs[0].key, device="cpu"))
-    assert caplog.messages == ["the tracker 'stuck' did not finish within 0 s and was stopped"]
-
-
-@pytest.mark.usefixtures("trackers")
-def test_an_interrupted_command_leaves_a_slow_tracker_to_itself(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    monkeypatch.setattr(listener, "QUIET_S", 0.2)
     started: list[listener._Process] = []
     finish = listener._Process.finish
-    monkeypatch.setattr(listener._Process, "finish", lambda one, wait: started.append(one) or finish(one, wait))
+    monkeypatch.setattr(
+        listener._Process, "finish", lambda process, wait: started.append(process) or finish(process, wait)
+    )
     plan = harness.plan("tiny", **grid(tmp_path), suites="sts")
 
-    def interrupted() -> None:
+    def listened(times: int, error: type[BaseException] | None = None) -> None:
         with listener.tracking(["stuck"], plan) as listen:
-            listen(Event("start", plan.runs[0].key, device="cpu"))
-            raise KeyboardInterrupt
+            for _ in range(times):
+                listen(Event("start", plan.runs[0].key, device="cpu"))
+            if error:
+                raise error
 
+    monkeypatch.setattr(listener, "QUIET_S", 0.2)
     with pytest.raises(KeyboardInterrupt):
-        interrupted()
+        listened(1, KeyboardInterrupt)
     (left,) = started
     assert left.process.poll() is None
     assert not caplog.records
     left._given_up = True
     left.process.kill()
     left._writer.join()
+    monkeypatch.setattr(listener, "FINISH_S", 0.2)
+    listened(10_000)  # far more than a pipe holds
+    assert caplog.messages == ["the tracker 'stuck' did not finish within 0 s and was stopped"]
 
 
-@pytest.mark.usefixtures("trackers")
 def test_what_cannot_work_is_refused_before_anything_runs(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no_such_library, which is not installed; run `pip install no-such-library`"):
         harness.run("tiny", **grid(tmp_path), track="lacking")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 
-@pytest.fixture
-def empty_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.fixture(autouse=True)
+def _empty_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Work in an empty folder: teachers that are trained on the way leave their weights there."""
     monkeypatch.chdir(tmp_path)

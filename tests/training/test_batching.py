@@ -37,20 +37,16 @@ def test_mixing_is_the_public_loop_without_its_memory(text: int, paired: int, ep
     assert [mixing.step(k) for k in range(mixing.epoch * epochs)] == loop_of_the_public_code(text, paired, epochs)
 
 
-def test_mcse_on_wikipedia_and_flickr_has_the_published_counts() -> None:
-    """1,000,000 sentences and 29,783 pairs at batch 64: p = 33."""
-    mixing = mixed(1_000_000, 29_783, 64, by_batches)
-    assert (mixing.text, mixing.paired, mixing.cycle, mixing.place) == (15625, 466, 33, 0)
-
-
 @pytest.mark.parametrize(("pairs", "cycle"), [(29_783, 34), (82_783, 13)])
-def test_the_rules_of_kdmcse_and_dalr_have_the_same_cycle(pairs: int, cycle: int) -> None:
-    """For a million sentences ceil(N / M) and N // M text steps with a paired one: 34 and 13 batches."""
+def test_cycles_are_those_of_the_papers(pairs: int, cycle: int) -> None:
+    """A million sentences: MCSE's p = 33; KDMCSE's ceil(N / M) and DALR's N // M text steps with a paired one."""
+    mcse = mixed(1_000_000, 29_783, 64, by_batches)
+    assert (mcse.text, mcse.paired, mcse.cycle, mcse.place) == (15625, 466, 33, 0)
     for rule in (every_ceil, after_text):
         mixing = mixed(1_000_000, pairs, 64, rule)
         assert not mixing.leaves_out_text
         streams = [mixing.step(k)[0] for k in range(2 * cycle)]
-        assert [place for place, stream in enumerate(streams) if stream == "pairs"] == [cycle - 1, 2 * cycle - 1]
+        assert [step for step, stream in enumerate(streams) if stream == "pairs"] == [cycle - 1, 2 * cycle - 1]
 
 
 @pytest.mark.parametrize(("rule", "paired"), [(by_batches, 400), (every_ceil, 400), (after_text, 200)])
@@ -72,12 +68,9 @@ def test_every_rule_reads_each_stream_batch_by_batch(rows: int, pairs: int, rule
         assert numbers == list(range(len(numbers)))
 
 
-def test_a_rule_whose_place_is_outside_its_cycle_is_refused() -> None:
+def test_one_stream_fills_every_step_and_a_place_outside_its_cycle_is_refused() -> None:
     with pytest.raises(UserError, match="place 3 in a cycle of 3"):
         mixed(100, 10, 5, lambda rows, pairs, text_batches, pair_batches: (3, 3))
-
-
-def test_one_stream_fills_every_step() -> None:
     text, pairs = mixed(3, 0, 1, by_batches), mixed(0, 3, 1, after_text)
     assert [text.step(k) for k in (0, 7)] == [("text", 0), ("text", 7)]
     assert [pairs.step(k) for k in (0, 7)] == [("pairs", 0), ("pairs", 7)]
@@ -97,6 +90,6 @@ def test_a_pass_reads_every_row_once_and_the_next_in_another_order(rows: int, ba
 def test_order_depends_on_seed_setting_and_stream_only() -> None:
     axes = ((0, "wiki", "sentences"), (0, "wiki", "sentences"), (1, "wiki", "sentences"))
     axes += ((0, "flickr", "sentences"), (0, "wiki", "pairs"))
-    first, same, *others = (tuple(Order(100, 10, *one).batch(4)) for one in axes)
+    first, same, *others = (tuple(Order(100, 10, *axis).batch(4)) for axis in axes)
     assert first == same
     assert first not in others

@@ -18,7 +18,6 @@ from harness.registry import names
 from harness.training.stepper import Chunked
 from harness.training.trainer import Trainer
 
-pytestmark = pytest.mark.usefixtures("empty_folder")
 CPU = torch.device("cpu")
 #: every method that trains, and DALR's public code for its batch normalisation; few recordings, which are long
 FEW = {"audiocse": "[audio_batch_size=5]", "audiocse-sup": "[audio_batch_size=5]"}
@@ -37,26 +36,26 @@ def doubled(batch: Any) -> Any:
     return dataclasses.replace(batch, **{name: wide(getattr(batch, name)) for name in mappings})
 
 
-def gradients(one: Trainer, batch: Any, encode: Any) -> dict[str, Tensor]:
+def gradients(training: Trainer, batch: Any, encode: Any) -> dict[str, Tensor]:
     """The gradient of every parameter that the batch's loss reaches, of the student's and of the heads."""
-    one.student.zero_grad()
-    one.method.zero_grad()
-    total, _ = one.method.loss(batch, encode)
+    training.student.zero_grad()
+    training.method.zero_grad()
+    total, _ = training.method.loss(batch, encode)
     total.backward()
-    named = (*one.student.named_parameters(), *one.method.named_parameters())
+    named = (*training.student.named_parameters(), *training.method.named_parameters())
     return {name: value.grad.clone() for name, value in named if value.grad is not None}
 
 
 @pytest.mark.parametrize("name", TRAINED)
 def test_pieces_have_the_gradient_of_the_whole_batch(name: str, tmp_path: Path) -> None:
-    one = trainer(name, "fp32", CPU, tmp_path)
-    one.student.double().eval()
-    one.method.double().eval()
-    for step in first_steps(one):
-        for _, batch in one.batches.of(step):
+    training = trainer(name, "fp32", CPU, tmp_path)
+    training.student.double().eval()
+    training.method.double().eval()
+    for step in first_steps(training):
+        for _, batch in training.batches.of(step):
             wide = doubled(batch)
-            whole = gradients(one, wide, one.student.encode)
-            pieces = gradients(one, wide, Chunked(one.student.encode, 3))
+            whole = gradients(training, wide, training.student.encode)
+            pieces = gradients(training, wide, Chunked(training.student.encode, 3))
             assert "model.encoder.layer.0.attention.self.query.weight" in whole
             torch.testing.assert_close(pieces, whole, rtol=1e-10, atol=1e-10)
 
@@ -65,24 +64,26 @@ def test_pieces_have_the_gradient_of_the_whole_batch(name: str, tmp_path: Path) 
 @pytest.mark.parametrize("name", ["mcse", "visualcse"])
 def test_both_passes_have_the_same_dropout(name: str, precision: str, tmp_path: Path) -> None:
     """Also under autocast, which the second pass enters anew; and the pass leaves the random state as it was."""
-    one = trainer(name, precision, CPU, tmp_path, chunk=3)
-    one.student.train()
-    off = "sentences" if one.batches.mixing.step(0)[0] == "pairs" else "pairs"
-    inner, passes = one.encode.encode, ([], [])
+    training = trainer(name, precision, CPU, tmp_path, chunk=3)
+    training.student.train()
+    off = "sentences" if training.batches.mixing.step(0)[0] == "pairs" else "pairs"
+    inner, passes = training.encode.encode, ([], [])
 
     def recorded(inputs: Mapping[str, Tensor], views: int) -> Tensor:
-        found = inner(inputs, views)
-        passes[torch.is_grad_enabled()].append(found.detach().clone())
-        return found
+        vectors = inner(inputs, views)
+        passes[torch.is_grad_enabled()].append(vectors.detach().clone())
+        return vectors
 
-    one.encode = Chunked(recorded, 3)
-    for _, total, _ in one.losses(0):
+    training.encode = Chunked(recorded, 3)
+    for _, total, _ in training.losses(0):
         state = torch.get_rng_state()
         total.backward()
         assert torch.equal(torch.get_rng_state(), state)
     first, second = passes
     assert len(first) == len(second) > 2
-    assert sum(map(len, first)) == sum(order.batch_size for order in one.batches.orders.values() if order.stream != off)
+    assert sum(map(len, first)) == sum(
+        order.batch_size for order in training.batches.orders.values() if order.stream != off
+    )
     for early, late in zip(first, second, strict=True):
         assert torch.equal(early, late)
         assert not torch.equal(early[:, 0], early[:, 1])
@@ -113,11 +114,14 @@ def test_the_activations_of_one_piece_are_held_at_a_time(tmp_path: Path) -> None
 
     most = []
     for chunk in (None, 2):
-        one = trainer("simcse", "fp32", CPU, tmp_path, chunk)
-        apart = {value.untyped_storage().data_ptr() for value in (*one.student.parameters(), *one.method.parameters())}
+        training = trainer("simcse", "fp32", CPU, tmp_path, chunk)
+        apart = {
+            value.untyped_storage().data_ptr()
+            for value in (*training.student.parameters(), *training.method.parameters())
+        }
         Kept.most = 0
         with torch.autograd.graph.saved_tensors_hooks(Kept, lambda kept: kept.value):
-            total = next(one.losses(0))[1]
+            total = next(training.losses(0))[1]
             total.backward()
         most.append(Kept.most)
         del total

@@ -30,29 +30,28 @@ from harness.training.stepper import Stepper
 
 HALF = {"bf16": torch.bfloat16, "fp16": torch.float16}
 
-pytestmark = pytest.mark.usefixtures("empty_folder")
-
 
 @pytest.mark.parametrize("precision", ["bf16", pytest.param("fp16", marks=pytest.mark.long)])
 @pytest.mark.parametrize(
-    "variant", [pytest.param(one, marks=[pytest.mark.long] if "@official" in one else []) for one in variants()]
+    "variant",
+    [pytest.param(variant, marks=[pytest.mark.long] if "@official" in variant else []) for variant in variants()],
 )
 def test_losses_of_every_method_stay_on_the_device(variant: str, precision: str, tmp_path: Path) -> None:
     asked, *_ = loaded(variant)
     outputs: set[torch.dtype] = set()
     with fake_cuda() as device:
-        one = trainer(variant, precision, CUDA, tmp_path)
-        encoder: Any = one.student.model
+        training = trainer(variant, precision, CUDA, tmp_path)
+        encoder: Any = training.student.model
         encoder.encoder.layer[0].intermediate.intermediate_act_fn.register_forward_hook(
-            lambda module, given, found: outputs.add(found.dtype)
+            lambda module, given, output: outputs.add(output.dtype)
         )
-        found = [loss for step in first_steps(one) for loss in one.losses(step)]
+        losses = [loss for step in first_steps(training) for loss in training.losses(step)]
         assert device.copies == 0, "a step waits for nothing on the device"
     assert outputs == {HALF[precision]}, "the encoder's layers compute in half precision"
-    streams = {stream for stream, *_ in found if stream}
+    streams = {stream for stream, *_ in losses if stream}
     assert streams == set(asked.resolved.own_steps)
-    assert len(found) == len(first_steps(one)) * (1 + len(streams))
-    for _, total, terms in found:
+    assert len(losses) == len(first_steps(training)) * (1 + len(streams))
+    for _, total, terms in losses:
         for name, value in {"total": total, **terms}.items():
             assert (value.device.type, value.dtype, value.ndim) == ("cuda", torch.float32, 0), name
 
@@ -60,21 +59,21 @@ def test_losses_of_every_method_stay_on_the_device(variant: str, precision: str,
 @pytest.mark.parametrize("name", [name for name in names("method") if method_named(name).trains])
 def test_every_method_trains_in_bf16(name: str, tmp_path: Path) -> None:
     """On the same batch under the same dropout, a few updates decrease each loss; losses are computed in float32."""
-    one, exact = (trainer(name, precision, torch.device("cpu"), tmp_path) for precision in ("bf16", "fp32"))
-    for step in first_steps(one):
+    training, exact = (trainer(name, precision, torch.device("cpu"), tmp_path) for precision in ("bf16", "fp32"))
+    for step in first_steps(training):
         before = {stream: total.item() for stream, total, _ in exact.losses(step) if total is not None}
-        for stream, total, terms in one.losses(step):
+        for stream, total, terms in training.losses(step):
             assert {value.dtype for value in (total, *terms.values())} == {torch.float32}
             assert total.item() != before[stream], "autocast changes no number: it is off"
             assert total.item() == pytest.approx(before[stream], rel=0.05)
         for _ in range(4):
-            for stream, total, _ in one.losses(step):
-                (one.main if stream is None else one.own[stream]).step(total, 0)
+            for stream, total, _ in training.losses(step):
+                (training.main if stream is None else training.own[stream]).step(total, 0)
         with torch.no_grad():
-            after = {stream: total.item() for stream, total, _ in one.losses(step) if total is not None}
+            after = {stream: total.item() for stream, total, _ in training.losses(step) if total is not None}
         assert all(after[stream] < value for stream, value in before.items()), after
-        exact.student.load_state_dict(one.student.state_dict())
-        exact.method.load_state_dict(one.method.state_dict())
+        exact.student.load_state_dict(training.student.state_dict())
+        exact.method.load_state_dict(training.method.state_dict())
 
 
 @pytest.mark.parametrize("precision", ["fp32", "tf32"])
@@ -82,10 +81,10 @@ def test_tf32_holds_for_loss_and_gradients(precision: str, tmp_path: Path, monke
     seen = []
     monkeypatch.setattr(torch.autograd, "backward", lambda loss: seen.append(tf32()))
     with fake_cuda():
-        one = trainer("simcse", precision, CUDA, tmp_path)
-        one.student.model.embeddings.register_forward_hook(lambda *given: seen.append(tf32()))
-        monkeypatch.setattr(one.main, "step", lambda total, step: torch.autograd.backward(total))
-        one._step(0)
+        training = trainer("simcse", precision, CUDA, tmp_path)
+        training.student.model.embeddings.register_forward_hook(lambda *given: seen.append(tf32()))
+        monkeypatch.setattr(training.main, "step", lambda total, step: torch.autograd.backward(total))
+        training._step(0)
     assert len(seen) >= 2
     assert set(seen) == {(precision == "tf32",) * 2}
 
@@ -131,11 +130,11 @@ def test_an_update_stays_on_the_device(precision: str, tmp_path: Path, monkeypat
     monkeypatch.setattr(torch.autograd, "backward", gradients)
     monkeypatch.setattr(torch.amp.GradScaler, "_maybe_opt_step", unconditional)
     with fake_cuda():
-        one = trainer("visualcse@paper", precision, CUDA, tmp_path)
-        stepper: Stepper = one.own["images"]
+        training = trainer("visualcse@paper", precision, CUDA, tmp_path)
+        stepper: Stepper = training.own["images"]
         assert stepper.scaler.is_enabled() == (precision == "fp16")
         for step in range(2):
-            loss = next(total for stream, total, _ in one.losses(step) if stream)
+            loss = next(total for stream, total, _ in training.losses(step) if stream)
             stepper.step(loss, step)
         moments = [value for state in stepper.optimizer.state.values() for value in (state["mean"], state["square"])]
     assert len(moments) == 2 * len(stepper.parameters) > 0

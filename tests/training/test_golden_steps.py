@@ -28,24 +28,23 @@ METHODS = [
 
 def first_terms(name: str, folder: Path) -> dict[str, float]:
     """The mean of each loss term over the first step of each kind of batch and one more, each after an update."""
-    one = trainer(f"{name}@paper", "fp32", torch.device("cpu"), folder)
-    firsts = sorted({0, *first_steps(one)})
+    training = trainer(f"{name}@paper", "fp32", torch.device("cpu"), folder)
+    firsts = sorted({0, *first_steps(training)})
     with torch.random.fork_rng():
         for step in (*firsts, firsts[-1] + 1):
-            one._step(step)
-    return one.window.close()
+            training._step(step)
+    return training.window.close()
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_the_numbers_of_this_backend_stay(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    found, golden = first_terms(name, tmp_path), json.loads(FILE.read_text())[str(BACKEND_VERSION)][name]
-    assert found == pytest.approx(golden, rel=CLOSE, abs=1e-5), "these numbers have changed: raise BACKEND_VERSION"
+def test_the_numbers_of_this_backend_stay(name: str, tmp_path: Path) -> None:
+    terms, golden = first_terms(name, tmp_path), json.loads(FILE.read_text())[str(BACKEND_VERSION)][name]
+    assert terms == pytest.approx(golden, rel=CLOSE, abs=1e-5), "these numbers have changed: raise BACKEND_VERSION"
 
 
 if __name__ == "__main__":
     known = json.loads(FILE.read_text()) if FILE.exists() else {}
     assert str(BACKEND_VERSION) not in known, "this backend has its numbers; raise BACKEND_VERSION for others"
-    with tempfile.TemporaryDirectory() as place:
-        entry = {name: first_terms(name, Path(place) / name) for name in METHODS}
+    with tempfile.TemporaryDirectory() as folder:
+        entry = {name: first_terms(name, Path(folder) / name) for name in METHODS}
     FILE.write_text(json.dumps({**known, str(BACKEND_VERSION): entry}, indent=2) + "\n")

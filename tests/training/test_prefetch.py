@@ -47,13 +47,13 @@ def test_batches_are_bit_for_bit_those_of_no_worker_from_any_step() -> None:
 def test_the_number_of_threads_changes_no_bit() -> None:
     made, before = source(jpegs(4), size=224), torch.get_num_threads()
     try:
-        found = []
+        batches = []
         for threads in (1, 4):
             torch.set_num_threads(threads)
-            found.append(made.inputs(0)["pixels"])
+            batches.append(made.inputs(0)["pixels"])
     finally:
         torch.set_num_threads(before)
-    assert torch.equal(*found)
+    assert torch.equal(*batches)
 
 
 def test_the_time_that_steps_wait_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:

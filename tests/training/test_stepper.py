@@ -23,7 +23,7 @@ TRAINING = Training(learning_rate=0.1, warmup_steps=2)
 def test_schedules_start_at_their_rate_and_end_at_zero() -> None:
     modules, tables = [torch.nn.Linear(2, 2)], [OwnSteps(48, 0.01, Patches(), 0.5, name) for name in get_args(Schedule)]
     main, linear, cosine = (Stepper(modules, TRAINING, 10, torch.device("cpu"), own) for own in (None, *tables))
-    decays = [[group["weight_decay"] for group in one.optimizer.param_groups] for one in (main, linear)]
+    decays = [[group["weight_decay"] for group in stepper.optimizer.param_groups] for stepper in (main, linear)]
     assert decays == [[TRAINING.weight_decay, 0.0], [0.5, 0.0]]
     assert [main.rate(k) for k in (0, 1, 2, 10)] == pytest.approx([0, 0.05, 0.1, 0])
     assert [linear.rate(k) for k in (0, 5, 10)] == pytest.approx([0.01, 0.005, 0])
@@ -95,8 +95,8 @@ def test_every_number_follows_transformers_adamw(unreached: str, decay: float) -
             elif unreached == "momentum" and step > PAIRED[0]:
                 number.step(0.0, rate)
         for name in expected:
-            found = [value for each in model[name].parameters() for value in each.detach().flatten().tolist()]
-            assert found == pytest.approx([number.value for number in expected[name]], rel=0, abs=1e-12), (name, step)
+            values = [value for each in model[name].parameters() for value in each.detach().flatten().tolist()]
+            assert values == pytest.approx([number.value for number in expected[name]], rel=0, abs=1e-12), (name, step)
 
 
 def test_a_resumed_optimizer_moves_unreached_parameters_as_an_uninterrupted_one() -> None:

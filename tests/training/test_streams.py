@@ -33,11 +33,11 @@ def tokens(student: Student, kind: str, size: int) -> Tokens:
 
 
 def batches(student: Student, subsets: dict[Stream, Subset], training: Training = TRAINING) -> Batches:
-    found: dict[Stream, Tokens] = {
+    corpora: dict[Stream, Tokens] = {
         "sentences": tokens(student, "toy-sentences", 40),
         "pairs": tokens(student, "toy-pairs", 12),
     }
-    data = TrainingData(found, {"image": FEATURES}, subsets=subsets)
+    data = TrainingData(corpora, {"image": FEATURES}, subsets=subsets)
     return Batches(student, data, training, {}, seed=0, setting="toy", rule=by_batches)
 
 
@@ -57,14 +57,14 @@ def test_paired_steps_carry_features_of_their_rows_in_single_precision(student: 
 @pytest.mark.parametrize("subsets", [{}, {"sentences": Subset(np.arange(3, 19)[::-1], True)}])
 def test_rows_read_are_those_of_the_batches(student: Student, steps: int, subsets: dict[Stream, Subset]) -> None:
     made = batches(student, subsets, TRAINING.model_copy(update={"steps": steps}))
-    found: dict[str, set[int]] = {"sentences": set(), "pairs": set()}
+    read: dict[str, set[int]] = {"sentences": set(), "pairs": set()}
     for step in range(steps):
         kind, number = made.mixing.step(step)
         stream: Stream = "sentences" if kind == "text" else "pairs"
         rows = made.orders[stream].batch(number)
-        found[stream] |= set((subsets[stream].rows[rows] if stream in subsets else rows).tolist())
+        read[stream] |= set((subsets[stream].rows[rows] if stream in subsets else rows).tolist())
     assert {stream: sorted(rows.tolist()) for stream, rows in made.rows_read().items()} == {
-        stream: sorted(rows) for stream, rows in found.items()
+        stream: sorted(rows) for stream, rows in read.items()
     }
 
 
@@ -87,9 +87,9 @@ def test_a_media_batch_has_the_classes_of_its_augmented_items(student: Student, 
     own = OwnSteps(batch_size=12, learning_rate=1e-4, patches=Patches(size=8), augment=augment, first=first)
     data = TrainingData({"sentences": tokens(student, "toy-sentences", 40)}, media={"audio": media})
     made = Batches(student, data, TRAINING, {"audio": own}, seed=0, setting="toy", rule=by_batches)
-    found = list(made.of(1))
-    assert [stream for stream, _ in found] == (["audio", None] if first else [None, "audio"])
-    (_, batch), (_, text) = found if first else reversed(found)
+    pairs = list(made.of(1))
+    assert [stream for stream, _ in pairs] == (["audio", None] if first else [None, "audio"])
+    (_, batch), (_, text) = pairs if first else reversed(pairs)
     assert type(text) is SentenceBatch
     rows, rng = made.orders["audio"].batch(1), generator(axis="augmentation", seed=0, stream="audio", step=1)
     expected = media.augmented(augment).batch(rows, rng)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from faults_tools import flip
 from safetensors.torch import load_file, save_file
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -43,11 +44,11 @@ class StoppedError(Exception):
     """Stands for whatever ends a process."""
 
 
-def trainer(folder: Path, stop_after: int | None = None, **options: object) -> Trainer:
+def trainer(folder: Path, **options: object) -> Trainer:
     """A trainer on sentences and images."""
     method = get("method", "visualcse")
     values = {"image_batch_size": 8, "image_learning_rate": 1e-3, **options}
-    return trainer_of(folder, method, method.configure("paper", values), stop_after)
+    return trainer_of(folder, method, method.configure("paper", values), None)
 
 
 def text_trainer(folder: Path, stop_after: int | None = None) -> Trainer:
@@ -75,24 +76,14 @@ def trainer_of(folder: Path, method_class: type[Method], values: Any, stop_after
     return Trainer(student, method, data, TRAINING, seed=0, setting="toy", dev=dev, folder=folder, report=report)
 
 
-def weights(one: Trainer) -> dict[str, torch.Tensor]:
-    return {**one.student.state_dict(), **one.method.state_dict()}
+def weights(training: Trainer) -> dict[str, torch.Tensor]:
+    return {**training.student.state_dict(), **training.method.state_dict()}
 
 
-def assert_same(one: Trainer, other: Trainer) -> None:
+def assert_same(training: Trainer, other: Trainer) -> None:
     """Two trainings ended with the same weights by the same curves, bit for bit."""
-    torch.testing.assert_close(weights(one), weights(other), rtol=0, atol=0)
-    assert (one.record.losses, one.record.dev_scores) == (other.record.losses, other.record.dev_scores)
-
-
-def test_a_resumed_training_ends_with_the_same_weights(tmp_path: Path) -> None:
-    whole = trainer(tmp_path / "whole")
-    whole.run()
-    with pytest.raises(StoppedError):
-        trainer(tmp_path / "parts", stop_after=4).run()
-    again = trainer(tmp_path / "parts")
-    again.run()
-    assert_same(again, whole)
+    torch.testing.assert_close(weights(training), weights(other), rtol=0, atol=0)
+    assert (training.record.losses, training.record.dev_scores) == (other.record.losses, other.record.dev_scores)
 
 
 @pytest.mark.parametrize("after", [2, 3, 6])
@@ -101,14 +92,14 @@ def test_a_training_that_is_asked_to_stop_saves_its_step_and_ends_the_same(
 ) -> None:
     """Between two points of the loss curve and two dev scores, at one, and after the last step."""
     monkeypatch.setattr(trainer_module, "CURVE_POINTS", 2)
-    whole = text_trainer(tmp_path / "whole")
+    whole = trainer(tmp_path / "whole")
     whole.run()
     steps = iter(range(1, 7))
     monkeypatch.setattr(trainer_module, "stop_requested", lambda: next(steps) == after)
     with pytest.raises(Stopped):
-        text_trainer(tmp_path / "parts").run()
+        trainer(tmp_path / "parts").run()
     monkeypatch.setattr(trainer_module, "stop_requested", lambda: False)
-    again = text_trainer(tmp_path / "parts")
+    again = trainer(tmp_path / "parts")
     again.run()
     assert again.first == after
     assert_same(again, whole)
@@ -117,33 +108,30 @@ def test_a_training_that_is_asked_to_stop_saves_its_step_and_ends_the_same(
 @pytest.mark.parametrize(("left_out", "moved"), [("", True), ("visual", False)])
 def test_the_image_loss_moves_the_patches_and_without_it_they_stay(tmp_path: Path, left_out: str, moved: bool) -> None:
     before = ImagePatches.load(clip_folder(), 64).projection.weight
-    one = trainer(tmp_path, without=left_out)
-    one.run()
-    assert torch.equal(one.student.patches["pixels"].projection.weight, before) is not moved
-    assert ("visual" in one.record.losses) is moved
+    training = trainer(tmp_path, without=left_out)
+    training.run()
+    assert torch.equal(training.student.patches["pixels"].projection.weight, before) is not moved
+    assert ("visual" in training.record.losses) is moved
 
 
-def test_a_training_without_any_loss_term_ends_with_a_reason(tmp_path: Path) -> None:
+def test_a_training_without_a_loss_term_or_with_a_weight_of_an_undeclared_one_is_refused(tmp_path: Path) -> None:
     """KDMCSE's other terms need an option or pairs: on sentences alone nothing is left."""
     method = get("method", "kdmcse")
-    one = trainer_of(tmp_path, method, method.configure("paper", {"without": "text"}), None)
+    empty = trainer_of(tmp_path, method, method.configure("paper", {"without": "text"}), None)
     with pytest.raises(TrainingError, match="'without' leaves out too much"):
-        one.run()
-
-
-def test_a_weight_of_an_undeclared_term_is_refused_at_the_first_batch(tmp_path: Path) -> None:
-    one = text_trainer(tmp_path)
-    one.method.weights = lambda: {"txt": 0.1}
+        empty.run()
+    undeclared = text_trainer(tmp_path)
+    undeclared.method.weights = lambda: {"txt": 0.1}
     with pytest.raises(TrainingError, match=r"'simcse' .* weighs the term 'txt', which it does not declare"):
-        one.run()
+        undeclared.run()
 
 
 def test_a_best_model_that_does_not_fit_is_refused_and_a_pooler_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing is loaded of a file with one wrong weight."""
-    one, folder = text_trainer(tmp_path), TrainingFolder(tmp_path)
-    one.run()
+    training, folder = text_trainer(tmp_path), TrainingFolder(tmp_path)
+    training.run()
     file = folder.best / "model.safetensors"
 
     def put(weights: dict[str, torch.Tensor]) -> None:
@@ -153,7 +141,7 @@ def test_a_best_model_that_does_not_fit_is_refused_and_a_pooler_is_not(
 
     weights = {name: weight.clone() for name, weight in load_file(str(file)).items()}  # not mapped: it is rewritten
     put({**weights, "pooler.dense.weight": torch.zeros(2, 2)})
-    folder.load_best(one.student, one.method)
+    folder.load_best(training.student, training.method)
     name = "encoder.layer.0.output.dense.weight"
     others = {key: value for key, value in weights.items() if key != name}
     monkeypatch.setattr(torch.nn.Module, "load_state_dict", lambda *args, **kwargs: pytest.fail("loaded"))
@@ -164,7 +152,7 @@ def test_a_best_model_that_does_not_fit_is_refused_and_a_pooler_is_not(
     ):
         put(changed)
         with pytest.raises(DamagedError, match=problem):
-            folder.load_best(one.student, one.method)
+            folder.load_best(training.student, training.method)
 
 
 @pytest.fixture
@@ -172,13 +160,6 @@ def every_step(monkeypatch: pytest.MonkeyPatch) -> None:
     """Score and save a checkpoint after each step."""
     monkeypatch.setattr(trainer_module, "SAVE_EVERY_S", 0.0)
     monkeypatch.setattr(sys.modules[__name__], "TRAINING", TRAINING.model_copy(update={"eval_every": 1}))
-
-
-def damage(path: Path) -> None:
-    """Flip a byte in the middle of a file."""
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
 
 
 def shorten(path: Path) -> None:
@@ -208,9 +189,9 @@ def test_a_training_goes_on_from_what_is_whole_and_ends_the_same(
     """A checkpoint after each step, of which `best` has the best model, and a process that ends after `steps`."""
 
     def of_step(folder: Path, stop_after: int | None = None) -> Trainer:
-        one = text_trainer(folder, stop_after)
-        one.dev = lambda embed: -abs(len(one.record.dev_steps) + 1 - best)
-        return one
+        training = text_trainer(folder, stop_after)
+        training.dev = lambda embed: -abs(len(training.record.dev_steps) + 1 - best)
+        return training
 
     whole = of_step(tmp_path / "whole")
     whole.run()
@@ -222,7 +203,7 @@ def test_a_training_goes_on_from_what_is_whole_and_ends_the_same(
         if what == "shape":
             shorten(kept[0])
         else:
-            damage(folder / "best" / "model.safetensors" if what == "best" else kept[int(what)])
+            flip(folder / "best" / "model.safetensors" if what == "best" else kept[int(what)], 0.5)
     again = of_step(folder)
     again.run()
     assert again.first == starts
@@ -237,20 +218,20 @@ def test_steps_that_go_another_way_after_a_damaged_checkpoint_keep_the_best_befo
     second: list[dict[str, torch.Tensor]] = []
 
     def scored(scores: dict[int, float], stop_after: int | None = None) -> Trainer:
-        one = text_trainer(tmp_path, stop_after)
+        training = text_trainer(tmp_path, stop_after)
 
         def dev(embed: object) -> float:
-            step = len(one.record.dev_steps) + 1
+            step = len(training.record.dev_steps) + 1
             if step == 2:
-                second.append({name: value.clone() for name, value in weights(one).items()})
+                second.append({name: value.clone() for name, value in weights(training).items()})
             return scores[step]
 
-        one.dev = dev
-        return one
+        training.dev = dev
+        return training
 
     with pytest.raises(StoppedError):
         scored({1: 0.0, 2: 2.0, 3: 1.0, 4: 3.0}, stop_after=4).run()
-    damage(TrainingFolder(tmp_path).checkpoints()[0])
+    flip(TrainingFolder(tmp_path).checkpoints()[0], 0.5)
     again = scored({4: 1.0, 5: 1.0, 6: 1.0})
     record = again.run()
     assert (again.first, record.best, record.best_step) == (3, 2.0, 2)
@@ -267,23 +248,23 @@ def test_checkpoints_are_saved_with_a_better_model_after_a_while_and_at_the_end(
     monkeypatch.setattr(sys.modules[__name__], "TRAINING", TRAINING.model_copy(update={"eval_every": 1, "steps": 8}))
     now = [0.0]
     monkeypatch.setattr(trainer_module.time, "monotonic", lambda: now[0])
-    one = text_trainer(tmp_path)
+    training = text_trainer(tmp_path)
 
     def dev(embed: object) -> float:
-        step = len(one.record.dev_steps) + 1
+        step = len(training.record.dev_steps) + 1
         now[0] += 61.0 if step == 5 else 1.0
         return -abs(step - 2)
 
-    one.dev = dev
-    one.run()
+    training.dev = dev
+    training.run()
     assert saved == [1, 2, 5, 8], "better at 1 and 2, a minute later at 5, the end at 8"
 
 
 def test_the_share_of_time_waited_for_images_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    one, seen = trainer(tmp_path), list[TrainingProgress]()
-    one.report = seen.append
-    monkeypatch.setattr(Batches, "waited", property(lambda batches: one.record.seconds / 4))
-    one.run()
+    training, seen = trainer(tmp_path), list[TrainingProgress]()
+    training.report = seen.append
+    monkeypatch.setattr(Batches, "waited", property(lambda batches: training.record.seconds / 4))
+    training.run()
     assert [made.waited for made in seen] == pytest.approx([0.25] * len(seen))
 
 
@@ -308,24 +289,20 @@ class Reads(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def test_a_term_that_appears_later_or_not_again_leaves_gaps() -> None:
+def test_a_term_that_appears_later_or_not_again_leaves_gaps_and_the_best_step_is_the_first_of_its_score() -> None:
     record = TrainingRecord()
     record.add_losses(10, {"text": 1.0})
     record.add_losses(20, {"text": 0.5, "info": 3.0})
     record.add_losses(30, {"info": 2.0})
     assert record.loss_steps == [10, 20, 30]
     assert record.losses == {"text": [1.0, 0.5, None], "info": [None, 3.0, 2.0]}
+    assert (record.best, record.best_step) == (None, None)
+    for step, score in ((5, 1.0), (10, 3.0), (15, 3.0), (20, 2.0)):
+        record.add_dev(step, score)
+    assert (record.best, record.best_step) == (3.0, 10)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_a_loss_that_is_not_finite_ends_training(value: float) -> None:
     with pytest.raises(TrainingError, match=r"the loss term .info. is (nan|inf) by step 20; lower the learning rate"):
         TrainingRecord().add_losses(20, {"info": value})
-
-
-def test_the_best_step_is_the_first_with_the_best_score() -> None:
-    record = TrainingRecord()
-    assert (record.best, record.best_step) == (None, None)
-    for step, score in ((5, 1.0), (10, 3.0), (15, 3.0), (20, 2.0)):
-        record.add_dev(step, score)
-    assert (record.best, record.best_step) == (3.0, 10)

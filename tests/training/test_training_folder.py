@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from faults_tools import cut, flip
 from torch import nn
 
 from harness.files import DamagedError
@@ -47,9 +48,9 @@ def test_a_checkpoint_that_is_not_as_it_was_written_is_refused(tmp_path: Path) -
     (path,) = folder.checkpoints()
     content = path.read_bytes()
     for number in range(10):
-        place = len(content) * number // 10
-        for damaged in (content[:place], content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]):
-            path.write_bytes(damaged)
+        for harm, where in ((cut, number), (flip, number / 10)):
+            path.write_bytes(content)
+            harm(path, where)
             with pytest.raises(DamagedError, match="its content does not match its name"):
                 load_checkpoint(path, CPU)
 
