@@ -24,7 +24,7 @@ def test_every_row_of_the_list_is_one_of_a_paper() -> None:
     assert {(key.table, key.encoder, key.setting, key.source) for key in released_places(PAPER)} <= printed
 
 
-def test_each_entry_has_a_commit_a_source_and_the_pooling_of_its_kind() -> None:
+def test_each_entry_has_a_commit_a_source_the_pooling_of_its_kind_and_heads_and_teachers_are_the_same() -> None:
     """SimCSE README, Evaluation: `cls` for supervised models, `cls_before_pooler` for the others; so NonLing's."""
     for name, weights in PAPER.released.items():
         assert weights.encoder in name
@@ -32,16 +32,10 @@ def test_each_entry_has_a_commit_a_source_and_the_pooling_of_its_kind() -> None:
         assert ("commit" in weights.source) if weights.revision == "main" else ("hub" in weights.source), name
         supervised = name.partition("/")[2].startswith("sup-")
         assert weights.pooling == ("pooler" if supervised else "cls"), name
-
-
-def test_weights_of_mcse_have_its_heads_of_resnet_features() -> None:
-    """MCSE src/train_mix.py saves both heads beside the encoder; they read 2048 features, those of ResNet-50."""
+    # MCSE src/train_mix.py saves both heads beside the encoder; they read 2048 features, those of ResNet-50
     heads = {name: (one.heads, one.images) for name, one in PAPER.released.items() if one.heads}
     assert heads == {name: ("mcse.pt", "resnet") for name in PAPER.released if name.startswith("UdS-LSV/mcse-")}
     assert len(heads) == 4
-
-
-def test_teachers_are_the_same_weights_at_the_same_commit() -> None:
     same = [one for one in PAPER.teachers.values() if one.hub in PAPER.released]
     assert len(same) == 5
     for teacher in same:

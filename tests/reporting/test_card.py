@@ -33,10 +33,6 @@ def made(variant: str = "mcse@official", seed: int = 0, **given: Any) -> Result:
     return result(variant, seed, given.pop("scores", sts(70.0 + seed, 60.0)), hyperparameters=values, **given)
 
 
-def body(text: str) -> str:
-    return text.split("\n---\n", 1)[1]
-
-
 def test_the_front_matter_is_read_back_and_the_body_has_licence_and_bibtex() -> None:
     one, base = made(), "google-bert/bert-base-uncased"
     facts = ModelFacts("cls", True, 64, 512, "BERT", base_model=base, language="en", licence="apache-2.0")
@@ -129,10 +125,10 @@ def test_hostile_texts_stay_texts() -> None:
     assert data.model_name == display_name(one)
     assert data.eval_results[0].dataset_name == HOSTILE
     render = MarkdownIt("commonmark", {"html": True}).enable("table").render
-    shown = render(body(text))
+    shown = render(text.split("\n---\n", 1)[1])
     plain = made()
     calm = ModelFacts("cls", True, 64, 64, "a", "b", None, "c", (Provenance("d", "e"),), (Provenance("f", "g"),))
-    expected = render(body(model_card(plain, calm, frame([plain]))))
+    expected = render(model_card(plain, calm, frame([plain])).split("\n---\n", 1)[1])
 
     def tags(page: str, *names: str) -> list[int]:
         return [page.count(f"<{name}>") + page.count(f"<{name} ") for name in names]

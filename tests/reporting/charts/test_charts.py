@@ -49,11 +49,8 @@ def test_the_baseline_with_other_values_has_an_interval_and_no_verdict() -> None
 
 def test_the_sign_is_turned_where_lower_is_better() -> None:
     (forest,) = forests(error_tables(simcse=0.3, mcse=0.1, dalr=0.5)[0])
-    assert [(gain.row.label.variant, gain.kind) for gain in forest.gains] == [
-        ("mcse", "better"),
-        ("simcse", "baseline"),
-        ("dalr", "worse"),
-    ]
+    kinds = {gain.row.label.variant: gain.kind for gain in forest.gains}
+    assert [*kinds.items()] == [("mcse", "better"), ("simcse", "baseline"), ("dalr", "worse")]
     assert forest.gains[0].low < forest.gains[0].size < forest.gains[0].high
     assert "sign turned" in str(forest_plot(forest).spec)
 
@@ -68,7 +65,7 @@ def test_a_heat_map_has_scores_as_text_and_the_gain_as_colour() -> None:
     assert heat_plots(tables(over_seeds("mcse", LOW) + over_seeds("simcse", LOW))[0]) == [], "one task needs no map"
 
 
-def test_variants_that_differ_in_one_number_make_a_curve_with_their_default() -> None:
+def test_variants_or_overrides_that_differ_in_one_number_make_a_curve_with_their_default() -> None:
     runs = [run for at, value in enumerate(("0.01", "10")) for run in over_seeds(f"mcse[lambda={value}]", [at + 1.0])]
     runs += over_seeds("mcse", [5.0]) + over_seeds("simcse", LOW) + over_seeds("kdmcse[lambda=1]", [3.0])
     (table,) = tables(runs)
@@ -81,20 +78,14 @@ def test_variants_that_differ_in_one_number_make_a_curve_with_their_default() ->
     assert [str(entry.name) for entry in plot.legend] == ["MCSE"]
     assert plot.title.startswith("λ: ")
     assert "Dashed: SimCSE" in plot.text
-
-
-def test_values_set_for_whole_runs_make_a_curve_too() -> None:
     runs = [run for value in (1, 2, 3) for run in over_seeds("mcse", [value], overrides={"epochs": value, "steps": 9})]
     (sweep,) = sweeps(tables(runs)[0], {})
     assert (sweep.option, [label.overrides for label in sweep.lines]) == ("epochs", ["steps=9"])
 
 
-@pytest.mark.parametrize(
-    ("values", "kind"),
-    [([0.1, 0.2], "linear"), ([0.01, 1.0], "log"), ([0.0, 0.01, 1.0], "symlog"), ([-1, 99], "linear")],
-)
-def test_an_axis_is_logarithmic_where_values_span_decades(values: list[float], kind: str) -> None:
-    assert scale_of(values)["type"] == kind
+def test_an_axis_is_logarithmic_where_values_span_decades() -> None:
+    values = [0.1, 0.2], [0.01, 1.0], [0.0, 0.01, 1.0], [-1.0, 99.0]
+    assert [scale_of(some)["type"] for some in values] == ["linear", "log", "symlog", "linear"]
 
 
 def shown(results: list[Result]) -> dict[Label, list[Result]]:

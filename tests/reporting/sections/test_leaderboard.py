@@ -25,40 +25,27 @@ def board(**scores: list[float]) -> Board:
 
 
 def test_methods_are_best_first_with_their_variants_below() -> None:
-    runs = over_seeds("simcse", LOW) + over_seeds("mcse", HIGH) + over_seeds("dalr", MIDDLE)
+    runs = over_seeds("simcse", LOW) + over_seeds("simcse@official", LOW) + over_seeds("mcse", HIGH)
+    runs += over_seeds("dalr", MIDDLE)
     (found,) = boards([*runs, *over_seeds("mcse[lambda=1]", [90.0, 91.0, 92.0])])
     assert [method.name for method in found.methods] == ["mcse", "dalr", "simcse"]
     (variant,) = found.methods[0].variants
     assert variant.gain.name.code == "mcse[lambda=1]"
+    assert (found.methods[2].entry.also, found.methods[2].variants) == (["@official"], []), "the same scores, one row"
 
 
 def test_a_rank_counts_the_methods_that_are_better_by_a_test() -> None:
     near = [value + 0.3 for value in MIDDLE]
     found = board(simcse=LOW, mcse=near, dalr=MIDDLE, kdmcse=[99.0, 99.0])
-    assert [(method.name, method.rank) for method in found.methods] == [
-        ("kdmcse", "–"),
-        ("mcse", "1"),
-        ("dalr", "1"),
-        ("simcse", "3"),
-    ]
+    ranks = {method.name: method.rank for method in found.methods}
+    assert [*ranks.items()] == [("kdmcse", "–"), ("mcse", "1"), ("dalr", "1"), ("simcse", "3")]
     (found,) = boards(over_seeds("simcse", LOW) + over_seeds("none[pooling=mean]", [99.0], setting="none"))
     assert [(method.name, method.rank) for method in found.methods] == [("none", "–"), ("simcse", "1")]
 
 
-def test_readings_with_the_same_scores_are_one_row() -> None:
-    runs = over_seeds("simcse", LOW) + over_seeds("simcse@official", LOW) + over_seeds("mcse", HIGH)
-    (found,) = boards(runs)
-    assert found.methods[1].entry.also == ["@official"]
-    assert not found.methods[1].variants
-
-
 def test_real_texts_come_before_the_toy_world_and_the_papers_profile_before_both() -> None:
-    runs = [
-        one
-        for profile in ("tiny", "small", "paper")
-        for name in ("simcse", "mcse")
-        for one in over_seeds(name, HIGH, profile=profile)
-    ]
+    pairs = [(name, profile) for profile in ("tiny", "small", "paper") for name in ("simcse", "mcse")]
+    runs = [run for name, profile in pairs for run in over_seeds(name, HIGH, profile=profile)]
     assert [found.forest.table.profile for found in boards(runs)] == ["paper", "small", "tiny"]
 
 

@@ -56,12 +56,8 @@ def test_alignment_and_uniformity_have_no_star_bold_rank_sentence_or_plot() -> N
     low = [result("mcse", seed, scores(value)) for seed, value in enumerate([0.10, 0.11, 0.12])]
     high = [result("simcse", seed, scores(value)) for seed, value in enumerate([0.30, 0.31, 0.32])]
     (table,) = tables(low + high)
-    assert [table.title(column) for column in table.columns] == [
-        "Dev: alignment",
-        "Dev: uniformity",
-        "Avg: alignment",
-        "Avg: uniformity",
-    ]
+    titles = [table.title(column) for column in table.columns]
+    assert titles == ["Dev: alignment", "Dev: uniformity", "Avg: alignment", "Avg: uniformity"]
     texts = [cell for section in summary_grid(table).sections for line in section.lines for cell in line.cells]
     assert not any(cell.mark or cell.bold for cell in texts)
     assert not ranking_tables([table]) + forests(table) + heat_plots(table)
@@ -86,13 +82,8 @@ def test_columns_are_tasks_in_their_order_then_the_average_in_every_metric_of_an
 
 
 def test_nothing_is_compared_across_settings_encoders_profiles_or_overrides() -> None:
-    others: list[dict[str, Any]] = [
-        {"setting": "wiki"},
-        {"encoder": "other"},
-        {"profile": "paper"},
-        {"overrides": {"weight": 2}},
-    ]
-    for place in others:
+    others: dict[str, Any] = {"setting": "wiki", "encoder": "other", "profile": "paper", "overrides": {"weight": 2}}
+    for place in ({name: value} for name, value in others.items()):
         found = tables(over_seeds("mcse", MCSE) + over_seeds("simcse", SIMCSE, **place))
         mcse = next(row for table in found for row in table.rows if row.label.variant == "mcse")
         assert mcse.cells[AVG].test is None, place
@@ -215,9 +206,6 @@ def test_the_untrained_encoder_stands_in_every_block_of_its_encoder() -> None:
     assert shown == {("none", "other"): both[:1], ("nli", "toy-bert"): both, ("wiki", "toy-bert"): both}
     assert len(table.rows) == 4
     assert table.lacking == ()
-
-
-def test_a_table_without_the_untrained_encoder_names_the_command() -> None:
     (table,) = tables(over_seeds("simcse", SIMCSE))
     command = "harness run --profile tiny --methods 'none[pooling=cls],none[pooling=mean]' --encoders toy-bert"
     said = DEFAULT_COMMANDS.untrained("tiny", table.lacking)

@@ -14,6 +14,7 @@ import pytest
 from builders import over_seeds, result
 from site_samples import EVIL, LONG, every_kind, rendered
 
+from harness import __version__
 from harness.papers.audit import audit
 from harness.papers.published import read_published
 from harness.reporting.pages import LONGEST, notes_html, slug, slugs
@@ -99,6 +100,24 @@ def test_no_name_leaves_the_folder_or_is_hidden(site: Path) -> None:
         assert re.fullmatch(r"[a-z0-9][a-z0-9.-]*|\.harness-report", path.name), path
         assert len(path.name) < 140
     assert len(list((site / "runs").iterdir())) == len(("index.html", "run.html", "run.js")) + len(every_kind())
+    expected = "profiles papers methods runs figures report.md report.tex report.csv tables.csv index.html audit.html"
+    expected += " seen.html tuned.html report.html style.css site.js charts.css charts.js vega.js .harness-report"
+    assert {path.name for path in site.iterdir()} == set(expected.split())
+
+
+def test_pages_show_scores_facts_and_commands(site: Path) -> None:
+    pages = {path.relative_to(site).as_posix(): path.read_text("utf-8") for path in site.rglob("*.html")}
+    assert f"harness {__version__}, written 20" in pages["index.html"]
+    assert f"from {len(every_kind())} results" in pages["index.html"]
+    assert "RuntimeError: &#34;&#39;&gt;&lt;img src=x onerror=alert(2)&gt;" in pages["index.html"]
+    result = every_kind()[0]
+    (run,) = (path.read_text("utf-8") for path in (site / "runs").glob(f"*{result.fingerprint[:12]}.js"))
+    command = '"harness run --profile tiny --methods mcse --settings toy --encoders toy-bert --seeds 0, --results '
+    for text in (result.fingerprint, '"numpy":"2.4.6"', "Loss term info", "Best 60.00 at step 100.", command):
+        assert text in run, text
+    assert "loss term info, unweighted" in pages["profiles/tiny.html"]
+    assert "alignment" not in pages["methods/mcse.html"]
+    assert "No run of profile paper yet: printed numbers only" in pages["papers/dalr.html"]
 
 
 @pytest.mark.parametrize(("seeds", "text"), [([0], "0"), ([2, 1, 0, 7], "0–2, 7"), ([4, 4, 6], "4, 6"), ([], "")])

@@ -15,16 +15,8 @@ playwright = pytest.importorskip("playwright.sync_api", reason="no page is opene
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no page is opened; install chromium, such as by apt-get")
 
-KINDS = (
-    "index.html",
-    "audit.html",
-    "seen.html",
-    "tuned.html",
-    "runs/index.html",
-    "profiles/tiny.html",
-    "papers/mcse.html",
-    "methods/mcse.html",
-)
+KINDS = [f"{name}.html" for name in ("index", "audit", "seen", "tuned", "runs/index")]
+KINDS += [f"{name}.html" for name in ("profiles/tiny", "papers/mcse", "methods/mcse")]
 
 
 @pytest.fixture(scope="module")

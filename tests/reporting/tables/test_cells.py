@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 import scipy.stats
-from builders import frame, result, sts
+from builders import frame, over_seeds, result
 from table_samples import PAPERS, PLACE, PUBLISHED, lines, runs, stand_ins, table
 
 from harness.metrics import Agreement
@@ -105,6 +105,8 @@ def test_only_numbers_in_points_have_a_margin() -> None:
     scores = {column.metric for some in columns.values() for column in some if column.points}
     assert scores == {"spearman", "acc", "main_score", "i2t_R@1", "i2t_R@5", "t2i_R@1", "t2i_R@5"}
     assert table([], "dalr:T6").margin is None
+    (mcse,) = lines(paper_grid(table([], "kdmcse:T2")), "mcse")
+    assert not any(text.bold for text in mcse.cells), "neither alignment nor uniformity is bold"
     assert {one.margin for line in table([]).lines for one in line.cells.values()} == {1.0}
 
 
@@ -177,12 +179,6 @@ def test_a_star_that_holds_and_bold_for_the_best_of_its_setting_and_encoder() ->
     assert {place for place in bold if place[3] == "measured"} == {("bert-base-uncased", "mcse", "flickr", "measured")}
 
 
-def test_alignment_and_uniformity_are_never_bold() -> None:
-    grid = paper_grid(table([], "kdmcse:T2"))
-    (mcse,) = lines(grid, "mcse")
-    assert not any(text.bold for text in mcse.cells)
-
-
 def test_columns_of_several_suites_the_dev_score_and_the_cost() -> None:
     both = {"sts": {"Avg": {"spearman": 79.0}}, "transfer": {"Avg": {"acc": 86.0, "devacc": 80.0}}}
     runs = [result("dalr", 0, both, **PLACE)]
@@ -221,18 +217,14 @@ def test_a_table_without_runs_has_one_command_and_print_alone() -> None:
     assert grid.empty
 
 
-def toy(variant: str, values: list[float], setting: str = "toy") -> list:
-    return [result(variant, seed, sts(ToySTS=value), setting=setting) for seed, value in enumerate(values)]
-
-
 ABLATIONS = ["info", "cma+cons", "cons", "cma", "ima+rank", "rank", "ima", "cma+cons+ima+rank"]
 
 
 def test_the_shape_of_a_table_has_no_printed_number() -> None:
-    runs = toy("dalr", [70.0, 71.0])
+    runs = over_seeds("dalr", [70.0, 71.0])
     assert "dalr:T3" not in stand_ins(runs), "eight rows have no run"
     for names in ABLATIONS:
-        runs += toy(f"dalr[without={names}]", [60.0, 61.0])
+        runs += over_seeds(f"dalr[without={names}]", [60.0, 61.0])
     filled = stand_ins(runs)["dalr:T3"]
     assert all(one.published is None for row in filled.rows for one in row.own.cells.values())
     grid = paper_grid(filled)
@@ -246,15 +238,8 @@ def test_the_shape_of_a_table_has_no_printed_number() -> None:
     assert any("STS Avg is ToySTS" in note for note in grid.notes)
 
 
-def test_a_stand_in_table_keeps_the_papers_test() -> None:
-    runs = toy("simcse", [20.0, 21.0, 22.0], "toy-pairs") + toy("mcse", [70.0, 71.0, 72.0], "toy-pairs")
-    runs += toy("mcse[images=shuffled]", [20.0, 21.5, 22.0], "toy-pairs")
-    grid = paper_grid(stand_ins(runs)["mcse:T2"])
-    assert [line.cells[0].mark for line in grid.sections[0].lines] == ["", "*", ""]
-
-
 def test_no_table_of_a_profile_without_stand_ins() -> None:
     small = load_profile("tiny").model_copy(update={"stands_for": None})
-    runs = toy("kdmcse", [60.0, 61.0]) + toy("mcse", [60.0, 61.0])
+    runs = over_seeds("kdmcse", [60.0, 61.0]) + over_seeds("mcse", [60.0, 61.0])
     assert stand_ins(runs, small) == {}
     assert stand_ins([]) == {}

@@ -82,18 +82,12 @@ def test_as_many_queries_and_ranks_as_the_paper_shows() -> None:
     ]
 
 
-def test_the_lowest_seed_that_both_have_is_shown() -> None:
-    results = [run("simcse", 0), run("simcse", 1), run("simcse", 2), run("mcse", 1), run("mcse", 2)]
-    arrays = {f"{one.spec.variant} {one.spec.seed}": answers(f"{one.spec.variant}{one.spec.seed}") for one in results}
-    found = grid("mcse:T8", results, arrays)
-    assert lines(found)[0][2:4] == ("simcse1 query 0 0", "mcse1 query 0 0")
-    assert any("seed 1" in note for note in found.notes)
-
-
-def test_the_papers_table_is_of_its_own_captions() -> None:
-    arrays = {f"{name} 0": answers(name, task="COCO") | answers(f"right {name}") for name in ("simcse", "mcse")}
-    found = lines(grid("mcse:T8", [run("simcse"), run("mcse")], arrays))
-    assert found[0][2:4] == ("right simcse query 0 0", "right mcse query 0 0")
+def test_the_lowest_seed_that_both_have_is_shown_with_the_captions_of_the_papers_table() -> None:
+    models = [("simcse", 0), ("simcse", 1), ("simcse", 2), ("mcse", 1), ("mcse", 2)]
+    arrays = {f"{name} {seed}": answers("wrong", task="COCO") | answers(f"{name}{seed}") for name, seed in models}
+    shown = grid("mcse:T8", [run(*model) for model in models], arrays)
+    assert lines(shown)[0][2:4] == ("simcse1 query 0 0", "mcse1 query 0 0")
+    assert any("seed 1" in note for note in shown.notes)
 
 
 OTHERS = {
