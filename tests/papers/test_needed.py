@@ -61,7 +61,7 @@ def test_every_table_and_figure_is_there_with_its_trained_runs() -> None:
     tables = {f"{paper.name}:{name}" for paper in PAPERS for name in paper.run_tables}
     assert {name: sum(str(spec.setting) != "none" for spec in runs(name)) for name in tables} == COUNTS
     assert [f"{paper.name}:{name}" for paper in PAPERS for name in paper.configuration] == ["mcse:T3", "nonling:TC.1"]
-    figures = {f"{paper.name}:{name}": one for paper in PAPERS for name, one in paper.figures.items()}
+    figures = {f"{paper.name}:{name}": figure for paper in PAPERS for name, figure in paper.figures.items()}
     assert set(figures) == {*FIGURES, *OTHERS}
     assert {name: len(entry_runs(figures[name], OWN)) for name in FIGURES} == FIGURES
     plot = entry_runs(figures["nonling:F4"], OWN)
@@ -196,8 +196,8 @@ REPLACED |= {"eyes=shuffled": "eyes=shuffled"}
 
 @pytest.mark.parametrize(("options", "expected"), [*REPLACED.items(), ("eyes=unknown", None)])
 def test_only_options_that_name_teachers_are_replaced(options: str, expected: str | None) -> None:
-    place = StandIns(STANDS, {"mine": ["eyes"]}.__getitem__).place(f"mine[{options}]", "flickr", "b")
-    assert (place and place.variant) == (expected and f"mine[{expected}]")
+    stand_in = StandIns(STANDS, {"mine": ["eyes"]}.__getitem__).place(f"mine[{options}]", "flickr", "b")
+    assert (stand_in and stand_in.variant) == (expected and f"mine[{expected}]")
     assert StandIns().place(f"mine[{options}]", "nli", "b") == (f"mine[{options}]", "nli", "b")
 
 

@@ -75,7 +75,7 @@ def test_no_results_of_a_profile_are_an_error_with_a_command(tmp_path: Path) -> 
 
 def test_a_damaged_result_is_left_out_with_a_warning(tmp_path: Path) -> None:
     store = Store(tmp_path / "results")
-    good, bad = (store.save(one) for one in over_seeds("simcse", [20.0, 24.0]))
+    good, bad = (store.save(saved) for saved in over_seeds("simcse", [20.0, 24.0]))
     store.path(bad).write_text("{")
     contents = Contents.of(store, "tiny")
     assert [*contents.results] == [good]
@@ -125,18 +125,18 @@ def test_leftovers_of_killed_reports_are_cleaned_up(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {"out", ".out.1.new"}, "folders of running processes stay"
 
 
-@pytest.mark.parametrize("place", ["notes.txt", "runs/notes.txt", ".hidden"])
-def test_a_foreign_file_is_never_deleted(tmp_path: Path, place: str) -> None:
-    foreign = tmp_path / "foreign" / place
+@pytest.mark.parametrize("name", ["notes.txt", "runs/notes.txt", ".hidden"])
+def test_a_foreign_file_is_never_deleted(tmp_path: Path, name: str) -> None:
+    foreign = tmp_path / "foreign" / name
     foreign.parent.mkdir(parents=True)
     foreign.write_text("mine")
     with pytest.raises(UserError, match="not empty and not a report"):
         write(tmp_path / "foreign", "index.html")
     ours = tmp_path / "ours"
     write(ours, "index.html", "runs/a.html")
-    (ours / place).write_text("mine")
+    (ours / name).write_text("mine")
     before = files(tmp_path)
-    with pytest.raises(UserError, match=f"{place} is not a file of the report"):
+    with pytest.raises(UserError, match=f"{name} is not a file of the report"):
         write(ours, "index.html")
     assert files(tmp_path) == before
 

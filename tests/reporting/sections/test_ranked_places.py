@@ -13,7 +13,7 @@ from harness.store import Result
 
 
 def runs(setting: str, encoder: str = "toy-bert", **values: Sequence[float]) -> list[Result]:
-    return [one for name, some in values.items() for one in over_seeds(name, some, setting=setting, encoder=encoder)]
+    return [run for name, some in values.items() for run in over_seeds(name, some, setting=setting, encoder=encoder)]
 
 
 def ranking(results: Sequence[Result]) -> RankingTable:
@@ -57,7 +57,7 @@ def test_what_is_not_everywhere_is_named() -> None:
     notes = ranking_grid(table).notes
     assert "Not ranked, not run in every place: KDMCSE." in notes
     assert "Places not used, without some of these variants: flickr / toy-bert." in notes
-    few = ranking([one for where in "ab" for one in runs(where, simcse=[1.0, 2.0], mcse=[3.0])])
+    few = ranking([run for where in "ab" for run in runs(where, simcse=[1.0, 2.0], mcse=[3.0])])
     assert "Unreliable intervals, fewer than 3 seeds: MCSE (1), SimCSE (2)." in ranking_grid(few).notes
 
 

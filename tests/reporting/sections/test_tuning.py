@@ -47,8 +47,8 @@ def reports(results: Sequence[Result]) -> list[TunedReport]:
 
 def test_each_seed_picks_by_its_own_dev_score_and_never_by_a_test() -> None:
     (report,) = reports(runs(MCSE) + runs(SIMCSE))
-    (place,) = report.places
-    mcse, simcse = place.lines
+    (tuned,) = report.places
+    mcse, simcse = tuned.lines
     # seed 2 has two trials with the best dev score: the one drawn first is picked, whatever the tests say
     picks = [(pick.seed, pick.variant, pick.dev) for pick in mcse.picks]
     assert picks == [(0, MCSE[1], 5.0), (1, MCSE[0], 9.0), (2, MCSE[1], 8.0)]
@@ -84,7 +84,7 @@ def test_the_expected_best_is_that_of_all_draws_over_seeds() -> None:
 
 def test_a_seed_that_lacks_a_trial_picks_nothing_and_is_named_with_its_command() -> None:
     whole = runs(MCSE) + runs(SIMCSE)
-    (report,) = reports([one for one in whole if (one.spec.variant, one.spec.seed) != (MCSE[2], 1)])
+    (report,) = reports([run for run in whole if (run.spec.variant, run.spec.seed) != (MCSE[2], 1)])
     assert [pick.seed for pick in report.places[0].lines[0].picks] == [0, 2]
     grid = expected_grid(report)
     assert "Trials missing: MCSE in toy / toy-bert (1 of seed 1). These seeds have no pick." in grid.notes

@@ -29,12 +29,12 @@ HEALTHY, COLLAPSED = (0.4, -2.5), (0.0, -0.6)
 
 
 def runs(variant: str, spearman: float, shapes: Sequence[tuple[float, float]]) -> list[Result]:
-    found = []
+    results = []
     for seed, (alignment, uniformity) in enumerate(shapes):
         shape, score = {"alignment": alignment, "uniformity": uniformity}, {"spearman": spearman + seed}
         scores = {"sts": {"ToySTS": score, "Avg": score}, "geometry": {"ToySTS": shape, "Avg": shape}}
-        found.append(result(variant, seed, scores))
-    return found
+        results.append(result(variant, seed, scores))
+    return results
 
 
 def test_positives_or_all_vectors_coincide() -> None:
@@ -46,8 +46,8 @@ def test_a_collapsed_run_is_marked_wherever_its_score_stands() -> None:
     results = runs("mcse", 80.0, [HEALTHY, COLLAPSED, COLLAPSED]) + runs("simcse", 20.0, [HEALTHY] * 3)
     sts, shape = tables(results)
     said = "MCSE: collapsed in seeds 1, 2"
-    for one in (sts, shape):
-        grid = summary_grid(one)
+    for table in (sts, shape):
+        grid = summary_grid(table)
         lines = {str(line.heads[0]): line for line in grid.sections[0].lines}
         assert all(cell.caveats == "‡" for cell in lines["MCSE"].cells)
         assert not any(cell.caveats for cell in lines["SimCSE"].cells)
@@ -144,7 +144,7 @@ ON_DEV = {"sts": {task: {"spearman": 70.0} for task in ("ToySTS-dev", "Other", "
 
 
 @pytest.mark.parametrize(
-    ("one", "marked"),
+    ("run", "marked"),
     [
         (result("none", scores={"sts": {"Avg": {"spearman": 1.0}}, "geometry": {"ToySTS": FLAT}}, setting="none"), ""),
         (result("mcse", scores=ON_DEV), "ToySTS-dev Avg"),
@@ -152,8 +152,8 @@ ON_DEV = {"sts": {task: {"spearman": 70.0} for task in ("ToySTS-dev", "Other", "
     ],
     ids=["an untrained encoder does not collapse", "a dev task and its average", "alignment is no selection"],
 )
-def test_only_scores_that_are_too_high_or_of_collapsed_training_are_marked(one: Result, marked: str) -> None:
-    table = tables([one])[0]
+def test_only_scores_that_are_too_high_or_of_collapsed_training_are_marked(run: Result, marked: str) -> None:
+    table = tables([run])[0]
     cells = {column.task: cell for column, cell in table.rows[0].cells.items()}
     assert " ".join(task for task, cell in cells.items() if cell.caveats) == marked
     assert any("selected on ToySTS-dev" in note for note in table.notes) == bool(marked)

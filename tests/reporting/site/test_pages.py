@@ -48,9 +48,12 @@ class Tags(HTMLParser):
 
 def test_ids_are_unique_and_every_link_leads_to_a_file_and_a_place_in_it(site: Path) -> None:
     checked = 0
-    ids = {page: [found.get("id") for _, found in Tags(page.read_text("utf-8")).seen] for page in site.rglob("*.html")}
-    for page, found in ids.items():
-        named = [one for one in found if one]
+    ids = {
+        page: [attributes.get("id") for _, attributes in Tags(page.read_text("utf-8")).seen]
+        for page in site.rglob("*.html")
+    }
+    for page, names_there in ids.items():
+        named = [name for name in names_there if name]
         assert len(named) == len(set(named)), page
         for tag, attributes in Tags(page.read_text("utf-8")).seen:
             for target in filter(None, (attributes.get("href"), attributes.get("src"))):
@@ -77,16 +80,20 @@ def test_nothing_is_fetched_from_elsewhere_and_nothing_may_be(site: Path) -> Non
         tags = Tags(page.read_text("utf-8")).seen
         if page.name == "report.html":
             continue
-        policies = [found.get("content") for _, found in tags if found.get("http-equiv") == "Content-Security-Policy"]
+        policies = [
+            attributes.get("content")
+            for _, attributes in tags
+            if attributes.get("http-equiv") == "Content-Security-Policy"
+        ]
         assert policies == ["default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:"]
         assert not {tag for tag, _ in tags} & {"iframe", "object", "embed", "base", "form"}
-        assert not [name for _, found in tags for name in found if name.startswith("on")]
-        scripts = [found.get("src") for tag, found in tags if tag == "script" and "type" not in found]
+        assert not [name for _, attributes in tags for name in attributes if name.startswith("on")]
+        scripts = [attributes.get("src") for tag, attributes in tags if tag == "script" and "type" not in attributes]
         root = "../" * (len(page.relative_to(site).parts) - 1)
         own = ["run.js"] if page.name == "run.html" else []
         assert scripts == [f"{root}site.js", f"{root}charts.js", *own], page
-        assert {found.get("type") for tag, found in tags if tag == "script"} <= {None, "application/json"}
-        pictures = [str(found.get("src")) for tag, found in tags if tag == "img"]
+        assert {attributes.get("type") for tag, attributes in tags if tag == "script"} <= {None, "application/json"}
+        pictures = [str(attributes.get("src")) for tag, attributes in tags if tag == "img"]
         assert all(picture.removeprefix("../").startswith("figures/") for picture in pictures), page
     for name in ("style.css", "site.js", "runs/run.js"):
         assert not re.search(
@@ -140,8 +147,8 @@ def test_audit_counts_are_those_of_the_findings(site: Path) -> None:
 
 def test_a_papers_table_is_counted_by_its_verdicts(tmp_path: Path) -> None:
     scores = {"sts": {"STS12": {"spearman": 70.0}, "Avg": {"spearman": 77.0}}}
-    out, place = tmp_path / "out", {"setting": "wiki+flickr", "encoder": "bert-base-uncased"}
-    rendered(out, [result("mcse", 0, scores, profile="paper", **place)])
+    out, where = tmp_path / "out", {"setting": "wiki+flickr", "encoder": "bert-base-uncased"}
+    rendered(out, [result("mcse", 0, scores, profile="paper", **where)])
     row = (out / "index.html").read_text().partition('#mcse-t1">')[2].partition("</tr>")[0]
     cells = [cell.partition("</td>")[0] for cell in row.split('<td class="num">')[1:]]
     assert cells[:6] == ["1 of 12", "–", "–", "–", "2", "12"], "one seed is too few to judge, and each row has too few"
@@ -170,10 +177,10 @@ def test_names_that_look_alike_have_pages_of_their_own() -> None:
 def test_notes_show_html_as_text_and_keep_known_links_only() -> None:
     links = "[a](javascript:alert(1)) [b](mcse.md) [c](../x.md) [d](https://a.b) ![e](f.png)"
     text = f"# T\n\n## S\n\n<b>x</b> {links}\n\n|a|\n|-|\n|1|\n"
-    found = str(notes_html(text, {"mcse": "mcse.html"}))
-    assert re.findall(r'href="(.*?)"', found) == ["mcse.html", "https://a.b"]
-    assert "&lt;b&gt;x&lt;/b&gt;" in found
-    assert "<img" not in found
-    assert "<h1" not in found
-    assert "<h3>S</h3>" in found
-    assert '<div class="scroll" tabindex="0"><table class="prose">' in found
+    shown = str(notes_html(text, {"mcse": "mcse.html"}))
+    assert re.findall(r'href="(.*?)"', shown) == ["mcse.html", "https://a.b"]
+    assert "&lt;b&gt;x&lt;/b&gt;" in shown
+    assert "<img" not in shown
+    assert "<h1" not in shown
+    assert "<h3>S</h3>" in shown
+    assert '<div class="scroll" tabindex="0"><table class="prose">' in shown

@@ -38,16 +38,16 @@ def both() -> list[Result]:
 
 
 def test_each_reading_has_its_line_below_print(both: list[Result]) -> None:
-    found = lines(table(both), "mcse")
-    assert [line.heads[2].partition(":")[0] for line in found] == [
+    mcse = lines(table(both), "mcse")
+    assert [line.heads[2].partition(":")[0] for line in mcse] == [
         "printed, 5 seeds",
         *("measured, paper, 3 seeds", "difference, paper", "verdict, paper"),
         *("measured, official, 3 seeds", "difference, official", "verdict, official"),
     ]
-    assert [line.span for line in found] == [7, 0, 0, 0, 0, 0, 0], "one row of the paper"
-    measured = [str(line.cells[0]) for line in found if line.kind == "measured"]
+    assert [line.span for line in mcse] == [7, 0, 0, 0, 0, 0, 0], "one row of the paper"
+    measured = [str(line.cells[0]) for line in mcse if line.kind == "measured"]
     assert [text.partition(" ")[0] for text in measured] == ["73.3", "71.5"]
-    differences = [line.cells[0].value for line in found if line.kind == "difference"]
+    differences = [line.cells[0].value for line in mcse if line.kind == "difference"]
     printed = row(table([]), "mcse").own.cells["Avg"].published
     assert differences == [f"{mean - printed.value:+.1f}" for mean in (73.3, 71.5)]
 
@@ -103,9 +103,9 @@ def test_a_reading_that_was_not_run_in_the_row_is_not_shown() -> None:
 def test_a_row_that_names_its_reading_keeps_it() -> None:
     results = runs("simcse", SIMCSE, setting="wiki") + runs("simcse@official", SIMCSE_CODE, setting="wiki")
     filled = table(results, name="nonling:T1")
-    named = [one for one in filled.rows if one.row.variant == "simcse@official"]
-    assert any(one.is_measured for one in named)
-    assert [line.place.variant for one in named for line in one.lines] == ["simcse@official"] * len(named)
+    named = [named_row for named_row in filled.rows if named_row.row.variant == "simcse@official"]
+    assert any(named_row.is_measured for named_row in named)
+    assert [line.place.variant for named_row in named for line in named_row.lines] == ["simcse@official"] * len(named)
 
 
 def test_an_incomplete_reading_comes_with_its_command(both: list[Result]) -> None:
@@ -187,9 +187,9 @@ def test_alignment_stands_beside_print_by_the_program_that_made_the_row(
     name: str, variant: str, own: str, other: str
 ) -> None:
     filled = table_samples.table(geometry(variant), name)
-    found = lines_of(filled, variant)
-    assert list(found) == [own, other]
-    for label, line in found.items():
+    by_definition = lines_of(filled, variant)
+    assert list(by_definition) == [own, other]
+    for label, line in by_definition.items():
         cell = line.cells["alignment"]
         assert cell.measured.summary.mean == pytest.approx(0.205 + (label == BATCHES))
         assert (cell.published is not None) is (label == own)
@@ -197,14 +197,14 @@ def test_alignment_stands_beside_print_by_the_program_that_made_the_row(
     assert {f"measured, {own}, 2 seeds", f"measured, {other}, 2 seeds", f"difference, {own}"} <= set(texts)
     assert f"difference, {other}" not in texts
     assert filled.coverage.measured == 1
-    assert [line.command is None for line in found.values()] == [False, True]
+    assert [line.command is None for line in by_definition.values()] == [False, True]
 
 
 @pytest.mark.parametrize(("name", "variant"), [("mcse:T6", "mcse"), ("dalr:T4", "kdmcse")])
 def test_recall_with_one_caption_an_image_stands_beside_that_with_five(name: str, variant: str) -> None:
     filled = table_samples.table(retrieval(variant), name)
-    found = lines_of(filled, variant)
-    assert {label: line.cells["i2t_R@1"].measured.summary.mean for label, line in found.items()} == {  # type: ignore[union-attr]
+    by_definition = lines_of(filled, variant)
+    assert {label: line.cells["i2t_R@1"].measured.summary.mean for label, line in by_definition.items()} == {  # type: ignore[union-attr]
         FIVE: 30.5,
         ONE: 20.5,
     }

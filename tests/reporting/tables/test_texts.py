@@ -36,14 +36,14 @@ def nasty(name: str = NASTY) -> Grid:
 @pytest.fixture(scope="module")
 def grids() -> dict[str, Grid]:
     """All tables of the papers by key, some measured, and those of the toy world."""
-    found = runs("simcse", [70.0, 71.0, 72.0]) + runs("mcse", [72.6, 73.6, 74.6])
-    found += runs("simcse", [75.0, 75.3, 75.6], setting="wiki+coco")
-    found += runs("mcse", [70.0, 70.3, 70.6], setting="wiki+coco")
-    found += runs("simcse", [75.0, 76.0, 77.0], setting="flickr") + runs("mcse", [72.3, 73.3, 74.3], setting="flickr")
-    found += [result(variant, seed) for variant in ("mcse[text_teacher=clip]", "kdmcse") for seed in range(2)]
-    toy = stand_ins(found)
+    results = runs("simcse", [70.0, 71.0, 72.0]) + runs("mcse", [72.6, 73.6, 74.6])
+    results += runs("simcse", [75.0, 75.3, 75.6], setting="wiki+coco")
+    results += runs("mcse", [70.0, 70.3, 70.6], setting="wiki+coco")
+    results += runs("simcse", [75.0, 76.0, 77.0], setting="flickr") + runs("mcse", [72.3, 73.3, 74.3], setting="flickr")
+    results += [result(variant, seed) for variant in ("mcse[text_teacher=clip]", "kdmcse") for seed in range(2)]
+    toy = stand_ins(results)
     assert toy
-    every = map(paper_grid, (*paper_tables(PAPERS, PUBLISHED, frame(found)), *toy.values()))
+    every = map(paper_grid, (*paper_tables(PAPERS, PUBLISHED, frame(results)), *toy.values()))
     return {grid.key: grid for grid in every}
 
 
