@@ -51,7 +51,7 @@ def test_every_work_stands_for_something_and_its_facts_are_those_of_the_papers(p
             for at in re.finditer(re.escape(start), text, re.I)
         ]
         facts = [*surnames, str(work.year), work.pages.partition("--")[0]]
-        assert any(all(fact in found for fact in facts) for found in near), key
+        assert any(all(fact in passage for fact in facts) for passage in near), key
 
 
 def test_this_projects_entry_is_that_of_its_citation_file() -> None:
@@ -87,8 +87,8 @@ def test_what_is_unknown_is_named_with_what_its_method_says() -> None:
 
 def test_the_command_reads_results_or_names(tmp_path: Path) -> None:
     store = Store(tmp_path / "results")
-    for one in (result("mcse"), result("simcse", profile="small", encoder="roberta-base")):
-        store.save(one)
+    for saved in (result("mcse"), result("simcse", profile="small", encoder="roberta-base")):
+        store.save(saved)
 
     def cited(*words: str, folder: str = "results") -> list[str]:
         done = CliRunner().invoke(cli, ["cite", "--results", str(tmp_path / folder), *words], catch_exceptions=False)

@@ -61,7 +61,7 @@ def test_every_table_and_figure_is_there_with_its_trained_runs() -> None:
     tables = {f"{paper.name}:{name}" for paper in PAPERS for name in paper.run_tables}
     assert {name: sum(str(spec.setting) != "none" for spec in runs(name)) for name in tables} == COUNTS
     assert [f"{paper.name}:{name}" for paper in PAPERS for name in paper.configuration] == ["mcse:T3", "nonling:TC.1"]
-    figures = {f"{paper.name}:{name}": one for paper in PAPERS for name, one in paper.figures.items()}
+    figures = {f"{paper.name}:{name}": figure for paper in PAPERS for name, figure in paper.figures.items()}
     assert set(figures) == {*FIGURES, *OTHERS}
     assert {name: len(entry_runs(figures[name], OWN)) for name in FIGURES} == FIGURES
     plot = entry_runs(figures["nonling:F4"], OWN)
@@ -69,13 +69,10 @@ def test_every_table_and_figure_is_there_with_its_trained_runs() -> None:
     assert Counter(str(spec.setting) for spec in plot).most_common(1)[0][1] == 1
 
 
-def test_untrained_rows_have_one_seed_whatever_is_asked() -> None:
+def test_untrained_rows_have_one_seed_whatever_is_asked_and_a_row_may_have_its_own() -> None:
     untrained = [str(spec) for spec in runs("mcse:T1", seeds=[3, 4]) if str(spec.setting) == "none"]
     assert untrained == [f"none[pooling=avg-first-last]/none/{e}/seed-0" for e in ("bert-base-uncased", "roberta-base")]
     assert {spec.seed for spec in runs("mcse:T2", seeds=[3, 4])} == {3, 4}
-
-
-def test_a_row_may_have_seeds_of_its_own() -> None:
     _, table = find_table(PAPERS, "dalr:T3")
     assert isinstance(table, PaperTable)
     lone = table.rows[0].model_copy(update={"seeds": 2})
@@ -97,14 +94,11 @@ def test_readings_of_tables_and_figures() -> None:
     assert [str(spec.variant) for spec in entry_runs(figure, OWN, read_as=["official"])] == ["kdmcse@official"]
 
 
-def test_a_run_of_two_tables_is_scored_for_both() -> None:
+def test_a_run_of_two_tables_is_counted_once_and_scored_for_both() -> None:
     whole = merged(paper_runs(find_paper(PAPERS, "dalr"), OWN).values())
     plain = RunSpec.parse("dalr/wiki+flickr/bert-base-uncased/seed-0")
     assert set(whole[plain]) == {"sts", "transfer", "retrieval", "mteb", "geometry", "figures"}
     assert whole[RunSpec.parse("dalr[without=rank]/wiki+coco/bert-base-uncased/seed-4")] == ("sts", "transfer")
-
-
-def test_the_whole_of_mcse_counts_shared_runs_once() -> None:
     parts = paper_runs(find_paper(PAPERS, "mcse"), OWN)
     # T1 52, T2 60, T4 40 that no other has, T5 20, T7 20 with CLIP, F3 100 with fewer pairs; T6, T8, F2, F4 in T1, T2
     assert len(merged(parts.values())) == 52 + 60 + 40 + 20 + 20 + 100
@@ -196,18 +190,14 @@ def test_options_of_a_setting_go_with_its_stand_in() -> None:
     assert (names.has_suite("sts"), names.has_suite("transfer")) == (True, False)
 
 
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        ("eyes=clip,other=clip", "eyes=toy-clip,other=clip"),
-        ("eyes=clip+clip", "eyes=toy-clip+toy-clip"),
-        ("eyes=shuffled", "eyes=shuffled"),
-        ("eyes=unknown", None),
-    ],
-)
+REPLACED = {"eyes=clip,other=clip": "eyes=toy-clip,other=clip", "eyes=clip+clip": "eyes=toy-clip+toy-clip"}
+REPLACED |= {"eyes=shuffled": "eyes=shuffled"}
+
+
+@pytest.mark.parametrize(("options", "expected"), [*REPLACED.items(), ("eyes=unknown", None)])
 def test_only_options_that_name_teachers_are_replaced(options: str, expected: str | None) -> None:
-    place = StandIns(STANDS, {"mine": ["eyes"]}.__getitem__).place(f"mine[{options}]", "flickr", "b")
-    assert (place and place.variant) == (expected and f"mine[{expected}]")
+    stand_in = StandIns(STANDS, {"mine": ["eyes"]}.__getitem__).place(f"mine[{options}]", "flickr", "b")
+    assert (stand_in and stand_in.variant) == (expected and f"mine[{expected}]")
     assert StandIns().place(f"mine[{options}]", "nli", "b") == (f"mine[{options}]", "nli", "b")
 
 

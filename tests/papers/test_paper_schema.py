@@ -39,15 +39,15 @@ def cells(paper: Paper) -> Counter[PublishedKey]:
 
 
 def all_runs(paper: Paper) -> set[tuple[str, str, str]]:
-    found = {
+    runs = {
         (row.variant, row.setting, encoder)
         for table in paper.tables.values()
         for encoder in table.encoders
         for _, row in table.rows_of(encoder)
     }
     for entry in (*paper.figures.values(), *paper.neighbours.values()):
-        found |= {(*pair, encoder) for pair in pairs_of(entry) for encoder in entry.encoders}
-    return found
+        runs |= {(*pair, encoder) for pair in pairs_of(entry) for encoder in entry.encoders}
+    return runs
 
 
 def test_every_printed_number_has_one_cell_or_a_reason_and_lines_of_figures_are_printed() -> None:
@@ -60,14 +60,17 @@ def test_every_printed_number_has_one_cell_or_a_reason_and_lines_of_figures_are_
             counts["figure"] += 1
         elif key.table in paper.configuration:
             counts["configuration"] += 1
-        elif any((one.published, one.benchmark) == (method, key.benchmark) for one in paper.tables[key.table].left_out):
+        elif any(
+            (left_out.published, left_out.benchmark) == (method, key.benchmark)
+            for left_out in paper.tables[key.table].left_out
+        ):
             counts["left out"] += 1
             assert key not in claimed[key.paper]
         else:
             assert claimed[key.paper][key] == 1, key
             counts["cell"] += 1
     assert counts == {"cell": 1140, "left out": 6, "configuration": 62, "figure": 40}
-    assert sum(sum(found.values()) for found in claimed.values()) == counts["cell"]
+    assert sum(sum(counted.values()) for counted in claimed.values()) == counts["cell"]
     repeated = {key.task for key, count in Counter(keys).items() if count > 1}
     assert repeated == {"colour_bar_tick", "n_train_pairs", "margin_grid"}, "only grids and axes repeat a key"
     lines = {(p.name, name, task) for p in PAPERS.values() for name, f in p.figures.items() for task in f.printed}
@@ -111,8 +114,14 @@ def test_columns_read_what_the_suites_of_the_profile_write() -> None:
         for column in table.columns:
             if column.published_only or column.suite not in table.suites:
                 continue
-            declared = {one.name: one.larger_is_better for one in registry.get("suite", column.suite).metrics}
-            for metric in (column.metric, *(one.metrics.get(column.name, column.metric) for one in table.definitions)):
+            declared = {
+                declaration.name: declaration.larger_is_better
+                for declaration in registry.get("suite", column.suite).metrics
+            }
+            for metric in (
+                column.metric,
+                *(declaration.metrics.get(column.name, column.metric) for declaration in table.definitions),
+            ):
                 assert declared.get(metric) == column.measure.larger_is_better, (table.title, column, metric)
             assert own or column.task in known[column.suite], (table.title, column.name)
 
@@ -190,7 +199,10 @@ def write(folder: Path, text: str) -> Path:
 )
 def test_errors_name_file_table_and_key(tmp_path: Path, old: str, new: str, says: tuple[str, ...]) -> None:
     assert old in GOOD
-    assert [one.label for one in read_paper(write(tmp_path, GOOD)).tables["T1"].definitions] == ["one", "other"]
+    assert [definition.label for definition in read_paper(write(tmp_path, GOOD)).tables["T1"].definitions] == [
+        "one",
+        "other",
+    ]
     with pytest.raises(UserError, match=r"mcse\.toml") as caught:
         read_paper(write(tmp_path, GOOD.replace(old, new)))
     assert all(word in str(caught.value) for word in says)

@@ -24,7 +24,7 @@ def test_every_row_of_the_list_is_one_of_a_paper() -> None:
     assert {(key.table, key.encoder, key.setting, key.source) for key in released_places(PAPER)} <= printed
 
 
-def test_each_entry_has_a_commit_a_source_and_the_pooling_of_its_kind() -> None:
+def test_each_entry_has_a_commit_a_source_the_pooling_of_its_kind_and_heads_and_teachers_are_the_same() -> None:
     """SimCSE README, Evaluation: `cls` for supervised models, `cls_before_pooler` for the others; so NonLing's."""
     for name, weights in PAPER.released.items():
         assert weights.encoder in name
@@ -32,17 +32,11 @@ def test_each_entry_has_a_commit_a_source_and_the_pooling_of_its_kind() -> None:
         assert ("commit" in weights.source) if weights.revision == "main" else ("hub" in weights.source), name
         supervised = name.partition("/")[2].startswith("sup-")
         assert weights.pooling == ("pooler" if supervised else "cls"), name
-
-
-def test_weights_of_mcse_have_its_heads_of_resnet_features() -> None:
-    """MCSE src/train_mix.py saves both heads beside the encoder; they read 2048 features, those of ResNet-50."""
-    heads = {name: (one.heads, one.images) for name, one in PAPER.released.items() if one.heads}
+    # MCSE src/train_mix.py saves both heads beside the encoder; they read 2048 features, those of ResNet-50
+    heads = {name: (weights.heads, weights.images) for name, weights in PAPER.released.items() if weights.heads}
     assert heads == {name: ("mcse.pt", "resnet") for name in PAPER.released if name.startswith("UdS-LSV/mcse-")}
     assert len(heads) == 4
-
-
-def test_teachers_are_the_same_weights_at_the_same_commit() -> None:
-    same = [one for one in PAPER.teachers.values() if one.hub in PAPER.released]
+    same = [weights for weights in PAPER.teachers.values() if weights.hub in PAPER.released]
     assert len(same) == 5
     for teacher in same:
         weights = PAPER.released[str(teacher.hub)]
@@ -54,9 +48,9 @@ MODELS = {"mcse:T1": 6, "mcse:T6": 2, "dalr:T1": 4, "kdmcse:T1": 4, "nonling:T1"
 
 
 def test_models_of_tables_and_of_whole_papers() -> None:
-    found = released_runs(PAPER, list(MODELS), [])
-    assert {table: len(runs) for table, runs in found.items()} == MODELS
-    assert {(str(spec.setting), spec.seed) for runs in found.values() for spec in runs} == {("none", 0)}
+    models = released_runs(PAPER, list(MODELS), [])
+    assert {table: len(runs) for table, runs in models.items()} == MODELS
+    assert {(str(spec.setting), spec.seed) for runs in models.values() for spec in runs} == {("none", 0)}
     assert set(released_runs(PAPER, [], ["mcse"])) == {"mcse:T1", "mcse:T6"}
     with pytest.raises(UserError, match=r"no public weights for mcse:T2; there are some for .*mcse:T1"):
         released_runs(PAPER, ["mcse:T2"], [])
@@ -69,7 +63,7 @@ def test_a_model_is_the_run_that_an_evaluation_of_it_makes() -> None:
     key = RowKey("mcse:T1", "bert-base-uncased", "mcse", "wiki+flickr", "own")
     assert released_places(PAPER)[key] == (("none[pooling=cls]", "none", MCSE),)
     two = PAPER.model_copy(update={"released": {MCSE: PAPER.released[MCSE], "mine": PAPER.released[MCSE]}})
-    assert [place.encoder for place in released_places(two)[key]] == [MCSE, "mine"]
+    assert [released.encoder for released in released_places(two)[key]] == [MCSE, "mine"]
 
 
 @pytest.mark.parametrize(

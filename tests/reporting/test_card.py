@@ -33,14 +33,10 @@ def made(variant: str = "mcse@official", seed: int = 0, **given: Any) -> Result:
     return result(variant, seed, given.pop("scores", sts(70.0 + seed, 60.0)), hyperparameters=values, **given)
 
 
-def body(text: str) -> str:
-    return text.split("\n---\n", 1)[1]
-
-
 def test_the_front_matter_is_read_back_and_the_body_has_licence_and_bibtex() -> None:
-    one, base = made(), "google-bert/bert-base-uncased"
+    run, base = made(), "google-bert/bert-base-uncased"
     facts = ModelFacts("cls", True, 64, 512, "BERT", base_model=base, language="en", licence="apache-2.0")
-    card = ModelCard(model_card(one, facts, frame([one])))
+    card = ModelCard(model_card(run, facts, frame([run])))
     data = card.data
     assert (data.base_model, data.language, data.license) == (base, "en", "apache-2.0")
     assert data.library_name == "sentence-transformers"
@@ -48,7 +44,7 @@ def test_the_front_matter_is_read_back_and_the_body_has_licence_and_bibtex() -> 
     assert data.pipeline_tag == "sentence-similarity"
     read = {(entry.dataset_name, entry.metric_type, entry.metric_value) for entry in data.eval_results}
     assert read == {("STS12", "spearman", 70.0), ("STS13", "spearman", 60.0)}, "averages are no data set"
-    assert data.model_name == display_name(one)
+    assert data.model_name == display_name(run)
     again = ModelCard(str(card))
     assert (again.data.to_dict(), again.text) == (data.to_dict(), card.text)
     assert "states the licence apache-2.0" in card.text
@@ -59,9 +55,9 @@ def test_the_front_matter_is_read_back_and_the_body_has_licence_and_bibtex() -> 
 
 
 def test_unknown_facts_are_left_out() -> None:
-    one = made("none[pooling=mean]", scores={"geometry": {"STS12": {"uniformity": -1.0, "alignment": 0.5}}})
+    run = made("none[pooling=mean]", scores={"geometry": {"STS12": {"uniformity": -1.0, "alignment": 0.5}}})
     facts = ModelFacts("avg-first-last", modules=False, width=64, longest=64, encoder="toy-bert")
-    text = model_card(one, facts, frame([one]))
+    text = model_card(run, facts, frame([run]))
     names = set(yaml.safe_load(text.split("---")[1]))
     assert names == {"license", "library_name", "pipeline_tag", "pooling", "tags"}
     assert "sentence-transformers" not in ModelCard(text).data.tags
@@ -86,20 +82,20 @@ def test_scores_are_shown_with_mean_and_deviation() -> None:
 
 
 def test_the_method_is_described_with_what_was_left_out() -> None:
-    one = made(method={"without": "info"})
-    text = model_card(one, FACTS, frame([one]))
+    run = made(method={"without": "info"})
+    text = model_card(run, FACTS, frame([run]))
     assert "Zhang et al., MCSE" in text
     assert "Loss terms: text; left out: info." in text
     assert "Reading official: the public code: the two views" in text
     assert "| training | compile | false |" in text
     assert re.search(r"No licence is granted.*inherit their terms", text, re.S)
-    assert one.fingerprint in text
+    assert run.fingerprint in text
 
 
 @pytest.mark.parametrize("pooling", ["cls", "pooler", "mean", "avg-first-last"])
 def test_each_pooling_has_lines_that_compile(pooling: str) -> None:
-    one = made()
-    text = model_card(one, ModelFacts(pooling, pooling != "avg-first-last", 64, 77, "toy-bert"), frame([one]))
+    run = made()
+    text = model_card(run, ModelFacts(pooling, pooling != "avg-first-last", 64, 77, "toy-bert"), frame([run]))
     blocks = re.findall(r"```python\n(.*?)```", text, re.S)
     assert len(blocks) == (1 if pooling == "avg-first-last" else 2)
     for block in blocks:
@@ -108,7 +104,7 @@ def test_each_pooling_has_lines_that_compile(pooling: str) -> None:
 
 
 def test_hostile_texts_stay_texts() -> None:
-    one = made(
+    run = made(
         profile=HOSTILE,
         encoder=HOSTILE,
         setting=HOSTILE,
@@ -120,19 +116,19 @@ def test_hostile_texts_stay_texts() -> None:
         method={"images": HOSTILE},
         scores={"sts": {HOSTILE: {"spearman": 1.0}}},
     )
-    one = one.model_copy(update={"dev": one.dev.model_copy(update={"task": HOSTILE})})
+    run = run.model_copy(update={"dev": run.dev.model_copy(update={"task": HOSTILE})})
     one_of = Provenance(HOSTILE, HOSTILE)
     facts = ModelFacts("cls", True, 64, 64, HOSTILE, HOSTILE, None, HOSTILE, (one_of,), (one_of,))
-    text = model_card(one, facts, frame([one]))
+    text = model_card(run, facts, frame([run]))
     data = ModelCard(text).data
     assert data.base_model == HOSTILE
-    assert data.model_name == display_name(one)
+    assert data.model_name == display_name(run)
     assert data.eval_results[0].dataset_name == HOSTILE
     render = MarkdownIt("commonmark", {"html": True}).enable("table").render
-    shown = render(body(text))
+    shown = render(text.split("\n---\n", 1)[1])
     plain = made()
     calm = ModelFacts("cls", True, 64, 64, "a", "b", None, "c", (Provenance("d", "e"),), (Provenance("f", "g"),))
-    expected = render(body(model_card(plain, calm, frame([plain]))))
+    expected = render(model_card(plain, calm, frame([plain])).split("\n---\n", 1)[1])
 
     def tags(page: str, *names: str) -> list[int]:
         return [page.count(f"<{name}>") + page.count(f"<{name} ") for name in names]

@@ -49,11 +49,8 @@ def test_the_baseline_with_other_values_has_an_interval_and_no_verdict() -> None
 
 def test_the_sign_is_turned_where_lower_is_better() -> None:
     (forest,) = forests(error_tables(simcse=0.3, mcse=0.1, dalr=0.5)[0])
-    assert [(gain.row.label.variant, gain.kind) for gain in forest.gains] == [
-        ("mcse", "better"),
-        ("simcse", "baseline"),
-        ("dalr", "worse"),
-    ]
+    kinds = {gain.row.label.variant: gain.kind for gain in forest.gains}
+    assert [*kinds.items()] == [("mcse", "better"), ("simcse", "baseline"), ("dalr", "worse")]
     assert forest.gains[0].low < forest.gains[0].size < forest.gains[0].high
     assert "sign turned" in str(forest_plot(forest).spec)
 
@@ -61,14 +58,14 @@ def test_the_sign_is_turned_where_lower_is_better() -> None:
 def test_a_heat_map_has_scores_as_text_and_the_gain_as_colour() -> None:
     runs = [result("simcse", 0, sts(A=10.0, B=20.0)), result("mcse", 0, sts(A=13.0, B=19.0))]
     (plot,) = heat_plots(tables(runs)[0])
-    found = [(row["i"], row["task"], row["text"], row["d"]) for row in plot.spec["data"]["values"]]
-    assert found[:3] == [(0, "A", "13.0", 3.0), (0, "B", "19.0", -1.0), (0, "Avg", "16.0", 1.0)]
+    squares = [(row["i"], row["task"], row["text"], row["d"]) for row in plot.spec["data"]["values"]]
+    assert squares[:3] == [(0, "A", "13.0", 3.0), (0, "B", "19.0", -1.0), (0, "Avg", "16.0", 1.0)]
     assert "better than SimCSE" in plot.text
     assert plot.spec["layer"][0]["encoding"]["color"]["scale"]["domain"] == [-3.0, 3.0]
     assert heat_plots(tables(over_seeds("mcse", LOW) + over_seeds("simcse", LOW))[0]) == [], "one task needs no map"
 
 
-def test_variants_that_differ_in_one_number_make_a_curve_with_their_default() -> None:
+def test_variants_or_overrides_that_differ_in_one_number_make_a_curve_with_their_default() -> None:
     runs = [run for at, value in enumerate(("0.01", "10")) for run in over_seeds(f"mcse[lambda={value}]", [at + 1.0])]
     runs += over_seeds("mcse", [5.0]) + over_seeds("simcse", LOW) + over_seeds("kdmcse[lambda=1]", [3.0])
     (table,) = tables(runs)
@@ -81,20 +78,14 @@ def test_variants_that_differ_in_one_number_make_a_curve_with_their_default() ->
     assert [str(entry.name) for entry in plot.legend] == ["MCSE"]
     assert plot.title.startswith("λ: ")
     assert "Dashed: SimCSE" in plot.text
-
-
-def test_values_set_for_whole_runs_make_a_curve_too() -> None:
     runs = [run for value in (1, 2, 3) for run in over_seeds("mcse", [value], overrides={"epochs": value, "steps": 9})]
     (sweep,) = sweeps(tables(runs)[0], {})
     assert (sweep.option, [label.overrides for label in sweep.lines]) == ("epochs", ["steps=9"])
 
 
-@pytest.mark.parametrize(
-    ("values", "kind"),
-    [([0.1, 0.2], "linear"), ([0.01, 1.0], "log"), ([0.0, 0.01, 1.0], "symlog"), ([-1, 99], "linear")],
-)
-def test_an_axis_is_logarithmic_where_values_span_decades(values: list[float], kind: str) -> None:
-    assert scale_of(values)["type"] == kind
+def test_an_axis_is_logarithmic_where_values_span_decades() -> None:
+    values = [0.1, 0.2], [0.01, 1.0], [0.0, 0.01, 1.0], [-1.0, 99.0]
+    assert [scale_of(some)["type"] for some in values] == ["linear", "log", "symlog", "linear"]
 
 
 def shown(results: list[Result]) -> dict[Label, list[Result]]:
@@ -113,22 +104,22 @@ def means(plot: Plot) -> list[tuple[float, float]]:
 def test_each_result_is_read_once_and_dev_scores_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[int] = []
     whole = Result.whole
-    monkeypatch.setattr(Result, "whole", lambda one: (read.append(one.spec.seed), whole(one))[1])
-    (place,) = curve_places(shown([result(seed=seed, losses={"text": [3.0, 2.0]}) for seed in (0, 1)]))
-    assert [plot.title for plot in place.plots] == ["Dev score", "Loss term text"]
+    monkeypatch.setattr(Result, "whole", lambda run: (read.append(run.spec.seed), whole(run))[1])
+    (charts,) = curve_places(shown([result(seed=seed, losses={"text": [3.0, 2.0]}) for seed in (0, 1)]))
+    assert [plot.title for plot in charts.plots] == ["Dev score", "Loss term text"]
     assert sorted(read) == [0, 1]
 
 
 def test_the_mean_is_over_the_steps_that_all_seeds_have() -> None:
     results = [result(seed=0, dev=[10.0, 20.0, 30.0], losses={}), result(seed=1, dev=[20.0, 40.0], losses={})]
-    (place,) = curve_places(shown(results))
-    (plot,) = place.plots
-    assert place.title == "toy / toy-bert"
+    (charts,) = curve_places(shown(results))
+    (plot,) = charts.plots
+    assert charts.title == "toy / toy-bert"
     assert plot.spec["encoding"]["y"]["title"] == "spearman on ToySTS-dev"
     assert means(plot) == [(50.0, 15.0), (100.0, 30.0)]
     assert Counter(row["s"] for row in data(plot) if "s" in row) == {0: 3, 1: 2}
-    (place,) = curve_places(shown([result("mcse", losses={"text": [3.0, 2.0], "info": [None, 5.0]})]))
-    _, text, info = place.plots
+    (charts,) = curve_places(shown([result("mcse", losses={"text": [3.0, 2.0], "info": [None, 5.0]})]))
+    _, text, info = charts.plots
     assert (means(text), means(info)) == ([(50.0, 3.0), (100.0, 2.0)], [(100.0, 5.0)])
     assert info.spec["encoding"]["y"]["title"] == "loss term info, unweighted"
     assert curve_places(shown([result("none", dev=[], losses={}, setting="none")])) == [], "nothing was trained"
@@ -143,7 +134,7 @@ def test_only_the_groups_of_the_tables_are_drawn() -> None:
 
 def test_a_variant_has_one_colour_on_the_whole_page_and_the_baseline_its_own() -> None:
     results = over_seeds("simcse", [1.0]) + over_seeds("mcse", [2.0]) + over_seeds("mcse", [2.0], setting="wiki")
-    entries = [entry for place in curve_places(shown(results)) for entry in place.legend]
+    entries = [entry for charts in curve_places(shown(results)) for entry in charts.legend]
     assert len(entries) == 3
     colours = {(entry.name.code, entry.look.colour) for entry in entries}
     assert colours == {("simcse", "var(--ink)"), ("mcse", "var(--c0)")}
@@ -151,8 +142,8 @@ def test_a_variant_has_one_colour_on_the_whole_page_and_the_baseline_its_own() -
 
 @pytest.mark.parametrize("variants", [MOST_SEEDS // 2, MOST_SEEDS // 2 + 1])
 def test_large_profiles_show_means_only(variants: int) -> None:
-    (place,) = curve_places(shown([result(f"mcse[lambda={at}]", seed) for at in range(variants) for seed in (0, 1)]))
-    assert any("s" in row for row in data(place.plots[0])) == (2 * variants <= MOST_SEEDS)
+    (charts,) = curve_places(shown([result(f"mcse[lambda={at}]", seed) for at in range(variants) for seed in (0, 1)]))
+    assert any("s" in row for row in data(charts.plots[0])) == (2 * variants <= MOST_SEEDS)
 
 
 def test_no_two_lines_of_a_chart_look_alike() -> None:
@@ -161,8 +152,8 @@ def test_no_two_lines_of_a_chart_look_alike() -> None:
 
 def test_long_curves_are_thinned_and_keep_their_end() -> None:
     dev = [float(step) for step in range(1000)]
-    (place,) = curve_places(shown([result(seed=seed, dev=dev, losses={}) for seed in (0, 1)]))
-    values = data(place.plots[0])
+    (charts,) = curve_places(shown([result(seed=seed, dev=dev, losses={}) for seed in (0, 1)]))
+    values = data(charts.plots[0])
     assert len(values) <= 3 * MOST_POINTS
     assert {row["x"] for row in values if row["y"] == 999.0} == {50000.0}
 
@@ -170,6 +161,6 @@ def test_long_curves_are_thinned_and_keep_their_end() -> None:
 def test_a_chart_has_the_baseline_and_as_many_variants_as_can_be_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(curves, "MOST_VARIANTS", 3)
     names = [f"mcse[lambda={number}]" for number in range(9)] + ["simcse"]
-    (place,) = curve_places({Label("tiny", name, "toy", "toy-bert", ""): [result(name)] for name in names})
-    assert [entry.name.code for entry in place.legend] == ["simcse", "mcse[lambda=0]", "mcse[lambda=1]"]
-    assert place.title == "toy / toy-bert (3 of 10 variants)"
+    (charts,) = curve_places({Label("tiny", name, "toy", "toy-bert", ""): [result(name)] for name in names})
+    assert [entry.name.code for entry in charts.legend] == ["simcse", "mcse[lambda=0]", "mcse[lambda=1]"]
+    assert charts.title == "toy / toy-bert (3 of 10 variants)"

@@ -51,25 +51,25 @@ def figure(
     name: str, results: Sequence[Result], arrays: Arrays | None = None, profile: str = "paper", **figures: FigureSpec
 ) -> ReportFigure:
     """One figure by PAPER-FIGURE. Further `figures` are those of the paper by name instead of its own."""
-    found, paper, short = _material(name, results, arrays, profile, figures)
-    return found.figure(paper, short)
+    material, paper, short = _material(name, results, arrays, profile, figures)
+    return material.figure(paper, short)
 
 
 def drawn(
     name: str, results: Sequence[Result], arrays: Arrays | None = None
 ) -> tuple[ReportFigure, list[list[dict[str, Any]]]]:
     """A figure of the paper profile, and the data of each of its layers."""
-    found, paper, short = _material(name, results, arrays, "paper", {})
-    drawing = get_instance("figure kind", paper.figures[short].kind, FigureKind).draw(found.data(paper, short))
+    material, paper, short = _material(name, results, arrays, "paper", {})
+    drawing = get_instance("figure kind", paper.figures[short].kind, FigureKind).draw(material.data(paper, short))
     assert isinstance(drawing, Drawing)
-    return found.figure(paper, short), _rows_of(drawing.spec)
+    return material.figure(paper, short), _rows_of(drawing.spec)
 
 
 def _rows_of(spec: Mapping[str, Any]) -> list[list[dict[str, Any]]]:
     """The data of a specification and of its panels and layers."""
     mine = [spec["data"]["values"]] if "data" in spec else []
     parts = [*spec.get("concat", ()), *spec.get("layer", ())]
-    return [*mine, *(found for part in parts for found in _rows_of(part))]
+    return [*mine, *(rows for part in parts for rows in _rows_of(part))]
 
 
 def scored(variant: str, seed: int, suite: str, scores: dict[str, dict[str, float]], **more: Any) -> Result:
@@ -84,4 +84,4 @@ def averages(variant: str, setting: str, values: Sequence[float]) -> list[Result
 
 
 def texts(figure: ReportFigure) -> list[str]:
-    return ["".join(one.itertext()) for one in Tree.fromstring(figure.svg).iter(f"{SVG}text")]
+    return ["".join(element.itertext()) for element in Tree.fromstring(figure.svg).iter(f"{SVG}text")]

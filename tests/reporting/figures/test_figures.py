@@ -9,7 +9,7 @@ from xml.etree import ElementTree as Tree
 
 import numpy as np
 import pytest
-from builders import result
+from builders import result, sts
 from figure_samples import BERT, PAPERS, SVG, averages, drawn, figure, scored, texts
 
 from harness.metrics import AVERAGE, ArrayName
@@ -59,11 +59,11 @@ def with_arrays(variant: str) -> Result:
 def test_a_report_has_the_papers_figures_and_those_of_other_profiles() -> None:
     toy = result("simcse", 0, {"geometry": {"ToySTS": {"alignment": 1.0, "uniformity": -2.0}}}, dev=(40, 55))
     made = PapersSection("papers", Contents(Store(Path("nowhere")), [POINTS[-1], toy])).figures
-    shown = [one for one in made if one.svg]
-    assert next(one.key for one in shown) == "mcse-F2"
-    assert "mcse-F2-tiny" in [one.key for one in shown]
-    empty = [one for one in made if not one.svg]
-    assert all(one.paper and one.profile == "paper" and one.empty and one.commands for one in empty)
+    shown = [picture for picture in made if picture.svg]
+    assert next(picture.key for picture in shown) == "mcse-F2"
+    assert "mcse-F2-tiny" in [picture.key for picture in shown]
+    empty = [picture for picture in made if not picture.svg]
+    assert all(picture.paper and picture.profile == "paper" and picture.empty and picture.commands for picture in empty)
 
 
 def test_pictures_are_reproducible_with_text_and_a_title() -> None:
@@ -95,8 +95,8 @@ def test_asking_a_kind_for_its_suites_imports_no_plotting_library() -> None:
 
 def test_points_of_alignment_and_uniformity_are_at_their_means() -> None:
     shown, (points, printed) = drawn("mcse-F2", POINTS)
-    found = [(row["x"], row["y"], row["score"]) for row in points]
-    assert found == [pytest.approx(wanted) for wanted in ((-2.1, 0.3, 71.0), (-1.1, 0.3, 75.0), (-3.1, 0.9, 74.0))]
+    placed = [(row["x"], row["y"], row["score"]) for row in points]
+    assert placed == [pytest.approx(wanted) for wanted in ((-2.1, 0.3, 71.0), (-1.1, 0.3, 75.0), (-3.1, 0.9, 74.0))]
     assert points[0]["x2"] - points[0]["x1"] == pytest.approx(2 * 0.02**0.5)
     # KDMCSE Table 2 prints MCSE on wiki+coco, and nothing on flickr only
     assert [row["setting"] for row in printed] == ["wiki+coco, printed"]
@@ -106,7 +106,7 @@ def test_points_of_alignment_and_uniformity_are_at_their_means() -> None:
     assert len(shown.commands) == 4
     assert any("--methods simcse,mcse --settings coco " in command for command in shown.commands)
     assert all("--suites sts,geometry" in command for command in shown.commands)
-    bare, layers = drawn("mcse-F2", [one.model_copy(update={"evaluations": one.evaluations[:1]}) for one in POINTS])
+    bare, layers = drawn("mcse-F2", [run.model_copy(update={"evaluations": run.evaluations[:1]}) for run in POINTS])
     assert [row["score"] for row in layers[0]] == [None] * 3
     assert not any(text.startswith("sts average") for text in texts(bare)), "no colours without STS"
 
@@ -122,22 +122,22 @@ def test_no_printed_number_stands_beside_runs_of_another_profile() -> None:
     assert (shown.key, shown.title) == ("mcse-F2-tiny", "MCSE Figure 2 on toy data")
     assert shown.svg
     assert not [text for text in texts(shown) if "printed" in text]
-    own = [one.model_copy(update={"profile_origin": "file"}) for one in POINTS]
+    own = [run.model_copy(update={"profile_origin": "file"}) for run in POINTS]
     for runs in (toys, own):
         assert figure("mcse-F2", runs).empty == "no run of profile paper yet"
 
 
 def test_curves_over_the_size_of_a_setting() -> None:
     sizes = ["flickr[shot=100]", "flickr[shot=1000]", "flickr"]
-    runs = [one for place, size in enumerate(sizes) for one in averages("mcse", size, [60.0 + 5 * place])]
+    runs = [run for at, size in enumerate(sizes) for run in averages("mcse", size, [60.0 + 5 * at])]
     runs += averages("simcse", "flickr[shot=1000]", [50.0, 54.0]) + averages("simcse", "flickr", [58.0])
     shown, (points,) = drawn("mcse-F3", runs)
-    found = {(row["series"], row["x"]): (row["lo"], row["y"], row["hi"]) for row in points}
-    assert {key: y for key, (_, y, _) in found.items()} == {
-        **{("mcse (n = 1)", place): 60.0 + 5 * place for place in range(3)},
+    curves = {(row["series"], row["x"]): (row["lo"], row["y"], row["hi"]) for row in points}
+    assert {key: y for key, (_, y, _) in curves.items()} == {
+        **{("mcse (n = 1)", at): 60.0 + 5 * at for at in range(3)},
         **{("simcse (n = 1 to 2)", 1.0): 52.0, ("simcse (n = 1 to 2)", 2.0): 58.0},
     }
-    low, _, high = found["simcse (n = 1 to 2)", 1.0]
+    low, _, high = curves["simcse (n = 1 to 2)", 1.0]
     assert (low + high, high - low) == pytest.approx((104.0, 2 * 8**0.5))
     assert [text for text in texts(shown) if text in ("100", "1000", "all")] == ["100", "1000", "all"]
     assert {"training pairs", "average of sts, points of Spearman"} <= set(texts(shown))
@@ -145,13 +145,9 @@ def test_curves_over_the_size_of_a_setting() -> None:
 
 
 def test_a_variant_without_the_option_is_a_line() -> None:
-    runs = [
-        *averages("simcse-sup", "nli[deletion=0.3]", [70.0]),
-        *averages("simcse-sup", "nli[deletion=0.4]", [69.0]),
-        *averages("simcse-sup", "nli[swap=2]", [72.0]),
-        *averages("simcse-sup", "nli", [80.0]),
-        *averages("visualcse", "wiki+imagenet", [76.0]),
-    ]
+    scores = {"nli[deletion=0.3]": 70.0, "nli[deletion=0.4]": 69.0, "nli[swap=2]": 72.0, "nli": 80.0}
+    runs = [run for setting, score in scores.items() for run in averages("simcse-sup", setting, [score])]
+    runs += averages("visualcse", "wiki+imagenet", [76.0])
     shown, layers = drawn("nonling-F3", runs)
     assert [row["y"] for points in layers for row in points if "y" in row] == [80.0, 70.0, 69.0, 80.0, 72.0]
     lines = [(row["line"], row["at"]) for points in layers for row in points if "line" in row]
@@ -193,17 +189,13 @@ def test_bars_are_gains_by_subset_over_common_seeds() -> None:
     runs += [subsets("mcse", 0, 80, 57, 52), subsets("mcse", 1, 82, 58, 50), subsets("mcse", 2, 0, 0, 0)]
     shown, (bars, *_) = drawn("mcse-F4", runs)
     assert [(row["series"], row["y"]) for row in bars] == [("STS12", 10.0), ("STS12", -3.0), ("STS15", 1.0)]
-    names = ("MSRvid", "MSRpar", "images", "STS-B")
-    assert [text for text in texts(shown) if text in names] == ["MSRvid", "MSRpar", "images"]
-    legend = [text for text in texts(shown) if text in ("STS12", "STS15")]
-    assert legend == ["STS12", "STS15"], "each once"
+    labels = [text for text in texts(shown) if text in ("MSRvid", "MSRpar", "images", "STS-B", "STS12", "STS15")]
+    assert sorted(labels) == ["MSRpar", "MSRvid", "STS12", "STS15", "images"], "each once"
 
 
 def test_tasks_without_subsets_have_one_bar_each() -> None:
     runs = [
-        result(
-            variant, 0, {"sts": {"STS12": {"spearman": value}, "STS13": {"spearman": value}}}, setting=SETTING, **BERT
-        )
+        result(variant, 0, sts(STS12=value, STS13=value), setting=SETTING, **BERT)
         for variant, value in (("simcse", 60.0), ("mcse", 62.0))
     ]
     assert [row["y"] for row in drawn("mcse-F4", runs)[1][0]] == [2.0, 2.0]

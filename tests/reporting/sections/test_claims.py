@@ -48,14 +48,14 @@ def test_dalr_without_its_ranking_loss_lost_what_tables_3_and_8_print() -> None:
 
 def test_verdicts_are_what_the_runs_say() -> None:
     high, low = [70.0, 73.0, 72.2], [20.0, 24.0, 22.5]
-    found = verdicts(
+    said = verdicts(
         over_seeds("dalr", high)
         + over_seeds("dalr[without=rank]", low)
         + over_seeds("dalr[without=ima]", [71.0, 72.0, 73.1])
         + over_seeds("dalr[without=cons]", [90.0, 91.0, 92.0])
         + over_seeds("dalr[without=cma]", [60.0])
     )
-    assert {worse.removeprefix("dalr"): text.partition(" (")[0] for (_, worse), text in found.items()} == {
+    assert {worse.removeprefix("dalr"): text.partition(" (")[0] for (_, worse), text in said.items()} == {
         "[without=rank]": "holds",
         "[without=ima]": "not significant",
         "[without=cons]": "opposite",
@@ -71,33 +71,26 @@ def test_the_claims_of_a_table_are_a_family() -> None:
     both = verdicts(runs + over_seeds("dalr[without=ima]", [70.1, 71.1, 72.0])).values()
     assert [text.partition(" (")[0] for text in both] == ["alone", "alone"]
     assert all("not after correction over 2 tests" in text for text in both)
+    assert verdicts(over_seeds("dalr", dalr)) == {}, "no table without both variants"
 
 
-def test_no_table_without_both_variants() -> None:
-    assert verdicts(over_seeds("dalr", [70.0, 71.0])) == {}
-
-
-def trained(variant: str, *values: float, epochs: int = 3, precision: str = "fp32", **place: str) -> list[Result]:
+def trained(variant: str, *values: float, epochs: int = 3, precision: str = "fp32", **where: str) -> list[Result]:
     training = {"batch_size": 64, "learning_rate": 3e-05, "epochs": epochs, "precision": precision, "steps": None}
-    return over_seeds(variant, values, hyperparameters={"method": {}, "training": training, "encoder": {}}, **place)
+    return over_seeds(variant, values, hyperparameters={"method": {}, "training": training, "encoder": {}}, **where)
 
 
 def test_values_that_both_sides_have_are_compared() -> None:
     groups = kept_groups(frame(trained("mcse", 1.0) + trained("simcse", 2.0, epochs=1)))
-    one, other = (group.training for group in groups.values())
-    assert one == {"batch_size": "64", "epochs": "3", "learning_rate": "3e-05", "precision": "fp32", "steps": "None"}
-    assert trained_apart(one, other) == "epochs 3 against 1"
-    assert trained_apart(one, {"epochs": "3", "unreached": "rest"}) == ""
-    assert trained_apart(one, {}) == trained_apart({}, one) == ""
+    mine, other = (group.training for group in groups.values())
+    assert mine == {"batch_size": "64", "epochs": "3", "learning_rate": "3e-05", "precision": "fp32", "steps": "None"}
+    assert trained_apart(mine, other) == "epochs 3 against 1"
+    assert trained_apart(mine, {"epochs": "3", "unreached": "rest"}) == ""
+    assert trained_apart(mine, {}) == trained_apart({}, mine) == ""
 
 
 @pytest.mark.parametrize(
     ("epochs", "precision", "said"),
-    [
-        (3, "fp32", "epochs 1 against 3, precision fp16 against fp32"),
-        (3, "fp16", "epochs 1 against 3"),
-        (1, "fp16", ""),
-    ],
+    [(3, "fp32", "epochs 1 against 3, precision fp16 against fp32"), (1, "fp16", "")],
 )
 def test_headlines_and_claims_say_it(epochs: int, precision: str, said: str) -> None:
     ours = trained("visualcse", 70.0, 71.0, 72.0, epochs=1, precision="fp16")

@@ -20,62 +20,51 @@ def boards(results: Sequence[Result]) -> Sequence[Board]:
 
 
 def board(**scores: list[float]) -> Board:
-    (found,) = boards([one for name, values in scores.items() for one in over_seeds(name, values)])
-    return found
+    (leaderboard,) = boards([run for name, values in scores.items() for run in over_seeds(name, values)])
+    return leaderboard
 
 
 def test_methods_are_best_first_with_their_variants_below() -> None:
-    runs = over_seeds("simcse", LOW) + over_seeds("mcse", HIGH) + over_seeds("dalr", MIDDLE)
-    (found,) = boards([*runs, *over_seeds("mcse[lambda=1]", [90.0, 91.0, 92.0])])
-    assert [method.name for method in found.methods] == ["mcse", "dalr", "simcse"]
-    (variant,) = found.methods[0].variants
+    runs = over_seeds("simcse", LOW) + over_seeds("simcse@official", LOW) + over_seeds("mcse", HIGH)
+    runs += over_seeds("dalr", MIDDLE)
+    (leaderboard,) = boards([*runs, *over_seeds("mcse[lambda=1]", [90.0, 91.0, 92.0])])
+    assert [method.name for method in leaderboard.methods] == ["mcse", "dalr", "simcse"]
+    (variant,) = leaderboard.methods[0].variants
     assert variant.gain.name.code == "mcse[lambda=1]"
+    assert (leaderboard.methods[2].entry.also, leaderboard.methods[2].variants) == (["@official"], []), (
+        "the same scores, one row"
+    )
 
 
 def test_a_rank_counts_the_methods_that_are_better_by_a_test() -> None:
     near = [value + 0.3 for value in MIDDLE]
-    found = board(simcse=LOW, mcse=near, dalr=MIDDLE, kdmcse=[99.0, 99.0])
-    assert [(method.name, method.rank) for method in found.methods] == [
-        ("kdmcse", "–"),
-        ("mcse", "1"),
-        ("dalr", "1"),
-        ("simcse", "3"),
-    ]
-    (found,) = boards(over_seeds("simcse", LOW) + over_seeds("none[pooling=mean]", [99.0], setting="none"))
-    assert [(method.name, method.rank) for method in found.methods] == [("none", "–"), ("simcse", "1")]
-
-
-def test_readings_with_the_same_scores_are_one_row() -> None:
-    runs = over_seeds("simcse", LOW) + over_seeds("simcse@official", LOW) + over_seeds("mcse", HIGH)
-    (found,) = boards(runs)
-    assert found.methods[1].entry.also == ["@official"]
-    assert not found.methods[1].variants
+    leaderboard = board(simcse=LOW, mcse=near, dalr=MIDDLE, kdmcse=[99.0, 99.0])
+    ranks = {method.name: method.rank for method in leaderboard.methods}
+    assert [*ranks.items()] == [("kdmcse", "–"), ("mcse", "1"), ("dalr", "1"), ("simcse", "3")]
+    (leaderboard,) = boards(over_seeds("simcse", LOW) + over_seeds("none[pooling=mean]", [99.0], setting="none"))
+    assert [(method.name, method.rank) for method in leaderboard.methods] == [("none", "–"), ("simcse", "1")]
 
 
 def test_real_texts_come_before_the_toy_world_and_the_papers_profile_before_both() -> None:
-    runs = [
-        one
-        for profile in ("tiny", "small", "paper")
-        for name in ("simcse", "mcse")
-        for one in over_seeds(name, HIGH, profile=profile)
-    ]
-    assert [found.forest.table.profile for found in boards(runs)] == ["paper", "small", "tiny"]
+    pairs = [(name, profile) for profile in ("tiny", "small", "paper") for name in ("simcse", "mcse")]
+    runs = [run for name, profile in pairs for run in over_seeds(name, HIGH, profile=profile)]
+    assert [leaderboard.forest.table.profile for leaderboard in boards(runs)] == ["paper", "small", "tiny"]
 
 
 def test_gains_over_another_baseline_are_tested_in_its_family() -> None:
-    found = board(simcse=LOW, mcse=HIGH, dalr=MIDDLE)
-    gains = found.data["gains"]
+    leaderboard = board(simcse=LOW, mcse=HIGH, dalr=MIDDLE)
+    gains = leaderboard.data["gains"]
     assert set(gains) == {"SimCSE", "MCSE", "DALR"}
     assert gains["MCSE"][0][3] == "baseline"
     assert gains["MCSE"][2][4].startswith("worse, p < 0.0001 after Holm's correction over 2 tests")
-    assert gains["SimCSE"][0][4] == found.words(found.methods[0].entry)[1]
+    assert gains["SimCSE"][0][4] == leaderboard.words(leaderboard.methods[0].entry)[1]
 
 
 def test_runs_with_other_values_have_their_own_baseline() -> None:
     changed = {"overrides": {"steps": 20}}
-    (found,) = boards(over_seeds("simcse", LOW, **changed) + over_seeds("mcse", HIGH, **changed))
-    gains = found.data["gains"]
-    assert found.data["base"] == "SimCSE"
+    (leaderboard,) = boards(over_seeds("simcse", LOW, **changed) + over_seeds("mcse", HIGH, **changed))
+    gains = leaderboard.data["gains"]
+    assert leaderboard.data["base"] == "SimCSE"
     assert gains["SimCSE"][0][4].startswith("better")
 
 
@@ -98,6 +87,6 @@ def test_wins_are_counted_task_by_task_in_the_better_direction() -> None:
 
 def test_lower_errors_are_ahead() -> None:
     (forest,) = forests(error_tables(simcse=0.3, mcse=0.1, dalr=0.5)[0])
-    found = Board(forest, {}, {})
-    assert [method.name for method in found.methods] == ["mcse", "simcse", "dalr"]
-    assert found.words(found.methods[0].entry)[1].startswith("better")
+    leaderboard = Board(forest, {}, {})
+    assert [method.name for method in leaderboard.methods] == ["mcse", "simcse", "dalr"]
+    assert leaderboard.words(leaderboard.methods[0].entry)[1].startswith("better")

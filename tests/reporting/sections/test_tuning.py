@@ -47,14 +47,11 @@ def reports(results: Sequence[Result]) -> list[TunedReport]:
 
 def test_each_seed_picks_by_its_own_dev_score_and_never_by_a_test() -> None:
     (report,) = reports(runs(MCSE) + runs(SIMCSE))
-    (place,) = report.places
-    mcse, simcse = place.lines
+    (tuned,) = report.places
+    mcse, simcse = tuned.lines
     # seed 2 has two trials with the best dev score: the one drawn first is picked, whatever the tests say
-    assert [(pick.seed, pick.variant, pick.dev) for pick in mcse.picks] == [
-        (0, MCSE[1], 5.0),
-        (1, MCSE[0], 9.0),
-        (2, MCSE[1], 8.0),
-    ]
+    picks = [(pick.seed, pick.variant, pick.dev) for pick in mcse.picks]
+    assert picks == [(0, MCSE[1], 5.0), (1, MCSE[0], 9.0), (2, MCSE[1], 8.0)]
     assert [pick.scores[AVG].summary.mean for pick in mcse.picks] == [60.0, 90.0, 70.0]
     assert [pick.scores[AVG].summary.mean for pick in simcse.picks] == [20.0, 21.0, 22.0]
 
@@ -78,6 +75,7 @@ def test_the_expected_best_is_that_of_all_draws_over_seeds() -> None:
         assert expected[n - 1].std == pytest.approx(scipy.stats.tstd(means))
     grid = expected_grid(report)
     assert grid.columns == ("1 trial", "2 trials", "3 trials")
+    assert (shown_counts(6), shown_counts(20)) == ([1, 2, 3, 4, 5, 6], [1, 2, 4, 8, 16, 20]), "few columns"
     assert str(grid.sections[0].lines[0].cells[0]) == "4.89 ± 1.50"
     assert not grid.commands
     (figure,) = tuned_figures(report)
@@ -86,16 +84,14 @@ def test_the_expected_best_is_that_of_all_draws_over_seeds() -> None:
 
 def test_a_seed_that_lacks_a_trial_picks_nothing_and_is_named_with_its_command() -> None:
     whole = runs(MCSE) + runs(SIMCSE)
-    (report,) = reports([one for one in whole if (one.spec.variant, one.spec.seed) != (MCSE[2], 1)])
+    (report,) = reports([run for run in whole if (run.spec.variant, run.spec.seed) != (MCSE[2], 1)])
     assert [pick.seed for pick in report.places[0].lines[0].picks] == [0, 2]
     grid = expected_grid(report)
     assert "Trials missing: MCSE in toy / toy-bert (1 of seed 1). These seeds have no pick." in grid.notes
     (command,) = grid.commands
     assert command == tune_command(TUNING, "toy", "toy-bert", [1])
-    assert [tuple(map(code_of, line.heads)) for line in picks_grid(report).sections[0].lines][:2] == [
-        ("mcse", "0"),
-        ("mcse", "2"),
-    ]
+    heads = [tuple(map(code_of, line.heads)) for line in picks_grid(report).sections[0].lines]
+    assert heads[:2] == [("mcse", "0"), ("mcse", "2")]
 
 
 def test_nothing_is_taken_from_other_profiles_overrides_or_configurations() -> None:
@@ -107,11 +103,6 @@ def test_nothing_is_taken_from_other_profiles_overrides_or_configurations() -> N
     # an older run under another configuration is not mixed with the three of this one
     older = [result(MCSE[1], 5, sts(ToySTS=1.0), dev=(0.0, 99.0), data="second", finished="2020-01-01T00:00:00+00:00")]
     assert [pick.seed for pick in reports(whole + older)[0].places[0].lines[0].picks] == [0, 1, 2]
-
-
-def test_many_trials_have_few_columns() -> None:
-    assert shown_counts(6) == [1, 2, 3, 4, 5, 6]
-    assert shown_counts(20) == [1, 2, 4, 8, 16, 20]
 
 
 def test_the_command_says_the_same_tuning_again() -> None:

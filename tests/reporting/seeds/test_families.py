@@ -22,8 +22,8 @@ REFERENCE = ROOT / "results" / "reference"
 @pytest.fixture(scope="module")
 def tables() -> list[SummaryTable]:
     results = Store(REFERENCE).indexed()
-    found = summary_tables(frame_of(results, ()), metrics_of(results))
-    return [table for table in found if table.suite == "sts"]
+    summaries = summary_tables(frame_of(results, ()), metrics_of(results))
+    return [table for table in summaries if table.suite == "sts"]
 
 
 def test_every_command_reaches_the_same_verdict(tables: list[SummaryTable]) -> None:
@@ -53,7 +53,7 @@ def test_every_command_reaches_the_same_verdict(tables: list[SummaryTable]) -> N
 @pytest.mark.parametrize("names", [("dalr[without=rank]", "dalr[without=ima]"), ("dalr[without=ima]", "dalr")])
 def test_a_pair_of_a_claim_is_compared_in_the_family_of_its_table(names: tuple[str, str]) -> None:
     values = {"": [70.0, 72.0, 74.0], "[without=rank]": [66.0, 68.0, 70.0], "[without=ima]": [65.5, 67.0, 69.5]}
-    runs = [one for name, scores in values.items() for one in over_seeds(f"dalr{name}", scores)]
+    runs = [run for name, scores in values.items() for run in over_seeds(f"dalr{name}", scores)]
     comparison = Results(Path(), runs).compare(*names)
     assert (comparison.corrected is None) == (names[1] != "dalr")
     if comparison.corrected:
@@ -73,7 +73,7 @@ def test_a_pair_of_a_papers_table_is_compared_in_the_family_of_its_row() -> None
     assert line.against
     score = next(iter(line.scores.values()))
     where = {"profile": "tiny", "setting": line.place.setting, "encoder": line.place.encoder}
-    found = Results(REFERENCE, Store(REFERENCE).indexed()).compare(
+    comparison = Results(REFERENCE, Store(REFERENCE).indexed()).compare(
         line.place.variant, line.against, ".".join(score), **where
     )
-    assert found.corrected == cell.corrected
+    assert comparison.corrected == cell.corrected

@@ -16,7 +16,7 @@ AVG = Column("Avg", "spearman")
 def test_protocols_of_one_training_are_never_mixed() -> None:
     old = over_seeds("mcse", [1.0, 2.0], version=1, finished="2026-01-01T00:00:00+00:00")
     new = over_seeds("mcse", [70.0, 71.0], version=2, finished="2026-02-01T00:00:00+00:00")
-    assert {one.group for one in old} == {one.group for one in new}, "the training is the same"
+    assert {run.group for run in old} == {run.group for run in new}, "the training is the same"
     kept = kept_groups(frame(old + new))[LABEL, "sts"]
     assert (kept.protocol, len(kept.freshness.hidden)) == (new[0].evaluations[0].protocol.key, 1)
     assert list(kept.scores[AVG].values()) == [70.0, 71.0]
@@ -67,9 +67,9 @@ def test_the_direction_of_a_metric_comes_from_its_protocol() -> None:
     results = []
     for name, values in (("mcse", [1.0, 1.1, 1.2]), ("simcse", [3.0, 3.1, 3.2])):
         for seed, value in enumerate(values):
-            one = result(name, seed, {"mine": {"Avg": {"error": value, "n": 5.0}}})
-            evaluation = one.evaluations[0].model_copy(update={"protocol": protocol})
-            results.append(one.model_copy(update={"evaluations": [evaluation]}))
+            run = result(name, seed, {"mine": {"Avg": {"error": value, "n": 5.0}}})
+            evaluation = run.evaluations[0].model_copy(update={"protocol": protocol})
+            results.append(run.model_copy(update={"evaluations": [evaluation]}))
     (table,) = tables(results)
     assert table.columns == (Column("Avg", "error"),)
     base, mcse = (row.cells[table.columns[0]] for row in table.rows)

@@ -17,8 +17,10 @@ BAR = over_seeds("none[pooling=mean]", [50.0], setting="none")
 
 def say(results: list[Result], *begins: str) -> list[str]:
     """The sentences that begin so."""
-    every = (one for table in tables(results) for forest in forests(table, fewest=1) for one in headline(forest))
-    return [one.text for one in every if one.text.startswith(begins or "")]
+    every = (
+        sentence for table in tables(results) for forest in forests(table, fewest=1) for sentence in headline(forest)
+    )
+    return [sentence.text for sentence in every if sentence.text.startswith(begins or "")]
 
 
 def on_untrained(results: list[Result]) -> list[str]:
@@ -26,7 +28,7 @@ def on_untrained(results: list[Result]) -> list[str]:
 
 
 def lead(**scores: list[float]) -> str:
-    runs = [one for name, values in scores.items() for one in over_seeds(name, values)]
+    runs = [run for name, values in scores.items() for run in over_seeds(name, values)]
     (forest,) = forests(tables(runs)[0], fewest=1)
     return lead_text(forest)
 

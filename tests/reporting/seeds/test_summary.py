@@ -56,12 +56,8 @@ def test_alignment_and_uniformity_have_no_star_bold_rank_sentence_or_plot() -> N
     low = [result("mcse", seed, scores(value)) for seed, value in enumerate([0.10, 0.11, 0.12])]
     high = [result("simcse", seed, scores(value)) for seed, value in enumerate([0.30, 0.31, 0.32])]
     (table,) = tables(low + high)
-    assert [table.title(column) for column in table.columns] == [
-        "Dev: alignment",
-        "Dev: uniformity",
-        "Avg: alignment",
-        "Avg: uniformity",
-    ]
+    titles = [table.title(column) for column in table.columns]
+    assert titles == ["Dev: alignment", "Dev: uniformity", "Avg: alignment", "Avg: uniformity"]
     texts = [cell for section in summary_grid(table).sections for line in section.lines for cell in line.cells]
     assert not any(cell.mark or cell.bold for cell in texts)
     assert not ranking_tables([table]) + forests(table) + heat_plots(table)
@@ -70,10 +66,10 @@ def test_alignment_and_uniformity_have_no_star_bold_rank_sentence_or_plot() -> N
 
 
 def test_metrics_of_earlier_results_are_judged_as_their_suite_says_now() -> None:
-    one = result(scores={"geometry": {"Dev": {"alignment": 0.1}}})
-    (evaluation,) = one.evaluations
+    run = result(scores={"geometry": {"Dev": {"alignment": 0.1}}})
+    (evaluation,) = run.evaluations
     earlier = evaluation.protocol.model_copy(update={"metrics": (Metric("alignment"),)})
-    old = one.model_copy(update={"evaluations": [evaluation.model_copy(update={"protocol": earlier})]})
+    old = run.model_copy(update={"evaluations": [evaluation.model_copy(update={"protocol": earlier})]})
     assert not metrics_of([old])["geometry"]["alignment"].judged
 
 
@@ -86,19 +82,14 @@ def test_columns_are_tasks_in_their_order_then_the_average_in_every_metric_of_an
 
 
 def test_nothing_is_compared_across_settings_encoders_profiles_or_overrides() -> None:
-    others: list[dict[str, Any]] = [
-        {"setting": "wiki"},
-        {"encoder": "other"},
-        {"profile": "paper"},
-        {"overrides": {"weight": 2}},
-    ]
-    for place in others:
-        found = tables(over_seeds("mcse", MCSE) + over_seeds("simcse", SIMCSE, **place))
-        mcse = next(row for table in found for row in table.rows if row.label.variant == "mcse")
-        assert mcse.cells[AVG].test is None, place
-        notes = next(table.notes for table in found if mcse in table.rows)
-        same = " with the same --set values" if "overrides" in place else ""
-        assert f"Not tested, no run of SimCSE{same}. In toy / toy-bert: MCSE." in notes, place
+    others: dict[str, Any] = {"setting": "wiki", "encoder": "other", "profile": "paper", "overrides": {"weight": 2}}
+    for changed in ({name: value} for name, value in others.items()):
+        made = tables(over_seeds("mcse", MCSE) + over_seeds("simcse", SIMCSE, **changed))
+        mcse = next(row for table in made for row in table.rows if row.label.variant == "mcse")
+        assert mcse.cells[AVG].test is None, changed
+        notes = next(table.notes for table in made if mcse in table.rows)
+        same = " with the same --set values" if "overrides" in changed else ""
+        assert f"Not tested, no run of SimCSE{same}. In toy / toy-bert: MCSE." in notes, changed
 
 
 def test_overrides_are_compared_with_the_baseline_under_the_same_ones() -> None:
@@ -184,17 +175,17 @@ def test_equal_runs_are_one_test_and_those_of_the_baseline_none() -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(
-    place=st.sampled_from([{"setting": "a"}, {"encoder": "other"}, {"profile": "small"}]),
+    elsewhere=st.sampled_from([{"setting": "a"}, {"encoder": "other"}, {"profile": "small"}]),
     values=st.lists(st.lists(st.floats(0, 100), min_size=3, max_size=3), min_size=2, max_size=4),
     names=st.permutations(["simcse", "mcse", "dalr", "kdmcse[lambda=2]", "mcse@official"]),
 )
 def test_runs_in_another_place_change_no_verdict(
-    place: dict[str, str], values: list[list[float]], names: list[str]
+    elsewhere: dict[str, str], values: list[list[float]], names: list[str]
 ) -> None:
     runs = over_seeds("simcse", SIMCSE) + over_seeds("mcse", [value + 5 for value in SIMCSE])
     runs += over_seeds("mcse[lambda=2]", [value + 3 for value in SIMCSE]) + over_seeds("dalr", [22.0, 23.0, 26.0])
     (before,) = tables(runs)
-    other = [one for name, some in zip(names, values, strict=False) for one in over_seeds(name, some, **place)]
+    other = [run for name, some in zip(names, values, strict=False) for run in over_seeds(name, some, **elsewhere)]
     after = {row.label: row for table in tables(runs + other) for row in table.rows}
     assert all(after[row.label].cells == row.cells for row in before.rows)
 
@@ -215,9 +206,6 @@ def test_the_untrained_encoder_stands_in_every_block_of_its_encoder() -> None:
     assert shown == {("none", "other"): both[:1], ("nli", "toy-bert"): both, ("wiki", "toy-bert"): both}
     assert len(table.rows) == 4
     assert table.lacking == ()
-
-
-def test_a_table_without_the_untrained_encoder_names_the_command() -> None:
     (table,) = tables(over_seeds("simcse", SIMCSE))
     command = "harness run --profile tiny --methods 'none[pooling=cls],none[pooling=mean]' --encoders toy-bert"
     said = DEFAULT_COMMANDS.untrained("tiny", table.lacking)

@@ -43,8 +43,8 @@ def hostile() -> list[Result]:
 
 def failures() -> list[Failure]:
     """One failure, whose texts are attacks."""
-    one = failure(result(EVIL[0], 7, setting=LONG), f"RuntimeError: {EVIL[2]}")
-    return [one.model_copy(update={"traceback": "Traceback\n" + EVIL[0] * 20})]
+    record = failure(result(EVIL[0], 7, setting=LONG), f"RuntimeError: {EVIL[2]}")
+    return [record.model_copy(update={"traceback": "Traceback\n" + EVIL[0] * 20})]
 
 
 def described() -> list[MethodFacts]:
@@ -67,8 +67,8 @@ def described() -> list[MethodFacts]:
 def tuned() -> list[Result]:
     """The trials of TUNING in three seeds."""
     return [
-        result(trial, seed, sts(ToySTS=40.0 + place + seed), dev=(0.0, 10.0 * place + seed))
-        for place, trial in enumerate(TUNING.variants)
+        result(trial, seed, sts(ToySTS=40.0 + at + seed), dev=(0.0, 10.0 * at + seed))
+        for at, trial in enumerate(TUNING.variants)
         for seed in range(3)
     ]
 
@@ -86,9 +86,9 @@ def every_kind() -> list[Result]:
     ]
 
 
-def shown_run(out: Path, one: Result) -> dict[str, Any]:
+def shown_run(out: Path, run: Result) -> dict[str, Any]:
     """What the page of a run shows."""
-    (path,) = (out / "runs").glob(f"*{one.fingerprint[:12]}.js")
+    (path,) = (out / "runs").glob(f"*{run.fingerprint[:12]}.js")
     shown: dict[str, Any] = json.loads(path.read_text("utf-8").removeprefix("showRun(").removesuffix(");\n"))
     return shown
 

@@ -14,6 +14,7 @@ import pytest
 from builders import over_seeds, result
 from site_samples import EVIL, LONG, every_kind, rendered
 
+from harness import __version__
 from harness.papers.audit import audit
 from harness.papers.published import read_published
 from harness.reporting.pages import LONGEST, notes_html, slug, slugs
@@ -47,9 +48,12 @@ class Tags(HTMLParser):
 
 def test_ids_are_unique_and_every_link_leads_to_a_file_and_a_place_in_it(site: Path) -> None:
     checked = 0
-    ids = {page: [found.get("id") for _, found in Tags(page.read_text("utf-8")).seen] for page in site.rglob("*.html")}
-    for page, found in ids.items():
-        named = [one for one in found if one]
+    ids = {
+        page: [attributes.get("id") for _, attributes in Tags(page.read_text("utf-8")).seen]
+        for page in site.rglob("*.html")
+    }
+    for page, names_there in ids.items():
+        named = [name for name in names_there if name]
         assert len(named) == len(set(named)), page
         for tag, attributes in Tags(page.read_text("utf-8")).seen:
             for target in filter(None, (attributes.get("href"), attributes.get("src"))):
@@ -76,16 +80,20 @@ def test_nothing_is_fetched_from_elsewhere_and_nothing_may_be(site: Path) -> Non
         tags = Tags(page.read_text("utf-8")).seen
         if page.name == "report.html":
             continue
-        policies = [found.get("content") for _, found in tags if found.get("http-equiv") == "Content-Security-Policy"]
+        policies = [
+            attributes.get("content")
+            for _, attributes in tags
+            if attributes.get("http-equiv") == "Content-Security-Policy"
+        ]
         assert policies == ["default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:"]
         assert not {tag for tag, _ in tags} & {"iframe", "object", "embed", "base", "form"}
-        assert not [name for _, found in tags for name in found if name.startswith("on")]
-        scripts = [found.get("src") for tag, found in tags if tag == "script" and "type" not in found]
+        assert not [name for _, attributes in tags for name in attributes if name.startswith("on")]
+        scripts = [attributes.get("src") for tag, attributes in tags if tag == "script" and "type" not in attributes]
         root = "../" * (len(page.relative_to(site).parts) - 1)
         own = ["run.js"] if page.name == "run.html" else []
         assert scripts == [f"{root}site.js", f"{root}charts.js", *own], page
-        assert {found.get("type") for tag, found in tags if tag == "script"} <= {None, "application/json"}
-        pictures = [str(found.get("src")) for tag, found in tags if tag == "img"]
+        assert {attributes.get("type") for tag, attributes in tags if tag == "script"} <= {None, "application/json"}
+        pictures = [str(attributes.get("src")) for tag, attributes in tags if tag == "img"]
         assert all(picture.removeprefix("../").startswith("figures/") for picture in pictures), page
     for name in ("style.css", "site.js", "runs/run.js"):
         assert not re.search(
@@ -99,6 +107,24 @@ def test_no_name_leaves_the_folder_or_is_hidden(site: Path) -> None:
         assert re.fullmatch(r"[a-z0-9][a-z0-9.-]*|\.harness-report", path.name), path
         assert len(path.name) < 140
     assert len(list((site / "runs").iterdir())) == len(("index.html", "run.html", "run.js")) + len(every_kind())
+    expected = "profiles papers methods runs figures report.md report.tex report.csv tables.csv index.html audit.html"
+    expected += " seen.html tuned.html report.html style.css site.js charts.css charts.js vega.js .harness-report"
+    assert {path.name for path in site.iterdir()} == set(expected.split())
+
+
+def test_pages_show_scores_facts_and_commands(site: Path) -> None:
+    pages = {path.relative_to(site).as_posix(): path.read_text("utf-8") for path in site.rglob("*.html")}
+    assert f"harness {__version__}, written 20" in pages["index.html"]
+    assert f"from {len(every_kind())} results" in pages["index.html"]
+    assert "RuntimeError: &#34;&#39;&gt;&lt;img src=x onerror=alert(2)&gt;" in pages["index.html"]
+    result = every_kind()[0]
+    (run,) = (path.read_text("utf-8") for path in (site / "runs").glob(f"*{result.fingerprint[:12]}.js"))
+    command = '"harness run --profile tiny --methods mcse --settings toy --encoders toy-bert --seeds 0, --results '
+    for text in (result.fingerprint, '"numpy":"2.4.6"', "Loss term info", "Best 60.00 at step 100.", command):
+        assert text in run, text
+    assert "loss term info, unweighted" in pages["profiles/tiny.html"]
+    assert "alignment" not in pages["methods/mcse.html"]
+    assert "No run of profile paper yet: printed numbers only" in pages["papers/dalr.html"]
 
 
 @pytest.mark.parametrize(("seeds", "text"), [([0], "0"), ([2, 1, 0, 7], "0–2, 7"), ([4, 4, 6], "4, 6"), ([], "")])
@@ -121,8 +147,8 @@ def test_audit_counts_are_those_of_the_findings(site: Path) -> None:
 
 def test_a_papers_table_is_counted_by_its_verdicts(tmp_path: Path) -> None:
     scores = {"sts": {"STS12": {"spearman": 70.0}, "Avg": {"spearman": 77.0}}}
-    out, place = tmp_path / "out", {"setting": "wiki+flickr", "encoder": "bert-base-uncased"}
-    rendered(out, [result("mcse", 0, scores, profile="paper", **place)])
+    out, where = tmp_path / "out", {"setting": "wiki+flickr", "encoder": "bert-base-uncased"}
+    rendered(out, [result("mcse", 0, scores, profile="paper", **where)])
     row = (out / "index.html").read_text().partition('#mcse-t1">')[2].partition("</tr>")[0]
     cells = [cell.partition("</td>")[0] for cell in row.split('<td class="num">')[1:]]
     assert cells[:6] == ["1 of 12", "–", "–", "–", "2", "12"], "one seed is too few to judge, and each row has too few"
@@ -151,10 +177,10 @@ def test_names_that_look_alike_have_pages_of_their_own() -> None:
 def test_notes_show_html_as_text_and_keep_known_links_only() -> None:
     links = "[a](javascript:alert(1)) [b](mcse.md) [c](../x.md) [d](https://a.b) ![e](f.png)"
     text = f"# T\n\n## S\n\n<b>x</b> {links}\n\n|a|\n|-|\n|1|\n"
-    found = str(notes_html(text, {"mcse": "mcse.html"}))
-    assert re.findall(r'href="(.*?)"', found) == ["mcse.html", "https://a.b"]
-    assert "&lt;b&gt;x&lt;/b&gt;" in found
-    assert "<img" not in found
-    assert "<h1" not in found
-    assert "<h3>S</h3>" in found
-    assert '<div class="scroll" tabindex="0"><table class="prose">' in found
+    shown = str(notes_html(text, {"mcse": "mcse.html"}))
+    assert re.findall(r'href="(.*?)"', shown) == ["mcse.html", "https://a.b"]
+    assert "&lt;b&gt;x&lt;/b&gt;" in shown
+    assert "<img" not in shown
+    assert "<h1" not in shown
+    assert "<h3>S</h3>" in shown
+    assert '<div class="scroll" tabindex="0"><table class="prose">' in shown

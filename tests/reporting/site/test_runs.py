@@ -20,8 +20,8 @@ from harness.store import Evaluation, Protocol, Result, Store
 
 
 def test_the_command_of_a_run_names_that_run() -> None:
-    one = result("mcse[images=shuffled,lambda=1]", 3, overrides={"learning_rate": 0.001, "compile": True})
-    words = shlex.split(DEFAULT_COMMANDS.again(one))
+    run = result("mcse[images=shuffled,lambda=1]", 3, overrides={"learning_rate": 0.001, "compile": True})
+    words = shlex.split(DEFAULT_COMMANDS.again(run))
     assert words[:4] == ["harness", "run", "--profile", "tiny"]
     assert split(words[words.index("--methods") + 1]) == ["mcse[images=shuffled,lambda=1]"]
     assert words[words.index("--seeds") + 1] == "3,"
@@ -42,15 +42,15 @@ def test_parts_have_a_table_of_their_own_and_digits_come_from_the_metric() -> No
 
 def evaluated(metrics: tuple[Metric, ...], scores: dict[str, dict[str, float]]) -> Result:
     protocol = Protocol(version=3, data="d", metrics=metrics)
-    found = Evaluation(suite="plugged", protocol=protocol, scores=scores, finished="2026-01-02T03:04:05+00:00")
-    return result().model_copy(update={"evaluations": [found]})
+    evaluation = Evaluation(suite="plugged", protocol=protocol, scores=scores, finished="2026-01-02T03:04:05+00:00")
+    return result().model_copy(update={"evaluations": [evaluation]})
 
 
 def test_many_further_metrics_are_folded_behind_the_main_one() -> None:
     main = Metric("loss", larger_is_better=False, digits=1)
     others = {f"m{index}": 0.5 for index in range(20)}
-    one = evaluated((main,), {"T": {**others, "loss": 0.25}})
-    first, rest = score_tables(one)
+    run = evaluated((main,), {"T": {**others, "loss": 0.25}})
+    first, rest = score_tables(run)
     assert (first.title, first.columns, first.rows) == ("plugged, protocol 3", ("loss",), ((("T",), ("0.2",)),))
     assert (len(rest.columns), rest.folded) == (20, True)
     assert list(score_tables(evaluated((), {"Avg": {}}))) == [], "no score, no table"
@@ -70,9 +70,9 @@ def test_warnings_overrides_and_teachers_are_shown(tmp_path: Path) -> None:
         "net": {"teacher": "resnet", "of": "image", "source": "flickr/resnet50.hdf5"},
         "text": {"teacher": "simcse", "of": "caption", "source": "computed"},
     }
-    one = result(overrides={"learning_rate": 0.001}, warnings=["the <dev> task has ties"], teachers=teachers)
-    rendered(tmp_path / "out", [one])
-    run = shown_run(tmp_path / "out", one)
+    saved = result(overrides={"learning_rate": 0.001}, warnings=["the <dev> task has ties"], teachers=teachers)
+    rendered(tmp_path / "out", [saved])
+    run = shown_run(tmp_path / "out", saved)
     assert run["facts"]["changed with --set"] == "learning_rate=0.001"
     assert run["warnings"] == ["the <dev> task has ties"]
     assert run["values"]["teachers"] == {
@@ -88,7 +88,7 @@ def test_a_log_is_shown_as_text_and_the_middle_of_a_long_one_is_omitted(tmp_path
     store.save_log(long, "".join(f"line {index}\n" for index in range(1000)))
     store.save_log(short, "2026-01-01T00:00:00Z  \x1b[2J\u202egnp\n2026-01-01T00:00:01Z  done & gone\n")
     render(Contents(store, [long, short, none]), out)
-    logs = [shown_run(out, one)["log"] for one in (long, short, none)]
+    logs = [shown_run(out, run)["log"] for run in (long, short, none)]
     ends = [*range(150)], [*range(850, 1000)]
     lines = [*(f"line {n}" for n in ends[0]), "(700 lines omitted)", *(f"line {n}" for n in ends[1])]
     assert logs[0].splitlines() == lines

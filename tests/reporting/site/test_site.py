@@ -15,16 +15,8 @@ playwright = pytest.importorskip("playwright.sync_api", reason="no page is opene
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no page is opened; install chromium, such as by apt-get")
 
-KINDS = (
-    "index.html",
-    "audit.html",
-    "seen.html",
-    "tuned.html",
-    "runs/index.html",
-    "profiles/tiny.html",
-    "papers/mcse.html",
-    "methods/mcse.html",
-)
+KINDS = [f"{name}.html" for name in ("index", "audit", "seen", "tuned", "runs/index")]
+KINDS += [f"{name}.html" for name in ("profiles/tiny", "papers/mcse", "methods/mcse")]
 
 
 @pytest.fixture(scope="module")
@@ -320,16 +312,16 @@ def test_the_theme_changes_and_is_remembered(watched: Watched) -> None:
 def test_charts_follow_the_theme_and_their_legend(watched: Watched) -> None:
     page = watched.open("profiles/tiny.html")
     page.wait_for_selector("html[data-charts=drawn]")
-    place = page.locator("#curves section").filter(has=page.locator("button", has_text="MCSE")).first
-    drawn = place.locator("figure.plot").first.locator("svg .mark-line path")
+    section = page.locator("#curves section").filter(has=page.locator("button", has_text="MCSE")).first
+    drawn = section.locator("figure.plot").first.locator("svg .mark-line path")
     line = drawn.first
     ink = "(one) => getComputedStyle(one).stroke"
     light, before = line.evaluate(ink), drawn.count()
     page.get_by_role("button", name="Dark", exact=True).click()
     assert line.evaluate(ink) != light
-    place.locator("figure.plot .view svg").first.hover()
+    section.locator("figure.plot .view svg").first.hover()
     playwright.expect(page.locator("#vg-tooltip-element")).to_contain_text("CSE")
-    toggle = place.locator("ul.legend button").last
+    toggle = section.locator("ul.legend button").last
     assert toggle.get_attribute("aria-pressed") == "false", "variants wait for a click"
     toggle.click()
     assert toggle.get_attribute("aria-pressed") == "true"

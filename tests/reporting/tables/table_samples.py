@@ -36,21 +36,23 @@ def weights(name: str, value: float, pooling: str = "cls", **given: Any) -> Resu
 def table(results: Sequence[Result], name: str = "mcse:T1") -> FilledTable:
     """A paper's table from the runs of the paper profile."""
     filled = paper_tables(PAPERS, PUBLISHED, frame(results))
-    return next(one for one in filled if f"{one.paper.name}:{one.name}" == name)
+    return next(candidate for candidate in filled if f"{candidate.paper.name}:{candidate.name}" == name)
 
 
 def stand_ins(results: Sequence[Result], profile: Profile | None = None) -> dict[str, FilledTable]:
     """The tables that the runs of a profile fill, by default those of `tiny`."""
-    found = stand_in_tables(PAPERS, frame(results), [profile or load_profile("tiny"), load_profile("paper")])
-    return {f"{one.paper.name}:{one.name}": one for one in found}
+    filled = stand_in_tables(PAPERS, frame(results), [profile or load_profile("tiny"), load_profile("paper")])
+    return {f"{stand_in.paper.name}:{stand_in.name}": stand_in for stand_in in filled}
 
 
 def row(
     filled: FilledTable, variant: str, setting: str = "wiki+flickr", encoder: str = "bert-base-uncased"
 ) -> FilledRow:
     """The row of a variant, not a quoted one."""
-    place = (variant, setting, encoder)
-    return next(one for one in filled.rows if one.own.place == place and not one.row.published_only)
+    key = (variant, setting, encoder)
+    return next(
+        candidate for candidate in filled.rows if candidate.own.place == key and not candidate.row.published_only
+    )
 
 
 def lines(grid: Grid, variant: str, setting: str = "wiki+flickr") -> list[Line]:

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 import scipy.stats
-from builders import frame, result, sts
+from builders import frame, over_seeds, result
 from table_samples import PAPERS, PLACE, PUBLISHED, lines, runs, stand_ins, table
 
 from harness.metrics import Agreement
@@ -74,20 +74,20 @@ def test_a_verdict_ends_where_its_interval_does(sign: int) -> None:
 
 
 def test_a_certain_difference_within_the_margin_is_reproduced_and_differs_without_a_margin() -> None:
-    found = PaperCell(printed(77.9), cell(*MEASURED), margin=3.0)
-    assert found.test.p < 0.05
-    assert found.judgement == Judgement(Agreement.REPRODUCED)
+    certain = PaperCell(printed(77.9), cell(*MEASURED), margin=3.0)
+    assert certain.test.p < 0.05
+    assert certain.judgement == Judgement(Agreement.REPRODUCED)
     assert verdict(0.9, None) is Agreement.DIFFERS
     assert verdict(0.0, None) is Agreement.UNDECIDED, "equal means reproduce nothing without a margin"
 
 
 def test_what_five_seeds_leave_open_more_would_decide() -> None:
     """The case that was called agreement: 1.1 points apart, with deviations of 1.0 and five seeds on both sides."""
-    spread = [1.0 / 0.4**0.5 * place for place in (-0.8, -0.4, 0.0, 0.4, 0.8)]  # five values with a deviation of 1
-    found = PaperCell(printed(77.0, 1.0), cell(*(75.9 + value for value in spread)), margin=1.0)
-    assert found.test.p > 0.05
-    assert found.judgement.verdict is Agreement.UNDECIDED
-    n = found.judgement.seeds
+    spread = [1.0 / 0.4**0.5 * step for step in (-0.8, -0.4, 0.0, 0.4, 0.8)]  # five values with a deviation of 1
+    undecided = PaperCell(printed(77.0, 1.0), cell(*(75.9 + value for value in spread)), margin=1.0)
+    assert undecided.test.p > 0.05
+    assert undecided.judgement.verdict is Agreement.UNDECIDED
+    n = undecided.judgement.seeds
     assert n is not None
     assert n > 5
     assert power_of_verdict(1.1, 1.0, n, 1.0) >= 0.8 > power_of_verdict(1.1, 1.0, n - 1, 1.0)
@@ -99,13 +99,15 @@ def test_what_five_seeds_leave_open_more_would_decide() -> None:
 
 def test_only_numbers_in_points_have_a_margin() -> None:
     """Alignment, uniformity and minutes have none; everything else that the papers print is a score x 100."""
-    columns = {(one.paper.name, one.name): one.columns for one in paper_tables(PAPERS, PUBLISHED, frame([]))}
+    columns = {(entry.paper.name, entry.name): entry.columns for entry in paper_tables(PAPERS, PUBLISHED, frame([]))}
     without = {(column.suite, column.metric) for some in columns.values() for column in some if not column.points}
     assert without == {("geometry", "alignment"), ("geometry", "uniformity"), ("cost", "minutes")}
     scores = {column.metric for some in columns.values() for column in some if column.points}
     assert scores == {"spearman", "acc", "main_score", "i2t_R@1", "i2t_R@5", "t2i_R@1", "t2i_R@5"}
     assert table([], "dalr:T6").margin is None
-    assert {one.margin for line in table([]).lines for one in line.cells.values()} == {1.0}
+    (mcse,) = lines(paper_grid(table([], "kdmcse:T2")), "mcse")
+    assert not any(text.bold for text in mcse.cells), "neither alignment nor uniformity is bold"
+    assert {entry.margin for line in table([]).lines for entry in line.cells.values()} == {1.0}
 
 
 def test_a_row_says_what_its_cells_say() -> None:
@@ -142,21 +144,21 @@ def measured(grid: Grid, variant: str) -> list[CellText]:
 def test_rows_against_one_reference_are_a_family_and_another_encoder_adds_none() -> None:
     """Two rows of MCSE T7 with p of about 0.048 and 0.042 against SimCSE: neither holds at 0.05 / 2."""
     base, resnet, clip = [70.0, 71.0, 72.0], [72.3, 73.3, 74.3], [72.4, 73.4, 74.4]
-    ps = [scipy.stats.ttest_ind(one, base).pvalue for one in (resnet, clip)]
+    ps = [scipy.stats.ttest_ind(scores, base).pvalue for scores in (resnet, clip)]
     assert all(0.025 < p < 0.05 for p in ps)
     runs = results("simcse", base) + results("mcse", resnet)
 
     def cells(runs: list[Result]) -> list[Cell]:
         filled = table(runs, "mcse:T7")
-        found = [row.own.cells["Avg"].measured for row in filled.rows if row.row.variant != "simcse"]
-        return [cell for cell in found if cell]
+        measured_cells = [row.own.cells["Avg"].measured for row in filled.rows if row.row.variant != "simcse"]
+        return [cell for cell in measured_cells if cell]
 
     (alone,) = cells(runs)
     assert alone.holds
     both = cells(runs + results("mcse[images=clip]", clip))
     assert sorted(cell.p or 0.0 for cell in both) == pytest.approx([2 * min(ps), max(2 * min(ps), max(ps))])
     assert all(cell.is_alone for cell in both)
-    other = [one for name in ("simcse", "mcse") for one in results(name, clip, setting="coco")]
+    other = [scores for name in ("simcse", "mcse") for scores in results(name, clip, setting="coco")]
     assert cells(runs + other)[0] == alone
 
 
@@ -171,23 +173,19 @@ def test_a_star_that_holds_and_bold_for_the_best_of_its_setting_and_encoder() ->
         for line in section.lines
         if line.cells[0].bold
     }
-    print_bold = {place for place in bold if place[3] == "published"}
-    assert {place[1] for place in print_bold} == {"mcse"}
+    print_bold = {where for where in bold if where[3] == "published"}
+    assert {where[1] for where in print_bold} == {"mcse"}
     assert len(print_bold) == 4
-    assert {place for place in bold if place[3] == "measured"} == {("bert-base-uncased", "mcse", "flickr", "measured")}
-
-
-def test_alignment_and_uniformity_are_never_bold() -> None:
-    grid = paper_grid(table([], "kdmcse:T2"))
-    (mcse,) = lines(grid, "mcse")
-    assert not any(text.bold for text in mcse.cells)
+    assert {where for where in bold if where[3] == "measured"} == {("bert-base-uncased", "mcse", "flickr", "measured")}
 
 
 def test_columns_of_several_suites_the_dev_score_and_the_cost() -> None:
     both = {"sts": {"Avg": {"spearman": 79.0}}, "transfer": {"Avg": {"acc": 86.0, "devacc": 80.0}}}
     runs = [result("dalr", 0, both, **PLACE)]
     (row,) = [row for row in table(runs, "dalr:T3").rows if row.own.seeds]
-    assert {name: one.measured.summary.mean for name, one in row.own.cells.items() if one.measured} == {
+    assert {
+        name: paper_cell.measured.summary.mean for name, paper_cell in row.own.cells.items() if paper_cell.measured
+    } == {
         "STS Avg": 79.0,
         "TR Avg": 86.0,
     }
@@ -209,7 +207,8 @@ def test_retrieval_reads_the_set_that_the_row_names_in_the_split_of_its_training
     runs = [result("mcse", 0, scores, **{**PLACE, "setting": setting}) for setting in ("wiki+flickr", "wiki+coco")]
     rows = {row.own.place.setting: row for row in table(runs, "mcse:T6").rows if row.own.seeds}
     means = {
-        s: [one.measured.summary.mean for one in row.own.cells.values() if one.measured] for s, row in rows.items()
+        s: [paper_cell.measured.summary.mean for paper_cell in row.own.cells.values() if paper_cell.measured]
+        for s, row in rows.items()
     }
     assert means == {"wiki+flickr": [10.0, 20.0, 30.0, 40.0], "wiki+coco": [5.0, 10.0, 15.0, 20.0]}
 
@@ -221,20 +220,16 @@ def test_a_table_without_runs_has_one_command_and_print_alone() -> None:
     assert grid.empty
 
 
-def toy(variant: str, values: list[float], setting: str = "toy") -> list:
-    return [result(variant, seed, sts(ToySTS=value), setting=setting) for seed, value in enumerate(values)]
-
-
 ABLATIONS = ["info", "cma+cons", "cons", "cma", "ima+rank", "rank", "ima", "cma+cons+ima+rank"]
 
 
 def test_the_shape_of_a_table_has_no_printed_number() -> None:
-    runs = toy("dalr", [70.0, 71.0])
+    runs = over_seeds("dalr", [70.0, 71.0])
     assert "dalr:T3" not in stand_ins(runs), "eight rows have no run"
     for names in ABLATIONS:
-        runs += toy(f"dalr[without={names}]", [60.0, 61.0])
+        runs += over_seeds(f"dalr[without={names}]", [60.0, 61.0])
     filled = stand_ins(runs)["dalr:T3"]
-    assert all(one.published is None for row in filled.rows for one in row.own.cells.values())
+    assert all(paper_cell.published is None for row in filled.rows for paper_cell in row.own.cells.values())
     grid = paper_grid(filled)
     assert grid.title == "DALR Table 3 on toy data"
     assert grid.columns == ("STS Avg",)
@@ -246,15 +241,8 @@ def test_the_shape_of_a_table_has_no_printed_number() -> None:
     assert any("STS Avg is ToySTS" in note for note in grid.notes)
 
 
-def test_a_stand_in_table_keeps_the_papers_test() -> None:
-    runs = toy("simcse", [20.0, 21.0, 22.0], "toy-pairs") + toy("mcse", [70.0, 71.0, 72.0], "toy-pairs")
-    runs += toy("mcse[images=shuffled]", [20.0, 21.5, 22.0], "toy-pairs")
-    grid = paper_grid(stand_ins(runs)["mcse:T2"])
-    assert [line.cells[0].mark for line in grid.sections[0].lines] == ["", "*", ""]
-
-
 def test_no_table_of_a_profile_without_stand_ins() -> None:
     small = load_profile("tiny").model_copy(update={"stands_for": None})
-    runs = toy("kdmcse", [60.0, 61.0]) + toy("mcse", [60.0, 61.0])
+    runs = over_seeds("kdmcse", [60.0, 61.0]) + over_seeds("mcse", [60.0, 61.0])
     assert stand_ins(runs, small) == {}
     assert stand_ins([]) == {}

@@ -52,9 +52,7 @@ def test_each_seed_is_a_row_with_its_values_and_scores() -> None:
     write_runs([*over_seeds("simcse", [20.0, 21.0]), mcse], stream)
     rows = list(csv.DictReader(io.StringIO(stream.getvalue())))
     assert [(row["variant"], row["seed"]) for row in rows] == [
-        ("simcse", "0"),
-        ("simcse", "1"),
-        ("mcse[lambda=0.1]", "7"),
+        *zip(["simcse", "simcse", "mcse[lambda=0.1]"], "017", strict=True)
     ]
     last = rows[2]
     assert (last["name"], last["overrides"]) == ("MCSE, λ = 0.1 (epochs = 3)", "epochs=3")

@@ -25,7 +25,7 @@ def test_table_1_of_mcse_is_whole() -> None:
     assert [encoder for encoder, _ in filled.blocks] == ["bert-base-uncased", "roberta-base"]
     assert len(filled.rows) == 14
     assert [column.name for column in filled.table.columns] == [*TASKS, "Avg"]
-    printed = [[cell.published for cell in one.cells.values()] for one in filled.lines]
+    printed = [[cell.published for cell in line.cells.values()] for line in filled.lines]
     assert sum(number.star for numbers in printed for number in numbers) == 25
     assert row(filled, "mcse").own.cells["Avg"].published.summary is not None
     avg = row(filled, "mcse", "wiki+coco", "roberta-base").own.cells["Avg"].published
@@ -34,9 +34,9 @@ def test_table_1_of_mcse_is_whole() -> None:
 
 def test_quoted_rows_are_shown_and_never_measured() -> None:
     filled = table(runs("simcse", SIMCSE, setting="wiki"))
-    quoted = [one for one in filled.rows if one.row.published_only]
-    assert [one.own.cells["Avg"].published.value for one in quoted] == [76.3, 76.6]
-    assert all(one.own.command is None and one.own.cells["Avg"].measured is None for one in quoted)
+    quoted = [quoted_row for quoted_row in filled.rows if quoted_row.row.published_only]
+    assert [quoted_row.own.cells["Avg"].published.value for quoted_row in quoted] == [76.3, 76.6]
+    assert all(quoted_row.own.command is None and quoted_row.own.cells["Avg"].measured is None for quoted_row in quoted)
     assert row(filled, "simcse", "wiki").own.cells["Avg"].measured is not None
 
 
@@ -62,10 +62,11 @@ def test_no_test_without_a_spread_on_both_sides() -> None:
 
 
 @pytest.mark.parametrize(
-    "place", [{"profile": "tiny"}, {"profile_origin": "file"}, {"overrides": {"epochs": 1}}, {"encoder": "bert-large"}]
+    "changed",
+    [{"profile": "tiny"}, {"profile_origin": "file"}, {"overrides": {"epochs": 1}}, {"encoder": "bert-large"}],
 )
-def test_only_the_papers_own_configuration_may_stand_beside_it(place: dict[str, object]) -> None:
-    assert table(runs("mcse", MCSE, **place)).coverage.measured == 0
+def test_only_the_papers_own_configuration_may_stand_beside_it(changed: dict[str, object]) -> None:
+    assert table(runs("mcse", MCSE, **changed)).coverage.measured == 0
 
 
 def test_what_is_missing_comes_with_a_command_that_asks_for_it() -> None:
@@ -84,22 +85,24 @@ def test_what_is_missing_comes_with_a_command_that_asks_for_it() -> None:
 
 def test_the_grid_has_a_line_for_print_measure_difference_and_verdict() -> None:
     grid = paper_grid(table(runs("mcse", MCSE) + runs("simcse", SIMCSE)))
-    found = lines(grid, "mcse")
-    assert [line.kind for line in found] == ["published", "measured", "difference", "verdict"]
-    assert [line.heads[2] for line in found[:3]] == ["printed, 5 seeds", "measured, 3 seeds", "difference"]
+    mcse = lines(grid, "mcse")
+    assert [line.kind for line in mcse] == ["published", "measured", "difference", "verdict"]
+    assert [line.heads[2] for line in mcse[:3]] == ["printed, 5 seeds", "measured, 3 seeds", "difference"]
     numbers = [cell.published for cell in row(table([]), "mcse").own.cells.values()]
     measured = sum(MCSE) / 3, scipy.stats.tstd(MCSE), 3
     off = [scipy.stats.ttest_ind_from_stats(*measured, n.value, n.std, 5).pvalue < 0.05 for n in numbers if n]
     assert 0 < sum(off) < 8, "and with deviations like these no cell can be equivalent within 1 point"
-    assert [cell.value for cell in found[3].cells] == ["differs" if one else "not distinguishable" for one in off]
-    seeds = [int(cell.extra.removesuffix(" seeds")) for cell in found[3].cells if cell.extra]
+    assert [cell.value for cell in mcse[3].cells] == [
+        "differs" if differs else "not distinguishable" for differs in off
+    ]
+    seeds = [int(cell.extra.removesuffix(" seeds")) for cell in mcse[3].cells if cell.extra]
     assert len(seeds) == 8 - sum(off)
     said = f"verdict: differs in {sum(off)} of 8 cells, not distinguishable in {8 - sum(off)}; up to {max(seeds)} seeds"
-    assert found[3].heads[2].startswith(said)
-    assert [line.span for line in found] == [4, 0, 0, 0]
-    assert str(found[0].cells[-1]) == "77.3 ± 0.5*"
-    assert str(found[1].cells[-1]) == "76.8 ± 0.8*", "one test of its column: components weaken nothing"
-    assert str(found[2].cells[-1]).startswith("-0.5 (p = 0.")
+    assert mcse[3].heads[2].startswith(said)
+    assert [line.span for line in mcse] == [4, 0, 0, 0]
+    assert str(mcse[0].cells[-1]) == "77.3 ± 0.5*"
+    assert str(mcse[1].cells[-1]) == "76.8 ± 0.8*", "one test of its column: components weaken nothing"
+    assert str(mcse[2].cells[-1]).startswith("-0.5 (p = 0.")
     assert len(grid.commands) == 13, "one a row, and one for the public weights"
 
 
@@ -107,7 +110,7 @@ def test_a_table_says_what_a_row_does_not_share_with_the_row_it_is_compared_with
     def notes(epochs: int) -> list[str]:
         training = {"mcse": {"epochs": 3}, "simcse": {"epochs": epochs}}
         values = {name: {"method": {}, "training": some, "encoder": {}} for name, some in training.items()}
-        results = [one for name, some in values.items() for one in runs(name, [75.0, 76.0], hyperparameters=some)]
+        results = [run for name, some in values.items() for run in runs(name, [75.0, 76.0], hyperparameters=some)]
         return [note for note in paper_grid(table(results)).notes if "Trained differently" in note]
 
     assert notes(epochs=3) == []
@@ -118,8 +121,8 @@ def test_a_table_says_what_a_row_does_not_share_with_the_row_it_is_compared_with
 
 def test_the_line_of_public_weights_stands_between_print_and_measurement_with_its_difference() -> None:
     grid = paper_grid(table([weights(MCSE_MODEL, 77.7), *runs("mcse", [76.0, 77.0])]))
-    found = lines(grid, "mcse")
-    assert [line.heads[2].partition(":")[0] for line in found] == [
+    mcse = lines(grid, "mcse")
+    assert [line.heads[2].partition(":")[0] for line in mcse] == [
         "printed, 5 seeds",
         "authors' weights",
         "difference, authors' weights",
@@ -128,10 +131,10 @@ def test_the_line_of_public_weights_stands_between_print_and_measurement_with_it
         "difference",
         "verdict",
     ]
-    assert found[3].heads[2] == "verdict, authors' weights: too few seeds: 1 seed measured"
-    assert [line.span for line in found] == [7, 0, 0, 0, 0, 0, 0]
-    assert [str(found[at].cells[-1]) for at in (0, 1, 2)] == ["77.3 ± 0.5*", "77.7", "+0.4"]
-    assert {str(cell) for cell in found[3].cells} == {"too few seeds"}
+    assert mcse[3].heads[2] == "verdict, authors' weights: too few seeds: 1 seed measured"
+    assert [line.span for line in mcse] == [7, 0, 0, 0, 0, 0, 0]
+    assert [str(mcse[at].cells[-1]) for at in (0, 1, 2)] == ["77.3 ± 0.5*", "77.7", "+0.4"]
+    assert {str(cell) for cell in mcse[3].cells} == {"too few seeds"}
     assert any(note.startswith("Authors' weights") and MCSE_MODEL in note for note in grid.notes)
 
 
@@ -171,7 +174,7 @@ def test_a_table_says_the_command_until_every_model_has_its_scores() -> None:
 
 
 def test_public_weights_are_in_the_csv_with_their_hub_name() -> None:
-    rows = [one for one in paper_rows(table([weights(MCSE_MODEL, 77.7)])) if one["encoder"] == MCSE_MODEL]
+    rows = [record for record in paper_rows(table([weights(MCSE_MODEL, 77.7)])) if record["encoder"] == MCSE_MODEL]
     assert len(rows) == 8
     average = next(row for row in rows if row["task"] == "Avg")
     assert (average["variant"], average["setting"], average["n"]) == ("none[pooling=cls]", "none", 1)

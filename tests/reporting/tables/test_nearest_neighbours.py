@@ -23,8 +23,8 @@ QUERIES = [f"query {at}" for at in range(6)]
 
 
 def run(variant: str, seed: int = 0, setting: str = "flickr", **more: object) -> Result:
-    place = {"setting": setting, "encoder": "bert-base-uncased", "profile": "paper", **more}
-    return result(variant, seed, SCORES, **place)  # type: ignore[arg-type]
+    where = {"setting": setting, "encoder": "bert-base-uncased", "profile": "paper", **more}
+    return result(variant, seed, SCORES, **where)  # type: ignore[arg-type]
 
 
 def answers(name: str, queries: Sequence[str] = QUERIES, task: str = "Flickr30k") -> dict[ArrayName, np.ndarray]:
@@ -45,55 +45,49 @@ def grid(
             return arrays.get(f"{result.spec.variant} {result.spec.seed}", {})
 
     paper, table = name.split(":")
-    found = neighbour_grids(Contents(ArraysStore(Path("results")), results))[paper]
+    grids = neighbour_grids(Contents(ArraysStore(Path("results")), results))[paper]
     key = f"{paper}-{table}" + ("" if profile == "paper" else f"-{profile}")
-    return next((one for one in found if one.key == key), None)
+    return next((candidate for candidate in grids if candidate.key == key), None)
 
 
-def lines(found: Grid | None) -> list[tuple[str, ...]]:
+def lines(shown: Grid | None) -> list[tuple[str, ...]]:
     return [
         (section.title, *line.heads, *(cell.value for cell in line.cells))
-        for section in found.sections
+        for section in shown.sections
         for line in section.lines
     ]
 
 
 def test_two_models_stand_side_by_side() -> None:
     results = [run("mcse"), run("simcse")]
-    found = grid("mcse:T8", results, {"simcse 0": answers("s"), "mcse 0": answers("m")})
-    assert found.heads == ("rank", "SimCSE / flickr", "MCSE / flickr")
-    assert found.columns == ("cosine, SimCSE / flickr", "cosine, MCSE / flickr")
-    assert lines(found) == [
+    shown = grid("mcse:T8", results, {"simcse 0": answers("s"), "mcse 0": answers("m")})
+    assert shown.heads == ("rank", "SimCSE / flickr", "MCSE / flickr")
+    assert shown.columns == ("cosine, SimCSE / flickr", "cosine, MCSE / flickr")
+    assert lines(shown) == [
         (f"query {at}", "1", f"s query {at} 0", f"m query {at} 0", f"{0.9 - at / 100:.4f}", f"{0.9 - at / 100:.4f}")
         for at in range(6)
     ]
-    assert found.commands == ()
-    assert found.empty == ""
-    notes = " ".join(found.notes)
+    assert shown.commands == ()
+    assert shown.empty == ""
+    notes = " ".join(shown.notes)
     for said in ("seed 0", "Queries are drawn at random", "Searched here: the 5,000 captions", POOLS["mcse:T8"]):
         assert said in notes
 
 
 def test_as_many_queries_and_ranks_as_the_paper_shows() -> None:
     results = [run("kdmcse", setting="wiki+flickr"), run("dalr", setting="wiki+flickr")]
-    found = lines(grid("dalr:T10", results, {"kdmcse 0": answers("k"), "dalr 0": answers("d")}))
-    assert [line[:3] for line in found] == [
+    shown = lines(grid("dalr:T10", results, {"kdmcse 0": answers("k"), "dalr 0": answers("d")}))
+    assert [line[:3] for line in shown] == [
         (f"query {at}", str(rank + 1), f"k query {at} {rank}") for at in range(4) for rank in range(3)
     ]
 
 
-def test_the_lowest_seed_that_both_have_is_shown() -> None:
-    results = [run("simcse", 0), run("simcse", 1), run("simcse", 2), run("mcse", 1), run("mcse", 2)]
-    arrays = {f"{one.spec.variant} {one.spec.seed}": answers(f"{one.spec.variant}{one.spec.seed}") for one in results}
-    found = grid("mcse:T8", results, arrays)
-    assert lines(found)[0][2:4] == ("simcse1 query 0 0", "mcse1 query 0 0")
-    assert any("seed 1" in note for note in found.notes)
-
-
-def test_the_papers_table_is_of_its_own_captions() -> None:
-    arrays = {f"{name} 0": answers(name, task="COCO") | answers(f"right {name}") for name in ("simcse", "mcse")}
-    found = lines(grid("mcse:T8", [run("simcse"), run("mcse")], arrays))
-    assert found[0][2:4] == ("right simcse query 0 0", "right mcse query 0 0")
+def test_the_lowest_seed_that_both_have_is_shown_with_the_captions_of_the_papers_table() -> None:
+    models = [("simcse", 0), ("simcse", 1), ("simcse", 2), ("mcse", 1), ("mcse", 2)]
+    arrays = {f"{name} {seed}": answers("wrong", task="COCO") | answers(f"{name}{seed}") for name, seed in models}
+    shown = grid("mcse:T8", [run(*model) for model in models], arrays)
+    assert lines(shown)[0][2:4] == ("simcse1 query 0 0", "mcse1 query 0 0")
+    assert any("seed 1" in note for note in shown.notes)
 
 
 OTHERS = {
@@ -111,9 +105,9 @@ def test_what_is_missing_is_asked_for(why: str) -> None:
     arrays = {"simcse 0": answers("s")}
     if why != "no arrays":
         arrays["mcse 0"] = answers("m", ["strange", *QUERIES[1:]] if why == "other queries" else QUERIES)
-    found = grid("mcse:T8", [run("simcse"), *OTHERS[why]], arrays)
-    assert lines(found)[0] == ("query 0", "1", "s query 0 0", "–", "0.9000", "–")
-    assert found.commands == ("harness run --table mcse:T8",)
+    shown = grid("mcse:T8", [run("simcse"), *OTHERS[why]], arrays)
+    assert lines(shown)[0] == ("query 0", "1", "s query 0 0", "–", "0.9000", "–")
+    assert shown.commands == ("harness run --table mcse:T8",)
 
 
 #: table -> what its paper searched
@@ -126,12 +120,12 @@ POOLS = {
 
 def test_without_runs_a_table_is_empty_with_its_command() -> None:
     for name, pool in POOLS.items():
-        found = grid(name, [result()], {})
-        assert found.sections == ()
-        assert found.notes[0].endswith(f"): {pool}."), "nothing was searched here"
-        assert found.empty == "no run of profile paper yet"
-        assert found.commands == (f"harness run --table {name}",)
-        assert "\n\n" not in latex_table(found).partition("tabular")[2], "LaTeX ends a paragraph inside the table"
+        shown = grid(name, [result()], {})
+        assert shown.sections == ()
+        assert shown.notes[0].endswith(f"): {pool}."), "nothing was searched here"
+        assert shown.empty == "no run of profile paper yet"
+        assert shown.commands == (f"harness run --table {name}",)
+        assert "\n\n" not in latex_table(shown).partition("tabular")[2], "LaTeX ends a paragraph inside the table"
 
 
 def test_the_shape_of_a_table_on_the_toy_world() -> None:
@@ -141,9 +135,9 @@ def test_the_shape_of_a_table_on_the_toy_world() -> None:
         "simcse@official 0": answers("s", task="ToyRetrieval"),
         "visualcse 0": answers("v", task="ToyRetrieval"),
     }
-    found = grid("nonling:TD.1", both, arrays, "tiny")
-    assert found.title.endswith("on toy data")
-    assert lines(found)[0][2:4] == ("s query 0 0", "v query 0 0")
-    assert not any("Flickr30k" in note for note in found.notes)
+    shown = grid("nonling:TD.1", both, arrays, "tiny")
+    assert shown.title.endswith("on toy data")
+    assert lines(shown)[0][2:4] == ("s query 0 0", "v query 0 0")
+    assert not any("Flickr30k" in note for note in shown.notes)
     assert grid("nonling:TD.1", both[:1], arrays, "tiny") is None
     assert lines(grid("nonling:TD.1", both, arrays)) == [], "toy runs stand in the paper's table"
