@@ -7,7 +7,6 @@ from textwrap import dedent
 
 import pytest
 
-from harness.commands import DEFAULT_COMMANDS
 from harness.errors import UserError
 from harness.grid import resolve
 from harness.profiles import load_profile, shipped_profiles
@@ -119,7 +118,3 @@ def test_no_file_of_a_chain_has_the_name_of_a_shipped_profile(tmp_path: Path) ->
     for path in (mine, tmp_path / "paper.toml"):
         assert "paper.toml has the name of a shipped profile; rename the file" in refusal(path)
     assert load_profile(str(write(tmp_path, mine='extends = "paper"'))).origin == "file", "printed numbers keep away"
-
-
-def test_messages_name_a_file_as_it_is_typed() -> None:
-    assert [DEFAULT_COMMANDS.profile(name) for name in ("small", "mine")] == ["small", "./mine.toml"]
