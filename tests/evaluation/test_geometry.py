@@ -80,11 +80,15 @@ def test_batches_of_one_set_keep_the_order_and_one_without_positives_counts_as_z
     assert scores["alignment_batch128"] == pytest.approx((align_of(pairs[:20]) + 0) / 2)
     assert scores["uniformity"] == pytest.approx(uniform_of(pairs))
     assert scores["uniformity_batch128"] == pytest.approx((uniform_of(pairs[:128]) + uniform_of(pairs[128:])) / 2)
+    for gold, left in ((4.0, {"alignment_batch128"}), (1.0, set())):
+        scores, warnings = scored({"": [("a", "b", 1.0), ("c", "d", gold)]})
+        assert {name for name in scores if name.startswith("alignment")} == left
+        assert [line.startswith("alignment left out") for line in warnings][:1] == [True]
+        assert len(warnings) == 3 - len(left)
 
 
 def test_batches_of_several_subsets_are_sorted_by_words_and_score_and_never_cross() -> None:
-    long = [(f"w x y {i}", "z", 1.0) for i in range(100)]
-    short = [(f"w {i}", "z", 1.0) for i in range(100)]
+    long, short = ([(f"w {more}{i}", "z", 1.0) for i in range(100)] for more in ("x y ", ""))
     other = [("p", "q", 5.0), ("r", "s", 0.0)]
     scores, _ = scored({"one": long + short, "two": other})
     parts = [short + long[:28], long[28:], other]
@@ -105,14 +109,6 @@ def test_readings_by_subsets_weigh_each_by_its_pairs_and_pass_over_those_without
     assert weighted != pytest.approx(scores["uniformity"], abs=1e-3)
 
 
-def test_no_positives_leave_alignment_out_with_a_warning() -> None:
-    for gold, left in ((4.0, {"alignment_batch128"}), (1.0, set())):
-        scores, warnings = scored({"": [("a", "b", 1.0), ("c", "d", gold)]})
-        assert {name for name in scores if name.startswith("alignment")} == left
-        assert len(warnings) == 3 - len(left)
-        assert warnings[0].startswith("alignment left out")
-
-
 @settings(deadline=None, max_examples=50)
 @given(n=st.integers(2, 12), width=st.integers(1, 6), seed=st.integers(0, 999))
 def test_the_mean_cosine_is_that_of_all_pairs(n: int, width: int, seed: int) -> None:
@@ -129,20 +125,15 @@ def test_the_spectrum_is_that_of_a_singular_value_decomposition() -> None:
     z = (rng.normal(size=(40, 6)) * [5, 3, 1, 1, 0.5, 0] + 2).astype(np.float32)
     units = z / np.linalg.norm(z.astype(np.float64), axis=1, keepdims=True)
     squares = np.linalg.svd(units - units.mean(axis=0), compute_uv=False) ** 2
-    assert spectrum(z) == pytest.approx(squares / squares.sum(), abs=1e-9)
-    entropy = -sum(p * np.log(p) for p in squares / squares.sum() if p > 1e-15)
-    assert effective_rank(spectrum(z)) == pytest.approx(np.exp(entropy), rel=1e-6)
-
-
-def test_limits_of_the_spread() -> None:
+    shares = squares / squares.sum()
+    entropy = -sum(p * np.log(p) for p in shares if p > 1e-15)
     axes = np.concatenate([np.eye(4), -np.eye(4)]).astype(np.float32)
-    assert mean_cosine(axes) == pytest.approx(-1 / 7)
-    assert spectrum(axes) == pytest.approx([0.25] * 4)
-    assert effective_rank(spectrum(axes)) == pytest.approx(4)
     line = np.array([[1, 1], [-1, -1], [2, 2]], dtype=np.float32)
-    assert spectrum(line) == pytest.approx([1, 0])
-    assert effective_rank(spectrum(line)) == pytest.approx(1)
+    for rows, wanted, rank in ((z, shares, np.exp(entropy)), (axes, [0.25] * 4, 4), (line, [1, 0], 1)):
+        assert spectrum(rows) == pytest.approx(wanted, abs=1e-9)
+        assert effective_rank(spectrum(rows)) == pytest.approx(rank, rel=1e-6)
     assert not spectrum(np.full((9, 3), 0.7, dtype=np.float32)).any()
+    assert mean_cosine(axes) == pytest.approx(-1 / 7)
     with pytest.raises(ValueError, match="two"):
         mean_cosine(axes[:1])
 

@@ -58,16 +58,14 @@ def test_tasks_share_one_call_and_the_average_is_the_plain_mean_of_unrounded_sco
     assert scores["Avg"] == {name: (scores["near"][name] + scores["far"][name]) / 2 for name in names}
 
 
-def test_scores_hold_no_nan_and_an_average_needs_every_task() -> None:
+def test_scores_hold_no_nan_and_an_average_needs_every_task(tmp_path: Path) -> None:
+    """Missing things are listed once, and stop the evaluation."""
     evaluation = STSSuite([NEAR, FLAT]).evaluate(Embedder(embed), None)
     assert set(evaluation.scores["flat"]) == {"n"}
     assert evaluation.scores["Avg"] == {}
     assert evaluation.warnings[0] == "sts: flat: no score: all gold scores are equal"
     assert "Avg" in evaluation.warnings[1]
     json.dumps(evaluation.scores, allow_nan=False)
-
-
-def test_missing_things_are_listed_once_and_stop_the_evaluation(tmp_path: Path) -> None:
     assert [str(line) for line in STSSuite([NEAR, ABSENT, ABSENT_TOO]).missing(None)] == ["a file: make it"]
     assert STSSuite([NEAR]).missing(None) == []
     with pytest.raises(MissingData, match="STS12"):
