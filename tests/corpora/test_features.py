@@ -48,9 +48,6 @@ def pairs(root: Path, features: str, ids: Sequence[object] | None = IMAGES, **op
     return CaptionsFile(name, HOW, captions="all", features={"resnet": table}).load(root)
 
 
-# Reading ------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_every_format_gives_float32_rows_of_finite_numbers(tmp_path: Path, suffix: str) -> None:
     file = FeatureFile(f"features{suffix}")
@@ -99,9 +96,6 @@ def test_files_of_another_shape_are_one_line(tmp_path: Path) -> None:
             FeatureFile(name).read(tmp_path)
 
 
-# Matching captions --------------------------------------------------------------------------------
-
-
 def test_features_find_their_captions_by_image_id_in_another_order(tmp_path: Path) -> None:
     """Numbers and texts name the same image, and more features than captions do no harm."""
     order = [2, 0, 3, 1]
@@ -148,9 +142,6 @@ def test_a_file_is_opened_only_when_its_teacher_is_asked_for(tmp_path: Path) -> 
         loaded.features["clip"]
     with pytest.raises(MissingData):
         loaded.features["resnet"]
-
-
-# The transform ------------------------------------------------------------------------------------
 
 
 def test_sqrt_standardise_is_its_formula_in_float64(tmp_path: Path) -> None:

@@ -32,9 +32,6 @@ def captions(root: Path, rows: dict[str, list[str]], **options: object) -> Capti
 FIVE = {f"image{number}": [f"caption {number}.{k}" for k in range(5)] for number in range(200)}
 
 
-# Sentences ----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", ["text.txt", "text.txt.gz"])
 def test_a_sentence_is_a_line_stripped_and_empty_lines_are_left_out(tmp_path: Path, name: str) -> None:
     raw = b"First one.\n\n  second, with blanks \t\n \t \nthird\r\nlast without newline"
@@ -78,9 +75,6 @@ def test_content_and_limit_change_a_fingerprint_and_the_path_does_not(tmp_path: 
     assert sentences(tmp_path, b"a\nb\n", "renamed.txt").fingerprint(tmp_path) == original
     assert sentences(tmp_path, b"a\nb\n", limit=2).fingerprint(tmp_path) != original
     assert sentences(tmp_path, b"a\nc\n").fingerprint(tmp_path) != original
-
-
-# Captions -----------------------------------------------------------------------------------------
 
 
 def test_one_caption_an_image_is_drawn_by_seed_whatever_the_other_images(tmp_path: Path) -> None:
@@ -181,9 +175,6 @@ def test_a_parquet_file_of_another_shape_is_one_line(tmp_path: Path, columns: di
     write_parquet(tmp_path / "captions.parquet", columns)
     with pytest.raises(UserError, match=rf"captions\.parquet.*{text}"):
         list(CaptionsFile("captions.parquet", HOW).load(tmp_path).texts)
-
-
-# The real bundle ----------------------------------------------------------------------------------
 
 
 def test_the_files_of_the_bundle_are_read_whole(data_root: Path) -> None:

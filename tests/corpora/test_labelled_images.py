@@ -82,24 +82,21 @@ def test_labels_are_classes_or_items_and_what_a_corpus_holds_is_its_fingerprint(
     assert len(set(prints)) == 5
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("empty", "has no folders with images"),
-        ("no.parquet", "not a Parquet file"),
-        ("none.parquet", r"none\.parquet, row 2: the image has no bytes"),
-        ("bare.parquet", "has no column label_name; it has jpeg"),
-        ("absent", "fetch it"),
-    ],
-)
-def test_bad_images_are_one_line(images: Path, name: str, message: str) -> None:
+def test_bad_images_are_one_line(images: Path) -> None:
     red = jpeg((250, 0, 0))
     (images / "empty").mkdir()
     (images / "no.parquet").write_bytes(b"no")
     write_parquet(images / "none.parquet", {"jpeg": [red, None], "label": [0, 1]})
     write_parquet(images / "bare.parquet", {"jpeg": [red]})
-    with pytest.raises(MissingData if name == "absent" else UserError, match=message):
-        LabelledImages(name, "fetch it").load(images)
+    for name, message in {
+        "empty": "has no folders with images",
+        "no.parquet": "not a Parquet file",
+        "none.parquet": r"none\.parquet, row 2: the image has no bytes",
+        "bare.parquet": "has no column label_name; it has jpeg",
+        "absent": "fetch it",
+    }.items():
+        with pytest.raises(MissingData if name == "absent" else UserError, match=message):
+            LabelledImages(name, "fetch it").load(images)
 
 
 def test_real_speech_and_images_load(data_root: Path) -> None:
