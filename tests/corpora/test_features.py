@@ -99,7 +99,7 @@ def test_files_of_another_shape_are_one_line(tmp_path: Path) -> None:
 def test_features_find_their_captions_by_image_id_in_another_order(tmp_path: Path) -> None:
     """Numbers and texts name the same image, and more features than captions do no harm."""
     order = [2, 0, 3, 1]
-    loaded = pairs(tmp_path, write(tmp_path, ".parquet", VALUES[order], [IMAGES[place] for place in order]))
+    loaded = pairs(tmp_path, write(tmp_path, ".parquet", VALUES[order], [IMAGES[row] for row in order]))
     assert loaded.texts[4] == "first of c"
     np.testing.assert_array_equal(loaded.features["resnet"], VALUES)
     assert loaded.image_of.tolist() == [0, 0, 1, 1, 2, 2, 3, 3]

@@ -100,8 +100,8 @@ def test_all_captions_make_a_row_each_and_are_refused_of_a_file_with_one_an_imag
     (tmp_path / "captions.txt").write_text("A dog.\nTwo cats.\n")
     lines = CaptionsFile("captions.txt", HOW)
     lines.check(tmp_path)
-    one = captions(tmp_path, {"a": ["a1"], "b": ["b1"]}, captions="all")
-    for source, root in ((lines.with_captions("all"), tmp_path), (lines.with_captions("all"), None), (one, tmp_path)):
+    few = captions(tmp_path, {"a": ["a1"], "b": ["b1"]}, captions="all")
+    for source, root in ((lines.with_captions("all"), tmp_path), (lines.with_captions("all"), None), (few, tmp_path)):
         with pytest.raises(UserError, match=rf"captions = all, but .*{source.files[0]} has only one caption per image"):
             source.check(root)
 
@@ -119,10 +119,10 @@ def lines_matched(root: Path, rows: dict[str, object], **options: object) -> Cap
 def test_a_text_file_and_the_file_that_it_is_matched_to_are_one_corpus(tmp_path: Path) -> None:
     """Published features have the rows of the lines; one caption an image trains alike with and without ids."""
     np.save(tmp_path / "features.npy", np.array([[7.0], [3.0]], np.float32))
-    one = lines_matched(tmp_path, MATCHED, features={"net": {"file": "features.npy", "how": HOW}}, images="pictures")
-    loaded, known = one.load(tmp_path), one.fingerprint(tmp_path)
-    assert (list(loaded.texts), one.image_ids(tmp_path)) == (LINES, ["7.jpg", "3.jpg"])
-    whole = one.with_captions("all")
+    lines = lines_matched(tmp_path, MATCHED, features={"net": {"file": "features.npy", "how": HOW}}, images="pictures")
+    loaded, known = lines.load(tmp_path), lines.fingerprint(tmp_path)
+    assert (list(loaded.texts), lines.image_ids(tmp_path)) == (LINES, ["7.jpg", "3.jpg"])
+    whole = lines.with_captions("all")
     whole.check(tmp_path)
     rows = whole.load(tmp_path)
     assert list(rows.texts) == ["two cats", "cats", "A dog .", "b", "c"]
@@ -134,11 +134,11 @@ def test_a_text_file_and_the_file_that_it_is_matched_to_are_one_corpus(tmp_path:
     )
     assert len({known, whole.images_fingerprint(tmp_path), changed.fingerprint(tmp_path)}) == 3
     (tmp_path / "matched.parquet").unlink()
-    assert (one.missing(tmp_path), one.image_ids(tmp_path)) == ([], None)
-    assert list(one.load(tmp_path).texts) == LINES
-    assert one.fingerprint(tmp_path) == known
+    assert (lines.missing(tmp_path), lines.image_ids(tmp_path)) == ([], None)
+    assert list(lines.load(tmp_path).texts) == LINES
+    assert lines.fingerprint(tmp_path) == known
     assert [str(item) for item in whole.missing(tmp_path)] == ["matched.parquet: match it"]
-    assert [item.what for item in one.pixels.missing(tmp_path)] == ["matched.parquet", "pictures"]
+    assert [item.what for item in lines.pixels.missing(tmp_path)] == ["matched.parquet", "pictures"]
 
 
 def test_a_file_that_was_matched_to_other_lines_is_refused(tmp_path: Path) -> None:
@@ -262,8 +262,8 @@ def test_noise_deletes_words_but_the_last_swaps_them_and_repeats_some(tmp_path: 
     assert 0.58 < sum(map(len, left)) / (300 * 20) < 0.62
     assert all(words == [word for word in WORDS if word in set(words)] for words in left)
     assert len({len(words) for words in left}) > 5
-    one, two, three = words_of("one", "two words", "three", deletion=0.99)
-    assert (one, three, len(two)) == (["one"], ["three"], 1)
+    first, two, three = words_of("one", "two words", "three", deletion=0.99)
+    assert (first, three, len(two)) == (["one"], ["three"], 1)
     swapped = words_of(swap=2)
     assert all(Counter(words) == Counter(WORDS) for words in swapped)
     moved = [sum(word != clean for word, clean in zip(words, WORDS, strict=True)) for words in swapped]

@@ -65,11 +65,11 @@ def test_filterbanks_are_kept_and_waves_are_read_again_for_mixing_alone(
     real = labelled_audio.samples
     monkeypatch.setattr(labelled_audio, "samples", lambda path, name: opened.append(name) or real(path, name))
     plain = audio().load(speech)
-    found = drawn(plain, list(range(6)))
+    banks = drawn(plain, list(range(6)))
     assert opened == ["0.wav"], "the rate is asked of one file"
     for row in range(6):
         expected = filterbank(real(speech / "wav" / f"{row}.wav", "")[1], RATE, bins=32, frames=60)
-        np.testing.assert_allclose(found[row], expected, atol=0.005)
+        np.testing.assert_allclose(banks[row], expected, atol=0.005)
     mixing = plain.augmented("mixup+masks")
     assert (mixing.costly, plain.costly) == (True, False)
     mixing.batch(np.arange(30) % 6, generator(seed=0))
@@ -155,9 +155,9 @@ def test_a_mixture_is_cut_or_padded_to_the_first_wave(first: int, second: int) -
     rng = np.random.default_rng(0)
     own, other, weight = rng.normal(size=first), rng.normal(size=second), 0.3
     expected = []
-    for place in range(first):
-        beside = other[place] - sum(other) / second if place < second else 0.0
-        expected.append(weight * (own[place] - sum(own) / first) + (1 - weight) * beside)
+    for sample in range(first):
+        beside = other[sample] - sum(other) / second if sample < second else 0.0
+        expected.append(weight * (own[sample] - sum(own) / first) + (1 - weight) * beside)
     np.testing.assert_allclose(mixed(own, other, weight), expected, rtol=1e-12)
     assert not filterbank(np.ones(10), 16000, bins=8, frames=4).any(), "shorter than a window: silence"
 
@@ -169,7 +169,7 @@ def test_an_augmented_batch_is_the_public_codes_in_loops(speech: Path) -> None:
     waves = [samples(speech / "wav" / f"{row}.wav", "")[1] for row in range(6)]
     partners = set()
     for seed in range(20):
-        found, rng = media.batch(rows, generator(seed=seed)), generator(seed=seed)
+        batch, rng = media.batch(rows, generator(seed=seed)), generator(seed=seed)
         banks, labels = [], []
         for row in rows:
             bank, label = drawn(plain, [row])[0], plain.labels[row]
@@ -183,8 +183,8 @@ def test_an_augmented_batch_is_the_public_codes_in_loops(speech: Path) -> None:
                 partners.add(label != plain.labels[row])
             banks.append(bank)
             labels.append(label)
-        np.testing.assert_allclose(found["spectrograms"], masked(np.stack(banks), rng), atol=1e-5)
-        assert found["labels"].tolist() == labels
+        np.testing.assert_allclose(batch["spectrograms"], masked(np.stack(banks), rng), atol=1e-5)
+        assert batch["labels"].tolist() == labels
     assert partners == {True, False}
 
 

@@ -88,11 +88,11 @@ def test_a_shard_cut_short_anywhere_keeps_its_whole_pairs(root: Path, kept: int)
 
 
 def test_contents_and_limit_are_the_fingerprint(root: Path) -> None:
-    found = {ShardPairs("cc", "", limit=limit).fingerprint(root) for limit in (None, 3)}
+    prints = {ShardPairs("cc", "", limit=limit).fingerprint(root) for limit in (None, 3)}
     write_tar(root / "cc" / "00001.tar", pair(8))
-    assert len(found | {ShardPairs("cc", "").fingerprint(root)}) == 3
+    assert len(prints | {ShardPairs("cc", "").fingerprint(root)}) == 3
     assert ShardPairs("cc", "", bad=9).fingerprint(root) == ShardPairs("cc", "").fingerprint(root)
     (root / "empty").mkdir()
-    for place in ("empty", "absent"):
-        with pytest.raises(MissingData, match=rf"{place}/\*\.tar: fetch it"):
-            ShardPairs(place, "fetch it").load(root)
+    for folder in ("empty", "absent"):
+        with pytest.raises(MissingData, match=rf"{folder}/\*\.tar: fetch it"):
+            ShardPairs(folder, "fetch it").load(root)

@@ -34,11 +34,11 @@ RNG = np.random.default_rng(0)
 
 def slow_nearest(query: int, pool: np.ndarray, k: int) -> list[tuple[int, float]]:
     """A full sort of float64 cosines with the other rows, rounded so that what float32 cannot distinguish is equal."""
-    found, own = [], pool[query].astype(np.float64)
+    cosines, own = [], pool[query].astype(np.float64)
     for row, other in enumerate(pool.astype(np.float64)):
         norms = np.linalg.norm(own) * np.linalg.norm(other)
-        found.append((row, float(own @ other / norms) if norms else 0.0))
-    kept = [pair for pair in found if pair[0] != query]
+        cosines.append((row, float(own @ other / norms) if norms else 0.0))
+    kept = [pair for pair in cosines if pair[0] != query]
     return sorted(kept, key=lambda pair: (-round(pair[1], 5), pair[0]))[:k]
 
 
@@ -51,8 +51,8 @@ def test_neighbours_in_blocks_are_a_full_sort(rows: int, width: int, cells: int,
     queries, k = rng.integers(0, rows, 5), int(rng.integers(1, rows))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("harness.evaluation.suites._CELLS", cells)
-        found = nearest(pool, queries, k)
-    for query, found_rows, values in zip(queries, *found, strict=True):
+        neighbours = nearest(pool, queries, k)
+    for query, found_rows, values in zip(queries, *neighbours, strict=True):
         expected = slow_nearest(query, pool, k)
         assert values == pytest.approx([cosine for _, cosine in expected], abs=1e-6)
         assert found_rows.tolist() == [row for row, _ in expected]
@@ -110,17 +110,17 @@ def test_one_seed_gives_one_plane_and_clusters_stay_together_in_it() -> None:
 def test_ranks_and_histograms_are_those_of_a_loop() -> None:
     texts, images = RNG.standard_normal((30, 6)), RNG.standard_normal((10, 6))
     image_of = np.concatenate([np.arange(10), RNG.integers(0, 10, 20)])
-    found = similarities(texts, images, image_of)
+    computed = similarities(texts, images, image_of)
     true, other = [], []
     for image in range(10):
         cosines = [float(t @ images[image] / np.linalg.norm(t) / np.linalg.norm(images[image])) for t in texts]
         order = sorted(range(30), key=lambda row: -cosines[row])
-        assert found["worst_rank"][image] == 1 + max(order.index(row) for row in np.flatnonzero(image_of == image))
+        assert computed["worst_rank"][image] == 1 + max(order.index(row) for row in np.flatnonzero(image_of == image))
         for row, value in enumerate(cosines):
             (true if image_of[row] == image else other).append(value)
     for which, values in (("true", true), ("other", other)):
-        np.testing.assert_array_equal(found[f"similarity_{which}"], np.histogram(values, EDGES)[0])
-    assert found["similarity_true"].sum() == 30
+        np.testing.assert_array_equal(computed[f"similarity_{which}"], np.histogram(values, EDGES)[0])
+    assert computed["similarity_true"].sum() == 30
     same = np.ones((4, 3))
     assert similarities(same, same, np.arange(4))["worst_rank"].tolist() == [4] * 4, "ties count against the model"
 
@@ -171,17 +171,17 @@ def test_the_suite_on_the_toy_world() -> None:
         **{ArrayName("ToySTS", what): pairs for what in ("gold", "cosine")},
         **{ArrayName("ToyRetrieval", what): shape for what, shape in of_captions.items()},
     }
-    found = {name.what: values for name, values in arrays.items()}
-    for query, texts in zip(found["queries"], found["neighbours"], strict=True):
+    by_name = {name.what: values for name, values in arrays.items()}
+    for query, texts in zip(by_name["queries"], by_name["neighbours"], strict=True):
         assert len({query, *texts}) == 4
-    assert (np.diff(found["neighbour_cosines"]) <= 0).all()
+    assert (np.diff(by_name["neighbour_cosines"]) <= 0).all()
     assert scores["Avg"] == {}
     assert scores["ToyRetrieval"]["cosine_same"] > scores["ToyRetrieval"]["cosine_apart"]
     again = FiguresSuite(["ToySTS", "ToyRetrieval"], **options).evaluate(model, None)
     for name, values in arrays.items():
         np.testing.assert_array_equal(values, again.arrays[name])
     other = FiguresSuite(["ToyRetrieval"], **options, seed=1).evaluate(model, None)
-    assert (other.arrays[ArrayName("ToyRetrieval", "triples")] != found["triples"]).any()
+    assert (other.arrays[ArrayName("ToyRetrieval", "triples")] != by_name["triples"]).any()
 
 
 def test_spaces_of_a_model_are_kept_apart_and_one_without_dropout_views_is_reported() -> None:

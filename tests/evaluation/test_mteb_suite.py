@@ -70,11 +70,11 @@ def test_retrieval_and_reranking_scores_are_those_of_a_plain_loop() -> None:
     for query, vector in zip(data["queries"], unit(embed(list(data["queries"].values()))), strict=True):
         right = data["relevant"][query]
         ranked = sorted(documents, key=lambda name: -float(vectors[name] @ vector))
-        gain = sum(1 / np.log2(place + 2) for place, name in enumerate(ranked[:10]) if name in right)
-        gains.append(gain / sum(1 / np.log2(place + 2) for place in range(len(right))))
+        gain = sum(1 / np.log2(rank + 2) for rank, name in enumerate(ranked[:10]) if name in right)
+        gains.append(gain / sum(1 / np.log2(rank + 2) for rank in range(len(right))))
         among = [name in right for name in ranked if name in data["candidates"][query]]
-        hits = [place for place, hit in enumerate(among) if hit]
-        precisions.append(np.mean([(count + 1) / (place + 1) for count, place in enumerate(hits)]))
+        hits = [rank for rank, hit in enumerate(among) if hit]
+        precisions.append(np.mean([(count + 1) / (rank + 1) for count, rank in enumerate(hits)]))
     scores = MTEBSuite(["ToyMTEB-Retrieval", "ToyMTEB-Reranking"]).evaluate(MODEL, None).scores
     # mteb rounds both to five decimals.
     assert scores["ToyMTEB-Retrieval"]["main_score"] == pytest.approx(100 * np.mean(gains), abs=1e-3)

@@ -23,15 +23,15 @@ from harness.sources import Generated, digest
 
 def slow_ranks(queries: np.ndarray, gallery: np.ndarray, query_of: np.ndarray, gallery_of: np.ndarray) -> list[int]:
     """Loops in float64: 1 plus the untrue rows that the best true one does not beat."""
-    found = []
+    expected = []
     for query, owner in zip(queries.astype(np.float64), query_of, strict=True):
         cosines = []
         for row in gallery.astype(np.float64):
             norms = np.sqrt((query**2).sum() * (row**2).sum())
             cosines.append((query * row).sum() / norms if norms else 0.0)
         best = max(c for c, own in zip(cosines, gallery_of, strict=True) if own == owner)
-        found.append(1 + sum(c >= best - TIE for c, own in zip(cosines, gallery_of, strict=True) if own != owner))
-    return found
+        expected.append(1 + sum(c >= best - TIE for c, own in zip(cosines, gallery_of, strict=True) if own != owner))
+    return expected
 
 
 @settings(deadline=None, max_examples=40)
@@ -81,8 +81,8 @@ def test_one_takes_the_first_caption_of_an_image_and_five_the_first_five_of_seve
     assert (scores["t2i_R@1"], scores["t2i_median_rank"]) == (pytest.approx(100 / 3), 3)
     with pytest.raises(ValueError, match="no true row"):
         ranks(eye, eye, np.array([0, 3, 1]), np.arange(3))
-    found = recalls(np.array([1, 1, 5, 6, 10, 11, 40, 2]))
-    assert found == {"R@1": 25.0, "R@5": 50.0, "R@10": 75.0, "median_rank": 5.5}
+    values = recalls(np.array([1, 1, 5, 6, 10, 11, 40, 2]))
+    assert values == {"R@1": 25.0, "R@5": 50.0, "R@10": 75.0, "median_rank": 5.5}
 
 
 def letters(sentences: Sequence[str]) -> np.ndarray:
@@ -134,11 +134,11 @@ def test_scores_of_tasks_and_their_average() -> None:
     assert evaluation.warnings == []
     assert evaluation.scores["right"]["t2i_R@1"] == 100
     assert set(evaluation.parts) == {"half"}, "a mean over the parts of some tasks is no average"
-    one, five = (evaluation.parts["half"][part] for part in ("one", "five"))
-    assert one["t2i_R@1"] == pytest.approx(200 / 3)
+    single, five = (evaluation.parts["half"][part] for part in ("one", "five"))
+    assert single["t2i_R@1"] == pytest.approx(200 / 3)
     assert five["t2i_R@1"] == pytest.approx(500 / 6)
     # 'ccb' finds the wrong image, but of the three first captions it alone has a b: image 1 finds it.
-    assert one["i2t_R@1"] == 100
+    assert single["i2t_R@1"] == 100
     assert evaluation.scores["half"].items() >= {"n_texts": 6, "n_images": 3}.items()
     average = evaluation.scores["Avg"]
     assert average["t2i_R@1"] == pytest.approx((100 + 500 / 6) / 2)
@@ -149,13 +149,13 @@ def test_scores_of_tasks_and_their_average() -> None:
 
 
 def circle(places: Sequence[str]) -> np.ndarray:
-    angles = 2 * np.pi * np.array([float(place) for place in places]) / 120
+    angles = 2 * np.pi * np.array([float(point) for point in places]) / 120
     return np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
 
 
 def trained(*ids: int) -> tuple[Given, Embedder]:
     """120 images around a circle, each with two captions: at its place, and at that of its right neighbour."""
-    texts = [str(place) for image in range(120) for place in (image, (image + 1) % 120)]
+    texts = [str(point) for image in range(120) for point in (image, (image + 1) % 120)]
     task = Given("ring", texts, np.repeat(np.arange(120), 2).tolist(), 120)
     task.data = replace(task.data, ids=[f"{image}.jpg" for image in range(120)])
     return task, model(lambda pairs: circle(pairs.texts), circle, [image_name(f"{image}.jpg") for image in ids])

@@ -128,15 +128,15 @@ TWO = [("0", "5", 0.0), ("0", "80", 5.0), ("0", "20", 1.0)]
 
 
 def test_all_is_one_correlation_over_the_pairs_of_all_subsets() -> None:
-    found = scored({"one": ONE, "two": TWO})
+    result = scored({"one": ONE, "two": TWO})
     parts = {"one": in_percent(ONE), "two": in_percent(TWO)}
-    one, two = (part["spearman"] for part in parts.values())
-    means = {"spearman_mean": (one + two) / 2, "spearman_wmean": (4 * one + 3 * two) / 7}
-    assert found.scores == pytest.approx(in_percent(ONE + TWO) | means, abs=1e-5)
-    assert found.scores["spearman"] != pytest.approx(found.scores["spearman_wmean"], abs=1)
+    first, two = (part["spearman"] for part in parts.values())
+    means = {"spearman_mean": (first + two) / 2, "spearman_wmean": (4 * first + 3 * two) / 7}
+    assert result.scores == pytest.approx(in_percent(ONE + TWO) | means, abs=1e-5)
+    assert result.scores["spearman"] != pytest.approx(result.scores["spearman_wmean"], abs=1)
     for name, part in parts.items():
-        assert found.parts[name] == pytest.approx(part, abs=1e-5)
-    assert found.warnings == []
+        assert result.parts[name] == pytest.approx(part, abs=1e-5)
+    assert result.warnings == []
     undefined = scored({"one": ONE, "same": [("0", "10", 1.0), ("0", "10", 2.0)]})
     assert set(undefined.scores) == {"spearman", "pearson", "n"}
     assert [set(part) for part in undefined.parts.values()] == [{"spearman", "pearson", "n"}, {"n"}]
@@ -165,30 +165,30 @@ def test_pairs_of_which_training_read_a_sentence_are_scored_apart() -> None:
     """Of 'one' it read the second sentences of the first 12 pairs, of 'two' nothing, of 'three' all; then of few."""
     subsets = {"one": spread(0), "two": spread(40), "three": spread(80)}
     first, last = subsets["one"][:12], subsets["one"][12:]
-    found = scored(subsets, read(*(pair[1] for pair in first), "80"))
+    result = scored(subsets, read(*(pair[1] for pair in first), "80"))
     wanted = {
         **{"[seen]": first + subsets["three"], "[unseen]": last + subsets["two"]},
         **{"one [seen]": first, "one [unseen]": last},
     }
-    assert set(found.parts) == {*subsets, *wanted}
+    assert set(result.parts) == {*subsets, *wanted}
     for part, pairs in wanted.items():
-        assert found.parts[part] == pytest.approx(in_percent(pairs), abs=1e-4)
+        assert result.parts[part] == pytest.approx(in_percent(pairs), abs=1e-4)
     without = scored(subsets)
-    assert found.scores == without.scores
-    assert {name: found.parts[name] for name in subsets} == without.parts
+    assert result.scores == without.scores
+    assert {name: result.parts[name] for name in subsets} == without.parts
     few = scored({"": spread(0)}, read("6.0", "8.0"))
     assert few.parts["[seen]"] == {"n": 2}
     assert few.parts["[unseen]"]["n"] == 22
-    assert found.warnings == few.warnings == []
+    assert result.warnings == few.warnings == []
 
 
 def test_means_over_tasks_need_a_value_of_each() -> None:
     suite, tasks = STSSuite(["ToySTS", "ToySTS-dev"]), ("ToySTS", "ToySTS-dev")
     evaluation = suite.evaluate(Embedder(letters, trained_on=read("the sentence that no task has")), None)
-    ours, (one, other) = evaluation.parts["Avg"], (evaluation.parts[task]["[unseen]"] for task in tasks)
+    ours, (first, other) = evaluation.parts["Avg"], (evaluation.parts[task]["[unseen]"] for task in tasks)
     assert ours["[seen]"] == {"n": 0}
-    assert ours["[unseen]"]["spearman"] == pytest.approx((one["spearman"] + other["spearman"]) / 2)
-    assert ours["[unseen]"]["n"] == one["n"] + other["n"]
+    assert ours["[unseen]"]["spearman"] == pytest.approx((first["spearman"] + other["spearman"]) / 2)
+    assert ours["[unseen]"]["n"] == first["n"] + other["n"]
     assert "Avg" not in suite.evaluate(Embedder(letters), None).parts
 
 
@@ -218,7 +218,7 @@ def test_every_score_of_the_public_program_is_matched(
     from harness.encoders.student import Student
 
     student = Student.load(Path(package.__file__).parent / "model", pooling="mean")
-    found: dict[str, float] = {}
+    computed: dict[str, float] = {}
     known: dict[str, np.ndarray] = {}
     wanted = {text for pair in STS13.load(data_root)["FNWN"] for text in pair[:2]}
 
@@ -234,11 +234,11 @@ def test_every_score_of_the_public_program_is_matched(
         assert evaluation.warnings == []
         for task, row in evaluation.scores.items():
             for part, values in {"": row, **evaluation.parts.get(task, {})}.items():
-                found |= {f"{task} {part} {metric}": value for metric, value in values.items()}
+                computed |= {f"{task} {part} {metric}": value for metric, value in values.items()}
     expected = {key: value for key, value in reference().items() if key.split()[0] in tasks and subset in key}
     assert len(expected) == count
     bars = {key: 1e-3 if key.endswith("_batch128") else 0.01 for key in expected}
-    far = {key: (found[key], value) for key, value in expected.items() if not abs(found[key] - value) < bars[key]}
+    far = {key: (computed[key], value) for key, value in expected.items() if not abs(computed[key] - value) < bars[key]}
     assert far == {}
 
 

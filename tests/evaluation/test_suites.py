@@ -75,11 +75,11 @@ def test_scores_hold_no_nan_and_an_average_needs_every_task(tmp_path: Path) -> N
 def test_the_fingerprint_depends_on_protocol_tasks_and_contents(monkeypatch: pytest.MonkeyPatch) -> None:
     more = Numbers("near", [*NEAR.pairs, [3, 3]])
     suites = (STSSuite([NEAR, FAR]), STSSuite([NEAR]), STSSuite([more, FAR]), GeometrySuite([NEAR, FAR]))
-    found = {suite.fingerprint(None) for suite in (*suites, MultilingualSTSSuite([NEAR, FAR]))}
-    assert STSSuite([NEAR, FAR]).fingerprint(None) in found
+    prints = {suite.fingerprint(None) for suite in (*suites, MultilingualSTSSuite([NEAR, FAR]))}
+    assert STSSuite([NEAR, FAR]).fingerprint(None) in prints
     monkeypatch.setattr(STSSuite, "version", STSSuite.version + 1)
-    found.add(STSSuite([NEAR, FAR]).fingerprint(None))
-    assert len(found) == 6
+    prints.add(STSSuite([NEAR, FAR]).fingerprint(None))
+    assert len(prints) == 6
 
 
 @pytest.mark.parametrize(

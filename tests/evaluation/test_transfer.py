@@ -144,8 +144,8 @@ def test_pairs_are_seen_as_absolute_difference_and_product() -> None:
     """The sign of a difference is lost: the two orders of each pair give the same features."""
     probe = Recording(np.zeros((5, 4)))
     split = Labelled((["1", "4"] * 10, ["3", "2"] * 10), np.array([0, 1] * 10))
-    found = score({"train": split, "test": split}, Embedded(embed, ["1", "2", "3", "4"]), probe)
-    assert found.scores["f1"] == pytest.approx(200 / 3), "class 1 is predicted always, and true every second time"
+    result = score({"train": split, "test": split}, Embedded(embed, ["1", "2", "3", "4"]), probe)
+    assert result.scores["f1"] == pytest.approx(200 / 3), "class 1 is predicted always, and true every second time"
     u, v = embed(["1", "4"]), embed(["3", "2"])
     expected = np.concatenate([np.abs(u - v), u * v], axis=1).astype(np.float32)
     np.testing.assert_allclose(probe.seen[0][0][:2], expected, atol=1e-6)
@@ -177,7 +177,7 @@ def test_nested_folds_choose_inside_and_test_outside() -> None:
     dev = np.full((25, 4), 0.5)
     dev[:5, 2], dev[5:, 3] = 0.6, 0.7
     probe = Recording(dev)
-    found = classify({"all": (x, labels)}, probe)
+    result = classify({"all": (x, labels)}, probe)
     (_, inner, grid), (_, refits, chosen) = probe.seen
     assert len(inner) == 25
     np.testing.assert_array_equal(grid, np.tile(L2, (25, 1)))
@@ -188,20 +188,20 @@ def test_nested_folds_choose_inside_and_test_outside() -> None:
             np.testing.assert_array_equal(np.union1d(split.train, split.dev), refit.train)
     outside = np.concatenate([np.setdiff1d(np.arange(100), refit.train) for refit in refits])
     np.testing.assert_array_equal(np.sort(outside), np.arange(100))
-    assert found.dev == pytest.approx((0.6 + 4 * 0.7) / 5)
-    assert found.test == pytest.approx(0.2)
+    assert result.dev == pytest.approx((0.6 + 4 * 0.7) / 5)
+    assert result.test == pytest.approx(0.2)
 
 
 def test_a_dev_set_chooses_and_its_classifier_is_the_one_tested() -> None:
     data = np.zeros((30, 1), dtype=np.float32), np.array([0, 1, 1] * 10)
     probe = Recording(np.array([[0.5, 0.9, 0.8, 0.9]]))
-    found = classify({"train": data, "dev": data, "test": data}, probe)
+    result = classify({"train": data, "dev": data, "test": data}, probe)
     ((x, (split,), grid),) = probe.seen
     assert len(x) == 60
     np.testing.assert_array_equal(split.dev, np.arange(30, 60))
     np.testing.assert_array_equal(grid, [L2])
-    assert found.dev == 0.9
-    assert found.test == pytest.approx(2 / 3)
+    assert result.dev == 0.9
+    assert result.test == pytest.approx(2 / 3)
 
 
 def test_equal_accuracies_after_rounding_give_the_first_weight() -> None:

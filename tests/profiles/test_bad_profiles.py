@@ -58,7 +58,7 @@ def _toml(value: Any) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(_toml, value))}]"
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{json.dumps(key)} = {_toml(one)}' for key, one in value.items())}}}"
+        return f"{{{', '.join(f'{json.dumps(key)} = {_toml(held)}' for key, held in value.items())}}}"
     return value if value == NEVER["date"] else json.dumps(value)
 
 

@@ -113,8 +113,8 @@ APART = {
 }
 
 
-def differing(one: Resolved, other: Resolved) -> set[str]:
-    return {name for name in COMPARED if getattr(one.training, name) != getattr(other.training, name)}
+def differing(ours: Resolved, other: Resolved) -> set[str]:
+    return {name for name in COMPARED if getattr(ours.training, name) != getattr(other.training, name)}
 
 
 def places(claim: Ablation) -> Iterator[tuple[str, PaperTable, str, str]]:
@@ -144,9 +144,9 @@ def comparisons() -> Iterator[tuple[str, str, str, str, set[str]]]:
 
 def test_both_sides_have_equal_epochs_batch_and_precision_or_it_is_known() -> None:
     """And every claim is compared somewhere."""
-    found = list(comparisons())
+    compared = list(comparisons())
     assert [claim.text for claim in read_ablations() if not list(places(claim))] == []
-    apart = {tuple(place): values for *place, values in found if values}
+    apart = {tuple(key): values for *key, values in compared if values}
     assert apart == APART
 
 

@@ -32,11 +32,11 @@ def test_it_is_two_one_sided_t_tests(margin: float) -> None:
     above = scipy.stats.ttest_ind([value + margin for value in A], B, alternative="greater").pvalue
     below = scipy.stats.ttest_ind([value - margin for value in A], B, alternative="less").pvalue
     interval = scipy.stats.ttest_ind(A, B).confidence_interval(0.9)
-    found = equivalence_test(summarise(A), summarise(B), margin)
-    assert found.p == pytest.approx(max(above, below))
-    assert (found.low, found.high, found.level) == pytest.approx((interval.low, interval.high, 0.9))
+    test = equivalence_test(summarise(A), summarise(B), margin)
+    assert test.p == pytest.approx(max(above, below))
+    assert (test.low, test.high, test.level) == pytest.approx((interval.low, interval.high, 0.9))
     back = equivalence_test(summarise(B), summarise(A), margin)
-    assert (back.p, back.difference) == pytest.approx((found.p, -found.difference))
+    assert (back.p, back.difference) == pytest.approx((test.p, -test.difference))
 
 
 SUMMARIES = st.builds(
@@ -48,10 +48,10 @@ SUMMARIES = st.builds(
 def test_p_is_below_alpha_where_the_interval_lies_within_the_margin(
     a: Summary, b: Summary, margin: float, alpha: float
 ) -> None:
-    found = equivalence_test(a, b, margin, alpha=alpha)
-    outside = max(-found.low, found.high) - margin
+    test = equivalence_test(a, b, margin, alpha=alpha)
+    outside = max(-test.low, test.high) - margin
     if abs(outside) > 1e-9:
-        assert (found.p < alpha) == (outside < 0)
+        assert (test.p < alpha) == (outside < 0)
 
 
 def test_without_spread_the_margin_alone_decides() -> None:

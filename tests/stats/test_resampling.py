@@ -31,18 +31,18 @@ def test_exact_permutation_against_every_order(b: list[float]) -> None:
     observed = abs(sum(values[:size]) * len(b) - sum(values[size:]) * size)
     orders = list(permutations(values))
     extreme = sum(abs(sum(o[:size]) * len(b) - sum(o[size:]) * size) >= observed for o in orders)
-    found = permutation_test(A[:4], b)
-    assert found.exact
-    assert found.p == pytest.approx(extreme / len(orders))
-    assert found.smallest <= found.p
+    test = permutation_test(A[:4], b)
+    assert test.exact
+    assert test.p == pytest.approx(extreme / len(orders))
+    assert test.smallest <= test.p
 
 
 def test_permutation_agrees_with_scipy_and_knows_its_least_p() -> None:
     theirs = scipy.stats.permutation_test((A, B), lambda a, b: np.mean(a) - np.mean(b), n_resamples=np.inf)
     assert permutation_test(A, B).p == pytest.approx(theirs.pvalue)
     for a, least in (([1.0, 2.0, 3.0], 2 / 20), ([1.0, 2.0], 1 / 10)):
-        found = permutation_test(a, [7.0, 8.0, 9.0])
-        assert found.p == found.smallest == pytest.approx(least)
+        test = permutation_test(a, [7.0, 8.0, 9.0])
+        assert test.p == test.smallest == pytest.approx(least)
     assert permutation_test([1.0], [2.0]).p == 1.0
     assert permutation_test([0.1 + 0.2, 0.3], [0.3, 0.3]).p == 1.0
     with pytest.raises(ValueError, match="at least one"):
@@ -52,10 +52,10 @@ def test_permutation_agrees_with_scipy_and_knows_its_least_p() -> None:
 def test_drawn_permutation_is_seeded_near_the_t_test_and_never_zero() -> None:
     generator = np.random.default_rng(5)
     a, b = generator.normal(0.7, 1, 15).tolist(), generator.normal(0, 1, 15).tolist()
-    found = permutation_test(a, b, draws=4000)
-    assert not found.exact
-    assert found == permutation_test(a, b, draws=4000)
-    assert found.p == pytest.approx(scipy.stats.ttest_ind(a, b).pvalue, abs=0.02)
+    test = permutation_test(a, b, draws=4000)
+    assert not test.exact
+    assert test == permutation_test(a, b, draws=4000)
+    assert test.p == pytest.approx(scipy.stats.ttest_ind(a, b).pvalue, abs=0.02)
     far = permutation_test(list(range(15)), list(range(100, 115)), draws=500)
     assert far.p == far.smallest == 1 / 501
 
@@ -86,8 +86,8 @@ def test_violation_ratio_closed_forms() -> None:
     m, normal = 0.4, scipy.stats.norm
     points = (np.arange(20_000) + 0.5) / 20_000
     wanted = ((1 + m * m) * normal.sf(m) - m * normal.pdf(m)) / (1 + m * m)
-    found = violation_ratio((normal.ppf(points) + m).tolist(), (2 * normal.ppf(points)).tolist())
-    assert found == pytest.approx(wanted, abs=1e-3)
+    ratio = violation_ratio((normal.ppf(points) + m).tolist(), (2 * normal.ppf(points)).tolist())
+    assert ratio == pytest.approx(wanted, abs=1e-3)
 
 
 def test_order_bound_against_the_bootstrap_distribution_itself() -> None:
@@ -120,12 +120,12 @@ SCORES = st.lists(st.floats(-100, 100), min_size=1, max_size=4)
 @settings(max_examples=40)
 @given(SCORES)
 def test_the_expected_best_is_the_mean_over_all_draws(scores: list[float]) -> None:
-    found = expected_best(scores)
-    for n, expected in enumerate(found, start=1):
+    expected_bests = expected_best(scores)
+    for n, expected in enumerate(expected_bests, start=1):
         draws = [max(draw) for draw in product(scores, repeat=n)]
         assert expected == pytest.approx(sum(draws) / len(draws), abs=1e-9)
     smaller = expected_best([-score for score in scores], larger_is_better=False)
-    assert smaller == pytest.approx([-score for score in found], abs=1e-9)
+    assert smaller == pytest.approx([-score for score in expected_bests], abs=1e-9)
 
 
 @given(st.lists(st.floats(-100, 100), min_size=1, max_size=40))

@@ -125,13 +125,13 @@ def test_holm_against_the_step_down_rule() -> None:
 
 
 def test_hedges_g_interval_covers_what_the_noncentral_t_says() -> None:
-    found = hedges_g(summarise(A), summarise(B), level=0.9)
+    effect = hedges_g(summarise(A), summarise(B), level=0.9)
     scale = math.sqrt(1 / 5 + 1 / 4)
     t = float(scipy.stats.ttest_ind(A, B).statistic)
-    assert scipy.stats.nct.cdf(t, 7, found.low / scale) == pytest.approx(0.95)
-    assert scipy.stats.nct.cdf(t, 7, found.high / scale) == pytest.approx(0.05)
+    assert scipy.stats.nct.cdf(t, 7, effect.low / scale) == pytest.approx(0.95)
+    assert scipy.stats.nct.cdf(t, 7, effect.high / scale) == pytest.approx(0.05)
     back = hedges_g(summarise(B), summarise(A), level=0.9)
-    assert (back.g, back.low, back.high) == pytest.approx((-found.g, -found.high, -found.low))
+    assert (back.g, back.low, back.high) == pytest.approx((-effect.g, -effect.high, -effect.low))
 
 
 def test_hedges_g_of_a_huge_difference_stays_in_proportion_and_without_a_unit_or_seeds_is_none() -> None:
@@ -150,8 +150,10 @@ def test_bootstrap_against_all_resamples() -> None:
     values, other = [1.0, 2.5, 4.0, 4.5], [0.0, 1.0, 5.0]
     gaps = [np.mean(x) - np.mean(y) for x in product(values, repeat=4) for y in product(other, repeat=3)]
     for level in (0.9, 0.95):
-        found = bootstrap_difference(values, other, level=level, draws=40_000)
-        assert (found.low, found.high) == pytest.approx(np.quantile(gaps, [0.5 - level / 2, 0.5 + level / 2]), abs=0.1)
+        interval = bootstrap_difference(values, other, level=level, draws=40_000)
+        assert (interval.low, interval.high) == pytest.approx(
+            np.quantile(gaps, [0.5 - level / 2, 0.5 + level / 2]), abs=0.1
+        )
     assert bootstrap_difference([1.0, 2.0], [1.0]) is None
     assert bootstrap_difference(A, B, seed=1) == bootstrap_difference(A, B, seed=1)
     still = bootstrap_difference([3.0, 3.0], [1.0, 1.0])
