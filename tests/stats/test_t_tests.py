@@ -150,10 +150,8 @@ def test_bootstrap_against_all_resamples() -> None:
     values, other = [1.0, 2.5, 4.0, 4.5], [0.0, 1.0, 5.0]
     gaps = [np.mean(x) - np.mean(y) for x in product(values, repeat=4) for y in product(other, repeat=3)]
     for level in (0.9, 0.95):
-        interval = bootstrap_difference(values, other, level=level, draws=40_000)
-        assert (interval.low, interval.high) == pytest.approx(
-            np.quantile(gaps, [0.5 - level / 2, 0.5 + level / 2]), abs=0.1
-        )
+        ends = bootstrap_difference(values, other, level=level, draws=40_000)
+        assert (ends.low, ends.high) == pytest.approx(np.quantile(gaps, [0.5 - level / 2, 0.5 + level / 2]), abs=0.1)
     assert bootstrap_difference([1.0, 2.0], [1.0]) is None
     assert bootstrap_difference(A, B, seed=1) == bootstrap_difference(A, B, seed=1)
     still = bootstrap_difference([3.0, 3.0], [1.0, 1.0])
