@@ -37,8 +37,7 @@ def test_features_follow_the_images_and_the_moments_of_training(tmp_path: Path) 
     features = LikeTraining("test.parquet", "train.parquet", "fetch it")
     task = CaptionedFile("small", "captions.parquet", "fetch it", {"net": features})
     data = task.load(tmp_path)
-    assert data.texts == ["one", "two", "three"]
-    assert data.image_of.tolist() == [0, 0, 1]
+    assert (data.texts, data.image_of.tolist()) == (["one", "two", "three"], [0, 0, 1])
     assert data.images.texts == ["one", "three"]
     # Roots of training: 1 and 5, so mean 3 and deviation 2; the second dimension does not vary.
     expected = [[(-3 - 3) / 2, 1 - np.sqrt(2)], [(2 - 3) / 2, 1 - np.sqrt(2)]]
@@ -97,17 +96,20 @@ def test_the_features_of_one_teacher_are_enough(tmp_path: Path) -> None:
     assert task.fingerprint(tmp_path) != before
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
+def test_a_table_is_read_by_split_its_images_in_the_order_of_their_first_caption(tmp_path: Path) -> None:
+    """Positions are no ids: COCO's table of the bundle counts its images, and another data set has other images."""
+    for column, known in (("image_id", ["x", "y"]), ("image_no", None)):
+        data = table_task(tmp_path, TABLE.replace("image_id", column)).load(tmp_path)
+        assert (data.texts, data.ids) == (["one", "two", "three"], known)
+        assert data.image_of.tolist() == [0, 0, 1]
+        assert data.images.features["net"].tolist() == [[1], [2]]
+    for content, message in (
         ("split\timage_id\ntest\tx\n", "no column 'caption'"),
         ("split\tcaption\ntest\tx\n", "no column 'image_id'"),
         ("split\timage_no\tcaption\ntrain\tx\ty\n", "no captions of the split 'test'"),
-    ],
-)
-def test_bad_tables_are_told(tmp_path: Path, content: str, message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        table_task(tmp_path, content).load(tmp_path)
+    ):
+        with pytest.raises(UserError, match=message):
+            table_task(tmp_path, content).load(tmp_path)
 
 
 @pytest.mark.parametrize(("task", "images"), [(FLICKR30K, 1000), (COCO, 5000)], ids=["Flickr30k", "COCO"])
@@ -129,15 +131,6 @@ def test_the_captions_of_the_papers_test_images(
     assert np.bincount(data.image_of).tolist() == [5] * images
     assert data.images.features["clip"][:, 0].tolist() == list(range(images))
     assert len(set(data.texts)) > 4.9 * images
-
-
-def test_a_table_is_read_by_split_its_images_in_the_order_of_their_first_caption(tmp_path: Path) -> None:
-    """Positions are no ids: COCO's table of the bundle counts its images, and another data set has other images."""
-    for column, known in (("image_id", ["x", "y"]), ("image_no", None)):
-        data = table_task(tmp_path, TABLE.replace("image_id", column)).load(tmp_path)
-        assert (data.texts, data.ids) == (["one", "two", "three"], known)
-        assert data.image_of.tolist() == [0, 0, 1]
-        assert data.images.features["net"].tolist() == [[1], [2]]
 
 
 def test_training_images_put_through_as_test_images_are_those_of_training(data_root: Path) -> None:

@@ -3,12 +3,11 @@ from __future__ import annotations
 import gzip
 from collections import Counter
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pytest
 
-from harness.corpora.base import CorpusSource, Triplets
 from harness.corpora.files import CaptionsFile, SentencesFile, TripletsFile
 from harness.errors import UserError
 from harness.fetching.archives import write_parquet
@@ -31,9 +30,6 @@ def captions(root: Path, rows: dict[str, list[str]], **options: object) -> Capti
 
 
 FIVE = {f"image{number}": [f"caption {number}.{k}" for k in range(5)] for number in range(200)}
-
-
-# Sentences ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["text.txt", "text.txt.gz"])
@@ -81,9 +77,6 @@ def test_content_and_limit_change_a_fingerprint_and_the_path_does_not(tmp_path: 
     assert sentences(tmp_path, b"a\nc\n").fingerprint(tmp_path) != original
 
 
-# Captions -----------------------------------------------------------------------------------------
-
-
 def test_one_caption_an_image_is_drawn_by_seed_whatever_the_other_images(tmp_path: Path) -> None:
     def drawn(rows: dict[str, list[str]] = FIVE, **options: int) -> list[str]:
         return list(captions(tmp_path, rows, **options).load(tmp_path).texts)
@@ -107,8 +100,8 @@ def test_all_captions_make_a_row_each_and_are_refused_of_a_file_with_one_an_imag
     (tmp_path / "captions.txt").write_text("A dog.\nTwo cats.\n")
     lines = CaptionsFile("captions.txt", HOW)
     lines.check(tmp_path)
-    one = captions(tmp_path, {"a": ["a1"], "b": ["b1"]}, captions="all")
-    for source, root in ((lines.with_captions("all"), tmp_path), (lines.with_captions("all"), None), (one, tmp_path)):
+    few = captions(tmp_path, {"a": ["a1"], "b": ["b1"]}, captions="all")
+    for source, root in ((lines.with_captions("all"), tmp_path), (lines.with_captions("all"), None), (few, tmp_path)):
         with pytest.raises(UserError, match=rf"captions = all, but .*{source.files[0]} has only one caption per image"):
             source.check(root)
 
@@ -126,10 +119,10 @@ def lines_matched(root: Path, rows: dict[str, object], **options: object) -> Cap
 def test_a_text_file_and_the_file_that_it_is_matched_to_are_one_corpus(tmp_path: Path) -> None:
     """Published features have the rows of the lines; one caption an image trains alike with and without ids."""
     np.save(tmp_path / "features.npy", np.array([[7.0], [3.0]], np.float32))
-    one = lines_matched(tmp_path, MATCHED, features={"net": {"file": "features.npy", "how": HOW}}, images="pictures")
-    loaded, known = one.load(tmp_path), one.fingerprint(tmp_path)
-    assert (list(loaded.texts), one.image_ids(tmp_path)) == (LINES, ["7.jpg", "3.jpg"])
-    whole = one.with_captions("all")
+    lines = lines_matched(tmp_path, MATCHED, features={"net": {"file": "features.npy", "how": HOW}}, images="pictures")
+    loaded, known = lines.load(tmp_path), lines.fingerprint(tmp_path)
+    assert (list(loaded.texts), lines.image_ids(tmp_path)) == (LINES, ["7.jpg", "3.jpg"])
+    whole = lines.with_captions("all")
     whole.check(tmp_path)
     rows = whole.load(tmp_path)
     assert list(rows.texts) == ["two cats", "cats", "A dog .", "b", "c"]
@@ -141,11 +134,11 @@ def test_a_text_file_and_the_file_that_it_is_matched_to_are_one_corpus(tmp_path:
     )
     assert len({known, whole.images_fingerprint(tmp_path), changed.fingerprint(tmp_path)}) == 3
     (tmp_path / "matched.parquet").unlink()
-    assert (one.missing(tmp_path), one.image_ids(tmp_path)) == ([], None)
-    assert list(one.load(tmp_path).texts) == LINES
-    assert one.fingerprint(tmp_path) == known
+    assert (lines.missing(tmp_path), lines.image_ids(tmp_path)) == ([], None)
+    assert list(lines.load(tmp_path).texts) == LINES
+    assert lines.fingerprint(tmp_path) == known
     assert [str(item) for item in whole.missing(tmp_path)] == ["matched.parquet: match it"]
-    assert [item.what for item in one.pixels.missing(tmp_path)] == ["matched.parquet", "pictures"]
+    assert [item.what for item in lines.pixels.missing(tmp_path)] == ["matched.parquet", "pictures"]
 
 
 def test_a_file_that_was_matched_to_other_lines_is_refused(tmp_path: Path) -> None:
@@ -155,17 +148,13 @@ def test_a_file_that_was_matched_to_other_lines_is_refused(tmp_path: Path) -> No
             lines_matched(tmp_path, rows, captions="all").load(tmp_path)
 
 
-def test_a_text_file_has_one_caption_a_line_and_keeps_blank_lines_in_place(tmp_path: Path) -> None:
-    (tmp_path / "captions.txt").write_bytes("A dog .\n\n Two\u2028cats . \n".encode())
-    loaded = CaptionsFile("captions.txt", HOW).load(tmp_path)
-    assert list(loaded.texts) == ["A dog .", " ", "Two\u2028cats ."]
-
-
-def test_content_draw_and_seed_change_a_fingerprint(tmp_path: Path) -> None:
+def test_content_draw_and_seed_change_a_fingerprint_and_blank_lines_keep_their_place(tmp_path: Path) -> None:
     options = ({}, {"captions": "all"}, {"caption_seed": 1})
-    found = {captions(tmp_path, FIVE, **each).fingerprint(tmp_path) for each in options}
-    found.add(captions(tmp_path, {**FIVE, "image0": ["another"]}).fingerprint(tmp_path))
-    assert len(found) == 4
+    prints = {captions(tmp_path, FIVE, **each).fingerprint(tmp_path) for each in options}
+    prints.add(captions(tmp_path, {**FIVE, "image0": ["another"]}).fingerprint(tmp_path))
+    assert len(prints) == 4
+    (tmp_path / "captions.txt").write_bytes("A dog .\n\n Two\u2028cats . \n".encode())
+    assert list(CaptionsFile("captions.txt", HOW).load(tmp_path).texts) == ["A dog .", " ", "Two\u2028cats ."]
     with pytest.raises(UserError, match="captions = 'some' is neither 'one' nor 'all'"):
         CaptionsFile("captions.txt", HOW, captions="some")
 
@@ -188,28 +177,19 @@ def test_a_parquet_file_of_another_shape_is_one_line(tmp_path: Path, columns: di
         list(CaptionsFile("captions.parquet", HOW).load(tmp_path).texts)
 
 
-# The real bundle ----------------------------------------------------------------------------------
-
-
 def test_the_files_of_the_bundle_are_read_whole(data_root: Path) -> None:
     loaded = SentencesFile("wiki/enwiki_sentences.txt.gz", HOW).load(data_root)
     assert len(loaded) == 120_000
     assert all(text and "\n" not in text and text == text.strip() for text in loaded.texts)
-    some = SentencesFile("wiki/enwiki_sentences.txt.gz", HOW, limit=12_000).load(data_root)
-    assert some.texts == loaded.texts[:12000]
     assert len(TripletsFile("nli/triplets_en.tsv.gz", "").load(data_root)) == 8626
-
-
-def test_the_small_profile_reads_flickr8k_with_its_features(data_root: Path) -> None:
-    loaded = CaptionsFile(**load_profile("small").corpora["flickr8k"].options).load(data_root)
-    features = loaded.features["squeezenet"]
-    assert len(loaded) == 6000
+    drawn = CaptionsFile(**load_profile("small").corpora["flickr8k"].options).load(data_root)
+    features = drawn.features["squeezenet"]
     assert (features.shape, features.dtype.name) == ((6000, 512), "float32")
     assert abs(float(features.mean())) < 1e-4
     assert float(features.std(axis=0).max()) < 1.01
     every = CaptionsFile("paired/flickr8k/train.parquet", HOW, captions="all").load(data_root)
-    assert len(every) == 30_000
-    assert all(text in every.texts[5 * row : 5 * row + 5] for row, text in enumerate(loaded.texts))
+    assert (len(drawn), len(every)) == (6000, 30_000)
+    assert all(text in every.texts[5 * row : 5 * row + 5] for row, text in enumerate(drawn.texts))
 
 
 def test_triplets_are_read_in_both_forms(tmp_path: Path) -> None:
@@ -217,8 +197,8 @@ def test_triplets_are_read_in_both_forms(tmp_path: Path) -> None:
     (tmp_path / "nli.csv").write_text('sent0,sent1,hard_neg\n"One, two",b,c\nd,e,"f ""g"""\n')
     (tmp_path / "nli.tsv").write_text('source\tsent0\tsent1\thard_neg\nx\tOne, two\tb\tc\nx\td\te\tf "g"\n')
     for name in ("nli.csv", "nli.tsv"):
-        found = TripletsFile(name, "").load(tmp_path)
-        assert (list(found.premises), list(found.contradicted)) == (["One, two", "d"], ["c", 'f "g"'])
+        loaded = TripletsFile(name, "").load(tmp_path)
+        assert (list(loaded.premises), list(loaded.contradicted)) == (["One, two", "d"], ["c", 'f "g"'])
     assert len(TripletsFile("nli.csv", "", limit=1).load(tmp_path)) == 1
     (tmp_path / "nli.csv").write_bytes(b'sent0,sent1,hard_neg\r\n"One,\ntwo",b,c\r\n')
     assert list(TripletsFile("nli.csv", "").load(tmp_path).premises) == ["One,\ntwo"]
@@ -266,51 +246,40 @@ def test_toy_triplets_share_a_template_and_differ_in_one_attribute() -> None:
 WORDS = [f"w{number}" for number in range(20)]
 
 
-class Clean(CorpusSource):
-    stream: Literal["sentences", "pairs", "triplets", "images", "audio"] = "triplets"
-
-    def __init__(self, *texts: str) -> None:
-        self.listed = list(texts) or [" ".join(WORDS)] * 300
-
-    def missing(self, root: Path | None) -> list:
-        return []
-
-    def fingerprint(self, root: Path | None) -> str:
-        return "clean"
-
-    def load(self, root: Path | None) -> Triplets:
-        return Triplets(self.listed[0::3], self.listed[1::3], self.listed[2::3])
+def noisy(root: Path, *texts: str, **options: float) -> Noisy:
+    """Noise on a file of triplets: of these texts, else 300 times of the same words."""
+    listed = list(texts) or [" ".join(WORDS)] * 300
+    rows = [",".join(listed[start : start + 3]) for start in range(0, len(listed), 3)]
+    (root / "clean.csv").write_text("\n".join(["sent0,sent1,hard_neg", *rows]) + "\n")
+    return Noisy(TripletsFile("clean.csv", ""), **options)
 
 
-def noisy(*texts: str, **options: float) -> list[list[str]]:
-    return [text.split() for text in Noisy(Clean(*texts), **options).texts(None)]
+def test_noise_deletes_words_but_the_last_swaps_them_and_repeats_some(tmp_path: Path) -> None:
+    def words_of(*texts: str, **options: float) -> list[list[str]]:
+        return [text.split() for text in noisy(tmp_path, *texts, **options).texts(tmp_path)]
 
-
-def test_a_deletion_of_two_fifths_leaves_three_fifths_in_their_order_and_one_word_always() -> None:
-    found = noisy(deletion=0.4)
-    assert 0.58 < sum(map(len, found)) / (300 * 20) < 0.62
-    assert all(words == [word for word in WORDS if word in set(words)] for words in found)
-    assert len({len(words) for words in found}) > 5
-    one, two, three = noisy("one", "two words", "three", deletion=0.99)
-    assert (one, three, len(two)) == (["one"], ["three"], 1)
-
-
-def test_a_swap_keeps_the_words_and_an_insertion_repeats_some() -> None:
-    found = noisy(swap=2)
-    assert all(Counter(words) == Counter(WORDS) for words in found)
-    moved = [sum(one != other for one, other in zip(words, WORDS, strict=True)) for words in found]
+    left = words_of(deletion=0.4)
+    assert 0.58 < sum(map(len, left)) / (300 * 20) < 0.62
+    assert all(words == [word for word in WORDS if word in set(words)] for words in left)
+    assert len({len(words) for words in left}) > 5
+    first, two, three = words_of("one", "two words", "three", deletion=0.99)
+    assert (first, three, len(two)) == (["one"], ["three"], 1)
+    swapped = words_of(swap=2)
+    assert all(Counter(words) == Counter(WORDS) for words in swapped)
+    moved = [sum(word != clean for word, clean in zip(words, WORDS, strict=True)) for words in swapped]
     assert max(moved) == 4
     assert sum(moved) / len(moved) > 3
-    assert all(len(words) == 22 and set(words) == set(WORDS) for words in noisy(insertion=2))
+    assert all(len(words) == 22 and set(words) == set(WORDS) for words in words_of(insertion=2))
 
 
 @pytest.mark.parametrize("options", [{"deletion": 0.5}, {"insertion": 3}, {"swap": 1}])
-def test_a_loaded_triplet_is_the_three_texts_of_a_row_drawn_once(options: dict[str, float]) -> None:
-    clean = Clean("a b c", "d e f", "g h i", "j k l", "m n o", "p q r")
-    source = Noisy(clean, **options)
-    loaded, texts = source.load(None), list(source.texts(None))
+def test_a_loaded_triplet_is_the_three_texts_of_a_row_drawn_once(tmp_path: Path, options: dict[str, float]) -> None:
+    source, same, other = (
+        noisy(tmp_path, "a b c", "d e f", "g h i", "j k l", "m n o", "p q r", **each)
+        for each in (options, options, {"deletion": 0.3})
+    )
+    loaded, texts = source.load(tmp_path), list(source.texts(tmp_path))
     assert [*zip(loaded.premises, loaded.entailed, loaded.contradicted, strict=True)][1] == tuple(texts[3:])
     assert source.per_row == 3
-    others = {Noisy(clean, deletion=0.3).fingerprint(None), clean.fingerprint(None)}
-    assert source.fingerprint(None) == Noisy(clean, **options).fingerprint(None)
-    assert source.fingerprint(None) not in others
+    assert source.fingerprint(tmp_path) == same.fingerprint(tmp_path)
+    assert source.fingerprint(tmp_path) not in {each.fingerprint(tmp_path) for each in (other, source.clean)}

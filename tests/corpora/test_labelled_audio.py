@@ -65,50 +65,57 @@ def test_filterbanks_are_kept_and_waves_are_read_again_for_mixing_alone(
     real = labelled_audio.samples
     monkeypatch.setattr(labelled_audio, "samples", lambda path, name: opened.append(name) or real(path, name))
     plain = audio().load(speech)
-    found = drawn(plain, list(range(6)))
+    banks = drawn(plain, list(range(6)))
     assert opened == ["0.wav"], "the rate is asked of one file"
     for row in range(6):
         expected = filterbank(real(speech / "wav" / f"{row}.wav", "")[1], RATE, bins=32, frames=60)
-        np.testing.assert_allclose(found[row], expected, atol=0.005)
+        np.testing.assert_allclose(banks[row], expected, atol=0.005)
     mixing = plain.augmented("mixup+masks")
     assert (mixing.costly, plain.costly) == (True, False)
     mixing.batch(np.arange(30) % 6, generator(seed=0))
     assert 20 < len(opened) < 45
 
 
-@pytest.mark.parametrize("place", ["../outside.wav", "/outside.wav", "link"])
-def test_an_archive_is_unpacked_into_the_cache_alone_and_no_link_is_followed(tmp_path: Path, place: str) -> None:
-    (tmp_path / "secret.wav").write_bytes(wav(tone(0)))
-    (tmp_path / "index.tsv").write_text("file\tspeaker_id\noutside.wav\t1\n")
-    packed = LabelledAudio("a.tar", "", index="index.tsv", bins=16, frames=20)
-    if place == "link":
-        write_tar(tmp_path / "a.tar", {"outside.wav": tmp_path / "secret.wav"})
-        with pytest.raises(UserError, match=r"a\.tar has no recording outside\.wav"):
-            packed.load(tmp_path)
-    else:
-        write_tar(tmp_path / "a.tar", {place: wav(tone(0))})
-        assert drawn(packed.load(tmp_path), [0]).shape == (1, 20, 16)
-    assert not (tmp_path.parent / "outside.wav").exists()
+def test_an_archive_is_read_like_a_folder(speech: Path) -> None:
+    """It is unpacked into the cache alone, and no link in it is followed."""
+    with tarfile.open(speech / "wav.tar.gz", "w:gz") as archive:
+        archive.add(speech / "wav", "some/folder")
+    packed = LabelledAudio("wav.tar.gz", "", index="index.tsv", bins=32, frames=60)
+    np.testing.assert_array_equal(drawn(packed.load(speech), [0, 5]), drawn(audio().load(speech), [0, 5]))
+    (speech / "wav.tar.gz").write_bytes((speech / "wav.tar.gz").read_bytes()[:-200])
+    with pytest.raises(UserError, match=r"cannot be read: .*restore it"):
+        packed.load(speech)
+    (speech / "index.tsv").write_text("file\tspeaker_id\noutside.wav\t1\n")
+    for name in ("../outside.wav", "/outside.wav"):
+        write_tar(speech / "a.tar", {name: wav(tone(0))})
+        assert drawn(LabelledAudio("a.tar", "", index="index.tsv").load(speech), [0]).shape[0] == 1
+        assert not (speech.parent / "outside.wav").exists()
+    write_tar(speech / "a.tar", {"outside.wav": speech / "wav" / "0.wav"})
+    with pytest.raises(UserError, match=r"a\.tar has no recording outside\.wav"):
+        LabelledAudio("a.tar", "", index="index.tsv").load(speech)
 
 
-def librispeech(root: Path, flac: bytes | None = None) -> LabelledAudio:
-    """The folders of LibriSpeech with two recordings: of these bytes, else of a tone by soundfile."""
-    for speaker in ("19", "26"):
-        path = root / "speech" / speaker / "198" / f"{speaker}-198-0000.flac"
+@pytest.mark.parametrize("whole", [True, False])
+def test_librispeechs_folders_need_a_package(tmp_path: Path, whole: bool) -> None:
+    paths = [tmp_path / "speech" / speaker / "198" / f"{speaker}-198-0000.flac" for speaker in ("19", "26")]
+    for path, number in zip(paths, (19, 26), strict=True):
         path.parent.mkdir(parents=True)
-        if flac is None:
+        if whole:
             soundfile = pytest.importorskip("soundfile", reason="no FLAC is read; install the extra dev")
-            soundfile.write(path, tone(int(speaker)), RATE)
+            soundfile.write(path, tone(number), RATE)
         else:
-            path.write_bytes(flac)
-    return LabelledAudio("speech", "", bins=16, frames=150)
-
-
-def test_flac_is_read_where_the_package_is(tmp_path: Path) -> None:
-    found = drawn(librispeech(tmp_path).load(tmp_path), [0, 1])
-    _, wave = samples(tmp_path / "speech/26/198/26-198-0000.flac", "")  # of 16 bits
-    np.testing.assert_allclose(wave, tone(26), atol=1e-4)
-    np.testing.assert_allclose(found[1], filterbank(wave, RATE, bins=16, frames=150), atol=0.05)
+            path.write_bytes(b"fLaC")
+    source = LabelledAudio("speech", "", bins=16, frames=150)
+    if whole:
+        banks = drawn(source.load(tmp_path), [0, 1])
+        _, wave = samples(paths[1], "")  # of 16 bits
+        np.testing.assert_allclose(wave, tone(26), atol=1e-4)
+        np.testing.assert_allclose(banks[1], filterbank(wave, RATE, bins=16, frames=150), atol=0.05)
+    else:
+        there = importlib.util.find_spec("soundfile") is not None
+        needed = r"19-198-0000\.flac cannot be read" if there else "need the package soundfile"
+        with pytest.raises(UserError, match=needed):
+            source.load(tmp_path)
 
 
 def test_recordings_have_their_speakers(speech: Path) -> None:
@@ -148,9 +155,9 @@ def test_a_mixture_is_cut_or_padded_to_the_first_wave(first: int, second: int) -
     rng = np.random.default_rng(0)
     own, other, weight = rng.normal(size=first), rng.normal(size=second), 0.3
     expected = []
-    for place in range(first):
-        beside = other[place] - sum(other) / second if place < second else 0.0
-        expected.append(weight * (own[place] - sum(own) / first) + (1 - weight) * beside)
+    for sample in range(first):
+        beside = other[sample] - sum(other) / second if sample < second else 0.0
+        expected.append(weight * (own[sample] - sum(own) / first) + (1 - weight) * beside)
     np.testing.assert_allclose(mixed(own, other, weight), expected, rtol=1e-12)
     assert not filterbank(np.ones(10), 16000, bins=8, frames=4).any(), "shorter than a window: silence"
 
@@ -162,7 +169,7 @@ def test_an_augmented_batch_is_the_public_codes_in_loops(speech: Path) -> None:
     waves = [samples(speech / "wav" / f"{row}.wav", "")[1] for row in range(6)]
     partners = set()
     for seed in range(20):
-        found, rng = media.batch(rows, generator(seed=seed)), generator(seed=seed)
+        batch, rng = media.batch(rows, generator(seed=seed)), generator(seed=seed)
         banks, labels = [], []
         for row in rows:
             bank, label = drawn(plain, [row])[0], plain.labels[row]
@@ -176,28 +183,11 @@ def test_an_augmented_batch_is_the_public_codes_in_loops(speech: Path) -> None:
                 partners.add(label != plain.labels[row])
             banks.append(bank)
             labels.append(label)
-        np.testing.assert_allclose(found["spectrograms"], masked(np.stack(banks), rng), atol=1e-5)
-        assert found["labels"].tolist() == labels
+        np.testing.assert_allclose(batch["spectrograms"], masked(np.stack(banks), rng), atol=1e-5)
+        assert batch["labels"].tolist() == labels
     assert partners == {True, False}
 
 
-def test_an_archive_is_read_like_a_folder(speech: Path) -> None:
-    with tarfile.open(speech / "wav.tar.gz", "w:gz") as archive:
-        archive.add(speech / "wav", "some/folder")
-    packed = LabelledAudio("wav.tar.gz", "", index="index.tsv", bins=32, frames=60)
-    np.testing.assert_array_equal(drawn(packed.load(speech), [0, 5]), drawn(audio().load(speech), [0, 5]))
-    (speech / "wav.tar.gz").write_bytes((speech / "wav.tar.gz").read_bytes()[:-200])
-    with pytest.raises(UserError, match=r"cannot be read: .*restore it"):
-        packed.load(speech)
-
-
-def test_librispeechs_folders_need_a_package(tmp_path: Path) -> None:
-    there = importlib.util.find_spec("soundfile") is not None
-    with pytest.raises(UserError, match=r"19-198-0000\.flac cannot be read" if there else "need the package soundfile"):
-        librispeech(tmp_path, b"fLaC").load(tmp_path)
-
-
-#: file of the folder -> what it holds instead, and what the line says
 INDEX = b"file\tspeaker_id\tsplit\n0.wav\t0\ttrain\n"
 #: file of the folder -> what it holds instead, options, and what the line says
 HARMS = {

@@ -51,7 +51,7 @@ def plain(tokenizer: Any, texts: list[str], length: int) -> dict[str, torch.Tens
 
 @pytest.mark.parametrize("length", [5, 32])
 def test_batches_are_what_the_tokenizer_says(tokenizer: Any, length: int) -> None:
-    """Whatever was asked of the tokenizer before."""
+    """Whatever was asked of the tokenizer before; a row of triplets is three sentences."""
     plain(tokenizer, TEXTS, 7)
     files = [
         cached_tokens("a", lambda: TEXTS[:3], tokenizer, length),
@@ -63,14 +63,10 @@ def test_batches_are_what_the_tokenizer_says(tokenizer: Any, length: int) -> Non
         wanted = plain(tokenizer, [TEXTS[row] for row in rows], length)
         for name, value in tokens.batch(np.array(rows)).items():
             assert torch.equal(value, wanted[name]), (rows, name)
-
-
-def test_a_row_of_triplets_is_three_sentences(tokenizer: Any) -> None:
-    files = [cached_tokens(name, lambda: TEXTS[:6], tokenizer, 32) for name in ("a", "b")]
-    tokens = Tokens(files, tokenizer.pad_token_id, per_row=3)
-    assert len(tokens) == 4
-    wanted = plain(tokenizer, [*TEXTS[3:6], *TEXTS[:3]], 32)
-    assert torch.equal(tokens.batch(np.array([3, 0]))["input_ids"], wanted["input_ids"])
+    triplets = Tokens([cached_tokens("c", lambda: TEXTS[:6], tokenizer, length)] * 2, tokenizer.pad_token_id, per_row=3)
+    assert len(triplets) == 4
+    wanted = plain(tokenizer, [*TEXTS[3:6], *TEXTS[:3]], length)
+    assert torch.equal(triplets.batch(np.array([3, 0]))["input_ids"], wanted["input_ids"])
 
 
 def test_they_are_made_once_for_a_content_a_tokenizer_and_a_length(tokenizer: Any) -> None:

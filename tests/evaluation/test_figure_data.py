@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from types import SimpleNamespace
 
@@ -34,11 +34,11 @@ RNG = np.random.default_rng(0)
 
 def slow_nearest(query: int, pool: np.ndarray, k: int) -> list[tuple[int, float]]:
     """A full sort of float64 cosines with the other rows, rounded so that what float32 cannot distinguish is equal."""
-    found, own = [], pool[query].astype(np.float64)
+    cosines, own = [], pool[query].astype(np.float64)
     for row, other in enumerate(pool.astype(np.float64)):
         norms = np.linalg.norm(own) * np.linalg.norm(other)
-        found.append((row, float(own @ other / norms) if norms else 0.0))
-    kept = [pair for pair in found if pair[0] != query]
+        cosines.append((row, float(own @ other / norms) if norms else 0.0))
+    kept = [pair for pair in cosines if pair[0] != query]
     return sorted(kept, key=lambda pair: (-round(pair[1], 5), pair[0]))[:k]
 
 
@@ -51,8 +51,8 @@ def test_neighbours_in_blocks_are_a_full_sort(rows: int, width: int, cells: int,
     queries, k = rng.integers(0, rows, 5), int(rng.integers(1, rows))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("harness.evaluation.suites._CELLS", cells)
-        found = nearest(pool, queries, k)
-    for query, found_rows, values in zip(queries, *found, strict=True):
+        neighbours = nearest(pool, queries, k)
+    for query, found_rows, values in zip(queries, *neighbours, strict=True):
         expected = slow_nearest(query, pool, k)
         assert values == pytest.approx([cosine for _, cosine in expected], abs=1e-6)
         assert found_rows.tolist() == [row for row, _ in expected]
@@ -68,40 +68,33 @@ def circle(texts: Sequence[str]) -> np.ndarray:
 
 
 def test_drawn_captions_have_the_nearest_others_by_hand() -> None:
+    def drawn(texts: Sequence[str], count: int, seed: int = 0, embed: Callable = circle) -> dict[str, np.ndarray]:
+        return neighbours_of(texts, embed, count, np.random.default_rng(seed))
+
     # every caption is there twice
-    found = neighbours_of([*ANGLES, *ANGLES], circle, 9, np.random.default_rng(0))
-    queries = found["queries"].tolist()
+    whole = drawn([*ANGLES, *ANGLES], 9)
+    queries = whole["queries"].tolist()
     assert sorted(queries) == list("abcde"), "a caption is asked for once"
-    near = {query: "".join(row) for query, row in zip(queries, found["neighbours"], strict=True)}
+    near = {query: "".join(row) for query, row in zip(queries, whole["neighbours"], strict=True)}
     assert near == {"a": "bcd", "b": "acd", "c": "bad", "d": "cba", "e": "dcb"}
-    row = found["neighbour_cosines"][queries.index("c")]
+    row = whole["neighbour_cosines"][queries.index("c")]
     assert row == pytest.approx(np.cos(np.radians([20, 30, 60])), abs=1e-6)
-
-
-def test_the_draw_depends_on_the_seed_alone() -> None:
-    draws = [tuple(neighbours_of([*ANGLES], circle, 2, np.random.default_rng(seed))["queries"]) for seed in (0, 0, 1)]
-    assert draws[0] == draws[1] != draws[2]
-    again = neighbours_of([*ANGLES], lambda texts: -circle(texts)[:, ::-1], 2, np.random.default_rng(0))
-    assert tuple(again["queries"]) == draws[0], "another model is asked something else"
-
-
-def test_few_captions_have_few_neighbours() -> None:
-    assert neighbours_of(["a", "b", "a"], circle, 5, np.random.default_rng(0))["neighbours"].shape == (2, 1)
+    few = [drawn([*ANGLES], 2, seed)["queries"].tolist() for seed in (0, 0, 1)]
+    assert few[0] == few[1] != few[2]
+    turned = drawn([*ANGLES], 2, embed=lambda texts: -circle(texts)[:, ::-1])
+    assert turned["queries"].tolist() == few[0], "another model is asked something else"
+    assert drawn(["a", "b", "a"], 5)["neighbours"].shape == (2, 1)
     with pytest.raises(ValueError, match="fewer than 1 neighbours are left in a pool of 1"):
-        neighbours_of(["a", "a"], circle, 5, np.random.default_rng(0))
+        drawn(["a", "a"], 5)
     for k in (0, 6):
         with pytest.raises(ValueError, match="neighbours are left in a pool of 6"):
             nearest(np.ones((6, 2), dtype=np.float32), np.array([0]), k)
 
 
-def clustered(k: int = 3, each: int = 20, d: int = 8) -> tuple[np.ndarray, np.ndarray]:
-    """Far centres with little noise, in mixed order, and the true cluster of each row."""
-    which = np.random.default_rng(1).permutation(np.repeat(np.arange(k), each))
-    return (np.eye(d)[which] + 0.01 * RNG.standard_normal((len(which), d))).astype(np.float32), which
-
-
 def test_one_seed_gives_one_plane_and_clusters_stay_together_in_it() -> None:
-    vectors, which = clustered()
+    """Of far centres with little noise, in mixed order; few or equal vectors have a plane too, and fewer clusters."""
+    which = np.random.default_rng(1).permutation(np.repeat(np.arange(3), 20))
+    vectors = (np.eye(8)[which] + 0.01 * RNG.standard_normal((60, 8))).astype(np.float32)
     first = plane(vectors, 7)
     assert (first.shape, first.dtype) == ((60, 2), np.float32)
     np.testing.assert_array_equal(first, plane(vectors, 7))
@@ -109,29 +102,25 @@ def test_one_seed_gives_one_plane_and_clusters_stay_together_in_it() -> None:
     np.fill_diagonal(distances, np.inf)
     assert (which[distances.argmin(axis=1)] == which).all()
     assert len(set(zip(clusters_of(vectors, 3, 0), which, strict=True))) == 3
-
-
-@pytest.mark.parametrize("rows", [2, 5])
-def test_few_or_equal_vectors_have_a_plane_and_no_more_clusters_than_vectors(rows: int) -> None:
-    vectors = np.ones((rows, 4), dtype=np.float32)
-    assert np.isfinite(plane(vectors, 0)).all()
-    assert sorted(clusters_of(np.eye(rows, dtype=np.float32), 9, 0)) == list(range(rows))
+    for rows in (2, 5):
+        assert np.isfinite(plane(np.ones((rows, 4), dtype=np.float32), 0)).all()
+        assert sorted(clusters_of(np.eye(rows, dtype=np.float32), 9, 0)) == list(range(rows))
 
 
 def test_ranks_and_histograms_are_those_of_a_loop() -> None:
     texts, images = RNG.standard_normal((30, 6)), RNG.standard_normal((10, 6))
     image_of = np.concatenate([np.arange(10), RNG.integers(0, 10, 20)])
-    found = similarities(texts, images, image_of)
+    computed = similarities(texts, images, image_of)
     true, other = [], []
     for image in range(10):
         cosines = [float(t @ images[image] / np.linalg.norm(t) / np.linalg.norm(images[image])) for t in texts]
         order = sorted(range(30), key=lambda row: -cosines[row])
-        assert found["worst_rank"][image] == 1 + max(order.index(row) for row in np.flatnonzero(image_of == image))
+        assert computed["worst_rank"][image] == 1 + max(order.index(row) for row in np.flatnonzero(image_of == image))
         for row, value in enumerate(cosines):
             (true if image_of[row] == image else other).append(value)
     for which, values in (("true", true), ("other", other)):
-        np.testing.assert_array_equal(found[f"similarity_{which}"], np.histogram(values, EDGES)[0])
-    assert found["similarity_true"].sum() == 30
+        np.testing.assert_array_equal(computed[f"similarity_{which}"], np.histogram(values, EDGES)[0])
+    assert computed["similarity_true"].sum() == 30
     same = np.ones((4, 3))
     assert similarities(same, same, np.arange(4))["worst_rank"].tolist() == [4] * 4, "ties count against the model"
 
@@ -140,21 +129,21 @@ TEXTS = ["a dog runs", "the dog is running", "a cat sleeps", "a dog runs fast", 
 
 
 def test_triples_take_two_captions_of_one_image_and_a_far_one() -> None:
-    data = SimpleNamespace(texts=TEXTS, image_of=np.array([0, 0, 1, 1, 2, 2]))
-    for triple in sentence_triples(data, 3, np.random.default_rng(0)):
+    """Where images have one caption, the close one shares most words."""
+
+    def triples(image_of: list[int], count: int) -> list[list[str]]:
+        data = SimpleNamespace(texts=TEXTS[: len(image_of)], image_of=np.array(image_of))
+        return list(map(list, sentence_triples(data, count, np.random.default_rng(0))))
+
+    drawn = triples([0, 0, 1, 1, 2, 2], 3)
+    for triple in drawn:
         rows = [TEXTS.index(text) for text in triple]
         assert rows[0] // 2 == rows[1] // 2 != rows[2] // 2
-    firsts = {tuple(triple) for triple in sentence_triples(data, 3, np.random.default_rng(0))}
-    assert len(firsts) == 3, "an image was drawn twice"
-    assert ("a dog runs", "the dog is running", "two men play chess indoors") in firsts
-
-
-def test_where_images_have_one_caption_the_close_one_shares_most_words() -> None:
-    data = SimpleNamespace(texts=TEXTS, image_of=np.arange(6))
-    triples = {triple[0]: triple for triple in sentence_triples(data, 6, np.random.default_rng(0))}
-    assert triples["a dog runs"][1:] == ["a dog runs fast", "two men play chess indoors"]
+    assert len({triple[0] for triple in drawn}) == 3, "an image was drawn twice"
+    assert ["a dog runs", "the dog is running", "two men play chess indoors"] in drawn
+    assert ["a dog runs", "a dog runs fast", "two men play chess indoors"] in triples([0, 1, 2, 3, 4, 5], 6)
     with pytest.raises(ValueError, match="three images"):
-        sentence_triples(SimpleNamespace(texts=TEXTS[:2], image_of=np.arange(2)), 1, np.random.default_rng(0))
+        triples([0, 1], 1)
 
 
 def test_view_cosines_are_means_over_pairs() -> None:
@@ -182,17 +171,17 @@ def test_the_suite_on_the_toy_world() -> None:
         **{ArrayName("ToySTS", what): pairs for what in ("gold", "cosine")},
         **{ArrayName("ToyRetrieval", what): shape for what, shape in of_captions.items()},
     }
-    found = {name.what: values for name, values in arrays.items()}
-    for query, texts in zip(found["queries"], found["neighbours"], strict=True):
+    by_name = {name.what: values for name, values in arrays.items()}
+    for query, texts in zip(by_name["queries"], by_name["neighbours"], strict=True):
         assert len({query, *texts}) == 4
-    assert (np.diff(found["neighbour_cosines"]) <= 0).all()
+    assert (np.diff(by_name["neighbour_cosines"]) <= 0).all()
     assert scores["Avg"] == {}
     assert scores["ToyRetrieval"]["cosine_same"] > scores["ToyRetrieval"]["cosine_apart"]
     again = FiguresSuite(["ToySTS", "ToyRetrieval"], **options).evaluate(model, None)
     for name, values in arrays.items():
         np.testing.assert_array_equal(values, again.arrays[name])
     other = FiguresSuite(["ToyRetrieval"], **options, seed=1).evaluate(model, None)
-    assert (other.arrays[ArrayName("ToyRetrieval", "triples")] != found["triples"]).any()
+    assert (other.arrays[ArrayName("ToyRetrieval", "triples")] != by_name["triples"]).any()
 
 
 def test_spaces_of_a_model_are_kept_apart_and_one_without_dropout_views_is_reported() -> None:

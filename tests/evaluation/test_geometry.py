@@ -30,8 +30,8 @@ def vectors_of(sentences: list[str], width: int = 5) -> np.ndarray:
 
 def scored(subsets: dict[str, list[tuple[str, str, float]]]) -> tuple[dict[str, float], list[str]]:
     sentences = [text for pairs in subsets.values() for first, second, _ in pairs for text in (first, second)]
-    found = GeometrySuite(["ToySTS"]).score(subsets, Embedded(lambda unique: vectors_of(list(unique)), sentences))
-    return found.scores, found.warnings
+    result = GeometrySuite(["ToySTS"]).score(subsets, Embedded(lambda unique: vectors_of(list(unique)), sentences))
+    return result.scores, result.warnings
 
 
 def align_of(pairs: list[tuple[str, str, float]]) -> float:
@@ -59,15 +59,15 @@ def test_uniformity_in_blocks_is_brute_force(n: int, width: int, block: int, see
 
 
 def test_limits_of_alignment_and_uniformity() -> None:
-    one, other = np.array([[2.0, 0.0]]), np.array([[-5.0, 0.0]])
-    assert alignment(one, one) == 0
-    assert alignment(one, other) == pytest.approx(4)
-    assert uniformity(np.concatenate([one, one])) == 0
-    assert uniformity(np.concatenate([one, other])) == pytest.approx(-8)
+    axis, other = np.array([[2.0, 0.0]]), np.array([[-5.0, 0.0]])
+    assert alignment(axis, axis) == 0
+    assert alignment(axis, other) == pytest.approx(4)
+    assert uniformity(np.concatenate([axis, axis])) == 0
+    assert uniformity(np.concatenate([axis, other])) == pytest.approx(-8)
     with pytest.raises(ValueError, match="pair"):
-        alignment(one[:0], one[:0])
+        alignment(axis[:0], axis[:0])
     with pytest.raises(ValueError, match="two"):
-        uniformity(one)
+        uniformity(axis)
 
 
 def test_batches_of_one_set_keep_the_order_and_one_without_positives_counts_as_zero() -> None:
@@ -80,11 +80,15 @@ def test_batches_of_one_set_keep_the_order_and_one_without_positives_counts_as_z
     assert scores["alignment_batch128"] == pytest.approx((align_of(pairs[:20]) + 0) / 2)
     assert scores["uniformity"] == pytest.approx(uniform_of(pairs))
     assert scores["uniformity_batch128"] == pytest.approx((uniform_of(pairs[:128]) + uniform_of(pairs[128:])) / 2)
+    for gold, left in ((4.0, {"alignment_batch128"}), (1.0, set())):
+        scores, warnings = scored({"": [("a", "b", 1.0), ("c", "d", gold)]})
+        assert {name for name in scores if name.startswith("alignment")} == left
+        assert warnings[0].startswith("alignment left out")
+        assert len(warnings) == 3 - len(left)
 
 
 def test_batches_of_several_subsets_are_sorted_by_words_and_score_and_never_cross() -> None:
-    long = [(f"w x y {i}", "z", 1.0) for i in range(100)]
-    short = [(f"w {i}", "z", 1.0) for i in range(100)]
+    long, short = ([(f"w {more}{i}", "z", 1.0) for i in range(100)] for more in ("x y ", ""))
     other = [("p", "q", 5.0), ("r", "s", 0.0)]
     scores, _ = scored({"one": long + short, "two": other})
     parts = [short + long[:28], long[28:], other]
@@ -94,23 +98,15 @@ def test_batches_of_several_subsets_are_sorted_by_words_and_score_and_never_cros
 
 def test_readings_by_subsets_weigh_each_by_its_pairs_and_pass_over_those_without_positives() -> None:
     """Weights are the pairs of a subset, not its positives: 4 and 2, not 1 and 2."""
-    one = [("a", "b", 5.0), ("c", "d", 4.0), ("e", "f", 0.0), ("g", "h", 1.0)]
+    first = [("a", "b", 5.0), ("c", "d", 4.0), ("e", "f", 0.0), ("g", "h", 1.0)]
     two, none = [("p", "q", 5.0), ("r", "s", 4.8)], [("x", "y", 4.0)]
-    scores, warnings = scored({"one": one, "none": none, "two": two})
+    scores, warnings = scored({"one": first, "none": none, "two": two})
     assert warnings == []
-    assert scores["alignment_subsets"] == pytest.approx((4 * align_of(one[:1]) + 2 * align_of(two)) / 6)
-    assert scores["alignment"] == pytest.approx((align_of(one[:1]) + 2 * align_of(two)) / 3)
-    weighted = (4 * uniform_of(one) + 2 * uniform_of(two) + uniform_of(none)) / 7
+    assert scores["alignment_subsets"] == pytest.approx((4 * align_of(first[:1]) + 2 * align_of(two)) / 6)
+    assert scores["alignment"] == pytest.approx((align_of(first[:1]) + 2 * align_of(two)) / 3)
+    weighted = (4 * uniform_of(first) + 2 * uniform_of(two) + uniform_of(none)) / 7
     assert scores["uniformity_subsets"] == pytest.approx(weighted)
     assert weighted != pytest.approx(scores["uniformity"], abs=1e-3)
-
-
-def test_no_positives_leave_alignment_out_with_a_warning() -> None:
-    for gold, left in ((4.0, {"alignment_batch128"}), (1.0, set())):
-        scores, warnings = scored({"": [("a", "b", 1.0), ("c", "d", gold)]})
-        assert {name for name in scores if name.startswith("alignment")} == left
-        assert len(warnings) == 3 - len(left)
-        assert warnings[0].startswith("alignment left out")
 
 
 @settings(deadline=None, max_examples=50)
@@ -129,20 +125,15 @@ def test_the_spectrum_is_that_of_a_singular_value_decomposition() -> None:
     z = (rng.normal(size=(40, 6)) * [5, 3, 1, 1, 0.5, 0] + 2).astype(np.float32)
     units = z / np.linalg.norm(z.astype(np.float64), axis=1, keepdims=True)
     squares = np.linalg.svd(units - units.mean(axis=0), compute_uv=False) ** 2
-    assert spectrum(z) == pytest.approx(squares / squares.sum(), abs=1e-9)
-    entropy = -sum(p * np.log(p) for p in squares / squares.sum() if p > 1e-15)
-    assert effective_rank(spectrum(z)) == pytest.approx(np.exp(entropy), rel=1e-6)
-
-
-def test_limits_of_the_spread() -> None:
+    shares = squares / squares.sum()
+    entropy = -sum(p * np.log(p) for p in shares if p > 1e-15)
     axes = np.concatenate([np.eye(4), -np.eye(4)]).astype(np.float32)
-    assert mean_cosine(axes) == pytest.approx(-1 / 7)
-    assert spectrum(axes) == pytest.approx([0.25] * 4)
-    assert effective_rank(spectrum(axes)) == pytest.approx(4)
     line = np.array([[1, 1], [-1, -1], [2, 2]], dtype=np.float32)
-    assert spectrum(line) == pytest.approx([1, 0])
-    assert effective_rank(spectrum(line)) == pytest.approx(1)
+    for rows, wanted, rank in ((z, shares, np.exp(entropy)), (axes, [0.25] * 4, 4), (line, [1, 0], 1)):
+        assert spectrum(rows) == pytest.approx(wanted, abs=1e-9)
+        assert effective_rank(spectrum(rows)) == pytest.approx(rank, rel=1e-6)
     assert not spectrum(np.full((9, 3), 0.7, dtype=np.float32)).any()
+    assert mean_cosine(axes) == pytest.approx(-1 / 7)
     with pytest.raises(ValueError, match="two"):
         mean_cosine(axes[:1])
 
@@ -154,7 +145,7 @@ def test_the_spread_is_of_distinct_sentences_and_undefined_where_they_do_not_dif
         assert again[name] == pytest.approx(once[name], abs=1e-12)
     assert again["uniformity"] != pytest.approx(once["uniformity"])
     same = Embedded(lambda unique: np.ones((len(unique), 3), dtype=np.float32), "abcd")
-    found = GeometrySuite(["ToySTS"]).score({"": [("a", "b", 5.0), ("c", "d", 1.0)]}, same)
-    assert found.scores["mean_cosine"] == pytest.approx(1)
-    assert [line.partition(" ")[0] for line in found.warnings] == ["top_variance", "effective_rank"]
-    assert "top_variance" not in found.scores
+    result = GeometrySuite(["ToySTS"]).score({"": [("a", "b", 5.0), ("c", "d", 1.0)]}, same)
+    assert result.scores["mean_cosine"] == pytest.approx(1)
+    assert [line.partition(" ")[0] for line in result.warnings] == ["top_variance", "effective_rank"]
+    assert "top_variance" not in result.scores

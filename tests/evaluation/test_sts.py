@@ -7,7 +7,6 @@ import json
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -29,6 +28,7 @@ from harness.evaluation.sts import (
     dev_scorer,
 )
 from harness.evaluation.suites import Embedded, Embedder, TaskScores
+from harness.planning.seen import SeenRows, text_hashes
 
 TASKS = [value for value in vars(sts).values() if isinstance(value, SimilarityFile)]
 TRANSLATED = [task for task in TASKS if "multilingual" in task.files[0]]
@@ -64,23 +64,18 @@ def test_subsets_scores_and_sentences_are_read_in_file_order(tmp_path: Path) -> 
         "a\t0\tline\u2028separator\tx\n"
         "z\t1.25\tlast\trow\n",
     )
-    assert STS12.load(tmp_path) == {
-        "z": [('a "quoted word', "an 'other", 4.5), ("last", "row", 1.25)],
-        "a": [("line separator", "x", 0.0)],
-    }
-    assert list(STS12.load(tmp_path)) == ["z", "a"]
+    assert list(STS12.load(tmp_path).items()) == [
+        ("z", [('a "quoted word', "an 'other", 4.5), ("last", "row", 1.25)]),
+        ("a", [("line separator", "x", 0.0)]),
+    ]
+    for score in ("high", "nan"):
+        path = put(tmp_path, STSB, f"score\tsentence1\tsentence2\n{score}\ta\tb\n")
+        with pytest.raises(UserError, match=f"^{path}, line 2: the score '{score}' is not a number"):
+            STSB.load(tmp_path)
 
 
-@pytest.mark.parametrize("score", ["high", "nan"])
-def test_a_score_that_is_no_number_is_one_line_with_file_and_place(tmp_path: Path, score: str) -> None:
-    path = put(tmp_path, STSB, f"score\tsentence1\tsentence2\n{score}\ta\tb\n")
-    with pytest.raises(UserError, match=f"^{path}, line 2: the score '{score}' is not a number"):
-        STSB.load(tmp_path)
-
-
-@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
-def test_every_task_is_registered_under_its_own_name(task: SimilarityFile) -> None:
-    assert registry.get("similarity task", task.name) is task
+def test_every_task_is_registered_under_its_own_name() -> None:
+    assert all(registry.get("similarity task", task.name) is task for task in TASKS)
 
 
 @pytest.mark.parametrize("task", [task for task in TASKS if task.name in COUNTS], ids=lambda task: task.name)
@@ -123,7 +118,7 @@ def planar(sentences: Sequence[str]) -> np.ndarray:
     return np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
 
 
-def scored(subsets: dict[str, list[tuple[str, str, float]]], trained_on: Read | None = None) -> TaskScores:
+def scored(subsets: dict[str, list[tuple[str, str, float]]], trained_on: SeenRows | None = None) -> TaskScores:
     sentences = [text for pairs in subsets.values() for first, second, _ in pairs for text in (first, second)]
     return STSSuite(["ToySTS"]).score(subsets, Embedded(planar, sentences), trained_on)
 
@@ -132,41 +127,26 @@ ONE = [("0", "10", 5.0), ("0", "50", 2.0), ("0", "30", 2.0), ("0", "90", 0.0)]
 TWO = [("0", "5", 0.0), ("0", "80", 5.0), ("0", "20", 1.0)]
 
 
-def by_hand(pairs: list[tuple[str, str, float]]) -> tuple[np.ndarray, np.ndarray]:
-    return np.array([np.cos(np.radians(float(b) - float(a))) for a, b, _ in pairs]), np.array([g for *_, g in pairs])
-
-
 def test_all_is_one_correlation_over_the_pairs_of_all_subsets() -> None:
-    found = scored({"one": ONE, "two": TWO})
+    result = scored({"one": ONE, "two": TWO})
     parts = {"one": in_percent(ONE), "two": in_percent(TWO)}
-    one, two = (part["spearman"] for part in parts.values())
-    means = {"spearman_mean": (one + two) / 2, "spearman_wmean": (4 * one + 3 * two) / 7}
-    assert found.scores == pytest.approx(in_percent(ONE + TWO) | means, abs=1e-5)
-    assert found.scores["spearman"] != pytest.approx(found.scores["spearman_wmean"], abs=1)
+    first, two = (part["spearman"] for part in parts.values())
+    means = {"spearman_mean": (first + two) / 2, "spearman_wmean": (4 * first + 3 * two) / 7}
+    assert result.scores == pytest.approx(in_percent(ONE + TWO) | means, abs=1e-5)
+    assert result.scores["spearman"] != pytest.approx(result.scores["spearman_wmean"], abs=1)
     for name, part in parts.items():
-        assert found.parts[name] == pytest.approx(part, abs=1e-5)
-    assert found.warnings == []
-
-
-def test_what_is_undefined_is_left_out_with_a_warning() -> None:
-    found = scored({"one": ONE, "same": [("0", "10", 1.0), ("0", "10", 2.0)]})
-    assert set(found.scores) == {"spearman", "pearson", "n"}
-    assert [set(part) for part in found.parts.values()] == [{"spearman", "pearson", "n"}, {"n"}]
-    (warning,) = found.warnings
+        assert result.parts[name] == pytest.approx(part, abs=1e-5)
+    assert result.warnings == []
+    undefined = scored({"one": ONE, "same": [("0", "10", 1.0), ("0", "10", 2.0)]})
+    assert set(undefined.scores) == {"spearman", "pearson", "n"}
+    assert [set(part) for part in undefined.parts.values()] == [{"spearman", "pearson", "n"}, {"n"}]
+    (warning,) = undefined.warnings
     assert all(name in warning for name in ("spearman_mean", "spearman_wmean", "spearman of same", "pearson of same"))
 
 
-class Read:
-    """A training that read some sentences."""
-
-    def __init__(self, *known: str) -> None:
-        self.known = known
-
-    def sentences(self, texts: Sequence[str]) -> np.ndarray:
-        return np.array([text in self.known for text in texts])
-
-    def images(self, texts: Sequence[str], image_of: np.ndarray, ids: Sequence[str] | None) -> np.ndarray:
-        raise AssertionError("similarity tasks have no images")
+def read(*texts: str) -> SeenRows:
+    """What a training of some sentences read."""
+    return SeenRows(np.unique(text_hashes(texts)), np.array([], np.uint64), np.array([], np.uint64))
 
 
 def spread(start: int) -> list[tuple[str, str, float]]:
@@ -176,58 +156,54 @@ def spread(start: int) -> list[tuple[str, str, float]]:
 
 
 def in_percent(pairs: list[tuple[str, str, float]]) -> dict[str, float]:
-    rank, linear = (100 * method(*by_hand(pairs)).statistic for method in (stats.spearmanr, stats.pearsonr))
-    return {"spearman": rank, "pearson": linear, "n": len(pairs)}
+    cosines = [np.cos(np.radians(float(b) - float(a))) for a, b, _ in pairs]
+    rank, linear = (method(cosines, [g for *_, g in pairs]).statistic for method in (stats.spearmanr, stats.pearsonr))
+    return {"spearman": 100 * rank, "pearson": 100 * linear, "n": len(pairs)}
 
 
 def test_pairs_of_which_training_read_a_sentence_are_scored_apart() -> None:
     """Of 'one' it read the second sentences of the first 12 pairs, of 'two' nothing, of 'three' all; then of few."""
     subsets = {"one": spread(0), "two": spread(40), "three": spread(80)}
     first, last = subsets["one"][:12], subsets["one"][12:]
-    found = scored(subsets, Read(*(pair[1] for pair in first), "80"))
+    result = scored(subsets, read(*(pair[1] for pair in first), "80"))
     wanted = {
         **{"[seen]": first + subsets["three"], "[unseen]": last + subsets["two"]},
         **{"one [seen]": first, "one [unseen]": last},
     }
-    assert set(found.parts) == {*subsets, *wanted}
+    assert set(result.parts) == {*subsets, *wanted}
     for part, pairs in wanted.items():
-        assert found.parts[part] == pytest.approx(in_percent(pairs), abs=1e-4)
+        assert result.parts[part] == pytest.approx(in_percent(pairs), abs=1e-4)
     without = scored(subsets)
-    assert found.scores == without.scores
-    assert {name: found.parts[name] for name in subsets} == without.parts
-    few = scored({"": spread(0)}, Read("6.0", "8.0"))
+    assert result.scores == without.scores
+    assert {name: result.parts[name] for name in subsets} == without.parts
+    few = scored({"": spread(0)}, read("6.0", "8.0"))
     assert few.parts["[seen]"] == {"n": 2}
     assert few.parts["[unseen]"]["n"] == 22
-    assert found.warnings == few.warnings == []
+    assert result.warnings == few.warnings == []
 
 
 def test_means_over_tasks_need_a_value_of_each() -> None:
     suite, tasks = STSSuite(["ToySTS", "ToySTS-dev"]), ("ToySTS", "ToySTS-dev")
-    evaluation = suite.evaluate(Embedder(letters, trained_on=Read("the sentence that no task has")), None)
-    ours, (one, other) = evaluation.parts["Avg"], (evaluation.parts[task]["[unseen]"] for task in tasks)
+    evaluation = suite.evaluate(Embedder(letters, trained_on=read("the sentence that no task has")), None)
+    ours, (first, other) = evaluation.parts["Avg"], (evaluation.parts[task]["[unseen]"] for task in tasks)
     assert ours["[seen]"] == {"n": 0}
-    assert ours["[unseen]"]["spearman"] == pytest.approx((one["spearman"] + other["spearman"]) / 2)
-    assert ours["[unseen]"]["n"] == one["n"] + other["n"]
+    assert ours["[unseen]"]["spearman"] == pytest.approx((first["spearman"] + other["spearman"]) / 2)
+    assert ours["[unseen]"]["n"] == first["n"] + other["n"]
     assert "Avg" not in suite.evaluate(Embedder(letters), None).parts
 
 
 def reference() -> dict[str, float]:
     """The golden file as 'TASK PART metric' -> value in this suite's names and units."""
-    found: dict[str, float] = {}
-
-    def add(task: str, row: dict[str, Any], part: str = "") -> None:
+    rows = {f"{task} ": GOLDEN[task]["all"] for task in ("STS13", "STS15")}
+    rows |= {f"{task} {part}": row for task in ("STS13", "STS15") for part, row in GOLDEN[task]["subsets"].items()}
+    rows |= {"STS-B ": GOLDEN["STSBenchmark"]["test"], "STS-B-dev ": GOLDEN["STSBenchmark"]["dev"]}
+    values: dict[str, float] = {}
+    for where, row in rows.items():
         for metric, value in row.items():
             correlation = metric.startswith(("spearman", "pearson"))
             name = metric if correlation or metric == "n" else f"{metric}_batch128"
-            found[f"{task} {part} {name}"] = 100 * value if correlation else value
-
-    for task in ("STS13", "STS15"):
-        add(task, GOLDEN[task]["all"])
-        for subset, row in GOLDEN[task]["subsets"].items():
-            add(task, row, subset)
-    add("STS-B", GOLDEN["STSBenchmark"]["test"])
-    add("STS-B-dev", GOLDEN["STSBenchmark"]["dev"])
-    return found
+            values[f"{where} {name}"] = 100 * value if correlation else value
+    return values
 
 
 @pytest.mark.parametrize(
@@ -242,7 +218,7 @@ def test_every_score_of_the_public_program_is_matched(
     from harness.encoders.student import Student
 
     student = Student.load(Path(package.__file__).parent / "model", pooling="mean")
-    found: dict[str, float] = {}
+    computed: dict[str, float] = {}
     known: dict[str, np.ndarray] = {}
     wanted = {text for pair in STS13.load(data_root)["FNWN"] for text in pair[:2]}
 
@@ -258,11 +234,11 @@ def test_every_score_of_the_public_program_is_matched(
         assert evaluation.warnings == []
         for task, row in evaluation.scores.items():
             for part, values in {"": row, **evaluation.parts.get(task, {})}.items():
-                found |= {f"{task} {part} {metric}": value for metric, value in values.items()}
+                computed |= {f"{task} {part} {metric}": value for metric, value in values.items()}
     expected = {key: value for key, value in reference().items() if key.split()[0] in tasks and subset in key}
     assert len(expected) == count
     bars = {key: 1e-3 if key.endswith("_batch128") else 0.01 for key in expected}
-    far = {key: (found[key], value) for key, value in expected.items() if not abs(found[key] - value) < bars[key]}
+    far = {key: (computed[key], value) for key, value in expected.items() if not abs(computed[key] - value) < bars[key]}
     assert far == {}
 
 

@@ -58,16 +58,14 @@ def test_tasks_share_one_call_and_the_average_is_the_plain_mean_of_unrounded_sco
     assert scores["Avg"] == {name: (scores["near"][name] + scores["far"][name]) / 2 for name in names}
 
 
-def test_scores_hold_no_nan_and_an_average_needs_every_task() -> None:
+def test_scores_hold_no_nan_and_an_average_needs_every_task(tmp_path: Path) -> None:
+    """Missing things are listed once, and stop the evaluation."""
     evaluation = STSSuite([NEAR, FLAT]).evaluate(Embedder(embed), None)
     assert set(evaluation.scores["flat"]) == {"n"}
     assert evaluation.scores["Avg"] == {}
     assert evaluation.warnings[0] == "sts: flat: no score: all gold scores are equal"
     assert "Avg" in evaluation.warnings[1]
     json.dumps(evaluation.scores, allow_nan=False)
-
-
-def test_missing_things_are_listed_once_and_stop_the_evaluation(tmp_path: Path) -> None:
     assert [str(line) for line in STSSuite([NEAR, ABSENT, ABSENT_TOO]).missing(None)] == ["a file: make it"]
     assert STSSuite([NEAR]).missing(None) == []
     with pytest.raises(MissingData, match="STS12"):
@@ -77,11 +75,11 @@ def test_missing_things_are_listed_once_and_stop_the_evaluation(tmp_path: Path) 
 def test_the_fingerprint_depends_on_protocol_tasks_and_contents(monkeypatch: pytest.MonkeyPatch) -> None:
     more = Numbers("near", [*NEAR.pairs, [3, 3]])
     suites = (STSSuite([NEAR, FAR]), STSSuite([NEAR]), STSSuite([more, FAR]), GeometrySuite([NEAR, FAR]))
-    found = {suite.fingerprint(None) for suite in (*suites, MultilingualSTSSuite([NEAR, FAR]))}
-    assert STSSuite([NEAR, FAR]).fingerprint(None) in found
+    prints = {suite.fingerprint(None) for suite in (*suites, MultilingualSTSSuite([NEAR, FAR]))}
+    assert STSSuite([NEAR, FAR]).fingerprint(None) in prints
     monkeypatch.setattr(STSSuite, "version", STSSuite.version + 1)
-    found.add(STSSuite([NEAR, FAR]).fingerprint(None))
-    assert len(found) == 6
+    prints.add(STSSuite([NEAR, FAR]).fingerprint(None))
+    assert len(prints) == 6
 
 
 @pytest.mark.parametrize(
@@ -99,18 +97,14 @@ def test_wrong_lists_of_tasks(tasks: list[Any], message: str) -> None:
 
 
 def test_planning_imports_no_large_library() -> None:
-    code = (
-        "import pathlib, sys\n"
-        "from harness import registry\n"
-        "for name in ('sts', 'geometry'):\n"
-        "    suite = registry.get('suite', name)(['STS12', 'STS-B'])\n"
-        "    assert len(suite.missing(pathlib.Path('nowhere'))) == 2\n"
-        "registry.get('suite', 'transfer')(['TREC']).missing(None)\n"
-        "mteb = registry.get('suite', 'mteb')\n"
-        "mteb(registry.names('mteb task')).missing(None)\n"
-        "mteb(['ToyMTEB-STS']).fingerprint(None)\n"
-        "heavy = {'torch', 'scipy', 'sklearn', 'pandas', 'transformers', 'mteb', 'datasets'}\n"
-        "print(sorted(heavy & set(sys.modules)))\n"
-    )
+    code = """if True:
+        import pathlib, sys
+        from harness.registry import get, names
+        tasks = {"sts": ["STS12"], "geometry": ["STS-B"], "transfer": ["TREC"], "mteb": names("mteb task")}
+        assert all(get("suite", name)(named).missing(pathlib.Path("nowhere")) for name, named in tasks.items())
+        get("suite", "mteb")(["ToyMTEB-STS"]).fingerprint(None)
+        heavy = {"torch", "scipy", "sklearn", "pandas", "transformers", "mteb", "datasets"}
+        print(sorted(heavy & set(sys.modules)))
+    """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "[]", done.stderr

@@ -7,7 +7,6 @@ from textwrap import dedent
 
 import pytest
 
-from harness.commands import DEFAULT_COMMANDS
 from harness.errors import UserError
 from harness.grid import resolve
 from harness.profiles import load_profile, shipped_profiles
@@ -103,23 +102,14 @@ def test_a_mistake_names_the_file_and_the_place_where_it_was_written(tmp_path: P
     assert "mine.toml, table [training], key 'batch_size'" in refusal(mine)
 
 
-def test_unknown_parents_cycles_and_long_chains_are_refused(tmp_path: Path) -> None:
+def test_unknown_parents_cycles_long_chains_and_names_of_shipped_profiles_are_refused(tmp_path: Path) -> None:
     assert "no profile 'smal' is shipped; did you mean small" in refusal(write(tmp_path, mine='extends = "smal"'))
     assert "absent.toml cannot be read" in refusal(write(tmp_path, mine='extends = "absent.toml"'))
     assert "key 'extends'" in refusal(write(tmp_path, mine="extends = 3"))
-    circle = write(tmp_path, one='extends = "two.toml"', two='extends = "./one.toml"')
-    assert "extends itself" in refusal(circle)
-    chain = {f"p{number}": f'extends = "p{number + 1}.toml"' for number in range(11)}
-    write(tmp_path, **chain)
+    assert "extends itself" in refusal(write(tmp_path, one='extends = "two.toml"', two='extends = "./one.toml"'))
+    write(tmp_path, **{f"p{number}": f'extends = "p{number + 1}.toml"' for number in range(11)})
     assert "extends a chain of more than 10 profiles" in refusal(tmp_path / "p0.toml")
-
-
-def test_no_file_of_a_chain_has_the_name_of_a_shipped_profile(tmp_path: Path) -> None:
     mine = write(tmp_path, paper='extends = "small"', mine='extends = "paper.toml"')
     for path in (mine, tmp_path / "paper.toml"):
         assert "paper.toml has the name of a shipped profile; rename the file" in refusal(path)
     assert load_profile(str(write(tmp_path, mine='extends = "paper"'))).origin == "file", "printed numbers keep away"
-
-
-def test_messages_name_a_file_as_it_is_typed() -> None:
-    assert [DEFAULT_COMMANDS.profile(name) for name in ("small", "mine")] == ["small", "./mine.toml"]

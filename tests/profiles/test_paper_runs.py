@@ -17,96 +17,73 @@ from harness.papers.needed import StandIns, paper_runs
 from harness.papers.published import Ablation, read_ablations, read_papers
 from harness.papers.schema import PaperTable
 from harness.profiles import load_profile
-from harness.spec import RunSpec, Variant, parse_setting
+from harness.spec import RunSpec
 
 PROFILE = load_profile("paper")
-#: values that decide a result and that no library default may decide
-DECIDED = ("batch_size", "learning_rate")
+PAPERS = {paper.name: paper for paper in read_papers()}
 
 
-def unsourced(run: Resolved) -> Iterator[str]:
-    """The values of a run that come from no rule, one line each."""
-    length = "steps" if run.training.steps else "epochs"
-    for name in (*DECIDED, length):
-        if not run.sources.get(name):
-            yield f"{run.spec}: {name} = {getattr(run.training, name)} comes from no rule"
+def run(path: str) -> Resolved:
+    """The run METHOD/SETTING/ENCODER of the first seed."""
+    return resolve(PROFILE, RunSpec.parse(f"{path}/seed-0"), {})
 
 
 def runs(paper: str) -> list[Resolved]:
     """The trained runs of a paper's tables and figures, in each reading of their methods; one seed of each."""
-    (one,) = (one for one in read_papers() if one.name == paper)
-    wanted = {spec for entry in paper_runs(one, StandIns.of(PROFILE), seeds=[0]).values() for spec in entry}
-    found = [resolve(PROFILE, spec, {}) for spec in sorted(wanted, key=str)]
+    wanted = {spec for entry in paper_runs(PAPERS[paper], StandIns.of(PROFILE), seeds=[0]).values() for spec in entry}
     readings = {
-        replace(run.spec, variant=replace(run.spec.variant, reading=reading))
-        for run in found
-        for reading in run.method.readings
+        replace(spec, variant=replace(spec.variant, reading=reading))
+        for spec in wanted
+        for reading in method_named(spec.variant.name).readings
     }
-    found += [resolve(PROFILE, spec, {}) for spec in readings - wanted]
-    return [run for run in found if run.method.trains]
+    resolved = [resolve(PROFILE, spec, {}) for spec in sorted(wanted | readings, key=str)]
+    return [run for run in resolved if run.method.trains]
 
 
-@pytest.mark.parametrize("paper", [paper.name for paper in read_papers()])
+@pytest.mark.parametrize("paper", PAPERS)
 def test_batch_learning_rate_and_epochs_of_every_run_come_from_a_rule(paper: str) -> None:
-    found = runs(paper)
-    assert len(found) > 10
-    assert not [line for run in found for line in unsourced(run)]
-
-
-def test_a_value_without_a_rule_is_refused_by_the_name_of_its_run() -> None:
-    rules = tuple(rule for rule in PROFILE.hyperparameters if "visualcse-sup" not in rule.methods)
-    spec = RunSpec.parse("visualcse-sup/nli+imagenet/bert-base-uncased/seed-0")
-    bare = resolve(PROFILE.model_copy(update={"hyperparameters": rules}), spec, {})
-    values = ("batch_size = 64", "learning_rate = 3e-05", "epochs = 1")
-    assert list(unsourced(bare)) == [f"{spec}: {value} comes from no rule" for value in values]
-    assert not list(unsourced(resolve(PROFILE, spec, {})))
+    trained = runs(paper)
+    assert len(trained) > 10
+    for run in trained:
+        length = "steps" if run.training.steps else "epochs"
+        assert all(run.sources.get(name) for name in ("batch_size", "learning_rate", length)), run.spec
 
 
 @pytest.mark.parametrize("encoder", ["bert-base-uncased", "roberta-base", "roberta-large"])
 @pytest.mark.parametrize(
-    ("method", "setting", "baseline"),
+    "named",
     [
-        ("visualcse", "wiki+imagenet", "simcse"),
-        ("visualcse", "wiki+cifar", "simcse"),
-        ("visualcse", "wiki+cifar100", "simcse"),
-        ("audiocse", "wiki+librispeech", "simcse"),
-        ("visualcse-sup", "nli+imagenet", "simcse-sup"),
-        ("audiocse-sup", "nli+librispeech", "simcse-sup"),
+        *("visualcse/wiki+imagenet", "visualcse/wiki+cifar", "visualcse/wiki+cifar100", "audiocse/wiki+librispeech"),
+        *("visualcse-sup/nli+imagenet", "audiocse-sup/nli+librispeech"),
     ],
 )
-def test_simcse_beside_images_or_recordings_is_trained_as_the_text_side(
-    method: str, setting: str, baseline: str, encoder: str
-) -> None:
-    ours, theirs = (
-        resolve(PROFILE, RunSpec.parse(f"{name}/{setting}/{encoder}/seed-0"), {}).training
-        for name in (method, baseline)
-    )
-    assert ours == theirs
+def test_simcse_beside_images_or_recordings_is_trained_as_the_text_side(named: str, encoder: str) -> None:
+    baseline = named.replace("visualcse", "simcse").replace("audiocse", "simcse")
+    assert run(f"{named}/{encoder}").training == run(f"{baseline}/{encoder}").training
 
 
-@pytest.mark.parametrize("encoder", ["bert-base-german-cased", "bert-base-chinese"])
-def test_simcse_in_another_language_is_trained_as_visualcse(encoder: str) -> None:
-    language = {"bert-base-german-cased": "de", "bert-base-chinese": "zh"}[encoder]
+@pytest.mark.parametrize(("language", "encoder"), [("de", "bert-base-german-cased"), ("zh", "bert-base-chinese")])
+def test_simcse_in_another_language_is_trained_as_visualcse(language: str, encoder: str) -> None:
     names = (f"simcse/wiki-{language}", f"simcse@official/wiki-{language}", f"visualcse/wiki-{language}+imagenet")
-    found = [resolve(PROFILE, RunSpec.parse(f"{name}/{encoder}/seed-0"), {}).training for name in names]
-    assert found[0] == found[2]
-    assert found[1] == found[0].model_copy(update={"precision": "fp16"}), "SimCSE's script names fp16"
+    paper, official, visual = (run(f"{name}/{encoder}").training for name in names)
+    assert paper == visual
+    assert official == paper.model_copy(update={"precision": "fp16"}), "SimCSE's script names fp16"
 
 
-def test_supervised_runs_have_the_values_of_their_script() -> None:
+@pytest.mark.parametrize("reading", ["", "@official"])
+@pytest.mark.parametrize(
+    ("kind", "setting", "temperature"), [("visual", "nli+imagenet", 0.07), ("audio", "nli+librispeech", 0.05)]
+)
+def test_supervised_runs_have_the_values_of_their_script(
+    kind: str, setting: str, temperature: float, reading: str
+) -> None:
     """NonLing run_sup_example.sh; section 3.3 gives the temperature of images, and nothing gives that of audio."""
-    for name, prefix, temperatures in (
-        ("visualcse-sup/nli+imagenet", "image", (0.07, 0.05)),
-        ("audiocse-sup/nli+librispeech", "audio", (0.05, 0.05)),
-    ):
-        method, setting = name.split("/")
-        for reading, temperature in zip(("", "@official"), temperatures, strict=True):
-            run = resolve(PROFILE, RunSpec.parse(f"{method}{reading}/{setting}/bert-base-uncased/seed-0"), {})
-            training, values = run.training, run.hyperparameters.named()
-            assert (training.batch_size, training.learning_rate, training.epochs) == (128, 3e-5, 3)
-            assert training.precision == ("fp16" if reading else "tf32")
-            own = [values[f"{prefix}_{key}"] for key in ("batch_size", "learning_rate", "weight")]
-            assert (*own, values[f"temperature_{prefix}"]) == (48, 1e-7, 100.0, temperature)
+    resolved, prefix = run(f"{kind}cse-sup{reading}/{setting}/bert-base-uncased"), kind.replace("visual", "image")
+    training, values = resolved.training, resolved.hyperparameters.named()
+    assert (training.batch_size, training.learning_rate, training.epochs) == (128, 3e-5, 3)
+    assert training.precision == ("fp16" if reading else "tf32")
+    assert [values[f"{prefix}_{key}"] for key in ("batch_size", "learning_rate", "weight")] == [48, 1e-7, 100.0]
+    assert values[f"temperature_{prefix}"] == (0.05 if reading else temperature)
 
 
 def test_models_of_mcses_captions_are_tested_on_the_split_that_these_were_drawn_from() -> None:
@@ -122,7 +99,6 @@ SETTINGS = {
     **{"simcse": "wiki", "visualcse": "wiki+imagenet", "audiocse": "wiki+librispeech"},
     **{"simcse-sup": "nli", "visualcse-sup": "nli+imagenet", "audiocse-sup": "nli+librispeech"},
 }
-PAPERS = {paper.name: paper for paper in read_papers()}
 #: the values that both sides should share
 COMPARED = ("batch_size", "epochs", "precision")
 #: what is compared although it is trained apart, and in which of these values: each paper's method with its own values
@@ -137,12 +113,8 @@ APART = {
 }
 
 
-def run(variant: str, setting: str, encoder: str) -> Resolved:
-    return resolve(PROFILE, RunSpec(Variant.parse(variant), parse_setting(setting), encoder, 0), {})
-
-
-def differing(one: Resolved, other: Resolved) -> set[str]:
-    return {name for name in COMPARED if getattr(one.training, name) != getattr(other.training, name)}
+def differing(ours: Resolved, other: Resolved) -> set[str]:
+    return {name for name in COMPARED if getattr(ours.training, name) != getattr(other.training, name)}
 
 
 def places(claim: Ablation) -> Iterator[tuple[str, PaperTable, str, str]]:
@@ -159,32 +131,30 @@ def comparisons() -> Iterator[tuple[str, str, str, str, set[str]]]:
     """(table, variant, rival, encoder, values that differ) of all claims, in one setting each, and of all tests."""
     for claim in read_ablations():
         for name, _, setting, encoder in places(claim):
-            sides = (run(variant, setting, encoder) for variant in (claim.better, claim.worse))
+            sides = (run(f"{variant}/{setting}/{encoder}") for variant in (claim.better, claim.worse))
             yield name, claim.better, claim.worse, encoder, differing(*sides)
     for paper in PAPERS.values():
         for name, table in paper.tables.items():
             for encoder in table.encoders:
                 for _, row in table.rows_of(encoder):
-                    if other := table.compared(row):
-                        sides = (run(one.variant, one.setting, encoder) for one in (row, other))
-                        yield f"{paper.name}:{name}", row.variant, other.variant, encoder, differing(*sides)
+                    if rival := table.compared(row):
+                        sides = (run(f"{side.variant}/{side.setting}/{encoder}") for side in (row, rival))
+                        yield f"{paper.name}:{name}", row.variant, rival.variant, encoder, differing(*sides)
 
 
 def test_both_sides_have_equal_epochs_batch_and_precision_or_it_is_known() -> None:
     """And every claim is compared somewhere."""
-    found = list(comparisons())
+    compared = list(comparisons())
     assert [claim.text for claim in read_ablations() if not list(places(claim))] == []
-    apart = {tuple(place): values for *place, values in found if values}
+    apart = {tuple(key): values for *key, values in compared if values}
     assert apart == APART
 
 
 def test_precision_is_tf32_and_that_of_its_code_in_an_official_reading() -> None:
     """SimCSE's and NonLing's scripts have --fp16; MCSE's program and its forks had TF32 by their torch."""
-    found = {
-        f"{name}@{reading}": run(f"{name}@{reading}", setting, "bert-base-uncased").training.precision
-        for name, setting in SETTINGS.items()
-        for reading in method_named(name).readings
-    }
-    code = {f"{name}@official": "tf32" if name in ("mcse", "kdmcse", "dalr") else "fp16" for name in SETTINGS}
-    assert found == {variant: code.get(variant, "tf32") for variant in found}
-    assert code.keys() <= found.keys()
+    assert all("official" in method_named(name).readings for name in SETTINGS)
+    for name, setting in SETTINGS.items():
+        for reading in method_named(name).readings:
+            fp16 = reading == "official" and name not in ("mcse", "kdmcse", "dalr")
+            precision = run(f"{name}@{reading}/{setting}/bert-base-uncased").training.precision
+            assert precision == ("fp16" if fp16 else "tf32"), f"{name}@{reading}"

@@ -31,18 +31,18 @@ def test_exact_permutation_against_every_order(b: list[float]) -> None:
     observed = abs(sum(values[:size]) * len(b) - sum(values[size:]) * size)
     orders = list(permutations(values))
     extreme = sum(abs(sum(o[:size]) * len(b) - sum(o[size:]) * size) >= observed for o in orders)
-    found = permutation_test(A[:4], b)
-    assert found.exact
-    assert found.p == pytest.approx(extreme / len(orders))
-    assert found.smallest <= found.p
+    test = permutation_test(A[:4], b)
+    assert test.exact
+    assert test.p == pytest.approx(extreme / len(orders))
+    assert test.smallest <= test.p
 
 
 def test_permutation_agrees_with_scipy_and_knows_its_least_p() -> None:
     theirs = scipy.stats.permutation_test((A, B), lambda a, b: np.mean(a) - np.mean(b), n_resamples=np.inf)
     assert permutation_test(A, B).p == pytest.approx(theirs.pvalue)
     for a, least in (([1.0, 2.0, 3.0], 2 / 20), ([1.0, 2.0], 1 / 10)):
-        found = permutation_test(a, [7.0, 8.0, 9.0])
-        assert found.p == found.smallest == pytest.approx(least)
+        test = permutation_test(a, [7.0, 8.0, 9.0])
+        assert test.p == test.smallest == pytest.approx(least)
     assert permutation_test([1.0], [2.0]).p == 1.0
     assert permutation_test([0.1 + 0.2, 0.3], [0.3, 0.3]).p == 1.0
     with pytest.raises(ValueError, match="at least one"):
@@ -52,10 +52,10 @@ def test_permutation_agrees_with_scipy_and_knows_its_least_p() -> None:
 def test_drawn_permutation_is_seeded_near_the_t_test_and_never_zero() -> None:
     generator = np.random.default_rng(5)
     a, b = generator.normal(0.7, 1, 15).tolist(), generator.normal(0, 1, 15).tolist()
-    found = permutation_test(a, b, draws=4000)
-    assert not found.exact
-    assert found == permutation_test(a, b, draws=4000)
-    assert found.p == pytest.approx(scipy.stats.ttest_ind(a, b).pvalue, abs=0.02)
+    test = permutation_test(a, b, draws=4000)
+    assert not test.exact
+    assert test == permutation_test(a, b, draws=4000)
+    assert test.p == pytest.approx(scipy.stats.ttest_ind(a, b).pvalue, abs=0.02)
     far = permutation_test(list(range(15)), list(range(100, 115)), draws=500)
     assert far.p == far.smallest == 1 / 501
 
@@ -86,8 +86,8 @@ def test_violation_ratio_closed_forms() -> None:
     m, normal = 0.4, scipy.stats.norm
     points = (np.arange(20_000) + 0.5) / 20_000
     wanted = ((1 + m * m) * normal.sf(m) - m * normal.pdf(m)) / (1 + m * m)
-    found = violation_ratio((normal.ppf(points) + m).tolist(), (2 * normal.ppf(points)).tolist())
-    assert found == pytest.approx(wanted, abs=1e-3)
+    ratio = violation_ratio((normal.ppf(points) + m).tolist(), (2 * normal.ppf(points)).tolist())
+    assert ratio == pytest.approx(wanted, abs=1e-3)
 
 
 def test_order_bound_against_the_bootstrap_distribution_itself() -> None:
@@ -120,80 +120,56 @@ SCORES = st.lists(st.floats(-100, 100), min_size=1, max_size=4)
 @settings(max_examples=40)
 @given(SCORES)
 def test_the_expected_best_is_the_mean_over_all_draws(scores: list[float]) -> None:
-    found = expected_best(scores)
-    for n, expected in enumerate(found, start=1):
+    expected_bests = expected_best(scores)
+    for n, expected in enumerate(expected_bests, start=1):
         draws = [max(draw) for draw in product(scores, repeat=n)]
         assert expected == pytest.approx(sum(draws) / len(draws), abs=1e-9)
     smaller = expected_best([-score for score in scores], larger_is_better=False)
-    assert smaller == pytest.approx([-score for score in found], abs=1e-9)
+    assert smaller == pytest.approx([-score for score in expected_bests], abs=1e-9)
 
 
 @given(st.lists(st.floats(-100, 100), min_size=1, max_size=40))
 def test_more_trials_are_never_expected_to_find_less(scores: list[float]) -> None:
-    found = expected_best(scores)
-    assert all(a <= b + 1e-9 for a, b in pairwise(found))
-    assert found[-1] <= max(scores) + 1e-9
-
-
-@pytest.mark.parametrize("scores", [[], [float("nan")], [1.0, float("inf")]])
-def test_what_has_no_best_is_refused(scores: list[float]) -> None:
-    with pytest.raises(ValueError, match="at least one finite score"):
-        expected_best(scores)
+    expected = expected_best(scores)
+    assert all(a <= b + 1e-9 for a, b in pairwise(expected))
+    assert expected[-1] <= max(scores) + 1e-9
+    for bad in ([], [*scores, math.nan], [*scores, math.inf]):
+        with pytest.raises(ValueError, match="at least one finite score"):
+            expected_best(bad)
 
 
 NAN = float("nan")
 
 
-def ranked(*variants: list[list[float]], draws: int = 400) -> Ranking:
-    return bootstrap_ranking(np.array(variants), draws=draws)
-
-
-def by_loops(scores: np.ndarray) -> list[float]:
-    means = [[np.mean([one for one in seeds if np.isfinite(one)]) for seeds in places] for places in scores]
-    ranks = []
-    for mine in means:
-        per_place = []
-        for place, value in enumerate(mine):
-            others = [other[place] for other in means]
-            per_place.append(sum(other > value for other in others) + (sum(other == value for other in others) + 1) / 2)
-        ranks.append(sum(per_place) / len(per_place))
-    return ranks
-
-
 @settings(max_examples=30)
 @given(st.integers(1, 6), st.integers(1, 4), st.integers(1, 5), st.integers(0, 2**32 - 1))
-def test_mean_ranks_are_those_of_loops_and_lie_in_their_intervals(v: int, p: int, s: int, seed: int) -> None:
+def test_mean_ranks_are_those_of_counts_and_lie_in_their_intervals(v: int, p: int, s: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
     scores = rng.integers(0, 4, (v, p, s)).astype(float)
     scores[:, :, 1:][rng.random((v, p, s - 1)) < 0.3] = NAN
-    found = bootstrap_ranking(scores, draws=60)
-    assert found.mean_rank == pytest.approx(by_loops(scores))
-    assert sum(found.mean_rank) == pytest.approx(v * (v + 1) / 2)
-    assert list(found.mean_rank[found.order]) == sorted(found.mean_rank)
-    assert ((found.low <= found.high) & (found.low >= 1) & (found.high <= v)).all()
-    assert ((found.flips >= 0) & (found.flips <= 1)).all()
-    assert len(found.flips) == v - 1
-
-
-def test_variants_that_never_overlap_never_flip_and_equal_ones_half_of_the_time() -> None:
-    found = ranked([[1.0, 2, 3]], [[7.0, 8, 9]], [[4.0, 5, 6]])
-    assert list(found.order) == [1, 2, 0]
-    assert list(found.mean_rank) == list(found.low) == list(found.high) == [3, 1, 2]
-    assert list(found.flips) == [0, 0]
-    assert ranked([[1.0, 2, 3, 4]], [[1.0, 2, 3, 4]], draws=4000).flips[0] == pytest.approx(0.5, abs=0.03)
-    with pytest.raises(ValueError, match="each variant in each place"):
-        ranked([[NAN, NAN]], [[1.0, 2.0]])
+    ranking = bootstrap_ranking(scores, draws=60)
+    means = np.nanmean(scores, axis=2)
+    ahead, equal = (compare(means, means[:, None]).sum(axis=1) for compare in (np.greater, np.equal))
+    wanted = (ahead + (equal + 1) / 2).mean(axis=1)
+    assert ranking.mean_rank == pytest.approx(wanted)
+    assert list(ranking.mean_rank[ranking.order]) == sorted(ranking.mean_rank)
+    assert ((ranking.low <= ranking.high) & (ranking.low >= 1) & (ranking.high <= v)).all()
+    assert ((ranking.flips >= 0) & (ranking.flips <= 1)).all()
+    assert len(ranking.flips) == v - 1
 
 
 def test_the_chance_of_a_flip_is_that_of_the_bootstrap() -> None:
-    a, b = [1.0, 3.0], [0.0, 2.0]
-    # means of a: 1, 2, 2, 3; of b: 0, 1, 1, 2: of 16 pairs b is ahead in one, and they are equal in four
-    (flip,) = ranked([a], [b], draws=20_000).flips
-    assert flip == pytest.approx((1 + 0.5 * 4) / 16, abs=0.01)
+    def ranked(*variants: list[list[float]]) -> Ranking:
+        return bootstrap_ranking(np.array(variants), draws=20_000)
 
-
-def test_more_places_make_the_order_surer() -> None:
-    rng = np.random.default_rng(0)
-    one = rng.normal(0, 1, (2, 1, 5)) + np.array([[[0.6]], [[0.0]]])
-    many = np.repeat(one, 12, axis=1)
-    assert bootstrap_ranking(many).flips[0] < bootstrap_ranking(one).flips[0]
+    apart = ranked([[1.0, 2, 3]], [[7.0, 8, 9]], [[4.0, 5, 6]])
+    assert list(apart.order) == [1, 2, 0]
+    assert list(apart.mean_rank) == list(apart.low) == list(apart.high) == [3, 1, 2]
+    assert list(apart.flips) == [0, 0]
+    assert ranked([[1.0, 2, 3, 4]], [[1.0, 2, 3, 4]]).flips[0] == pytest.approx(0.5, abs=0.01)
+    # means of the first: 1, 2, 2, 3; of the second: 0, 1, 1, 2: of 16 pairs it is ahead in one, equal in four
+    assert ranked([[1.0, 3.0]], [[0.0, 2.0]]).flips[0] == pytest.approx((1 + 0.5 * 4) / 16, abs=0.01)
+    few = np.random.default_rng(0).normal(0, 1, (2, 1, 5)) + np.array([[[0.6]], [[0.0]]])
+    assert bootstrap_ranking(np.repeat(few, 12, axis=1)).flips[0] < bootstrap_ranking(few).flips[0]
+    with pytest.raises(ValueError, match="each variant in each place"):
+        ranked([[NAN, NAN]], [[1.0, 2.0]])
