@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import io
-import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import mteb
-import pyarrow
 import pytest
-from pyarrow import parquet
 
 from harness.fetching.repositories import recorded_commit
 from harness.planning.missing import fetch_list
@@ -66,20 +61,6 @@ steps = 2
 batch_size = 8
 [suites.sts]
 tasks = ["ToySTS"]
-[suites.mteb]
-asked = true
-tasks = ["STSBenchmark", "SciFact"]
-"""
-#: the card of a retrieval data set, which names the files of its three tables
-CARD = """---
-configs:
-- config_name: default
-  data_files: [{split: test, path: qrels/test.jsonl}]
-- config_name: corpus
-  data_files: [{split: corpus, path: corpus.jsonl}]
-- config_name: queries
-  data_files: [{split: queries, path: queries.jsonl}]
----
 """
 Harness = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -279,44 +260,3 @@ def test_an_unknown_encoder_of_the_hub_is_fetched_by_its_name(standin, world, ha
     assert command in lacking.stderr
     assert harness("fetch", "--methods", "none[pooling=cls]", "--encoders", "other/bert").returncode == 0
     assert harness("eval", "other/bert", "--pooling", "cls", HF_HUB_OFFLINE="1").returncode == 0
-
-
-def _lines(rows: list[dict[str, object]]) -> bytes:
-    return "".join(json.dumps(row) + "\n" for row in rows).encode()
-
-
-@pytest.fixture
-def mteb_hub(standin) -> None:
-    """Data sets of two tasks of mteb in the hub's layouts, at the commits that mteb names."""
-    sts, scifact = (mteb.get_task(name).metadata.dataset for name in ("STSBenchmark", "SciFact"))
-    pairs = {"sentence1": ["a circle", "a ring", "blue"], "sentence2": ["a disc", "a ring", "red"]}
-    table = io.BytesIO()
-    parquet.write_table(pyarrow.table({**pairs, "score": [4.0, 5.0, 0.0]}), table)
-    file = "data/test-00000-of-00001.parquet"
-    standin.hub_file(sts["path"], file, table.getvalue(), sts["revision"])
-    numbers = [str(number) for number in range(4)]
-    files = {
-        "README.md": CARD.encode(),
-        "corpus.jsonl": _lines([{"_id": n, "title": "a title", "text": f"a red circle {n}"} for n in numbers]),
-        "queries.jsonl": _lines([{"_id": f"q{n}", "text": f"circle {n}"} for n in numbers]),
-        "qrels/test.jsonl": _lines([{"query-id": f"q{n}", "corpus-id": n, "score": 1} for n in numbers]),
-    }
-    for name, content in files.items():
-        standin.hub_file(scifact["path"], name, content, scifact["revision"])
-
-
-@pytest.mark.long
-def test_the_data_of_mteb_come_too_and_are_read_offline(standin, mteb_hub, world, harness):
-    typed = ("--methods", "none", "--suites", "mteb")
-    refused = harness("fetch", *typed)
-    assert refused.returncode == 2
-    assert "(SciFact: cc-by-nc-4.0)" in refused.stderr
-    brought = harness("fetch", *typed, "--accept-licences", "SciFact")
-    assert brought.returncode == 0, brought.stderr
-    asked = len(standin.asked)
-    done = harness("run", *typed, HF_HUB_OFFLINE="1")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert len(standin.asked) == asked
-    (result,) = (file for file in (world / "results").rglob("*.json") if ".work" not in file.parts)
-    scores = json.loads(result.read_text())["evaluations"][0]["scores"]
-    assert {"STSBenchmark", "SciFact"} < set(scores)

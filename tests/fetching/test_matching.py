@@ -10,15 +10,6 @@ from harness.datafiles import normalised_text, read_lines, read_table
 from harness.errors import UserError
 from harness.fetching.captions import WHOLE, Match, match
 
-#: the first images of train.txt of Flickr30k Entities
-LISTED = (
-    3359636318, 6959556104, 2326294409, 2494088238, 3892428805, 4886839805,
-    2285693889, 492493570, 2193223637, 6602233393, 1267711451, 4527739022,
-    473499987, 2309649133, 7004977742, 3012334157, 2876676952, 4872638109,
-    5572347874, 3341477531, 2274602044, 4770979319, 3608858344, 4732510897,
-    4850637363, 3223709894, 7725133284, 111497985, 100207720, 615927423,
-)  # fmt: skip
-
 
 def methods(found: Match) -> dict[str, int]:
     return {name: count for name, count in found.counts.items() if count}
@@ -98,21 +89,18 @@ def test_too_few_matches_are_refused_in_one_line() -> None:
         match(["a", "b"], {"x": ["c"]}).whole("mine")
 
 
-@pytest.fixture(scope="module")
-def flickr(data_root: Path) -> tuple[list[str], dict[str, list[str]]]:
-    """MCSE's lines, and the training images of Entities with Karpathy's captions, none for 710 of them."""
-    place = data_root / "captions"
-    split = read_table(place / "flickr30k_entities_split.tsv", "image_id", "split")
+def test_mcses_captions_find_every_image_that_has_captions(data_root: Path) -> None:
+    """Of 29,783 lines, 28,859 are captions of one image and 202 of several; 710 images have no captions there.
+
+    The images are the training images of Entities, the captions Karpathy's.
+    """
+    folder = data_root / "captions"
+    split = read_table(folder / "flickr30k_entities_split.tsv", "image_id", "split")
     captions: dict[str, list[str]] = {row["image_id"]: [] for row in split if row["split"] == "train"}
-    for row in read_table(place / "flickr30k_captions.tsv.gz", "image_id", "caption"):
+    for row in read_table(folder / "flickr30k_captions.tsv.gz", "image_id", "caption"):
         if row["image_id"] in captions:
             captions[row["image_id"]].append(row["caption"])
-    return read_lines(place / "flickr_random_captions.txt"), captions
-
-
-def test_mcses_captions_find_every_image_that_has_captions(flickr: tuple[list[str], dict[str, list[str]]]) -> None:
-    """Of 29,783 lines, 28,859 are captions of one image and 202 of several; 710 images have no captions there."""
-    lines, captions = flickr
+    lines = read_lines(folder / "flickr_random_captions.txt")
     found = match(lines, captions)
     assert methods(found) == {"exact": 28_851, "elimination": 206, "wording": 16, "guess": 710}
     assert len(lines) - found.counts["guess"] == sum(bool(own) for own in captions.values()) == 29_073
@@ -123,14 +111,3 @@ def test_mcses_captions_find_every_image_that_has_captions(flickr: tuple[list[st
     with pytest.raises(UserError, match=r"29,073 of 29,783 captions match an image \(97\.6%\)"):
         found.whole("flickr-matched")
     assert match(lines, captions) == found
-
-
-def test_the_order_of_the_training_list_places_all_of_mcses_captions(
-    flickr: tuple[list[str], dict[str, list[str]]],
-) -> None:
-    """Two of these lines have no text in Karpathy's file; their place in the list says which images they describe."""
-    lines, captions = flickr
-    listed = [f"{number}.jpg" for number in LISTED]
-    found = match(lines[:30], {image: captions[image] for image in listed})
-    assert found.images == listed
-    assert methods(found) == {"exact": 28, "order": 2}

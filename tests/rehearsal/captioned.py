@@ -42,6 +42,7 @@ class Flickr:
         with zipfile.ZipFile(path, "w") as packed:
             for number, texts in zip(self.numbers, self.captions, strict=True):
                 packed.writestr(f"annotations/Annotations/{number}.xml", "<annotation/>")
+                packed.writestr(f"__MACOSX/annotations/Sentences/{number}.txt", "\x00\x05")
                 packed.writestr(f"annotations/Sentences/{number}.txt", "".join(f"{_marked(text)}\n" for text in texts))
 
     def images(self, path: Path) -> None:
@@ -69,14 +70,18 @@ class Coco:
         part = "train2014" if self.splits[place] == "train" else "val2014"
         return f"COCO_{part}_{7 * place + 9:012}.jpg"
 
+    def texts(self, place: int) -> list[str]:
+        """All captions of an image."""
+        return [*self.captions[place], *([] if place % 10 else ["One more caption."])]
+
     def annotations(self, path: Path) -> None:
-        """The archive of the official annotations; captions are not in the order of the images."""
+        """The archive of the official annotations; captions are not in the order of the images, and end oddly."""
         train = range(self.counts.coco.train)
         images = [{"id": 7 * place + 9, "file_name": self.name(place)} for place in train]
         captions = [
-            {"image_id": 7 * place + 9, "id": CAPTIONS * place + number, "caption": self.captions[place][number]}
-            for number in range(CAPTIONS)
-            for place in train
+            {"image_id": 7 * place + 9, "caption": f"{text}\n "}
+            for place in reversed(train)
+            for text in self.texts(place)
         ]
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as packed:
             known = json.dumps({"images": images, "annotations": captions})
@@ -89,13 +94,9 @@ class Coco:
         _zip_pictures(path, part, names)
 
     def karpathy(self) -> list[dict[str, object]]:
-        """The images of dataset_coco.json; every tenth has a sixth caption."""
-        found = []
-        for place, (split, texts) in enumerate(zip(self.splits, self.captions, strict=True)):
-            more = [] if place % 10 else ["One more caption."]
-            name = self.name(place)
-            found.append(_karpathy_image(name, name.split("_")[1], split, [*texts, *more]))
-        return found
+        """The images of dataset_coco.json."""
+        own = [(self.name(place), split, self.texts(place)) for place, split in enumerate(self.splits)]
+        return [_karpathy_image(name, name.split("_")[1], split, texts) for name, split, texts in own]
 
 
 def caption_datasets(path: Path, flickr: Flickr, coco: Coco) -> None:
@@ -111,7 +112,8 @@ def _marked(text: str) -> str:
 
 
 def _karpathy_image(file: str, folder: str, split: str, texts: list[str]) -> dict[str, object]:
-    return {"filename": file, "filepath": folder, "split": split, "sentences": [{"raw": text} for text in texts]}
+    sentences = [{"raw": text.replace(" ", "\t", 1) + "\n"} for text in texts]
+    return {"filename": file, "filepath": folder, "split": split, "sentences": sentences}
 
 
 def one_each(path: Path, captions: Iterable[list[str]], seed: int) -> None:
