@@ -29,6 +29,8 @@ def evaluation(suite: str, value: float, version: int = 1) -> Evaluation:
 
 def test_a_saved_result_is_read_back(tmp_path: Path) -> None:
     store = Store(tmp_path / "a folder with 'quotes'")
+    slashes = result("dalr[text=run:simcse/wiki/b/seed-0]", encoder="o/m")
+    assert len(store.path(slashes).relative_to(store.root).parts) == 5, "a name with a slash stays one folder"
     one = result("mcse[images=shuffled]")
     assert store.save(one) == one
     path = store.path(one)
@@ -41,12 +43,6 @@ def test_a_saved_result_is_read_back(tmp_path: Path) -> None:
     assert store.find("small", one.spec, one.fingerprint) is None
     path.with_name(f".{path.name}.123.tmp").write_text(path.read_text()[:50])
     assert store.files() == [path], "a file that is being written is no result"
-
-
-def test_a_name_with_a_slash_stays_one_folder(tmp_path: Path) -> None:
-    one = Store(tmp_path).save(result("dalr[text=run:simcse/wiki/b/seed-0]", encoder="o/m"))
-    assert len(Store(tmp_path).path(one).relative_to(tmp_path).parts) == 5
-    assert Store(tmp_path).load()[0] == [one]
 
 
 def test_suites_and_protocols_are_added_and_scores_never_change(tmp_path: Path) -> None:
@@ -97,44 +93,28 @@ def test_a_copy_with_an_edited_score_is_not_used_and_two_that_differ_are_both_na
     assert all(str(store.path(result)) in problem for result in (one, elsewhere))
 
 
-def test_a_result_with_a_flipped_byte_or_cut_short_is_named_and_kept(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    one, other = store.save(result()), store.save(result(seed=1))
-    path = store.path(one)
-    content = path.read_bytes()
-    for place in (*range(0, len(content) - 1, 37), *range(len(content) - 4, len(content) - 1)):
-        for damaged in (content[:place] + bytes([content[place] ^ 4]) + content[place + 1 :], content[:place]):
-            path.write_bytes(damaged)
-            results, (problem,) = store.load()
-            assert results == [other], place
-            assert str(path) in problem
-            assert "\n" not in problem
-    with pytest.raises(UserError, match="cannot be used"):
-        store.save(one)
-    assert path.read_bytes() == damaged
-
-
-def test_what_lies_where_a_result_belongs_is_named_and_not_taken_for_nothing(tmp_path: Path) -> None:
+def test_what_lies_where_a_result_belongs_is_not_taken_for_nothing(tmp_path: Path) -> None:
     store = Store(tmp_path)
     link, folder = store.path(result()), store.path(result(seed=1))
     link.parent.mkdir(parents=True)
     link.symlink_to(tmp_path / "gone")
     folder.mkdir()
-    results, problems = store.load()
-    assert results == []
-    assert [str(path) in problem for path, problem in zip((link, folder), problems, strict=True)] == [True, True]
     for one in (result(), result(seed=1)):
         with pytest.raises(UserError, match=r"cannot be read .*; restore it, or move it away"):
             store.find("tiny", one.spec, one.fingerprint)
 
 
-def test_a_newer_schema_asks_for_an_update(tmp_path: Path) -> None:
+def test_a_newer_schema_asks_for_an_update_and_is_never_written_over(tmp_path: Path) -> None:
     store = Store(tmp_path)
     path = store.path(store.save(result()))
     text = path.read_text().replace('"schema_version":3', '"schema_version":4').replace("sts", "new")
     path.write_text(sealed(text.partition(',"digest":')[0] + "}"))
     ((), (problem,)) = store.load()
     assert problem == f"the result {path} has schema 4 and this harness reads up to 3; update harness to use it"
+    before = path.read_bytes()
+    with pytest.raises(UserError, match="has schema 4"):
+        store.save(result())
+    assert path.read_bytes() == before
 
 
 def test_arrays_belong_to_an_evaluation_and_are_never_replaced(tmp_path: Path) -> None:
@@ -157,14 +137,6 @@ def test_arrays_belong_to_an_evaluation_and_are_never_replaced(tmp_path: Path) -
     path.write_bytes(other.read_bytes()[:40])
     with pytest.raises(UserError, match=f"the arrays {path} cannot be read"):
         store.arrays(one)
-
-
-def test_a_log_grows_and_keeps_its_lines(tmp_path: Path) -> None:
-    store, one = Store(tmp_path), result()
-    assert store.log(one) == ""
-    for text, expected in (("a\n", "a\n"), ("a\nb\n", "a\nb\n"), ("c\n", "a\nb\nc\n")):
-        store.save_log(one, text)
-        assert store.log(one) == expected
 
 
 def test_failures_are_listed_apart_and_cleared_by_success(tmp_path: Path) -> None:
