@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,16 +18,6 @@ from harness.toy import clip_folder, student_folder
 COMMIT = "c" * 40
 #: the tests' vocabulary has colours and no numbers
 WORDS = b"".join(b"a %s circle number %d\n" % ((b"red", b"blue")[number % 2], number) for number in range(200))
-#: the command line with entries of the test's own
-MAIN = """
-import sys
-from importlib import import_module
-module = import_module("harness.fetching.entries")
-made = module.read_entries(open(sys.argv.pop(1)).read())
-module.entries = lambda: made
-from harness.cli.main import main
-main()
-"""
 PROFILE = f"""
 description = "words from the hub, pairs of the toy world, models from the hub"
 images = "clip"
@@ -96,12 +85,12 @@ def _write_entries(folder: Path, restricted: bool = False, about: int | None = 9
 
 
 @pytest.fixture
-def harness(world: Path, client_env: dict[str, str]) -> Harness:
+def harness(world: Path, command: list[str], client_env: dict[str, str]) -> Harness:
     """Run a command with the test's profile and data root."""
 
     def run(*words: str, profile: str = "./mine.toml", **env: str) -> subprocess.CompletedProcess[str]:
         serial = ("--executor", "serial") if words[0] == "run" else ()
-        typed = [sys.executable, "-c", MAIN, "entries.toml", *words, *serial, "--profile", profile]
+        typed = [*command, "entries.toml", *words, *serial, "--profile", profile]
         variables = client_env | {"HARNESS_DATA": "root", "HARNESS_CACHE": os.environ["HARNESS_CACHE"]} | env
         done = subprocess.run(typed, cwd=world, env=variables, capture_output=True, text=True, check=False)
         assert "Traceback" not in done.stderr, done.stderr

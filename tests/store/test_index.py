@@ -108,6 +108,37 @@ def test_two_files_of_one_training_are_one_result(tmp_path: Path, always: None) 
         assert fields(store.indexed()) == fields([whole])
 
 
+def test_a_copy_with_an_edited_score_is_not_used_and_two_that_differ_are_both_named(
+    tmp_path: Path, always: None
+) -> None:
+    store = Store(tmp_path)
+    first, other = store.save(result()), store.save(result(seed=1))
+    path = store.path(first)
+    copy = path.with_name("seed-0-copy.json")
+    copy.write_bytes(path.read_bytes())
+
+    def read() -> tuple[list[Result], list[str]]:
+        assert same(store)
+        return store.load()
+
+    assert read() == ([first, other], []), "an exact copy"
+    copy.write_text(path.read_text().replace("70.0", "71.0"))
+    results, (problem,) = read()
+    assert results == [first, other]
+    assert f"the result {copy} cannot be used (its content does not match its digest" in problem
+    changed = [each.model_copy(update={"scores": {"Avg": {"spearman": 71.0}}}) for each in first.evaluations]
+    copy.write_text(sealed(first.model_copy(update={"evaluations": changed}).model_dump_json()))
+    results, (problem,) = read()
+    assert results == [other]
+    assert str(path) in problem
+    assert f"{copy} are of the same training but differ in sts" in problem
+    copy.unlink()
+    elsewhere = store.save(first.model_copy(update={"profile": "small", "evaluations": changed}))
+    results, (problem,) = read()
+    assert results == [other], "one training under two profiles"
+    assert all(str(store.path(result)) in problem for result in (first, elsewhere))
+
+
 def test_a_file_that_changed_but_for_its_size_and_time_is_known_once_it_is_read(store: Store) -> None:
     count = len(store.indexed())
     path = store.files()[0]

@@ -60,39 +60,6 @@ def test_suites_and_protocols_are_added_and_scores_never_change(tmp_path: Path) 
     assert saved.train_seconds == first.train_seconds
 
 
-@pytest.mark.parametrize("indexed", [False, True])
-def test_a_copy_with_an_edited_score_is_not_used_and_two_that_differ_are_both_named(
-    tmp_path: Path, indexed: bool
-) -> None:
-    store = Store(tmp_path)
-    one, other = store.save(result()), store.save(result(seed=1))
-    path = store.path(one)
-    copy = path.with_name("seed-0-copy.json")
-    copy.write_bytes(path.read_bytes())
-
-    def read() -> tuple[list[Result], list[str]]:
-        found = store.indexed()
-        return (list(found), list(found.problems)) if indexed else store.load()
-
-    assert read() == ([one, other], []), "an exact copy"
-    copy.write_text(path.read_text().replace("70.0", "71.0"))
-    results, (problem,) = read()
-    assert results == [one, other]
-    assert f"the result {copy} cannot be used (its content does not match its digest" in problem
-    changed = [each.model_copy(update={"scores": {"Avg": {"spearman": 71.0}}}) for each in one.evaluations]
-    copy.write_text(sealed(one.model_copy(update={"evaluations": changed}).model_dump_json()))
-    results, (problem,) = read()
-    assert results == [other]
-    assert str(path) in problem
-    assert f"{copy} are of the same training but differ in sts" in problem
-    copy.unlink()
-    assert read() == ([one, other], [])
-    elsewhere = store.save(one.model_copy(update={"profile": "small", "evaluations": changed}))
-    results, (problem,) = read()
-    assert results == [other], "one training under two profiles"
-    assert all(str(store.path(result)) in problem for result in (one, elsewhere))
-
-
 def test_what_lies_where_a_result_belongs_is_not_taken_for_nothing(tmp_path: Path) -> None:
     store = Store(tmp_path)
     link, folder = store.path(result()), store.path(result(seed=1))
