@@ -38,6 +38,11 @@ size = 64
 corpora = ["words", "pairs"]
 [settings.plain]
 corpora = ["words"]
+[corpora.secret]
+kind = "sentences-file"
+file = "text/secret.txt"
+[settings.secret]
+corpora = ["secret", "pairs"]
 [encoders.bert]
 hub = "owner/bert"
 revision = "{COMMIT}"
@@ -51,6 +56,7 @@ batch_size = 8
 [suites.sts]
 tasks = ["ToySTS"]
 """
+STEPS = "secret.txt: write to the authors; then `harness data import secret FOLDER` (theirs)"
 Harness = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
@@ -70,7 +76,7 @@ def world(standin, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def _write_entries(folder: Path, restricted: bool = False, about: int | None = 9_000, more: str = "") -> None:
+def _write_entries(folder: Path, restricted: bool = False, about: int | None = 9_000) -> None:
     checksum = f"sha256:{hashlib.sha256(WORDS).hexdigest()}"
     (folder / "entries.toml").write_text(f"""
         [words]
@@ -80,7 +86,11 @@ def _write_entries(folder: Path, restricted: bool = False, about: int | None = 9
         {f"about = {about}" if about else ""}
         origins = [{{ file = "words.txt", hub = "owner/words", revision = "{COMMIT}", checksum = "{checksum}" }}]
         outputs = [{{ path = "text/words.txt", origin = "words.txt", rows = 200 }}]
-        {more}
+        [secret]
+        title = "secret words"
+        licence = "theirs"
+        origins = [{{ file = "secret.txt", hand = "write to the authors" }}]
+        outputs = [{{ path = "text/secret.txt", origin = "secret.txt" }}]
     """)
 
 
@@ -115,8 +125,9 @@ def test_what_an_entry_is_made_from_is_listed_too_unless_it_is_there(tmp_path):
 
 def test_a_dry_run_lists_everything_and_brings_nothing(standin, world, harness):
     _write_entries(world, restricted=True, about=None)
-    shown = harness("fetch", "--dry-run")
+    shown = harness("fetch", "--dry-run", "--settings", "mixed,secret")
     assert shown.returncode == 0, shown.stderr
+    assert f"by hand   secret: {STEPS}" in shown.stdout
     weights = sum(file.stat().st_size for file in student_folder().iterdir())
     assert "to fetch  3 items" in shown.stdout
     rows = {line.split()[0]: line for line in shown.stdout.splitlines() if line.strip()}
@@ -143,6 +154,9 @@ def test_a_plan_is_brought_whole_and_then_trains_offline(standin, world, harness
         assert snapshot(world, hub) <= held
         assert "model.safetensors" in snapshot(world, hub) or "open_clip_model.safetensors" in snapshot(world, hub)
     assert recorded_commit(world / "root", "owner/clip") == COMMIT
+    left = harness("run", "--settings", "secret", "--methods", "simcse")
+    assert left.returncode == 2
+    assert f"1 input missing: text/secret.txt; {STEPS}" in left.stderr
     asked = len(standin.asked)
     again = harness("fetch", HF_HUB_OFFLINE="1")
     assert (again.returncode, again.stdout) == (0, "nothing to download: nothing is missing\n")
@@ -215,28 +229,6 @@ def test_offline_and_without_a_hub_each_thing_says_so(standin, world, harness):
         )
         assert "give a folder instead" in failed.stderr
     assert standin.asked == []
-
-
-def test_steps_by_hand_are_listed_and_the_rest_is_brought(world, harness):
-    (world / "mine.toml").write_text(PROFILE.replace("text/words.txt", "text/secret.txt"))
-    _write_entries(
-        world,
-        more="""
-        [secret]
-        title = "secret words"
-        licence = "theirs"
-        origins = [{ file = "secret.txt", hand = "write to the authors" }]
-        outputs = [{ path = "text/secret.txt", origin = "secret.txt" }]
-        """,
-    )
-    brought = harness("fetch", "--settings", "plain", "--methods", "simcse")
-    assert brought.returncode == 0, brought.stderr
-    steps = "secret.txt: write to the authors; then `harness data import secret FOLDER` (theirs)"
-    assert f"by hand   secret: {steps}" in brought.stdout
-    assert "model.safetensors" in snapshot(world, "owner/bert")
-    left = harness("run", "--settings", "plain", "--methods", "simcse")
-    assert left.returncode == 2
-    assert f"1 input missing: text/secret.txt; {steps}" in left.stderr
 
 
 @pytest.mark.long

@@ -39,14 +39,11 @@ def test_the_draw_depends_on_what_is_meant_not_on_how_it_is_typed() -> None:
 
 
 def test_a_range_is_drawn_evenly_on_a_logarithmic_scale() -> None:
-    values = [
-        float(dict(Variant.parse(one).options)["learning_rate"]) for one in drawn("mcse:learning_rate=1e-5..1e-3", 200)
-    ]
-    assert min(values) >= 1e-5
-    assert max(values) <= 1e-3
-    assert 70 < sum(value < 1e-4 for value in values) < 130
-    mixed = drawn("mcse:learning_rate=1e-5..1e-3,lambda=1|2", 8)
-    assert {dict(Variant.parse(one).options)["lambda"] for one in mixed} == {"1", "2"}
+    trials = [dict(Variant.parse(text).options) for text in drawn("mcse:learning_rate=1e-5..1e-3,lambda=1|2", 200)]
+    rates = [float(options["learning_rate"]) for options in trials]
+    assert 1e-5 <= min(rates) <= max(rates) <= 1e-3
+    assert 70 < sum(rate < 1e-4 for rate in rates) < 130
+    assert {options["lambda"] for options in trials} == {"1", "2"}
 
 
 @pytest.mark.parametrize(
