@@ -37,18 +37,18 @@ def made(rows: int = 100, checksum: bool = True) -> fetching.Entry:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    place = tmp_path / "root"
-    place.mkdir()
-    return place
+    data = tmp_path / "root"
+    data.mkdir()
+    return data
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    place = tmp_path / "downloads"
-    place.mkdir()
-    (place / "lines.txt").write_text(SENTENCES)
-    (place / "more.txt").write_text("more\n")
-    return place
+    downloads = tmp_path / "downloads"
+    downloads.mkdir()
+    (downloads / "lines.txt").write_text(SENTENCES)
+    (downloads / "more.txt").write_text("more\n")
+    return downloads
 
 
 def import_given(root: Path, entry: fetching.Entry, folder: Path, link: bool = False) -> list[str]:
@@ -132,11 +132,11 @@ def test_a_folder_may_stand_for_an_archive(tmp_path, root):
     source.mkdir(parents=True)
     for name in ("1.txt", "2.txt", "notes.md"):
         (source / name).write_text(name)
-    for place, link in ((tmp_path / "copied", False), (tmp_path / "linked", True)):
-        place.mkdir()
-        import_given(place, entry, tmp_path / "given", link)
-        assert fetching.verify(place, entry) == []
-        assert (place / "x" / "a").is_symlink() == link
+    for target, link in ((tmp_path / "copied", False), (tmp_path / "linked", True)):
+        target.mkdir()
+        import_given(target, entry, tmp_path / "given", link)
+        assert fetching.verify(target, entry) == []
+        assert (target / "x" / "a").is_symlink() == link
     with zipfile.ZipFile(tmp_path / "given" / "a.zip", "w") as packed:
         packed.write(source / "1.txt", "a/1.txt")
     with pytest.raises(UserError, match="x/a has 1 files, expected 2"):

@@ -11,17 +11,17 @@ from harness.errors import UserError
 from harness.fetching.captions import WHOLE, Match, match
 
 
-def methods(found: Match) -> dict[str, int]:
-    return {name: count for name, count in found.counts.items() if count}
+def methods(matched: Match) -> dict[str, int]:
+    return {name: count for name, count in matched.counts.items() if count}
 
 
 def test_the_place_in_a_list_decides_where_the_texts_confirm_its_order() -> None:
     """Three images share a caption, and one has no known caption: text alone cannot place these lines."""
     captions = {f"image{n}": [f"caption {n}", "a dog runs"] for n in range(400)} | {"last": []}
     lines = [f"Caption {n} ." for n in range(397)] + ["a dog runs"] * 3 + ["never seen before"]
-    found = match(lines, captions)
-    assert found.images == list(captions)
-    assert methods(found) == {"exact": 400, "order": 1}
+    matched = match(lines, captions)
+    assert matched.images == list(captions)
+    assert methods(matched) == {"exact": 400, "order": 1}
     backwards = dict(reversed(captions.items()))
     by_text = match(lines, backwards)
     assert by_text.images[:397] == [f"image{n}" for n in range(397)]
@@ -39,20 +39,20 @@ def test_images_with_one_caption_are_told_apart_by_what_other_lines_need() -> No
         "s": ["unasked"],
     }
     for lines in (["a dog", "the beach", "a dog at the beach"], ["the beach", "a dog at the beach", "a dog"]):
-        found = match(lines, captions)
-        assert dict(zip(lines, found.images, strict=True)) == {
+        matched = match(lines, captions)
+        assert dict(zip(lines, matched.images, strict=True)) == {
             "a dog": "r",
             "the beach": "q",
             "a dog at the beach": "p",
         }, "each image once, as many lines as possible"
-        assert methods(found) == {"exact": 1, "elimination": 2}
+        assert methods(matched) == {"exact": 1, "elimination": 2}
 
 
 def test_two_captions_of_one_image_are_not_both_its_line() -> None:
-    found = match(["first of x", "second of x"], {"x": ["first of x", "second of x"], "y": [], "z": []})
-    assert found.images.count("x") == 1
-    assert len(set(found.images)) == 2
-    assert methods(found) == {"elimination": 1, "guess": 1}
+    matched = match(["first of x", "second of x"], {"x": ["first of x", "second of x"], "y": [], "z": []})
+    assert matched.images.count("x") == 1
+    assert len(set(matched.images)) == 2
+    assert methods(matched) == {"elimination": 1, "guess": 1}
 
 
 def test_lines_that_are_left_go_to_the_nearest_wording_in_total() -> None:
@@ -62,22 +62,22 @@ def test_lines_that_are_left_go_to_the_nearest_wording_in_total() -> None:
         "z": ["Boats"],
     }
     lines = ["A woman in a red coat walks", "A woman in a red coat and a hat walks", "entirely different words"]
-    found = match(lines, captions)
-    assert found.images == ["x", "y", "z"]
-    assert methods(found) == {"wording": 2, "guess": 1}
+    matched = match(lines, captions)
+    assert matched.images == ["x", "y", "z"]
+    assert methods(matched) == {"wording": 2, "guess": 1}
 
 
 def test_too_few_matches_are_refused_in_one_line() -> None:
     captions = {f"{n}": [f"caption {n}"] for n in range(1000)}
     lines = [f"caption {n}" for n in reversed(range(1000))]
     for wrong in (5, 6):
-        found = match([*lines[:-wrong], *(f"other words {n}" for n in range(wrong))], captions)
-        assert found.counts["guess"] == wrong
+        matched = match([*lines[:-wrong], *(f"other words {n}" for n in range(wrong))], captions)
+        assert matched.counts["guess"] == wrong
         if wrong <= (1 - WHOLE) * 1000:
-            assert len(set(found.whole("mine"))) == 1000
+            assert len(set(matched.whole("mine"))) == 1000
             continue
         with pytest.raises(UserError, match=r"mine: 994 of 1,000 captions match an image \(99\.4%\)"):
-            found.whole("mine")
+            matched.whole("mine")
     with pytest.raises(UserError, match=r"0 of 2 captions"):
         match(["a", "b"], {"x": ["c"]}).whole("mine")
 
@@ -94,13 +94,13 @@ def test_mcses_captions_find_every_image_that_has_captions(data_root: Path) -> N
         if row["image_id"] in captions:
             captions[row["image_id"]].append(row["caption"])
     lines = read_lines(folder / "flickr_random_captions.txt")
-    found = match(lines, captions)
-    assert methods(found) == {"exact": 28_851, "elimination": 206, "wording": 16, "guess": 710}
-    assert len(lines) - found.counts["guess"] == sum(bool(own) for own in captions.values()) == 29_073
-    assert len(set(found.images)) == len(lines)
-    for line, image, method in zip(lines, found.images, found.methods, strict=True):
+    matched = match(lines, captions)
+    assert methods(matched) == {"exact": 28_851, "elimination": 206, "wording": 16, "guess": 710}
+    assert len(lines) - matched.counts["guess"] == sum(bool(own) for own in captions.values()) == 29_073
+    assert len(set(matched.images)) == len(lines)
+    for line, image, method in zip(lines, matched.images, matched.methods, strict=True):
         texts = {normalised_text(text).replace(" ", "") for text in captions[str(image)]}
         assert (normalised_text(line).replace(" ", "") in texts) == (method in ("exact", "elimination"))
     with pytest.raises(UserError, match=r"29,073 of 29,783 captions match an image \(97\.6%\)"):
-        found.whole("flickr-matched")
-    assert match(lines, captions) == found
+        matched.whole("flickr-matched")
+    assert match(lines, captions) == matched

@@ -54,10 +54,10 @@ REFUSED = {
 
 
 def _written(store: Store, changes: Callable[[Content], None], **given: Any) -> Path:
-    one = result(**given)
-    content = json.loads(one.model_dump_json())
+    valid = result(**given)
+    content = json.loads(valid.model_dump_json())
     changes(content)
-    path = store.path(one)
+    path = store.path(valid)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(sealed(json.dumps(content)))
     return path

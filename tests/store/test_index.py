@@ -63,18 +63,18 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def same(store: Store) -> bool:
     """Whether the index gives what the files hold."""
-    (whole, problems), found = store.load(), store.indexed()
-    pandas.testing.assert_frame_equal(frame_of(found), frame_of(whole), check_categorical=False)
-    return [*found] == whole and list(found.problems) == problems and metrics_of(found) == metrics_of(whole)
+    (whole, problems), indexed = store.load(), store.indexed()
+    pandas.testing.assert_frame_equal(frame_of(indexed), frame_of(whole), check_categorical=False)
+    return [*indexed] == whole and list(indexed.problems) == problems and metrics_of(indexed) == metrics_of(whole)
 
 
 def fields(results: Sequence[Result]) -> list[dict[str, object]]:
     """Everything that light records hold themselves: no curves, and no tasks without scores."""
     names = Result.model_fields.keys() - {"dev", "losses", "evaluations"}
     return [
-        {name: getattr(one, name) for name in names}
-        | {"evaluations": [evaluation.model_dump() | {"scores": scored(evaluation)} for evaluation in one.evaluations]}
-        for one in results
+        {name: getattr(run, name) for name in names}
+        | {"evaluations": [evaluation.model_dump() | {"scores": scored(evaluation)} for evaluation in run.evaluations]}
+        for run in results
     ]
 
 
@@ -89,10 +89,10 @@ def test_the_index_holds_all_of_a_result_but_its_curves(store: Store) -> None:
     again = store.indexed()
     assert same(store)
     assert fields(again) == fields(store.load()[0])
-    assert [one.dev for one in again[:3]] == [one.dev for one in store.load()[0][:3]]
+    assert [run.dev for run in again[:3]] == [run.dev for run in store.load()[0][:3]]
     assert again[0].model_dump_json() == store.load()[0][0].model_dump_json()
-    assert {one.profile for one in again.of_profile("small")} == {"small"}
-    assert fields(again.of_profile("small")) == [one for one in fields(again) if one["profile"] == "small"]
+    assert {run.profile for run in again.of_profile("small")} == {"small"}
+    assert fields(again.of_profile("small")) == [values for values in fields(again) if values["profile"] == "small"]
     assert len(again.of_profile("none")) == 0
 
 
@@ -102,7 +102,7 @@ def test_two_files_of_one_training_are_one_result(tmp_path: Path, always: None) 
     second = result(scores={"geometry": {"ToySTS": {"alignment": 0.2}}}, finished="2027-01-01T00:00:00+00:00")
     store.path(first).with_name(f"seed-0-{'e' * 16}.json").write_text(sealed(second.model_dump_json()))
     (whole,) = store.load()[0]
-    assert [one.suite for one in whole.evaluations] == ["sts", "geometry"]
+    assert [evaluation.suite for evaluation in whole.evaluations] == ["sts", "geometry"]
     for _ in range(2):
         assert same(store)
         assert fields(store.indexed()) == fields([whole])
@@ -145,10 +145,10 @@ def test_a_file_that_changed_but_for_its_size_and_time_is_known_once_it_is_read(
     content, times = path.read_bytes(), path.stat().st_mtime_ns
     path.write_bytes(content.replace(b'"seed":0', b'"seed":"'))
     os.utime(path, ns=(times, times))
-    found = store.indexed()
-    assert len(found) == count, "trusted by size and time"
+    indexed = store.indexed()
+    assert len(indexed) == count, "trusted by size and time"
     with pytest.raises(StaleIndexError, match=f"{path.name} cannot be used"):
-        [one.dev for one in found]
+        [run.dev for run in indexed]
     store.forget_index()
     assert len(store.indexed()) == count - 1
     assert str(path) in store.indexed().problems[0]
@@ -169,7 +169,7 @@ def test_only_new_and_changed_files_are_read(store: Store, reads: list[str]) -> 
     new = store.path(store.save(result()))
     os.utime(new, ns=(10**18, 10**18))
     reads.clear()
-    assert [one.train_seconds for one in store.indexed()].count(4321.0) == 2
+    assert [run.train_seconds for run in store.indexed()].count(4321.0) == 2
     assert sorted(reads) == sorted(path.name for path in (later, earlier, new))
     reads.clear()
     assert len(store.indexed())
@@ -252,7 +252,7 @@ def _read_often(root: Path, seeds: range) -> None:
     store = Store(root)
     for seed in seeds:
         store.save(result(seed=seed))
-        assert {one.spec.seed for one in store.indexed().of_profile("tiny")} >= set(range(seeds.start, seed + 1))
+        assert {run.spec.seed for run in store.indexed().of_profile("tiny")} >= set(range(seeds.start, seed + 1))
 
 
 def test_two_writers_leave_a_right_index(store: Store) -> None:
@@ -271,8 +271,8 @@ def test_two_writers_leave_a_right_index(store: Store) -> None:
 def test_a_choice_of_results_makes_each_when_it_is_asked_for(store: Store) -> None:
     results = store.indexed()
     chosen = Chosen(results, [3, 0, 2])
-    assert [one.fingerprint for one in chosen] == [results[at].fingerprint for at in (3, 0, 2)]
-    assert [one.fingerprint for one in chosen[1:]] == [results[at].fingerprint for at in (0, 2)]
+    assert [run.fingerprint for run in chosen] == [results[at].fingerprint for at in (3, 0, 2)]
+    assert [run.fingerprint for run in chosen[1:]] == [results[at].fingerprint for at in (0, 2)]
     assert (len(chosen), len(chosen[:2]), chosen[-1].fingerprint) == (3, 2, results[2].fingerprint)
     assert chosen[0] is not chosen[0]
 

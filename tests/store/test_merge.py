@@ -36,29 +36,29 @@ class KilledError(Exception):
 
 def made(seed: int = 0, lab: str = "a", variant: str = "simcse", shift: float = 0.0, **given: Any) -> Result:
     """A lab's result: its fingerprint is that of its identity, its scores and clocks are the lab's own."""
-    one = record(variant, seed, given.pop("scores", None) or sts(ToySTS=70.0 + seed + shift), **given)
+    result = record(variant, seed, given.pop("scores", None) or sts(ToySTS=70.0 + seed + shift), **given)
     identity = {
-        "method": one.spec.method,
+        "method": result.spec.method,
         "reading": "paper",
         "seed": seed,
-        "training": one.hyperparameters["training"],
-        "setting": one.spec.setting,
-        "backend": one.backend,
+        "training": result.hyperparameters["training"],
+        "setting": result.spec.setting,
+        "backend": result.backend,
     }
     names = {"fingerprint": digest(identity), "group": digest({**identity, "seed": None}), "identity": identity}
-    return one.model_copy(
+    return result.model_copy(
         update={**names, "started": f"2026-01-02T03:00:00+00:00 {lab}", "hardware": {"processor": f"CPU of {lab}"}}
     )
 
 
 def store_of(folder: Path, *results: Result) -> Store:
     store = Store(folder)
-    for one in results:
-        for evaluation in one.evaluations:
-            arrays = {ArrayName("ToySTS", "cosines"): np.array([float(one.spec.seed)])}
-            store.save_arrays(one, evaluation, arrays)
-        store.save_log(one, f"{one.started}\n")
-        store.save(one)
+    for result in results:
+        for evaluation in result.evaluations:
+            arrays = {ArrayName("ToySTS", "cosines"): np.array([float(result.spec.seed)])}
+            store.save_arrays(result, evaluation, arrays)
+        store.save_log(result, f"{result.started}\n")
+        store.save(result)
     return store
 
 
@@ -83,15 +83,15 @@ def test_every_result_is_kept_with_its_lab_and_counted_once(labs: dict[str, Stor
     assert [(lab, done.count(lab, "new")) for lab in labs] == [("a", 2), ("b", 2)]
     assert (done.conflicts, done.problems) == ([], [])
     results = into.load()[0]
-    assert [one.fingerprint for one in into.indexed()] == [one.fingerprint for one in results]
-    assert len({one.fingerprint for one in results}) == len(results) == 3
+    assert [result.fingerprint for result in into.indexed()] == [result.fingerprint for result in results]
+    assert len({result.fingerprint for result in results}) == len(results) == 3
     for lab, store in labs.items():
         held = labs_of(into)[lab]
         assert [path.read_bytes() for path in held.files()] == [path.read_bytes() for path in store.files()]
-    assert {contributor(into, one) for one in results} == {"a", "b"}
-    for one in results:
-        source = labs[contributor(into, one)]
-        assert (into.log(one), len(into.arrays(one))) == (source.log(one), 1)
+    assert {contributor(into, result) for result in results} == {"a", "b"}
+    for shown in results:
+        source = labs[contributor(into, shown)]
+        assert (into.log(shown), len(into.arrays(shown))) == (source.log(shown), 1)
 
 
 def test_a_merge_again_changes_nothing_and_more_evaluations_are_added(labs: dict[str, Store], tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_a_store_may_name_its_own_results(tmp_path: Path) -> None:
     merge(store, {"me": store, "b": other})
     assert read_tunings(store) == ([tuning], [])
     assert before.items() <= content(store).items()
-    assert {contributor(store, one) for one in store.load()[0]} == {"me"}
+    assert {contributor(store, result) for result in store.load()[0]} == {"me"}
 
 
 CHANGES: dict[str, Callable[[dict[str, Any]], object]] = {
@@ -181,14 +181,14 @@ def test_what_does_not_follow_from_its_content_is_named_and_left_out(
     (line,) = done.problems
     assert str(path) in line
     assert line.endswith("left out")
-    assert [one.spec.seed for one in into.load()[0]] == [1]
+    assert [result.spec.seed for result in into.load()[0]] == [1]
 
 
 def test_results_that_hold_no_identity_are_counted_as_unchecked(tmp_path: Path) -> None:
     store = store_of(tmp_path / "old", record(seed=0), made(1))
     done = merge(Store(tmp_path / "all"), {"old": store})
     assert (done.unchecked, done.count("old", "new")) == (1, 2)
-    assert [check_identity(one) for one in store.load()[0]] == [False, True]
+    assert [check_identity(result) for result in store.load()[0]] == [False, True]
 
 
 @pytest.mark.parametrize("last", range(0, 24, 3))
@@ -227,16 +227,16 @@ def test_whatever_the_order_each_run_is_shown_once_and_each_lab_keeps_its_own(
     folder, first = tmp_path_factory.mktemp("order"), dict[tuple[str, int], Result]()
     into = Store(folder / "all")
     for number in order:
-        one = made(number % 3, f"{labs[number]}{number}", shift=number)
-        place = (labs[number], number % 3)
-        done = merge(into, {labs[number]: store_of(folder / str(number), one)})
-        assert bool(done.conflicts) == (place in first)
-        first.setdefault(place, one)
-    held = {(lab, one.spec.seed): one for lab, store in labs_of(into).items() for one in store.load()[0]}
+        result = made(number % 3, f"{labs[number]}{number}", shift=number)
+        run = (labs[number], number % 3)
+        done = merge(into, {labs[number]: store_of(folder / str(number), result)})
+        assert bool(done.conflicts) == (run in first)
+        first.setdefault(run, result)
+    held = {(lab, result.spec.seed): result for lab, store in labs_of(into).items() for result in store.load()[0]}
     assert held == first
     shown = into.load()[0]
-    assert sorted(one.spec.seed for one in shown) == sorted({seed for _, seed in first})
-    assert all(held[contributor(into, one), one.spec.seed] == one for one in shown)
+    assert sorted(result.spec.seed for result in shown) == sorted({seed for _, seed in first})
+    assert all(held[contributor(into, result), result.spec.seed] == result for result in shown)
 
 
 def test_the_table_compares_labs_and_averages_nothing(labs: dict[str, Store], tmp_path: Path) -> None:

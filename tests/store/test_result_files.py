@@ -31,16 +31,16 @@ def test_a_saved_result_is_read_back(tmp_path: Path) -> None:
     store = Store(tmp_path / "a folder with 'quotes'")
     slashes = result("dalr[text=run:simcse/wiki/b/seed-0]", encoder="o/m")
     assert len(store.path(slashes).relative_to(store.root).parts) == 5, "a name with a slash stays one folder"
-    one = result("mcse[images=shuffled]")
-    assert store.save(one) == one
-    path = store.path(one)
+    shuffled = result("mcse[images=shuffled]")
+    assert store.save(shuffled) == shuffled
+    path = store.path(shuffled)
     assert path.relative_to(store.root).parts[:4] == ("tiny", "mcse[images=shuffled]", "toy", "toy-bert")
-    assert path.name == f"seed-0-{one.fingerprint[:16]}.json"
-    assert store.read(path) == one
-    assert store.load() == ([one], [])
-    assert store.find("tiny", one.spec, one.fingerprint) == one
-    assert store.find("tiny", one.spec, "f" * 64) is None
-    assert store.find("small", one.spec, one.fingerprint) is None
+    assert path.name == f"seed-0-{shuffled.fingerprint[:16]}.json"
+    assert store.read(path) == shuffled
+    assert store.load() == ([shuffled], [])
+    assert store.find("tiny", shuffled.spec, shuffled.fingerprint) == shuffled
+    assert store.find("tiny", shuffled.spec, "f" * 64) is None
+    assert store.find("small", shuffled.spec, shuffled.fingerprint) is None
     path.with_name(f".{path.name}.123.tmp").write_text(path.read_text()[:50])
     assert store.files() == [path], "a file that is being written is no result"
 
@@ -53,7 +53,7 @@ def test_suites_and_protocols_are_added_and_scores_never_change(tmp_path: Path) 
     assert store.load() == ([saved], [])
     assert saved.evaluations == [*first.evaluations, *again[1:]]
     assert saved.latest("sts") == again[1]
-    assert [one.suite for one in saved.current] == ["sts", "geometry"]
+    assert [each.suite for each in saved.current] == ["sts", "geometry"]
     assert saved.evaluated("sts", Protocol(version=1, data="d" * 64))
     assert not saved.evaluated("sts", Protocol(version=1, data="e" * 64))
     assert saved.latest("transfer") is None
@@ -66,9 +66,9 @@ def test_what_lies_where_a_result_belongs_is_not_taken_for_nothing(tmp_path: Pat
     link.parent.mkdir(parents=True)
     link.symlink_to(tmp_path / "gone")
     folder.mkdir()
-    for one in (result(), result(seed=1)):
+    for run in (result(), result(seed=1)):
         with pytest.raises(UserError, match=r"cannot be read .*; restore it, or move it away"):
-            store.find("tiny", one.spec, one.fingerprint)
+            store.find("tiny", run.spec, run.fingerprint)
 
 
 def test_a_newer_schema_asks_for_an_update_and_is_never_written_over(tmp_path: Path) -> None:
@@ -87,33 +87,33 @@ def test_a_newer_schema_asks_for_an_update_and_is_never_written_over(tmp_path: P
 def test_arrays_belong_to_an_evaluation_and_are_never_replaced(tmp_path: Path) -> None:
     store = Store(tmp_path)
     old, new = evaluation("figures", 1.0), evaluation("figures", 1.0, version=2)
-    one = result(evaluations=[old])
+    run = result(evaluations=[old])
     gold, texts = ArrayName("ToySTS", "gold"), ArrayName("a.b[c]", "texts", "own")
-    store.save_arrays(one, old, {gold: np.arange(3), texts: np.array([["é", "long text"]])})
-    store.save_arrays(one, old, {gold: np.zeros(9)})
-    assert store.arrays(one)[gold].tolist() == [0, 1, 2]
-    assert store.arrays(one)[texts].tolist() == [["é", "long text"]]
+    store.save_arrays(run, old, {gold: np.arange(3), texts: np.array([["é", "long text"]])})
+    store.save_arrays(run, old, {gold: np.zeros(9)})
+    assert store.arrays(run)[gold].tolist() == [0, 1, 2]
+    assert store.arrays(run)[texts].tolist() == [["é", "long text"]]
     both = result(evaluations=[old, new])
     store.save_arrays(both, new, {gold: np.ones(1)})
     assert store.arrays(both)[gold].tolist() == [1], "the newest evaluation's"
-    assert store.arrays(one)[gold].tolist() == [0, 1, 2]
+    assert store.arrays(run)[gold].tolist() == [0, 1, 2]
     assert store.arrays(result(seed=1)) == {}
-    path, other = store.arrays_path(one, old), store.arrays_path(result(seed=1), old)
+    path, other = store.arrays_path(run, old), store.arrays_path(result(seed=1), old)
     store.save_arrays(result(seed=1), old, {gold: np.arange(3), texts: np.array([["é", "long text"]])})
     assert path.read_bytes() == other.read_bytes()
     path.write_bytes(other.read_bytes()[:40])
     with pytest.raises(UserError, match=f"the arrays {path} cannot be read"):
-        store.arrays(one)
+        store.arrays(run)
 
 
 def test_failures_are_listed_apart_and_cleared_by_success(tmp_path: Path) -> None:
-    store, one = Store(tmp_path), result()
-    store.save_failure(failure(one), "a line\n")
-    assert store.failures() == [failure(one)]
+    store, run = Store(tmp_path), result()
+    store.save_failure(failure(run), "a line\n")
+    assert store.failures() == [failure(run)]
     assert store.load() == ([], [])
     store.save(result(seed=1))
-    assert store.failures() == [failure(one)]
-    store.save(one)
+    assert store.failures() == [failure(run)]
+    store.save(run)
     assert store.failures() == []
     assert list((tmp_path / "failed").iterdir()) == []
 
@@ -133,8 +133,8 @@ def test_a_failure_record_that_was_changed_is_named_and_not_shown(
 def test_a_key_finds_every_configuration_and_a_file_one(tmp_path: Path) -> None:
     store = Store(tmp_path)
     plain, small, slow, second = (
-        store.save(one)
-        for one in (result(), result(profile="small"), result(overrides={"learning_rate": 1e-5}), result(seed=1))
+        store.save(run)
+        for run in (result(), result(profile="small"), result(overrides={"learning_rate": 1e-5}), result(seed=1))
     )
     assert prints(find_results(store, KEY)) == prints(store.of_key(plain.spec)) == prints([plain, small, slow])
     assert prints(store.seeds("tiny", plain.spec)[0]) == prints([plain, slow, second])
@@ -154,4 +154,4 @@ def test_a_key_finds_every_configuration_and_a_file_one(tmp_path: Path) -> None:
 
 
 def prints(results: Sequence[Result]) -> set[str]:
-    return {one.fingerprint for one in results}
+    return {run.fingerprint for run in results}

@@ -28,9 +28,9 @@ def drawn(text: str, trials: int) -> tuple[str, ...]:
 def test_a_whole_grid_is_drawn_once_each_and_fewer_trials_are_its_first(a: set[int], b: set[int]) -> None:
     text = f"mcse[margin=2]:lambda={'|'.join(map(str, a))},temperature={'|'.join(map(str, b))}"
     every = {str(Variant.make("mcse", {"margin": 2, "lambda": x, "temperature": y})) for x, y in product(a, b)}
-    found = drawn(text, len(every))
-    assert set(found) == every
-    assert all(drawn(text, n) == found[:n] for n in range(1, len(found)))
+    trials = drawn(text, len(every))
+    assert set(trials) == every
+    assert all(drawn(text, n) == trials[:n] for n in range(1, len(trials)))
 
 
 def test_the_draw_depends_on_what_is_meant_not_on_how_it_is_typed() -> None:
@@ -78,6 +78,6 @@ def test_a_tuning_is_kept_by_its_content(tmp_path: Path) -> None:
     assert path.stem == tuning.key
     assert store.files() == []
     path.write_bytes(path.read_bytes().replace(b'"trials"', b'"trails"', 1))
-    found, (problem,) = read_tunings(store)
-    assert not found
+    tunings, (problem,) = read_tunings(store)
+    assert not tunings
     assert problem.startswith(f"the tuning {path} cannot be used")
