@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import sys
 import zipfile
 from pathlib import Path
 
@@ -14,7 +13,6 @@ import pytest
 
 from harness import fetching
 from harness.errors import UserError
-from harness.fetching.data_sets import RECIPES
 from harness.fetching.entries import read_entries
 
 SENTENCES = "".join(f"sentence {number}\n" for number in range(100))
@@ -150,40 +148,6 @@ def test_features_are_counted(tmp_path):
         file["features"] = np.zeros((29782, 1), np.float32)
     with pytest.raises(UserError, match="29782 rows, expected 29783"):
         import_given(tmp_path, fetching.entry("flickr-resnet"), given)
-
-
-def test_what_an_entry_is_made_from_is_fetched_first_or_taken_where_it_is(tmp_path, monkeypatch):
-    text = f"""
-        [raw]
-        title = "raw"
-        licence = "none"
-        origins = [{{ file = "raw.txt", hub = "o/n", revision = "{40 * "c"}" }}]
-        outputs = [{{ path = "x/raw.txt", origin = "raw.txt" }}]
-
-        [doubled]
-        title = "doubled"
-        licence = "none"
-        recipe = "doubled"
-        origins = [{{ file = "in.txt", output = "x/raw.txt" }}]
-        outputs = [{{ path = "x/doubled.txt" }}]
-    """
-    known = read_entries(text)
-    monkeypatch.setattr(sys.modules[read_entries.__module__], "entries", lambda: known)
-    monkeypatch.setitem(RECIPES, "doubled", _doubled)
-    assert [entry.name for entry in fetching.with_inputs(known["doubled"])] == ["raw", "doubled"]
-    with pytest.raises(UserError, match=r"^raw: "):
-        fetching.fetch(tmp_path, known["doubled"], print, lambda _: lambda *_: None, offline=True)
-    (tmp_path / "x").mkdir()
-    (tmp_path / "x/raw.txt").write_text("ab")
-    fetching.fetch(tmp_path, known["doubled"], print, lambda _: lambda *_: None, offline=True)
-    assert (tmp_path / "x/doubled.txt").read_text() == "abab"
-    assert (tmp_path / "x/raw.txt").read_text() == "ab"
-    assert fetching.verify(tmp_path, known["doubled"]) == []
-
-
-def _doubled(entry, got, out, take):
-    (out / "x").mkdir()
-    (out / "x/doubled.txt").write_text(2 * got["in.txt"][0].read_text())
 
 
 def test_a_manifest_that_was_changed_is_named(root, folder):

@@ -21,7 +21,7 @@ from harness.corpora.files import CaptionsFile
 from harness.corpora.labelled_images import LabelledImages
 from harness.corpora.retrieval import COCO, FLICKR30K_ENTITIES, CaptionedFile
 from harness.errors import UserError
-from harness.fetching import entry, with_inputs
+from harness.fetching import entry, fetch, verify, with_inputs
 from harness.fetching.archives import write_parquet
 from harness.fetching.captions import plain_caption
 from harness.fetching.data_sets import RECIPES, sentences
@@ -137,6 +137,22 @@ def test_mcses_captions_of_flickr_are_matched_to_entities(tmp_path: Path) -> Non
     (out / "flickr/captions.txt").write_text("other words\nof another\ndata set\n")
     with pytest.raises(UserError, match=r"flickr-matched: 0 of 3 captions match an image"):
         run("flickr-matched", files, out)
+
+
+def test_what_an_entry_is_made_from_is_fetched_first_or_taken_where_it_is(tmp_path: Path) -> None:
+    matched = entry("flickr-matched")
+    uncounted = [output.model_copy(update={"rows": None}) for output in matched.outputs]
+    matched, out = matched.model_copy(update={"outputs": uncounted}), made("flickr-matched", tmp_path)
+    before = {output.path: (out / output.path).read_bytes() for output in uncounted}
+    for path in before:
+        (out / path).unlink()
+    fetch(out, matched, print, lambda _: lambda *_: None, offline=True)
+    assert {path: (out / path).read_bytes() for path in before} == before
+    assert verify(out, matched) == []
+    (out / "flickr" / "captions.txt").unlink()
+    (out / "flickr" / "captions.json").unlink()
+    with pytest.raises(UserError, match=r"^flickr-captions: "):
+        fetch(out, matched, print, lambda _: lambda *_: None, offline=True)
 
 
 def test_mcses_captions_of_coco_are_matched_to_the_official_annotations(tmp_path: Path) -> None:
