@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import subprocess
 import sys
+import tarfile
 import time
 from pathlib import Path
 
 import pytest
-from senteval_layout import columns, senteval_tar, table
+from senteval_layout import columns, senteval_layout, table
 
 from harness import fetching
 
@@ -125,8 +126,11 @@ def test_files_of_a_pattern_are_drawn_by_seed(standin, start, tmp_path):
 def test_the_command_line_fetches_a_shipped_entry(standin, client_env, data_root, tmp_path):
     """SentEval's archive at its full counts, by `harness data fetch`, from nothing to the tables of the data bundle."""
     made = fetching.entry("senteval")
-    archive = senteval_tar(data_root, tmp_path).read_bytes()
-    standin.hub_file(str(made.origins[0].hub), "senteval.tar", archive, str(made.origins[0].revision))
+    senteval_layout(data_root, tmp_path / "layout")
+    with tarfile.open(tmp_path / "senteval.tar", "w") as archive:
+        archive.add(tmp_path / "layout", ".")
+    packed = (tmp_path / "senteval.tar").read_bytes()
+    standin.hub_file(str(made.origins[0].hub), "senteval.tar", packed, str(made.origins[0].revision))
     root = tmp_path / "root"
 
     def data(*words: str) -> subprocess.CompletedProcess[str]:

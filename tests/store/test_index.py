@@ -16,7 +16,6 @@ from builders import result
 from harness.files import sealed
 from harness.store import (
     Chosen,
-    Evaluation,
     Result,
     StaleIndexError,
     Store,
@@ -25,7 +24,6 @@ from harness.store import (
     index,
     metrics_of,
 )
-from harness.store.schema import ScoresByTask
 
 REFERENCE = Path(__file__).parents[2] / "results" / "reference"
 
@@ -69,19 +67,9 @@ def same(store: Store) -> bool:
 
 
 def fields(results: Sequence[Result]) -> list[dict[str, object]]:
-    """Everything that light records hold themselves: no curves, and no tasks without scores."""
-    names = Result.model_fields.keys() - {"dev", "losses", "evaluations"}
-    return [
-        {name: getattr(run, name) for name in names}
-        | {"evaluations": [evaluation.model_dump() | {"scores": scored(evaluation)} for evaluation in run.evaluations]}
-        for run in results
-    ]
-
-
-def scored(evaluation: Evaluation) -> ScoresByTask:
-    """The tasks that have scores, of their own or of parts."""
-    scores = evaluation.scores.items()
-    return {task: values for task, values in scores if values or any(evaluation.parts.get(task, {}).values())}
+    """Everything that light records hold themselves: no curves."""
+    names = Result.model_fields.keys() - {"dev", "losses"}
+    return [{name: getattr(run, name) for name in names} for run in results]
 
 
 def test_the_index_holds_all_of_a_result_but_its_curves(store: Store) -> None:
