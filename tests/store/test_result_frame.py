@@ -23,12 +23,7 @@ def test_one_row_a_score() -> None:
 
 def test_parts_and_protocols_are_columns() -> None:
     first = result(scores=sts(STS12=60.0), parts={"sts": {"STS12": {"MSRvid": {"spearman": 50.0}}}})
-    later = Evaluation(
-        suite="sts",
-        protocol=Protocol(version=2, data="d" * 64),
-        scores={"STS12": {"spearman": 61.0}},
-        finished="2027-01-01T00:00:00+00:00",
-    )
+    (later,) = result(scores={"sts": {"STS12": {"spearman": 61.0}}}, version=2, finished="2027-01-01").evaluations
     frame = frame_of([first.model_copy(update={"evaluations": [*first.evaluations, later]})])
     rows = frame[frame["task"] == "STS12"][["part", "metric", "value"]].to_numpy().tolist()
     assert rows == [["", "spearman", 60.0], ["MSRvid", "spearman", 50.0], ["", "spearman", 61.0]]
