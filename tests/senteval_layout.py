@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import tarfile
 from pathlib import Path
 
 from harness.fetching.data_sets import BINARY, SICK, STS
@@ -59,12 +58,3 @@ def senteval_layout(data: Path, base: Path) -> None:
     for split in ("train", "test"):
         rows = columns(transfer / f"MRPC-{split}.tsv", ("label", "id1", "id2", "s1", "s2"))
         write(f"MRPC/msr_paraphrase_{split}.txt", ["Quality\t#1 ID\t#2 ID\t#1\t#2", *("\t".join(row) for row in rows)])
-
-
-def senteval_tar(data: Path, folder: Path) -> Path:
-    """The archive, as download_dataset.sh fetches it."""
-    senteval_layout(data, folder / "layout")
-    with tarfile.open(folder / "senteval.tar", "w") as archive:
-        for item in sorted((folder / "layout").iterdir()):
-            archive.add(item, item.name)
-    return folder / "senteval.tar"

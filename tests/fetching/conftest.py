@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,21 +20,15 @@ def standin() -> Iterator[StandIn]:
         yield held
 
 
-SCRIPT = """
+#: the command line with entries of the test's own
+MAIN = """
 import sys
-from pathlib import Path, PurePosixPath
-from harness import fetching
-from harness.fetching.entries import read_entries
-from harness.errors import UserError
-
-root, text, offline = sys.argv[1:]
-entry = next(iter(read_entries(text).values()))
-try:
-    tell = lambda line: print(line, flush=True)
-    fetching.fetch(Path(root), entry, tell, lambda name: lambda *_: None, offline == "1")
-except UserError as error:
-    print("error:", error)
-    sys.exit(2)
+from importlib import import_module
+module = import_module("harness.fetching.entries")
+made = module.read_entries(open(sys.argv.pop(1)).read())
+module.entries = lambda: made
+from harness.cli.main import main
+main()
 """
 
 Start = Callable[..., "subprocess.Popen[str]"]
@@ -46,16 +41,22 @@ def client_env(standin: StandIn, tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.fixture
-def start(client_env: dict[str, str]) -> Start:
-    """Start a fetch of an entry (TOML text) in a process of its own, with the real client against the stand-in."""
+def command() -> list[str]:
+    """The command line; its first word is a file of entries that are the test's own."""
+    return [sys.executable, "-c", MAIN]
 
-    def run(root: Path, text: str, offline: bool = False, **env: str) -> Any:
+
+@pytest.fixture
+def start(client_env: dict[str, str], command: list[str], tmp_path: Path) -> Start:
+    """Start `harness data fetch` of an entry (TOML text), with the real client against the stand-in."""
+
+    def run(root: Path, text: str, *words: str, **env: str) -> Any:
+        (name,) = tomllib.loads(text)
+        (tmp_path / "entries.toml").write_text(text)
+        typed = [*command, str(tmp_path / "entries.toml"), "data", "fetch", name, "--data-root", str(root), *words]
+        root.mkdir(exist_ok=True)
         return subprocess.Popen(
-            [sys.executable, "-c", SCRIPT, str(root), text, str(int(offline))],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=client_env | env,
+            typed, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=client_env | env
         )
 
     return run

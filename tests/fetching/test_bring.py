@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import sys
 import zipfile
 from pathlib import Path
 
@@ -14,7 +13,6 @@ import pytest
 
 from harness import fetching
 from harness.errors import UserError
-from harness.fetching.data_sets import RECIPES
 from harness.fetching.entries import read_entries
 
 SENTENCES = "".join(f"sentence {number}\n" for number in range(100))
@@ -37,18 +35,18 @@ def made(rows: int = 100, checksum: bool = True) -> fetching.Entry:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    place = tmp_path / "root"
-    place.mkdir()
-    return place
+    data = tmp_path / "root"
+    data.mkdir()
+    return data
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    place = tmp_path / "downloads"
-    place.mkdir()
-    (place / "lines.txt").write_text(SENTENCES)
-    (place / "more.txt").write_text("more\n")
-    return place
+    downloads = tmp_path / "downloads"
+    downloads.mkdir()
+    (downloads / "lines.txt").write_text(SENTENCES)
+    (downloads / "more.txt").write_text("more\n")
+    return downloads
 
 
 def import_given(root: Path, entry: fetching.Entry, folder: Path, link: bool = False) -> list[str]:
@@ -75,7 +73,7 @@ def test_files_are_copied_or_linked_and_verified(root, folder, link):
     assert fetching.verify(root, made()) == []
 
 
-def test_what_is_missing_or_different_is_named_and_the_folder_is_left_alone(tmp_path, root, folder):
+def test_what_is_missing_different_or_in_the_way_is_named_and_both_folders_are_left_alone(tmp_path, root, folder):
     with pytest.raises(UserError, match="there is no folder"):
         import_given(root, made(), tmp_path / "nowhere")
     (folder / "more.txt").unlink()
@@ -89,13 +87,10 @@ def test_what_is_missing_or_different_is_named_and_the_folder_is_left_alone(tmp_
     with pytest.raises(UserError, match="101 rows, expected 100"):
         import_given(root, made(checksum=False), folder)
     assert not (root / "y").exists()
-
-
-def test_a_file_of_another_origin_is_never_overwritten(root, folder):
     (root / "y").mkdir()
     (root / "y" / "more.txt").write_text("mine\n")
     with pytest.raises(UserError, match="move it away"):
-        import_given(root, made(), folder)
+        import_given(root, made(checksum=False, rows=101), folder)
     assert (root / "y" / "more.txt").read_text() == "mine\n"
 
 
@@ -135,11 +130,11 @@ def test_a_folder_may_stand_for_an_archive(tmp_path, root):
     source.mkdir(parents=True)
     for name in ("1.txt", "2.txt", "notes.md"):
         (source / name).write_text(name)
-    for place, link in ((tmp_path / "copied", False), (tmp_path / "linked", True)):
-        place.mkdir()
-        import_given(place, entry, tmp_path / "given", link)
-        assert fetching.verify(place, entry) == []
-        assert (place / "x" / "a").is_symlink() == link
+    for target, link in ((tmp_path / "copied", False), (tmp_path / "linked", True)):
+        target.mkdir()
+        import_given(target, entry, tmp_path / "given", link)
+        assert fetching.verify(target, entry) == []
+        assert (target / "x" / "a").is_symlink() == link
     with zipfile.ZipFile(tmp_path / "given" / "a.zip", "w") as packed:
         packed.write(source / "1.txt", "a/1.txt")
     with pytest.raises(UserError, match="x/a has 1 files, expected 2"):
@@ -153,40 +148,6 @@ def test_features_are_counted(tmp_path):
         file["features"] = np.zeros((29782, 1), np.float32)
     with pytest.raises(UserError, match="29782 rows, expected 29783"):
         import_given(tmp_path, fetching.entry("flickr-resnet"), given)
-
-
-def test_what_an_entry_is_made_from_is_fetched_first_or_taken_where_it_is(tmp_path, monkeypatch):
-    text = f"""
-        [raw]
-        title = "raw"
-        licence = "none"
-        origins = [{{ file = "raw.txt", hub = "o/n", revision = "{40 * "c"}" }}]
-        outputs = [{{ path = "x/raw.txt", origin = "raw.txt" }}]
-
-        [doubled]
-        title = "doubled"
-        licence = "none"
-        recipe = "doubled"
-        origins = [{{ file = "in.txt", output = "x/raw.txt" }}]
-        outputs = [{{ path = "x/doubled.txt" }}]
-    """
-    known = read_entries(text)
-    monkeypatch.setattr(sys.modules[read_entries.__module__], "entries", lambda: known)
-    monkeypatch.setitem(RECIPES, "doubled", _doubled)
-    assert [entry.name for entry in fetching.with_inputs(known["doubled"])] == ["raw", "doubled"]
-    with pytest.raises(UserError, match=r"^raw: "):
-        fetching.fetch(tmp_path, known["doubled"], print, lambda _: lambda *_: None, offline=True)
-    (tmp_path / "x").mkdir()
-    (tmp_path / "x/raw.txt").write_text("ab")
-    fetching.fetch(tmp_path, known["doubled"], print, lambda _: lambda *_: None, offline=True)
-    assert (tmp_path / "x/doubled.txt").read_text() == "abab"
-    assert (tmp_path / "x/raw.txt").read_text() == "ab"
-    assert fetching.verify(tmp_path, known["doubled"]) == []
-
-
-def _doubled(entry, got, out, take):
-    (out / "x").mkdir()
-    (out / "x/doubled.txt").write_text(2 * got["in.txt"][0].read_text())
 
 
 def test_a_manifest_that_was_changed_is_named(root, folder):
@@ -208,7 +169,5 @@ def test_a_source_that_may_not_be_read_is_named_and_not_the_data_root(
         raise PermissionError(errno.EACCES, "Permission denied", str(source))
 
     monkeypatch.setattr("shutil.copyfile", forbidden)
-    with pytest.raises(UserError) as refused:
+    with pytest.raises(UserError, match=rf"^{folder}(?!.*cannot be written)"):
         import_given(root, made(), folder)
-    assert str(refused.value).startswith(f"{folder}")
-    assert "cannot be written" not in str(refused.value)

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import io
-import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import mteb
-import pyarrow
 import pytest
-from pyarrow import parquet
 
 from harness.fetching.repositories import recorded_commit
 from harness.planning.missing import fetch_list
@@ -24,16 +18,6 @@ from harness.toy import clip_folder, student_folder
 COMMIT = "c" * 40
 #: the tests' vocabulary has colours and no numbers
 WORDS = b"".join(b"a %s circle number %d\n" % ((b"red", b"blue")[number % 2], number) for number in range(200))
-#: the command line with entries of the test's own
-MAIN = """
-import sys
-from importlib import import_module
-module = import_module("harness.fetching.entries")
-made = module.read_entries(open(sys.argv.pop(1)).read())
-module.entries = lambda: made
-from harness.cli.main import main
-main()
-"""
 PROFILE = f"""
 description = "words from the hub, pairs of the toy world, models from the hub"
 images = "clip"
@@ -54,6 +38,11 @@ size = 64
 corpora = ["words", "pairs"]
 [settings.plain]
 corpora = ["words"]
+[corpora.secret]
+kind = "sentences-file"
+file = "text/secret.txt"
+[settings.secret]
+corpora = ["secret", "pairs"]
 [encoders.bert]
 hub = "owner/bert"
 revision = "{COMMIT}"
@@ -66,21 +55,8 @@ steps = 2
 batch_size = 8
 [suites.sts]
 tasks = ["ToySTS"]
-[suites.mteb]
-asked = true
-tasks = ["STSBenchmark", "SciFact"]
 """
-#: the card of a retrieval data set, which names the files of its three tables
-CARD = """---
-configs:
-- config_name: default
-  data_files: [{split: test, path: qrels/test.jsonl}]
-- config_name: corpus
-  data_files: [{split: corpus, path: corpus.jsonl}]
-- config_name: queries
-  data_files: [{split: queries, path: queries.jsonl}]
----
-"""
+STEPS = "secret.txt: write to the authors; then `harness data import secret FOLDER` (theirs)"
 Harness = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
@@ -100,7 +76,7 @@ def world(standin, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def _write_entries(folder: Path, restricted: bool = False, about: int | None = 9_000, more: str = "") -> None:
+def _write_entries(folder: Path, restricted: bool = False, about: int | None = 9_000) -> None:
     checksum = f"sha256:{hashlib.sha256(WORDS).hexdigest()}"
     (folder / "entries.toml").write_text(f"""
         [words]
@@ -110,17 +86,21 @@ def _write_entries(folder: Path, restricted: bool = False, about: int | None = 9
         {f"about = {about}" if about else ""}
         origins = [{{ file = "words.txt", hub = "owner/words", revision = "{COMMIT}", checksum = "{checksum}" }}]
         outputs = [{{ path = "text/words.txt", origin = "words.txt", rows = 200 }}]
-        {more}
+        [secret]
+        title = "secret words"
+        licence = "theirs"
+        origins = [{{ file = "secret.txt", hand = "write to the authors" }}]
+        outputs = [{{ path = "text/secret.txt", origin = "secret.txt" }}]
     """)
 
 
 @pytest.fixture
-def harness(world: Path, client_env: dict[str, str]) -> Harness:
+def harness(world: Path, command: list[str], client_env: dict[str, str]) -> Harness:
     """Run a command with the test's profile and data root."""
 
     def run(*words: str, profile: str = "./mine.toml", **env: str) -> subprocess.CompletedProcess[str]:
         serial = ("--executor", "serial") if words[0] == "run" else ()
-        typed = [sys.executable, "-c", MAIN, "entries.toml", *words, *serial, "--profile", profile]
+        typed = [*command, "entries.toml", *words, *serial, "--profile", profile]
         variables = client_env | {"HARNESS_DATA": "root", "HARNESS_CACHE": os.environ["HARNESS_CACHE"]} | env
         done = subprocess.run(typed, cwd=world, env=variables, capture_output=True, text=True, check=False)
         assert "Traceback" not in done.stderr, done.stderr
@@ -145,8 +125,9 @@ def test_what_an_entry_is_made_from_is_listed_too_unless_it_is_there(tmp_path):
 
 def test_a_dry_run_lists_everything_and_brings_nothing(standin, world, harness):
     _write_entries(world, restricted=True, about=None)
-    shown = harness("fetch", "--dry-run")
+    shown = harness("fetch", "--dry-run", "--settings", "mixed,secret")
     assert shown.returncode == 0, shown.stderr
+    assert f"by hand   secret: {STEPS}" in shown.stdout
     weights = sum(file.stat().st_size for file in student_folder().iterdir())
     assert "to fetch  3 items" in shown.stdout
     rows = {line.split()[0]: line for line in shown.stdout.splitlines() if line.strip()}
@@ -173,6 +154,9 @@ def test_a_plan_is_brought_whole_and_then_trains_offline(standin, world, harness
         assert snapshot(world, hub) <= held
         assert "model.safetensors" in snapshot(world, hub) or "open_clip_model.safetensors" in snapshot(world, hub)
     assert recorded_commit(world / "root", "owner/clip") == COMMIT
+    left = harness("run", "--settings", "secret", "--methods", "simcse")
+    assert left.returncode == 2
+    assert f"1 input missing: text/secret.txt; {STEPS}" in left.stderr
     asked = len(standin.asked)
     again = harness("fetch", HF_HUB_OFFLINE="1")
     assert (again.returncode, again.stdout) == (0, "nothing to download: nothing is missing\n")
@@ -202,7 +186,9 @@ def test_run_fetches_first_where_asked(world, harness):
     assert list((world / "results").rglob("*.json"))
 
 
-def test_one_failure_does_not_stop_the_others_and_is_made_good(standin, world, harness):
+def test_failures_do_not_stop_the_others_and_are_made_good(standin, world, harness):
+    """A gated model, and one whose weights differ from what the hub states."""
+    standin.stated["open_clip_model.safetensors"] = "0" * 64
     path = f"/owner/bert/resolve/{COMMIT}/model.safetensors"
     standin.refuse[path] = (403, "GatedRepo")
     root = world / "deep" / "new"
@@ -211,29 +197,21 @@ def test_one_failure_does_not_stop_the_others_and_is_made_good(standin, world, h
     assert "failed    owner/bert: owner/bert is gated; accept its terms at https://huggingface.co/owner/bert" in (
         failed.stderr
     )
-    assert "1 of 3 failed; run the same command again to retry" in failed.stderr
+    differs = "open_clip_model.safetensors has another SHA-256 than the hub states"
+    assert f"failed    owner/clip: owner/clip: {differs}" in failed.stderr
+    assert "open_clip_model.safetensors" not in snapshot(world, "owner/clip")
+    assert "2 of 3 failed; run the same command again to retry" in failed.stderr
     assert (root / "text" / "words.txt").is_file()
+    standin.stated.clear()
     del standin.refuse[path]
     standin.cuts[path] = [100_000]
     standin.asked.clear()
     assert harness("fetch", "--data-root", str(root)).returncode == 0
     assert len(standin.gets(path)) == 2, "a cut connection goes on"
+    assert "open_clip_model.safetensors" in snapshot(world, "owner/clip")
     held = world / "hf" / "hub" / "models--owner--bert" / "snapshots" / COMMIT / "model.safetensors"
     assert held.read_bytes() == (student_folder() / "model.safetensors").read_bytes()
     assert standin.gets(f"/owner/bert/resolve/{COMMIT}/config.json") == []
-
-
-def test_weights_that_differ_from_what_the_hub_states_are_removed(standin, world, harness):
-    standin.stated["model.safetensors"] = "0" * 64
-    failed = harness("fetch", "--methods", "none")
-    assert failed.returncode == 1
-    assert (
-        "failed    owner/bert: owner/bert: model.safetensors has another SHA-256 than the hub states" in failed.stderr
-    )
-    assert "model.safetensors" not in snapshot(world, "owner/bert")
-    standin.stated.clear()
-    assert harness("fetch", "--methods", "none").returncode == 0
-    assert "model.safetensors" in snapshot(world, "owner/bert")
 
 
 def test_offline_and_without_a_hub_each_thing_says_so(standin, world, harness):
@@ -247,28 +225,6 @@ def test_offline_and_without_a_hub_each_thing_says_so(standin, world, harness):
     assert standin.asked == []
 
 
-def test_steps_by_hand_are_listed_and_the_rest_is_brought(world, harness):
-    (world / "mine.toml").write_text(PROFILE.replace("text/words.txt", "text/secret.txt"))
-    _write_entries(
-        world,
-        more="""
-        [secret]
-        title = "secret words"
-        licence = "theirs"
-        origins = [{ file = "secret.txt", hand = "write to the authors" }]
-        outputs = [{ path = "text/secret.txt", origin = "secret.txt" }]
-        """,
-    )
-    brought = harness("fetch", "--settings", "plain", "--methods", "simcse")
-    assert brought.returncode == 0, brought.stderr
-    steps = "secret.txt: write to the authors; then `harness data import secret FOLDER` (theirs)"
-    assert f"by hand   secret: {steps}" in brought.stdout
-    assert "model.safetensors" in snapshot(world, "owner/bert")
-    left = harness("run", "--settings", "plain", "--methods", "simcse")
-    assert left.returncode == 2
-    assert f"1 input missing: text/secret.txt; {steps}" in left.stderr
-
-
 @pytest.mark.long
 def test_an_unknown_encoder_of_the_hub_is_fetched_by_its_name(standin, world, harness):
     for file in student_folder().iterdir():
@@ -279,44 +235,3 @@ def test_an_unknown_encoder_of_the_hub_is_fetched_by_its_name(standin, world, ha
     assert command in lacking.stderr
     assert harness("fetch", "--methods", "none[pooling=cls]", "--encoders", "other/bert").returncode == 0
     assert harness("eval", "other/bert", "--pooling", "cls", HF_HUB_OFFLINE="1").returncode == 0
-
-
-def _lines(rows: list[dict[str, object]]) -> bytes:
-    return "".join(json.dumps(row) + "\n" for row in rows).encode()
-
-
-@pytest.fixture
-def mteb_hub(standin) -> None:
-    """Data sets of two tasks of mteb in the hub's layouts, at the commits that mteb names."""
-    sts, scifact = (mteb.get_task(name).metadata.dataset for name in ("STSBenchmark", "SciFact"))
-    pairs = {"sentence1": ["a circle", "a ring", "blue"], "sentence2": ["a disc", "a ring", "red"]}
-    table = io.BytesIO()
-    parquet.write_table(pyarrow.table({**pairs, "score": [4.0, 5.0, 0.0]}), table)
-    file = "data/test-00000-of-00001.parquet"
-    standin.hub_file(sts["path"], file, table.getvalue(), sts["revision"])
-    numbers = [str(number) for number in range(4)]
-    files = {
-        "README.md": CARD.encode(),
-        "corpus.jsonl": _lines([{"_id": n, "title": "a title", "text": f"a red circle {n}"} for n in numbers]),
-        "queries.jsonl": _lines([{"_id": f"q{n}", "text": f"circle {n}"} for n in numbers]),
-        "qrels/test.jsonl": _lines([{"query-id": f"q{n}", "corpus-id": n, "score": 1} for n in numbers]),
-    }
-    for name, content in files.items():
-        standin.hub_file(scifact["path"], name, content, scifact["revision"])
-
-
-@pytest.mark.long
-def test_the_data_of_mteb_come_too_and_are_read_offline(standin, mteb_hub, world, harness):
-    typed = ("--methods", "none", "--suites", "mteb")
-    refused = harness("fetch", *typed)
-    assert refused.returncode == 2
-    assert "(SciFact: cc-by-nc-4.0)" in refused.stderr
-    brought = harness("fetch", *typed, "--accept-licences", "SciFact")
-    assert brought.returncode == 0, brought.stderr
-    asked = len(standin.asked)
-    done = harness("run", *typed, HF_HUB_OFFLINE="1")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert len(standin.asked) == asked
-    (result,) = (file for file in (world / "results").rglob("*.json") if ".work" not in file.parts)
-    scores = json.loads(result.read_text())["evaluations"][0]["scores"]
-    assert {"STSBenchmark", "SciFact"} < set(scores)

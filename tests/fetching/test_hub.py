@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import subprocess
 import sys
+import tarfile
 import time
 from pathlib import Path
 
 import pytest
-from senteval_layout import senteval_tar
+from senteval_layout import columns, senteval_layout, table
 
 from harness import fetching
 
@@ -29,8 +30,8 @@ def entry(checksum: str | None = f"sha256:{SUM}") -> str:
 
 
 def finish(process: subprocess.Popen[str]) -> tuple[int, str]:
-    out, err = process.communicate(timeout=300)
-    assert "Traceback" not in err, err
+    out, _ = process.communicate(timeout=300)
+    assert "Traceback" not in out, out
     return process.returncode, out
 
 
@@ -67,10 +68,9 @@ def test_refusals_are_one_line(standin, start, tmp_path, status, error, words):
     standin.refuse[path] = (status, error)
     code, out = finish(start(tmp_path, entry()))
     assert code == 2
-    complaint = [line for line in out.splitlines() if line.startswith("error:")]
-    assert len(complaint) == 1
-    assert words in complaint[0]
-    assert "harness data import" in complaint[0]
+    (complaint,) = (line for line in out.splitlines() if line.startswith("error:"))
+    assert words in complaint
+    assert "harness data import" in complaint
     assert nothing_used(tmp_path)
 
 
@@ -83,7 +83,7 @@ def test_offline_takes_the_hub_cache_alone(standin, start, tmp_path):
     (cache / "blobs" / SUM).write_bytes(CONTENT)
     (cache / "snapshots" / ("c" * 40)).mkdir(parents=True)
     (cache / "snapshots" / ("c" * 40) / "words.txt").symlink_to(cache / "blobs" / SUM)
-    assert finish(start(tmp_path, entry(), offline=True))[0] == 0
+    assert finish(start(tmp_path, entry(), "--offline"))[0] == 0
     assert (tmp_path / "text" / "words.txt").read_bytes() == CONTENT
     assert (cache / "blobs" / SUM).is_file()
     assert standin.asked == []
@@ -124,10 +124,13 @@ def test_files_of_a_pattern_are_drawn_by_seed(standin, start, tmp_path):
 
 
 def test_the_command_line_fetches_a_shipped_entry(standin, client_env, data_root, tmp_path):
-    """SentEval's archive at its full counts, by `harness data fetch`, from nothing to checked tables."""
+    """SentEval's archive at its full counts, by `harness data fetch`, from nothing to the tables of the data bundle."""
     made = fetching.entry("senteval")
-    archive = senteval_tar(data_root, tmp_path).read_bytes()
-    standin.hub_file(str(made.origins[0].hub), "senteval.tar", archive, str(made.origins[0].revision))
+    senteval_layout(data_root, tmp_path / "layout")
+    with tarfile.open(tmp_path / "senteval.tar", "w") as archive:
+        archive.add(tmp_path / "layout", ".")
+    packed = (tmp_path / "senteval.tar").read_bytes()
+    standin.hub_file(str(made.origins[0].hub), "senteval.tar", packed, str(made.origins[0].revision))
     root = tmp_path / "root"
 
     def data(*words: str) -> subprocess.CompletedProcess[str]:
@@ -139,5 +142,8 @@ def test_the_command_line_fetches_a_shipped_entry(standin, client_env, data_root
     assert fetched.returncode == 2
     assert fetched.stderr.splitlines()[-1].startswith("error: wiki1m: the hub has no princeton-nlp/datasets-for-simcse")
     assert fetching.state(root, made).word == "present"
-    assert fetching.verify(root, made) == []
     assert data("verify").stdout == "senteval: OK\n"
+    for output in made.outputs:
+        header, _ = table(root / output.path)
+        kept, known = (columns(folder / output.path, tuple(header)) for folder in (root, data_root))
+        assert kept == known, output.path

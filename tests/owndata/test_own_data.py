@@ -27,7 +27,7 @@ def test_own_tasks_corpora_and_model_are_used_from_one_profile(world: Path, tmp_
     done = CliRunner().invoke(cli, words, catch_exceptions=False)
     assert done.exit_code == 0, done.output
     (result,) = Store(tmp_path / "results").indexed()
-    scores = {one.suite: one.scores for one in result.evaluations}
+    scores = {evaluation.suite: evaluation.scores for evaluation in result.evaluations}
     assert set(scores["sts"]) == {"my-pairs"}
     assert scores["transfer"]["my-classes"]["n_train"] == 22
     assert scores["transfer"]["my-classes"]["n_test"] == 4
@@ -42,9 +42,10 @@ def test_own_tasks_corpora_and_model_are_used_from_one_profile(world: Path, tmp_
 
 def test_contents_columns_and_scale_are_identities_but_no_paths_or_formats(world: Path, tmp_path: Path) -> None:
     def prints(path: Path) -> dict[str, str]:
-        found = Inventory(load_profile(str(path)), None, {})
-        tasks = {name: task.fingerprint(None) for name, task in found.tasks.items()}
-        return tasks | {name: found.corpora[name].read.fingerprint for name in found.corpora if name.startswith("my")}
+        inventory = Inventory(load_profile(str(path)), None, {})
+        tasks = {name: task.fingerprint(None) for name, task in inventory.tasks.items()}
+        corpora = (name for name in inventory.corpora if name.startswith("my"))
+        return tasks | {name: inventory.corpora[name].read.fingerprint for name in corpora}
 
     first = prints(world)
     moved = Path(shutil.copytree(world.parent, tmp_path / "elsewhere")) / "mine.toml"
@@ -55,7 +56,7 @@ def test_contents_columns_and_scale_are_identities_but_no_paths_or_formats(world
     csv.write_text(csv.read_text().replace("round", "oval", 1))
     captions = moved.with_name("captions.tsv")
     captions.write_text(captions.read_text().replace("one small", "a small", 1))
-    changed = {name for name, one in prints(moved).items() if one != first[name]}
+    changed = {name for name, fingerprint in prints(moved).items() if fingerprint != first[name]}
     assert changed == {"my-pairs", "my-text", "my-triplets", "my-pictures", "my-captions"}
     moved.write_text(moved.read_text().replace('column = "first"', 'column = "second"').replace("[0, 1]", "[0, 2]"))
     again = prints(moved)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -12,105 +11,66 @@ import harness
 from harness.errors import UserError
 from harness.fetching.archives import write_parquet
 
-CAPTIONS = 6
-PROFILE = """
-extends = "tiny"
-images = "mine"
-
-[corpora.my-captions]
-kind = "captions-file"
-file = "./captions.parquet"
-
-[corpora.my-captions.features.mine]
-file = "./{file}"
-
-[settings.pairs]
-corpora = ["my-captions"]
-
-[training]
-steps = 2
-eval_every = 2
-batch_size = 4
-"""
+#: of the world's captioned pictures
+PICTURES = 12
+OWN = '[corpora.my-captions.features.mine]\nfile = "./{}"\n'
 
 
-def features(rows: int = CAPTIONS) -> np.ndarray:
-    return np.random.default_rng(0).normal(size=(rows, 5)).astype(np.float32)
+def write(path: Path, rows: int = PICTURES, name: str = "image_id") -> None:
+    """Features with ids, in another order, or without; tests/corpora/test_features.py has every format."""
+    values = np.random.default_rng(0).normal(size=(rows, 5)).astype(np.float32)
+    if path.suffix == ".npy":
+        np.save(path, values)
+    else:
+        write_parquet(path, {name: [f"{row}.png" for row in reversed(range(rows))], "feature": list(values)})
 
 
-def table(path: Path, rows: int = CAPTIONS, name: str = "image_id") -> None:
-    ids = [f"photo{row}" for row in reversed(range(rows))]
-    write_parquet(path, {name: ids, "feature": list(features(rows))})
+def plan(world: Path, file: str, methods: str = "mcse", suites: str = "sts", images: str = "mine") -> harness.Plan:
+    """Plan with features of one's own for the captions, and without those pictures themselves."""
+    named, text = world.with_name("named.toml"), world.read_text()
+    pictures = 'kind = "captions-file"\nfile = "./captions.tsv"\n'
+    assert f'{pictures}images = "./pictures"\n' in text
+    text = text.replace(f'{pictures}images = "./pictures"\n', pictures) + (OWN.format(file) if file else "")
+    named.write_text(
+        (f'images = "{images}"\n' if images else "") + text.replace('"my-text", "my-captions"', '"my-captions"')
+    )
+    return harness.plan(str(named), methods=methods, settings="mine", encoders="toy-bert", seeds=1, suites=suites)
 
 
-#: with ids, and without; tests/corpora/test_features.py has every format
-WRITERS: dict[str, Callable[..., None]] = {
-    "f.parquet": table,
-    "f.npy": lambda path, rows=CAPTIONS: np.save(path, features(rows)),
-}
-
-
-@pytest.fixture
-def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Captions of six photographs."""
-    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
-    names = [f"photo{row}" for row in range(CAPTIONS)]
-    captions = [[f"a {word} dog"] for word in ("red", "blue", "small", "large", "green", "dark")]
-    write_parquet(tmp_path / "captions.parquet", {"image_id": names, "captions": captions})
-    return tmp_path
-
-
-def plan(world: Path, file: str, method: str = "mcse", profile: str = PROFILE) -> harness.Plan:
-    (world / "own.toml").write_text(profile.format(file=file))
-    where = {"settings": "pairs", "seeds": 1, "suites": "sts", "results": world / "results"}
-    return harness.plan(str(world / "own.toml"), methods=method, **where)
-
-
-@pytest.mark.parametrize("file", WRITERS)
+@pytest.mark.parametrize("file", ["f.parquet", "f.npy"])
 def test_features_with_and_without_ids_are_planned_and_trained_on(world: Path, file: str) -> None:
-    WRITERS[file](world / file)
+    write(world.with_name(file))
     finished = harness.execute(plan(world, file), executor="serial")
     assert (len(finished), finished.failures) == (1, ())
-    assert finished.runs[0].whole().teachers["image"].source == str(world / file)
+    assert finished.runs[0].whole().teachers["image"].source == str(world.with_name(file))
 
 
 def test_rows_and_columns_are_checked_when_planned(world: Path) -> None:
-    WRITERS["f.npy"](world / "f.npy", CAPTIONS - 1)
-    with pytest.raises(UserError, match=r"f\.npy has 5 rows for 6 captioned images"):
+    write(world.with_name("f.npy"), PICTURES - 1)
+    with pytest.raises(UserError, match=r"f\.npy has 11 rows for 12 captioned images"):
         plan(world, "f.npy")
     assert plan(world, "f.npy", "simcse").todo, "a method without images does not read it"
-    table(world / "f.parquet", name="picture")
+    write(world.with_name("f.parquet"), name="picture")
     with pytest.raises(UserError, match=r"f\.parquet has no column image_id; it has picture, feature"):
         plan(world, "f.parquet")
-    table(world / "f.parquet", CAPTIONS + 3)
+    write(world.with_name("f.parquet"), PICTURES + 3)
     assert plan(world, "f.parquet").todo, "with ids, features of more images than are captioned do no harm"
 
 
 def test_features_that_no_key_names_are_named(world: Path) -> None:
-    WRITERS["f.npy"](world / "f.npy")
-    unnamed = PROFILE.replace('images = "mine"\n', "")
+    write(world.with_name("f.npy"))
     with pytest.raises(UserError, match='only features of mine; write images = "mine" at the top of the profile'):
-        plan(world, "f.npy", profile=unnamed)
-    assert plan(world, "f.npy", "mcse[images=mine]", unnamed).todo
+        plan(world, "f.npy", images="")
+    assert plan(world, "f.npy", "mcse[images=mine]", images="").todo
     with pytest.raises(UserError, match="has no images for the teacher 'toy-clip', and no features"):
-        plan(world, "f.npy", profile=unnamed.replace('[corpora.my-captions.features.mine]\nfile = "./{file}"\n', ""))
+        plan(world, "", images="")
 
 
 def test_a_suite_whose_images_have_no_such_features_is_skipped_when_planned(world: Path) -> None:
-    WRITERS["f.npy"](world / "f.npy")
-    plan(world, "f.npy")
-    both = harness.plan(
-        str(world / "own.toml"),
-        methods="mcse,simcse",
-        settings="pairs",
-        seeds=1,
-        suites="sts,retrieval",
-        results=world / "results",
-    )
+    write(world.with_name("f.npy"))
+    both = plan(world, "f.npy", "mcse,simcse", "sts,retrieval")
     (skip,) = both.skipped
-    assert skip.what == "mcse/pairs, suite retrieval"
+    assert skip.what == "mcse/mine, suite retrieval"
     assert "no file has mine features of its images" in skip.why
-    assert {run.key.partition("/")[0]: run.todo for run in both.runs} == {
-        "mcse": ("sts",),
-        "simcse": ("sts", "retrieval"),
-    }
+    suites = {run.key.partition("/")[0]: run.todo for run in both.runs}
+    assert suites == {"mcse": ("sts",), "simcse": ("sts", "retrieval")}

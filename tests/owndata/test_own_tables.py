@@ -48,12 +48,12 @@ def test_captions_with_file_names_of_images_work_as_they_are(form: str, tmp_path
     (tmp_path / name).write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
     every = CaptionsFile(str(tmp_path / name), captions="all", **columns)
     every.check(None)
-    found = every.load(None)
+    corpus = every.load(None)
     assert every.image_ids(None) == list(TWO)
-    assert list(found.texts) == [text for texts in TWO.values() for text in texts]
-    assert found.image_of.tolist() == [0, 0, 1]
-    one = every.with_captions("one").load(None)
-    assert [text in texts for text, texts in zip(one.texts, TWO.values(), strict=True)] == [True, True]
+    assert list(corpus.texts) == [text for texts in TWO.values() for text in texts]
+    assert corpus.image_of.tolist() == [0, 0, 1]
+    drawn = every.with_captions("one").load(None)
+    assert [text in texts for text, texts in zip(drawn.texts, TWO.values(), strict=True)] == [True, True]
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_a_csv_and_a_jsonl_of_the_same_rows_are_read_alike(rows: list[tuple[str,
         (Path(folder) / "t.csv").write_bytes(quoted.getvalue().encode())
         lines = [json.dumps({"y": y, "x": x}, ensure_ascii=False) for x, y in rows]
         (Path(folder) / "t.jsonl").write_bytes("\n\n".join(lines).encode())
-        one, other = (
+        quoted_rows, other = (
             [row.values for row in read_rows(Path(folder) / f"t.{form}", "x", "y")] for form in ("csv", "jsonl")
         )
-    assert one == other == rows
+    assert quoted_rows == other == rows

@@ -10,7 +10,6 @@ import pytest
 import harness
 from harness.command_line import Selection
 from harness.errors import UserError
-from harness.planning.plan import PlannedRun
 from harness.planning.request import make_request
 from harness.store import Result
 from harness.toy import student_folder
@@ -21,38 +20,36 @@ BOTH = {"my-pairs", "ToySTS"}
 
 def scored(world: Path, **options: Any) -> list[Result]:
     """Evaluate the untrained toy encoder on the suite sts."""
-    plan = harness.plan_model("toy-bert", pooling="cls", profile=str(world), suites="sts", **options)
-    return harness.execute(plan, executor="serial", device="cpu").runs
+    return harness.execute(planned(world, **options), executor="serial", device="cpu").runs
 
 
-def planned(world: Path, **options: Any) -> list[PlannedRun]:
-    """What is left to do of this evaluation."""
-    return harness.plan_model("toy-bert", pooling="cls", profile=str(world), suites="sts", **options).todo
+def planned(world: Path, **options: Any) -> harness.Plan:
+    return harness.plan_model("toy-bert", pooling="cls", profile=str(world), suites="sts", **options)
 
 
 def test_some_tasks_first_then_all_adds_and_nothing_is_mixed(world: Path) -> None:
     (some,) = scored(world, tasks="my-pairs")
-    assert [set(one.scores) for one in some.evaluations] == [{"my-pairs"}], "a mean over some tasks is not the suite's"
+    assert [set(evaluation.scores) for evaluation in some.evaluations] == [{"my-pairs"}], "not the suite's mean"
     assert result_text(some).startswith(
         f"sts: my-pairs spearman {some.evaluations[0].scores['my-pairs']['spearman']:.2f}"
     )
-    assert not planned(world, tasks=["my-pairs"])
+    assert not planned(world, tasks=["my-pairs"]).todo
     (every,) = scored(world)
-    assert [set(one.scores) for one in every.evaluations] == [{"my-pairs"}, {*BOTH, "Avg"}]
+    assert [set(evaluation.scores) for evaluation in every.evaluations] == [{"my-pairs"}, {*BOTH, "Avg"}]
     assert every.evaluations[0] == some.evaluations[0], "what was scored is not changed"
-    first, second = (one.scores["my-pairs"] for one in every.evaluations)
+    first, second = (evaluation.scores["my-pairs"] for evaluation in every.evaluations)
     assert first == pytest.approx(second, abs=1e-4)
     frame = harness.results("results").frame
     protocols = set(frame[frame["task"] == "my-pairs"]["protocol"])
-    assert protocols == {one.protocol.key for one in every.evaluations}
-    assert not planned(world, tasks="ToySTS"), "it has all tasks"
+    assert protocols == {evaluation.protocol.key for evaluation in every.evaluations}
+    assert not planned(world, tasks="ToySTS").todo, "it has all tasks"
 
 
 def test_a_suite_of_the_same_tasks_alone_has_another_protocol(world: Path) -> None:
     scored(world, tasks="my-pairs")
     world.write_text(world.read_text().replace('"my-pairs", "ToySTS"]', '"my-pairs"]'))
     (whole,) = scored(world)
-    assert [set(one.scores) for one in whole.evaluations] == [{"my-pairs"}, {"my-pairs", "Avg"}]
+    assert [set(evaluation.scores) for evaluation in whole.evaluations] == [{"my-pairs"}, {"my-pairs", "Avg"}]
 
 
 def test_tasks_choose_suites_of_a_grid_and_unknown_ones_are_named(world: Path) -> None:
@@ -66,9 +63,6 @@ def test_tasks_choose_suites_of_a_grid_and_unknown_ones_are_named(world: Path) -
         make_request(Selection("tiny", table="mcse:T2", tasks="ToySTS"))
     with pytest.raises(UserError, match="--tasks is empty"):
         make_request(Selection("tiny", tasks=""))
-
-
-def test_names_of_tasks_may_have_commas() -> None:
     name = "MTEB(eng, v1):STS"
     assert make_request(Selection("paper", suites="sts,mteb", tasks=f"{name},STS-B")).tasks == [name, "STS-B"]
 

@@ -42,6 +42,7 @@ class Flickr:
         with zipfile.ZipFile(path, "w") as packed:
             for number, texts in zip(self.numbers, self.captions, strict=True):
                 packed.writestr(f"annotations/Annotations/{number}.xml", "<annotation/>")
+                packed.writestr(f"__MACOSX/annotations/Sentences/{number}.txt", "\x00\x05")
                 packed.writestr(f"annotations/Sentences/{number}.txt", "".join(f"{_marked(text)}\n" for text in texts))
 
     def images(self, path: Path) -> None:
@@ -69,14 +70,18 @@ class Coco:
         part = "train2014" if self.splits[index] == "train" else "val2014"
         return f"COCO_{part}_{7 * index + 9:012}.jpg"
 
+    def texts(self, index: int) -> list[str]:
+        """All captions of an image; every tenth has a sixth."""
+        return [*self.captions[index], *([] if index % 10 else ["One more caption."])]
+
     def annotations(self, path: Path) -> None:
-        """The archive of the official annotations; captions are not in the order of the images."""
+        """The archive of the official annotations; captions are not in the order of the images, and end oddly."""
         train = range(self.counts.coco.train)
         images = [{"id": 7 * index + 9, "file_name": self.name(index)} for index in train]
         captions = [
-            {"image_id": 7 * index + 9, "id": CAPTIONS * index + number, "caption": self.captions[index][number]}
-            for number in range(CAPTIONS)
-            for index in train
+            {"image_id": 7 * index + 9, "caption": f"{text}\n "}
+            for index in reversed(train)
+            for text in self.texts(index)
         ]
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as packed:
             known = json.dumps({"images": images, "annotations": captions})
@@ -91,13 +96,9 @@ class Coco:
                 packed.writestr(f"{part}/{name}", content)
 
     def karpathy(self) -> list[dict[str, object]]:
-        """The images of dataset_coco.json; every tenth has a sixth caption."""
-        listed = []
-        for index, (split, texts) in enumerate(zip(self.splits, self.captions, strict=True)):
-            more = [] if index % 10 else ["One more caption."]
-            name = self.name(index)
-            listed.append(_karpathy_image(name, name.split("_")[1], split, [*texts, *more]))
-        return listed
+        """The images of dataset_coco.json."""
+        own = [(self.name(index), split, self.texts(index)) for index, split in enumerate(self.splits)]
+        return [_karpathy_image(name, name.split("_")[1], split, texts) for name, split, texts in own]
 
 
 def caption_datasets(path: Path, flickr: Flickr, coco: Coco) -> None:
@@ -113,7 +114,8 @@ def _marked(text: str) -> str:
 
 
 def _karpathy_image(file: str, folder: str, split: str, texts: list[str]) -> dict[str, object]:
-    return {"filename": file, "filepath": folder, "split": split, "sentences": [{"raw": text} for text in texts]}
+    sentences = [{"raw": text.replace(" ", "\t", 1) + "\n"} for text in texts]
+    return {"filename": file, "filepath": folder, "split": split, "sentences": sentences}
 
 
 def one_each(path: Path, captions: Iterable[list[str]]) -> None:

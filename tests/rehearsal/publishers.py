@@ -55,7 +55,7 @@ class Publishers:
         return made
 
     def _served(self, standin: StandIn, name: str, origin: Origin) -> dict[str, Path]:
-        files = self._written(name, origin)
+        files = self.written(name, origin)
         for file, path in files.items():
             if origin.hub is not None:
                 standin.hub_file(origin.hub, file, path, str(origin.revision))
@@ -65,7 +65,7 @@ class Publishers:
                 standin.files[f"/{str(origin.url).partition('://')[2]}"] = path
         return {f"{name}/{origin.file}": path for path in files.values()} if origin.pick is None else {}
 
-    def _written(self, name: str, origin: Origin) -> dict[str, Path]:
+    def written(self, name: str, origin: Origin) -> dict[str, Path]:
         """The files of an origin by their names in its repository."""
         path = self.folder / name / origin.file
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from hub import publish_tasks
 from world import ROOT, World
 
 import harness
@@ -15,6 +16,7 @@ from harness.cli.data import fetch
 from harness.evaluation.mteb_suite import MissingTask
 from harness.papers.published import read_papers
 from harness.planning.missing import fetch_list, lacking
+from harness.profiles import load_profile
 
 BY_HAND = ("flickr-images", "imagenet60", "cc12m-1", "cc12m-2")
 TABLES = [f"{paper.name}:{name}" for paper in read_papers() for name in paper.run_tables]
@@ -76,3 +78,18 @@ def test_no_table_and_no_figure_lacks_anything(filled: World, paper: str, monkey
     assert lacking == {}
     assert len(data_sets) == (52 if paper == "dalr" else 0)
     assert all(isinstance(item, MissingTask) and item.hub and item.revision for item in data_sets), "by a program"
+
+
+@pytest.mark.long
+def test_the_data_of_mteb_come_too_and_are_read_offline(filled: World) -> None:
+    """Pairs and a retrieval data set, whose licence asks for consent."""
+    (filled.folder / "mteb.toml").write_text('extends = "paper"\n[suites.mteb]\ntasks = ["STSBenchmark", "SciFact"]\n')
+    publish_tasks(filled.standin, load_profile(str(filled.folder / "mteb.toml")))
+    chosen = "--profile ./mteb.toml --methods none --encoders bert-base-uncased --suites mteb"
+    with pytest.raises(AssertionError, match=r"\(SciFact: cc-by-nc-4\.0\)"):
+        filled.well(f"harness fetch {chosen}")
+    filled.well(f"harness fetch {chosen} --accept-licences SciFact")
+    done = filled.well(f"harness run {chosen} --seeds 1 --executor serial", HF_HUB_OFFLINE="1")
+    assert "missing" not in done.out
+    (result,) = harness.results(filled.folder / "results").runs
+    assert {"STSBenchmark", "SciFact"} < set(result.evaluations[0].scores)

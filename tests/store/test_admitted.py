@@ -35,13 +35,6 @@ def _put(*path: str | int, value: object) -> Callable[[Content], None]:
     return change
 
 
-def _nested(depth: int) -> object:
-    found: object = 1
-    for _ in range(depth):
-        found = [found]
-    return found
-
-
 SCORES = ("evaluations", 0, "scores", "ToySTS", "spearman")
 REFUSED = {
     "a score of 1e155": _put(*SCORES, value=1e155),
@@ -56,15 +49,15 @@ REFUSED = {
     "a negative seed": _put("spec", "seed", value=-1),
     "a step of 30 digits": _put("losses", "steps", value=[1, 10**30]),
     "seconds of 1e300": _put("train_seconds", value=1e300),
-    "deep values": _put("identity", "x", value=_nested(500)),
+    "deep values": _put("identity", "x", value=json.loads("[" * 500 + "]" * 500)),
 }
 
 
 def _written(store: Store, changes: Callable[[Content], None], **given: Any) -> Path:
-    one = result(**given)
-    content = json.loads(one.model_dump_json())
+    valid = result(**given)
+    content = json.loads(valid.model_dump_json())
     changes(content)
-    path = store.path(one)
+    path = store.path(valid)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(sealed(json.dumps(content)))
     return path

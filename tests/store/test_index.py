@@ -16,7 +16,6 @@ from builders import result
 from harness.files import sealed
 from harness.store import (
     Chosen,
-    Evaluation,
     Result,
     StaleIndexError,
     Store,
@@ -25,7 +24,6 @@ from harness.store import (
     index,
     metrics_of,
 )
-from harness.store.schema import ScoresByTask
 
 REFERENCE = Path(__file__).parents[2] / "results" / "reference"
 
@@ -63,25 +61,15 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def same(store: Store) -> bool:
     """Whether the index gives what the files hold."""
-    (whole, problems), found = store.load(), store.indexed()
-    pandas.testing.assert_frame_equal(frame_of(found), frame_of(whole), check_categorical=False)
-    return [*found] == whole and list(found.problems) == problems and metrics_of(found) == metrics_of(whole)
+    (whole, problems), indexed = store.load(), store.indexed()
+    pandas.testing.assert_frame_equal(frame_of(indexed), frame_of(whole), check_categorical=False)
+    return [*indexed] == whole and list(indexed.problems) == problems and metrics_of(indexed) == metrics_of(whole)
 
 
 def fields(results: Sequence[Result]) -> list[dict[str, object]]:
-    """Everything that light records hold themselves: no curves, and no tasks without scores."""
-    names = Result.model_fields.keys() - {"dev", "losses", "evaluations"}
-    return [
-        {name: getattr(one, name) for name in names}
-        | {"evaluations": [evaluation.model_dump() | {"scores": scored(evaluation)} for evaluation in one.evaluations]}
-        for one in results
-    ]
-
-
-def scored(evaluation: Evaluation) -> ScoresByTask:
-    """The tasks that have scores, of their own or of parts."""
-    scores = evaluation.scores.items()
-    return {task: values for task, values in scores if values or any(evaluation.parts.get(task, {}).values())}
+    """Everything that light records hold themselves: no curves."""
+    names = Result.model_fields.keys() - {"dev", "losses"}
+    return [{name: getattr(run, name) for name in names} for run in results]
 
 
 def test_the_index_holds_all_of_a_result_but_its_curves(store: Store) -> None:
@@ -89,10 +77,10 @@ def test_the_index_holds_all_of_a_result_but_its_curves(store: Store) -> None:
     again = store.indexed()
     assert same(store)
     assert fields(again) == fields(store.load()[0])
-    assert [one.dev for one in again[:3]] == [one.dev for one in store.load()[0][:3]]
+    assert [run.dev for run in again[:3]] == [run.dev for run in store.load()[0][:3]]
     assert again[0].model_dump_json() == store.load()[0][0].model_dump_json()
-    assert {one.profile for one in again.of_profile("small")} == {"small"}
-    assert fields(again.of_profile("small")) == [one for one in fields(again) if one["profile"] == "small"]
+    assert {run.profile for run in again.of_profile("small")} == {"small"}
+    assert fields(again.of_profile("small")) == [values for values in fields(again) if values["profile"] == "small"]
     assert len(again.of_profile("none")) == 0
 
 
@@ -102,10 +90,41 @@ def test_two_files_of_one_training_are_one_result(tmp_path: Path, always: None) 
     second = result(scores={"geometry": {"ToySTS": {"alignment": 0.2}}}, finished="2027-01-01T00:00:00+00:00")
     store.path(first).with_name(f"seed-0-{'e' * 16}.json").write_text(sealed(second.model_dump_json()))
     (whole,) = store.load()[0]
-    assert [one.suite for one in whole.evaluations] == ["sts", "geometry"]
+    assert [evaluation.suite for evaluation in whole.evaluations] == ["sts", "geometry"]
     for _ in range(2):
         assert same(store)
         assert fields(store.indexed()) == fields([whole])
+
+
+def test_a_copy_with_an_edited_score_is_not_used_and_two_that_differ_are_both_named(
+    tmp_path: Path, always: None
+) -> None:
+    store = Store(tmp_path)
+    first, other = store.save(result()), store.save(result(seed=1))
+    path = store.path(first)
+    copy = path.with_name("seed-0-copy.json")
+    copy.write_bytes(path.read_bytes())
+
+    def read() -> tuple[list[Result], list[str]]:
+        assert same(store)
+        return store.load()
+
+    assert read() == ([first, other], []), "an exact copy"
+    copy.write_text(path.read_text().replace("70.0", "71.0"))
+    results, (problem,) = read()
+    assert results == [first, other]
+    assert f"the result {copy} cannot be used (its content does not match its digest" in problem
+    changed = [each.model_copy(update={"scores": {"Avg": {"spearman": 71.0}}}) for each in first.evaluations]
+    copy.write_text(sealed(first.model_copy(update={"evaluations": changed}).model_dump_json()))
+    results, (problem,) = read()
+    assert results == [other]
+    assert str(path) in problem
+    assert f"{copy} are of the same training but differ in sts" in problem
+    copy.unlink()
+    elsewhere = store.save(first.model_copy(update={"profile": "small", "evaluations": changed}))
+    results, (problem,) = read()
+    assert results == [other], "one training under two profiles"
+    assert all(str(store.path(result)) in problem for result in (first, elsewhere))
 
 
 def test_a_file_that_changed_but_for_its_size_and_time_is_known_once_it_is_read(store: Store) -> None:
@@ -114,10 +133,10 @@ def test_a_file_that_changed_but_for_its_size_and_time_is_known_once_it_is_read(
     content, times = path.read_bytes(), path.stat().st_mtime_ns
     path.write_bytes(content.replace(b'"seed":0', b'"seed":"'))
     os.utime(path, ns=(times, times))
-    found = store.indexed()
-    assert len(found) == count, "trusted by size and time"
+    indexed = store.indexed()
+    assert len(indexed) == count, "trusted by size and time"
     with pytest.raises(StaleIndexError, match=f"{path.name} cannot be used"):
-        [one.dev for one in found]
+        [run.dev for run in indexed]
     store.forget_index()
     assert len(store.indexed()) == count - 1
     assert str(path) in store.indexed().problems[0]
@@ -138,7 +157,7 @@ def test_only_new_and_changed_files_are_read(store: Store, reads: list[str]) -> 
     new = store.path(store.save(result()))
     os.utime(new, ns=(10**18, 10**18))
     reads.clear()
-    assert [one.train_seconds for one in store.indexed()].count(4321.0) == 2
+    assert [run.train_seconds for run in store.indexed()].count(4321.0) == 2
     assert sorted(reads) == sorted(path.name for path in (later, earlier, new))
     reads.clear()
     assert len(store.indexed())
@@ -166,10 +185,11 @@ def test_a_damaged_result_is_named_until_it_is_repaired(store: Store) -> None:
     link.symlink_to("nowhere")
     path.with_name("seed-8-0000.json").mkdir()
     for _ in range(2):
-        found = store.indexed()
-        assert len(found.problems) == 3
-        assert len(found) == len(store.files()) - 3
-        assert any(str(path) in line for line in found.problems)
+        assert same(store)
+        results = store.indexed()
+        assert len(results) == len(store.files()) - 3
+        for each in (path, link, path.with_name("seed-8-0000.json")):
+            assert [str(each) in line for line in results.problems].count(True) == 1
     link.unlink()
     path.with_name("seed-8-0000.json").rmdir()
     path.write_text(text)
@@ -201,18 +221,18 @@ def test_a_damaged_index_is_made_again(store: Store, reads: list[str], damage: s
     assert damaged is None or path.read_bytes() == content
 
 
-def test_a_folder_that_cannot_be_written_has_no_index(store: Store) -> None:
-    (store.root / ".cache").write_text("in the way")
-    assert same(store)
-    assert (store.root / ".cache").read_text() == "in the way"
-
-
-def test_few_results_leave_no_index(tmp_path: Path) -> None:
+def test_few_results_and_a_folder_that_cannot_be_written_have_no_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = Store(tmp_path)
+    assert not len(store.indexed())
     store.save(result())
     assert same(store)
     assert not (tmp_path / ".cache").exists()
-    assert not len(Store(tmp_path / "none").indexed())
+    monkeypatch.setattr(index, "WORTH_FILES", 1)
+    (store.root / ".cache").write_text("in the way")
+    assert same(store)
+    assert (store.root / ".cache").read_text() == "in the way"
 
 
 def _read_often(root: Path, seeds: range) -> None:
@@ -220,7 +240,7 @@ def _read_often(root: Path, seeds: range) -> None:
     store = Store(root)
     for seed in seeds:
         store.save(result(seed=seed))
-        assert {one.spec.seed for one in store.indexed().of_profile("tiny")} >= set(range(seeds.start, seed + 1))
+        assert {run.spec.seed for run in store.indexed().of_profile("tiny")} >= set(range(seeds.start, seed + 1))
 
 
 def test_two_writers_leave_a_right_index(store: Store) -> None:
@@ -239,16 +259,15 @@ def test_two_writers_leave_a_right_index(store: Store) -> None:
 def test_a_choice_of_results_makes_each_when_it_is_asked_for(store: Store) -> None:
     results = store.indexed()
     chosen = Chosen(results, [3, 0, 2])
-    assert [one.fingerprint for one in chosen] == [results[at].fingerprint for at in (3, 0, 2)]
-    assert [one.fingerprint for one in chosen[1:]] == [results[at].fingerprint for at in (0, 2)]
+    assert [run.fingerprint for run in chosen] == [results[at].fingerprint for at in (3, 0, 2)]
+    assert [run.fingerprint for run in chosen[1:]] == [results[at].fingerprint for at in (0, 2)]
     assert (len(chosen), len(chosen[:2]), chosen[-1].fingerprint) == (3, 2, results[2].fingerprint)
     assert chosen[0] is not chosen[0]
 
 
 def test_results_of_earlier_backends_are_counted_without_reading_any(store: Store) -> None:
     store.save(result(backend=1))
-    untrained = {"method": {}, "encoder": {"pooling": "cls"}}
-    store.save(result("none", backend=1, hyperparameters=untrained))
+    store.save(result("none", backend=1, hyperparameters={"method": {}, "encoder": {"pooling": "cls"}}))
     results = store.indexed()
     assert earlier_backends(results) == earlier_backends(list(results))
     assert "1 result was made by backend 1" in earlier_backends(results), "what trains nothing has no backend"

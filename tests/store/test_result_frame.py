@@ -22,14 +22,9 @@ def test_one_row_a_score() -> None:
 
 
 def test_parts_and_protocols_are_columns() -> None:
-    one = result(scores=sts(STS12=60.0), parts={"sts": {"STS12": {"MSRvid": {"spearman": 50.0}}}})
-    later = Evaluation(
-        suite="sts",
-        protocol=Protocol(version=2, data="d" * 64),
-        scores={"STS12": {"spearman": 61.0}},
-        finished="2027-01-01T00:00:00+00:00",
-    )
-    frame = frame_of([one.model_copy(update={"evaluations": [*one.evaluations, later]})])
+    first = result(scores=sts(STS12=60.0), parts={"sts": {"STS12": {"MSRvid": {"spearman": 50.0}}}})
+    (later,) = result(scores={"sts": {"STS12": {"spearman": 61.0}}}, version=2, finished="2027-01-01").evaluations
+    frame = frame_of([first.model_copy(update={"evaluations": [*first.evaluations, later]})])
     rows = frame[frame["task"] == "STS12"][["part", "metric", "value"]].to_numpy().tolist()
     assert rows == [["", "spearman", 60.0], ["MSRvid", "spearman", 50.0], ["", "spearman", 61.0]]
     assert frame["protocol"].nunique() == 2
@@ -51,5 +46,5 @@ def test_a_protocol_is_its_version_and_data_not_how_metrics_are_shown() -> None:
     shown = Protocol(version=1, data="d" * 64, metrics=(Metric("spearman"),))
     assert shown.key == Protocol(version=1, data="d" * 64).key
     others = [Protocol(version=2, data="d" * 64), Protocol(version=1, data="e" * 64)]
-    assert len({shown.key, *(one.key for one in others)}) == 3
+    assert len({shown.key, *(protocol.key for protocol in others)}) == 3
     assert len(shown.key) == 12

@@ -28,9 +28,9 @@ def drawn(text: str, trials: int) -> tuple[str, ...]:
 def test_a_whole_grid_is_drawn_once_each_and_fewer_trials_are_its_first(a: set[int], b: set[int]) -> None:
     text = f"mcse[margin=2]:lambda={'|'.join(map(str, a))},temperature={'|'.join(map(str, b))}"
     every = {str(Variant.make("mcse", {"margin": 2, "lambda": x, "temperature": y})) for x, y in product(a, b)}
-    found = drawn(text, len(every))
-    assert set(found) == every
-    assert all(drawn(text, n) == found[:n] for n in range(1, len(found)))
+    trials = drawn(text, len(every))
+    assert set(trials) == every
+    assert all(drawn(text, n) == trials[:n] for n in range(1, len(trials)))
 
 
 def test_the_draw_depends_on_what_is_meant_not_on_how_it_is_typed() -> None:
@@ -39,14 +39,11 @@ def test_the_draw_depends_on_what_is_meant_not_on_how_it_is_typed() -> None:
 
 
 def test_a_range_is_drawn_evenly_on_a_logarithmic_scale() -> None:
-    values = [
-        float(dict(Variant.parse(one).options)["learning_rate"]) for one in drawn("mcse:learning_rate=1e-5..1e-3", 200)
-    ]
-    assert min(values) >= 1e-5
-    assert max(values) <= 1e-3
-    assert 70 < sum(value < 1e-4 for value in values) < 130
-    mixed = drawn("mcse:learning_rate=1e-5..1e-3,lambda=1|2", 8)
-    assert {dict(Variant.parse(one).options)["lambda"] for one in mixed} == {"1", "2"}
+    trials = [dict(Variant.parse(text).options) for text in drawn("mcse:learning_rate=1e-5..1e-3,lambda=1|2", 200)]
+    rates = [float(options["learning_rate"]) for options in trials]
+    assert 1e-5 <= min(rates) <= max(rates) <= 1e-3
+    assert 70 < sum(rate < 1e-4 for rate in rates) < 130
+    assert {options["lambda"] for options in trials} == {"1", "2"}
 
 
 @pytest.mark.parametrize(
@@ -81,6 +78,6 @@ def test_a_tuning_is_kept_by_its_content(tmp_path: Path) -> None:
     assert path.stem == tuning.key
     assert store.files() == []
     path.write_bytes(path.read_bytes().replace(b'"trials"', b'"trails"', 1))
-    found, (problem,) = read_tunings(store)
-    assert not found
+    tunings, (problem,) = read_tunings(store)
+    assert not tunings
     assert problem.startswith(f"the tuning {path} cannot be used")
