@@ -41,8 +41,8 @@ def try_lock(path: Path) -> Iterator[bool]:
 def locked(path: Path, what: object, say: Callable[[str], None] = log.info) -> Iterator[None]:
     """Hold a lock file, waiting (and calling `say`) while another process holds it.
 
-    What cannot be written needs no lock. Raises UserError where there are no locks, LockError for a folder in place of
-    one.
+    A read-only location is used without a lock. Raises UserError where there are no locks, LockError for a folder in
+    place of one.
     """
     try:
         held = _acquired(path, wait=False)

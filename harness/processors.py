@@ -91,7 +91,7 @@ def end_with_parent(parent: int) -> None:
 
 
 def first_when_memory_ends() -> None:
-    """Let Linux end this process, one of many, rather than the one that distributes work, where memory runs out."""
+    """When memory runs out, let Linux kill this worker, not the driver."""
     with suppress(OSError):
         OOM_SCORE.write_text("1000")
 

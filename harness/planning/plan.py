@@ -130,8 +130,8 @@ class Plan:
 def make_plan(request: Request, store: Store) -> Plan:
     """Expand a request and look up what is done. Loads no data and no model.
 
-    Runs are skipped whose corpora cannot be read as they ask, and rows of a paper's table whose teachers cannot be
-    found or whose code in another package fails. Raises UserError.
+    Skips runs whose corpora lack an option, and rows of a paper's table whose teachers are unknown or whose plug-in
+    fails. Raises UserError.
     """
     inventory = request.inventory
     without_data = suites_without_data(request, inventory)

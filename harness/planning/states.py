@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 RunState = Literal["done", "running", "queued", "trained", "failed", "missing", "damaged"]
-#: the states of a run in the order in which they are shown; those of jobs, `running` and `queued`, are no plan's
+#: the states of a run in the order of `status`; a plan knows all but `running` and `queued`, which jobs report
 STATES: Mapping[RunState, str] = {
     "done": "trained and evaluated",
     "running": "in another process, or in SLURM",

@@ -7,8 +7,8 @@ and the CRC-32 of all that (4 bytes).
 
 The index is a cache. A result file is read again when its size or time differ from the index's, and for a while after
 it was written, since a second change within one tick of the file system's clock would not show. A damaged index is made
-anew; where the folder cannot be written, there is none. Two writers replace each other's file as a whole, and both are
-right for the files that they saw.
+anew; where the folder cannot be written, there is none. Concurrent writers are safe: each replaces the
+whole file, and the last one wins.
 """
 
 from __future__ import annotations
