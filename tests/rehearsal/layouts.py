@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
-import shutil
 import tarfile
 import tempfile
 from pathlib import Path
 
 import numpy as np
-import senteval_layout
 from counts import Counts
+from senteval_layout import senteval_layout
 from words import Writer, pictures
 
 from harness import fetching
@@ -66,7 +65,10 @@ def senteval_tar(path: Path, counts: Counts) -> None:
         tables = Path(folder, "tables")
         for output in fetching.entry("senteval").outputs:
             _table(tables / output.path, counts.rows_of("senteval", output.path))
-        shutil.move(senteval_layout.senteval_tar(tables, Path(folder)), path)
+        senteval_layout(tables, Path(folder, "layout"))
+        with tarfile.open(path, "w") as archive:
+            for item in sorted(Path(folder, "layout").iterdir()):
+                archive.add(item, item.name)
 
 
 #: columns of SentEval's tables, of which each data set reads its own
