@@ -11,12 +11,12 @@ import re
 from collections.abc import Callable, Sequence
 from html import unescape
 
-#: Characters of the longest word of a message, about three lines of a terminal, and of either end of a longer one.
+#: Longest word shown whole in a message, about three lines of a terminal; characters kept at each end of a longer one.
 LONGEST_WORD, WORD_ENDS = 300, 100
 #: Bytes of the longest name in a folder, on every common file system.
 LONGEST_NAME = 255
 _LONG_WORD = re.compile(rf"\S{{{LONGEST_WORD + 1},}}")
-#: control characters but for tab and line feed, line separators, marks that reorder what follows, lone surrogates
+#: control characters but for tab and line feed, line separators, marks of text direction, lone surrogates
 _HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
 _GREEK = {"α": "alpha", "β": "beta", "γ": "gamma", "λ": "lambda", "μ": "mu", "τ": "tau"}
 _LATEX = {
@@ -36,7 +36,7 @@ def visible(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """A text as one line of a message; of a word that would fill the screen the middle is left out."""
+    """A text as one line of a message; the middle of a word longer than LONGEST_WORD is left out."""
     line = re.sub(r"\s*[\n\t]\s*", " ", visible(text)).strip()
     return _LONG_WORD.sub(lambda word: f"{word.group()[:WORD_ENDS]}…{word.group()[-WORD_ENDS:]}", line)
 

@@ -1,4 +1,4 @@
-"""What a number is: its metric, its place among a run's scores, verdicts on it. Imports nothing of the project."""
+"""Metrics, the names of scores and arrays, and verdicts on numbers. Imports nothing of the project."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pydantic import Field
 
 #: The task that holds the means over a suite's tasks.
 AVERAGE = "Avg"
-#: How the warning on a task without its main metric begins, after the names of suite and task; the reason follows.
+#: Stands between the names of suite and task and the reason, in the warning on a task without its main metric.
 NO_SCORE = "no score"
-#: The parts of a task by training: pairs of which it read a sentence, and those of which it read none.
+#: The parts of a task by training: pairs with at least one sentence read in training, and pairs with none.
 SEEN, UNSEEN = "[seen]", "[unseen]"
 
 
@@ -26,9 +26,9 @@ def is_by_training(part: str) -> bool:
 class Metric:
     """How a metric is read and shown.
 
-    One that is not `judged` says nothing alone, as alignment without uniformity: it is shown without tests and ranks.
-    `unit` follows a difference in a sentence, such as 'points of Spearman'. Tables show it where it is `shown`; every
-    metric is kept in result files and stands on a run's page.
+    A metric that is not `judged` means nothing alone, as alignment without uniformity: it gets no tests and no ranks.
+    `unit` follows a difference in a sentence, such as 'points of Spearman'. Tables have a metric only if it is `shown`;
+    result files and the pages of runs have every metric.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Metric:
 
     @property
     def title(self) -> str:
-        """What a sentence calls a difference in it."""
+        """The unit of its differences, as sentences name it."""
         return self.unit or self.name
 
 
@@ -65,7 +65,7 @@ class Score(NamedTuple):
 
 
 class ArrayName(NamedTuple):
-    """One array kept beside a result: what it holds, of which task, and in which space of vectors where it has one."""
+    """The name of an array stored beside a result: its task, its content and its vector space, if it has one."""
 
     task: str
     what: str
@@ -87,8 +87,8 @@ class Significance(StrEnum):
 class Agreement(StrEnum):
     """A measured mean beside the printed one.
 
-    REPRODUCED: equivalent within a margin, by two one-sided t-tests, even where a small difference is certain.
-    DIFFERS: else, by a t-test. UNDECIDED: neither is shown.
+    REPRODUCED: equivalent within a margin, by two one-sided t-tests, even if a small difference is significant.
+    DIFFERS: otherwise, if a t-test finds a difference. UNDECIDED: neither is shown.
     """
 
     REPRODUCED = "reproduced"
@@ -113,7 +113,7 @@ class ClaimVerdict(StrEnum):
 class AuditVerdict(StrEnum):
     """A statement recomputed from printed numbers.
 
-    ROUNDING: it fails for the numbers as printed, but not for all numbers that round to them.
+    ROUNDING: it fails for the numbers as printed, but holds for some numbers that round to them.
     """
 
     HOLDS = "holds"

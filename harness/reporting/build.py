@@ -1,6 +1,6 @@
 """Write a report of a store: report.md, report.tex, report.csv, tables.csv and a static site, section by section.
 
-The folder of a report is written beside its target and then swapped in, so that a killed report keeps the old one. A
+The folder of a report is written beside its target and then swapped in, so that a killed process leaves the old one. A
 file in the folder lists all files of the report. Files that are not listed are never deleted.
 """
 
@@ -36,12 +36,12 @@ _NOTICE = (
     "/* Vega, Vega-Lite, Vega-Embed and the libraries that they use. Copyright (c) University of Washington "
     "Interactive Data Lab and contributors; BSD 3-Clause License (D3: ISC License, Mike Bostock). */\n"
 )
-#: ends a whole file
+#: last line of the cached script: a file without it is incomplete
 _END = "/* end of the bundle */\n"
 
 
 def vega_script() -> str:
-    """The libraries as a script that defines `vegaEmbed`; from the cache, where it is kept for each version."""
+    """The Vega libraries as a script that defines `vegaEmbed`; cached for each version."""
     name = f"vega-{version('vl-convert-python')}.js"
     kept = kept_text(f"charts/{name}")
     if kept and kept.endswith(_END):
@@ -49,7 +49,7 @@ def vega_script() -> str:
     import vl_convert
 
     bundle = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
-    safe = bundle.replace("</script", "<\\/script")  # one file holds it inside of a page
+    safe = bundle.replace("</script", "<\\/script")  # report.html holds it inside a <script> element
     script = f"{_NOTICE}(() => {{\n{safe}\n}})();\n{_END}"
     keep_text(f"charts/{name}", script)
     return script
@@ -164,8 +164,8 @@ def write_report(
 ) -> WrittenReport:
     """Write a report of a store into the folder `out`, completely or not at all.
 
-    `profile` is the name or file of a profile and leaves out the results of all others. `margin` is the largest
-    difference from print, in points, that is a reproduction. `one_file` adds report.html, which holds all pages but
+    `profile`, a name or file, restricts the report to the results of one profile. `margin` is the largest
+    difference from print, in points, that counts as reproduced. `one_file` adds report.html, which holds all pages but
     those of runs, and `judge` says which results are present. Result files that cannot be read, methods that cannot
     be loaded and sections of other packages that fail are left out with a warning. Raises UserError if there is no
     result, if the margin is not positive, if a file below reports/ is wrong, or if `out` holds other files than those

@@ -43,7 +43,7 @@ class Contents:
 
     `warnings` name the files of results and tunings that cannot be read; `problems` gets a line for each file of
     arrays that turns out to be damaged, and for each section of another package that fails. `margin` is the largest
-    difference from print, in points, that is a reproduction.
+    difference from print, in points, that counts as reproduced.
     """
 
     store: Store
@@ -73,7 +73,7 @@ class Contents:
         return cls(store, results, failures, profile=name, warnings=warnings, tunings=mine)
 
     def arrays(self, result: Result) -> NamedArrays:
-        """A result's arrays; none where a file of them is damaged, which is noted."""
+        """A result's arrays; empty if one of their files is damaged, which `problems` then reports."""
         try:
             return self.store.arrays(result)
         except UserError as error:
@@ -82,9 +82,9 @@ class Contents:
             return {}
 
     def frame_with_parts(self, profiles: Collection[str], variants: Collection[str] | None = None) -> pandas.DataFrame:
-        """One row for each score of the runs of some profiles, with the parts of tasks, without runs with `--set`.
+        """One row for each score of some profiles' runs, also of parts of tasks; runs with `--set` are left out.
 
-        `variants` leaves out all others. Parts are several times as many rows as whole tasks.
+        `variants` restricts the rows to these. Parts have several times as many rows as whole tasks.
         """
         return frame_of(without_overrides(self.results, profiles, variants))
 
@@ -101,7 +101,7 @@ class Contents:
 
     @cached_property
     def unscored(self) -> Mapping[tuple[str, str], Sequence[str]]:
-        """One line for each run with tasks without a score, by profile and suite."""
+        """One line for each run that lacks the scores of some tasks, by profile and suite."""
         return unscored(self.results)
 
     @cached_property

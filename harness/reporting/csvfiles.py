@@ -1,7 +1,7 @@
 """tables.csv and report.csv, unrounded.
 
-report.csv has one row a run, that is one a seed, with its hyperparameters and scores as columns; tables.csv one row for
-each cell of each measured line.
+report.csv has one row per run, so one per seed, with its hyperparameters and scores as columns; tables.csv has one row
+for each cell of each measured line.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from harness.reporting.seeds.groups import Cell, Label
 from harness.reporting.seeds.summary import SummaryTable
 from harness.store import Result, overrides_text
 
-#: `difference`, `low`, `high`, `p` and `p_holm` (after Holm over the `tests` of its family) compare with `against`;
-#: all from `minus_published` on with the paper, `p_equivalence` being that of a difference within the `margin`. In a
-#: ranking, `mean` is a mean rank with its interval, and `flip` the chance that the variant `against` is ahead with
-#: other seeds. `weakened_by` says what weakens the score itself: a collapsed model, weights selected on a test,
-#: stale or incomplete runs.
+#: `difference`, `low`, `high`, `p` and `p_holm` (after Holm over the `tests` of its family) compare with `against`.
+#: `minus_published` and later columns compare with the paper; `p_equivalence` is from the tests for a difference within
+#: the `margin`. In a ranking, `mean` is a mean rank with its interval, and `flip` the chance that the variant `against`
+#: is ahead with other seeds. `weakened_by` says what weakens the score itself: a collapsed model, weights selected on a
+#: test, stale or incomplete runs.
 COLUMNS = (
     *("table", "profile", "suite", "task", "part", "metric"),
     *("setting", "encoder", "variant", "overrides", "group", "seeds"),

@@ -38,7 +38,7 @@ LONGEST = 90
 
 
 class Pages:
-    """A writer of pages below one folder. `profiles`, `methods` and `papers` have the stem of each one's page."""
+    """A writer of pages below one folder. `profiles`, `methods` and `papers` map each name to the stem of its page."""
 
     def __init__(
         self,
@@ -87,13 +87,13 @@ def slug(text: str) -> str:
 
 
 def anchor(key: str) -> str:
-    """The id of a part of a page, always the same for a key; with a hash where a plain name does not hold the key."""
+    """The id of a part of a page, always the same for a key; it ends in a hash if its slug loses part of the key."""
     stem = slug(key)
     return stem if stem == re.sub("[ /]+", "-", key.lower()) else f"{stem}-{digest(key)[:8]}"
 
 
 def plain_json(value: object) -> str:
-    """A value as JSON; in its texts control characters are shown."""
+    """A value as JSON; control characters in its texts are made visible."""
     return json.dumps(_shown(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
@@ -117,7 +117,7 @@ def slugs(names: Iterable[str]) -> dict[str, str]:
 
 
 def numbered(stems: Iterable[str]) -> list[str]:
-    """Stems of file names in their order; one that was there before gets a number: `a`, `a--2`."""
+    """Stems of file names in their order; a repeated stem gets a number: `a`, `a--2`."""
     taken: dict[str, None] = {}
     for stem in stems:
         count = 1
@@ -195,12 +195,12 @@ def _linked(tokens: Sequence[Token], pages: Mapping[str, str]) -> list[Token]:
 
 
 def _cleaned(value: object) -> object:
-    """What a template prints: of texts that are not markup, control characters are shown; then they are escaped."""
+    """A value that a template prints: plain text gets its control characters made visible, before it is escaped."""
     return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 NAME = "report.html"
-#: bytes of pages, and of figures, from which on the rest is left out: mail servers refuse more than about 25 MB
+#: most bytes of pages, and of figures, in one file: mail servers refuse more than about 25 MB
 MOST_PAGES, MOST_FIGURES = 8_000_000, 8_000_000
 _SCRIPTS = ("vega.js", "site.js", "charts.js")
 _STYLES = ("style.css", "charts.css")
@@ -210,7 +210,7 @@ _ATTRIBUTE = re.compile(r' (id|href|src)="([^"]*)"')
 
 
 def write_one_file(folder: Path, names: Sequence[str], footer: str) -> None:
-    """Write NAME into the folder of a report, of the pages with these names in their order."""
+    """Write the pages with these names, in their order, into the file NAME in the folder of a report."""
     pages, figures = _pages(folder, names), _figures(folder)
     titles = {
         path: re.sub(r"<[^>]*>", "", text[text.index("<h1>") : text.index("</h1>")]) for path, text in pages.items()
@@ -249,7 +249,7 @@ def _pages(folder: Path, names: Iterable[str]) -> dict[str, str]:
 
 
 def _figures(folder: Path) -> dict[str, str]:
-    """The figures as addresses that hold them, as far as they fit."""
+    """The figures as data URLs by path, as far as they fit."""
     figures: dict[str, str] = {}
     size = 0
     for path in sorted(folder.glob("figures/*.svg"), key=lambda path: path.stat().st_size):
@@ -261,7 +261,7 @@ def _figures(folder: Path) -> dict[str, str]:
 
 
 def _moved(text: str, path: str, within: Mapping[str, str], figures: Mapping[str, str]) -> str:
-    """A page's content with ids of its own, links to where their targets are now, and figures inside."""
+    """A page's content for the one file: ids are made unique, links point to the new ids, and figures are embedded."""
 
     def attribute(match: re.Match[str]) -> str:
         name, value = match[1], match[2]
@@ -282,5 +282,5 @@ def _moved(text: str, path: str, within: Mapping[str, str], figures: Mapping[str
 
 
 def _id(page: str, name: str) -> str:
-    """The id of a part of a page, and for no part that of the page itself."""
+    """The id of a part of a page; without a name, that of the page itself."""
     return "--".join(filter(None, (page, name))) or "top"

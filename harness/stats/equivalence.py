@@ -115,7 +115,7 @@ class _Case:
 
     @classmethod
     def of(cls, effect: float, std: float, n: int, margin: float) -> _Case:
-        # a standard error below 1e-6 margins behaves as that one does, and stays clear of underflow
+        # a smaller standard error than 1e-6 margins gives the same result, but could underflow
         return cls(abs(effect), max(std * math.sqrt(2 / n), 1e-6 * margin), 2 * n - 2)
 
     def within(self, bound: Floats) -> Floats:
@@ -130,7 +130,7 @@ class _Case:
         from scipy.special import chdtri, gammaln
 
         half = self.df / 2
-        # measured / true standard error; outside these bounds it does not fall
+        # bounds of measured / true standard error; the probability outside them is negligible
         least, most = (math.sqrt(float(chdtri(self.df, tail)) / self.df) for tail in (1 - 1e-16, 1e-16))
         start, end = max(low / self.error, least), min(high / self.error, most)
         if start >= end:

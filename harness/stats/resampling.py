@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from harness.stats.equivalence import Floats
 from harness.stats.t_tests import Interval, check_level, noise, summarise
 
-#: Up to this many ways to split the values in two groups, all are counted.
+#: If there are at most this many ways to split the values into two groups, all of them are counted.
 _EXACT = 20_000
 
 

@@ -18,7 +18,7 @@ _NOISE = 1e-12
 class Summary:
     """Mean and sample standard deviation of n values, in the values' own unit. `std` is None for n < 2.
 
-    Raises ValueError for what is no standard deviation.
+    Raises ValueError for an invalid standard deviation.
     """
 
     mean: float
@@ -78,7 +78,7 @@ def check_level(level: float) -> None:
 
 
 def check_std(std: float) -> None:
-    """Raise ValueError for what is no standard deviation."""
+    """Raise ValueError for an invalid standard deviation."""
     if not (std >= 0 and math.isfinite(std)):
         raise ValueError("a standard deviation is a number, never negative")
 
@@ -258,14 +258,14 @@ def _noncentrality(statistic: float, df: int, quantile: float) -> float:
     return float(optimize.brentq(excess, low, high, xtol=1e-10)) if high > low else low
 
 
-#: More seeds than anybody runs; beyond it the answer is that no number of seeds will do.
+#: More seeds than anybody runs; if more would be needed, the answer is that no number of seeds suffices.
 _MOST = 10_000_000
 
 
 def power_of_t_test(effect: float, std: float, n: int, *, alpha: float = 0.05) -> float:
     """The chance that n seeds a side show a true difference `effect` of means, `std` being that of one side.
 
-    Without any spread every difference is seen (1) and none is not (alpha); one seed shows nothing (0). Raises
+    Without spread the chance is 1 for any difference and alpha for none; one seed shows nothing (0). Raises
     ValueError for a negative std, n < 1, an effect of NaN or an alpha outside (0, 1).
     """
     _check(std, alpha)

@@ -50,9 +50,9 @@ class RunCurve(NamedTuple):
 
 @dataclass(frozen=True)
 class Series:
-    """The curve of a variant. `index` selects its look, equal on the whole page as far as looks go; -1 is the baseline.
+    """The curve of a variant. `index` selects its look, the same on a whole page if looks suffice; -1 is the baseline.
 
-    `mean` is over the steps that all `seeds` have. Beside methods, their variants are hidden until a click.
+    `mean` is over the steps that all `seeds` have. In a chart with methods, their variants are hidden until a click.
     """
 
     name: VariantName
@@ -76,7 +76,7 @@ Charts = Mapping[tuple[str, str], Sequence[Series]]
 
 
 def shown_runs(results: Sequence[Result], tables: Sequence[SummaryTable]) -> dict[Label, Chosen]:
-    """The results behind the rows of tables by label, in order of seeds. Groups that the tables omit are omitted."""
+    """The results that the rows of tables show, by label, in order of seeds; other groups of runs are left out."""
     labels = {(row.label.profile, row.group): row.label for table in reversed(tables) for row in table.rows}
     numbered: dict[Label, list[tuple[int, int]]] = {label: [] for label in sorted(labels.values())}
     for number, result in enumerate(results):
@@ -87,10 +87,10 @@ def shown_runs(results: Sequence[Result], tables: Sequence[SummaryTable]) -> dic
 
 
 def curve_places(runs: SeedRuns) -> list[CurvePlace]:
-    """The charts of one profile's runs in the tables, by setting and encoder, of at most MOST_PLACES of these.
+    """The charts of one profile's runs in the tables, for at most MOST_PLACES pairs of setting and encoder.
 
-    There is one for each dev task and unweighted loss term. Where there are more than MOST_VARIANTS variants, the
-    baseline, the methods and the first others are drawn; with more than MOST_SEEDS runs, means alone.
+    Each pair has a chart for each dev task and each unweighted loss term. Of more than MOST_VARIANTS variants, only the
+    baseline, the methods and the first others are drawn; of more than MOST_SEEDS runs, only the means.
     """
     kept = sorted({(label.setting, label.encoder) for label in runs})[:MOST_PLACES]
     places: dict[str, list[Label]] = {}
@@ -145,7 +145,7 @@ def _curves(result: Result) -> Iterator[RunCurve]:
 
 
 def _indices(labels: Sequence[Label]) -> dict[str, int]:
-    """The index of every variant that was trained; the baseline has -1."""
+    """The index of every trained variant; the baseline has -1."""
     names = dict.fromkeys(str(label) for label in labels if label.setting != UNTRAINED)
     return {BASELINE: -1, **{name: index for index, name in enumerate(name for name in names if name != BASELINE)}}
 
@@ -174,7 +174,7 @@ def run_spec() -> ChartSpec:
 def _legend(charts: Charts) -> tuple[LegendEntry, ...]:
     """An entry for each variant of some charts, the baseline first."""
     series = {line.index: line for chart in charts.values() for line in chart}
-    # a chart without a method would be empty
+    # a chart without methods shows variants at once: it would be empty otherwise
     alone = {line.index for chart in charts.values() if not any(each.is_method for each in chart) for line in chart}
     return tuple(
         LegendEntry(index + 1, line.name, look(index), len(line.seeds), not line.is_method and index not in alone)
@@ -199,7 +199,7 @@ def curve_title(term: str) -> str:
 
 
 def _rows(series: Series) -> Iterator[Mapping[str, object]]:
-    """The mean at each step, and the smallest and largest seed."""
+    """The mean at each step, and the smallest and largest value of any seed."""
     tables = [dict(points) for points in series.seeds]
     for x, y in _thinned(series.mean):
         ys = [table[x] for table in tables]
@@ -213,7 +213,7 @@ def _seed_rows(series: Series) -> Iterator[Mapping[str, object]]:
 
 
 def _thinned(points: Points) -> Points:
-    """At most MOST_POINTS of a line, evenly, its last one among them."""
+    """At most MOST_POINTS points of a line, evenly spaced, with the last one."""
     step = -(-len(points) // MOST_POINTS)
     return points if step <= 1 else points[-1::-step][::-1]
 

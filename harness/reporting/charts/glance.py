@@ -44,7 +44,7 @@ from harness.stats import mean_interval
 
 #: rows of one forest or map; further ones are in the table
 MOST_ROWS = 40
-#: so few ticks that all have a label, zero too, at any width
+#: few enough ticks that all are labelled at any width, zero too
 _TICKS = {"tickCount": {"expr": "clamp(floor(width / 80), 2, 8)"}, "labelOverlap": False}
 _COLOURS = {
     "better": "var(--good)",
@@ -160,7 +160,7 @@ CELL = 46
 
 
 def heat_plots(table: SummaryTable) -> list[Plot]:
-    """A map for each setting and encoder, that with most rows first, and for each judged metric with several tasks."""
+    """A heat map for each judged metric with several tasks, setting and encoder; within a metric, most rows first."""
     plots = []
     for metric in table.metrics:
         columns = [column for column in table.columns if column.metric == metric]
@@ -262,7 +262,7 @@ FEWEST = 3
 MOST_SWEEPS, MOST_LINES = 12, 20
 #: largest value over smallest from which the axis is logarithmic
 DECADES = 20.0
-#: label -> option -> value, of what a name leaves at its default
+#: label -> option -> its value in the label's runs, also of options that the name leaves at their default
 UnnamedOptions = Mapping[Label, Mapping[str, object]]
 
 
@@ -270,7 +270,7 @@ UnnamedOptions = Mapping[Label, Mapping[str, object]]
 class Sweep:
     """All variants in which one option was swept, in one setting and encoder.
 
-    `lines` have a variant's scores by the value of the option, which its label leaves out.
+    `lines` map a label without this option to its scores at each value of the option.
     """
 
     table: SummaryTable
@@ -311,7 +311,7 @@ def sweep_plot(sweep: Sweep) -> Plot:
 
 
 def swept(variant: str, overrides: str) -> Iterator[tuple[str, float, tuple[str, str]]]:
-    """The numbers that a variant and its overrides set: option, value, and the name without it."""
+    """Each numeric option or override of a variant: its name, its value, and the variant and overrides without it."""
     try:
         parsed = Variant.parse(variant)
     except SpecError:
@@ -360,7 +360,7 @@ def _sweep_rows(at: int, cells: Mapping[float, Cell], digits: int) -> Iterator[d
 
 
 def scale_of(values: Sequence[float]) -> ChartSpec:
-    """A logarithmic axis where the values span decades, with a place for 0."""
+    """A logarithmic axis, also with room for 0, if the positive values span a factor of DECADES; else a linear one."""
     above = [value for value in values if value > 0]
     if not above or max(above) / min(above) < DECADES or min(values) < 0:
         return {"type": "linear", "zero": False, "nice": False, "padding": 16}

@@ -1,4 +1,4 @@
-"""What a chart of a page is, and the parts that several charts share.
+"""The class of a chart on a page, and the parts that several charts share.
 
 Texts of results stand in a specification as data only, never in an expression. Colours are names of the page's style
 sheet (`var(--c0)`), so that a chart follows the theme and print.
@@ -38,9 +38,9 @@ class Look(NamedTuple):
 
 
 class LegendEntry(NamedTuple):
-    """An entry of a legend: the number by which a specification knows a variant, its name, look and seeds.
+    """An entry of a legend: a variant's number in the specification, its name, look and number of seeds.
 
-    A `hidden` one is drawn after a click.
+    A `hidden` one is drawn only after a click.
     """
 
     number: int
@@ -52,7 +52,7 @@ class LegendEntry(NamedTuple):
 
 @dataclass(frozen=True)
 class Plot:
-    """A chart. `key` is its id on a page, `text` says how to read it, `unscripted` where its numbers stand as text.
+    """A chart. `key` is its id on a page, `text` says how to read it, `unscripted` where else its numbers are, as text.
 
     `legend` entries hide and show their variants.
     """
@@ -79,7 +79,7 @@ def rows_of(values: Sequence[Mapping[str, object]]) -> ChartSpec:
 
 
 def plain(value: object) -> object:
-    """A number with six digits, which keeps pages small; a text with its control characters shown."""
+    """A number rounded to six digits, to keep pages small; a text with its control characters escaped."""
     if isinstance(value, float):
         return float(f"{value:.6g}")
     return visible(value) if isinstance(value, str) else value

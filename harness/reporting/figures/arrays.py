@@ -103,7 +103,7 @@ def scatter(data: FigureData) -> Drawing | str:
 
 
 def _cloud(xy: np.ndarray, look: SeriesLook, x: ChartSpec, y: ChartSpec, size: int) -> ChartSpec:
-    """Points (n, 2) that look alike."""
+    """The layer of a cloud: points (n, 2) of one look."""
     mark = {"type": "point", "filled": True, "strokeWidth": 0, "size": size, "opacity": 1}
     mark |= {"color": look.colour, "shape": look.shape}
     values = [{"x": float(f"{x:.5g}"), "y": float(f"{y:.5g}")} for x, y in xy.tolist()]

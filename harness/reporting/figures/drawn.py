@@ -26,7 +26,7 @@ class ReportFigure:
     """A figure of a paper, or of a section.
 
     `svg` is an element for a page or file and `pdf` a file's content. Both are empty if nothing is drawn; `empty` then
-    says why. `commands` run what is missing.
+    says why. `commands` start the missing runs.
     """
 
     key: str
@@ -132,7 +132,7 @@ class Material:
             )
 
     def _places(self, spec: FigureSpec) -> list[Place]:
-        """The runs of a figure; in another profile, its variants in every setting and with every encoder found."""
+        """The places of a figure's runs; in another profile, its variants in every setting and encoder with runs."""
         if self.is_paper:
             return [Place(*pair, encoder) for encoder in spec.encoders for pair in pairs_of(spec)]
         pairs = sorted({(group.setting, group.encoder) for group in self._groups if group.setting != UNTRAINED})

@@ -1,4 +1,4 @@
-"""What a kind of figure is: the interface of the entry points in the group `harness.figures`.
+"""Kinds of figures: the interface of the entry points in the group `harness.figures`.
 
 A kind draws one figure of a paper from the runs that the paper's file names. Imports no plotting library, so that a
 kind can be asked for its suites cheaply.

@@ -68,7 +68,7 @@ def by_series(entries: Sequence[SeriesLook], columns: int = 2) -> dict[str, Char
 
 
 def rows(values: Iterable[Mapping[str, object]]) -> ChartSpec:
-    """The data of a layer, all digits of it; control characters in texts are shown."""
+    """The data of a layer, with all digits; control characters in texts are escaped."""
     cleaned = [
         {key: visible(value) if isinstance(value, str) else value for key, value in row.items()} for row in values
     ]
@@ -107,7 +107,7 @@ def curves(
 
 def grid(panels: Sequence[ChartSpec], columns: int = 1, *, share: bool = False) -> ChartSpec:
     """Panels in rows of at most `columns`; `share` gives all of them one vertical scale. Names of params are unique."""
-    params = [param for panel in panels for param in panel.get("params", ())]  # may stand at the top only
+    params = [param for panel in panels for param in panel.get("params", ())]  # allowed at the top level only
     apart = {"resolve": {"scale": {"strokeDash": "independent"}}}  # lines across have dashes and names of their own
     sized = [{"width": PANEL[0], "height": PANEL[1], **panel, **apart, "params": []} for panel in panels]
     resolve = {"resolve": {"scale": {"y": "shared"}}} if share else {}

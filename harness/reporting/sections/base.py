@@ -1,4 +1,4 @@
-"""What a section of a report is: the interface of the entry points in the group `harness.sections`."""
+"""Sections of a report: the interface of the entry points in the group `harness.sections`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KIND = "report section"
 
 
 class Part(NamedTuple):
-    """Tables and figures under one heading. A part without a title has only those of its tables."""
+    """Tables and figures under one heading. A part without a title shows only the titles of its tables."""
 
     key: str
     title: str
@@ -31,8 +31,8 @@ class ReportSection:
     """A feature of a report, from its data to its page. It is made once for each report.
 
     Sections are in the order of `place` on the overview, in the menu and in the files. `title` is the heading on the
-    overview, `about` a line below it, `menu` the word in the menu of all pages, where it has one. The tables of the
-    parts stand on the overview, or with a `lede` on a page of their own, NAME.html, to which the overview links.
+    overview, `about` a line below it, `menu` its entry in the menu of all pages, if it has one. The tables
+    of the parts stand on the overview; with a `lede`, on a page of their own, NAME.html, linked from the overview.
     """
 
     place: ClassVar[int] = 1000

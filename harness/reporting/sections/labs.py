@@ -34,7 +34,7 @@ _PACKAGES = ("torch", "transformers", "numpy")
 
 
 def labs_grid(repeated: Sequence[Sequence[Copy]]) -> Grid | None:
-    """Word the runs that several labs have, the lab first whose result the other tables show; None without any.
+    """Tabulate runs that several labs have, first the lab whose result the other tables show; None if there are none.
 
     A cell is a suite's average, or its first task where it has none, and the difference from the first lab.
     """

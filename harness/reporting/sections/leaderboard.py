@@ -58,14 +58,14 @@ def cost_plot(forest: Forest, key: str, rows: Sequence[tuple[Gain, float]]) -> P
 
 #: the suite whose leaderboards come first, and the profile whose come last
 FIRST_SUITE, TOY_PROFILE = "sts", "tiny"
-#: characters of a paper's place in the table
+#: longest reference, in characters, shown as a method's source if it names no authors and year
 LONGEST_SOURCE = 40
 #: leaderboards on the page, and rows of one that can be compared with each other; the tables have the rest
 MOST_BOARDS, MOST_COMPARED = 24, 40
 
 
 class BoardRow(NamedTuple):
-    """A row of a leaderboard: `number` is its place in the data, `also` are readings with the very same scores."""
+    """A row of a leaderboard: `number` is its place in the data, `also` are readings with equal scores."""
 
     number: int
     gain: Gain
@@ -86,7 +86,7 @@ class BoardMethod(NamedTuple):
 
 
 class Wins(NamedTuple):
-    """On how many of `tasks` each method has a better mean than each other."""
+    """On how many of `tasks` each method has a better mean than each other method."""
 
     names: Sequence[str]
     counts: Sequence[Sequence[int]]
@@ -132,7 +132,7 @@ class Board:
 
     @cached_property
     def methods(self) -> Sequence[BoardMethod]:
-        """The methods, best first, each with its variants; the untrained encoder is one without a rank."""
+        """The methods, best first, each with its variants; the untrained encoder is listed without a rank."""
         leaders = methods(self.forest)
         of_method: dict[str, list[BoardRow]] = {}
         for entry in self.entries:
@@ -147,7 +147,7 @@ class Board:
         return sorted(ranked, key=lambda method: -method.entry.gain.size)
 
     def _rank(self, gain: Gain, leaders: Sequence[Gain]) -> str:
-        """One more than the number of methods that are better by a test of the two."""
+        """One more than the number of significantly better methods; ABSENT with too few seeds or without training."""
         if gain not in leaders or gain.cell.summary.n < FEWEST_SEEDS:
             return ABSENT
         tests = (compare(leader.cell, gain.cell, self.forest.metric) for leader in leaders)
@@ -155,7 +155,7 @@ class Board:
 
     @cached_property
     def wins(self) -> Wins | None:
-        """The wins per task of the methods; None of fewer than two methods or tasks."""
+        """The wins per task of the methods; None for fewer than two methods or tasks."""
         rows, metric = [gain.row for gain in methods(self.forest)], self.forest.metric
         tasks = [
             column for column in self.forest.table.columns if column.task != AVERAGE and column.metric == metric.name
@@ -172,7 +172,7 @@ class Board:
 
     @cached_property
     def cost(self) -> Plot | None:
-        """Scores against minutes of training; None of fewer than two methods."""
+        """Scores against minutes of training; None for fewer than two methods."""
         rows = [(method.entry.gain, method.entry.minutes) for method in self.methods if method.entry.minutes]
         return cost_plot(self.forest, self.key, rows) if len(rows) > 1 else None
 
@@ -262,7 +262,7 @@ def said(gain: Gain, digits: int) -> tuple[str, str]:
 
 
 def _reading(gain: Gain) -> str:
-    """`@official` of another reading that is otherwise the method itself, else the name."""
+    """Such as `@official` if the variant is its method in that reading without other changes, else its name."""
     variant = gain.row.label.parsed
     if variant is None or variant.options or gain.row.label.overrides:
         return gain.name.text
@@ -270,7 +270,7 @@ def _reading(gain: Gain) -> str:
 
 
 def _source(paper: str) -> str:
-    """The authors and the year of a reference; empty of a longer text that has none."""
+    """The authors and the year of a reference; a text without these is kept if short, else empty."""
     match = re.match(r"(?P<who>[^,]{1,40}),.*\b(?P<year>(?:19|20)\d\d)\b", paper)
     return f"{match['who']} {match['year']}" if match else paper * (len(paper) <= LONGEST_SOURCE)
 

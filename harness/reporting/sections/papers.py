@@ -42,7 +42,7 @@ class Answers:
 
 
 def neighbour_grids(contents: Contents) -> dict[str, list[Grid]]:
-    """Word the tables of nearest sentences, by paper.
+    """Format the tables of nearest sentences, by paper.
 
     The paper profile's tables may be empty; those of other profiles with stand-ins are shown if all their models have
     answers. Runs with overrides are left out.
@@ -81,7 +81,7 @@ class _Finder:
     def answers(self, entry: NeighbourTable) -> tuple[int | None, dict[Place, Answers | None]]:
         """The seed shown, and each model's answers to the same queries, None where there are none.
 
-        The seed is the lowest of those that most models have.
+        The seed is the one that most models have been run with, in a tie the lowest.
         """
         results = self._results(entry)
         seeds = sorted({seed for runs in results.values() for seed in runs})
@@ -123,7 +123,7 @@ class _Finder:
 
 
 def _grid(paper: Paper, name: str, entry: NeighbourTable, finder: _Finder) -> Grid | None:
-    """A table; None for a profile with stand-ins that does not fill it."""
+    """A table; None for a profile with stand-ins unless all models, two or more, have answers."""
     seed, answers = finder.answers(entry)
     full = bool(answers) and all(answers.values())
     if not finder.is_paper and not (full and len(answers) > 1):
@@ -209,13 +209,13 @@ class PapersSection(ReportSection):
 
     @cached_property
     def measured(self) -> Sequence[tuple[str, Grid]]:
-        """The tables with runs, each after the name of its paper."""
+        """The tables with runs, as pairs of a paper's name and a table."""
         grids = ((paper, grid) for paper, some in self.by_paper.items() for grid in some)
         return [(paper, grid) for paper, grid in grids if not grid.coverage or grid.coverage.measured]
 
     @cached_property
     def without_runs(self) -> Sequence[tuple[str, str]]:
-        """The papers' tables without a run in one line each, with the command that runs them."""
+        """One line for each of the papers' tables without a run, with the command that starts its runs."""
         return [
             (f"{count_of(len(table.planned_rows), 'row')} of {paper_grid(table).title}", table.whole)
             for table in self.contents.filled

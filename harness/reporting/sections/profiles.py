@@ -32,7 +32,7 @@ class ProfilesSection(ReportSection):
 
     @property
     def grids(self) -> Sequence[Grid]:
-        """The summary tables, worded at each use: they may be large."""
+        """The summary tables, formatted anew at each use, since they may be large."""
         return list(map(summary_grid, self.contents.tables))
 
     def rows(self) -> Iterable[CsvFields]:

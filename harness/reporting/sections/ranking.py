@@ -58,15 +58,15 @@ def ranking_rows(table: RankingTable) -> Iterator[CsvFields]:
         yield {**shared, "variant": row.name.code, "n": row.seeds, **rank, "weakened_by": row.marks.strip()}
 
 
-#: values of a variant over seeds by place
+#: the values of each variant over seeds, in one place
 ByPlace = Mapping[VariantName, Sequence[float]]
 
 
 class RankedRow(NamedTuple):
-    """A variant with its mean rank and the interval of it, and its mean score in each place.
+    """A variant with its mean rank, the interval of that rank, and its mean score in each place.
 
-    `seeds` is its smallest number of seeds in a place, and `marks` are those of what weakens its scores. `flip` is the
-    chance that the next row is ahead with other seeds, None in the last.
+    `seeds` is its smallest number of seeds in any place, and `marks` are those of its caveats. `flip` is the chance
+    that the next row is ahead with other seeds; None in the last row.
     """
 
     name: VariantName
@@ -142,7 +142,7 @@ def _of(table: SummaryTable, column: Column) -> Iterator[RankingTable]:
 
 
 def _note(text: str, listed: Sequence[object], separator: str = ", ") -> str:
-    """`TEXT: A, B.`; empty without anything to list."""
+    """`TEXT: A, B.`; empty if there is nothing to list."""
     return f"{text}: {separator.join(map(str, listed))}." if listed else ""
 
 
@@ -151,9 +151,9 @@ def _scores(block: Block, column: Column) -> ByPlace:
 
 
 def _common(by_place: Mapping[str, ByPlace]) -> tuple[list[str], list[VariantName]]:
-    """At least two places, and the variants that all of them have: as many variants times places as there can be.
+    """Two or more places and the variants that all of them have, with the largest product of the two numbers.
 
-    Places are added from that with the most variants on.
+    Places are added in order of their number of variants, largest first.
     """
     best: tuple[int, list[str], list[VariantName]] = 0, [], []
     places = sorted(by_place, key=lambda place: -len(by_place[place]))
@@ -201,7 +201,7 @@ LEGEND = (
 
 
 def ranking_grid(table: RankingTable) -> Grid:
-    """Word a ranking: ranks with their intervals, the chance of another order, and the means in each place."""
+    """Tabulate a ranking: ranks with their intervals, the chance of another order, and the means in each place."""
     columns = ("mean rank", f"{table.level:.0%} interval", "chance to swap with the next", *table.places)
     places = count_of(len(table.places), "place")
     name = f"{suite_title(table.source.suite)} {table.title}"

@@ -1,4 +1,4 @@
-"""What ran and what failed, the index of runs, and one page, run.html?KEY, with all of a result file from KEY.js."""
+"""Runs, failures, the index of runs, and one page, run.html?KEY, that shows a whole result file from KEY.js."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from harness.store import Chosen, Evaluation, Result, TeacherUse, is_earlier, ov
 
 #: Most lines of a log on a page, half from its start and half from its end.
 LOG_LINES = 300
-#: More runs than this have an index in parts: a page of 5,000 lines has 5 MB.
+#: The index of more runs than this is split into several pages: one of 5,000 lines has 5 MB.
 MOST_LINES = 5000
-#: Evaluations with more metrics than this show the others than the main ones folded.
+#: In evaluations with more metrics than this, all but the main ones are folded away.
 MOST_COLUMNS = 8
-#: What the parts by training are, after the title of a table that has them.
+#: Follows the title of a table with parts by training.
 BY_TRAINING = "; [seen]: pairs of which training read a sentence, [unseen]: the others"
 #: heads of a row -> metric -> score
 Rows = Mapping[tuple[str, ...], Mapping[str, float]]
@@ -164,9 +164,9 @@ def _write_index(pages: Pages, names: Sequence[str], results: Sequence[Result]) 
 
 
 def run_lines(names: Sequence[str], results: Sequence[Result]) -> tuple[list[RunLine], dict[str, Metric]]:
-    """The lines of runs, `names` being those of their pages, and the metric of each suite whose average is shown.
+    """The lines of runs whose pages have these `names`, and for each suite the metric whose average is shown.
 
-    It is the first one with an average in the first run that has any.
+    This is the first metric with an average, in the first run that has any average in the suite.
     """
     shown: dict[str, Metric] = {}
     lines = []
@@ -205,7 +205,7 @@ def score_tables(result: Result) -> Iterator[ScoreTable]:
 
 
 def _columns(evaluation: Evaluation, rows: Rows) -> tuple[list[Metric], list[Metric]]:
-    """Metrics to show at once, those that tables show first, and metrics to fold away."""
+    """The metrics to show at once, first those that tables show, and the metrics to fold away."""
     names = dict.fromkeys(name for scores in rows.values() for name in scores)
     declared = {metric.name: metric for metric in evaluation.protocol.metrics if metric.name in names}
     metrics = [*declared.values(), *(_undeclared(name, rows) for name in names if name not in declared)]
@@ -215,7 +215,7 @@ def _columns(evaluation: Evaluation, rows: Rows) -> tuple[list[Metric], list[Met
 
 
 def _undeclared(name: str, rows: Rows) -> Metric:
-    """A metric that the protocol does not declare: no digits for counts, four for small numbers, else two."""
+    """A metric that the protocol does not declare: no decimals for counts, four if all are below 10, else two."""
     values = [scores[name] for scores in rows.values() if name in scores]
     digits = 0 if all(map(float.is_integer, map(float, values))) else 2 if max(map(abs, values)) >= 10 else 4
     return Metric(name, digits=digits, shown=False)
@@ -293,14 +293,14 @@ def _curve(curve: RunCurve) -> dict[str, object]:
 
 
 def _shortened(log: str) -> str:
-    """A log; one line replaces the middle of a long one."""
+    """A log; in a long one, a single line replaces the middle."""
     lines, half = log.splitlines(), LOG_LINES // 2
     omitted = len(lines) - 2 * half
     return "\n".join(lines if omitted <= 0 else [*lines[:half], f"({omitted} lines omitted)", *lines[-half:]])
 
 
 class FailuresSection(ReportSection):
-    """What is in no table, on the overview."""
+    """Failed runs and runs without some scores, on the overview."""
 
     place = 950
     title = "Failures"

@@ -1,7 +1,7 @@
 """Scores on test pairs that training has seen and on the others, and the gains over plain SimCSE on each.
 
 Both kinds are parts of a task, as `harness.evaluation.sts` stores them. Gains are differences by seed, since the runs
-of one seed read the same batches; they are given where both runs have seen the same pairs, as far as numbers tell.
+of one seed read the same batches; they are given if both runs have about as many seen pairs, so presumably the same.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _csv(table: SeenTable) -> Iterator[CsvFields]:
 Numbers = Mapping[tuple[str, str], Mapping[int, float]]
 #: Two runs have seen the same pairs if their numbers of seen pairs differ by at most this share of the larger one.
 SHARE = 0.05
-#: below it, scores on seen pairs say nothing
+#: with fewer seen pairs, the scores on them say nothing about a method
 FEWEST_PAIRS = 100
 
 
@@ -93,7 +93,7 @@ FEWEST_PAIRS = 100
 class SeenCell:
     """One part of a task over seeds: its pairs, its scores, and its gains over the baseline with their paired t-test.
 
-    Seeds with too few pairs have no score; without any score or gain the cell is None.
+    Seeds with too few pairs have no score; `scores` or `gains` is None if no seed has one.
     """
 
     pairs: Cell
@@ -105,8 +105,8 @@ class SeenCell:
 class SeenLine:
     """The runs of one label in numbers: pairs, and scores in a metric, of each task and part by seed.
 
-    `averaged` are the tasks whose mean is a task of its own, by its name. Gains are those over the runs of the `base`
-    in the seeds `shared` with them; `problem` says why there are none. The baseline has none.
+    `averaged` maps the name of a pooled task to the tasks in it. Gains are over the runs of `base` in the seeds
+    `shared` with them; `problem` says why there are none. The baseline has no gains and no problem.
     """
 
     label: Label
@@ -154,7 +154,7 @@ class SeenLine:
         return SeenCell(Cell.of(list(self.pairs[task, part].values())), scores, gains)
 
     def seen(self, seed: int) -> float:
-        """The number of seen pairs of all tasks."""
+        """The number of seen pairs in all tasks together."""
         return sum(
             by_seed.get(seed, 0.0) for (task, part), by_seed in self.pairs.items() if part == SEEN and task != AVERAGE
         )
@@ -164,9 +164,9 @@ class SeenLine:
         return all(set(seeds) <= self.scores.get((task, part), {}).keys() for part in (SEEN, UNSEEN))
 
     def with_mean(self, name: str, tasks: Sequence[str]) -> SeenLine:
-        """Add a task with the pairs of others and their scores, each weighted by its pairs.
+        """Add a task that pools the pairs of `tasks`; its score is their mean, weighted by pairs.
 
-        It has the seeds in which all of them have a score.
+        It has only the seeds with a score in all of these tasks.
         """
         pairs, scores = {**self.pairs}, {**self.scores}
         for part in (SEEN, UNSEEN):
@@ -201,7 +201,7 @@ class SeenTable:
 
     @property
     def tasks(self) -> list[str]:
-        """All tasks in order, with those of means last."""
+        """All tasks in order, means last."""
         tasks = list(dict.fromkeys(task for row in self.rows for task, _ in row.cells))
         return sorted(tasks, key=lambda task: (task == self.mean and task not in self.averaged, task == AVERAGE))
 
@@ -218,7 +218,7 @@ class SeenTable:
         )
 
     def fewest_seen(self, task: str) -> float:
-        """The seen pairs of a task in that of the compared rows that has fewest scored ones; 0 without any."""
+        """The smallest number of seen pairs of a task in any compared row with a score on them; 0 if no row has one."""
         cells = (row.cells.get((task, SEEN)) for row in self.rows if not row.problem)
         return min((cell.pairs.summary.mean for cell in cells if cell and cell.scores), default=0.0)
 
@@ -253,7 +253,7 @@ class SeenTable:
 
 
 def seen_tables(frame: pandas.DataFrame, metrics: Metrics) -> list[SeenTable]:
-    """Build a table for each profile, suite, setting and encoder of a frame of scores that has these parts."""
+    """Build a table for each profile, suite, setting and encoder with scores on seen or unseen pairs."""
     kept: dict[tuple[str, str, str, str], list[SeenLine]] = {}
     for (label, suite), group in kept_groups(frame[frame["part"].isin((SEEN, UNSEEN))], frame).items():
         place = (label.profile, suite, label.setting, label.encoder)
@@ -290,7 +290,7 @@ def _table(key: str, place: tuple[str, str, str, str], runs: Sequence[SeenLine],
 
 
 def _shared_seeds(line: SeenLine, base: SeenLine | None) -> tuple[Sequence[int], str]:
-    """The seeds over which a row is compared with the baseline, or why there are none; neither for the baseline."""
+    """The seeds in which a row is compared with the baseline, and why there are none; the baseline has neither."""
     name = name_of(BASELINE)
     if line.is_baseline:
         return (), ""
@@ -308,7 +308,7 @@ def _shared_seeds(line: SeenLine, base: SeenLine | None) -> tuple[Sequence[int],
 
 
 def seen_grid(table: SeenTable) -> Grid:
-    """Word a table of scores by what training has seen, task by task."""
+    """Format a table of scores by what training has seen, task by task."""
     columns = ("pairs", "score", f"gain over {name_of(BASELINE)}")
     sections = tuple(
         Section("Avg, all tasks" if task == AVERAGE else task, tuple(_lines(table, task))) for task in table.tasks

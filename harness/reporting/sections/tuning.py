@@ -1,4 +1,4 @@
-"""Methods tuned at equal budgets: each seed picks the trial with its best dev score, and no test has a say."""
+"""Methods tuned at equal budgets: each seed picks its trial with the best dev score, without any use of test scores."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class TunedLine:
     """A method in one setting with one encoder.
 
     `expected` is the expected best dev score of 1, 2, ... trials over seeds, `freshness` that of all trials. `lacking`
-    counts the trials that a seed lacks, by seed; such a seed picks nothing.
+    maps each incomplete seed to its number of missing trials; such a seed picks nothing.
     """
 
     method: TunedMethod
@@ -133,7 +133,7 @@ class TunedPlace:
 
 @dataclass(frozen=True)
 class TunedReport:
-    """A tuning in all places where it was run, and the tables of the test scores of what was picked."""
+    """A tuning in all places where it was run, and the tables of the picked trials' test scores."""
 
     tuning: Tuning
     places: tuple[TunedPlace, ...]
@@ -204,7 +204,7 @@ def _tuned(
 
 
 def _pick(trials: Sequence[Result], dev: Sequence[float], groups: Mapping[tuple[str, str], Group]) -> Pick:
-    """The trial with the best dev score, of equal ones that which was drawn first."""
+    """The trial with the best dev score; of equal ones, the first drawn."""
     best = max(range(len(dev)), key=dev.__getitem__)
     spec = trials[best].spec
     scores = {
@@ -217,7 +217,7 @@ def _pick(trials: Sequence[Result], dev: Sequence[float], groups: Mapping[tuple[
 
 
 def _table(tuning: Tuning, places: Sequence[TunedPlace], table: SummaryTable) -> SummaryTable | None:
-    """The test scores of what was picked in the columns of a suite's table; None if there are none."""
+    """The picked trials' test scores in the columns of a suite's table; None if there are none."""
     overrides = overrides_text(tuning.overrides)
     rows = [
         _row(line, Label(tuning.profile, line.method.name, place.setting, place.encoder, overrides), table)
@@ -249,7 +249,7 @@ def _row(line: TunedLine, label: Label, table: SummaryTable) -> Row:
 
 #: decimals of dev scores
 DIGITS = 2
-#: numbers of trials that the table of expected scores has columns for; the figure has all
+#: most columns, one per number of trials, in the table of expected scores; the figure has all numbers
 MOST_COLUMNS = 10
 
 
@@ -259,7 +259,7 @@ def tuned_grids(report: TunedReport, commands: Commands = DEFAULT_COMMANDS) -> l
 
 
 def expected_grid(report: TunedReport, commands: Commands = DEFAULT_COMMANDS) -> Grid:
-    """Word the expected best dev score against the number of trials, mean and deviation over seeds."""
+    """Tabulate the expected best dev score against the number of trials, mean and deviation over seeds."""
     counts = shown_counts(report.tuning.trials)
     sections = (
         Section(f"{place.title}, {place.dev}", tuple(_expected(line, counts) for line in place.lines))
@@ -300,7 +300,7 @@ def tune_command(
 
 
 def shown_counts(trials: int) -> list[int]:
-    """Numbers of trials: all, or of many 1, 2, 4, ... and all."""
+    """The numbers of trials shown: every one, or 1, 2, 4, ... and the largest if there are many."""
     if trials <= MOST_COLUMNS:
         return list(range(1, trials + 1))
     return [*(2**power for power in range(trials.bit_length()) if 2**power < trials), trials]
@@ -332,7 +332,7 @@ def _notes(report: TunedReport) -> Iterator[str]:
 
 
 def picks_grid(report: TunedReport) -> Grid:
-    """Word what each seed picked: its dev score and its test scores."""
+    """Tabulate the trial that each seed picked: its dev score and its test scores."""
     averages = [(table, column) for table in report.tables for column in table.columns if column.task == AVERAGE]
     scores = (f"{suite_title(table.suite)} {table.title(column)}" for table, column in averages)
     columns = ("picked", "dev", "mean dev of trials", *scores)

@@ -1,6 +1,6 @@
-"""What weakens a score itself, whatever it is compared with, and is said wherever the score stands.
+"""Weaknesses of a score itself, whatever it is compared with; they are reported wherever the score is shown.
 
-A caveat is a mark at the score: a collapsed model, weights selected on a test. Freshness is that of all runs of a row:
+A caveat is a mark at the score: a collapsed model, weights selected on a test. Freshness describes all runs of a row:
 how they relate to the present code, data and values, and to other runs of its label.
 """
 
@@ -23,7 +23,7 @@ _WORDS = {
     COLLAPSED: "collapsed in {}, the vectors of positive pairs or of all sentences coincide",
     SELECTED: "selected on {}, which is tested here: score too high",
 }
-#: smallest mean squared distance of two sentences, and of a positive pair as a part of it, that is no collapse
+#: a model has collapsed below these: mean squared distance of two sentences; that of positive pairs as a share of it
 SMALLEST_SPREAD, CLOSEST_POSITIVES = 0.02, 0.05
 
 
@@ -41,7 +41,7 @@ class Caveat(NamedTuple):
 
 @dataclass(frozen=True)
 class Freshness:
-    """The number of seeds of a group of runs, and its state as the frame's column `present` has it.
+    """The number of seeds of a group of runs, and its state, a value of the frame's column `present`.
 
     `hidden` are the seeds and states of the other groups with the same label, which are not shown.
     """
@@ -57,13 +57,13 @@ class Freshness:
 
     @property
     def mark(self) -> str:
-        """A word beside the number of seeds; empty where there is nothing to say."""
+        """A word shown beside the number of seeds; empty if there is nothing to report."""
         if self.is_stale:
             return "stale"
         return "incomplete" if self.seeds < max((seeds for seeds, _ in self.hidden), default=0) else ""
 
     def __str__(self) -> str:
-        """What is to be said wherever the numbers stand; empty where there is nothing."""
+        """The warning to show wherever the numbers are shown; empty if there is none."""
         parts = [f"stale, changed since: {self.state}"] if self.is_stale else []
         if self.hidden and self.state == UNKNOWN:
             parts.append("the newest of several groups of runs; which of them is the present one is not known")
@@ -80,7 +80,7 @@ def _hidden(seeds: int, state: str) -> str:
 
 
 def has_collapsed(alignment: float | None, uniformity: float) -> bool:
-    """Whether all vectors coincide, or those of positive pairs do beside the distances of others.
+    """Whether all vectors nearly coincide, or those of positive pairs do, relative to other distances.
 
     -uniformity / 2 is at most the mean squared distance of two sentences, by Jensen's inequality.
     """
@@ -112,7 +112,7 @@ def caveats(collapsed: Collection[int], dev: Collection[str], task: str, tasks: 
 
 
 def joined_caveats(cells: Iterable[Iterable[Caveat]]) -> tuple[Caveat, ...]:
-    """The caveats of several scores as those of their mean: one a mark."""
+    """The caveats of several scores as those of their mean: one per mark."""
     joined: dict[str, set[Any]] = {}
     for caveat in (caveat for some in cells for caveat in some):
         joined.setdefault(caveat.mark, set()).update(caveat.about)
@@ -129,7 +129,7 @@ class Weakness(NamedTuple):
 
     @property
     def marks(self) -> str:
-        """The marks that stand beside the row's name where no cell and no number of seeds can have them."""
+        """The marks to show beside the row's name if there are no cells and no number of seeds to carry them."""
         count = f" ({self.freshness.mark})" if self.freshness.mark else ""
         return "".join(dict.fromkeys(caveat.mark for caveat in self.caveats)) + count
 
@@ -151,13 +151,13 @@ def weakness_notes(rows: Iterable[Weakness]) -> Iterator[str]:
 
 
 def freshness_notes(rows: Iterable[Weakness]) -> Iterator[str]:
-    """One note for each thing that is to be said of the freshness of rows."""
+    """One note for each different warning about the freshness of rows."""
     said = ((str(row.freshness), row) for row in rows)
     return notes_by_place((f"{text[0].upper()}{text[1:]}", row.where, row.name) for text, row in said if text)
 
 
 def notes_by_place(lines: Iterable[tuple[str, str, str]]) -> Iterator[str]:
-    """One note for each text, with the places and the names of the rows that it is said of. Names may have commas."""
+    """One note for each text, with the places and the names of the rows that it applies to. Names may have commas."""
     notes: dict[str, dict[str, dict[str, None]]] = {}
     for text, where, name in lines:
         notes.setdefault(text, {}).setdefault(where, {})[name] = None

@@ -31,13 +31,13 @@ from harness.stats import (
     t_test,
 )
 
-#: a bound on almost stochastic order below it says that one side is better (Ulmer et al. 2022)
+#: one side is better if the bound of almost stochastic order is below this (Ulmer et al. 2022)
 ORDERED = 0.2
 
 
 @dataclass(frozen=True)
 class Side:
-    """The scores of one variant by seed, and the `pooling` of its runs; `asked` is how their group begins, if given."""
+    """The scores of one variant by seed, and the `pooling` of its runs; `asked` is the given start of their group."""
 
     label: Label
     scores: Mapping[int, float]
@@ -72,8 +72,8 @@ class Side:
 class Comparison:
     """Tests of a against b. A test that needs more seeds is None.
 
-    `untrained` are the scores of the same encoders before training. `corrected` is the test in its family, None where
-    no family has it.
+    `untrained` are the scores of the same encoders before training. `corrected` is the p-value after correction in
+    the test's family, None if it is in no family.
     """
 
     a: Side
@@ -95,7 +95,7 @@ class Comparison:
 
     @property
     def deciding(self) -> TTest | None:
-        """The test of the tables: of one sample beside an untrained encoder, else the papers' pooled one."""
+        """The test that tables use: one-sample if one side is an untrained encoder, else the papers' pooled test."""
         if not self.one_sample:
             return self.pooled
         if self.b.label.setting == UNTRAINED:
@@ -141,9 +141,9 @@ class Comparison:
         return almost_stochastic_order(larger.values, smaller.values)
 
     def decisions(self) -> dict[str, int]:
-        """What each test says by its name: 1 if a has the larger mean, -1 if b has, 0 if it does not tell them apart.
+        """The decision of each test, by its name: 1 if a has the larger mean, -1 if b has, 0 if it cannot tell.
 
-        A test that could not tell them apart at these numbers of seeds is left out.
+        A test that can never tell them apart with so few seeds is left out.
         """
         if self.one_sample:
             return {}
@@ -164,7 +164,7 @@ class Comparison:
 
     @property
     def lacking(self) -> list[str]:
-        """The encoders whose untrained run is missing; none where one of the compared scores is one."""
+        """The encoders whose untrained run is missing; empty if any of the scores is an untrained encoder's."""
         labels = [side.label for side in (self.a, self.b, *self.untrained)]
         if any(label.setting == UNTRAINED for label in labels):
             return []
@@ -189,7 +189,7 @@ class Comparison:
                 yield f"the untrained encoder, {name}, is ahead of {' and '.join(behind)}"
 
     def conclusion(self) -> str:
-        """Return one sentence, which none of the tests contradicts."""
+        """Return one sentence, by the deciding test; if other tests disagree, it says so."""
         test, digits, a, b = self.deciding, self.metric.digits, self.a, self.b
         counts = [len(side.scores) for side in (a, b)]
         if test is None or (max(counts) if self.one_sample else min(counts)) < FEWEST_SEEDS:

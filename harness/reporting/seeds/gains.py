@@ -1,6 +1,6 @@
-"""What each variant gains over the baseline of its setting and encoder, best first, and the sentences on it.
+"""Each variant's gain over the baseline of its setting and encoder, best first, and the sentences on gains.
 
-The untrained encoder stands beside the variants that were trained from it, at their pooling first.
+The untrained encoder is shown with the variants trained from it, preferably with their pooling.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ MOST_NAMES = 5
 
 
 def has_trained_pooling(block: Block, row: Row) -> bool:
-    """Whether a row pools like most trained rows of a block, of equally many like the first, the baseline."""
+    """Whether a row has the pooling of most trained rows of a block; in a tie, the pooling of the first row counts."""
     counts = Counter(row.pooling for row in block.trained)
     return not counts or row.pooling == counts.most_common(1)[0][0]
 
 
 def untrained_tests(block: Block, column: Column, metric: Metric, untrained: Row) -> Mapping[Label, Cell]:
-    """The trained rows of a block tested against an untrained one: methods a family, variants another."""
+    """The trained rows of a block tested against an untrained one: methods are one family, variants another."""
     rows = [row for row in block.trained if column in row.cells]
     cells = corrected([row.test(untrained, column, metric) for row in rows])
     return {row.label: cell for row, cell in zip(rows, cells, strict=True)}
@@ -40,8 +40,8 @@ def untrained_tests(block: Block, column: Column, metric: Metric, untrained: Row
 def untrained_texts(forest: Forest) -> Iterator[str]:
     """Compare the untrained encoder with the trained rows of a block on the suite's average.
 
-    It is read by the pooling of the trained rows, or else by the best other one. Nothing is said where the suite has
-    several averages, or of one where smaller is better.
+    The encoder is the one with the pooling of the trained rows, else the best other one. Yields nothing if the suite
+    has several averages, or if smaller is better.
     """
     block, column = forest.block, forest.column
     if forest.table.averages != [column] or not forest.metric.larger_is_better:
@@ -86,10 +86,10 @@ def _untrained_text(forest: Forest, bar: Row, trained: Sequence[Row], others: Se
 
 @dataclass(frozen=True)
 class Gain:
-    """A row of a forest: what a variant is ahead of the baseline in the metric's better direction.
+    """A row of a forest: a variant's gain over the baseline, positive if the variant is better.
 
-    `low` and `high` are the ends of the 95 % interval, equal to `size` where there is none. `kind` is the verdict of
-    the test alone, or why there is none; `certain` is whether it holds in its family.
+    `low` and `high` are the ends of the 95 % interval, equal to `size` where there is none. `kind` is the verdict
+    before correction, or why there is none; `certain` says whether it holds after correction in its family.
     """
 
     row: Row
@@ -154,7 +154,7 @@ def forests(table: SummaryTable, column: Column | None = None, fewest: int = 2) 
 
 
 def importance(forest: Forest) -> tuple[int, ...]:
-    """Sorts forests: one with a baseline before one without, most tests first."""
+    """The sort key of forests: those with a baseline first, then those with most tests."""
     tested = sum(gain.cell.test is not None for gain in forest.gains)
     return forest.base is None, -tested, -len(forest.gains)
 
@@ -176,7 +176,7 @@ def _forest(table: SummaryTable, block: Block, column: Column) -> Forest:
     base = main_baseline(block, column) if sum(row.is_trained for row in rows) > 1 else None
     gains = []
     for row in rows:
-        # rows of the baseline itself and the untrained encoder are compared with the main one
+        # rows of the baseline itself and of the untrained encoder are compared with the main baseline
         other = base if block.is_baseline(row) or not row.is_trained else block.baseline(row.label)
         if base is None:
             gains.append(_score(block, row, row.cells[column], 1 if metric.larger_is_better else -1))
@@ -210,7 +210,7 @@ def _gain(block: Block, row: Row, base: Row, column: Column, metric: Metric) -> 
         kind = _untrained(block, row)
     elif row.data == base.data:
         kind, test = "baseline", None
-    elif test is None:  # the baseline with other values has an interval, which no verdict follows
+    elif test is None:  # such as the baseline with `--set` values: an interval without a verdict
         kind, test = "not tested", compare(cell, other, metric).test
     else:
         kind = str(cell.verdict or Significance.NONE)
@@ -219,14 +219,14 @@ def _gain(block: Block, row: Row, base: Row, column: Column, metric: Metric) -> 
 
 
 def headline(forest: Forest) -> list[Sentence]:
-    """What a leaderboard says: the leader, then the untrained encoder, controls, and what is stale or incomplete."""
+    """The sentences of a leaderboard: on the leader, the untrained encoder, controls, and stale or incomplete runs."""
     stale = freshness_notes(row.weakness() for row in forest.block.rows)
     texts = (lead_text(forest), *untrained_texts(forest), *_controls(forest), *stale)
     return [Sentence(f"{forest.place}, profile {forest.table.profile}", text) for text in texts]
 
 
 def lead_text(forest: Forest) -> str:
-    """The leader against the next method, with what their test says; nothing is claimed of fewer than three seeds."""
+    """The leader against the next method, with the result of their test; fewer than three seeds support no claim."""
     where = f"on {forest.place}, profile {forest.table.profile} ({forest.table.suite} average)"
     ranked = methods(forest)
     if not ranked:

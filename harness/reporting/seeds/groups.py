@@ -36,12 +36,12 @@ from harness.store import PRESENT, UNKNOWN, unjudged
 if TYPE_CHECKING:
     import pandas
 
-#: what stands for a label: the present group before one of which that is not known, and that before a stale one
+#: which group stands for a label: a present one before one of unknown state, and that before a stale one
 _RANKS = {PRESENT: 2, UNKNOWN: 1}
 
 
 class Label(NamedTuple):
-    """The name of a row: all that is chosen for its runs, except the seed."""
+    """The name of a row: every choice that defines its runs, except the seed."""
 
     profile: str
     variant: str
@@ -59,7 +59,7 @@ class Label(NamedTuple):
 
     @property
     def parsed(self) -> Variant | None:
-        """Its variant; None for a text that is none."""
+        """Its variant; None if the text is not a valid variant."""
         try:
             return Variant.parse(self.variant)
         except SpecError:
@@ -67,12 +67,12 @@ class Label(NamedTuple):
 
     @property
     def method(self) -> str:
-        """Its method; a text that is no variant is its own."""
+        """Its method; the text itself if it is not a valid variant."""
         return self.parsed.name if self.parsed else self.variant
 
     @property
     def is_method(self) -> bool:
-        """Whether its runs are those of a method as its profile trains it: no option, other reading or `--set`."""
+        """Whether it is a method as its profile trains it: no option, the default reading and no `--set`."""
         variant = self.parsed
         return variant is not None and not (variant.options or self.overrides) and variant.reading == DEFAULT_READING
 
@@ -92,7 +92,7 @@ class Corrected(NamedTuple):
 class Cell:
     """Scores over seeds. `test` compares them with another cell; without it there is no `verdict`.
 
-    `corrected` is the test in its family, None where it is in none. `verdict` is that of the test alone.
+    `corrected` is the p-value after correction in its family, None if it is in none. `verdict` is before correction.
     """
 
     values: tuple[float, ...]
@@ -110,7 +110,7 @@ class Cell:
 
     @property
     def is_alone(self) -> bool:
-        """Whether its test is significant alone, and not in its family."""
+        """Whether its test is significant only before the correction."""
         return self.verdict in (Significance.BETTER, Significance.WORSE) and not self.holds
 
     @property
@@ -137,8 +137,8 @@ _COLUMNS = ("suite", "task", "part", "metric", "seed", "value", "training", "poo
 class Group:
     """The runs that stand for a label in one suite: those of the present code, data and values, or else the newest.
 
-    `rows` are their lines of a frame in order of seeds, `columns` some of its columns, which are faster to read, and
-    `collapsed` the seeds of those that have collapsed.
+    `rows` are their lines in `frame`, in order of seeds; `columns` are some of its columns as arrays, for speed;
+    `collapsed` are the seeds of collapsed runs.
     """
 
     group: str
@@ -196,9 +196,9 @@ class Group:
     def caveats(
         self, column: Column, tasks: Collection[str] = (), seeds: Collection[int] | None = None
     ) -> tuple[Caveat, ...]:
-        """The caveats of its scores in a column of a suite with `tasks`, by default those that it has scores in.
+        """The caveats of its scores in a column. `tasks` are those of the suite, by default those with scores.
 
-        `seeds` restricts them to some of its runs. A metric that is not judged is not too high.
+        `seeds` restricts them to some runs. Selection on a test is no caveat for a metric that is not judged.
         """
         dev = frozenset() if column.metric in unjudged(self._shared("suite")) else self._distinct["dev_task"]
         collapsed = self.collapsed if seeds is None else self.collapsed & {*seeds}
@@ -212,7 +212,7 @@ class Group:
 def kept_groups(frame: pandas.DataFrame, every: pandas.DataFrame | None = None) -> dict[tuple[Label, str], Group]:
     """Choose the group of each label and suite in a frame of scores, the present one if there is one.
 
-    The frame may be some lines of `every`.
+    If the frame is a part of `every`, collapsed runs are detected in `every`.
     """
     collapsed = collapsed_runs(frame if every is None else every)
     times = frame["finished"].cat.reorder_categories(sorted(frame["finished"].cat.categories)).cat.codes
@@ -242,13 +242,13 @@ def kept_groups(frame: pandas.DataFrame, every: pandas.DataFrame | None = None) 
 
 
 def _rank(group: Any) -> tuple[object, ...]:
-    """Sorts the groups of a label: of present ones that with most seeds is the best, of others the newest."""
+    """The sort key of a label's groups: of present ones, the one with most seeds is best; of others, the newest."""
     present = group.state == PRESENT
     return _RANKS.get(group.state, 0), group.seeds if present else 0, group.time, group.group, group.protocol
 
 
 def _in_groups(frame: pandas.DataFrame, chosen: Sequence[int]) -> tuple[pandas.DataFrame, list[slice]]:
-    """The lines of groups by their `number`, one a score and seed, in order of groups and seeds; the place of each."""
+    """The lines of the chosen groups, one per score and seed, ordered by group and seed; and each group's slice."""
     lines = frame[frame["number"].isin(chosen)].sort_values(["number", "seed"])
     lines = lines.drop_duplicates(["number", "seed", "task", "part", "metric"]).reset_index(drop=True)
     starts, stops = (np.searchsorted(lines["number"], chosen, side).tolist() for side in ("left", "right"))
@@ -263,8 +263,8 @@ def ahead(score: float, other: float, metric: Metric) -> bool:
 def compare(cell: Cell, against: Cell, metric: Metric, alpha: float = ALPHA, *, untrained: bool = False) -> Cell:
     """Return a cell with its t-test against another and the verdict at a level of significance.
 
-    Below FEWEST_SEEDS on a side, and in a metric that is not judged, there is neither. An `untrained`
-    encoder is one number without seeds: the test against it is that of one sample.
+    With fewer than FEWEST_SEEDS on a side, or in a metric that is not judged, there is neither. An `untrained`
+    encoder is one number without seeds: the test against it is a one-sample test.
     """
     if untrained:
         enough, test = cell.summary.n >= FEWEST_SEEDS, one_sample_t_test(cell.values, against.summary.mean)
@@ -278,7 +278,7 @@ def compare(cell: Cell, against: Cell, metric: Metric, alpha: float = ALPHA, *, 
 
 
 def trained_apart(training: Mapping[str, str], other: Mapping[str, str]) -> str:
-    """Say which values of the training two sides of a comparison do not share; empty if there are none.
+    """List the training values that differ between two sides of a comparison; empty if there are none.
 
     `epochs 1 against 3, precision fp16 against fp32`. A value that one side does not have is not compared.
     """
@@ -299,8 +299,8 @@ class PlaceRuns(NamedTuple):
     def of(cls, frame: pandas.DataFrame, profile: str) -> PlaceRuns:
         """The runs of a profile in a frame.
 
-        Those of the paper profile may stand beside printed numbers, and so are of the one that this package ships,
-        whatever a user's own profile is called.
+        Runs of the paper profile may be compared with printed numbers, so only those of the profile in this package
+        count, not those of a user's profile of the same name.
         """
         mine = (frame["profile"] == profile) & (frame["overrides"] == "")
         lines = frame[mine & (frame["profile_origin"] == "package") if profile == PAPER_PROFILE else mine]
@@ -325,7 +325,7 @@ class FamilyTest(NamedTuple):
 def corrected(comparisons: Sequence[FamilyTest], alpha: float = ALPHA) -> list[Cell]:
     """The cells of one column in one setting and encoder, with Holm's correction over each family.
 
-    A variant with the data of a method is that method's test, not another one.
+    A variant with the same data as a method counts as that method's test, not as another one.
     """
     tested = [comparison for comparison in comparisons if comparison.cell.test]
     methods = {comparison.data: comparison.cell for comparison in tested if comparison.is_method}

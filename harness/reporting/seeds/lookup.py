@@ -1,4 +1,4 @@
-"""Look up what a user names: the two variants and the score of a comparison, and groups of runs in a folder."""
+"""Look up the runs that a user names: the two sides and the score of a comparison, and groups of runs in a folder."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def compare_variants(
 ) -> Comparison:
     """Compare two variants, or two VARIANT/SETTING/ENCODER, in SUITE.TASK[.METRIC].
 
-    `mcse#1a2b3c` is the group of runs whose name or one of whose fingerprints begins so.
+    `mcse#1a2b3c` is the group of runs whose name, or a fingerprint in it, begins with 1a2b3c.
     The keyword arguments restrict the runs of both; without `overrides`, runs without any are preferred. Raises
     UserError when no runs match, with what there is, or when several do, with the option that tells them apart.
     """
@@ -77,7 +77,7 @@ def compare_variants(
     tables = summary_tables(suite[suite["profile"].isin({label.profile for label in labels})], metrics)
     blocks = [block for table in tables for block in table.blocks]
     comparison = Comparison(first, second, score, declared, untrained)
-    if first_group or second_group:  # in no family
+    if first_group or second_group:  # a comparison of named groups is in no family
         return comparison
     tests = comparison.deciding, replace(comparison, a=second, b=first).deciding
     pairs = _tested_pairs(results, blocks, comparison)
@@ -88,10 +88,10 @@ def compare_variants(
 def _tested_pairs(
     results: Sequence[Result], blocks: Sequence[Block], comparison: Comparison
 ) -> Iterator[tuple[Label, Label, Cell | None]]:
-    """The pairs that tables test in a score, each test in its family.
+    """The pairs that tables test in a score, each test corrected in its family.
 
-    They are rows with their baselines and with the untrained encoders, the sides of claims, and rows of papers' tables
-    with those that the paper tests them against.
+    They are rows against their baselines and against untrained encoders, the two sides of claims, and rows of papers'
+    tables against the rows that the paper compares them with.
     """
     column, metric, claims = comparison.score.column, comparison.metric, read_ablations()
     for block in blocks:
@@ -111,15 +111,15 @@ def _tested_pairs(
 
 
 def of_group(text: str) -> tuple[str, str]:
-    """The parts of NAME#GROUP, where GROUP is how a fingerprint or group begins; without it, that is empty."""
+    """Split NAME#GROUP, where GROUP is the start of a fingerprint or of a group's name; empty if not given."""
     name, mark, group = text.rpartition("#")
     return (name, group) if mark and group and not set(group) - set(hexdigits.lower()) else (text, "")
 
 
 def _groups(lines: pandas.DataFrame, asked: str, every: pandas.DataFrame) -> dict[Label, Group]:
-    """The groups that stand for each label, among all or those that begin as asked; some lines of `every`.
+    """The group that stands for each label, among all groups or those found by `asked`.
 
-    Raises UserError for none.
+    `asked` begins a group's name or a fingerprint in it; `lines` are some of `every`. Raises UserError if none fits.
     """
     if asked:
         begins = [lines[name].astype(str).str.startswith(asked) for name in ("group", "fingerprint")]
@@ -192,7 +192,7 @@ def _fits(label: Label, fields: LabelFields) -> bool:
 
 
 def _comparable(a: Label, b: Label, free: set[str]) -> bool:
-    """Whether two labels agree in all other fields; an untrained encoder matches any setting."""
+    """Whether two labels agree in all fields but the variant and `free`; an untrained encoder matches any setting."""
     ignored = {"variant", *free, *({"setting"} if UNTRAINED in (a.setting, b.setting) else ())}
     return all(getattr(a, name) == getattr(b, name) for name in Label._fields if name not in ignored)
 
@@ -252,7 +252,7 @@ def listed_groups(results: Sequence[Result]) -> list[ListedGroup]:
 
 
 def named_runs(results: Sequence[Result], text: str) -> list[Result]:
-    """The runs of a key, or of a NAME#GROUP. Raises UserError where there are none, or several groups of them."""
+    """The runs of a key, or of a NAME#GROUP. Raises UserError if there are none, or several groups."""
     name, group = of_group(text)
     named = [
         result

@@ -54,11 +54,11 @@ class Row:
 
     @cached_property
     def data(self) -> tuple[object, ...]:
-        """All its scores; rows with equal ones come from equal trainings."""
+        """Its seeds and all its scores; rows with equal data come from equal trainings."""
         return self.seeds, *((column, cell.values) for column, cell in sorted(self.cells.items()))
 
     def test(self, other: Row, column: Column, metric: Metric) -> FamilyTest:
-        """The test against another row, which is of one sample if that is an untrained encoder."""
+        """The test against another row: one-sample if the other is an untrained encoder."""
         cell = compare(self.cells[column], other.cells[column], metric, untrained=not other.is_trained)
         return FamilyTest(cell, (self.data, other.data), self.is_method)
 
@@ -151,8 +151,8 @@ def summary_tables(
     """Build a table for each profile and suite of a frame of scores, of the metrics that the suites declare as shown.
 
     A suite without averages, such as `figures`, has no table. `unscored` are notes on runs that lack scores, by profile
-    and suite. Of all rows, which are tested together, those of the labels `shown` are kept, with the untrained encoders
-    and the rows that they are tested against.
+    and suite. All rows are tested together; with `shown`, only rows of these labels, the untrained encoders and the
+    rows that they are tested against are kept.
     """
     kept: dict[tuple[str, str], dict[Label, Group]] = {}
     labels: dict[str, set[Label]] = {}
@@ -246,7 +246,7 @@ def blocks_of(rows: Iterable[Row], metrics: Mapping[str, Metric], base: str = BA
 
 
 def _columns(groups: Iterable[Group], declared: Mapping[str, Metric]) -> tuple[Column, ...]:
-    """Tasks in order, the average last; of a suite that declares no metrics, all those of the average."""
+    """Tasks in order, the average last; a suite that declares no shown metrics has all metrics of its average."""
     there = dict.fromkeys(column for group in groups for column in group.scores)
     metrics = [name for name, metric in declared.items() if metric.shown]
     metrics = metrics or [column.metric for column in there if column.task == AVERAGE]
@@ -304,7 +304,7 @@ def _legend(columns: Sequence[Column], metrics: Mapping[str, Metric], blocks: Se
 
 
 def _sizes(rows: Sequence[Row], *, is_method: bool) -> str:
-    """The tests of a family in words, as many as its largest has; empty without any."""
+    """The number of tests in a family, in words, for the largest one; empty without tests."""
     kept = [cell.corrected for row in rows if row.is_method == is_method for cell in row.cells.values()]
     sizes = {family.tests for family in kept if family}
     return ("up to " if len(sizes) > 1 else "") + count_of(max(sizes), "test") if sizes else ""

@@ -23,12 +23,12 @@ _METRICS = {
     "acc": "accuracy in percent",
     "main_score": "main score of each task",
 }
-#: directions of retrieval, as metrics begin
+#: directions of retrieval, by the first part of a metric's name
 _WAYS = {"i2t": "image to text", "t2i": "text to image"}
 
 
 def suite_title(suite: str) -> str:
-    """A suite's name as a reader calls it; that of a suite of another package is its own."""
+    """A suite's title for readers; a suite of another package keeps its name."""
     return _SUITES.get(suite, suite)
 
 
@@ -57,12 +57,12 @@ def certainty(cell: Cell) -> str:
 
 
 def data_of(profile: str) -> str:
-    """What a title calls the data of a profile."""
+    """The name of a profile's data in titles."""
     return "toy data" if profile == "tiny" else f"profile {profile}"
 
 
 def by_way(metric: str) -> tuple[str, str]:
-    """A direction of retrieval in words and the rest of a metric's name, `i2t_R@1`; no direction for other metrics."""
+    """The direction of retrieval in words and the rest of a name such as `i2t_R@1`; other metrics have no direction."""
     way, _, rest = metric.partition("_")
     return (_WAYS[way], rest) if way in _WAYS and rest else ("", metric)
 

@@ -30,7 +30,7 @@ from harness.stats import (
 
 
 class Judgement(NamedTuple):
-    """A verdict; for too few seeds the reason, for an undecided one the seeds a side that would decide it, if any."""
+    """A verdict, with the reason if there are too few seeds, or the seeds per side that would decide an open one."""
 
     verdict: Agreement
     why: str = ""
@@ -39,10 +39,10 @@ class Judgement(NamedTuple):
 
 @dataclass(frozen=True)
 class PaperCell:
-    """A printed number and the measured one, None where there is none, and their comparison.
+    """A printed and a measured number, each None if there is none, and their comparison.
 
     `measured.test` is the paper's own test, against the row that the paper compares with. `margin` is the largest
-    difference, in points, that still is a reproduction; None for a number that is not in points.
+    difference, in points, that counts as reproduced; None for a number that is not in points.
     """
 
     published: Published | None = None
@@ -74,10 +74,10 @@ class PaperCell:
     def judgement(self) -> Judgement | None:
         """Whether the measured mean reproduces the printed number.
 
-        It does if the two are equivalent within the margin. Else it differs if 0 lies outside the 95 % interval of the
-        difference, and else the two are not distinguishable. Where both tests succeed, the difference is certain and
-        smaller than the margin: the number is reproduced. Fewer than FEWEST_SEEDS on either side, or a number of seeds
-        or a deviation that is not printed, are too few to decide.
+        It does if the two are equivalent within the margin, even if a smaller difference is significant. Otherwise it
+        differs if 0 lies outside the 95 % interval of the difference; else the two are not distinguishable. There are
+        too few seeds to decide if a side has fewer than FEWEST_SEEDS, or the paper prints no number of seeds or no
+        deviation.
         """
         if self.published is None or self.measured is None:
             return None
@@ -99,13 +99,13 @@ class PaperCell:
         return Judgement(Agreement.UNDECIDED, seeds=self._seeds_to_decide(*self._sides))
 
     def _seeds_to_decide(self, mine: Summary, printed: Summary) -> int | None:
-        """The fewest seeds a side, and more than now, if the measured difference and deviation were the true ones."""
+        """The fewest seeds per side, above the present number, if the measured difference and deviation are true."""
         needed = seeds_to_decide(mine.mean - printed.mean, pooled_deviation(mine, printed), self.margin)
         return None if needed is None else max(needed, min(mine.n, printed.n) + 1)
 
 
 class Family(NamedTuple):
-    """The lines that are tested and ranked together: of one reading, "" for the rows' own, and one definition."""
+    """Lines tested and ranked together: they share a reading, "" for the rows' own, and a definition."""
 
     reading: str = ""
     definition: str = ""
@@ -117,7 +117,7 @@ class FilledLine:
 
     `reading` and the definition of its `family` tell the lines of a row apart. `place`, `scores` (by column) and `part`
     say which numbers fill it, `against` which variant they are tested against, and `apart` which values of the training
-    the two do not share. `command` runs what is missing, None if nothing is.
+    the two do not share. `command` starts the missing runs, None if there are none.
     """
 
     reading: str
@@ -133,7 +133,7 @@ class FilledLine:
     command: str | None
 
     def weaknesses(self, columns: Collection[str] | None = None) -> Iterator[Weakness]:
-        """What weakens its measured numbers, of all columns by default. Each suite's runs have their own freshness."""
+        """Weaknesses of its measured numbers, by default in all columns. Each suite's runs have their own freshness."""
         cells = (cell.measured for name, cell in self.cells.items() if columns is None or name in columns)
         caveats = joined_caveats(cell.caveats for cell in cells if cell)
         where, name = f"{self.place.setting} / {self.place.encoder}", name_of(self.place.variant).text
@@ -161,7 +161,7 @@ class FilledRow:
         return any(line.seeds for line in self.lines)
 
     def beside(self, family: Family) -> FilledLine | None:
-        """Its line that is ranked with a family: of that reading, else its own, but of no other definition."""
+        """Its line to rank in a family: the one in the family's reading, else its own, by the family's definition."""
         by_family = {line.family: line for line in self.lines}
         return by_family.get(family) or by_family.get(Family(definition=family.definition))
 
@@ -173,7 +173,7 @@ EncoderRows = tuple[str, tuple[FilledRow, ...]]
 class Coverage(NamedTuple):
     """How many rows of a table are measured and how many lack seeds, and how many cells have each verdict.
 
-    `rows` are those that the table asks for, and any others that were run.
+    `rows` counts those that the table asks for and any others that were run.
     """
 
     rows: int
@@ -243,7 +243,7 @@ class FilledTable:
 
     @property
     def commands(self) -> tuple[str, ...]:
-        """The commands that fill it: one if none of its planned rows has a run, else one a row; none if it is full.
+        """The commands that fill it: one if none of its planned rows has a run, else one per row; none if it is full.
 
         One more evaluates public weights.
         """
@@ -272,7 +272,7 @@ def row_verdict(judgements: Sequence[Judgement], margin: float | None) -> str:
 
 
 def _word(verdict: Agreement, margin: float | None) -> str:
-    """A verdict, with the margin where it says that one is kept."""
+    """A verdict; if it is REPRODUCED, with the margin."""
     return f"{verdict} (±{points(margin)})" if margin and verdict is Agreement.REPRODUCED else str(verdict)
 
 

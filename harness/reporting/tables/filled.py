@@ -96,10 +96,10 @@ def filled_tables(profile: str, results: Sequence[Result], commands: Commands = 
 
 
 class _Side(NamedTuple):
-    """Where a row's runs in one reading are, "" for its own, and those that they are tested against.
+    """The place of a row's runs in one `reading`, "" for its own, and of the `rival` runs they are tested against.
 
-    Public weights are runs that no reading makes and that are tested against nothing. `setting` is where they were
-    trained, which decides the tasks that fit.
+    Runs of `public` weights have no reading and no rival; `setting` is the one they were trained in, which decides the
+    tasks that fit.
     """
 
     reading: str
@@ -111,7 +111,7 @@ class _Side(NamedTuple):
 
 @dataclass(frozen=True)
 class _Filler:
-    """Fills tables with a profile's runs by place and suite. `names` are its names for what the papers name.
+    """Fills tables with a profile's runs by place and suite. `names` translates the papers' names into the profile's.
 
     Cells are computed when they are first needed.
     """
@@ -125,7 +125,7 @@ class _Filler:
 
     @cached_property
     def readings(self) -> Sequence[str]:
-        """Those of any run except the default."""
+        """The readings of all runs, except the default one."""
         return sorted({_reading(place.variant) for place in self.groups} - {DEFAULT_READING})
 
     @cached_property
@@ -283,7 +283,7 @@ def _with_every_run(groups: Sequence[Group]) -> dict[Score, Cell]:
 
 
 def _reading(variant: str) -> str:
-    """The reading of a result's variant; the default one of a name that no plan would make."""
+    """The reading of a result's variant; the default one if the name is not a valid variant."""
     try:
         return Variant.parse(variant).reading
     except SpecError:

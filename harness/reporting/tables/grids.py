@@ -24,7 +24,7 @@ LineKind = Literal["plain", "baseline", "published", "measured", "absent", "diff
 
 @dataclass(frozen=True)
 class CellText:
-    """The text of a cell in the pieces that a page styles apart: `73.10 ± 0.42* (n = 2)`.
+    """The text of a cell in pieces that a page styles separately: `73.10 ± 0.42* (n = 2)`.
 
     `caveats` are marks of what weakens the score itself. `bold` marks the best of a group; `verdict` is set where the
     cell is a verdict, for its badge.
@@ -47,12 +47,12 @@ class CellText:
         return self.value + middle + self.mark + self.caveats + (f" ({self.extra})" if self.extra else "")
 
 
-#: what names a line; of a variant both its name and its code
+#: a head of a line; for a variant, its name and its code
 LineHead = str | VariantName
 
 
 def code_of(head: LineHead) -> str:
-    """A head as it is typed, for a terminal and for columns of codes."""
+    """A head as a user types it, for a terminal and for columns of codes."""
     return head.code if isinstance(head, VariantName) else head
 
 
@@ -81,11 +81,11 @@ class Section:
 
 @dataclass(frozen=True)
 class Grid:
-    """A table to lay out. `key` is a short name for files and links, `commands` run what is missing.
+    """A table to lay out. `key` is a short name for files and links, `commands` start the missing runs.
 
     `average` marks the columns of averages, `empty` says why nothing is measured yet, and `coverage` counts rows and
-    verdicts of a paper's table. `groups` are headings above columns, one a column, without any no column has one.
-    `legend` says how the numbers are read, and belongs into a paper's caption; `notes` are all other remarks.
+    verdicts of a paper's table. `groups` are headings above columns, one per column, or empty.
+    `legend` says how the numbers are read, and belongs in a paper's caption; `notes` are all other remarks.
     """
 
     key: str
@@ -118,7 +118,7 @@ class Grid:
 
 
 def summary_grid(table: SummaryTable, *, whole: bool = False, note: str = "") -> Grid:
-    """Word a summary table, without an average that repeats its only task unless it shall be `whole`, with a `note`."""
+    """Format a summary table, with a `note`; an average that repeats the only task is left out unless `whole`."""
     shown = [column for column in table.columns if whole or not _repeats(table, column)]
     headings = [table.heading(column) for column in shown]
     title = ": ".join(filter(None, (suite_title(table.suite), metric_words(table.metrics))))
@@ -160,7 +160,7 @@ def _lines(table: SummaryTable, block: Block, columns: Sequence[Column]) -> Iter
 
 
 def _best(table: SummaryTable, block: Block, column: Column) -> str | None:
-    """The best mean of a column in a block as it is printed; None if all print the same, or none is best."""
+    """The best mean of a column in a block, as printed; None if all print the same or the metric is not judged."""
     metric = table.metric(column)
     if not metric.judged:
         return None
@@ -185,7 +185,7 @@ def cell_text(cell: Cell | None, digits: int, seeds: int) -> CellText:
 
 
 def seeds_text(seeds: int, freshness: Freshness) -> str:
-    """A number of seeds, or a seed, with a word where its runs are stale or incomplete."""
+    """A number of seeds, or a seed, with a word if its runs are stale or incomplete."""
     return f"{seeds} ({freshness.mark})" if freshness.mark else str(seeds)
 
 
@@ -195,6 +195,6 @@ def marks(cell: Cell) -> str:
 
 
 def star(cell: Cell) -> str:
-    """Return the mark of a significant cell, in brackets if only without the table's correction, or nothing."""
+    """Return the mark of a significant cell, in brackets if it is significant only before correction, or nothing."""
     mark = {Significance.BETTER: BETTER, Significance.WORSE: WORSE}.get(cell.verdict or Significance.NONE, "")
     return mark if cell.holds or not mark else f"({mark})"

@@ -38,16 +38,16 @@ from harness.spec import Place
 from harness.stats import ALPHA
 from harness.store import Result
 
-#: what a line of public weights is called
+#: the name of a line of public weights
 AUTHORS = "authors' weights"
-#: what a line is, its kind and its cells
+#: the heading of a line, its kind and its cells
 LineText = tuple[str, LineKind, list[CellText]]
 #: position of a row in its block, and column, of the cells in bold
 BoldCells = set[tuple[int, str]]
 
 
 def paper_grid(filled: FilledTable) -> Grid:
-    """Word a filled table."""
+    """Format a filled table."""
     headings = [by_way(column.name) for column in filled.columns]
     return Grid(
         f"{filled.paper.name}-{filled.name}" + ("" if filled.is_paper else f"-{filled.profile}"),
@@ -143,7 +143,7 @@ def _measured_lines(
 def _compared_lines(
     filled: FilledTable, line: FilledLine, what: str, label: str, bold: Collection[str] = ()
 ) -> Iterator[LineText]:
-    """The numbers of a line that has some, called `what`, and how they differ from print; `label` tells it apart."""
+    """The numbers of a measured line, headed `what`, and how they differ from print, headed with its `label`."""
     pairs = [(column, line.cells[column.name]) for column in filled.columns]
     yield what, "measured", [_measured(column, cell, line.seeds, column.name in bold) for column, cell in pairs]
     judgements = [cell.judgement for _, cell in pairs]
@@ -163,7 +163,7 @@ def _seeds(line: FilledLine) -> str:
 
 
 def _public(row: FilledRow, line: FilledLine) -> str:
-    """The name of a line of public weights: that of the model too, where a row has several."""
+    """The name of a line of public weights, with that of the model if a row has several."""
     several = len({weights.place for weights in row.released}) > 1
     texts = (AUTHORS, line.place.encoder if several else "", line.family.definition)
     return ", ".join(text for text in texts if text)
@@ -217,9 +217,9 @@ def _best(
     lines: Sequence[FilledLine | None],
     value: Callable[[PaperCell], float | None],
 ) -> BoldCells:
-    """Find the best values of each group by column, one line a row or none.
+    """Find the best values of each group by column; each row has one line or None.
 
-    Ties are all best, unless the group is equal.
+    Tied values are all best, unless all values of the group are equal.
     """
     cells = set()
     for column in (column for column in filled.columns if column.measure.judged):

@@ -137,7 +137,7 @@ def _latex_line(line: Line) -> str:
     """A line without p-values and without verdicts of too few seeds, which only tables.csv has."""
     heads = [*map(str, line.heads)] if line.span else [*("" for _ in line.heads[1:]), str(line.heads[-1])]
     if line.kind == "verdict" and any(cell.verdict in _VERDICTS for cell in line.cells):
-        heads[-1] = heads[-1].partition(":")[0]  # the signs say what the sum of the verdicts would
+        heads[-1] = heads[-1].partition(":")[0]  # the signs already show what the row's verdict would say
     cells = [replace(cell, extra="") if line.kind == "difference" else cell for cell in line.cells]
     cells = [CellText(ABSENT) if cell.verdict is Agreement.TOO_FEW else cell for cell in cells]
     return " & ".join([*map(_text, heads), *map(_latex_cell, cells)]) + " \\\\"
@@ -153,7 +153,7 @@ def _latex_cell(cell: CellText) -> str:
     return value + spread + _MARKS[cell.mark] + "".join(map(_CAVEATS.__getitem__, cell.caveats)) + extra
 
 
-#: what a cell has beside its number -> the end of that column's name
+#: a part of a cell beside its number -> the last word of that part's column
 _PARTS = {"spread": "deviation", "mark": "mark", "caveats": "caveat", "extra": "remark"}
 
 
