@@ -80,7 +80,7 @@ class SelectionToExecute(Execution, Selection):
 
 
 def _keywords_of(made: Callable[P, S]) -> Callable[[Callable[[S], T]], Callable[P, T]]:
-    """A function of an object becomes one of the object's fields, with their help texts in its documentation."""
+    """Make a function of one object take the object's fields as keywords, and add their help texts to its docstring."""
 
     def decorate(function: Callable[[S], T]) -> Callable[P, T]:
         @wraps(function)
@@ -101,10 +101,10 @@ def plan(selection: Selection) -> Plan:
     """Plan the runs of a selection: which are done, which are to do, and what is missing. Trains nothing.
 
     Names are a sequence, or one text with commas; a profile may be a path to a TOML file, an encoder `NAME=FOLDER`.
-    `set` is a mapping or texts; several values, {"lambda": [0.1, 1]}, make a variant each, as "mcse[lambda=0.1|1]"
-    does. `tune` ("mcse:lambda=0.01|0.1|1,temperature=0.05|0.1", or several such texts) runs `trials` configurations of
-    each method, beside the `methods` if any are named; reports compare them at equal budgets. With `redo`, an old
-    result moves to RESULTS/.superseded once the new one is complete.
+    `set` is a mapping or KEY=VALUE texts; a list of values, {"lambda": [0.1, 1]}, makes a variant for each, as
+    "mcse[lambda=0.1|1]" does. `tune` ("mcse:lambda=0.01|0.1|1,temperature=0.05|0.1", or several such texts) runs
+    `trials` configurations of each method, in addition to `methods` if given; reports compare them at equal budgets.
+    With `redo`, an old result moves to RESULTS/.superseded once the new one is complete.
 
     >>> import harness
     >>> for planned in harness.plan("tiny", methods="simcse,mcse", seeds=1).runs:
@@ -137,7 +137,7 @@ def run(selection: SelectionToExecute) -> Results:
 
 
 def _fields(kind: type, made: object) -> dict[str, Any]:
-    """The values of the fields that a class declares."""
+    """The values of an object's fields that the class `kind` declares."""
     return {each.name: getattr(made, each.name) for each in fields(kind)}
 
 
@@ -195,8 +195,7 @@ def _check_inputs(plan: Plan) -> None:
 
 
 def to_fetch(plan: Plan) -> FetchList:
-    """List what `fetch` would download for a plan, with sizes and licences, and what must be downloaded
-    manually.
+    """List what `fetch` would download for a plan, with sizes and licences, and what to download manually.
 
     The hub is asked for sizes; where it does not answer, they are approximate or unknown.
 
@@ -231,8 +230,8 @@ def fetch(listed: FetchList, *, accept_licences: Names = (), progress: bool = Fa
 def results(folder: str | Path = DEFAULT_RESULTS, profile: str | None = None) -> Results:
     """Read every result in a folder.
 
-    Tables show the runs of the present code, data and values first, and say what has changed since the others.
-    `profile` may be the file of one of their profiles, where it is not NAME.toml in the working folder.
+    Tables show first the runs made with the present code, data and values, and say what has changed since the others.
+    `profile` may be the file of one of the results' profiles, if that is not NAME.toml in the working folder.
 
     >>> import harness
     >>> harness.results("results").frame[["variant", "seed", "suite", "task", "metric", "value"]]  # doctest: +SKIP
@@ -285,10 +284,10 @@ def load_model(
 ) -> SentenceModel:
     """Load the best model of a finished run by its key or result file, or a folder.
 
-    A folder is an exported one, or any that transformers or sentence-transformers saved. The latter is read by that
-    library, with all its modules. `pooling` ("cls", "mean", "avg-first-last", "pooler") is needed if a folder does not
-    state its own; `trust_remote_code` allows code in the folder to be executed. The weights of a run are in the folder
-    of results in which it was trained; `profile` is needed if the run used a profile file of your own.
+    A folder is one that was exported, or saved by transformers or sentence-transformers; the latter's are loaded by
+    that library, with all modules. `pooling` ("cls", "mean", "avg-first-last", "pooler") is needed if a folder does not
+    state its own; `trust_remote_code` allows code in the folder to be executed. `results` must be the folder in which
+    the run was trained, which has its weights; `profile` is needed if the run used a profile file of your own.
 
     >>> import harness
     >>> _ = harness.run("tiny", methods="mcse", seeds=1, suites="sts", set={"steps": 4})
@@ -389,10 +388,9 @@ def plan_model(
     `model` is a folder, a hub name OWNER/NAME[@COMMIT], or the key of a finished run, to which suites are added.
     `encoders` are evaluated too: names of the profile, NAME=FOLDER, or hub names; for a run's key, they give the folder
     of its encoder. `tasks` restricts the suites to these tasks, without averages. A model from outside becomes the run
-    `none[pooling=...]`; `pooling` defaults to what its files state, "modules" for a
-    model of sentence-transformers. A folder's model is called `name`, or by the shortest end of its path that no other
-    model has; the same content is one run, wherever the folder is. `trust_remote_code` allows code in its repository
-    to be executed.
+    `none[pooling=...]`; `pooling` defaults to what its files state, "modules" for a sentence-transformers model. A
+    folder's model is called `name`, by default the shortest end of its path that no other model has; folders with equal
+    content are one run. `trust_remote_code` allows code in the model's repository to be executed.
     """
     passive_threads()  # before torch is imported
     store = Store(Path(results))

@@ -16,7 +16,7 @@ from harness.spec import OptionValue, canonical
 DEFAULT_PROFILE = "paper"
 DEFAULT_RESULTS = "results"
 DEFAULT_REPORT = "reports/build"
-#: points within which a mean of a paper is reproduced
+#: a measured mean at most so many points from the printed one reproduces it
 DEFAULT_MARGIN = 1.0
 #: formats in which one table is printed
 TABLE_FORMATS = ("markdown", "latex", "csv")
@@ -28,7 +28,7 @@ Option = str | int | Path | Sequence[object] | Mapping[str, object] | None
 
 
 def option(default: object, text: str, metavar: str = "") -> Any:
-    """A field of a dataclass that is an option of commands too, with its help text and the name of its value there."""
+    """A dataclass field that is also a command-line option, with its help text and metavar."""
     return field(default=default, metadata={"help": text, "metavar": metavar})
 
 

@@ -1,8 +1,8 @@
-"""Commands to copy for the runs of a folder of results: each can be typed as it is where the runs were made.
+"""Commands for the runs of a folder of results, ready to copy on the machine that made the runs.
 
-RESULTS/.typed/PROFILE.json has where the runs of a profile were last found: the profile's file, the data root, and
-folders of encoders. It is written when runs are executed, and results are compared with what these places have now. It
-stays on its machine: `results merge` and `push` leave it out.
+RESULTS/.typed/PROFILE.json records the places that the runs of a profile last used: the profile's file, the data root,
+and encoder folders. It is written when runs are executed, and results are compared with the present content of these
+places. It stays on its machine: `results merge` and `push` leave it out.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from harness.spec import UNTRAINED
 from harness.store import Result
 from harness.store.files import file_name
 
-#: an encoder before training, as it is usually read
+#: an untrained encoder, with the two usual poolings
 UNTRAINED_VARIANTS = ("none[pooling=cls]", "none[pooling=mean]")
 
 
 class Typed(BaseModel):
-    """Options whose values no result has. A profile of the package has no file, an encoder found by name no folder."""
+    """Typed values that results do not record. A shipped profile has no file, an encoder found by name no folder."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -38,7 +38,7 @@ class Typed(BaseModel):
 
 
 def read_typed(results: Path, profile: str) -> Typed:
-    """What was noted for a profile and is still there; nothing where there is no note that can be read."""
+    """Read the places noted for a profile that still exist; empty without a readable note."""
     with suppress(OSError, DamagedError, ValidationError, ValueError):
         noted = Typed.model_validate(note_in(read_regular(_typed_file(results, profile))))
         return Typed(
@@ -50,7 +50,7 @@ def read_typed(results: Path, profile: str) -> Typed:
 
 
 def note_typed(results: Path, profile: str, typed: Typed) -> None:
-    """Note what a command was given, beside the encoders of earlier commands; nothing in a folder without rights."""
+    """Note the places that a command was given, keeping earlier encoders; nothing is noted in a read-only folder."""
     before = read_typed(results, profile)
     after = typed.model_copy(update={"encoders": before.encoders | typed.encoders})
     if after != before:
@@ -63,7 +63,7 @@ def _typed_file(results: Path, profile: str) -> Path:
 
 
 class Commands:
-    """The commands of a folder of results, with the places where runs of each profile were last found."""
+    """Commands for a folder of results, with the places that the runs of each profile last used."""
 
     def __init__(self, results: Path = Path(DEFAULT_RESULTS)) -> None:
         self.results = results
@@ -71,7 +71,7 @@ class Commands:
         self._is_named = cache(_is_named)
 
     def run(self, *words: str, profile: str, **options: Option) -> str:
-        """The command `harness run` with these words and options, which makes runs of a profile."""
+        """The `harness run` command for a profile, with these words and options."""
         noted, chosen = self._of(profile), dict[str, Any](options)
         if chosen.get("settings") == UNTRAINED:
             del chosen["settings"]
@@ -98,32 +98,32 @@ class Commands:
         )
 
     def profile(self, name: str) -> str:
-        """What `--profile` takes for the profile of a result; a file that was never noted is in the working folder."""
+        """The value of `--profile` for a result's profile; a file never noted is taken to be in the working folder."""
         return name if name in shipped_profiles() else shown(self._of(name).profile) or f"./{name}.toml"
 
     def untrained(self, profile: str, encoders: Sequence[str]) -> str:
-        """Name the command that evaluates encoders before training; empty for none."""
+        """A sentence with the command that evaluates untrained encoders; empty without encoders."""
         if not encoders:
             return ""
         command = self.run(profile=profile, methods=UNTRAINED_VARIANTS, encoders=encoders)
         return f"Untrained {' and '.join(encoders)} not evaluated; `{command}` adds it."
 
     def _encoder(self, name: str, profile: str) -> str:
-        """An encoder as `--encoders` takes it: with its folder, unless it is found by its name."""
+        """An encoder as `--encoders` takes it: NAME=FOLDER, or only the name if that is enough."""
         if name in self._of(profile).encoders:
             return f"{name}={shown(self._of(profile).encoders[name])}"
         return name if "/" in name or self._is_named(name, self.profile(profile)) else f"{name}=FOLDER"
 
 
 def shown(location: str | Path) -> str:
-    """A place as short as it can be typed: without the working folder that it is in; "" for none."""
+    """A path to type: relative if it is inside the working folder; "" for none."""
     path, here = Path(location), Path.cwd()
     inside = bool(location) and path.is_absolute() and path != here and path.is_relative_to(here)
     return str(path.relative_to(here) if inside else location)
 
 
 def _is_named(encoder: str, profile: str) -> bool:
-    """Whether a profile names an encoder, or cannot say."""
+    """Whether a profile has an encoder; true if the profile cannot be loaded."""
     try:
         loaded = load_profile(profile)
     except UserError:

@@ -32,14 +32,13 @@ Overrides = Mapping[str, OptionValue]
 class Resolved:
     """A run with every value decided; its method is imported only when it is needed.
 
-    `layers` are the values of the method's options, each over those before it, and `identity` those that distinguish
-    experiments.
-    `streams` are the corpora of its setting that the method learns from, in order, each with its stream, `features`
-    the teacher features that the method reads, by role, and `dev` the similarity task that picks the best checkpoint.
-    `options` are those of the setting, and of its corpora those that the method requires. `own_steps` are
-    the streams that the method trains in steps of their own; `pooling` names how its sentence vectors are pooled.
-    `sources` has the origin of each value that is not a default of the method or of `Training`: the
-    `source` of a rule, '[training]' of the profile, '--set', or the option's variant.
+    `layers` are the values of the method's options, later layers overriding earlier ones; `identity` are the values
+    that distinguish experiments. `streams` maps the setting's corpora that the method learns from, in order, to their
+    streams. `features` has the teacher features that the method reads, by role; `dev` is the similarity task that
+    selects the best checkpoint. `options` are the setting's, and any that the method requires of the corpora.
+    `own_steps` are the streams that the method trains in steps of their own; `pooling` names the pooling of its
+    sentence vectors. `sources` has the origin of each value that is not a default of the method or of `Training`: the
+    `source` of a rule, '[training]' of the profile, '--set', or the variant with the option.
     """
 
     spec: RunSpec
@@ -64,7 +63,7 @@ class Resolved:
 
     @cached_property
     def hyperparameters(self) -> Hyperparameters:
-        """The method's options. Raises RuntimeError where they are not those that the run was planned with."""
+        """The method's options. Raises RuntimeError if they have changed since the run was planned."""
         with errors_of("method", self.spec.variant.name):
             configured: Hyperparameters = self.method.configure(self.spec.variant.reading, *self.layers)
         if configured.identity() != self.identity:
@@ -127,7 +126,7 @@ def resolve(profile: Profile, spec: RunSpec, overrides: Overrides) -> Resolved:
     sources = dict.fromkeys(profile.training.model_fields_set, "[training]")
     set_here = {key: value for key, value in overrides.items() if key in _known(method)}
     for source, layer in (*_rules(profile, spec), ("--set", set_here)):
-        if "epochs" in layer:  # of steps and epochs the later ones count
+        if "epochs" in layer:  # epochs replace the steps of earlier layers
             values.pop("steps", None)
         values |= layer
         sources |= dict.fromkeys(layer, source)
@@ -150,7 +149,7 @@ def resolve(profile: Profile, spec: RunSpec, overrides: Overrides) -> Resolved:
 
 
 def _rules(profile: Profile, spec: RunSpec) -> Iterator[tuple[str, Mapping[str, OptionValue]]]:
-    """Source and values of each rule of the profile that a run matches, in order."""
+    """Source and values of each profile rule that applies to a run, in order."""
     for rule in profile.hyperparameters:
         _refuse_both(f"the rule with source '{rule.source}'", rule.options)
         if rule.matches(spec.variant.name, spec.variant.reading, spec.setting.name, spec.encoder):
@@ -166,7 +165,7 @@ def _known(method: DeclaredMethod) -> set[str]:
 def _check_rules(profile: str, rules: tuple[Rule, ...], method: str) -> None:
     """Refuse a rule for a method that is not installed, and one that would silently replace a value of a reading.
 
-    Raises UserError. Readings are those of one method, so that no other is imported.
+    Raises UserError. Only the readings of this method are checked, so that no other method is imported.
     """
     installed = names("method")
     for name in (name for rule in rules for name in rule.methods):
@@ -204,7 +203,7 @@ def _training(profile: Profile, values: Mapping[str, OptionValue | None]) -> Tra
 
 
 def check_overrides(methods: Sequence[Variant], overrides: Overrides) -> None:
-    """Raise UserError for a value of `--set` that neither the training nor any of the methods has."""
+    """Raise UserError for a key of `--set` that is an option neither of the training nor of any of the methods."""
     _refuse_both("--set", overrides)
     known = set(Training.model_fields)
     for variant in methods:
@@ -241,7 +240,7 @@ _NAMED = {"pairs": "image-caption pairs", "triplets": "NLI triplets", "audio": "
 
 
 def _used(profile: Profile, method: DeclaredMethod, setting: Variant) -> dict[str, Stream]:
-    """The setting's corpora of the method's streams; captions count as sentences.
+    """The setting's corpora that the method reads, each with its stream; captions count as sentences.
 
     Raises UnfitSettingError if the setting has no corpus of a stream that the method needs.
     """
@@ -254,14 +253,14 @@ def _used(profile: Profile, method: DeclaredMethod, setting: Variant) -> dict[st
     return {name: stream for name, stream in streams.items() if stream in wanted}
 
 
-#: variants that lists make; more are a mistake
+#: the most variants that lists of values may make; more are a mistake
 MOST_VARIANTS = 1_000
 #: key -> its values, as texts
 Lists = Mapping[str, Sequence[str]]
 
 
 def listed_values(values: Mapping[str, object] | Sequence[str]) -> tuple[Overrides, Lists]:
-    """Values of `--set`, KEY=VALUE or a mapping: those that are one, and those that are several. Raises UserError."""
+    """Split the values of `--set` (KEY=VALUE or a mapping) into single values and lists. Raises UserError."""
     pairs = [f"{key}={_text(value)}" for key, value in values.items()] if isinstance(values, Mapping) else values
     texts = parse_texts(pairs, "--set", "learning_rate=1e-4")
     lists = {key: _parts(f"--set {key}={text}", text, ",") for key, text in texts.items()}
@@ -280,10 +279,10 @@ def one_value_each(values: Mapping[str, object] | Sequence[str], where: str) -> 
 
 
 def swept(methods: Sequence[str], overrides: Overrides, lists: Lists) -> list[Variant]:
-    """The variants that texts mean, each with every combination of the values that it lists and that `lists` give it.
+    """Expand variants into every combination of the values listed in their brackets and in `lists`.
 
-    An option that a variant has itself is not replaced. Raises UserError for a name that no method has, for lists that
-    no variant takes, and for more than MOST_VARIANTS.
+    A variant's own options are not replaced. Raises UserError for an unknown name, for lists that apply to no variant,
+    and for more than MOST_VARIANTS.
     """
     named = [Variant.parse(text) for text in methods]
     if lists:
@@ -309,7 +308,7 @@ def swept(methods: Sequence[str], overrides: Overrides, lists: Lists) -> list[Va
 
 
 def _changeable(variant: Variant) -> set[str]:
-    """The options of a variant's method, and where it trains those of the training."""
+    """The options of a variant's method and, if it trains, those of the training."""
     method = declared_method(variant.name)
     return {*method.options, *(Training.model_fields if method.trains else ())}
 

@@ -8,7 +8,7 @@ flickr[captions=all]    every caption of an image as a row; `one` draws one capt
 
 NonLing does not define its three kinds of noise. Here each word is deleted with a given probability, except that one
 word always remains; an inserted word is a copy of a word of the text at a random place; a swap exchanges the words at
-two random places. They are applied in this order, once per text, drawn in the order of the corpus.
+two random places. Noise is applied in this order, once per text, with random numbers drawn in the order of the corpus.
 
 A package adds an option as a `SettingOption` in the entry point group `harness.setting_options`.
 """
@@ -43,7 +43,7 @@ class SettingOption:
     streams: ClassVar[tuple[Stream, ...]]
 
     def __init__(self, text: str) -> None:
-        """Read the value. Raises ValueError with what it must be, such as 'a whole number of at least 1'."""
+        """Read the value. Raises ValueError whose message says what is allowed: 'a whole number of at least 1'."""
 
     def kept(self) -> Kept | None:
         """The rows used of each of the streams, or None for all of them."""
@@ -181,7 +181,7 @@ def setting_options(setting: Variant, streams: Collection[Stream]) -> tuple[Sett
 
 
 def read_with(options: Iterable[SettingOption], source: CorpusSource) -> CorpusSource:
-    """The corpus as the options of its stream change it, in their order; the corpus itself without any."""
+    """Apply the options of a corpus's stream to the corpus, in order; without any, return the corpus itself."""
     for option in options:
         if source.stream in option.streams:
             source = option.read(source)

@@ -33,14 +33,14 @@ DEFAULT_READING = "paper"
 UNTRAINED = "none"
 #: the method that others are tested against
 BASELINE = "simcse"
-#: image teachers of a control experiment: the features of other rows in another order, or drawn at random with
+#: image teachers of control experiments: features of the rows in another order, of rows drawn at random with
 #: replacement, or noise
 CONTROLS = ("shuffled", "random", "noise")
 #: values of a teacher option that name no teacher of a profile
 NO_TEACHER = ("default", "none", *CONTROLS)
-#: a number of seeds above it is a mistake, such as a seed without its comma
+#: more seeds than this are a mistake, such as a single seed typed without its comma
 MOST_SEEDS = 10_000
-#: brackets inside each other above which a name is a mistake
+#: a name with more levels of brackets is a mistake
 MOST_NESTED = 20
 _VARIANT = re.compile(r"([A-Za-z0-9][A-Za-z0-9._+-]*)(?:\[(.*)\])?", re.DOTALL)
 _KEY = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
@@ -82,7 +82,7 @@ class Variant:
         return cls.make(name, {} if inside is None else _options(inside, text), reading)
 
     def read_as(self, reading: str) -> Variant:
-        """Return the variant in a reading; one that names its own keeps it."""
+        """Return the variant in this reading, unless it names a reading already."""
         return replace(self, reading=reading) if self.reading == DEFAULT_READING else self
 
     def __str__(self) -> str:
@@ -115,7 +115,7 @@ class RunSpec:
 
 
 class Place(NamedTuple):
-    """Variant, setting and encoder of runs that differ by their seed, as texts."""
+    """Variant, setting and encoder of runs that differ only by their seeds, as texts."""
 
     variant: str
     setting: str
@@ -162,7 +162,7 @@ def parse_seeds(text: str) -> tuple[int, ...]:
 def split(text: str, separator: str = ",") -> list[str]:
     """Split at the separators that stand outside brackets.
 
-    Raises SpecError for brackets that are unbalanced or too many inside each other, and for control characters.
+    Raises SpecError for brackets that are unbalanced or nested too deeply, and for control characters.
     """
     parts, depth, start = [], 0, 0
     if not text.isprintable():
@@ -195,7 +195,7 @@ def split_teachers(text: str) -> tuple[str, ...]:
 
 
 def canonical(value: object) -> str:
-    """A value's one text: numbers in shortest form, everything else as it is."""
+    """Write a value in its canonical form: numbers in their shortest form, anything else unchanged."""
     if isinstance(value, bool):
         return "true" if value else "false"
     text = str(value).strip()
@@ -206,7 +206,7 @@ def canonical(value: object) -> str:
 
 
 def _option(key: str, value: object) -> str:
-    """A value's one text; the terms that `without` names have no order."""
+    """Write an option's value in its canonical form; the terms of `without` are sorted."""
     text = canonical(value)
     return "+".join(sorted(text.split("+"))) if key == "without" else text
 

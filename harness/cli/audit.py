@@ -1,4 +1,4 @@
-"""`harness audit`: checks of the papers' printed numbers and claims, and of what training has seen of the tests."""
+"""`harness audit`: checks of the papers' printed numbers and claims, and of tests that are in the training data."""
 
 from __future__ import annotations
 

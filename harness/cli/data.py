@@ -47,7 +47,7 @@ def fetch(context: click.Context, /, accept_licences: list[str], dry_run: bool, 
 
 
 def bring(listed: FetchList, accept_licences: list[str], dry_run: bool) -> bool:
-    """Print what is to be fetched, fetch it, and print what is left; False if something failed."""
+    """Print what is to be fetched, fetch it, and print which downloads failed; False if any did."""
     from harness import api
 
     _show(listed)

@@ -1,4 +1,4 @@
-"""`harness new` and `harness check`: commented starts of a profile, a task and a method, and the checks of methods."""
+"""`harness new` and `harness check`: commented templates of a profile, a task and a method, and checks of methods."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from harness.files import write_text
 from harness.formatting import count_of
 from harness.registry import names
 
-#: file of a method's package -> its start; examples/plugin-template is what they give
+#: file of a method's package -> its template; examples/plugin-template is the package that they make
 _PACKAGE = {
     "pyproject.toml": "method.toml",
     "src/@NAME@.py": "method.txt",
@@ -81,7 +81,7 @@ def method(name: str) -> None:
 
 
 def _checked(name: str) -> str:
-    """The name of a new profile. Raises UserError for one that cannot be, or that a shipped profile has."""
+    """Check the name of a new profile. Raises UserError for an invalid name or that of a shipped profile."""
     from harness.profiles import shipped_profiles
 
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name):
@@ -94,7 +94,7 @@ def _checked(name: str) -> str:
 
 
 def _write(starts: Mapping[Path, str], words: Mapping[str, str]) -> None:
-    """Write starts with words for their @WORD@; nothing where one of the files is there. Raises UserError."""
+    """Write templates, with each @WORD@ replaced. Raises UserError, and writes nothing, if a file exists."""
     for there in sorted({Path(path.parts[0]) for path in starts}):
         if there.exists() or there.is_symlink():
             raise UserError(f"{there} exists already; give another name, or move it away")

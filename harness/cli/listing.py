@@ -1,4 +1,4 @@
-"""`harness list` and `harness doctor`: the names that a command line can use, and what this machine has and lacks."""
+"""`harness list` and `harness doctor`: the names that a command line can use, and the state of this machine."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _HEADS = {
     "figures": ("figure", "title", "suites", "runs"),
 }
 
-#: names of missing inputs that a line shows
+#: the most missing inputs that a line names
 SHOWN = 3
 
 
@@ -147,7 +147,7 @@ def doctor(data_root: Path | None, results: Path, device: Device | None) -> None
 
 
 def _try(device: Device) -> None:
-    """Print the checks of a device. Sets exit code 1 where one fails."""
+    """Print the checks of a device. Sets exit code 1 if one fails."""
     from harness.runs.device_check import DeviceCheck
 
     failed = 0
@@ -163,7 +163,7 @@ def _try(device: Device) -> None:
 
 
 def _inputs(profile: str, root: Path | None) -> str:
-    """How many inputs of a profile are found, and the first of those that are not."""
+    """How many inputs of a profile are found or missing, and the first missing ones."""
     from harness.planning.inventory import Inventory
     from harness.planning.missing import all_needs
     from harness.profiles import load_profile
@@ -177,9 +177,9 @@ def _inputs(profile: str, root: Path | None) -> str:
 
 
 def _show_paper(paper: str, entries: Mapping[str, tuple[str, FetchList]]) -> None:
-    """Print which tables and figures of a paper can be run, and what the others lack.
+    """Print which tables and figures of a paper can be run, and the missing inputs of the others.
 
-    `entries` has the option that selects an entry, and what it lacks.
+    `entries` has, by table or figure, the option that selects it and its missing inputs.
     """
     from harness.fetching.downloads import FetchList
 
@@ -208,7 +208,7 @@ def _show_paper(paper: str, entries: Mapping[str, tuple[str, FetchList]]) -> Non
 
 
 def _download(listed: FetchList) -> str:
-    """The size of a download, and what has to be got by hand."""
+    """The size of a download, and what has to be downloaded by hand."""
     left = ", ".join(f"{item.name} by hand" for item in listed.by_hand)
     return "; ".join(filter(None, (listed.size_text if listed.items else "", left)))
 

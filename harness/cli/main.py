@@ -1,7 +1,7 @@
 """The `harness` command.
 
-A file of commands imports at its top what reads a command line and prints; what a command does, with all that this
-needs, is imported in its function, so that help and completion are quick.
+A module of commands imports at its top only what parsing and printing need; each command imports the rest inside its
+function, so that help and completion are quick.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from harness.formatting import one_line
 from harness.stopping import Interrupted, stop_at_sigterm
 
 #: section of the help -> its commands, each with its module in harness.cli and its name there, and its line of the
-#: help, which imports none of them
+#: help, which is printed without importing the module
 SECTIONS = {
     "Train": {
         "run": ("run:run", "Train and evaluate a grid of runs."),
@@ -60,7 +60,7 @@ SECTIONS = {
 COMMANDS = {name: listed for commands in SECTIONS.values() for name, listed in commands.items()}
 
 NOWHERE = "the working folder was deleted; change to one that exists"
-#: answers of a file system about a path that a user gave, or about a full disk behind the output
+#: errors of a file system that a user can correct: a wrong path, or a full disk
 REFUSALS = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
 
 
@@ -131,7 +131,7 @@ def main() -> None:
 
 
 def _with_help(error: click.UsageError) -> str:
-    """A usage error, with the command that prints the help where the message does not say what is right."""
+    """The message of a usage error; if it does not say how to correct it, with the command that prints the help."""
     message = error.format_message().removesuffix(".")
     wrong_value = isinstance(error, click.BadParameter) and not isinstance(error, click.MissingParameter)
     if wrong_value or error.ctx is None or "Did you mean" in message:
@@ -144,7 +144,7 @@ def _set_up_logging() -> None:
     handler.setFormatter(OneLine("%(levelname)s: %(message)s"))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     warnings.formatwarning = lambda message, category, *_: f"{category.__name__}: {one_line(str(message))}\n"
-    # long hashing and waiting for another process, which would be silent
+    # report long hashing and waiting for another process, which would otherwise be silent
     logging.getLogger("harness.sources").setLevel(logging.INFO)
 
 
@@ -157,7 +157,7 @@ def _is_nowhere() -> bool:
 
 
 def _no_output(error: OSError) -> int:
-    """The exit code where the output cannot be written, or the file system refuses a path. Raises any other error."""
+    """The exit code if the output cannot be written or the file system refuses a path. Raises any other error."""
     if isinstance(error, BrokenPipeError):
         sys.stderr.close()
         return 1

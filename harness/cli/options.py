@@ -101,7 +101,7 @@ def complete_profile(context: click.Context, parameter: click.Parameter, typed: 
 
 
 class _Folder(click.Path):
-    """A folder as a Path; a name that no file system takes is refused before anything is written."""
+    """A folder as a Path; a name too long for a file system is refused before anything is written."""
 
     def __init__(self, *, there: bool = False) -> None:
         """`there` says that the folder must exist."""
@@ -124,12 +124,12 @@ FOLDER, FOLDER_THERE = _Folder(), _Folder(there=True)
 
 
 def suites_and_tables(profile: str) -> Iterable[str]:
-    """What `harness table` prints."""
+    """Names that `harness table` accepts."""
     yield from from_profile("suites")(profile)
     yield from from_papers("tables")(profile)
 
 
-#: what completes the value of an option or argument, by its name
+#: option or argument -> the names that complete its value
 OFFERS: dict[str, Offer] = {
     **dict.fromkeys(("method", "methods"), registered("method")),
     **dict.fromkeys(("setting", "settings"), from_profile("settings")),
@@ -163,7 +163,7 @@ class _Jobs(click.ParamType):  # type: ignore[type-arg]  # generic since click 8
         return click.IntRange(min=1).convert(value, param, ctx)
 
 
-#: types of options that are no text, by the name of the field
+#: types of the options that are not text, by the name of the field
 _TYPES: dict[str, Any] = {
     "trials": int,
     "results": FOLDER,
@@ -175,7 +175,7 @@ _TYPES: dict[str, Any] = {
 
 
 def options_of(kind: type, *chosen: str, without: Collection[str] = ()) -> Callable[[Command], Command]:
-    """Add the options that the fields of a class are: those of these names, or all that have a help text."""
+    """Add fields of a class as options: the `chosen` ones, or all that have a help text."""
 
     def add(command: Command) -> Command:
         for each in reversed(fields(kind)):
@@ -210,7 +210,7 @@ new_data_option = click.option(
 
 
 def _accepted(context: click.Context, param: click.Parameter, value: str) -> list[str]:
-    """The names that were given. Raises UserError for one that nothing has."""
+    """The names that were given. Raises UserError for an unknown one."""
     given = [name.strip() for name in value.split(",")] if value else []
     if given:
         from harness.fetching.downloads import check_names
@@ -228,7 +228,7 @@ accept_option = click.option(
 )
 
 
-#: options in the help of a command that has many, by what they are about
+#: heading in the help of a command with many options -> the options below it
 OPTION_GROUPS = {
     "Runs": ("profile", "methods", "settings", "encoders", "seeds", "suites", "tasks", "set", "redo", "dry_run"),
     "Runs of the papers": ("table", "figure", "paper", "readings", "released"),
@@ -255,7 +255,7 @@ class CommandGroup(click.Group):
     """A group that prints its help when no subcommand is given, and suggests one when the name is unknown."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Print the help and exit with code 0 where nothing was typed."""
+        """Print the help and exit with code 0 if no arguments are given."""
         if not args and not ctx.resilient_parsing:
             click.echo(ctx.get_help())
             ctx.exit()

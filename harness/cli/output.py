@@ -1,4 +1,4 @@
-"""What is typed and what commands print: plain text, in which names and messages cannot steer the terminal."""
+"""Checks of typed words, and printing as plain text in which no name or message can control the terminal."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from harness.store import Result
     from harness.store.tunings import Tuning
 
-#: columns of what is no terminal, such as a file
+#: width of output that is not a terminal, such as a file
 WIDTH = 200
 #: spaces between two columns, and the narrowest column of names
 _GAP, _NARROW = 2, 12
@@ -39,7 +39,7 @@ class OneLine(logging.Formatter):
 
 
 def check_typed(words: Sequence[str]) -> None:
-    """Refuse an empty word, such as an unset shell variable, and one that is no text. Raises UserError."""
+    """Raise UserError for an empty word, such as an unset shell variable, and for one that is not UTF-8 text."""
     for before, word in zip(("", *words), words, strict=False):
         option, equals, value = word.partition("=") if word.startswith("--") else (before, "=", word)
         where = option if option.startswith("-") and option != "--" else "an argument"
@@ -83,10 +83,10 @@ def wide_table(
     title: str,
     groups: Sequence[tuple[str, int]] = (),
 ) -> None:
-    """Print a table of names and numbers; in parts, each with the names, where it is wider than the terminal.
+    """Print a table of names and numbers; one wider than the terminal is split, and each part repeats the names.
 
-    `rows` are names and cells. Names are folded, numbers never cut. `groups` are headings above columns and how many
-    each has; a group is a part of its own.
+    `rows` are names and cells. Names are folded, numbers never cut. `groups` are headings and how many columns each
+    has; each group is printed as a separate part.
     """
     out = console()
     widths = [max(len(text) for text in (name, *(cells[at] for _, cells in rows))) for at, name in enumerate(columns)]
@@ -96,7 +96,7 @@ def wide_table(
         room = out.width - sum(min(width, _NARROW) for width in names) - _GAP * (len(heads) + 1)
     for group, some in _parts(widths, room, groups):
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        out.print(_text(f"{title}; {group}" if group else title))  # a title of the table breaks at its width
+        out.print(_text(f"{title}; {group}" if group else title))  # rich folds a title to its table's width
         for head in heads:
             table.add_column(_text(head), overflow="fold")
         for at in some:
@@ -129,8 +129,8 @@ def show_summaries(results: Sequence[Result], stored: Sequence[Result] = ()) -> 
 
     Returns the encoders that have no untrained run.
 
-    `stored` are these and further results of the folder, whose tests count in the families and whose untrained encoders
-    are shown.
+    `stored` are these and all other results of the folder: their tests count in the families, and their untrained
+    encoders are shown.
     """
     from harness.reporting.seeds.groups import Label
     from harness.reporting.seeds.summary import summary_tables
@@ -162,7 +162,7 @@ def show_tuning(tuning: Tuning, results: Sequence[Result], commands: Commands) -
 
 
 def show_paper_tables(names: Iterable[str], profile: str, results: Sequence[Result], commands: Commands) -> None:
-    """Print those of the papers' tables (mcse:T1) that the results fill, all readings of a row one below the other."""
+    """Print the papers' tables of these names (mcse:T1) that have results, the readings of a row below each other."""
     from harness.reporting.tables.paper_grids import papers_grids
 
     grids = papers_grids(profile, results, commands)
@@ -172,9 +172,9 @@ def show_paper_tables(names: Iterable[str], profile: str, results: Sequence[Resu
 
 
 def _show(grid: Grid, sections: str) -> None:
-    """Print a table and its notes, in parts where it is wider than the terminal.
+    """Print a table and its notes, split if the table is wider than the terminal.
 
-    `sections` names what its sections are; the only one of a table stands in the title.
+    `sections` is the heading above the titles of its sections; a table's only section is named in the table's title.
     """
     from harness.reporting.seeds.summary import BOLD
     from harness.reporting.tables.grids import code_of
@@ -195,7 +195,7 @@ def _show(grid: Grid, sections: str) -> None:
 
 
 def read_results(folder: Path, profile: str | None = None, named: Collection[str] = ()) -> Results:
-    """Read the results of a folder and warn of those that are left out, except of `named` ones, which were."""
+    """Read the results of a folder; print a warning for each that is left out, unless it was shown before (`named`)."""
     from harness import api
 
     loaded = api.results(folder, profile)
@@ -204,6 +204,6 @@ def read_results(folder: Path, profile: str | None = None, named: Collection[str
 
 
 def warn(lines: Iterable[str]) -> None:
-    """Print what is left out or doubtful, one line each."""
+    """Print warnings to standard error, one line each."""
     for line in lines:
         echo(f"warning: {line}", err=True)

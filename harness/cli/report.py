@@ -1,4 +1,4 @@
-"""What results become: a report, one of its tables, a comparison, citations, model folders."""
+"""Commands on results: write a report, print a table, compare variants, cite, and export models."""
 
 from __future__ import annotations
 
@@ -291,7 +291,7 @@ def export_command(
 
 
 def _model(run: str, folder: Path, results: Path, profile: str | None, encoder: Path | None) -> str:
-    """Write the model's folder; return who loads it."""
+    """Write the model's folder; return a text that says which libraries load it."""
     from harness.runs.export import export
 
     done = export(run, folder, results, profile, encoder)

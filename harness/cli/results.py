@@ -147,7 +147,7 @@ def pull_command(repository: str, revision: str | None, results: Path) -> int:
 
 
 def tell_left_out(done: Merged) -> int:
-    """Print what a merge left out; the exit code, 1 where there is anything."""
+    """Print what a merge left out; return the exit code, 1 if anything was left out."""
     for line in done.conflicts:
         echo(f"conflict: {line}", err=True)
     for line in done.problems:
@@ -156,7 +156,7 @@ def tell_left_out(done: Merged) -> int:
 
 
 def tell_merged(into: Store, done: Merged) -> int:
-    """Print what became of merged results; the exit code, 1 where something was left out."""
+    """Print the outcome of a merge; return the exit code, 1 if anything was left out."""
     from harness.store.labs import repeated
 
     code = tell_left_out(done)

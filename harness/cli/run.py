@@ -77,7 +77,7 @@ def run(
 
 
 def _executor_options(options: dict[str, Any]) -> dict[str, str]:
-    """The options of an executor's own, those that have an option of the command among them."""
+    """The executor's own options, including those that are options of the command."""
     own = parse_texts(options["executor_options"], "--executor-option", "partition=gpu")
     named = {
         "address": options.pop("address"),
@@ -151,7 +151,7 @@ def _describe_cards(runs: int, jobs: Jobs | None, device: DeviceChoice) -> None:
 
 
 def _axes(plan: Plan) -> Iterator[str]:
-    """What is combined, and the progress of each table and figure; a run that two of them share counts in both."""
+    """Lines on the grid and on the progress of each table and figure; a run that two of them share counts in both."""
     request = plan.request
     axes = {name: getattr(request, name) for name in ("methods", "settings", "encoders", "seeds", "suites", "tasks")}
     for name, values in {**axes, "set": [f"{key}={value}" for key, value in request.overrides.items()]}.items():
@@ -195,7 +195,7 @@ def _problems(plan: Plan) -> Iterator[str]:
 
 
 def _without_baseline(plan: Plan) -> str:
-    """What a grid without the baseline, or results of it, cannot have; empty where it has."""
+    """A hint to add the baseline, if neither the grid nor the folder of results has it; else empty."""
     request = plan.request
     trained = [run for run in plan.todo if run.resolved.trains]
     if not trained or request.wanted is not None or any(method.name == BASELINE for method in request.methods):
@@ -267,7 +267,7 @@ def _show_results(context: click.Context, plan: Plan, results: Results) -> None:
 
 
 def _show_submitted(plan: Plan, results: Results) -> bool:
-    """Say which runs of a plan are in a batch system; whether there are any."""
+    """Print how many runs of a plan are in a batch system; return whether there are any."""
     from harness.work.base import submitted_jobs
 
     jobs = submitted_jobs(plan, results.runs)

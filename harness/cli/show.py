@@ -1,4 +1,4 @@
-"""`harness show` and `harness logs`: what runs did or do, and what a method is."""
+"""`harness show` and `harness logs`: details of runs and methods, and the logs of runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from harness.profiles import Profile
     from harness.store import Failure, Result, Store
 
-#: lines of the log of a run that failed
+#: how many lines of a failed run's log are shown
 LAST_LINES = 10
 
 
@@ -108,7 +108,7 @@ def _failures(store: Store, key: str, profile: str | None) -> list[Failure]:
 
 
 def _show_failure(store: Store, failure: Failure) -> None:
-    """The error of a run that failed, its traceback, and where its log is, with the last lines."""
+    """Print the error and traceback of a failed run, and the path and last lines of its log."""
     from harness.store.logs import failed_log
 
     echo(f"{failure.spec.key}  profile {failure.profile}  failed {failure.when}: {one_line(failure.error)}")

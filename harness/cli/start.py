@@ -1,4 +1,4 @@
-"""The start of the `harness` command: Ctrl-C is one line from the first import on."""
+"""Start of the `harness` command: Ctrl-C prints one line, even during the first imports."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from types import FrameType
 def main() -> None:
     """Import and run the command line."""
     before = signal.getsignal(signal.SIGINT)
-    if before is signal.default_int_handler:  # not ignored, as in the background of a shell
+    if before is signal.default_int_handler:  # a shell's background job ignores SIGINT
         signal.signal(signal.SIGINT, _end)
     from harness.cli.main import main as run
 

@@ -1,7 +1,7 @@
 """The audit of the papers' printed numbers: averages, stars and quotes of every table, then the papers' claims.
 
 Claims are the statements of reports/claims.csv, decided by the checks that they name. `claimed` is 'yes' for what the
-paper says and 'no' for what only should be so, such as that two tables agree.
+paper states and 'no' for what merely ought to hold, such as that two tables agree.
 
 The arguments of a claim are `field=value; a.field=value; b.field=value`. Fields are columns of published.csv; `|`
 separates alternatives; `a.` and `b.` apply to one side of a comparison. Both sides share paper, table, encoder,
@@ -44,7 +44,7 @@ _COLUMNS = ("paper", "where", "claim", "claimed", "check", "arguments")
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement about a paper, the place that it is about, and the check that decides it."""
+    """A statement about a paper, the place in the paper, and the check that decides it."""
 
     paper: str
     where: str
@@ -182,7 +182,7 @@ def same_star(items: Items) -> Iterator[Flaw]:
 
 
 def agree(items: Items) -> Iterator[Flaw]:
-    """All cells may round from one number."""
+    """All cells can be roundings of one number."""
     first, *rest = items.cells
     return (Flaw(f"{_placed(cell)} against {_placed(first)}") for cell in rest if not equal(cell, first))
 
@@ -269,7 +269,7 @@ def _unit(text: str) -> float:
 
 
 def audit(published: PublishedNumbers, claims: Sequence[Claim] | None = None) -> list[Finding]:
-    """Recompute what the published numbers allow, sorted by paper; claims are by default those shipped.
+    """Run every check that the published numbers allow; findings by paper. `claims` default to the shipped ones.
 
     Raises UserError for a claim that matches no number.
     """

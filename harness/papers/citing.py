@@ -38,7 +38,7 @@ class CitedWork(PaperPart):
 
 
 class Citations(PaperPart):
-    """The works, and which of them stand for what. `name` is the file's stem."""
+    """The works, and which of them to cite for each thing used. `name` is the file's stem."""
 
     name: Name
     uses: Mapping[Kind, Mapping[Name, tuple[Name, ...]]]
@@ -74,7 +74,7 @@ def used_by(results: Iterable[Result]) -> list[Used]:
 def bibtex(used: Sequence[Used], papers: Mapping[str, str] | None = None) -> str:
     """The entries of this project and of what was used, and a comment for each thing without a work.
 
-    `papers` are what methods that are not listed say of their papers, which are noted in those comments.
+    `papers` has, by method, the paper that it declares; the comment on a method without a work quotes it.
     """
     citations, said = read_citations(), papers or {}
     keys = dict.fromkeys([HARNESS])
@@ -131,7 +131,7 @@ def _used(result: Result) -> Iterator[Used]:
     for evaluation in result.evaluations:
         if evaluation.suite in uses["suites"]:
             yield Used("suites", evaluation.suite)
-        # a suite whose own work lists its tasks stands for them
+        # the work cited for mteb covers its tasks
         if evaluation.suite != "mteb":
             tasks = (task for task in evaluation.scores if task.partition("[")[0] != AVERAGE)
             yield from (Used("tasks", task) for task in tasks)

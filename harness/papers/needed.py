@@ -48,9 +48,9 @@ def readings(method: str) -> Collection[str]:
 
 @dataclass(frozen=True)
 class StandIns:
-    """The papers' names under a profile: its stand-ins, None where it has none, or the names themselves.
+    """Translates the papers' names into a profile's stand-ins (None if missing); without [stands_for], keeps them.
 
-    `tests` has, by setting, the tasks that replace those of a paper's table for models trained there.
+    `tests` has, by setting, the tasks that replace those of a paper's table for models trained in the setting.
     """
 
     stands: StandsFor | None = None
@@ -63,14 +63,14 @@ class StandIns:
         return cls(profile.stands_for, options, {name: own.tests for name, own in profile.settings.items()})
 
     def place(self, variant: str, setting: str, encoder: str) -> Place | None:
-        """Return the variant, setting and encoder that are run for those of a paper."""
+        """Return the variant, setting and encoder to run in place of a paper's; None without a stand-in."""
         names: tuple[str | None, ...] = variant, setting, encoder
         if self.stands is not None:
             names = self._variant(variant), self._setting(setting, self.stands), self.stands.encoders.get(encoder)
         return Place(*map(str, names)) if all(names) else None
 
     def score(self, row: PaperRow, column: PaperColumn, setting: str) -> Score | None:
-        """Return the score of a model trained in a setting that fills a cell; None for a cell that is printed only."""
+        """Return the score that fills a cell for a model trained in `setting`; None if nothing is measured for it."""
         task: str | None = row.task or column.task
         if self.stands is not None:
             task = self.stands.tasks.get(column.suite, {}).get(str(task))
@@ -111,7 +111,7 @@ def wanted_runs(
     seeds: Sequence[int] | None,
     read_as: Sequence[str] = (),
 ) -> dict[str, Runs]:
-    """Return the runs of paper entries by entry.
+    """Return the runs of tables and figures of papers, by entry.
 
     `tables` and `figures` are PAPER:NAME, `papers` whole papers, `read_as` readings (see `in_readings`). Raises
     UserError for an unknown name, for a reading that no method of the entries has, and when nothing that was asked for
@@ -160,7 +160,7 @@ def paper_runs(
 def in_readings(variant: str, read_as: Sequence[str]) -> list[str]:
     """Return a variant in each of the readings that its method has.
 
-    It stays as it is if it names a reading itself, if its method has none of these, and if none is given.
+    It is unchanged if it names a reading itself, if its method has none of these readings, or if none is given.
     """
     parsed = Variant.parse(variant)
     has = readings(parsed.name) if read_as else ()
@@ -187,7 +187,7 @@ def merged(parts: Iterable[Runs]) -> Runs:
 
 
 def find_table(papers: Sequence[Paper], text: str) -> tuple[str, PaperTable | NeighbourTable]:
-    """Look up a table by PAPER:TABLE, in any case; return its own name with it.
+    """Look up a table by PAPER:TABLE, ignoring case; return its exact name and the table.
 
     Raises UserError with the nearest names, or for a table without runs.
     """
@@ -199,7 +199,7 @@ def find_table(papers: Sequence[Paper], text: str) -> tuple[str, PaperTable | Ne
 
 
 def find_figure(papers: Sequence[Paper], text: str) -> tuple[str, FigureSpec]:
-    """Look up a figure by PAPER:FIGURE, in any case; return its own name with it.
+    """Look up a figure by PAPER:FIGURE, ignoring case; return its exact name and the figure.
 
     Raises UserError with the nearest names.
     """
@@ -208,12 +208,12 @@ def find_figure(papers: Sequence[Paper], text: str) -> tuple[str, FigureSpec]:
 
 
 def find_paper(papers: Sequence[Paper], text: str) -> Paper:
-    """Look up a paper by its key, in any case. Raises UserError with the nearest names."""
+    """Look up a paper by its key, ignoring case. Raises UserError with the nearest names."""
     return _found("paper", {paper.name: paper for paper in papers}, text)[1]
 
 
 def own_case(text: str, known: Iterable[str]) -> str:
-    """Return the known name that a text spells in another case, such as mcse:T2 for MCSE:t2; else the text itself."""
+    """Return the known name that equals a text up to case, such as mcse:T2 for MCSE:t2; else the text itself."""
     return next((name for name in known if name.casefold() == text.strip().casefold()), text)
 
 

@@ -53,7 +53,7 @@ class Printed:
 
 
 class Flaw(NamedTuple):
-    """The description of an item that contradicts a statement: surely, or only as printed, within rounding."""
+    """An item that contradicts a statement, and whether surely or only as printed, within rounding."""
 
     text: str
     verdict: AuditVerdict = AuditVerdict.FAILS
@@ -63,7 +63,7 @@ class Flaw(NamedTuple):
 class Finding:
     """The result of a check of one statement: how many items were checked, and those that contradict it.
 
-    `claimed` tells what the paper claims, or implies by printing it, from what it does not claim.
+    `claimed` is true for a statement that the paper makes, or implies by what it prints.
     """
 
     paper: str
@@ -151,7 +151,7 @@ def gain(a: Printed, b: Printed) -> float:
 
 
 def equal(a: Printed, b: Printed) -> bool:
-    """Whether two numbers, and their deviations where both have one, may round from the same."""
+    """Whether two numbers, and their deviations if both have one, can be roundings of the same number."""
     std, other = a.number.std, b.number.std
     same_std = std is None or other is None or abs(std - other) <= _slack(a.std_unit, b.std_unit)
     return same_std and abs(a.value - b.value) <= _slack(a.unit, b.unit)
@@ -316,7 +316,7 @@ def _p_of(away: float, stds: Sequence[float], counts: Sequence[int]) -> float:
 
 
 def _slack(first: float, second: float) -> float:
-    """Return how far two roundings of one number can differ; those of equal units are equal."""
+    """Return how far two roundings of one number can differ; roundings to the same unit are equal."""
     return EPSILON if first == second else (first + second) / 2 + EPSILON
 
 

@@ -185,7 +185,7 @@ class PaperTable(PaperPart):
         return (own, *(definition for definition in self.definitions if definition is not own))
 
     def compared(self, row: PaperRow) -> PaperRow | None:
-        """Return the row that the paper's test compares a row with: of its setting, else the only one of that variant.
+        """Return the row that the paper's test compares with `row`: in its setting, else the only one of the variant.
 
         None for a row that is not compared. Raises ValueError when there is no such row.
         """
@@ -272,7 +272,7 @@ def pairs_of(entry: RunProduct) -> list[tuple[str, str]]:
 
 
 def _filled(column: object, shared: Mapping[str, object]) -> object:
-    """A column with its defaults; what is no column is left to pydantic to refuse."""
+    """A column with its defaults; anything else is returned unchanged, for pydantic to reject."""
     if isinstance(column, str):
         column = {"name": column}
     if not isinstance(column, Mapping) or "name" not in column:

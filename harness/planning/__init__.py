@@ -1,1 +1,1 @@
-"""What is asked for, what it reads, and what is left to do."""
+"""Planning: the runs requested, the inputs they read, and the work left to do."""

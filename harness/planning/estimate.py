@@ -1,8 +1,8 @@
-"""How long the runs of a plan will take: as finished runs did, else by arithmetic, on known cards.
+"""Estimates of how long a plan takes: from the times of finished runs, else by arithmetic for known GPUs.
 
-A training step takes 6 operations a weight and token (2 forward, 4 backward) at the card's rate, or the time that the
-host needs to send them if that is longer. Weights are those of the encoder's layers; heads, losses, the optimizer and
-padding are left out. Embedding takes 2 operations a weight and token.
+A training step takes 6 operations per weight and token (2 forward, 4 backward) at the GPU's rate, or the time that the
+host needs to launch them if that is longer. Weights are those of the encoder's layers; heads, losses, the optimizer and
+padding are left out. Embedding takes 2 operations per weight and token.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ ROWS = {"flickr": 29_783, "coco": 82_783, "flickr-karpathy": 29_000, "coco-karpa
 #: Wiki1M, and CC12M's subsets in KDMCSE appendix B
 MILLION = 1_000_000
 CAPTIONS = 5
-#: Tokens of BERT's vocabulary, special ones included, cut at 32: means over the first 11,914 lines of Wiki1M, MCSE's
-#: 29,783 captions, 30,000 captions of COCO, and 8,626 triplets of NLI (all three sentences). Other corpora have those
-#: of the first of their stream.
+#: Mean BERT tokens of a row, special ones included, cut at 32: of the first 11,914 lines of Wiki1M, MCSE's 29,783
+#: captions, 30,000 captions of COCO, and 8,626 triplets of NLI (all three sentences). Other corpora take the mean of
+#: the corpus that `_LIKE` gives for their stream.
 TOKENS = {"wiki": 21.9, "flickr": 15.9, "coco": 13.8, "nli": 41.4}
 _LIKE: dict[Stream, str] = {"sentences": "wiki", "pairs": "flickr", "triplets": "nli"}
 #: Vectors of an image of 224 pixels in patches of 16, and of a recording (NonLing appendix B), with the class token
 VECTORS: dict[Stream, int] = {"images": 197, "audio": 211}
-#: dropout or augmentation makes two of each row; of triplets, each sentence is encoded once
+#: each row is encoded twice, with dropout or augmentation; each sentence of a triplet once
 VIEWS = 2
 #: Tokens of the distinct sentences of the seven STS tests, STS-B dev and test, SentEval's transfer tasks, the test
-#: captions of Flickr30k (two splits) and COCO. Of a transfer task, the classifiers are not counted.
+#: captions of Flickr30k (two splits) and COCO. The classifiers of transfer tasks are not counted.
 SENTENCES = {"sts": 26_083 * 14.3, "geometry": 5_460 * 15.5, "transfer": 108_108 * 16.5, "retrieval": 35_010 * 14.2}
 DEV = 2_909 * 16.4
-#: The part of a card's peak rate that a training is taken to reach. Nothing here was measured on a card.
+#: The fraction of a GPU's peak rate that training is assumed to reach; not measured on a GPU.
 UTILISATION = 0.35
-#: Seconds of a step on the host for each layer: of four methods with 12, `benchmarks/host.py` measured 9.9 to 12.9 ms.
+#: Seconds per layer of a step on the host; `benchmarks/host.py` measured 9.9 to 12.9 ms for 12 layers (four methods).
 HOST = 0.0011
-#: Bytes of a checkpoint a weight (the weight and AdamW's two moments), and bytes a second of a disk
+#: Bytes of a checkpoint per weight (the weight and AdamW's two moments), and a disk's bytes per second
 SAVED, DISK = 12, 1e9
 
 
@@ -53,14 +53,14 @@ class Shape(NamedTuple):
     vectors: int
 
 
-#: BERT's
+#: BERT-base and BERT-large
 BASE = Shape(12, 12 * 12 * 768**2, 30_522 * 768)
 LARGE = Shape(24, 24 * 12 * 1024**2, 30_522 * 1024)
 
 
 @dataclass(frozen=True)
 class Steps:
-    """Steps with equally many tokens."""
+    """Training steps that have the same number of tokens each."""
 
     count: int
     tokens: float
@@ -68,7 +68,7 @@ class Steps:
 
 @dataclass(frozen=True)
 class Card:
-    """A card with its dense peak rates, in operations a second.
+    """A GPU with its dense peak rates, in operations per second.
 
     `half` is bf16 and fp16 with sums in float32, `tf32` and `single` are float32 with and without TF32.
     """
@@ -79,16 +79,16 @@ class Card:
     single: float
 
     def seconds(self, operations: float, precision: str) -> float:
-        """How long matrix products take."""
+        """Seconds that matrix products take."""
         rate = {"fp32": self.single, "tf32": self.tf32}.get(precision, self.half)
         return operations / (UTILISATION * rate)
 
     def embedding(self, shape: Shape, tokens: float) -> float:
-        """How long the vectors of sentences take, in float32."""
+        """Seconds to embed sentences, in float32."""
         return self.seconds(2 * shape.weights * tokens, "fp32")
 
     def training(self, run: Resolved, steps: list[Steps]) -> float:
-        """How long a training takes, with its dev scores and checkpoints."""
+        """Seconds that a training takes, with its dev scores and checkpoints."""
         if not steps:
             return 0.0
         shape, host = shape_of(run), HOST * shape_of(run).layers
@@ -98,7 +98,7 @@ class Card:
         of_text = sum(part.count for part in steps[: len(steps) - len(run.own_steps)])
         scores = math.ceil(of_text / run.training.eval_every)
         seconds = stepping + scores * self.embedding(shape, DEV)
-        # one a minute, and with each better score: if they came at random, the nth would be the best with a chance 1/n
+        # one per minute and per new best score: in random order, the nth score is the best with probability 1/n
         checkpoints = seconds / 60 + math.log(scores) + 1
         return seconds + checkpoints * SAVED * (shape.weights + shape.vectors) / DISK
 
@@ -123,7 +123,7 @@ class Estimate:
 
 
 def estimate(plan: Plan) -> Estimate | None:
-    """The time of the runs still to do; None where no run is finished and some corpus is none of the papers'."""
+    """The time of the runs still to do; None if no run is finished and a corpus is not one of the papers'."""
     finished = plan.store.indexed().of_profile(plan.request.profile.name)
     if finished or not plan.todo:
         return Estimate(here=sum(map(_Times(finished).expected, plan.todo)))
@@ -139,12 +139,12 @@ def estimate(plan: Plan) -> Estimate | None:
 
 
 def shape_of(run: Resolved) -> Shape:
-    """The shape of a run's encoder, BERT-large's where its name says so, else BERT-base's."""
+    """The shape of a run's encoder: BERT-large's if its name contains 'large', else BERT-base's."""
     return LARGE if "large" in run.spec.encoder else BASE
 
 
 def training_steps(run: Resolved) -> list[Steps] | None:
-    """The steps of a training on text, on pairs and of other streams; None where a corpus is none of the papers'."""
+    """A training's steps on text, on pairs and on other streams; None if a corpus is not one of the papers'."""
     if not run.trains:
         return []
     rows: dict[str, int] = {}
@@ -177,7 +177,7 @@ def _length(run: Resolved, names: list[str], rows: Mapping[str, int]) -> float:
 
 
 def _rows(run: Resolved, corpus: str, stream: Stream) -> int | None:
-    """The rows of a corpus that decide the number of steps."""
+    """The number of a corpus's rows that sets the number of steps; None if unknown."""
     rows = ROWS.get(corpus, MILLION if corpus.startswith(("wiki", "cc12m")) else None)
     if rows and any(isinstance(option, Captions) and option.which == "all" for option in run.options):
         rows *= CAPTIONS if stream == "pairs" else 1
@@ -186,7 +186,7 @@ def _rows(run: Resolved, corpus: str, stream: Stream) -> int | None:
 
 
 class _Times:
-    """Seconds of finished runs by what took them: training ('') and each suite."""
+    """Seconds that finished runs took for training ('') and for each suite."""
 
     def __init__(self, finished: IndexedResults) -> None:
         self._all: dict[str, list[float]] = {}
@@ -197,7 +197,7 @@ class _Times:
                     times.setdefault(what, []).append(seconds)
 
     def expected(self, run: PlannedRun) -> float:
-        """The mean time of finished runs of the same method and encoder, or of all without any."""
+        """The mean time of finished runs of the same method and encoder; without any, of all finished runs."""
         spec = run.resolved.spec
         times = self._same.get((spec.variant.name, spec.encoder), self._all)
         taken = [times.get(what, [0.0]) for what in ([*run.todo] if run.result else ["", *run.todo])]

@@ -1,4 +1,4 @@
-"""What a run reports while it is carried out.
+"""Events that a run reports while it is executed.
 
 Every listener (terminal, log, notebook) gets these events.
 """
@@ -32,7 +32,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Event:
-    """One report of a run. `run` is its key; of the other fields those of the kind are set.
+    """One report of a run. `run` is its key; each kind of event sets other fields.
 
     start: `device`; prepare: `stage`; progress: `progress`, `device` and the most memory taken so far; suite: `suite`,
     whose evaluation starts; evaluate: `stage` of it; evaluated: `suite` and its `seconds`; done: `result`; failed:

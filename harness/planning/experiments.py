@@ -30,12 +30,12 @@ from harness.sources import Checkable, Missing, digest
 from harness.spec import CONTROLS, FeatureKind, RunSpec, Stream, fresh_size
 from harness.store import BACKEND_VERSION
 
-#: how a run is named as a teacher
+#: prefix of the key of a run that is a teacher
 RUN = "run:"
-#: the kind of teacher that is fitted here, and what it gives
+#: the kind of teacher that the harness fits, and the features that it computes
 LIT = "lit"
 LIT_GIVES: tuple[FeatureKind, ...] = ("image", "caption")
-#: `lit` teachers that are fitted on each other; more are a mistake, and each level doubles the work
+#: the most levels of `lit` teachers fitted on each other; more are a mistake, and each level doubles the work
 LIT_DEEPEST = 5
 
 
@@ -44,8 +44,8 @@ class Experiment:
     """One run, resolved, with all that its training reads and the runs that are its teachers.
 
     `corpora` are in the setting's order, `features` by role in the method, `patches` by stream. A method that does
-    not train reads its encoder only; its `features` are those that published heads of the encoder project. A
-    teacher's own teachers come before it. `code` are the hashes of what it runs of other packages, by kind and name.
+    not train reads its encoder only; its `features` are those that the encoder's published heads project. In
+    `teachers`, a teacher follows its own teachers. `code` has hashes of other packages' code, by kind and name.
     """
 
     resolved: Resolved
@@ -58,7 +58,7 @@ class Experiment:
     code: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     def _ingredients(self) -> Iterator[Ingredient[Checkable]]:
-        """What its training reads, some of it more than once."""
+        """All inputs of the training; some are repeated."""
         yield self.encoder
         yield from (corpus.read for corpus in self.corpora)
         if self.dev is not None:
@@ -68,7 +68,7 @@ class Experiment:
 
     @property
     def test_teachers(self) -> Mapping[FeatureKind, NamedTeacher]:
-        """What suites have features of: images by the role 'image', and captions where 'caption' has its teacher."""
+        """Teachers of test features: role 'image' for images, and 'caption' for captions if both name one teacher."""
         image, caption = self.features.get("image"), self.features.get("caption")
         if image is None:
             return {}
@@ -85,9 +85,9 @@ class Experiment:
         return tuple(dict.fromkeys(item for ingredient in self._ingredients() for item in ingredient.missing))
 
     def missing_for(self, suite: Suite, root: Path | None) -> tuple[Missing, ...]:
-        """What is absent that a suite reads besides its data: the models of the image teacher, where it computes.
+        """Missing inputs of a suite besides its data: the image teacher's models, if they have to compute features.
 
-        A run that reads stored features trains without them; a method that does not train has them for its images only.
+        A run that reads stored features trains without these models; an untrained method needs them for test images.
         """
         features = self.features.get("image")
         if features is None or not suite.computes(features.teacher.name, root):
@@ -95,7 +95,7 @@ class Experiment:
         return tuple(dict.fromkeys(item for model in features.teacher.models for item in model.missing))
 
     def unfit_for(self, suite: Suite, root: Path | None) -> str:
-        """Why a suite cannot be evaluated: its images have features only in files of training data; else empty."""
+        """Why a suite cannot be evaluated, if neither a file nor a model gives features of its images; else empty."""
         features = self.features.get("image")
         if features is None or features.teacher.can_compute or not suite.computes(features.teacher.name, root):
             return ""
@@ -139,7 +139,7 @@ class Experiment:
         return digest(self.identity)
 
     def check_code(self) -> None:
-        """Raise UserError where this process would run other code of a package than the run was planned with."""
+        """Raise UserError if the code of another package has changed since the run was planned."""
         for (kind, name), planned in self.code.items():
             if code_of(kind, name) != planned:
                 raise UserError(
@@ -222,7 +222,7 @@ class Experiments:
 
 @dataclass(frozen=True)
 class _TeacherFinder:
-    """Finds the teachers of one run by name; `find_run` gives the encoder of a run by its name, `run:KEY`."""
+    """Finds the teachers of one run by name; `find_run` returns the encoder of the run named `run:KEY`."""
 
     run: Resolved
     inventory: Inventory
@@ -266,7 +266,7 @@ class _TeacherFinder:
         return LitTeacher(name, of, images, captions, self.inventory.corpus(str(table.corpus), self.run))
 
     def _refusal(self, name: str, of: FeatureKind) -> str:
-        """Why nothing computes a teacher's features; empty where a model does."""
+        """Why a teacher's features cannot be computed; empty if they can."""
         profile = self.inventory.profile
         table = profile.teachers.get(name)
         if table is None and not name.startswith(RUN):

@@ -41,7 +41,7 @@ T = TypeVar("T", bound=Checkable)
 class Ingredient(Generic[S]):
     """One source that a run reads, below a data root; `source` loads it.
 
-    What is missing and the fingerprint are computed once and travel with the ingredient to other processes.
+    Missing inputs and the fingerprint are computed once and sent to other processes with the ingredient.
     """
 
     source: S
@@ -54,14 +54,14 @@ class Ingredient(Generic[S]):
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash of the content, and of the code of another package that reads it; or which part of it is absent."""
+        """A hash of the content and of another package's code that reads it; 'absent: INPUT' if an input is missing."""
         if self.missing:
             return f"absent: {self.missing[0].what}"
         return read_by(self.source.fingerprint(self.root), code_of_module(type(self.source).__module__))
 
 
 def read_by(content: str, code: str) -> str:
-    """The fingerprint of what code of another package reads or computes; the content's own for code ''."""
+    """Combine a content's fingerprint with that of another package's code that reads it; unchanged for code ''."""
     return digest(content, code) if code else content
 
 
@@ -69,8 +69,8 @@ def read_by(content: str, code: str) -> str:
 class UsedCorpus:
     """A corpus of a profile, `plain`, and as a run reads it, `read`.
 
-    `stored` are image features in files beside it, by teacher, and `pixels` its images, if it has them. Where the
-    images are there, files that are missing are left out, since the teacher computes the features.
+    `stored` are image features in files beside it, by teacher, and `pixels` its images, if it has them. If the images
+    exist, missing feature files are ignored: the teacher computes the features.
     """
 
     name: str
@@ -107,9 +107,9 @@ class Inventory:
     def __init__(
         self, profile: Profile, root: Path | None, given: Mapping[str, ModelSource], chosen: Collection[str] = ()
     ) -> None:
-        """`root` is the data root; `given` are encoders, by name, that the profile need not have.
+        """`root` is the data root; `given` are encoders by name, which may be absent from the profile.
 
-        `chosen` are the only tasks that its suites have, where there are any.
+        `chosen` restricts each suite that has some of these tasks to them.
         """
         self.profile, self.root, self.given, self.chosen = profile, root, given, tuple(chosen)
         self._found: dict[object, Ingredient[Any]] = {}
@@ -118,12 +118,12 @@ class Inventory:
 
     @classmethod
     def noted(cls, profile: Profile, typed: Typed) -> Inventory:
-        """With the data root and folders of encoders that runs of the profile were given last."""
+        """An inventory with the data root and encoder folders that runs of the profile last used."""
         folders = {name: FolderModel(Path(at)) for name, at in typed.encoders.items()}
         return cls(profile, data_root(typed.data_root or None), folders)
 
     def __getstate__(self) -> dict[str, object]:
-        """Without corpora and suites, made again where they are asked for: those of others may not let be pickled."""
+        """Leave out corpora and suites, which are rebuilt on demand: other packages' may not be picklable."""
         made = {"corpora", "suites", "tasks", "_corpora"}
         return {**{name: value for name, value in vars(self).items() if name not in made}, "_corpora": {}}
 
@@ -157,7 +157,7 @@ class Inventory:
         return self.once(self.place("teacher", self.profile.patches[name]))
 
     def place(self, kind: Literal["encoder", "teacher"], table: ModelTable) -> ModelSource:
-        """Where a model of the profile is found; `kind` is that of registered ones."""
+        """Where a model of the profile is found; `kind` is the kind under which registered models are looked up."""
         if table.hub is not None:
             return self._hub_model(table.hub, str(table.revision), table.about)
         if table.registered is not None:
@@ -226,7 +226,7 @@ class Inventory:
         return {name: self._made(name, self.part(name) or table.tasks) for name, table in self.profile.suites.items()}
 
     def part(self, suite: str) -> tuple[str, ...]:
-        """The chosen tasks of a suite, where these are some of its tasks."""
+        """The chosen tasks of a suite, if only some of its tasks are chosen; else empty."""
         tasks = self.profile.suites[suite].tasks
         kept = tuple(task for task in tasks if task in self.chosen)
         return kept if len(kept) < len(tasks) else ()
@@ -246,7 +246,7 @@ class Inventory:
         return self.suites[name]
 
     def protocol(self, suite: str) -> EvaluationProtocol:
-        """How a suite of the profile is scored now: its version, its data, or what is absent of it, and its metrics."""
+        """How a suite of the profile is scored now: its version, its data (or what is missing), and its metrics."""
         if suite not in self._protocols:
             protocol = self._protocol_of(self.suites[suite])
             # scores of some tasks have no averages, so they never count as those of a suite of these tasks alone
@@ -255,14 +255,14 @@ class Inventory:
         return self._protocols[suite]
 
     def protocols(self, suite: str) -> list[EvaluationProtocol]:
-        """Those whose scores count for a suite: its own, and that of all its tasks where only some are chosen."""
+        """Protocols whose scores count for a suite: its own and, if only some tasks are chosen, that of all tasks."""
         if not self.part(suite):
             return [self.protocol(suite)]
         whole = self._made(suite, self.profile.suites[suite].tasks)
         return [self.protocol(suite), self._protocol_of(whole)]
 
     def scored(self, result: Result, suite: str) -> bool:
-        """Whether a result has the scores of a suite, or of all its tasks where only some are chosen."""
+        """Whether a result has the scores of a suite, or of all its tasks if only some are chosen."""
         return any(result.evaluated(suite, protocol) for protocol in self.protocols(suite))
 
     def _protocol_of(self, suite: Suite) -> EvaluationProtocol:
@@ -313,7 +313,7 @@ class OwnImages(CaptionedFile):
 
 
 def check_name(name: str) -> None:
-    """Raise UserError for no name, and for that of another task, for whose scores those of this one could be taken."""
+    """Raise UserError for an invalid name, and for one under which scores could be taken for another task's."""
     if not _NAME.fullmatch(name) or name == AVERAGE or any(name in names(kind) for kind in _KINDS):
         what = (
             "is a name that the harness reserves"

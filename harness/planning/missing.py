@@ -1,4 +1,4 @@
-"""What a plan or a profile lacks, and how to get it: catalogue entries, hub models, data sets of mteb."""
+"""Missing inputs of a plan or profile, and how to get them: catalogue entries, hub models, data sets of mteb."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from harness.profiles import Profile
 from harness.sources import Checkable, Missing
 
 Answer = TypeVar("Answer")
-#: requests to the hub at a time
+#: parallel requests to the hub
 REQUESTS = 8
 #: licences, as the hub and mteb write them, that leave everyone free to train and to evaluate
 _FREE = re.compile(
@@ -82,7 +82,7 @@ def how_to_get(plan: Plan) -> str:
 def fetch_list(missing: Iterable[Missing], root: Path | None, ask: bool = True) -> FetchList:
     """Downloads for missing data and models. With `ask`, sizes, commits and licences come from the hub.
 
-    Where the hub does not answer, sizes are those of the catalogue and of the profile, or unknown.
+    If the hub does not answer, sizes are taken from the catalogue and the profile, or unknown.
     """
     entries: dict[str, Entry] = {}
     models: dict[tuple[str, str], list[MissingModel]] = {}
@@ -135,7 +135,7 @@ def provider(missing: Missing) -> Entry | None:
 
 
 def disk_need(missing: Iterable[Missing]) -> str:
-    """The size of data and models in words, those to get by hand included."""
+    """The size of data and models in words, including those to download by hand."""
     listed = list(missing)
     fetchable = fetch_list(listed, None, ask=False)
     manual = {entry.name: entry.about for item in listed if (entry := provider(item)) and entry.by_hand}
@@ -147,7 +147,7 @@ def disk_need(missing: Iterable[Missing]) -> str:
 
 
 def paper_needs(profile: Profile, root: Path | None) -> Iterator[tuple[str, str, FetchList]]:
-    """What the runs of each table and figure lack: the option that selects it, its name, and the list.
+    """Yield for each table and figure the option that selects it, its name, and the missing inputs of its runs.
 
     Runs that cannot be planned are left out. Nothing is downloaded, and no content is hashed.
     """
@@ -211,7 +211,7 @@ def _model(same: Sequence[MissingModel], root: Path | None, ask: bool) -> Fetcha
         say(f"{hub}: in place: {folder}")
 
     terms = answer.licence if answer is not None and restricts(answer.licence) else None
-    # `main` needs a data root, which records what it stood for
+    # `main` needs a data root, where the commit is recorded
     cache = root if revision == MAIN and root is None else Path(constants.HF_HUB_CACHE)
     return Fetchable(hub, "model weights, configuration and tokenizer", size, 0, cache, terms or "", bring)
 
@@ -233,7 +233,7 @@ def _task(task: MissingTask, ask: bool) -> Fetchable:
 
 
 def _answer(ask: Callable[[], Answer]) -> Answer | None:
-    """The hub's answer, or None without one: the download itself will say what is wrong."""
+    """The hub's answer, or None if the request fails: the download will report the error."""
     try:
         return ask()
     except UserError:
@@ -283,9 +283,9 @@ def disk_needs(inventory: Inventory) -> Iterator[tuple[str, str]]:
 
 
 def needed_files(inventory: Inventory) -> Iterator[tuple[str, str, str, str]]:
-    """What reads files, the files, 'found' or 'missing', and the entries of the catalogue that provide them.
+    """Yield rows: the reader of files, the files, 'found' or 'missing', and the catalogue entries that provide them.
 
-    Files of one corpus or suite that share their state and entries stand together.
+    Files of one corpus or suite with the same state and entries share a row.
     """
     for label, source in data_needs(inventory):
         missing = {item.what for item in source.missing(inventory.root)}

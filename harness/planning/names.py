@@ -1,7 +1,7 @@
 """Names of runs and models: other spellings of a run's options, and names for models from outside.
 
-`mcse[lambda=1]` is `mcse` where the profile's lambda is 1. A model from outside is identified by its content, and two
-never share a name.
+`mcse[lambda=1]` is `mcse` if the profile's lambda is 1. A model from outside is identified by its content, and no two
+models share a name.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from harness.store.files import is_named, several
 
 
 def find_run(store: Store, text: str, profile: str | None = None) -> list[Result]:
-    """Look up a run by its key under any spelling, words of it or its fingerprint, or by its result file.
+    """Look up a run by its key in any spelling, words of the key, digits of its fingerprint, or its result file.
 
-    `profile` may be a file. Raises UserError, also where several runs have these words.
+    `profile` may be a file. Raises UserError, also if several runs match.
     """
     name = None if profile is None else load_profile(profile).name
     try:
@@ -44,7 +44,7 @@ def find_run(store: Store, text: str, profile: str | None = None) -> list[Result
 
 
 def _named(store: Store, text: str, profile: str | None) -> list[Result]:
-    """The results of the one run that words of its key or digits of its fingerprint name."""
+    """The results of the only run that matches words of its key or digits of its fingerprint."""
     named = [result for result in store.indexed() if is_named(text, result.spec.key, result.fingerprint)]
     named = [result for result in named if profile in (None, result.profile)]
     keys = list(dict.fromkeys(result.spec.key for result in named))
@@ -58,7 +58,7 @@ def _named(store: Store, text: str, profile: str | None) -> list[Result]:
 
 
 def is_same(result: Result, asked: RunSpec, profile: str | None = None) -> bool:
-    """Whether a run's values are those that another spelling of it has now, under its profile.
+    """Whether the run `asked`, resolved now under the result's profile, has the values of the result.
 
     A profile that is not part of the package is read from the file `profile`.
     """
@@ -72,7 +72,7 @@ def is_same(result: Result, asked: RunSpec, profile: str | None = None) -> bool:
 
 
 def stored_spelling(results: Iterable[Result], text: str, profile: str | None = None) -> str:
-    """A VARIANT or VARIANT/SETTING/ENCODER as the results spell it; itself where they know it, or nothing like it."""
+    """A VARIANT or VARIANT/SETTING/ENCODER as the results spell it; unchanged if they have no other spelling."""
     parts = split(text, "/")
     variant, runs = (
         Variant.parse(parts[0]),
@@ -117,7 +117,7 @@ def _values(run: Resolved) -> list[Any]:
 
 
 def _stored(result: Result, run: Resolved) -> list[Any]:
-    """The values of a result, as far as the run of now has them."""
+    """A result's values under the names that the run has now."""
     method: Mapping[str, OptionValue] = result.hyperparameters["method"]  # type: ignore[assignment]
     training = result.hyperparameters["training"]
     return [
@@ -129,11 +129,11 @@ def _stored(result: Result, run: Resolved) -> list[Any]:
 
 
 def model_name(model: FolderModel, asked: str | None, inventory: Inventory, store: Store) -> str:
-    """The name of a folder's model in a store: that under which its content is known, else `asked`.
+    """Name a folder's model in a store: `asked`, or by default a name that is known or free.
 
-    By default it is the name that commands gave this folder, else the shortest end of the folder's path that no other
-    model has, in the store or in the profile. Raises UserError where `asked` belongs to another model, or this one has
-    another name.
+    The default is the name that commands gave this folder, else that of the same content in the store, else the
+    shortest end of the folder's path that no other model has, in the store or in the profile. Raises UserError if
+    `asked` belongs to another model, or this model has another name.
     """
     folder = model.folder.resolve()
     if model.missing(None):
@@ -169,7 +169,7 @@ def _ends(folder: Path) -> Iterator[str]:
 
 
 def _cleaned(part: str) -> str:
-    """A part of a path with characters that names have."""
+    """A part of a path, reduced to the characters allowed in names."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", part).lstrip("-._") or "model"
 
 
@@ -180,7 +180,7 @@ def _is_taken(name: str, content: str, inventory: Inventory, store: Store) -> bo
 
 
 def _is_of(result: Result, content: str) -> bool:
-    """Whether a result has this encoder content; older ones tell by their fingerprint, where nothing is trained."""
+    """Whether a result's encoder has this content; for older, untrained results, judged by the fingerprint."""
     if result.identity:
         return result.identity["encoder"] == content
     identity = {

@@ -21,7 +21,7 @@ from harness.store import Failure, Result, Spec, Store
 from harness.store.files import check_names
 from harness.store.folder import begins_to_redo, checkpoint_step, has_training, redo_of
 
-#: what is done about runs that are not done, and why
+#: notes on unfinished runs: what will be done, and why
 UNSCORED = "trained; some suites will be evaluated"
 RETRIED = "failed earlier; will retry"
 STALE = "results exist for another configuration only; will be trained"
@@ -33,11 +33,11 @@ REDONE = "will be trained again; the old results move to .superseded when the ne
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """A run with its state. `todo` are the suites still to evaluate, `absent` what they lack besides their data.
+    """A run with its state. `todo` are the suites still to evaluate, `absent` their missing inputs besides data.
 
-    A damaged run has a `problem`, and nothing is done about it: its result is restored or moved away by hand. `note`
-    says what is done about another, where that is not plain, and `changed` in what a run differs from an earlier
-    result. `redo` is the command that asked to train it anew (see `harness.store.folder`).
+    A damaged run has a `problem` and is not executed: the user restores its result or moves it away. For other runs,
+    `note` says what will be done, if the state does not tell, and `changed` lists differences from an earlier result.
+    `redo` is the command that asked to train the run again (see `harness.store.folder`).
     """
 
     experiment: Experiment
@@ -57,7 +57,7 @@ class PlannedRun:
 
     @property
     def group(self) -> str:
-        """What the run shares with its other seeds."""
+        """The fingerprint that the run shares with its other seeds."""
         return self.experiment.group
 
     @property
@@ -76,7 +76,7 @@ class PlannedRun:
         return f"changed: {one_line('; '.join(self.changed))}" if self.changed else self.note
 
 
-#: runs that a printed plan lists
+#: the most runs that a printed plan lists
 SHOWN = 40
 
 
@@ -98,7 +98,7 @@ class Plan:
 
     @property
     def counts(self) -> str:
-        """The profile, and the numbers of runs by what is to be done about them."""
+        """One line: the profile, and the numbers of runs that are done, to do and damaged."""
         teachers = {teacher.key for run in self.runs for teacher in run.experiment.teachers}
         added = sum(run.key in teachers and run.resolved.spec.variant not in self.request.methods for run in self.runs)
         counts = [count_of(len(self.runs), "run") + (f" ({count_of(added, 'teacher')} among them)" if added else "")]
@@ -130,8 +130,8 @@ class Plan:
 def make_plan(request: Request, store: Store) -> Plan:
     """Expand a request and look up what is done. Loads no data and no model.
 
-    Skips runs whose corpora lack an option, and rows of a paper's table whose teachers are unknown or whose plug-in
-    fails. Raises UserError.
+    Skips runs whose corpora do not support an option, and rows of a paper's table whose teachers are unknown or whose
+    plug-in fails. Raises UserError.
     """
     inventory = request.inventory
     without_data = suites_without_data(request, inventory)
@@ -145,7 +145,7 @@ def make_plan(request: Request, store: Store) -> Plan:
             experiment = experiments.of(run)
             _ = experiment.fingerprint
         except UserError as error:
-            # a table's other rows are run; what a user combined by hand is refused
+            # a paper's table runs without this row; a user's own grid is refused
             if request.wanted is None and not isinstance(error, UnfitSettingError):
                 raise
             skipped.append(Skipped(f"{run.spec.variant}/{run.spec.setting}", str(error)))
@@ -171,9 +171,9 @@ def make_plan(request: Request, store: Store) -> Plan:
 
 
 def _to_redo(request: Request, asked: set[str], experiments: Iterable[Experiment], store: Store) -> dict[str, str]:
-    """The runs to train again, by fingerprint: those of stopped commands, and those asked for.
+    """The runs to train again, fingerprint -> command: those of stopped commands, and those requested now.
 
-    The same command again goes on with what it has not done, rather than from the start.
+    Repeating a stopped command trains only the runs that it did not finish.
     """
     noted = {experiment.fingerprint: redo_of(store, experiment.fingerprint) for experiment in experiments}
     commands = {fingerprint: note.asked for fingerprint, note in noted.items() if note}
@@ -184,7 +184,7 @@ def _to_redo(request: Request, asked: set[str], experiments: Iterable[Experiment
 
 
 def _resolved(request: Request) -> tuple[list[Resolved], list[Skipped]]:
-    """The runs, seeds outermost, and what cannot be trained or is not in the profile."""
+    """The runs, seeds outermost, and the skipped runs: those that cannot be trained or are not in the profile."""
     profile, overrides = request.profile, request.overrides
     if request.wanted is None:
         return expand(profile, request.methods, request.settings, request.encoders, request.seeds, overrides)
@@ -253,7 +253,7 @@ def _planned(
 
 
 def _beside(others: Sequence[Result], experiment: Experiment) -> tuple[str, tuple[str, ...]]:
-    """What is said of a run beside earlier results of its key, and what has changed since them."""
+    """The note on a run that has earlier results under its key, and what has changed since them."""
     if not others:
         return STALE, ()
     if not experiment.missing:

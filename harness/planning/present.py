@@ -1,6 +1,6 @@
-"""Which results are those that a plan would make or find done now, and what has changed since the others.
+"""Compare results with what a plan would make now: which are up to date, and what has changed since the others.
 
-Tables show these first, so everything here is asked by label and group, never by run.
+Every table shows up-to-date results first, so results are compared by label and group, never run by run.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from harness.spec import RunSpec
 from harness.store import PRESENT, UNKNOWN, IndexedResults, Result
 from harness.store.columns import ColumnArray
 
-#: what a suite's scores differ in under another protocol
+#: what has changed for scores of a suite under another protocol
 _PROTOCOL = "tasks or test data"
 _GROUP = ("profile", "variant", "setting", "encoder", "overrides", "group")
 
 
 class Present:
-    """Compares results with what their profiles, the code and the data are now; a `harness.store.Judge`."""
+    """Compares results with their profiles, the code and the data of now; a `harness.store.Judge`."""
 
     def __init__(self, results: Path, profile: str | None = None, inventory: Inventory | None = None) -> None:
-        """`profile` may be the file of one of the profiles of the results, `inventory` is that of a plan."""
+        """`profile` may be the file of one of the results' profiles, `inventory` that of a plan."""
         self._results, given = results, load_profile(profile) if profile else None
         self._profiles = {given.name: given} if given else {}
         self._planned = {inventory.profile.name: inventory} if inventory else {}
@@ -41,7 +41,7 @@ class Present:
         self._experiments: dict[tuple[str, str], Experiments] = {}
 
     def __call__(self, results: IndexedResults) -> tuple[ColumnArray, list[str]]:
-        """Of each evaluation PRESENT, UNKNOWN or what has changed since: places in texts, and the texts."""
+        """Judge each evaluation: an index into texts, and the texts (PRESENT, UNKNOWN or what has changed since)."""
         tables = results.tables
         runs, evaluations = tables.runs, tables.evaluations
         of_run = evaluations["run"]
@@ -70,7 +70,7 @@ class Present:
             return None
 
     def _training(self, result: Result) -> str:
-        """How the training of a group, of which this is a run, compares with that of its label now."""
+        """Judge the training of a group by one of its runs: PRESENT, UNKNOWN or what has changed since."""
         inventory = self._inventory(result.profile)
         if inventory is None:
             return UNKNOWN
@@ -101,7 +101,7 @@ class Present:
 
 
 def _joined(training: str, protocol: str) -> str:
-    """One state of a training and the protocol of its scores."""
+    """Combine the states of a training and of the protocol of its scores."""
     changed = [text for text in (training, protocol) if text not in (PRESENT, UNKNOWN)]
     return "; ".join(changed) or (UNKNOWN if UNKNOWN in (training, protocol) else PRESENT)
 
@@ -119,10 +119,10 @@ _NAMED = 4
 
 
 def changes(result: Result, experiment: Experiment) -> tuple[str, ...]:
-    """In what a run differs from a result with its key: 'method code', 'data: corpus toy', 'settings: steps 4 -> 8'.
+    """Differences of a run from a result with its key: 'method code', 'data: corpus toy', 'settings: steps 4 -> 8'.
 
-    Results that hold no identity are compared by their values alone; 'data or code' stands for what they do not tell.
-    Data is not compared where some of it is missing: then empty where nothing else differs.
+    Results without an identity are compared by their values alone; 'data or code' stands for an unknown difference.
+    If some data is missing, no data is compared, and the differences are empty if nothing else differs.
     """
     now, then = experiment.identity, result.identity
     lines = [*_code(then, now)] if then else []
@@ -144,7 +144,7 @@ def _code(then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _data(then: Mapping[str, Any], experiment: Experiment) -> Iterator[str]:
-    """What was read: encoder, corpora, teachers' features, patch embeddings and the dev task."""
+    """Changed inputs: encoder, corpora, teachers' features, patch embeddings and the dev task."""
     now = experiment.identity
     changed = ["encoder"] if then["encoder"] != now["encoder"] else []
     if "corpora" in now and "corpora" in then:
@@ -165,7 +165,7 @@ def _corpora(then: Sequence[str], now: Sequence[str], names: Sequence[str]) -> l
 
 
 def _values(result: Result, experiment: Experiment) -> Iterator[str]:
-    """Values of the method and of the training that differ; older results have more names and fewer than identities."""
+    """Differing values of the method and the training; without an identity, only of names that both have."""
     now, then = experiment.identity, result.identity
     for part, stored in (("hyperparameters", "method"), ("training", "training")):
         after: Mapping[str, Any] = now.get(part, {})

@@ -30,7 +30,7 @@ from harness.store.tunings import Tuning, make_tuning
 class Request:
     """A grid of runs, or the runs of `wanted` one by one, each with the suites to evaluate it on.
 
-    `given` are encoders by name that the profile need not have, `data` the data root. `entries` names the tables and
+    `given` are the user's own encoders by name, `data` is the data root. `entries` names the tables and
     figures of papers that wanted runs belong to. A run that is only a teacher of a wanted one is not evaluated.
     `selection` is what the user named, and `tuning` which of the methods are trials.
     """
@@ -57,7 +57,7 @@ class Request:
 
     @property
     def typed(self) -> Typed:
-        """What the user gave beyond names."""
+        """The files and folders that the user gave."""
         named = self.selection.profile
         return Typed(
             profile=str(Path(named).resolve()) if named not in shipped_profiles() else "",
@@ -160,7 +160,7 @@ def _other_runs(selection: Selection) -> str:
 
 
 def _check_named(selection: Selection) -> None:
-    """Refuse an empty list of names, such as that of an unset shell variable, which would stand for the default."""
+    """Refuse an empty list of names, as from an unset shell variable, which would mean the default."""
     for option in ("methods", "settings", "encoders", "suites", "tasks", "table", "figure", "paper", "readings"):
         given = getattr(selection, option)
         if given is not None and not _listed(given):
@@ -168,7 +168,7 @@ def _check_named(selection: Selection) -> None:
 
 
 def _paper_request(selection: Selection, profile: Profile, seeds: tuple[int, ...] | None, data: Path | None) -> Request:
-    """The runs of tables and figures, each once. Encoders may be given folders, not chosen."""
+    """The runs of tables and figures, each once. `--encoders` may give folders of encoders, but not choose them."""
     option = next(name for name in ("table", "figure", "paper") if getattr(selection, name))
     encoders, given = _encoders(_listed(selection.encoders))
     chosen = {name: getattr(selection, name) for name in ("methods", "settings", "suites", "tasks")}
@@ -186,10 +186,10 @@ def _paper_request(selection: Selection, profile: Profile, seeds: tuple[int, ...
 
 
 def _released_request(selection: Selection, profile: Profile, data: Path | None) -> Request:
-    """Public weights on the suites of the tables that they should reproduce, or all of them on the suites given.
+    """Public weights on the suites of the tables that they should reproduce, or without tables on the given suites.
 
-    By default those are all that are not opt-in, the suites of images for weights with published heads. Encoders may
-    be given folders, not chosen.
+    Suites default to all that are not opt-in; those of images only for weights with published heads. `--encoders` may
+    give folders of weights, but not choose them.
     """
     encoders, given = _encoders(_listed(selection.encoders))
     tables, papers = _listed(selection.table), _listed(selection.paper)
@@ -245,11 +245,11 @@ def model_request(
     trusted: bool = False,
     name: str | None = None,
 ) -> Request:
-    """Evaluate a model: a finished run by its key, a folder, or a hub name OWNER/NAME[@COMMIT]; and encoders as such.
+    """Request the evaluation of a finished run (its key), a folder, or a hub name OWNER/NAME[@COMMIT], and of encoders.
 
-    A model from outside is `none[pooling=...]` with seed 0. `pooling` defaults to what the model names, `modules` for
-    one of sentence-transformers; `trusted` allows code in its repository to be executed. `name` is what a folder's
-    model is called (see `model_name`). Of a run, `encoders` of the selection give the folder of its encoder.
+    A model from outside is the run `none[pooling=...]` with seed 0. `pooling` defaults to what the model states,
+    `modules` for a sentence-transformers model; `trusted` allows code in its repository to be executed. `name` names a
+    folder's model (see `model_name`). With a run, the selection's `encoders` give the folder of its encoder.
     """
     _check_named(selection)
     spec = None if model is None else _run_spec(model)
@@ -285,7 +285,7 @@ def model_request(
 
 
 def _run_spec(model: str) -> RunSpec | None:
-    """The run that a key names; None for what is no key of a registered method."""
+    """The run that a key names; None if the text is not the key of a registered method's run."""
     try:
         spec = RunSpec.parse(model)
     except SpecError:
@@ -333,7 +333,7 @@ def _outside_request(
 
 
 def _known_pooling(source: ModelSource, profile: Profile) -> str | None:
-    """The pooling that the profile gives the same hub model as released weights or a teacher, or its own files name."""
+    """The pooling of a hub model that the profile lists as released weights or a teacher, else that of its files."""
     named = {table.hub: table.pooling for table in profile.teachers.values() if table.kind == "text"}
     named |= {table.hub: table.pooling for table in profile.released.values()}
     if isinstance(source, HubModel) and source.hub in named:
@@ -351,7 +351,7 @@ def _seeds(seeds: int | str | Sequence[int]) -> tuple[int, ...]:
 
 
 def _encoders(items: Sequence[str]) -> tuple[list[str], dict[str, ModelSource]]:
-    """Names, and the places of those given as NAME=DIR, as a path or as OWNER/NAME@COMMIT."""
+    """Names of encoders, and the sources of those given as NAME=DIR, as a path or as OWNER/NAME@COMMIT."""
     encoders: list[str] = []
     given: dict[str, ModelSource] = {}
     for item in items:

@@ -1,4 +1,4 @@
-"""What runs are trained on: the rows that their steps read, and which tests are among the training data of settings.
+"""Training data seen: the rows that a run's steps read, and the test items that are in a setting's training data.
 
 Texts are compared after lower-casing, with every run of characters that are neither letters nor digits as one blank. A
 text is kept as 64 bits of a hash, so that a million sentences take 8 MB; the hashes of a corpus are computed once, in
@@ -37,7 +37,7 @@ from harness.spec import Stream, Variant
 
 #: version of the hashes
 VERSION = 2
-#: the hash of a text without letters and digits, which counts as read by no training
+#: the hash of a text without letters and digits; such a text never counts as seen
 EMPTY = 0
 
 _EXTENSION = re.compile(r"\.(jpe?g|png)$", re.IGNORECASE)
@@ -83,7 +83,7 @@ class SeenRows:
     """The rows that a training read (`harness.evaluation.suites.TrainedOn`).
 
     `texts` are hashes of all texts, `captions` of the captions, and `unplaced` of the captions of images whose ids are
-    not known: sorted, (n,) uint64 each. `names` are those of the other images.
+    not known: sorted, (n,) uint64 each. `names` has the names of the other images.
     """
 
     texts: np.ndarray
@@ -93,7 +93,7 @@ class SeenRows:
 
     @classmethod
     def of(cls, corpora: Iterable[tuple[Ingredient[CorpusSource], np.ndarray | None]]) -> SeenRows:
-        """What some rows, (n,), or all of each text corpus hold together. Raises MissingData or UserError."""
+        """Collect the given rows, (n,), of each text corpus; None means all rows. Raises MissingData or UserError."""
         texts, captions, unplaced, named = [], [], [], set[str]()
         for corpus, rows in corpora:
             hashes = _hashes(corpus) if rows is None else _hashes(corpus)[rows]
@@ -124,7 +124,7 @@ class SeenRows:
 
 
 def among(hashes: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """Whether each of n hashes is among the sorted ones, and not that of a text without words: (n,) bool."""
+    """Whether each of n hashes is in the sorted `known`; false for texts without words: (n,) bool."""
     if not len(known):
         return np.zeros(len(hashes), dtype=bool)
     places = np.minimum(np.searchsorted(known, hashes), len(known) - 1)
@@ -138,7 +138,7 @@ def _hash(text: str) -> int:
 
 @dataclass(frozen=True)
 class RunTraining:
-    """What a run was trained on (`harness.evaluation.suites.TrainedOn`); its corpora are hashed at the first question.
+    """What a run was trained on (`harness.evaluation.suites.TrainedOn`); its corpora are hashed at the first query.
 
     `rows` are the rows read of each text stream, numbered over the stream's corpora in the setting's order.
     """
@@ -190,18 +190,18 @@ def _distinct(hashes: Sequence[np.ndarray]) -> np.ndarray:
     return np.unique(np.concatenate([np.zeros(0, np.uint64), *(each.ravel() for each in hashes)]))
 
 
-#: Where a suite's name stands, of the task that selects checkpoints.
+#: Stands in place of a suite's name for the task that selects checkpoints.
 DEV = "dev"
 
 
 @dataclass(frozen=True)
 class PairOverlap:
-    """The pairs of one similarity task, or of one of its subsets, against the training data of a setting.
+    """The pairs of one similarity task, or of one of its subsets, compared with the training data of a setting.
 
-    `seen` are pairs with a sentence of training, `both_seen` those with two. `one_image` are pairs of two captions of
-    one training image, and `gold_one_image` and `gold_other_images` mean gold scores of these and of the pairs of
-    captions of different training images. They are None where no corpus has several captions of an image; a gold score
-    also where there are no such pairs.
+    `seen` counts pairs with a sentence in the training data, `both_seen` pairs with two. `one_image` counts pairs of
+    captions of one training image; `gold_one_image` and `gold_other_images` are the mean gold scores of these pairs and
+    of pairs of captions of different training images. These three are None if no corpus has several captions of an
+    image, a gold score also if there are no such pairs.
     """
 
     setting: str
@@ -239,8 +239,8 @@ class Overlaps:
 def overlaps_of(inventory: Inventory, settings: Sequence[Variant], suites: Sequence[str]) -> Overlaps:
     """Compare the tests of suites, and the task that selects checkpoints, with the training data of settings.
 
-    Without `suites`, those of the profile that know seen pairs or images. Raises UserError for an unknown name and for
-    a suite of other tasks, and MissingData for a corpus that is not there.
+    `suites` default to the profile's STS and retrieval suites that are not opt-in. Raises UserError for an unknown name
+    and for a suite of other tasks, and MissingData for a missing corpus.
     """
     named = _suites(inventory, suites)
     pairs: list[PairOverlap] = []
@@ -265,7 +265,7 @@ class SettingData:
     """The text corpora of a setting."""
 
     def __init__(self, inventory: Inventory, setting: Variant) -> None:
-        """Raises MissingData, and UserError for an unknown setting or an option that leaves the rows to a seed."""
+        """Raises MissingData, and UserError for an unknown setting or an option whose rows depend on the seed."""
         self.inventory, self.setting = inventory, setting
         options = check_setting(inventory.profile, self.setting)
         plain = [inventory.corpora[name] for name in inventory.profile.settings[self.setting.name].corpora]
@@ -345,7 +345,7 @@ def _suites(inventory: Inventory, asked: Sequence[str]) -> Mapping[str, Suite]:
 
 
 def _all_captions(corpus: Ingredient[CorpusSource]) -> tuple[np.ndarray, np.ndarray] | None:
-    """The hashes and images of all captions of a corpus of pairs that has several of an image."""
+    """The hashes and images of all captions of a pair corpus; None unless images have several captions."""
     if corpus.source.stream != "pairs":
         return None
     source, root = corpus.source.with_captions("all"), corpus.root

@@ -64,13 +64,13 @@ class KnownPairs:
 
     @classmethod
     def of_content(cls, pairs: Pairs, content: str) -> KnownPairs:
-        """Pairs of no corpus, whose whole content has one fingerprint."""
+        """Pairs that belong to no corpus, with one fingerprint for their whole content."""
         return cls(pairs, content, content, dict.fromkeys(pairs.features, content))
 
 
 @dataclass(frozen=True)
 class FeatureContext:
-    """For which student, a model folder, the features of one run are computed, and where.
+    """How the features of one run are computed: for which student (a model folder) and on which device.
 
     `max_length` is the number of tokens that teachers of captions read, special ones included. `trained` returns the
     model folder of a run that is a teacher, by its fingerprint; the run is trained first if it has to be.
@@ -95,11 +95,11 @@ class NamedTeacher(ABC):
     @property
     @abstractmethod
     def models(self) -> list[Ingredient[Checkable]]:
-        """The models that compute its features of pairs of no corpus."""
+        """The models that compute its features of test images and captions."""
 
     @property
     def fitted_on(self) -> list[tuple[NamedTeacher, UsedCorpus]]:
-        """The features of corpora that it is fitted on before it computes any."""
+        """Teachers, with corpora, whose features it is fitted on before it computes any."""
         return []
 
     @abstractmethod
@@ -162,7 +162,7 @@ class NamedTeacher(ABC):
         return self._key(known, context)
 
     def features(self, known: KnownPairs, context: FeatureContext) -> np.ndarray:
-        """One feature an image, caption or list of tokens, (n, ...), mapped from disk."""
+        """One feature per image, caption or list of tokens, (n, ...), mapped from disk."""
         subject = f"{self.name}: features of {self.of.removesuffix('s')}s"
         return cached_features(
             self.key(known, context),
@@ -174,7 +174,7 @@ class NamedTeacher(ABC):
         )
 
     def stacked(self, listed: Sequence[KnownPairs], context: FeatureContext) -> Stacked:
-        """One feature a caption, over several corpora one after the other."""
+        """One feature per caption, over several corpora in order."""
         parts = Stacked([self.features(known, context) for known in listed])
         if self.of != "image":
             return parts
@@ -190,7 +190,7 @@ class NamedTeacher(ABC):
 
 @dataclass(frozen=True)
 class UnavailableTeacher(NamedTeacher):
-    """Computes nothing: `reason` is the error of whoever asks it to. Features that lie in files do not ask."""
+    """A teacher that cannot compute: trying to raises UserError with `reason`. Stored features can still be read."""
 
     reason: str
     models: ClassVar[list[Ingredient[Checkable]]] = []
@@ -220,7 +220,7 @@ class FrozenModel(Source):
         return [replace(item, reader=self.kind) if isinstance(item, MissingModel) else item for item in absent]
 
     def fingerprint(self, root: Path | None) -> str:
-        """The model's with the kind, the pooling if the kind depends on it, their code, and a precision below fp32."""
+        """Hash the model, its kind, the pooling if the kind depends on it, their code, and a precision below fp32."""
         fingerprint = self.model.fingerprint(root)
         if self.precision != "fp32":
             fingerprint = digest(self.precision, fingerprint)
@@ -315,7 +315,7 @@ class LitTeacher(NamedTeacher, Generated):
     corpus: UsedCorpus
 
     def fingerprint(self, root: Path | None) -> str:
-        """The version of the fit; what is fitted counts separately."""
+        """A hash of the version of the fit; the inputs of the fit are hashed separately."""
         return digest("lit", LIT_VERSION)
 
     @property
@@ -367,9 +367,9 @@ class LitTeacher(NamedTeacher, Generated):
 
 @dataclass(frozen=True)
 class RoleFeatures:
-    """The features of one role in a method: by which teacher, or a control instead, over the run's pair corpora.
+    """The features of one role in a method, from a teacher or a control, over the run's pair corpora.
 
-    Without corpora, they are those of test images alone.
+    Without corpora, they are features of test images only.
     """
 
     asked: Feature
@@ -383,17 +383,17 @@ class RoleFeatures:
 
     @property
     def source(self) -> str:
-        """Where they come from, for each corpus that differs: the path of a file, or 'computed'."""
+        """Where the features come from, each place once: the path of a file, or 'computed'."""
         return ", ".join(dict.fromkeys(self.teacher.source(corpus) for corpus in self.corpora)) or "test images"
 
     @property
     def identity(self) -> list[object]:
-        """What they are in the identity of a run."""
+        """The part of a run's identity that describes the features."""
         parts: list[object] = [self.asked.teacher, [need.fingerprint for need in self.needs]]
         return parts if self.asked.of == "image" else [*parts, self.asked.of]
 
     def load(self, listed: Sequence[KnownPairs], seed: int, context: FeatureContext) -> Stacked | np.ndarray:
-        """One feature a caption of the run's pair corpora, (n, ...); controls are drawn by the run's seed."""
+        """One feature per caption of the run's pair corpora, (n, ...); controls are drawn with the run's seed."""
         features = self.teacher.stacked(listed, context)
         rows = len(features)
         if self.asked.teacher == "shuffled":
