@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-#: errors of a folder that is full, read-only, forbidden, or no folder
+#: errors if a folder is full, read-only, forbidden, or not a folder
 _UNUSABLE = frozenset(
     (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EEXIST, errno.EISDIR)
 )
@@ -32,25 +32,25 @@ def cache_folder() -> Path:
 
 @cache
 def _absolute(folder: str) -> Path:
-    """By the working folder of the first call, which the code of others may leave."""
+    """Resolve by the working folder of the first call, since plug-ins may change it later."""
     return Path(folder).expanduser().absolute()
 
 
 def check_cache() -> None:
-    """Raise UserError if the cache folder cannot be created; a read-only one may already contain what is needed."""
+    """Raise UserError if the cache folder cannot be created; a read-only one is allowed, as it may be complete."""
     in_cache(".", lambda folder: None)
 
 
 def is_unusable(error: OSError) -> bool:
-    """Whether an error says that a folder is full, read-only, forbidden, or no folder."""
+    """Whether an error means that a folder is full, read-only, forbidden, or not a folder."""
     return error.errno in _UNUSABLE
 
 
 @contextmanager
 def writing_to(what: object, advice: str) -> Iterator[None]:
-    """Convert an error of a folder into a UserError of one line: the file, or that `what` cannot be written.
+    """Convert an error of a folder into a UserError of one line: its file, or that `what` cannot be written.
 
-    The file may be one that is read: an import whose source is forbidden is no fault of the folder that is written.
+    The file may be one that was read: a forbidden source of an import is not an error of the target folder.
     """
     try:
         yield
@@ -61,9 +61,9 @@ def writing_to(what: object, advice: str) -> Iterator[None]:
 
 
 def in_cache(name: str, make: Callable[[Path], T]) -> T:
-    """Return `make(folder)` for the folder `name` of the cache, which is created if need be.
+    """Return `make(folder)` for the folder `name` of the cache, created if missing.
 
-    Raises UserError if the cache cannot be written, and what `make` raises for other reasons.
+    Raises UserError if the cache cannot be written, and any other error of `make`.
     """
     folder = cache_folder() / name
     try:
@@ -80,7 +80,7 @@ def in_cache(name: str, make: Callable[[Path], T]) -> T:
 
 
 def kept_text(name: str) -> str | None:
-    """A small file of the cache; None where there is none that can be read."""
+    """Read a small file of the cache; None if it is missing or unreadable."""
     try:
         return read_regular(cache_folder() / name).decode()
     except (OSError, UnicodeDecodeError):
@@ -88,9 +88,9 @@ def kept_text(name: str) -> str | None:
 
 
 def cached_note(name: str, then: str, make: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
-    """The values of a note in the cache, made and kept where it is absent or damaged.
+    """Read a note in the cache; make and keep it if it is absent or damaged.
 
-    They are those of JSON: lists for tuples, texts as keys. The warning about a damaged note ends with `then`.
+    Its values are those of JSON: lists for tuples, texts as keys. The warning about a damaged note ends with `then`.
     """
     noted = read_note(cache_folder() / name, then)
     if noted is None:
@@ -101,7 +101,7 @@ def cached_note(name: str, then: str, make: Callable[[], Mapping[str, Any]]) -> 
 
 
 def keep_text(name: str, text: str) -> None:
-    """Write a small file of the cache, which `kept_text` reads; a cache that cannot be written costs one warning."""
+    """Write a small file of the cache, for `kept_text`; if that fails, warn once."""
     path = Path(name)
 
     def write(folder: Path) -> None:
@@ -121,12 +121,12 @@ def _warn_once(line: str) -> None:
 
 @cache
 def _clean(folder: Path) -> None:
-    """Remove, once, what killed processes left in a folder of the cache."""
+    """Remove leftovers of killed processes from a folder of the cache, once per process."""
     remove_leftovers(folder, older_than_s=ABANDONED_S)
 
 
 def known_hash(name: str, compute: Callable[[], str]) -> str:
-    """A hash that is kept in the cache under a name, computed and kept where it is not there."""
+    """Read a hash from the cache by name; compute and keep it if it is absent or damaged."""
     text = kept_text(name)
     if text is not None and text[64:] == text_hash(text[:64]):
         return text[:64]

@@ -1,17 +1,17 @@
-"""The code of registered objects: its content, and what this project's classes declare.
+"""The code of registered objects: its hash, and the cached declarations of this project's classes.
 
-What a plug-in computes depends on its files: the module that it registers, and what that imports of its own package,
-of modules beside it, and of other plug-ins. They are found by reading the import statements, so that they do not depend
-on what else a process has imported; a module that is imported by a computed name is not found. This project's own code
-has versions instead (`BACKEND_VERSION`, `Suite.version`).
+The results of a plug-in depend on its files: the module that it registers, and what that imports of its own package, of
+modules beside it, and of other plug-ins. They are found by reading the import statements, so that they do not depend on
+what else a process has imported; a module imported by a computed name is not found. This project's own code has
+versions instead (`BACKEND_VERSION`, `Suite.version`).
 
 Declarations of this project's classes are cached, so that a plan does not import torch:
 
 CACHE/declarations/KEY.json           a note (`harness.files`): question -> answer
 
-KEY is a hash of the contents of every Python file of this project and of the names that all packages register. Code of
-other packages is always asked, since it is unknown which files its answers depend on; so is a class whose module is
-loaded already. A file that is damaged or cannot be written is as good as none.
+KEY is a hash of the contents of every Python file of this project and of the names that all packages register. Classes
+of other packages are always imported, since it is unknown which files their declarations depend on; a class whose
+module is already loaded is read directly. A damaged or unwritable file is treated as missing.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from harness.files import DamagedError, note_in, read_regular, write_note
 from harness.registry import GROUPS, OWN, errors_of, plugin_modules, target, targets
 from harness.sources import digest
 
-#: folders of installed packages, in which a module beside another is no part of it
+#: folders of installed packages, where neighbouring modules do not belong together
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
-#: packages whose declarations depend on nothing but their own files
+#: packages whose declarations depend only on their own files
 _DECLARING: Final = ("harness", "harness_methods")
-#: files of earlier states of the code that are kept
+#: number of cache files kept for earlier states of the code
 _KEPT_FILES: Final = 20
 
 
@@ -50,7 +50,7 @@ def code_of(kind: str, name: str) -> str:
 def code_of_module(module: str) -> str:
     """SHA-256 (hex) of a module with what it imports of its package, by content; empty for this project's own.
 
-    Raises PlugInError where a file has changed since this process imported it: what would run is the code of before.
+    Raises PlugInError if a file has changed since this process imported it, since the old code would run.
     """
     top = module.partition(".")[0]
     if top in OWN or top in sys.stdlib_module_names:
@@ -59,7 +59,7 @@ def code_of_module(module: str) -> str:
 
 
 def _files(module: str) -> dict[str, Path]:
-    """The files of a module and of what it imports, the packages that they lie in included."""
+    """The files of a module, of its imports, and of the packages that contain them."""
     files: dict[str, Path] = {}
     mine, beside = plugin_modules() | {module.partition(".")[0]}, _folder_of(module)
     todo = [module]
@@ -76,18 +76,18 @@ def _files(module: str) -> dict[str, Path]:
 
 
 def _folder_of(module: str) -> Path | None:
-    """The folder of a module's package, where it holds a user's own files; None for one of installed packages."""
+    """The folder that contains a module's package; None for installed packages."""
     top = _file(module.partition(".")[0])
     folder = top and (top.parent.parent if top.name == "__init__.py" else top.parent)
     return folder if folder and folder.name not in _INSTALLED else None
 
 
 def _file(name: str) -> Path | None:
-    """The file of a module; nothing is imported. None where there is none, as of a package without `__init__.py`."""
+    """Find the file of a module without importing; None if there is none, as for a package without `__init__.py`."""
     top, *rest = name.split(".")
     try:
         spec = find_spec(top)
-    except ValueError:  # of __main__
+    except ValueError:  # raised for __main__
         return None
     if spec is None or top in OWN:
         return None
@@ -103,12 +103,12 @@ def _in_folder(folder: Path, name: str) -> Path | None:
 
 
 def _imports(name: str, path: Path) -> Iterator[str]:
-    """The modules that a file names in its import statements, and what may be modules among what it imports."""
+    """Modules in the import statements of a file, and imported names that may be modules."""
     if path.suffix != ".py":
         return
     try:
         nodes = list(ast.walk(ast.parse(path.read_bytes())))
-    except (SyntaxError, ValueError, RecursionError):  # of a file that cannot be imported either
+    except (SyntaxError, ValueError, RecursionError):  # raised for a file that cannot be imported either
         return
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     for node in nodes:
@@ -122,10 +122,10 @@ def _imports(name: str, path: Path) -> Iterator[str]:
 
 
 def _content(name: str, path: Path) -> str:
-    """The hash of a file, the same as when this process imported it. Raises PlugInError."""
+    """The hash of a file. Raises PlugInError if it has changed since this process imported it."""
     content = hashlib.sha256(path.read_bytes()).hexdigest()
     spec = getattr(sys.modules.get(name), "__spec__", None)
-    # kept with the module: one that is imported again has another
+    # kept with the module's spec: a new import has a new spec
     if spec is not None and vars(spec).setdefault("_harness_content", content) != content:
         raise PlugInError(
             f"the code in {path.name} has changed since this process imported it; restart it (in a notebook: the "
@@ -175,7 +175,7 @@ class Declarations:
 
 
 def declarations() -> Declarations:
-    """The declarations of this process, in the cache folder of now."""
+    """The declarations of this process, in the current cache folder."""
     return _declarations_in(cache_folder())
 
 

@@ -1,4 +1,4 @@
-"""Files of users: lines of text, tab-separated tables with a header, tables by columns, Parquet.
+"""Reading data files: lines of text, tab-separated tables with a header, users' tables, Parquet.
 
 A table of a user is named .tsv (no quoting), .csv (quoted where necessary) or .jsonl (an object a line), each plain
 or with .gz; its columns are chosen by name. Texts are compared by their words.
@@ -23,11 +23,11 @@ from harness.files import open_regular
 if TYPE_CHECKING:
     from pyarrow import Table
 
-#: bytes of the longest line that is read
+#: maximum bytes of a line
 LONGEST_LINE = 10**7
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _BLANK = re.compile(r"[\W_]+")
-#: endings of tables
+#: file name suffixes of tables
 TABLES = (".tsv", ".csv", ".jsonl")
 
 
@@ -39,7 +39,7 @@ def lines_of(path: Path) -> Iterator[str]:
     number = 0
     try:
         with open_regular(path) as file, gzip.open(file) if path.suffix == ".gz" else file as stream:
-            # enumerate over calls: iterating a file would read a line of any length
+            # calls with a limit, since iterating a file would read a line of any length
             for number, raw in enumerate(iter(partial(stream.readline, LONGEST_LINE + 1), b""), start=1):
                 if len(raw) > LONGEST_LINE:
                     raise UserError(
@@ -64,7 +64,7 @@ def read_lines(path: Path) -> list[str]:
 
 
 def read_table(path: Path, *columns: str) -> list[dict[str, str]]:
-    """Return the rows of a tab-separated file by column name; row i stands on line i + 2, no quoting is read.
+    """Return the rows of a tab-separated file by column name; row i is on line i + 2; quotes have no meaning.
 
     Raises UserError, naming the line, for a missing column, a row of another length than the header, or no rows.
     """
@@ -93,7 +93,7 @@ class TableRow(NamedTuple):
 
 
 def is_table(name: str) -> bool:
-    """Whether a file is a table by its name."""
+    """Whether a file is a table, judged by its name."""
     return name.removesuffix(".gz").endswith(TABLES)
 
 
@@ -105,7 +105,7 @@ def is_jsonl(path: Path) -> bool:
 def read_rows(path: Path, *columns: str) -> Iterator[TableRow]:
     """Yield the rows of a table, read lazily. Blank lines are skipped.
 
-    Raises UserError naming the line: for a missing column, a row of another length than the header, or what is no row.
+    Raises UserError naming the line: for a missing column, a row of another length than the header, or no valid row.
     """
     if not is_table(path.name):
         raise UserError(
@@ -124,7 +124,7 @@ def read_rows(path: Path, *columns: str) -> Iterator[TableRow]:
 
 
 def cells_of(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield the fields of each line of a .tsv or .csv table that is not blank, with its number. Raises UserError."""
+    """Yield number and fields of each non-blank line of a .tsv or .csv table. Raises UserError."""
     lines = (line.removesuffix("\r") for line in lines_of(path))
     if path.name.removesuffix(".gz").endswith(".tsv"):
         yield from ((number, line.split("\t")) for number, line in enumerate(lines, 1) if line.strip())
@@ -177,7 +177,7 @@ def normalised_text(text: str) -> str:
 
 
 def column_names(path: Path) -> list[str]:
-    """Names of the columns of a Parquet file. Raises UserError if it is none."""
+    """Names of the columns of a Parquet file. Raises UserError for any other file."""
     import pyarrow.parquet as parquet
 
     with _plain_errors(path):
@@ -185,7 +185,7 @@ def column_names(path: Path) -> list[str]:
 
 
 def check_columns(path: Path, *names: str) -> int:
-    """The number of rows, from the end of the file. Raises UserError if a column is missing, or it is no such file."""
+    """The number of rows, read from the footer. Raises UserError for a missing column or a file that is not Parquet."""
     import pyarrow.parquet as parquet
 
     with _plain_errors(path):
@@ -198,7 +198,7 @@ def check_columns(path: Path, *names: str) -> int:
 
 
 def read_columns(path: Path, *names: str) -> Table:
-    """Read columns of a Parquet file. Raises UserError if it is none or has no such column."""
+    """Read columns of a Parquet file. Raises UserError for any other file or a missing column."""
     import pyarrow.parquet as parquet
 
     check_columns(path, *names)

@@ -1,6 +1,6 @@
 """Errors that users can fix: one line, exit code 2 on the command line."""
 
-#: what to do about a damaged file, of a user or of a publisher
+#: advice for a damaged file, of a user or of a publisher
 RESTORE = "correct it, or restore it from its source"
 
 
@@ -9,13 +9,13 @@ class UserError(Exception):
 
 
 def first_line(error: Exception) -> str:
-    """The first line of an error's message, with the next after a colon: those of Arrow continue with the schema."""
+    """The first line of an error's message, and the second after a colon; Arrow's continue with the schema."""
     first, *rest = str(error).splitlines() or [type(error).__name__]
     return f"{first} {rest[0].strip()}" if rest and first.endswith(":") else first
 
 
 def message_of(error: BaseException) -> str:
-    """The message of an error, whose own code may be other people's and may fail."""
+    """The message of an error; the code that makes it may be a plug-in's and may itself fail."""
     try:
         return str(error)
     except Exception as odd:

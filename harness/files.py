@@ -1,11 +1,11 @@
-"""Files that are read if they are regular ones, written whole or not at all, and checked when they are read back.
+"""Safe files: read only if regular, written whole or not at all, and checked by hash when read back.
 
-A note is a JSON object whose last member, `digest`, is the SHA-256 of the bytes before it: a result, the record of a
-training, what is known of a cached file. A folder has the hashes of its files in `CHECKSUMS`, in sha256sum's format,
+A note is a JSON object whose last member, `digest`, is the SHA-256 of the bytes before it. Results, records of training
+and facts on cached files are notes. A folder has the hashes of its files in `CHECKSUMS`, in sha256sum's format,
 with the hash of that list in the last line.
 
-Hashes find accidents: files cut short, changed bytes, files of something else. They are no signatures, since whoever
-edits a file can compute its hash.
+Hashes detect accidents: truncated files, changed bytes, files mixed up. They are not signatures, since anyone who edits
+a file can recompute its hash.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from harness.formatting import LONGEST_NAME
 
 log = logging.getLogger(__name__)
 
-#: Seconds after which a temporary file of a cache, which is written at once, was left by a killed process.
+#: Age in seconds at which a temporary file of a cache counts as left by a killed process.
 ABANDONED_S = 86_400.0
-#: the hashes of a folder's files; no pattern of files that a model's fingerprint covers matches the name
+#: the file with a folder's hashes; its name matches no pattern of files in a model's fingerprint
 CHECKSUMS: Final = "CHECKSUMS"
-#: the ending that a damaged file gets
+#: suffix given to a damaged file
 ASIDE: Final = ".damaged"
 
 _SEAL = re.compile(rb',"digest":"([0-9a-f]{64})"\}\s*\Z')
@@ -46,18 +46,18 @@ class DamagedError(Exception):
 
 
 def open_regular(path: Path) -> BufferedReader:
-    """Open a file for reading bytes. Raises OSError, also for what is no regular file."""
+    """Open a file for reading bytes. Raises OSError, also if it is not a regular file."""
     return open(path, "rb", opener=_open)
 
 
 def read_regular(path: Path) -> bytes:
-    """The content of a file. Raises OSError, also for what is no regular file."""
+    """The content of a file. Raises OSError, also if it is not a regular file."""
     with open_regular(path) as stream:
         return stream.read()
 
 
 def _open(path: str, flags: int) -> int:
-    handle = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # else opening a pipe waits for its writer
+    handle = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))  # otherwise opening a pipe would wait for its writer
     kind = os.fstat(handle).st_mode
     if not stat.S_ISREG(kind):
         os.close(handle)
@@ -80,9 +80,9 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 @contextmanager
 def replaced(path: Path) -> Iterator[BinaryIO]:
-    """A stream whose file replaces another when the block succeeds, flushed to disk, and is removed otherwise.
+    """Yield a stream to a temporary file: if the block succeeds, it is flushed and replaces `path`, else removed.
 
-    The new name is flushed too, so that what is removed afterwards was not needed.
+    The new name is flushed too, so that files it supersedes can be removed safely afterwards.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = temporary_beside(path)
@@ -93,14 +93,14 @@ def replaced(path: Path) -> Iterator[BinaryIO]:
             os.fsync(stream.fileno())
         temporary.replace(path)
     except BaseException:
-        with suppress(OSError):  # such as a folder that was removed meanwhile
+        with suppress(OSError):  # for example, the folder was removed meanwhile
             temporary.unlink(missing_ok=True)
         raise
     _flush_names(path.parent)
 
 
 def temporary_beside(path: Path) -> Path:
-    """A hidden name of this process in the folder of `path`, to be renamed to it."""
+    """A hidden temporary name in the folder of `path`, unique to this process, to be renamed to `path`."""
     name = f".{path.name}.{os.getpid()}.tmp"
     return path.with_name(
         name if len(name.encode()) <= LONGEST_NAME else f".{text_hash(path.name)[:32]}.{os.getpid()}.tmp"
@@ -110,7 +110,7 @@ def temporary_beside(path: Path) -> Path:
 def fill_folder(folder: Path, fill: Callable[[Path], None]) -> None:
     """Make a folder, fill it by calling `fill(folder)`, and flush its files to disk; remove it if that fails.
 
-    Raises FileExistsError for one that is there, which stays as it is.
+    Raises FileExistsError if the folder exists, and leaves it unchanged.
     """
     folder.mkdir(parents=True)
     try:
@@ -125,7 +125,7 @@ def fill_folder(folder: Path, fill: Callable[[Path], None]) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a file, a link or a folder with all that is in it; nothing where there is none. Raises OSError."""
+    """Remove a file, a link or a folder with its content, if it exists. Raises OSError."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
@@ -133,7 +133,7 @@ def remove(path: Path) -> None:
 
 
 def remove_leftovers(folder: Path, pattern: str = ".*.tmp", older_than_s: float = 0.0) -> None:
-    """Remove temporary files and folders of killed processes; nobody else may be writing those that match."""
+    """Remove temporary files and folders of killed processes; no live process may be writing a matching one."""
     with suppress(OSError):
         for path in folder.glob(pattern):
             with suppress(OSError):
@@ -142,7 +142,7 @@ def remove_leftovers(folder: Path, pattern: str = ".*.tmp", older_than_s: float 
 
 
 def _flush_names(folder: Path) -> None:
-    with suppress(OSError):  # a file system that does not flush folders
+    with suppress(OSError):  # the file system cannot flush folders
         handle = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(handle)
@@ -151,13 +151,13 @@ def _flush_names(folder: Path) -> None:
 
 
 def sealed(text: str) -> str:
-    """A JSON object with members, as text, with its digest as one more."""
+    """Add its digest, as the last member, to a non-empty JSON object given as text."""
     body = text.strip().removesuffix("}")
     return f'{body},"digest":"{text_hash(body)}"}}\n'
 
 
 def unsealed(content: bytes) -> bytes:
-    """A JSON object without its digest. Raises DamagedError where it has none, or one that does not match."""
+    """Remove and check the digest of a JSON object. Raises DamagedError if it is missing or does not match."""
     seal = _SEAL.search(content)
     if seal is None:
         raise DamagedError("it has no digest: it is truncated or from another version")
@@ -173,7 +173,7 @@ def write_note(path: Path, values: Mapping[str, Any]) -> None:
 
 
 def read_note(path: Path, then: str) -> dict[str, Any] | None:
-    """What `write_note` wrote; None where there is nothing, or a damaged file, which is put aside."""
+    """Read a note of `write_note`; None if there is none, or if it is damaged and was put aside."""
     try:
         return note_in(read_regular(path))
     except FileNotFoundError:
@@ -184,9 +184,9 @@ def read_note(path: Path, then: str) -> dict[str, Any] | None:
 
 
 def read_note_on(note: Path, files: Mapping[str, Path], then: str) -> dict[str, Any] | None:
-    """The content of a note whose members have the hashes of files, by member; an empty hash is that of no file.
+    """Read a note that holds the hash of each file under its key in `files`, '' for no file.
 
-    None where there is no note, and where it or a file was changed later: that is put aside, and `then` follows.
+    None if there is no note, or if the note or a file has changed: it is put aside, with `then` in the warning.
     """
     noted = read_note(note, then)
     for member, path in files.items() if noted else ():
@@ -203,9 +203,9 @@ def read_note_on(note: Path, files: Mapping[str, Path], then: str) -> dict[str, 
 def kept_files(
     note: Path, files: Mapping[str, Path], then: str, make: Callable[[], Mapping[str, Any]]
 ) -> Mapping[str, Any]:
-    """The note on files of a cache; where they are absent or damaged, `make` writes them and returns its other members.
+    """Return the note on cached files; if they are absent or damaged, `make` writes them and returns its other members.
 
-    The note has the hash of each file by member and is written last, so that files without it are made again.
+    The note has the hash of each file by its key and is written last, so that files without it are made again.
     """
     noted: Mapping[str, Any] | None = read_note_on(note, files, then)
     if noted is None:
@@ -215,7 +215,7 @@ def kept_files(
 
 
 def note_in(content: bytes) -> dict[str, Any]:
-    """The values in the content of a note. Raises DamagedError."""
+    """Parse the content of a note. Raises DamagedError."""
     try:
         values: dict[str, Any] = json.loads(unsealed(content))
     except (ValueError, RecursionError) as error:
@@ -224,16 +224,16 @@ def note_in(content: bytes) -> dict[str, Any]:
 
 
 def content_hash(path: Path) -> str:
-    """SHA-256 (hex) of a file's bytes, read once in a process as long as its size and time stay. Raises OSError.
+    """SHA-256 (hex) of a file's bytes, read once per process unless its size or time changes. Raises OSError.
 
-    Unlike `harness.sources.file_hash`, it notices a change that keeps size and time, once in each process.
+    Unlike `harness.sources.file_hash`, each process reads the bytes, so changes that keep size and time are noticed.
     """
     stat = path.stat()
     return _hashed(path.resolve(), stat.st_size, stat.st_mtime_ns, stat.st_ino)
 
 
 def check_file(path: Path, expected: str) -> None:
-    """Raise DamagedError where a file does not have this hash."""
+    """Raise DamagedError if a file does not have this hash."""
     try:
         actual = content_hash(path)
     except OSError as error:
@@ -249,14 +249,14 @@ def _hashed(path: Path, size: int, mtime: int, inode: int) -> str:
 
 
 def seal_folder(folder: Path) -> None:
-    """Note the hashes of all files of a folder that is complete but not in its place yet."""
+    """Write the hashes of all files of a complete folder, before it is moved into place."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     text = "".join(f"{content_hash(path)}  {path.relative_to(folder).as_posix()}\n" for path in files)
     (folder / CHECKSUMS).write_text(f"{text}# {text_hash(text)}\n", encoding="utf-8")
 
 
 def check_folder(folder: Path) -> None:
-    """Raise DamagedError, naming the first file, where a folder is not as it was sealed."""
+    """Raise DamagedError if a folder has changed since it was sealed, naming the first changed file."""
     try:
         *lines, last = read_regular(folder / CHECKSUMS).decode().splitlines(keepends=True)
     except (OSError, ValueError) as error:
@@ -274,7 +274,7 @@ def check_folder(folder: Path) -> None:
 def put_aside(path: Path, why: object, then: str) -> None:
     """Rename a file or a folder to NAME.damaged, in place of an earlier one, and warn in one line.
 
-    `then` describes the consequence. What cannot be renamed is left for its next writer to replace.
+    `then` describes the consequence. If renaming fails, the file is left for its next writer to replace.
     """
     aside = path.with_name(path.name + ASIDE)
     try:

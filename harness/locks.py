@@ -17,15 +17,15 @@ from harness.errors import LockError, UserError
 
 log = logging.getLogger(__name__)
 
-#: What flock answers on a file system that has no locks, or whose lock server does not answer.
+#: Errors of flock on a file system without locks, or with a lock server that does not answer.
 NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)
-#: What a folder answers in which this process only reads.
+#: Errors of a folder that this process can only read.
 READ_ONLY = (errno.EROFS, errno.EACCES)
 
 
 @contextmanager
 def try_lock(path: Path) -> Iterator[bool]:
-    """Hold a lock file; gives False at once when another process holds it.
+    """Try to hold a lock file; yields False at once if another process holds it.
 
     Raises UserError where there are no locks, LockError for a folder in its place.
     """

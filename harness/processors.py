@@ -1,4 +1,4 @@
-"""Processor cores of this process, how OpenMP threads use them, and its end with its parent."""
+"""Processor settings of this process: cores, OpenMP threads, freed memory, and ending with its parent."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
-#: Linux's account of the processor, and the names of x86's and Arm's instructions for bfloat16 in it
+#: Linux's description of the processor, and the names of bfloat16 instructions of x86 and Arm in it
 INFO, BF16 = Path("/proc/cpuinfo"), {"avx512_bf16", "amx_bf16", "bf16"}
-#: How soon Linux ends this process where memory runs out, -1000 to 1000.
+#: Linux's priority for killing this process when memory runs out, -1000 to 1000.
 OOM_SCORE = Path("/proc/self/oom_score_adj")
-#: Seconds between two looks at the parent, where the kernel does not watch it.
+#: Seconds between checks of the parent, if the kernel does not watch it.
 PARENT_CHECK_S = 0.5
-#: M_TRIM_THRESHOLD and M_MMAP_MAX of glibc's mallopt(3), with what makes malloc give nothing back to the system
+#: M_TRIM_THRESHOLD and M_MMAP_MAX of glibc's mallopt(3), with values that make malloc keep all memory
 _KEEP = ((-1, -1), (-4, 0))
 #: PR_SET_PDEATHSIG of Linux's prctl(2)
 _DEATH_SIGNAL = 1
 
-#: the cores that the work of this process may use, where it shares the machine
+#: the number of cores that this process may use, if it shares the machine
 _share: int | None = None
 
 
@@ -38,7 +38,7 @@ def use_cores(count: int) -> Iterator[None]:
     """Limit this process with its helpers (loader workers, tokenising) to a share of the cores."""
     global _share
     before, _share = _share, count
-    # fast tokenizers read it when they first start threads
+    # read by fast tokenizers when they first start threads
     os.environ.setdefault("RAYON_NUM_THREADS", str(count))
     try:
         yield
@@ -67,7 +67,7 @@ def passive_threads() -> None:
 
 
 def keep_freed_memory() -> None:
-    """Let this process reuse the memory that it frees, where the C library is glibc.
+    """Let this process reuse the memory that it frees, if the C library is glibc.
 
     By default glibc returns large tensors to the system after each step of a training, and the system clears their
     pages for the next one: up to a quarter of a run's time. The process keeps its peak memory instead.
@@ -104,7 +104,7 @@ def _watch(parent: int) -> None:
 
 @cache
 def has_bf16() -> bool:
-    """Whether the processor multiplies in bfloat16; true where its features are not known."""
+    """Whether the processor has bfloat16 products; true if its features are unknown."""
     lines = INFO.read_text().splitlines() if INFO.is_file() else []
     listed = (line.partition(":")[2].split() for line in lines if line.startswith(("flags", "Features")))
     features = set(next(listed, ()))

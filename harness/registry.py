@@ -1,10 +1,10 @@
-"""The registry: everything that can be added by name is found by entry point.
+"""The registry: everything that packages can add by name is found by entry point.
 
 A package adds something by declaring an entry point in one of the groups below, as this project does in its own
-pyproject.toml. A registered object is imported only when it is used, once, and compared with what the annotations of
-its base class declare. A package that fails affects only the names that it registers.
+pyproject.toml. A registered object is imported once, when first used, and checked against the annotations of its base
+class. A package that fails affects only the names that it registers.
 
-At the end: guards against what other people's code may do to the process that runs it.
+The last functions guard the process against what other people's code may do to it.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ GROUPS = {
 
 #: the top-level modules of this project
 OWN = frozenset({"harness", "harness_methods", "harness_reports"})
-#: what passes through other people's code and is not theirs
+#: exceptions of this project that may pass through other people's code unchanged
 OWN_SIGNALS: Final = (KeyboardInterrupt, GeneratorExit, Stopped)
-#: seconds in which an import has to come to another module
+#: seconds that an import may spend without loading another module
 IMPORT_S: Final = 10.0
-#: how often it is looked at meanwhile
+#: number of checks within that time
 LOOKS: Final = 10
 
 
@@ -72,7 +72,7 @@ def suggest(word: str, known: Sequence[str]) -> str:
 
 
 class _Registered:
-    """A name with its entry points, several if packages disagree on where it is defined."""
+    """A name with its entry points: several if packages disagree about where it is defined."""
 
     def __init__(self, kind: str, name: str) -> None:
         self.kind, self.name = kind, name
@@ -80,7 +80,7 @@ class _Registered:
 
     @property
     def point(self) -> EntryPoint:
-        """Where it is defined. Raises PlugInError where packages disagree."""
+        """The only entry point. Raises PlugInError if packages disagree."""
         first, *others = self.points.values()
         if others:
             places = " and ".join(self.points)
@@ -89,7 +89,7 @@ class _Registered:
 
     @cached_property
     def loaded(self) -> tuple[Any, str]:
-        """The object, and why it cannot be imported; nothing is imported twice, since that may take long."""
+        """The object, or why it cannot be imported; cached, since a failing import may take long too."""
         try:
             with errors_of(self.kind, self.name, "cannot be loaded"), import_limited():
                 return self.point.load(), ""
@@ -99,7 +99,7 @@ class _Registered:
 
 @cache
 def _points(kind: str) -> dict[str, _Registered]:
-    """What is registered of a kind, by name."""
+    """The registered names of a kind, with their entry points."""
     registered: dict[str, _Registered] = {}
     for point in entry_points(group=GROUPS[kind]):
         registered.setdefault(point.name, _Registered(kind, point.name)).points.setdefault(point.value, point)
@@ -107,7 +107,7 @@ def _points(kind: str) -> dict[str, _Registered]:
 
 
 def plugin_modules() -> frozenset[str]:
-    """The top-level modules in which other packages define what they register."""
+    """The top-level modules in which other packages define registered objects."""
     places = (point for kind in GROUPS for entry in _points(kind).values() for point in entry.points)
     return frozenset(point.partition(":")[0].partition(".")[0] for point in places) - OWN
 
@@ -140,22 +140,22 @@ def get(kind: str, name: str) -> Any:
 
 
 def get_class(kind: str, name: str, base: type[T]) -> type[T]:
-    """Import a registered class. Raises as `get` does, and PlugInError for no subclass of `base` or a wrong one."""
+    """Import a registered class. Raises as `get` does, and PlugInError unless it is a valid subclass of `base`."""
     registered: type[T] = _checked(kind, name, base)
     return registered
 
 
 def get_instance(kind: str, name: str, base: type[T]) -> T:
-    """Import a registered object. Raises as `get` does, and PlugInError for no instance of `base` or a wrong one."""
+    """Import a registered object. Raises as `get` does, and PlugInError unless it is a valid instance of `base`."""
     registered: T = _checked(kind, name, base)
     return registered
 
 
 @contextmanager
 def errors_of(kind: str, name: str, what: str = "failed") -> Iterator[None]:
-    """Convert whatever a registered object's own code raises into a PlugInError of one line naming its package.
+    """Convert any error of a registered object's own code into a PlugInError of one line naming its package.
 
-    A UserError passes unchanged; nothing else that it raises ends the program, and neither does os._exit.
+    A UserError passes unchanged. Other errors do not end the program, and neither does os._exit.
     """
     try:
         with exit_raises():
@@ -191,7 +191,7 @@ def _checked(kind: str, name: str, base: type) -> Any:
 
 
 def _fault(loaded: Any, base: type) -> str:
-    """Why an object is no subclass of a class, or no instance of another, with valid declarations; empty if it is."""
+    """Why an object is not a subclass (or instance) of `base` with valid declarations; empty if it is."""
     instance = dataclasses.is_dataclass(base) or getattr(base, "_is_protocol", False)
     if instance and (isinstance(loaded, type) or not isinstance(loaded, base)):
         return f"is not an instance of {_path(base)}"
@@ -203,7 +203,7 @@ def _fault(loaded: Any, base: type) -> str:
 
 
 def _misfit(loaded: Any, name: str, check: TypeAdapter[Any]) -> str:
-    """Why the value of a declaration is none; empty if it is."""
+    """Why a declaration is missing or has a wrong value; empty if valid."""
     from pydantic import ValidationError
 
     if not hasattr(loaded, name):
@@ -217,7 +217,7 @@ def _misfit(loaded: Any, name: str, check: TypeAdapter[Any]) -> str:
 
 @cache
 def _declared(base: type) -> Mapping[str, TypeAdapter[Any]]:
-    """What checks each value that a base class declares: its class variables, or the fields of a dataclass."""
+    """A validator for each declaration of a base class: its class variables, or the fields of a dataclass."""
     from pydantic import TypeAdapter
 
     hints: dict[str, Any] = {}
@@ -240,7 +240,7 @@ class ExitError(Exception):
 
 
 def raised_at(error: BaseException, packages: Collection[str]) -> str:
-    """The last place in one of these packages that an error passed, as `file.py, line N`; empty where there is none."""
+    """The last line of these packages in an error's traceback, as `file.py, line N`; empty if there is none."""
     where = ""
     for frame, line in traceback.walk_tb(error.__traceback__):
         if str(frame.f_globals.get("__name__", "")).partition(".")[0] in packages:
@@ -250,7 +250,7 @@ def raised_at(error: BaseException, packages: Collection[str]) -> str:
 
 @contextmanager
 def import_limited() -> Iterator[None]:
-    """Raise TimeoutError where an import comes to no other module for IMPORT_S; only in the main thread."""
+    """Raise TimeoutError if an import loads no other module for IMPORT_S seconds; only in the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -273,7 +273,7 @@ def import_limited() -> Iterator[None]:
 
 @contextmanager
 def contained() -> Iterator[None]:
-    """Come back to the working folder of now, and let os._exit raise ExitError in this thread."""
+    """Restore the working folder at the end, and let os._exit raise ExitError in this thread."""
     before = os.open(".", getattr(os, "O_PATH", os.O_RDONLY))
     try:
         with exit_raises():
@@ -285,7 +285,7 @@ def contained() -> Iterator[None]:
 
 @contextmanager
 def exit_raises() -> Iterator[None]:
-    """Let os._exit raise ExitError in this thread; others, and processes that are forked meanwhile, end as before."""
+    """Let os._exit raise ExitError in this thread; in other threads and forked processes it works as before."""
     real, mine = os._exit, (os.getpid(), threading.get_ident())
 
     def end(status: int) -> NoReturn:

@@ -1,7 +1,7 @@
 """Seeds derived from the named axes that a choice should depend on, and on nothing else.
 
-Two methods with one seed see the same batches because the seed of the data order is made of the
-seed and the setting, not of the method. No global generator is drawn from.
+Two methods with one seed see the same batches, since the data order is seeded by the seed and the
+setting, not by the method. Global generators are not used.
 """
 
 from __future__ import annotations

@@ -26,11 +26,11 @@ from harness.formatting import duration, fixed
 
 log = logging.getLogger(__name__)
 
-#: Seconds between two lines about hashing, and without any after which it starts anew.
+#: Seconds between two lines about hashing, and seconds without hashing after which a new stretch begins.
 LINE_EVERY_S, IDLE_S = 20.0, 5.0
-#: Below it there is nothing; an absolute path joined to it is itself.
+#: Stands for a missing data root: no path below it exists, and joining an absolute path gives that path.
 NOWHERE = Path(os.devnull)
-#: How to get a file that is no data set's.
+#: How to get a missing file that is not part of a data set of the catalogue.
 OWN_FILE = "correct its path in the profile ('./...' is relative to the profile, other paths to the data root)"
 
 
@@ -47,7 +47,7 @@ class Missing:
 
 @runtime_checkable
 class Checkable(Protocol):
-    """What a run reads: a `Source`, several, or an object of a plug-in with these two methods."""
+    """An input of a run: a `Source`, several, or an object of a plug-in with these two methods."""
 
     def missing(self, root: Path | None) -> list[Missing]:
         """Inputs missing below the data root; empty if it can be loaded."""
@@ -68,7 +68,7 @@ class Source(ABC):
         """A hash of the content (hex). Called only if nothing is missing."""
 
     def require(self, root: Path | None) -> Path:
-        """The data root, or a folder of nothing if there is none and every file has a place of its own.
+        """Return the data root, or `NOWHERE` if there is none and all files have absolute paths.
 
         Raises MissingData if anything is missing.
         """
@@ -91,12 +91,12 @@ def placed(root: Path | None, name: str) -> Path:
 
 
 def is_there(path: Path) -> bool:
-    """Whether a path is a file or a folder, and no pipe, device or broken link."""
+    """Whether a path is a file or a folder, not a pipe, device or broken link."""
     return path.is_file() or path.is_dir()
 
 
 class FileSource(Source):
-    """Files below the data root, or in places of their own."""
+    """Files below the data root, or at absolute paths."""
 
     def __init__(self, files: Iterable[str], how: str = OWN_FILE) -> None:
         """`files` are paths below the data root, or absolute; `how` says how to get them."""
@@ -125,7 +125,7 @@ def digest(*parts: object) -> str:
 def data_root(given: str | os.PathLike[str] | None = None) -> Path | None:
     """The folder of data files: `--data-root`, else the variable HARNESS_DATA, else none.
 
-    Raises UserError for a file.
+    Raises UserError if the path is a file.
     """
     chosen = given or os.environ.get("HARNESS_DATA")
     folder = Path(chosen).expanduser().resolve() if chosen else None
@@ -137,7 +137,7 @@ def data_root(given: str | os.PathLike[str] | None = None) -> Path | None:
 def file_hash(path: Path) -> str:
     """SHA-256 (hex) of a file's bytes, cached by path, size and modification time.
 
-    Raises UserError for what is no regular file or cannot be read.
+    Raises UserError if it is not a regular file or cannot be read.
     """
 
     def compute() -> str:
@@ -159,10 +159,10 @@ def _plain_errors(path: Path) -> Iterator[None]:
 
 
 class Hashing:
-    """Hashes files, with a line of the log every LINE_EVERY_S seconds of uninterrupted hashing."""
+    """Hashes files, logging a line every LINE_EVERY_S seconds of uninterrupted hashing."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, piece: int = 2**24) -> None:
-        """`piece` are the bytes that are read at a time."""
+        """`piece` is the number of bytes read at a time."""
         self._clock, self._piece = clock, piece
         self._idle_since = self._start = self._line = -math.inf
         self._bytes = 0

@@ -1,4 +1,4 @@
-"""Stopping a process after it has saved its work: a request, which work in progress meets at its next safe point."""
+"""Stopping a process after it has saved its work: a request is honoured at the next safe point."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from types import FrameType
 #: Signals that ask to stop; the second one of either kind stops at once.
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
-#: no `threading.Event`: a handler that interrupts its `set` and sets it again waits for ever for its lock
+#: not a `threading.Event`: a signal handler that interrupts its `set` and calls it again would deadlock
 _requested = False
 
 
 class Stopped(BaseException):
     """Work ended early because it was asked to; what it saved is enough to continue.
 
-    No `Exception`, so that code which survives the errors of a task does not survive this.
+    Not an `Exception`, so that code that catches the errors of a task does not catch this.
     """
 
 

@@ -1,4 +1,4 @@
-"""TOML files as pydantic models, and their values as arguments of classes; one line for each mistake in a file."""
+"""Reading TOML files into pydantic models, and checking values as arguments of classes, with one-line errors."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ Name = Annotated[str, Field(min_length=1)]
 #: a commit of the hub
 Commit = Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
 Model = TypeVar("Model", bound=BaseModel)
-#: bytes of the largest file that is read, and parts of the longest key: the time to read one grows with their square
+#: maximum bytes of a file, and parts of a key, that are read, since parsing time grows with their square
 LARGEST, LONGEST_KEY = 10**6, 32
-#: pydantic's errors in the words of a file
+#: pydantic's error types -> messages in terms of the file
 _MESSAGES = {
     "extra_forbidden": "there is no such key",
     "dict_type": "it should be a table, with a name and a table for each entry",
@@ -51,7 +51,7 @@ class Table(BaseModel):
         return value
 
 
-#: where a mistake stands: a file, and the place in it
+#: the location of a mistake: a file, and the keys in it
 Blame = Callable[[Sequence[str | int]], tuple[Path, Sequence[str | int]]]
 
 
@@ -65,7 +65,7 @@ def read_toml(path: Path, what: str, model: type[Model], **given: str) -> Model:
 
 
 def toml_content(path: Path, what: str, given: Collection[str] = ()) -> dict[str, Any]:
-    """The tables of a file. Raises UserError, also for a key among those that are `given`."""
+    """Read the tables of a file. Raises UserError, also if the file sets one of the `given` keys."""
     try:
         content = tomllib.loads(_text(path, what))
     except OSError as error:
@@ -80,11 +80,11 @@ def toml_content(path: Path, what: str, given: Collection[str] = ()) -> dict[str
 
 
 def validated(content: Mapping[str, Any], what: str, model: type[Model], blame: Blame, **given: str) -> Model:
-    """The model of tables and `given` fields. Raises UserError naming the place that `blame` finds."""
+    """Build the model from tables and `given` fields. Raises UserError at the location that `blame` finds."""
     try:
         return model.model_validate({**content, **given})
     except ValidationError as error:
-        # a key that does not exist is often the cause of those that are missing
+        # an unknown key often explains why another is missing
         first = min(error.errors(), key=lambda problem: problem["type"] != "extra_forbidden")
         path, parts = blame(_there(content, first["loc"]))
         keys = [str(part) for part in parts]
@@ -98,7 +98,7 @@ def validated(content: Mapping[str, Any], what: str, model: type[Model], blame: 
 
 
 def _there(content: Any, keys: Sequence[str | int]) -> list[str | int]:
-    """A place of pydantic without the names of the alternatives that it tried, which no file has."""
+    """A location from pydantic, without the names of tried alternatives, which are not keys of the file."""
     present: list[str | int] = []
     for number, part in enumerate(keys):
         if isinstance(content, Mapping) and part not in content and number < len(keys) - 1:
@@ -110,7 +110,7 @@ def _there(content: Any, keys: Sequence[str | int]) -> list[str | int]:
 
 
 def _text(path: Path, what: str) -> str:
-    """The text of a file. Raises OSError, UnicodeDecodeError, and UserError for one that nobody has typed."""
+    """Read the text of a file. Raises OSError, UnicodeDecodeError, and UserError if a file or a key is too long."""
     with path.open("rb") as stream:
         content = stream.read(LARGEST + 1)
     if len(content) > LARGEST:
@@ -134,7 +134,7 @@ def check_keywords(kind: type, values: Mapping[str, object], where: str) -> None
         if name not in known:
             continue
         try:
-            # as JSON, a list of a file is a sequence of any type, and true is no number
+            # checked as JSON, so that a list can be any sequence type, and true is not a number
             known[name].validate_json(json.dumps(value))
         except ValidationError as error:
             first = error.errors()[0]
@@ -145,10 +145,10 @@ def check_keywords(kind: type, values: Mapping[str, object], where: str) -> None
 
 @cache
 def _declared(kind: type) -> dict[str, TypeAdapter[Any]]:
-    """What checks each argument of a class whose type can be checked."""
+    """A validator for each argument of a class whose type can be checked."""
     try:
         arguments = inspect.signature(kind, eval_str=True).parameters
-    except (NameError, TypeError, ValueError):  # a name that is only there for type checkers
+    except (NameError, TypeError, ValueError):  # a name that exists only for type checkers
         return {}
     adapters: dict[str, TypeAdapter[Any]] = {}
     for name, argument in arguments.items():

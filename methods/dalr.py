@@ -238,7 +238,7 @@ class DALR(Method):
         self.grounding_head = TanhHead(encoder, width)
         self.image_head = TanhHead(image, width)
         if hyperparameters.targets == "projected":
-            # a fixed random projection, since only targets pass it and they have no gradient
+            # a fixed random projection: it is applied to targets only, which have no gradient
             self.teacher_head = TanhHead(teacher, width).requires_grad_(False)
         if hyperparameters.consistency_heads == "own":
             self.text_aligner = Aligner(encoder, encoder, width)

@@ -1,15 +1,15 @@
 """VisualCSE and AudioCSE (Jian et al., NeurIPS 2022; "NonLing" in this project).
 
-SimCSE on sentences alternates with a loss over images or recordings, which belong to no sentence. They pass the layers
-of the text encoder as sequences of patches, and their loss clusters them by class (section 3.3). They have their own
-optimizer, and a step for every text step (Algorithm 1). The text loss is unchanged.
+SimCSE on sentences alternates with a loss over images or recordings that belong to no sentence. The text encoder's
+layers encode them as sequences of patches, and the loss clusters them by class (section 3.3). They have their own
+optimizer, and one step for every text step (Algorithm 1). The text loss is unchanged.
 
 VisualCSE augments a labelled image twice and embeds it by the patch embedding of a pretrained ViT. In AudioCSE (section
 3.4), a convolution cuts the filterbank of a recording into patches; the two views differ only by dropout, and the
 recordings of one speaker are pulled together.
 
 The paper gives no omega, no schedule of the second optimizer, no heads and no temperature for audio, and no values of
-supervised models: these are the public code's in every reading. The defaults are those of BERT-base, unsupervised.
+supervised models: every reading takes these from the public code. The defaults are those of BERT-base, unsupervised.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class VisualCSESupHyperparameters(ImageHyperparameters, SupervisedSimCSEHyperpar
 
 
 class WithImages(Unpaired):
-    """Labelled images as the second modality; omega has little effect on AdamW, whose steps ignore the loss's scale."""
+    """Labelled images as the second modality; omega has little effect, since AdamW's steps ignore the loss's scale."""
 
     reading_values = {"official": {"supcon": "class-rank", "image_first": True}, "fixed": {"supcon": "khosla"}}
 

@@ -105,7 +105,7 @@ class Media(ABC):
     """n images or recordings with classes `labels`, (n,) int64; an unlabelled item has a class of its own."""
 
     labels: np.ndarray
-    #: whether batches are slow to make, such as by decoding files, and worth worker processes, which get it pickled
+    #: whether batches are slow to make (files are decoded) and worth worker processes, to which this object is pickled
     costly = False
     #: warnings for the result file, such as unreadable items
     warnings: Sequence[str] = ()
@@ -122,14 +122,14 @@ class Media(ABC):
         """
 
     def augmented(self, how: str) -> Media:
-        """The same items under an augmentation that a method asks for. Raises UserError for one they do not have."""
+        """The same items under an augmentation that a method asks for. Raises UserError if it is not supported."""
         if how == "none":
             return self
         raise UserError(f"these items have no augmentation '{how}'; give the method the option augment=none")
 
     def ready(self, inputs: dict[str, Tensor]) -> dict[str, Tensor]:
         """Normalise the pixels of a batch; called on the student's device."""
-        from harness.encoders.vision import normalised  # imports torch, which planning does without
+        from harness.encoders.vision import normalised  # imports torch, which planning does not need
 
         return {name: normalised(value) if name == "pixels" else value for name, value in inputs.items()}
 
@@ -161,19 +161,19 @@ class CorpusSource(Source):
             yield from rows.texts
 
     def expected(self, root: Path | None) -> int | None:
-        """About how many texts there are, quickly; None where that is not known without reading them."""
+        """A quick estimate of the number of texts; None if that would require reading them."""
         return None
 
     def images_fingerprint(self, root: Path | None) -> str:
-        """The fingerprint of the images and their order, whichever captions are rows."""
+        """The fingerprint of the images and their order; the same whichever captions are rows."""
         return self.fingerprint(root)
 
     def image_ids(self, root: Path | None) -> Sequence[str] | None:
-        """The ids of the images of pairs in order, by which other data sets know them; None without any."""
+        """The ids of the images of pairs, in order, as other data sets use them; None if there are none."""
         return None
 
     def with_captions(self, which: Literal["one", "all"]) -> CorpusSource:
-        """The same corpus with one caption of each image as a row, or all; itself if images have one caption."""
+        """The same corpus with one or all captions of each image as rows; itself if each image has one caption."""
         return self
 
     def check_features(self, root: Path | None, teacher: str) -> None:

@@ -1,8 +1,8 @@
 """Sentences, triplets and captions in files below the data root: lines of text, tables of users, Parquet.
 
-Tables of captions have a header, in which columns are found by name, or none. Two columns without a header are the
-image and the caption, as in the files that Flickr8k and Flickr30k are published with, whose images are numbered
-(`10815824.jpg#0`). Lines of one image need not follow each other; images are in the order of their first lines.
+Columns of a table of captions are found by name in its header. Without a header there are two columns, image and
+caption, as in the files published with Flickr8k and Flickr30k, where a number follows the image's name
+(`10815824.jpg#0`). Lines of one image need not be adjacent; images are in the order of their first lines.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 COLUMNS = ("sent0", "sent1", "hard_neg")
 #: columns of a table of captions
 IMAGE, CAPTION = "image", "caption"
-#: names of image files, by which a first line is told from a header
+#: names of image files: a first line with such a name is not a header
 _IMAGE_FILE = re.compile(r".*\.(jpe?g|png|gif|bmp|webp|tiff?)(#\d+)?", re.IGNORECASE)
 _NUMBER = re.compile(r"(?<=.)#\d+$")
 
 
 class LimitedFile(FileSource, CorpusSource):
-    """A text file; the first `limit` rows if a limit is set. `columns` are those of a table, none in other files."""
+    """A text file or a table; only the first `limit` rows if set. `columns` is empty unless it is a table."""
 
     def __init__(self, file: str, how: str = OWN_FILE, limit: int | None = None, columns: Sequence[str] = ()) -> None:
         super().__init__([file], how)
@@ -71,7 +71,7 @@ class SentencesFile(LimitedFile):
         return Sentences(list(self.texts(root)))
 
     def expected(self, root: Path | None) -> int | None:
-        """The limit, else the number of lines, which blank ones are counted in."""
+        """The limit, else the number of lines, blank ones included."""
         return self.limit or sum(1 for _ in lines_of(self.paths(root)[0]))
 
     def texts(self, root: Path | None) -> Iterator[str]:
@@ -204,7 +204,7 @@ class CaptionsFile(FileSource, CorpusSource):
         return other
 
     def check(self, root: Path | None) -> None:
-        """Refuse a table that cannot be read, and `captions = all` of a file with one caption an image."""
+        """Refuse an unreadable table, and `captions = all` for a file with one caption per image."""
         if is_table(self.files[0]) and not self.missing(root):
             read_captions(self.paths(root)[0], *self.columns)
         if self.captions == "one" or self._all:
@@ -216,7 +216,7 @@ class CaptionsFile(FileSource, CorpusSource):
             raise UserError(f"captions = all, but {self.files[0]} has only one caption per image")
 
     def check_features(self, root: Path | None, teacher: str) -> None:
-        """Refuse a file of features that does not fit the captions, and a teacher that has neither file nor images."""
+        """Refuse features that do not fit the captions, and a teacher with neither stored features nor images."""
         if teacher in self.stored:
             if not self.missing(root) and not self.stored[teacher].missing(root):
                 self._stored(root, len(count_captions(self._file(root), *self.columns))).check(teacher)
@@ -239,7 +239,7 @@ class CaptionsFile(FileSource, CorpusSource):
         return read_captions(self._file_of_lines(root) if known else self.paths(root)[0], *self.columns)[0]
 
     def _file_of_lines(self, root: Path | None) -> Path:
-        """The file that the lines are matched to. Raises UserError if it belongs to other lines."""
+        """The path of the matched file. Raises UserError if it was matched to other lines."""
         assert self._matched is not None
         path, lines = self._matched.paths(root)[0], FileSource.paths(self, root)[0]
         drawn = read_columns(path, "caption").column("caption").to_pylist()
@@ -286,7 +286,7 @@ def count_captions(path: Path, image: str = IMAGE, caption: str = CAPTION) -> np
 
 
 def read_captions(path: Path, image: str = IMAGE, caption: str = CAPTION) -> tuple[list[str] | None, list[list[str]]]:
-    """Image ids, or None for a text file, and the captions of each image. Raises UserError."""
+    """Image ids (None for a text file) and the captions of each image. Raises UserError."""
     if is_table(path.name):
         by_image = captions_by_image(path, image, caption)
         return list(by_image), list(by_image.values())

@@ -1,4 +1,4 @@
-"""The images of captions: files decoded on access, several at a time, and stored features, such as MCSE publishes.
+"""The images of captions: files, decoded on access by several threads, and stored features, as MCSE publishes.
 
 A file of features is Parquet (columns image_id and feature), HDF5 (data set `features`), .npy, or safetensors (tensor
 `features`), with one row per image.
@@ -26,7 +26,7 @@ from harness.sources import OWN_FILE, FileSource, Missing, Source, digest, place
 AHEAD = 512
 #: endings tried after an image id
 ENDINGS = ("", ".jpg", ".jpeg", ".png")
-#: the value of the option `images`, and the column, of images inside the captions' own Parquet file
+#: value of the option `images` for images inside the captions' Parquet file, and the name of that column
 COLUMN = "jpeg"
 
 
@@ -48,7 +48,7 @@ class Decoder:
             ) from error
 
     def several(self, numbers: range, work: OneImage) -> Iterator[np.ndarray]:
-        """Yield what `work` makes of images, in order, while threads decode the next ones and work on them."""
+        """Yield `work` of each image, in order, while threads decode and process the next images."""
         for number in range(numbers.start, min(numbers.stop + AHEAD, self.count)):
             if (work, number) not in self._waiting:
                 self._waiting[work, number] = self.pool.submit(self._worked, number, work)
@@ -62,7 +62,7 @@ class Decoder:
 
     @cached_property
     def pool(self) -> ThreadPoolExecutor:
-        """The threads, one a core; Pillow releases the interpreter's lock while it decodes and resizes."""
+        """The threads, one per core; Pillow releases the interpreter's lock while it decodes and resizes."""
         return ThreadPoolExecutor(cores())
 
 
@@ -70,7 +70,7 @@ class Pixels(DecodedImages):
     """n images, each (h, w, 3) uint8. Slices are lazy; iterating over one decodes slightly ahead."""
 
     def __init__(self, decoder: Decoder, content: Callable[[], str] = str, numbers: range | None = None) -> None:
-        """`content` returns the fingerprint of images that are not part of the fingerprint of the captions."""
+        """`content` returns the fingerprint of images that the fingerprint of the captions does not cover."""
         self.decoder, self.content = decoder, content
         self._numbers = range(decoder.count) if numbers is None else numbers
 
@@ -196,7 +196,7 @@ class FeatureFile(FileSource):
         return digest(super().fingerprint(root), self.transform)
 
     def rows(self, root: Path | None) -> tuple[bool, int]:
-        """Whether the rows have ids, and how many there are, without the features. Raises UserError."""
+        """Whether the rows have ids, and the number of rows; features are not read. Raises UserError."""
         path = self._path(root)
         with _plain_errors(path):
             if path.suffix == ".parquet":
@@ -307,7 +307,7 @@ def _rows_of(file: FeatureFile, ids: list[str], wanted: list[str]) -> np.ndarray
 
 @contextmanager
 def _matrix(path: Path) -> Iterator[tuple[int, Any]]:
-    """The number of rows of a file without ids, and its features, which are read as they are sliced."""
+    """Yield the number of rows of a file without ids, and its features, read from disk when sliced."""
     if path.suffix == ".npy":
         values = _mapped(path)
         yield len(values), values
@@ -330,7 +330,7 @@ def _matrix(path: Path) -> Iterator[tuple[int, Any]]:
 
 
 def _mapped(path: Path) -> np.ndarray:
-    """Mapped, so that no shape allocates memory."""
+    """Map a .npy file, so that a wrong shape in its header cannot allocate memory. Raises ValueError."""
     try:
         mapped: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
     except ValueError as error:
@@ -344,7 +344,7 @@ def _check_entries(names: Sequence[str]) -> None:
 
 
 def _numbers(values: np.ndarray) -> np.ndarray:
-    """As float32. Raises ValueError for texts, complex numbers and objects."""
+    """Convert to float32. Raises ValueError for texts, complex numbers and objects."""
     if values.dtype.kind not in "fiub":
         raise ValueError(f"it holds {values.dtype}, not real numbers")
     return np.asarray(values, dtype=np.float32)

@@ -78,7 +78,7 @@ def located(path: Path, names: Sequence[str]) -> list[Path]:
 
 
 def _unpacked(path: Path, names: Sequence[str]) -> list[Path]:
-    """Unpack members of an archive into the cache, all or none, under numbers instead of their own paths.
+    """Unpack members of an archive into the cache, all or none, named by number instead of by their own paths.
 
     Links are not followed.
     """
@@ -110,7 +110,7 @@ def _unpack(path: Path, files: Mapping[str, str], folder: Path) -> None:
                     with (folder / files[known]).open("wb") as out:
                         shutil.copyfileobj(stream, out)
     except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
-        if isinstance(error, OSError) and is_unusable(error):  # the cache, not the archive
+        if isinstance(error, OSError) and is_unusable(error):  # an error of the cache, not of the archive
             raise
         raise UserError(f"the archive {path} cannot be read: {error}; {RESTORE}") from error
 
@@ -153,7 +153,7 @@ class Recordings(Media):
         return {"spectrograms": spectrograms, "labels": torch.from_numpy(self.labels[list(sources)])}
 
     def _mixed(self, row: int, rng: np.random.Generator) -> tuple[np.ndarray, int]:
-        """A filterbank and the recording whose class it has.
+        """Return a filterbank, and the number of the recording that gives its class.
 
         With probability one half, the wave is mixed with another by a weight from Beta(10, 10), and the heavier of the
         two gives the class (NonLing AudioCSE/src/audio_dataloader.py and trainers.py).

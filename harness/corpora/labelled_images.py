@@ -85,7 +85,7 @@ class LabelledImages(CorpusSource):
     def fingerprint(self, root: Path | None) -> str:
         """Hash of names and contents of the images, the options and the version of the augmentation.
 
-        `bad` is left out: it changes no number.
+        `bad` is left out, since it does not change results.
         """
         path = self.require(root) / self.path
         files = [path] if path.is_file() else _listed(path)
@@ -104,7 +104,7 @@ class LabelledImages(CorpusSource):
         ]
         order, warnings = self._readable(kept, names, self.fingerprint(root))
         labels = labels.astype(np.int64)[order]
-        from harness.encoders.vision import Augmentation  # imports torch, which planning does without
+        from harness.encoders.vision import Augmentation  # imports torch, which planning does not need
 
         return EncodedImages([kept[row] for row in order], labels, Augmentation(self.size), warnings)
 
@@ -118,7 +118,7 @@ class LabelledImages(CorpusSource):
     def _readable(self, items: Sequence[Encoded], names: Sequence[str], key: str) -> tuple[np.ndarray, list[str]]:
         """Map each of n images to itself, or to the next readable one, wrapping at the end: (n,), and a warning.
 
-        Raises UserError, naming the first ones, for more than `bad` unreadable images.
+        Raises UserError for more than `bad` unreadable images, naming the first of them.
         """
         bad = _unreadable(items, key)
         order = np.arange(len(items))
@@ -138,7 +138,7 @@ class LabelledImages(CorpusSource):
 
 
 def _unreadable(items: Sequence[Encoded], key: str) -> Mapping[int, str]:
-    """The reason for each unreadable image, by its number; cached by `key`, which identifies the content."""
+    """Why images cannot be decoded, by number of the image; cached by `key`, which identifies the content."""
     note = f"readable/{digest('note on the readable', key)}.json"
 
     def read() -> dict[str, dict[int, str]]:

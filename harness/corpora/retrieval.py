@@ -1,7 +1,7 @@
 """Captioned test images for the retrieval suite.
 
-Captions are in a Parquet file (columns image_id and captions), in a tab-separated table, plain or gzip, with the
-columns split, image_id or image_no, and caption: one caption per line, images in order of their first line; or in a
+Captions are in a Parquet file (columns image_id and captions); in a tab-separated table, plain or gzip, with the
+columns split, image_id or image_no, and caption (one caption per line, images in order of their first line); or in a
 table of a user (see `harness.corpora.files`). Image features have one file per teacher, matched by image_id if both
 files have it and by the order of images otherwise.
 
@@ -33,7 +33,7 @@ from harness.sources import FileSource, Missing, digest
 class CaptionedImages:
     """n captions, the row of the image of each, (n,) int64, and m images with their first captions.
 
-    `ids` are those of the m images, by which they are known in other data sets; None where the file has none.
+    `ids` are those of the m images, as other data sets use them; None if the file has none.
     """
 
     texts: list[str]
@@ -88,13 +88,13 @@ class CaptionedFile(FileSource):
         self.pixels = CaptionImages(file, images, how, self._ids) if images else None
 
     def missing(self, root: Path | None) -> list[Missing]:
-        """The captions, and the images or else all stored features, unless the images or some features exist."""
+        """The captions if missing; and if neither images nor any features exist: the images, or else all features."""
         absent = [file.missing(root) for file in self.features.values()]
         lacking = self.pixels.missing(root) if self.pixels else [item for each in absent for item in each]
         return super().missing(root) + (lacking if all(absent) else [])
 
     def computes(self, teacher: str, root: Path | None) -> bool:
-        """Whether a teacher computes its features from the images, since no file has them."""
+        """Whether a teacher must compute its features from the images, since no file has them."""
         return self.pixels is not None and (teacher not in self.features or bool(self.features[teacher].missing(root)))
 
     def fingerprint(self, root: Path | None) -> str:
@@ -107,7 +107,7 @@ class CaptionedFile(FileSource):
     def load(self, root: Path | None) -> CaptionedImages:
         ids, captions, known = self._captions(root)
         pixels, count = self._pixels(root), len(captions)
-        # a teacher without a file computes its features where the images are
+        # if the images exist, missing feature files are ignored: the teacher computes them
         stored = {name: file for name, file in self.features.items() if not (pixels and file.missing(root))}
         images = Pairs(
             [texts[0] for texts in captions],
@@ -122,7 +122,7 @@ class CaptionedFile(FileSource):
         return self._captions(root).ids
 
     def _captions(self, root: Path | None) -> _Captions:
-        path = FileSource(self.files, self.how).paths(root)[0]  # without features there are captions all the same
+        path = FileSource(self.files, self.how).paths(root)[0]  # the captions can be read without features
         if self.split is None:
             return _Captions(*read_captions(path, *self.columns))
         return _split_captions(path, self.split)
@@ -132,7 +132,7 @@ class CaptionedFile(FileSource):
 
 
 class _Captions(NamedTuple):
-    """Image ids, the captions of each image, and whether the ids are those of other data sets, not positions."""
+    """Image ids, the captions of each image, and whether the ids are real ones rather than positions."""
 
     ids: list[str] | None
     captions: list[list[str]]
@@ -154,7 +154,7 @@ def _split_captions(path: Path, split: str) -> _Captions:
 
 
 def _stored(folder: str, split: str = "test") -> dict[str, FeatureFile]:
-    """Files of test images' features by the papers' teachers, next to those of the training images."""
+    """Feature files of test images by teacher of the papers, stored next to those of the training images."""
     how = (
         "extract the features of the test images like those of training (data set 'features', rows in the order of "
         "the captions), or put the images there: see `harness data list`"

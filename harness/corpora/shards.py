@@ -55,7 +55,7 @@ class ShardPairs(CorpusSource):
         return [] if present else [Missing(f"{self.path}/*.tar", self.how)]
 
     def fingerprint(self, root: Path | None) -> str:
-        """Hash of the shards in order and of the limit; `bad` is left out, since it changes no number."""
+        """Hash of the shards in order and of the limit; `bad` is left out, since it does not change results."""
         return digest("shards", VERSION, [file_hash(shard) for shard in self._shards(root)], self.limit)
 
     def load(self, root: Path | None) -> Pairs:
@@ -134,14 +134,14 @@ def _members(shard: Path, flaws: list[str]) -> Iterator[tuple[str, str | tuple[i
                 folder, slash, name = member.name.rpartition("/")
                 stem, _, ending = name.partition(".")
                 key, kind, span = folder + slash + stem, ending.lower(), (member.offset_data, member.size)
-                # the data of a member may be truncated after a complete header
+                # a complete header can be followed by truncated data
                 if sum(span) > shard.stat().st_size:
                     raise tarfile.ReadError("unexpected end of data")
                 if kind in IMAGES:
                     yield key, span
                 elif kind == CAPTION:
                     yield key, " ".join(_bytes(shard, *span).decode("utf-8", errors="replace").split())
-            # tarfile takes a truncated or missing header for the end of the archive, which is a block of zeros
+            # tarfile mistakes a truncated or missing header for the end of the archive, which is a block of zeros
             if _bytes(shard, archive.offset, tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
                 raise tarfile.ReadError("no end mark")
     except (tarfile.TarError, OSError, EOFError) as error:

@@ -2,7 +2,7 @@
 
 The cache has two flat files per corpus: `KEY.ids` (token ids with special tokens, truncated at the training's
 `max_length`) and `KEY.offsets` (the start of each sentence, int64). `KEY.json` is written last and holds their hashes;
-files without it are ignored. Each process that maps them checks them, once.
+without it the files are ignored. Each process checks the hashes once, when it maps the files.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def tokenizer_key(tokenizer: PreTrainedTokenizerBase) -> str:
     if fast is None:
         return digest(type(tokenizer).__name__, sorted(tokenizer.get_vocab().items()), tokenizer.init_kwargs)
     described = json.loads(fast.to_str())
-    # truncation and padding were set by the last caller; the length is part of the tokens' own key
+    # set by the last caller; the length is part of the tokens' own key
     return digest(type(tokenizer).__name__, {**described, "truncation": None, "padding": None})
 
 

@@ -1,7 +1,7 @@
 """Computed arrays on disk: once per key, resumable, and read row by row.
 
-Features have one shape: their rows are appended to `NAME.part`, and `NAME.progress.json` counts the rows that are
-flushed to disk, with the hash of the file up to there. The finished file is `NAME.npy`, with the hash of its bytes in
+Features have one shape: their rows are appended to `NAME.part`, and `NAME.progress.json` has the number of rows flushed
+to disk and the hash of the file up to there. The finished file is `NAME.npy`, with the hash of its bytes in
 `NAME.sha256`; it is mapped into memory.
 
 Ragged arrays have rows of different lengths: those of a chunk are concatenated in `NUMBER.bin`; `NUMBER.json`, written
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 #: (start, stop) -> features of these rows, (stop - start, ...)
 ComputeRows = Callable[[int, int], np.ndarray]
-#: called with (rows done, rows in total), first with those of an earlier process, then after every chunk
+#: called with (rows done, rows in total): first with the rows of an earlier process, then after every chunk
 RowsDone = Callable[[int, int], None]
 _AGAIN = "the features will be computed again"
 #: bytes that are hashed at a time
@@ -131,7 +131,7 @@ def _reader(part: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
 
 @dataclass(frozen=True)
 class _Store:
-    """The file of one key, `stem`.npy: a part file written chunk by chunk and renamed when it is complete."""
+    """The file of one key, `stem`.npy, written chunk by chunk to a part file that is renamed when complete."""
 
     stem: Path
     rows: int

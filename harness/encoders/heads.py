@@ -1,7 +1,7 @@
-"""Projection heads: of methods, and those that authors published beside an encoder, the file `mcse.pt` of MCSE.
+"""Projection heads: those of methods, and those published beside an encoder in the file `mcse.pt` of MCSE.
 
-That file holds two modules' weights (MCSE src/train_mix.py, src/model.py): `grounding` projects [CLS] itself, and the
-`mlp` of `visn_model` ResNet-50 features, both by a linear layer and a tanh into 256 dimensions.
+The file holds the weights of two modules (MCSE src/train_mix.py, src/model.py): `grounding` projects [CLS] itself, the
+`mlp` of `visn_model` projects ResNet-50 features; each is a linear layer and a tanh into 256 dimensions.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from harness.encoders.weights import UNREADABLE
 from harness.errors import RESTORE, UserError, first_line
 
-#: the module's weights in the file, and the beginning of their names: of captions, then of images
+#: the module's key in the file, and the prefix of its weights' names: for captions, then for images
 _HEADS = (("grounding", "dense."), ("visn_model", "mlp.dense."))
 
 
@@ -50,7 +50,7 @@ def read_projections(file: Path) -> tuple[nn.Module, nn.Module]:
 
 
 def _head(weights: dict[str, Tensor], prefix: str) -> nn.Module:
-    """Build a head from its weights. Raises ValueError for others than those of one linear layer."""
+    """Build a head from its weights. Raises ValueError if they are not those of one linear layer."""
     if set(weights) != {f"{prefix}weight", f"{prefix}bias"}:
         raise ValueError(f"its weights are {', '.join(sorted(weights))}, not {prefix}weight and {prefix}bias")
     weight, bias = weights[f"{prefix}weight"], weights[f"{prefix}bias"]

@@ -1,14 +1,14 @@
-"""Attention within packed rows, and dropout: what layers compute with, beside torch's own operators.
+"""Attention within packed rows, and dropout, faster than with torch's public operators.
 
-The kernels of CUDA, without padding, are private operators of torch. One is used where its signature is the expected
-one and a trial on the device gives the numbers of the padded computation, forward and gradient; every device has
-attention on padded tensors.
+CUDA's attention kernels without padding are private operators of torch. A kernel is used only if its signature is as
+expected and a trial on the device matches the padded computation, output and gradients. Attention on padded tensors
+works on every device.
 
-On a CPU, masks of dropout are drawn faster than torch's: a mask takes 16 random bits an element from torch's generator.
-A probability p is no multiple of 1/65536, so that the number of values that drop is drawn too, once a mask: every
-element is dropped with probability p exactly. Attention with dropout is computed there a few heads at a time, whose
-scores stay in the processor's cache. The backward pass computes them anew and keeps of the forward pass which weights
-were dropped, one byte a weight.
+On a CPU, dropout masks are drawn faster than by torch: each element takes 16 random bits of torch's generator. Since
+65,536 p need not be an integer, the threshold of a mask is drawn from the integers below and above it, so that every
+element is dropped with probability exactly p. Attention with dropout is computed on a CPU a few heads at a time, so
+that their scores stay in the processor's cache. The backward pass recomputes the scores; the forward pass stores only
+which weights were dropped, one byte each.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 #: packed rows; queries, keys and values, (N, heads, d) each; dropout and scale -> (N, heads, d)
 Attention = Callable[[Packed, Tensor, Tensor, Tensor, float, float], Tensor]
 _HALF = (torch.bfloat16, torch.float16)
-#: The arguments that are given to each operator by position. It also takes `scale`, and needs no other.
+#: The positional arguments of each operator. The keyword `scale` is passed too; any other argument is optional.
 _ARGUMENTS = {
     "_flash_attention_forward": (
         "Tensor query, Tensor key, Tensor value, Optional[Tensor] cum_seq_q, Optional[Tensor] cum_seq_k, int max_q, "
@@ -62,7 +62,7 @@ def attention_on(device: torch.device, dtype: torch.dtype, heads: int, size: int
 def trials(
     device: torch.device, dtype: torch.dtype, heads: int, size: int
 ) -> Iterator[tuple[Attention, str, str | None]]:
-    """Try each attention of a device, fastest first, and say why it cannot be used; None where it can."""
+    """Try each attention of a device, fastest first; yield it with its name and why it fails, None if it works."""
     for attention in _candidates(device, dtype):
         yield attention, attention.__name__.strip("_"), _failure(attention, device, dtype, heads, size)
 
@@ -132,7 +132,7 @@ def _as_expected(operator: str) -> bool:
 
 
 def _failure(attention: Attention, device: torch.device, dtype: torch.dtype, heads: int, size: int) -> str | None:
-    """Say why an attention cannot be used: what it raises, or how far its numbers are from those of a CPU."""
+    """Return why an attention cannot be used: its error, or how far its numbers are from the CPU's."""
     packed = TokenRows.listed([[0] * length for length in _TRIAL], 0).packed
     drawn = torch.randn(4, sum(_TRIAL), heads, size, generator=torch.Generator().manual_seed(0)).to(dtype)
     with torch.inference_mode(False), torch.enable_grad():
@@ -163,7 +163,7 @@ def _difference(computed: Tensor, wanted: Tensor) -> float:
 
 
 class _Scatter(torch.autograd.Function):
-    """Tokens to their places among zeros, (N, heads, d) -> (heads, B x L, d); nothing is summed in its gradient."""
+    """Scatter tokens to their places among zeros, (N, heads, d) -> (heads, B x L, d); the gradient needs no sums."""
 
     @staticmethod
     def forward(ctx: Any, tokens: Tensor, packed: Packed) -> Tensor:
@@ -176,7 +176,7 @@ class _Scatter(torch.autograd.Function):
 
 
 class _Gather(torch.autograd.Function):
-    """Tokens from their places, (heads, B x L, d) -> (N, heads, d)."""
+    """Gather tokens from their places, (heads, B x L, d) -> (N, heads, d)."""
 
     @staticmethod
     def forward(ctx: Any, padded: Tensor, packed: Packed) -> Tensor:
@@ -223,14 +223,14 @@ def dropped(values: Tensor, chance: float) -> Tensor:
 
 
 def seed_dropout(seed: int, device: torch.device) -> None:
-    """Seed what dropout on a device draws from; `torch.manual_seed` asks every kind of device, which takes longer."""
+    """Seed dropout on one device; `torch.manual_seed` would seed every kind of device, which takes longer."""
     torch.default_generator.manual_seed(seed)
     if device.type == "cuda":
         torch.cuda.manual_seed_all(seed)
 
 
 def quicken(model: nn.Module) -> None:
-    """Replace the dropout of a model's parts."""
+    """Replace the `nn.Dropout` modules of a model by `Dropout`."""
     for part in model.modules():
         for name, child in part.named_children():
             if type(child) is nn.Dropout:
@@ -256,7 +256,7 @@ def blocked_attention(
 ) -> Tensor:
     """Attention with dropout of its weights, (X, L, d) three times -> (X, L, d).
 
-    `bias`, (Y, 1, L) where Y divides X, is added to the scores of X = 0, 1, ... by turns. The gradient of `bias` is not
+    `bias`, (Y, 1, L) where Y divides X, is added to the scores: item x gets row x mod Y. The gradient of `bias` is not
     computed. Weights are float32 at least, products are computed in the type of `query`.
     """
     kept = kept_at_random((*query.shape[:2], key.shape[1]), dropout)

@@ -1,6 +1,6 @@
 """The location of an encoder or a teacher: a folder, or a hub model in the local cache; nothing is loaded.
 
-Nothing here imports torch or transformers: plans are made of these.
+Nothing here imports torch or transformers, so that planning a run is fast.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from harness.sources import Missing, Source, digest, file_hash
 #: Files that a model's output depends on; a README or a second weight format does not count.
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
 _PATTERNS = (*_WEIGHTS, "*.json", "vocab.txt", "merges.txt", "*.model", "*.codes")
-#: one of them is in every model: that of transformers and timm, of sentence-transformers and of open_clip
+#: every model has one of these: that of transformers and timm, of sentence-transformers or of open_clip
 _CONFIGURATIONS = ("config.json", "modules.json", "open_clip_config.json")
-#: in place of a commit: the commit in the local cache, which then counts as pinned
+#: stands for the commit of main in the local cache, which then counts as pinned
 MAIN = "main"
 
 
@@ -25,8 +25,8 @@ MAIN = "main"
 class MissingModel(Missing):
     """A hub model that is not in the local cache, at a commit or MAIN.
 
-    `reader` is the kind of teacher that reads it, '' for an encoder; `beside` a file that is read beside the weights,
-    '' for none; `about` the approximate size in bytes.
+    `reader` is the kind of teacher that reads the model, '' for an encoder; `beside` is an additional file to read, ''
+    for none; `about` is the approximate size in bytes.
     """
 
     hub: str
@@ -40,8 +40,8 @@ class MissingModel(Missing):
 class FolderModel(Source):
     """A model in a local folder; its fingerprint is its content.
 
-    `trusted` allows code in the folder to be executed, which is then part of the content; `beside` is a file that is
-    read beside the weights where there is one.
+    `trusted` allows code in the folder to be executed, and that code is then part of the content; `beside` is an
+    additional file, read if it exists.
     """
 
     folder: Path
@@ -75,7 +75,7 @@ class HubModel(Source):
     """A hub model at a pinned commit, or at the cached commit of 'main'; nothing is downloaded.
 
     `about` is the approximate size of its files in bytes, where it is known; `trusted` allows code in its repository
-    to be executed; `beside` is a file that is read beside the weights, '' for none.
+    to be executed; `beside` is an additional file to read, '' for none.
     """
 
     hub: str

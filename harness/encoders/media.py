@@ -21,13 +21,13 @@ from PIL import Image
 
 from harness.errors import first_line
 
-#: raised when the pixels of `harness.encoders.vision` change; part of the fingerprint of labelled images
+#: version of the pixels of `harness.encoders.vision`, part of the fingerprint of labelled images
 VIEWS_VERSION = 2
-#: work on one image, (h, w, 3) uint8 in and out
+#: processing of one image, (h, w, 3) uint8 in and out
 OneImage = Callable[[np.ndarray], np.ndarray]
 #: bytes or path of an image file
 Encoded = bytes | Path
-#: raised by Pillow for a file that it cannot decode
+#: errors of Pillow for a file that cannot be decoded
 UNREADABLE = (
     *(OSError, EOFError, SyntaxError, ValueError, LookupError, ArithmeticError),
     *(struct.error, zlib.error, Image.DecompressionBombError),
@@ -37,7 +37,7 @@ LARGEST = 89_478_485
 
 
 def opened(item: Encoded) -> Image.Image:
-    """Open an image without decoding it. Raises one of UNREADABLE, also for more than LARGEST pixels."""
+    """Open an image without decoding it. Raises one of UNREADABLE, for more than LARGEST pixels too."""
     image = Image.open(io.BytesIO(item) if isinstance(item, bytes) else item)
     width, height = image.size
     if width * height > LARGEST:
@@ -71,11 +71,11 @@ class DecodedImages(Sequence[np.ndarray]):
 
     @abstractmethod
     def worked(self, work: OneImage) -> Iterator[np.ndarray]:
-        """Yield what `work` makes of each image, in order; the next ones are decoded and worked on meanwhile."""
+        """Yield `work` of each image, in order; the next images are processed in the background."""
 
 
 def worked(images: Sequence[np.ndarray] | np.ndarray, work: OneImage) -> Iterator[np.ndarray]:
-    """Yield what `work` makes of each image: by several workers for images decoded on access."""
+    """Yield `work` of each image, in order; by several threads for images decoded on access."""
     return images.worked(work) if isinstance(images, DecodedImages) else map(work, images)
 
 
@@ -116,7 +116,7 @@ def _filters(size: int, bins: int, rate: int) -> np.ndarray:
     from transformers.audio_utils import mel_filter_bank
 
     with warnings.catch_warnings():
-        # at a low rate the narrowest filters fall between two frequencies and are empty, as in Kaldi
+        # at a low sampling rate the narrowest filters fall between two frequencies and are empty, as in Kaldi
         warnings.filterwarnings("ignore", message="At least one mel filter")
         filters: np.ndarray = mel_filter_bank(
             size // 2 + 1, bins, LOWEST_HZ, rate / 2, rate, mel_scale="kaldi", triangularize_in_mel_space=True
@@ -125,7 +125,7 @@ def _filters(size: int, bins: int, rate: int) -> np.ndarray:
 
 
 def mixed(own: np.ndarray, other: np.ndarray, weight: float) -> np.ndarray:
-    """Mix two waves, each without its mean, as AudioCSE's public code; the second is cut or padded with zeros: (n,)."""
+    """Mix two waves less their means, as AudioCSE's public code does; the second is cut or zero-padded: (n,)."""
     fitted = np.zeros_like(own)
     fitted[: len(other)] = (other - other.mean())[: len(own)]
     wave: np.ndarray = weight * (own - own.mean()) + (1 - weight) * fitted

@@ -1,7 +1,7 @@
 """Model folders of sentence-transformers: reading and writing the files beside an encoder; no model is loaded.
 
 `modules.json` names the modules, `sentence_bert_config.json` the longest sequence, `1_Pooling` the pooling and
-`2_Dense` a head with its tanh. Types and keys are written under their older names, which newer versions read as well.
+`2_Dense` a head with its tanh. Types and keys are written under their older names, which newer versions also accept.
 
 Nothing here imports torch or transformers before it is called: plans read these files.
 """
@@ -30,7 +30,7 @@ _SWITCH = "pooling_mode_"
 
 @dataclass(frozen=True)
 class ListedModule:
-    """A module of a folder: the full name of its class, and the sub-folder of its files, '' for the folder itself."""
+    """A module in a model folder: its class by full name, and its sub-folder, '' for the folder itself."""
 
     type: str
     path: str
@@ -56,7 +56,7 @@ def listed_modules(folder: Path) -> tuple[ListedModule, ...]:
 
 
 def transformer_folder(folder: Path) -> Path:
-    """Return where a folder's encoder lies: its first module, or the folder itself. Raises UserError for no encoder."""
+    """Return the folder of the encoder: the first module's, or the folder itself. Raises UserError for no encoder."""
     modules = listed_modules(folder)
     if modules and modules[0].kind != "Transformer":
         raise UserError(
@@ -89,8 +89,8 @@ def refuse_code(folder: Path) -> None:
 def declared_pooling(folder: Path) -> str | None:
     """Return the pooling that a model folder names, None if it names none.
 
-    It is `modules` for a folder of sentence-transformers. Otherwise `1_Pooling/config.json` counts, then `pooling` in
-    the front matter of the model card, as an export writes it. Raises UserError for a damaged list of modules.
+    It is `modules` for a folder of sentence-transformers. Otherwise it is read from `1_Pooling/config.json`, else from
+    `pooling` in the front matter of an exported model's card. Raises UserError for a damaged list of modules.
     """
     if listed_modules(folder):
         return MODULES
@@ -112,7 +112,7 @@ def _pooling_of(settings: Any) -> str | None:
 
 
 def _mode(switch: str) -> str:
-    """Return the newer name of a switch: 'mean_tokens' is 'mean'."""
+    """Return the newer name of a pooling switch: 'mean_tokens' is 'mean'."""
     return switch.removesuffix("s").removesuffix("_token")
 
 
@@ -150,7 +150,7 @@ _SWITCHES = ("pooling_mode_cls_token", "pooling_mode_mean_tokens")
 
 
 def write_modules(folder: Path, pooling: Pooling, width: int, longest: int, head: Mapping[str, Tensor]) -> None:
-    """Write the files beside a saved encoder; nothing for a pooling that sentence-transformers does not have.
+    """Write the files of sentence-transformers beside a saved encoder, unless that library lacks the pooling.
 
     `width` are the encoder's dimensions, `longest` the tokens of its longest sequence. `head` holds `weight` (d, d)
     and `bias` (d,) of the linear layer before a tanh. Raises UserError for a pooling that needs a head without one.

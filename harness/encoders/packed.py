@@ -1,9 +1,9 @@
 """Forward passes over packed rows: every layer but attention computes on real tokens only.
 
-The layers of an encoder laid out like BERT or RoBERTa run as functions of their parameters: calls of modules take a
-host longer than the operators that they call. For another encoder, transformers hands keyword arguments of a forward
-pass down to a registered function of attention, which finds the rows among them. Dropout is that of the padded pass,
-drawn in the order of the modules; only the random numbers differ.
+The layers of an encoder laid out like BERT or RoBERTa run as functions of their parameters, since calling modules costs
+the host more time than the operators inside. For other encoders, a registered attention function receives the rows as
+keyword arguments, which transformers passes down from the forward call. Dropout is applied in the same places and order
+as in the padded pass; only the random numbers differ.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class EncoderLayer:
 
     @classmethod
     def of(cls, module: Any) -> EncoderLayer:
-        """Name the parts of a layer of transformers. Raises AttributeError for one that is laid out otherwise."""
+        """Find the parts of a layer of transformers. Raises AttributeError for any other layout."""
         inner, mixed, wide, narrow = module.attention.self, module.attention.output, module.intermediate, module.output
         return cls(
             *(inner.query, inner.key, inner.value, mixed.dense, mixed.LayerNorm),
@@ -94,11 +94,11 @@ def _normed(module: nn.LayerNorm, states: Tensor) -> Tensor:
     return torch.layer_norm(states, module.normalized_shape, module.weight, module.bias, module.eps)
 
 
-#: the name of the function within transformers, and of the argument that hands it the attention of the rows
+#: the name under which transformers knows the function, and the argument that passes it the attention of the rows
 _NAME, _ARGUMENT = "harness-packed", "packed_rows"
-#: Keyword arguments of attention without influence on it; any other could change what it computes, and is refused.
+#: Keyword arguments that do not change the attention; any other argument is refused.
 _WITHOUT_INFLUENCE = {"position_ids", "output_attentions", "output_hidden_states", "return_dict", "use_cache"}
-#: token ids of the trial: rows of one, some and many tokens, of a vocabulary of any size
+#: token ids of the trial: rows of one, some and many tokens, small enough for any vocabulary
 _TRIAL = ((5,), (6, 7, 8), (5, 9, 7, 6, 8, 9, 5), (8, 6))
 #: largest difference of the two passes of the trial, relative to the largest value; float32 rounds at 1e-7
 _CLOSE = 1e-4
@@ -108,7 +108,7 @@ _CLOSE = 1e-4
 class Packing:
     """How an encoder processes packed rows: the position of a row's first token, and the attention.
 
-    Without `layers` it passes by its modules.
+    Without `layers` the encoder runs by its modules.
     """
 
     first: int
@@ -116,7 +116,7 @@ class Packing:
     attention: Attention = scattered
 
     def on_device(self, model: Any) -> Packing | None:
-        """Return the packing of a model where it is, in the type that its layers compute in; None if there is none."""
+        """Return the packing for a model's device and compute type; None if no attention works there."""
         if torch.compiler.is_compiling():
             return self
         device, dtype, heads = model.device, model.dtype, model.config.num_attention_heads
@@ -127,7 +127,7 @@ class Packing:
 
 
 def packing_of(model: Any) -> Packing | None:
-    """Let a model, on the CPU, compute on packed rows if a few give what the padded pass gives; None if they do not."""
+    """Return the packing of a model on the CPU; None unless a trial of a few rows equals the padded pass."""
     before = model.config._attn_implementation
     if before != "sdpa" or not _registered():
         return None
@@ -176,7 +176,7 @@ def _inputs(packed: Packed, packing: Packing) -> dict[str, Tensor]:
 
 @torch.no_grad()
 def _tried(model: Any) -> Packing | None:
-    """Return the packing with which a model, in evaluation mode, gives what its padded pass gives; None for no such."""
+    """Return the first packing that reproduces the padded pass of a model in evaluation mode; None if none does."""
     pad = getattr(model.config, "pad_token_id", None) or 0
     rows = TokenRows.listed(_TRIAL, pad)
     wanted = model(**rows).last_hidden_state.flatten(0, 1)[rows.packed.places]
@@ -189,7 +189,7 @@ def _tried(model: Any) -> Packing | None:
 
 
 def _same_by_functions(model: Any, packed: Packed, packing: Packing, direct: Packing) -> bool:
-    """Whether layers as functions give the states of the modules: first tokens, and all from equal random numbers."""
+    """Whether layers as functions equal the modules: at first tokens, and at all tokens with equal random numbers."""
 
     def drawn(packing: Packing) -> tuple[Tensor, ...]:
         with torch.random.fork_rng(devices=[]):
@@ -203,7 +203,7 @@ def _same_by_functions(model: Any, packed: Packed, packing: Packing, direct: Pac
 
 
 def _same(compute: Callable[[], tuple[Tensor, ...]], wanted: tuple[Tensor, ...]) -> bool:
-    """Whether a forward pass is possible and gives the states that are wanted."""
+    """Whether a forward pass works and gives the expected states."""
     try:
         computed = compute()
     except UNREADABLE:  # the encoder takes no positions, computes its attention itself or has other layers
@@ -215,7 +215,7 @@ def _same(compute: Callable[[], tuple[Tensor, ...]], wanted: tuple[Tensor, ...])
 
 
 def _registered() -> bool:
-    """Make the function known to transformers; False for an older version, which has no such interface."""
+    """Register the attention function in transformers; False for a version too old to allow that."""
     try:
         from transformers import AttentionInterface
         from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
@@ -239,7 +239,7 @@ def _attention(
 ) -> tuple[Tensor, None]:
     """Attention within rows, as transformers calls it: (B, heads, L, d) three times -> (B, L, heads, d).
 
-    Packed rows are one row of N tokens. Raises TypeError where their attention would need more than the rows.
+    Packed rows are one row of N tokens. Raises TypeError for an attention that depends on more than the rows.
     """
     odd = [name for name, given in kwargs.items() if given is not None and name not in _WITHOUT_INFLUENCE]
     plain = not odd and attention_mask is None and not getattr(module, "is_causal", False)

@@ -62,7 +62,7 @@ class ImagePatches(nn.Module):
 
     @classmethod
     def load(cls, folder: Path, width: int) -> ImagePatches:
-        """Read that of a folder of transformers, timm or open_clip. Raises UserError for none of this width."""
+        """Read the embedding of a ViT of transformers, timm or open_clip. Raises UserError for another width."""
         token, positions, weight, bias = _embedding(folder)
         if token.numel() != width:
             raise UserError(
@@ -111,8 +111,8 @@ class AudioPatches(nn.Module):
 def media_forward(model: Any, embeddings: Tensor, layers: Sequence[EncoderLayer] = ()) -> Tensor:
     """Run embeddings (X, L, d) through a text encoder's layers and take the first position: (X, d).
 
-    The text's embedding layer is skipped, and no position is masked; with `layers` (`Packing`) the last one is computed
-    at the first position only. Raises UserError for an encoder with layers not laid out as in BERT and RoBERTa.
+    The text's embedding layer is skipped, and no position is masked; with `layers` (`Packing`) the last layer is
+    computed at the first position only. Raises UserError unless the layers are laid out as in BERT and RoBERTa.
     """
     # the encoders of T5 and ALBERT take other inputs
     if not hasattr(getattr(model, "encoder", None), "layer"):

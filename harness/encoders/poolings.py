@@ -1,7 +1,7 @@
 """Poolings: how a sentence vector is computed from an encoder's layers.
 
-A pooling is registered under an entry point of `harness.poolings` that names its class. It serves `none[pooling=NAME]`,
-text teachers, and the folder of an exported model.
+A pooling is registered under an entry point of `harness.poolings` that names its class. It is used by
+`none[pooling=NAME]`, by text teachers, and for the folder of an exported model.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Pooling(ABC):
     name: str
     #: Whether all layers are needed; otherwise only the last is computed and passed.
     all_layers: ClassVar[bool] = False
-    #: Whether only the first position of the last layer is needed; the others may then not be passed.
+    #: Whether only the first position of the last layer is needed; the others may then be missing from `layers`.
     first_token: ClassVar[bool] = False
     #: Whether the pooled vector passes the student's head: the encoder's own pooler, or one that a method trained.
     head: ClassVar[bool] = False
@@ -87,7 +87,7 @@ class FirstLastPooling(Pooling):
 
 
 class ModulesPooling(Pooling):
-    """The modules of a folder of sentence-transformers, whatever they compute; that library reads the folder."""
+    """The modules of a folder of sentence-transformers, run by that library."""
 
     def __call__(self, layers: Sequence[Tensor], mask: Tensor) -> Tensor:
         raise UserError(

@@ -18,9 +18,9 @@ EMULATE = "HARNESS_EMULATE_BF16"
 
 
 def autocast(precision: str, device: str) -> AbstractContextManager[object]:
-    """Return a context in which layers compute in 'bf16' or 'fp16' on a device ('cpu', 'cuda'); others change nothing.
+    """Return a context in which layers compute in 'bf16' or 'fp16' on a device ('cpu', 'cuda'); no-op otherwise.
 
-    Weights, losses and what layers do not compute stay in float32.
+    Weights, losses and everything outside the layers stay in float32.
     """
     if precision not in _TYPES:
         return nullcontext()
@@ -29,9 +29,9 @@ def autocast(precision: str, device: str) -> AbstractContextManager[object]:
 
 @contextmanager
 def float32_products(precision: str, device: str) -> Iterator[None]:
-    """Let products and convolutions of float32 on a card use TF32 in the precision 'tf32', and in no other.
+    """Allow TF32 in float32 products and convolutions on a GPU in precision 'tf32', forbid it in any other.
 
-    Cards and processors without TF32 compute in float32. The backward pass needs the context too.
+    GPUs and processors without TF32 compute in float32. The backward pass needs the context too.
     """
     if torch.device(device).type != "cuda":
         yield
@@ -60,7 +60,7 @@ def check_precision(precision: str, device: str) -> None:
             "precision bf16 would be emulated slowly: this processor has no instructions for it; give --set "
             f"precision=fp32, or set {EMULATE}=1 to use it anyway"
         )
-    # torch emulates bf16 on cards without it, more slowly than they compute in float32
+    # torch emulates bf16 on GPUs without it, more slowly than float32
     if device == "cuda" and not torch.cuda.is_bf16_supported(including_emulation=False):
         raise UserError(
             f"precision bf16 needs a GPU that supports it, but {torch.cuda.get_device_name()} does not; give --set "

@@ -1,6 +1,6 @@
 """Rows of token ids: padded to one length, and packed one after another without padding.
 
-Tokens are counted on the host, where a batch is made: an accelerator would have to be waited for.
+Tokens are counted on the host while a batch is made, since counting on an accelerator would block.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Packed:
         return self.offsets[:-1]
 
     def to(self, device: torch.device) -> Packed:
-        """Copy the tensors, together, to a device; nothing is copied where they are there."""
+        """Move all tensors to a device in one copy; no copy if they are already there."""
         if device.type == self.ids.device.type:
             return self
         tokens, odd = len(self.ids), len(self.offsets) % 2
@@ -69,8 +69,8 @@ class Packed:
 class TokenRows(Mapping[str, Tensor]):
     """B rows of token ids, as a mapping `input_ids` and `attention_mask`, (B, L) int64, with padding at the end.
 
-    `packed` has the same rows without padding. The padded ones are sent to a device when they are first read there,
-    which a packed pass does not.
+    `packed` has the same rows without padding. The padded rows are sent to a device when they are first read there;
+    a packed pass never reads them.
     """
 
     def __init__(self, ids: Tensor, mask: Tensor, packed: Packed, lengths: np.ndarray) -> None:
@@ -116,7 +116,7 @@ class TokenRows(Mapping[str, Tensor]):
 
     @classmethod
     def of(cls, tokens: Mapping[str, Tensor]) -> TokenRows | None:
-        """Return rows of `input_ids` and `attention_mask`, (B, L); None unless padded at the end. Awaits devices."""
+        """Return rows of `input_ids` and `attention_mask`, (B, L); None unless padded at the end. May block."""
         if isinstance(tokens, TokenRows):
             return tokens
         ids, mask = (tokens[name] for name in NAMES)
@@ -128,7 +128,7 @@ class TokenRows(Mapping[str, Tensor]):
         return TokenRows(ids, mask, self.packed.to(device), self.lengths)
 
     def part(self, start: int, stop: int) -> TokenRows:
-        """Return some of the rows, still padded to the length of all; nothing is waited for."""
+        """Return some of the rows, still padded to the length of all; never blocks."""
         first, last = int(self.lengths[:start].sum()), int(self.lengths[:stop].sum())
         whole, lengths = self.packed, self.lengths[start:stop]
         packed = Packed(
@@ -144,7 +144,7 @@ class TokenRows(Mapping[str, Tensor]):
 
 
 def sent(value: Tensor, device: torch.device) -> Tensor:
-    """Copy a tensor of the host to a device; to a card from pinned memory, so that the host does not wait."""
+    """Copy a tensor of the host to a device; to a GPU from pinned memory, so that the host does not wait."""
     if device.type == "cuda" and torch.cuda.is_available():
         return value.pin_memory().to(device, non_blocking=True)
     return value.to(device)

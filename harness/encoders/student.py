@@ -1,7 +1,7 @@
 """Models that embed sentences: the student, and folders of sentence-transformers read through that library.
 
-The student is a Hugging Face encoder with its tokenizer and its pooling; a model of sentence-transformers, whatever its
-modules are, is only evaluated.
+The student is a Hugging Face encoder with its tokenizer and its pooling. A model of sentence-transformers is only
+evaluated, never trained.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Student(nn.Module):
     """An encoder that turns sentences into vectors of `width` dimensions, packed where its architecture allows that."""
 
     def __init__(self, model: nn.Module, tokenizer: Any, pooling: str = "cls") -> None:
-        """`model` is on the CPU, where a few rows are tried packed and padded."""
+        """`model` is on the CPU, where a trial decides whether packed rows can be used."""
         super().__init__()
         quicken(model)
         self.model, self.tokenizer = model, tokenizer
@@ -60,7 +60,7 @@ class Student(nn.Module):
             )
         self.pooling = pooling_named(pooling)
         self.patches = nn.ModuleDict()
-        # in a tuple, since the head belongs to the method: its parameters are not the student's
+        # in a tuple, which hides its parameters from the student: the head belongs to the method
         self._heads: tuple[nn.Module, ...] = ()
 
     @classmethod
@@ -75,8 +75,8 @@ class Student(nn.Module):
     ) -> Student:
         """Read a model folder (config.json, weights, tokenizer), called `what` in messages, in float32.
 
-        The encoder's pooler is dropped, or becomes the head where the pooling needs one; a method that trains a head
-        of its own does without it (`own_head=False`). `trusted` allows code in the folder to be executed. Raises
+        The encoder's pooler is dropped, or becomes the head if the pooling needs one; a method that trains its own
+        head does not use it (`own_head=False`). `trusted` allows code in the folder to be executed. Raises
         UserError for an unknown pooling, a folder that transformers cannot read and weights that do not fit.
         """
         with_pooler = own_head and pooling_named(pooling).head
@@ -128,7 +128,7 @@ class Student(nn.Module):
         self.patches[name] = patches.to(self.device)
 
     def read_through(self, head: nn.Module | None) -> None:
-        """Set the head, (n, d) -> (n, d), that pooled vectors pass where the pooling has one."""
+        """Set the head, (n, d) -> (n, d), that is applied to pooled vectors if the pooling uses one."""
         self._heads = () if head is None else (head,)
 
     def encode(self, inputs: Mapping[str, Tensor], views: int) -> Tensor:
@@ -146,12 +146,12 @@ class Student(nn.Module):
         return vectors.view(-1, views, vectors.shape[-1])
 
     def views(self, sentences: Sequence[str], count: int) -> Tensor:
-        """Compute `count` vectors of each of n sentences in one pass, alike unless dropout is active: (n, count, d)."""
+        """Compute `count` vectors of each of n sentences in one pass, equal unless dropout is active: (n, count, d)."""
         vectors = self.pooled(self.tokenize(sentences, self.longest).to(self.device), count)
         return vectors.view(count, -1, vectors.shape[-1]).transpose(0, 1)
 
     def pooled(self, tokens: Mapping[str, Tensor], views: int = 1) -> Tensor:
-        """Compute vectors of `views` sets of the rows, one after another, by pooling and its head: (views x B, d)."""
+        """Encode the rows `views` times, one set after another, with pooling and head: (views x B, d)."""
         mask = tokens["attention_mask"].repeat(views, 1)
         if self.pooling.first_token:
             vectors = self.pooling((self._firsts(tokens, views).unsqueeze(1),), mask[:, :1])
@@ -161,12 +161,12 @@ class Student(nn.Module):
         return headed
 
     def _firsts(self, tokens: Mapping[str, Tensor], views: int) -> Tensor:
-        """Compute the last layer at the first token for `views` sets of the rows, one after another: (views x B, d)."""
+        """Encode the rows `views` times; the last layer at the first token, one set after another: (views x B, d)."""
         packed = self._packed(tokens, views)
         return first_tokens(self.model, *packed) if packed else self._layers(tokens, views, all_layers=False)[-1][:, 0]
 
     def _layers(self, tokens: Mapping[str, Tensor], views: int, *, all_layers: bool) -> tuple[Tensor, ...]:
-        """Compute the hidden states of the last or all layers for `views` sets of the rows: (views x B, L, d) each."""
+        """Encode the rows `views` times; hidden states of the last or all layers: (views x B, L, d) each."""
         packed = self._packed(tokens, views)
         if packed:
             return tuple(map(packed[0].padded, packed_forward(self.model, *packed, all_layers=all_layers)))
@@ -174,7 +174,7 @@ class Student(nn.Module):
         return padded_forward(self.model, repeated, all_layers=all_layers)
 
     def _packed(self, tokens: Mapping[str, Tensor], views: int) -> tuple[Packed, Packing] | None:
-        """Pack `views` sets of the rows, and say how they are passed; None where they stay padded."""
+        """Return `views` packed copies of the rows and the packing to use; None if rows stay padded."""
         packing = self.packing and self.packing.on_device(self.model)
         rows = TokenRows.of(tokens) if packing else None
         return (rows.packed.repeated(views), packing) if packing and rows else None
@@ -219,7 +219,7 @@ class Student(nn.Module):
         """
         head = {name.rpartition(".")[2]: value for head in self._heads for name, value in head.state_dict().items()}
         state = self.model.state_dict() | {f"pooler.dense.{name}": value for name, value in head.items()}
-        # transformers 5 would write the names of the file that the encoder came from, such as the first BERT's `gamma`
+        # transformers 5 would write the weight names of the original file, such as `gamma` of the first BERT
         self.model.save_pretrained(str(folder), state_dict=state, save_original_format=False)  # type: ignore[operator]
         self.tokenizer.save_pretrained(str(folder))
         write_modules(folder, self.pooling, self.width, self.longest, head)
@@ -271,7 +271,7 @@ class SentenceModules(nn.Module):
     def views(self, sentences: Sequence[str], count: int) -> Tensor:
         """Compute `count` vectors of each of n sentences in one pass, by all modules: (n, count, d).
 
-        They are alike unless dropout is active. The model's default prompt is used, not the truncation of `embed`.
+        They are equal unless dropout is active. The model's default prompt is used, not the truncation of `embed`.
         """
         prompt = self.model.prompts.get(self.model.default_prompt_name)
         features = self.model.preprocess(list(sentences), prompt=prompt)
@@ -299,7 +299,7 @@ class SentenceModules(nn.Module):
 
 
 def open_model(folder: Path, pooling: str, *, trusted: bool = False) -> Student | SentenceModules:
-    """Load a folder by its modules or another pooling; `trusted` allows code in it to be executed. Raises UserError."""
+    """Load a model folder for the given pooling; `trusted` allows its code to be executed. Raises UserError."""
     if pooling == MODULES:
         return SentenceModules.load(folder, trusted=trusted)
     return Student.load(folder, pooling, trusted=trusted)

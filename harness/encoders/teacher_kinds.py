@@ -65,7 +65,7 @@ def _batch_size(device: str) -> int:
 class ClipTeacher(Teacher):
     """Features of images and captions in one space, not normalised: (n, f).
 
-    Captions are tokenised by the tokenizer in the folder where open_clip_config.json names one, else by CLIP's own, and
+    Captions are tokenised by the folder's tokenizer if open_clip_config.json names one, else by CLIP's own, and
     cut at the context length of the text tower; `pooling` and `max_length` are ignored.
     """
 
@@ -161,7 +161,7 @@ class TextTeacher(Teacher):
         return in_batches(sentences, TEXT_BATCH, hidden)
 
 
-#: rows read at a time for the moments
+#: rows read at a time to compute mean and deviation
 CHUNK = 4096
 #: CLIP's upper bound of 1 / temperature
 LARGEST_SCALE = 100.0

@@ -41,8 +41,8 @@ class Teacher(ABC):
     def __init__(self, folder: Path, *, pooling: str, max_length: int, device: str) -> None:
         """Load a model folder in evaluation mode and float32. Raises UserError for one that cannot be read.
 
-        `pooling` (a registered name) and `max_length` (tokens, special ones included) say how sentences are encoded,
-        where the model leaves that open.
+        `pooling` (a registered name) and `max_length` (tokens, special ones included) say how sentences are encoded
+        unless the model fixes that.
         """
 
     def images(self, pixels: ImageArrays) -> np.ndarray:
@@ -70,14 +70,14 @@ def teacher_class(kind: str) -> type[Teacher]:
 
 
 class DeclaredTeacher(NamedTuple):
-    """What a kind of teacher declares (see `Teacher`)."""
+    """Declarations of a kind of teacher (see `Teacher`)."""
 
     gives: tuple[FeatureKind, ...]
     pooled: bool
 
 
 def declared_teacher(kind: str) -> DeclaredTeacher:
-    """Return the declarations of a registered kind, without importing it where they are known. Raises UserError."""
+    """Return the declarations of a registered kind, imported only if they are not cached. Raises UserError."""
 
     def answer() -> list[Any]:
         teacher = teacher_class(kind)
@@ -104,7 +104,7 @@ def in_batches(items: Any, size: int, compute: Callable[[Any], Tensor]) -> np.nd
 
 
 def check_vocabulary(student: Path, teacher: Path, name: str) -> None:
-    """Raise UserError if the tokens of a teacher, `name`, are not those of the student; both are model folders."""
+    """Raise UserError if the tokens of the teacher `name` differ from the student's; both are model folders."""
     from transformers import AutoTokenizer
 
     folders = map(transformer_folder, (student, teacher))

@@ -1,7 +1,7 @@
 """Training augmentations of images, two views each, as in the public code of VisualCSE.
 
 A resized random crop, a flip, colour jitter, sometimes grey; normalised by ImageNet's moments (NonLing
-VisualCSE/src/trainers.py; the paper lists none). The distributions are those of torchvision's transforms, at less cost;
+VisualCSE/src/trainers.py; the paper lists none). The distributions are those of torchvision, computed faster;
 pixels differ slightly: crops are resized by torch (at most 1/255 from Pillow's), colours are jittered in float32 and
 rounded once at the end, and a JPEG is decoded at a half, a quarter or an eighth of its size where both crops remain at
 least as large as the target.
@@ -108,7 +108,7 @@ def normalised(pixels: Tensor) -> Tensor:
 
 
 def _decoded(image: Image.Image, crops: list[Crop], size: int) -> tuple[Tensor, list[Crop]]:
-    """Decode to (1, 3, h, w) uint8, a JPEG smaller where no crop falls below `size`; return pixels and crops."""
+    """Decode to (1, 3, h, w) uint8, a JPEG at reduced size if all crops stay >= `size`; return pixels and crops."""
     width, height = image.size
     spare = min(min(crop.width, crop.height) for crop in crops) // size
     scale = next((scale for scale in (8, 4, 2) if scale <= spare), 1)
@@ -150,7 +150,7 @@ def _hue(colours: Tensor, shift: float) -> Tensor:
     red, green, blue = colours
     value = torch.maximum(torch.maximum(red, green), blue)
     chroma = value - torch.minimum(torch.minimum(red, green), blue)
-    # g - b, b - r, r - g over the chroma; without chroma the hue is arbitrary
+    # (g - b, b - r, r - g) / chroma; without chroma the hue is arbitrary
     turned = (colours.roll(-1, 0) - colours.roll(-2, 0)).div_(chroma.clamp_min(1e-12))
     hue = torch.where(value == red, turned[0], torch.where(value == green, turned[1] + 2, turned[2] + 4))
     sixths = torch.tensor([5.0, 3.0, 1.0]).view(3, 1, 1).add(hue.add_(6 * shift)).div_(6)

@@ -1,7 +1,7 @@
-"""Reading model folders of transformers so that every weight and every token comes from the folder.
+"""Strict reading of model folders of transformers: every weight and every token comes from the folder.
 
-transformers draws weights that a file lacks at random, and reads a model without its vocabulary as one unknown word;
-here both are refused. No code of a folder is executed unless it is trusted.
+transformers itself initialises missing weights at random, and without a vocabulary maps every word to the unknown
+token; here both are errors. Code in a folder is executed only if the folder is trusted.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _BESIDE = (
     *("generator_lm_head.", "decoder.", "mlp.", "discriminator.", "generator.", "electra_head."),
     *("aux_", "image_mlp.", "image_pooler.", "vit_embeddings.", "v_patch_embed.", "v_cls_token"),
 )
-#: sizes in a config.json, which the weights bound
+#: sizes in a config.json that must not exceed the size of the weights
 _SIZES = (
     *("num_hidden_layers", "hidden_size", "embedding_size", "vocab_size", "intermediate_size", "num_attention_heads"),
     *("max_position_embeddings", "type_vocab_size"),
@@ -49,7 +49,7 @@ _BUFFERS = ("position_ids", "embeddings.token_type_ids", "rotary_emb.inv_freq")
 
 @contextmanager
 def reading(what: str, folder: Path, remedy: str) -> Iterator[None]:
-    """Turn what a library raises for a model folder that it cannot read into a UserError."""
+    """Convert a library's errors for an unreadable model folder into a UserError."""
     try:
         yield
     except UNREADABLE as error:
@@ -90,13 +90,13 @@ def load_encoder(folder: Path, *, pooler: bool, trusted: bool = False) -> tuple[
 
 @contextmanager
 def strict_weights(*, pooler: bool) -> Iterator[None]:
-    """Raise ValueError for weights, a `pooler`'s included, that do not fit a model that transformers loads inside."""
+    """Raise ValueError in this context if weights, with those of a `pooler`, do not fit the model being loaded."""
     from transformers import PreTrainedModel
     from transformers.utils import logging
 
     original = PreTrainedModel.__dict__["from_pretrained"].__func__
 
-    # transformers hands out what it found to its caller alone, and that can be another library
+    # transformers reports missing weights only to its caller, which can be another library
     def checked(cls: Any, /, *args: Any, output_loading_info: bool = False, **kwargs: Any) -> Any:
         kwargs |= {"output_loading_info": True, "ignore_mismatched_sizes": True}
         model, info = original(cls, *args, **kwargs)
@@ -104,7 +104,7 @@ def strict_weights(*, pooler: bool) -> Iterator[None]:
         return (model, info) if output_loading_info else model
 
     logging.disable_progress_bar()
-    logging.set_verbosity_error()  # what it would warn of is refused
+    logging.set_verbosity_error()  # the check refuses what it would warn of
     PreTrainedModel.from_pretrained = classmethod(checked)
     try:
         yield
@@ -113,7 +113,7 @@ def strict_weights(*, pooler: bool) -> Iterator[None]:
 
 
 def check_configuration(folder: Path, *, trusted: bool) -> None:
-    """Raise ValueError, before a model is built, for code of a repository and for sizes that weights cannot have."""
+    """Raise ValueError, before a model is built, for code of a repository and for sizes larger than the weights."""
     if not trusted:
         _refuse_code(folder)
     _refuse_size(folder)
@@ -181,11 +181,11 @@ def _weight_files(folder: Path) -> list[Path]:
 
 def _shapes(path: Path) -> list[Sequence[int]]:
     """The shapes of the tensors in a file of weights, read without their numbers."""
-    with open_regular(path):  # opening a pipe would wait for ever
+    with open_regular(path):  # opening a pipe would block for ever
         pass
     if path.suffix == ".safetensors":
         with safe_open(path, framework="np") as held:
-            return [held.get_slice(name).get_shape() for name in held.keys()]  # noqa: SIM118 - it is no mapping
+            return [held.get_slice(name).get_shape() for name in held.keys()]  # noqa: SIM118 - not a mapping
     import torch
 
     held = torch.load(path, map_location="meta", weights_only=True)
@@ -227,7 +227,7 @@ def check_tokenizer(folder: Path, tokenizer: Any, model: Any) -> None:
 
 @contextmanager
 def known_vocabulary(folder: Path) -> Iterator[None]:
-    """Raise ValueError where reading a tokenizer fails inside and the folder has no vocabulary."""
+    """Raise ValueError if reading a tokenizer fails in this context and the folder has no vocabulary."""
     try:
         yield
     except UNREADABLE as error:

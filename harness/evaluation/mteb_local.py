@@ -54,7 +54,7 @@ class OfflineTask(Checkable, Protocol):
     type: TaskType
     #: as mteb writes it, such as eng-Latn
     language: str
-    #: attributes of mteb's task class that differ from its own, such as `samples_per_label`
+    #: attributes that override those of mteb's task class, such as `samples_per_label`
     settings: Mapping[str, Any]
 
     def load(self, root: Path | None) -> Mapping[str, Any]:
@@ -92,7 +92,7 @@ def _dataset(kind: str, data: Mapping[str, Any]) -> Any:
         table = {"sentence1": list(first), "sentence2": list(second), "score": list(gold)}
         return DatasetDict({"test": Dataset.from_dict(table)})
     if kind == "Classification":
-        # numbers: mteb's average precision of two classes takes no names
+        # labels as numbers: mteb's average precision of two classes does not accept names
         numbers = {label: number for number, label in enumerate(sorted({label for label, _ in data["train"]}))}
         labelled = {
             split: {"label": [numbers[label] for label, _ in data[split]], "text": [text for _, text in data[split]]}
@@ -132,12 +132,12 @@ class SimilarityFileTask(LocalTask):
 
 
 class ClassificationFiles(LocalTask):
-    """Labelled texts: one file with a column split, or one file per split."""
+    """Labelled texts: one file with a column `split`, or one file per split."""
 
     type = "Classification"
 
     def __init__(self, name: str, train: str, test: str, language: str = "eng-Latn", samples: int = 8) -> None:
-        """`samples` per label train mteb's classifier, as in its own task with these data."""
+        """`samples` per label train mteb's classifier, as in mteb's own task with these data."""
         super().__init__(name, train, test)
         self.language, self.settings = language, {"samples_per_label": samples}
 

@@ -8,8 +8,8 @@ A task name is one of:
   `MTEB(eng, v1):STS`. DALR Table 5 reports the types Reranking, Classification, Retrieval and STS of that benchmark
   (Muennighoff et al., 2023).
 
-The data of mteb's own tasks must be in the local cache: nothing is downloaded. Importing mteb takes seconds, so its
-facts on a task are kept in the cache folder, by mteb's version.
+The data of mteb's own tasks must be in the local cache: nothing is downloaded. Importing mteb takes seconds, so what it
+knows of a task is kept in the cache folder, by mteb's version.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class MTEBSuite(Suite):
 
     @classmethod
     def find(cls, task: str) -> OfflineTask | OwnTasks:
-        """Return a registered offline task, else mteb's tasks of that name, which are looked up lazily."""
+        """Return a registered offline task, else mteb's tasks of that name, looked up when first used."""
         if task in registry.names(cls.kind):
             offline: OfflineTask = registry.get(cls.kind, task)
             return offline
@@ -93,7 +93,7 @@ class MTEBSuite(Suite):
         cache = ResultCache(embed.keep / "mteb" / self.fingerprint(root)[:12]) if embed.keep else None
         model = MTEBModel(embed, embed.keep.name if embed.keep else "unnamed")
         with warnings.catch_warnings():
-            # of scikit-learn, for classes that a weak model never predicts
+            # warnings of scikit-learn for classes that a weak model never predicts
             warnings.simplefilter("ignore")
             named = {task.metadata.name: task for task in tasks}
             per_task = scored(embed, named, lambda name, task: _task_scores(model, task, cache))
@@ -110,8 +110,8 @@ class MTEBSuite(Suite):
 class MTEBModel:
     """An embedder as mteb's EncoderProtocol: no prompts, cosine similarity, no normalisation.
 
-    The length of the vectors matters to mteb's classifiers: compare published scores of models that normalise their
-    output with an embedder that does so too.
+    The length of the vectors matters to mteb's classifiers: to compare with published scores of a model that normalises
+    its output, normalise here too.
     """
 
     def __init__(self, embed: EmbedFunction, name: str) -> None:
@@ -148,7 +148,7 @@ def _task_scores(model: MTEBModel, task: AbsTask, cache: ResultCache | None) -> 
             model, task, co2_tracker=False, encode_kwargs=settings, cache=cache, show_progress_bar=False
         )
     except (OSError, ValueError) as error:
-        # what `datasets` raises for an incomplete download
+        # raised by `datasets` for an incomplete download
         if isinstance(error, ValueError) and not str(error).startswith("Couldn't find cache"):
             raise
         raise MissingData(f"{KnownTask.of(task).missing} ({str(error).splitlines()[0]})") from error
@@ -162,7 +162,7 @@ def _task_scores(model: MTEBModel, task: AbsTask, cache: ResultCache | None) -> 
 
 
 def _count(task: AbsTask) -> int | None:
-    """Count the samples of the scored splits as mteb does; None where it has no count for these languages."""
+    """Count the samples of the scored splits as mteb does; None if it has no count for these languages."""
     counts = None if task.metadata.is_multilingual else task.metadata.n_samples
     if counts is not None and set(task.eval_splits) <= set(counts):
         return sum(int(counts[split]) for split in task.eval_splits)
@@ -183,7 +183,7 @@ class MissingTask(Missing):
     licence: str | None
 
     def fetch(self) -> None:
-        """Download the data into the cache that the task is read from. Raises what mteb and its clients raise."""
+        """Download the data into the cache that the task is read from. Raises any error of mteb and its clients."""
         import mteb
         from datasets import disable_progress_bars
 
@@ -193,8 +193,8 @@ class MissingTask(Missing):
 
 @dataclass(frozen=True)
 class KnownTask:
-    """mteb's facts on a task. `folder` is the name of its data in the cache of `datasets`, `tables` the least
-    number of tables that a complete download has: a retrieval task needs documents, queries and judgements.
+    """What mteb knows of a task. `folder` is the name of its data in the cache of `datasets`, `tables` the minimum
+    number of tables in a complete download: a retrieval task needs documents, queries and judgements.
     """
 
     name: str
@@ -224,7 +224,7 @@ class KnownTask:
 
     @property
     def is_cached(self) -> bool:
-        """Whether `datasets` has its data, in the folders name/config/version/revision."""
+        """Whether the cache of `datasets` has the data, in folders name/config/version/revision."""
         folders = (datasets_cache() / self.folder).glob(f"*/*/{self.dataset['revision']}")
         return sum(1 for _ in folders) >= self.tables
 

@@ -3,8 +3,8 @@
 The papers state neither which trained head makes the shared space nor how many captions of an image take part (MCSE
 Table 6, DALR Table 4). Here it is that of the method's own heads, and both numbers are scored (`both_ways`).
 
-Ranks are exact, by cosine. Ties, up to float32's rounding (`TIE`), count against the model: one with one vector for
-everything has the worst rank everywhere.
+Ranks are exact, by cosine. Ties, up to float32's rounding (`TIE`), count against the model: if all vectors are equal,
+every rank is the worst.
 
 Images that training read are left out, unless the suite keeps them: 944 of the 1,000 Flickr30k test images of Karpathy
 and Fei-Fei are training images of MCSE's caption file.
@@ -37,19 +37,19 @@ from harness.evaluation.suites import (
 from harness.metrics import AVERAGE, NO_SCORE, Metric
 from harness.sources import Checkable, digest
 
-#: Images that a task must have after those of training are left out.
+#: The minimum number of images in a task after images of training are left out.
 FEWEST = 100
 
 #: Cosines that differ by less count as equal: four steps of float32 just below 1.
 TIE = 2.0**-22
 #: Ranks up to which a recall is counted.
 TOP = (1, 5, 10)
-#: Captions of an image in the reading 'five'; the usual splits of COCO cut the images that have more.
+#: Captions per image in the reading 'five'; further captions, as in COCO, are dropped as usual.
 FIVE = 5
 
 
 class ImagesWithCaptions(Protocol):
-    """m images and their n captions, in any order; `ids`, if there are any, are those of other data sets."""
+    """m images and their n captions, in any order; `ids`, if any, identify the images across data sets."""
 
     @property
     def texts(self) -> list[str]:
@@ -61,7 +61,7 @@ class ImagesWithCaptions(Protocol):
 
     @property
     def images(self) -> Sized:
-        """The images as the corpora load them: m pairs, each of an image and one of its captions."""
+        """The images, loaded as in corpora: m pairs of an image and one of its captions."""
 
 
 class RetrievalTask(Checkable, Protocol):

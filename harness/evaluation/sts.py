@@ -6,8 +6,8 @@ become one blank, as in SentEval.
 For the year sets the papers report one Spearman correlation over the pairs of all subsets together ('all'), not a
 mean over the subsets; all three readings are kept. A correlation of constant values is left out, with a warning.
 
-A task of a trained run is also scored on the pairs of which training read neither sentence, and on the others: STS15,
-the STS Benchmark and SICK hold captions of Flickr30k, on which MCSE, KDMCSE and DALR train.
+For a trained run, a task is also scored separately on the pairs of which training read neither sentence, and on the
+others: STS15, the STS Benchmark and SICK contain captions of Flickr30k, on which MCSE, KDMCSE and DALR train.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _HOW_TRANSLATED = "put the data set stsb_multi_mt there, gzip, with the columns 
 log = logging.getLogger(__name__)
 #: The scores of unrelated and of equal meaning.
 SCALE = (0.0, 5.0)
-#: Pairs, seen or unseen, from which a correlation is given.
+#: The minimum number of seen or of unseen pairs for a correlation.
 FEWEST = 10
 
 
@@ -223,7 +223,7 @@ class MultilingualSTSSuite(STSSuite):
 
 
 def dev_scorer(task: SimilarityTask, root: Path | None) -> Callable[[EmbedFunction], float]:
-    """Read a similarity task once and return its scorer, which selects checkpoints: Spearman x100 over all its pairs.
+    """Read a similarity task and return the scorer for selecting checkpoints: Spearman x100 over all its pairs.
 
     An undefined correlation (all similarities equal) counts as 0.0, as chance would, and is logged. Raises
     MissingData or UserError; the scorer raises UserError for vectors that are not finite.
@@ -273,7 +273,7 @@ def spearman(x: np.ndarray, y: np.ndarray) -> float | None:
 
 
 def _unit(x: np.ndarray) -> np.ndarray:
-    # divided by its largest value first, or the squares of tiny values would underflow to 0
+    # divided by the largest value first, or the squares of tiny values would underflow to 0
     x = x / np.abs(x).max()
     return np.asarray(x / np.sqrt(x @ x))
 
@@ -293,7 +293,7 @@ def any_seen(pairs: Sequence[SentencePair], trained_on: TrainedOn) -> np.ndarray
 def _by_training(
     subsets: Subsets, sides: Mapping[str, tuple[np.ndarray, np.ndarray]], trained_on: TrainedOn
 ) -> dict[str, Values]:
-    """The parts of a task by what training read: of the whole task, and of subsets that have both kinds of pairs."""
+    """Score seen and unseen pairs apart: for the whole task, and for each subset that has both kinds."""
     seen = {name: any_seen(pairs, trained_on) for name, pairs in subsets.items()}
     parts = _both_kinds("", np.hstack(list(sides.values())), np.concatenate(list(seen.values())))
     if len(subsets) > 1:
@@ -304,7 +304,7 @@ def _by_training(
 
 
 def _both_kinds(prefix: str, side: np.ndarray, seen: np.ndarray) -> dict[str, Values]:
-    """Score cosines and gold scores, (2, n), of the pairs that are not marked, and of those that are."""
+    """Score cosines and gold scores, (2, n), of unmarked pairs and of marked pairs."""
     marks = {f"{prefix}{UNSEEN}": ~seen, f"{prefix}{SEEN}": seen}
     counts = {name: int(which.sum()) for name, which in marks.items()}
     scored = {name: _correlations(*side[:, which]) for name, which in marks.items() if counts[name] >= FEWEST}

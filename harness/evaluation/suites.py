@@ -28,14 +28,14 @@ SIMILARITY = "similarity task"
 #: metric -> value
 Values = dict[str, float]
 T = TypeVar("T")
-#: n sentences -> float32 (n, d), rows in the order given. The callable does its own batching and sorting.
+#: n sentences -> float32 (n, d), rows in the order given; batching and sorting are up to the function.
 EmbedFunction = Callable[[Sequence[str]], np.ndarray]
 #: Cosines in memory at a time: 64 MB in float32.
 _CELLS = 1 << 24
 
 
 class NotFiniteError(Exception):
-    """Vectors with NaN or infinite values, of which no score is made."""
+    """Vectors contain NaN or infinite values, so no score is computed."""
 
 
 def normalised(x: np.ndarray) -> np.ndarray:
@@ -77,24 +77,24 @@ class ImageTextTeacher(Protocol):
 
 
 class TrainedOn(Protocol):
-    """What the training of a model has read."""
+    """The sentences and images that a model was trained on."""
 
     def sentences(self, texts: Sequence[str], /) -> np.ndarray:
-        """Whether each of n sentences was read, by its words: (n,) bool."""
+        """Whether training read each of n sentences, compared by words: (n,) bool."""
 
     def images(self, texts: Sequence[str], image_of: np.ndarray, ids: Sequence[str] | None, /) -> np.ndarray:
-        """Whether each of m images was read, from its captions, (n,), and its id if known: (m,) bool."""
+        """Whether training read each of m images, judged by its captions, (n,), and its id if known: (m,) bool."""
 
 
 @dataclass(frozen=True)
 class Embedder:
-    """A model that suites evaluate: an `EmbedFunction` and, where it has them, other abilities; otherwise None.
+    """A model that suites evaluate: an `EmbedFunction` and optional abilities, None if the model lacks them.
 
     `device` is named as in PyTorch; probes are trained there, and no score depends on it. `views` encodes each of s
     sentences n times with dropout active: (sentences, n, seed) -> (s, n, d) float32. `shared` is the method's space of
     images and captions and `teacher` the run's teacher of them. `trained_on` is None for a model that was not trained,
-    or whose training is not known. Suites keep partial results in the folder `keep`, and tell `report` which task
-    starts, and how many of how many are done.
+    or whose training is not known. Suites keep partial results in the folder `keep`, and call `report` at the start of
+    each task with its name, the number of tasks done and their total.
     """
 
     embed: EmbedFunction
@@ -111,7 +111,7 @@ class Embedder:
 
 
 def told(embed: Embedder, tasks: Mapping[str, T]) -> Iterator[tuple[str, T]]:
-    """Yield tasks by name, each after the embedder was told."""
+    """Yield tasks by name, reporting each to the embedder first."""
     for done, (name, task) in enumerate(tasks.items()):
         embed.report(name, done, len(tasks))
         yield name, task
@@ -169,18 +169,18 @@ class OwnTask(Checkable, Protocol):
     kind: str
 
     def load(self, root: Path | None) -> object:
-        """Read what tasks of the kind read."""
+        """Read the data of a task of this kind."""
 
 
 class OwnTables(FileSource):
     """A task over tables of a user (.tsv, .csv or .jsonl) whose columns a profile names.
 
-    Its fingerprint is that of what is read, so the same rows in another format are the same task, and a plan that
-    computes it finds a mistake in a file before anything is trained.
+    Its fingerprint is computed from the rows read, so the same rows in another format are the same task, and planning a
+    run finds mistakes in the files before anything is trained.
     """
 
     def __init__(self, name: str, files: Sequence[str], *options: object) -> None:
-        """`options` change what is read of the files."""
+        """`options` are settings that change what is read from the files."""
         super().__init__(files)
         self.name, self._options = name, options
 
@@ -190,7 +190,7 @@ class OwnTables(FileSource):
 
     @abstractmethod
     def content(self, root: Path | None) -> object:
-        """What is read, as JSON values."""
+        """The data read, as JSON values."""
 
 
 @dataclass(frozen=True)
@@ -218,7 +218,7 @@ class HasImages(Protocol):
     """A task with images."""
 
     def computes(self, teacher: str, root: Path | None) -> bool:
-        """Whether a teacher has to compute its features of them, since no file has them."""
+        """Whether a teacher must compute features of the images, since no file has them."""
 
 
 @dataclass(frozen=True)
@@ -235,7 +235,7 @@ class Suite(ABC):
 
     #: The name in profiles and result files.
     name: ClassVar[str]
-    #: Raised whenever a change of the code can change a score.
+    #: Increased whenever a change of the code can change a score.
     version: ClassVar[int]
     #: The metrics that are averaged over the tasks into the row `Avg`; the first is the main one.
     metrics: ClassVar[tuple[Metric, ...]]
@@ -243,15 +243,15 @@ class Suite(ABC):
     remembers: ClassVar[bool] = True
     #: Whether only a model with an image side has scores.
     needs_images: ClassVar[bool] = False
-    #: Whether it asks the frozen teacher of a run for captions and images too, not only the run's own space.
+    #: Whether the suite also embeds captions and images with the run's frozen teacher.
     asks_teacher: ClassVar[bool] = False
-    #: The hub's type of its tasks, for model cards; cards leave out the scores of a suite without one.
+    #: The hub's name for this type of task, for model cards; empty to leave the scores out of cards.
     hub_task: ClassVar[str] = ""
     #: The registry kind of its tasks.
     kind: ClassVar[str] = SIMILARITY
 
     def __init__(self, tasks: Sequence[str | OwnTask]) -> None:
-        """`tasks` are registered names and tasks of a profile. Raises UserError for those it does not take."""
+        """`tasks` are registered names and tasks of a profile. Raises UserError for tasks the suite does not accept."""
         named = [task if isinstance(task, str) else task.name for task in tasks]
         repeated = sorted({name for name in named if named.count(name) > 1})
         if repeated or not named:
@@ -262,7 +262,7 @@ class Suite(ABC):
 
     @classmethod
     def takes(cls, kind: str) -> bool:
-        """Whether tasks of a registry kind can be among its own."""
+        """Whether the suite accepts tasks of a registry kind."""
         return kind == cls.kind
 
     @classmethod
@@ -284,14 +284,14 @@ class Suite(ABC):
 
     @property
     def image_tasks(self) -> list[str]:
-        """Its retrieval tasks by name: a run's image teacher gives features of their images."""
+        """The names of its retrieval tasks, whose images need features of the run's image teacher."""
         return self.tasks if self.kind == RETRIEVAL else []
 
     def missing(self, root: Path | None) -> list[Missing]:
         return list(dict.fromkeys(absent for task in self._tasks.values() for absent in task.missing(root)))
 
     def computes(self, teacher: str, root: Path | None) -> bool:
-        """Whether some task has images whose features an image teacher has to compute, since no file has them."""
+        """Whether an image teacher must compute features for some task, since no file has them."""
         return any(
             task.computes(teacher, root) if isinstance(task, HasImages) else self.needs_images
             for task in self._tasks.values()
@@ -345,11 +345,11 @@ class PairSuite(Suite):
 
     @abstractmethod
     def score(self, subsets: Subsets, vectors: Embedded, trained_on: TrainedOn | None = None) -> TaskScores:
-        """Score one task; `trained_on` is None for a model whose training read nothing or is not known."""
+        """Score one task; `trained_on` is None if the model was not trained or its training data is unknown."""
 
 
 def scored(embed: Embedder, tasks: Mapping[str, T], score: Callable[[str, T], TaskScores]) -> dict[str, TaskScores]:
-    """Score tasks, each after the embedder was told; with a warning alone where vectors are not finite."""
+    """Score tasks, reporting each to the embedder first; a task with non-finite vectors gets only a warning."""
     scores = {}
     for name, task in told(embed, tasks):
         try:

@@ -55,7 +55,7 @@ class TransferFiles(FileSource):
     def __init__(
         self, name: str, files: dict[str, str], columns: tuple[str, ...] = ("text",), classes: str = "0 1"
     ) -> None:
-        """`files` by split: 'all', or 'train' and 'test', or these and 'dev'; `classes` are the labels in order."""
+        """`files` by split: 'all', or 'train', 'test' and optionally 'dev'; `classes` are the labels in order."""
         super().__init__(files.values(), _HOW)
         self.name, self.classes = name, classes.split()
         self._splits, self._columns = tuple(files), columns
@@ -85,7 +85,7 @@ class OwnClasses(OwnTables):
     kind = TRANSFER
 
     def __init__(self, name: str, files: Mapping[str, str], texts: tuple[str, ...], label: str) -> None:
-        """`files` by split: 'all', or 'train' and 'test', or these and 'dev'; `texts` and `label` are columns."""
+        """`files` by split: 'all', or 'train', 'test' and optionally 'dev'; `texts` and `label` are columns."""
         super().__init__(name, list(files.values()), list(files), texts, label)
         self._splits, self._columns = tuple(files), (label, *texts)
 
@@ -121,7 +121,7 @@ class OwnClasses(OwnTables):
 
 
 def in_order(rows: list[tuple[list[list[str]], int]]) -> Labelled:
-    """Samples in SentEval's order, from the words of each side, and the class, of one or more samples."""
+    """Sort one or more samples into SentEval's order, given the words of each side and the class."""
     rows.sort(key=lambda row: (*map(len, row[0]), row[1]))
     texts, labels = zip(*rows, strict=True)
     sides = tuple([" ".join(words) for words in side] for side in zip(*texts, strict=True))
@@ -142,7 +142,7 @@ MRPC = TransferFiles("MRPC", _files("MRPC"), columns=("s1", "s2"))
 
 @dataclass(frozen=True)
 class Accuracies:
-    """Accuracy on test rows and of the selected l2 weights on dev rows (fractions), and the classes predicted."""
+    """Accuracies (fractions) on test rows and, for the selected l2 weights, on dev rows; and the predicted classes."""
 
     test: float
     dev: float
@@ -187,7 +187,7 @@ class TransferSuite(Suite):
         return self.collect(scored(embed, loaded, lambda name, splits: score(splits, vectors, probe)))
 
     def _check(self, name: str, splits: Mapping[str, Labelled]) -> None:
-        """Check that every class can be in every fold, outer and inner. Raises UserError."""
+        """Raise UserError unless every class has enough rows to be in every fold, outer and inner."""
         labels = splits["all" if "all" in splits else "train"].labels
         least = int(np.bincount(labels).min())
         if least < 2 * self._mode.folds:

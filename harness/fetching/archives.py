@@ -1,4 +1,4 @@
-"""What recipes are made of: their interface, archives that are unpacked, and tables that are written."""
+"""Building blocks of recipes: their interface, unpacking archives, and writing tables."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from harness.files import remove
 
 #: file of an origin -> paths of its files, or of the folder that replaces it in an import
 Got = Mapping[str, Sequence[Path]]
-#: puts a file or folder at another path, by move, copy or link
+#: places a file or folder at another path, by move, copy or link
 Take = Callable[[Path, Path], object]
 #: (entry, downloads, folder for the outputs, take)
 Recipe = Callable[[Entry, Got, Path, Take], None]
 _DAMAGED = (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
-#: errors of a file where another member needs a folder, or the reverse
+#: errors if a member of an archive is a file where another member needs a folder, or the reverse
 _IN_THE_WAY = (errno.EEXIST, errno.ENOTDIR, errno.EISDIR)
 #: kinds of members of a zip: not stated, a file, a folder
 _PLAIN = (0, stat.S_IFREG, stat.S_IFDIR)
@@ -43,7 +43,7 @@ MOST_BYTES, MOST_MEMBERS, MOST_RATIO = 200 * 10**9, 2_000_000, 1000
 
 
 def unpack(archive: Path, target: Path) -> None:
-    """Unpack a zip or tar archive (plain, gzip, bzip2, xz) of others into a new folder.
+    """Unpack an untrusted zip or tar archive (plain, gzip, bzip2, xz) into a new folder.
 
     Raises UserError for a damaged archive, a member outside the folder, a link, a device, or exceeded limits.
     """

@@ -5,9 +5,9 @@ are dropped, since the usual retrieval protocol has five. COCO's splits `val` an
 Flickr30k Entities has the split of MCSE's caption file.
 
 MCSE publishes one caption of each training image, without ids. Its preprocessing writes them in the order of the list
-of images that it reads (`train.txt` of Flickr30k Entities, `images` of COCO's annotations). So a line's image is the
-one at its place, wherever the texts confirm that order. Otherwise lines are matched by text, each image once. Texts
-are compared after lower-casing, without anything but letters and digits.
+of images that it reads (`train.txt` of Flickr30k Entities, `images` of COCO's annotations). So line i belongs to image
+i of that list if the texts confirm the order. Otherwise lines are matched by text, each image once. Texts are compared
+in lower case, by letters and digits only.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from harness.fetching.entries import Entry
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-#: How a line was matched. `exact`: it is a caption of the image at its place, or of one image alone that no other such
-#: line claims; `order`: by its place alone; `elimination`: to an image with this caption, where several lines or images
-#: fit; `wording`: to the nearest caption among the images that are left; `guess`: likewise, with few words in common.
+#: How a line was matched. `exact`: it is a caption of the image at its place, or of a single image that no other such
+#: line matches; `order`: by its place alone; `elimination`: to an image with this caption, if several lines or images
+#: fit; `wording`: to the nearest caption of the unmatched images; `guess`: likewise, with few words in common.
 MatchedBy = Literal["exact", "order", "elimination", "wording", "guess"]
 METHODS: tuple[MatchedBy, ...] = ("exact", "order", "elimination", "wording", "guess")
-#: the least share of lines that must be matched without a guess, and of lines at their place for an order to count
+#: the minimum share of lines matched without a guess, and of lines at their place to confirm the order
 WHOLE = 0.995
-#: the least overlap of words (Dice) of a match by wording
+#: the minimum overlap of words (Dice) of a match by wording
 NEAR = 0.5
 #: Most lines that are matched by wording; files that leave more do not belong together.
 MOST = 2000
@@ -49,7 +49,7 @@ MOST = 2000
 
 @dataclass(frozen=True)
 class Match:
-    """The image id of each of n lines, None where none is left for it, and how it was found."""
+    """The image id of each of n lines, None if no image was left for it, and how it was matched."""
 
     images: Sequence[str | None]
     methods: Sequence[MatchedBy]
@@ -120,7 +120,7 @@ class _Known:
         return Match([self.ids[matched[line]] if line in matched else None for line in range(len(self.lines))], methods)
 
     def _alone(self) -> list[tuple[int, int]]:
-        """Lines whose text one image has, which is no other such line's."""
+        """Pairs of a line and the only image with its text, if no other line has the same only image."""
         own = ((line, self.images_of.get(text, ())) for line, text in enumerate(self.packed))
         sole = [(line, images[0]) for line, images in own if len(images) == 1]
         claims = Counter(image for _, image in sole)
@@ -133,7 +133,7 @@ class _Known:
         return [line for line in lines if line not in matched], [image for image in images if image not in taken]
 
     def _eliminated(self, lines: list[int], images: list[int]) -> list[tuple[int, int]]:
-        """As many lines as possible with an image that has their text: a maximum bipartite matching."""
+        """Match as many lines as possible to an image with their text: a maximum bipartite matching."""
         from scipy.sparse import csr_array
         from scipy.sparse.csgraph import maximum_bipartite_matching
 
@@ -152,7 +152,7 @@ class _Known:
         return [(lines[row], images[column]) for row, column in enumerate(partner) if column >= 0]
 
     def _nearest(self, lines: list[int], images: list[int]) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-        """Assign lines to images with the greatest overlap of words in total: pairs from NEAR on, and below it."""
+        """Assign lines to images with the greatest total overlap of words: pairs with at least NEAR, and the others."""
         from scipy.optimize import linear_sum_assignment
 
         if not (lines and images) or len(lines) > MOST:
@@ -169,7 +169,7 @@ class _Known:
 
 
 def _dice(left: Sequence[str], right: Sequence[str]) -> np.ndarray:
-    """The overlap of the words of n and m texts, (n, m) float32: twice the common words by the words of both."""
+    """The overlap of words of n and m texts, (n, m) float32: twice the common words, divided by the words of both."""
     words = sorted({word for text in (*left, *right) for word in text.split()})
     vocabulary = {word: number for number, word in enumerate(words)}
     first, second = _words(left, vocabulary), _words(right, vocabulary)
@@ -220,7 +220,7 @@ def entities(entry: Entry, got: Got, out: Path, take: Take) -> None:
 
 
 def plain_caption(annotated: str) -> str:
-    """A caption without the marks of its phrases, words separated by single blanks."""
+    """A caption without phrase annotations, words separated by single blanks."""
     return " ".join(_PHRASE.sub(r"\1", annotated).split())
 
 
@@ -272,7 +272,7 @@ def _images(archive: Path, name: str, rename: bool) -> Iterator[tuple[str, str, 
 
 @contextmanager
 def _json_in(archive: Path, name: str) -> Iterator[Any]:
-    """A file of an archive. Raises UserError, also for what is not as expected where it is used."""
+    """A JSON file in an archive. Raises UserError, also if the block using it meets unexpected content."""
     try:
         with zipfile.ZipFile(archive) as packed:
             yield json.loads(packed.read(name))

@@ -158,7 +158,7 @@ def _sentence_pairs(split: str, path: Path) -> Iterator[list[str]]:
     columns = ("similarity_score", "sentence1", "sentence2")
     table = read_columns(path, *columns).to_pydict()
     for score, first, second in zip(*(table[name] for name in columns), strict=True):
-        # scores are 32-bit floats, written with the fewest digits that identify them
+        # scores are 32-bit floats, written with the fewest digits that reproduce them
         yield [split, str(np.float32(score)), first, second]
 
 

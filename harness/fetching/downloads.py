@@ -1,4 +1,4 @@
-"""Downloads, listed before they start with their sizes, licences and manual steps; how they are carried out and shown.
+"""Downloads: the list shown before they start (sizes, licences, manual steps), their execution and progress.
 
 Nothing is downloaded before the user accepts the licences that restrict its use.
 """
@@ -24,7 +24,7 @@ from harness.registry import suggest
 
 
 def check_names(given: Iterable[str]) -> None:
-    """Raise UserError for a name that nothing restricted has. Models are not listed here; they are named OWNER/NAME."""
+    """Raise UserError if nothing with a restrictive licence has a name; model names, OWNER/NAME, are not checked."""
     known = [entry.name for entry in restricted()]
     for name in given:
         if name not in known and "/" not in name and not _is_of_mteb(name):
@@ -55,7 +55,7 @@ def require_consent(terms: Mapping[str, str], accepted: Collection[str]) -> None
 
 
 def terms_of(root: Path, wanted: Iterable[Entry]) -> dict[str, str]:
-    """Restricting licences by name, of entries and of those that they are made from, unless they are there."""
+    """Restrictive licences by name, of missing entries and of the missing entries that they are made from."""
     needed = (each for entry in wanted for each in with_inputs(entry))
     return {
         each.name: each.licence
@@ -70,7 +70,7 @@ LINE_EVERY_S = 10.0
 
 @contextmanager
 def shown() -> Iterator[tuple[Say, Watch]]:
-    """Return what shows a line, and what returns the progress callback of a file."""
+    """Yield a function that prints a line, and one that makes the progress callback of a file."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, TextColumn, TransferSpeedColumn
     from rich.progress import Progress as Bars
@@ -94,7 +94,7 @@ def shown() -> Iterator[tuple[Say, Watch]]:
 
 
 def _lines(name: str, say: Say) -> Progress:
-    """Say how far a file is, at most every LINE_EVERY_S seconds."""
+    """Print the progress of a file, at most every LINE_EVERY_S seconds."""
     start = last = monotonic()
     first: int | None = None
 
@@ -110,17 +110,17 @@ def _lines(name: str, say: Say) -> Progress:
     return progress
 
 
-#: things that are downloaded at a time
+#: number of parallel downloads
 AT_A_TIME = 4
 
 
 @dataclass(frozen=True)
 class Fetchable:
-    """One thing to download. `name` is what --accept-licences takes.
+    """One thing to download. `name` is the name for --accept-licences.
 
-    `size` is that of the download in bytes, None if it is not known, 0 for what is made of other things. `spare` is the
-    room that is needed beside it while it is unpacked, `copied` the bytes of a copy that stays. `place` is the folder
-    on whose disk it goes, None without a data root. `terms` is the licence, if it restricts use.
+    `size` is that of the download in bytes, None if unknown, 0 if made from other entries. `spare` is the additional
+    room needed while it is unpacked, `copied` the bytes of a copy that stays. `place` is a folder on the disk where it
+    is stored, None without a data root. `terms` is the licence, if it restricts use.
     """
 
     name: str
@@ -156,7 +156,7 @@ class FetchList:
 
     @property
     def size(self) -> int:
-        """Bytes to download, as far as they are known."""
+        """Bytes to download, without items of unknown size."""
         return sum(item.size or 0 for item in self.items)
 
     @property
@@ -170,7 +170,7 @@ class FetchList:
         return f"{readable(self.size)}{' and more of unknown size' if self.unknown else ''}"
 
     def room(self) -> list[tuple[Path, int, int]]:
-        """For each disk: a folder on it, bytes needed as far as they are known, and free bytes."""
+        """For each disk: a folder on it, bytes needed (as far as known), and free bytes."""
         places = {item.place: _existing(item.place) for item in self.items if item.place is not None}
         disks = sorted(places.items(), key=lambda pair: pair[1].stat().st_dev)
         short = []
@@ -183,7 +183,7 @@ class FetchList:
         return short
 
     def check(self, accepted: Collection[str]) -> None:
-        """Raise UserError without a data root, without consent to a licence, and for a disk that is too small."""
+        """Raise UserError if there is no data root, no consent to a licence, or too little space on a disk."""
         if any(item.place is None for item in self.items):
             raise UserError("no data root is set; give --data-root DIR or set HARNESS_DATA")
         require_consent({item.name: item.terms for item in self.items if item.terms}, accepted)
@@ -195,22 +195,22 @@ class FetchList:
                 )
 
     def carry_out(self, say: Say, watch: Watch) -> dict[str, str]:
-        """Download everything, several things at a time; return the reasons of those that failed, by name."""
+        """Download everything, several items in parallel; return the errors of failed items, by name."""
 
         def failure(item: Fetchable) -> str:
             try:
                 item.bring(say, watch)
-            except Exception as error:  # whatever stops one download, the others go on
+            except Exception as error:  # no error of one download stops the others
                 say(f"{item.name}: failed")
                 return str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {first_line(error)}"
             return ""
 
-        # its threads are daemons, so that an interrupted command ends at once; what is received is kept
+        # daemon threads, so that an interrupted command ends at once; partial downloads are kept
         with ThreadPool(AT_A_TIME) as pool:
             reasons = pool.map(failure, self.items, chunksize=1)
         return {item.name: why for item, why in zip(self.items, reasons, strict=True) if why}
 
 
 def _existing(path: Path) -> Path:
-    """The folder, or the nearest above it that exists."""
+    """The folder, or its nearest existing parent."""
     return next(folder for folder in (path, *path.parents) if folder.exists())

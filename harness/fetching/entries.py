@@ -1,4 +1,4 @@
-"""Catalogue entries: their schema, and those of entries.toml. Unknown keys are refused."""
+"""Catalogue entries: their schema, and the entries in entries.toml. Unknown keys are refused."""
 
 from __future__ import annotations
 
@@ -166,6 +166,6 @@ def providers(path: str) -> list[Entry]:
 
 
 def with_inputs(made: Entry) -> list[Entry]:
-    """An entry, after the entries whose outputs it is made from."""
+    """An entry, preceded by the entries whose outputs it is made from."""
     inputs = [each for origin in made.origins if origin.output for each in providers(origin.output)]
     return [*(before for each in inputs for before in with_inputs(each)), made]

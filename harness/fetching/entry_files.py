@@ -1,7 +1,7 @@
-"""Fetching or importing an entry: get its files, check them, make the outputs, move them into place.
+"""Fetching or importing an entry: get its files, check them, make the outputs, move the outputs into place.
 
 All work happens in the staging folder of the entry, on the disk of the data root. Outputs are moved into place once all
-are made, checked and hashed; the manifest is written last. A killed command resumes.
+are made, checked and hashed; the manifest is written last. After a kill, the same command resumes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from harness.fetching.folder import (
 from harness.fetching.transfer import Progress, download, fetch_from_drive, fetch_from_hub, resolve
 from harness.files import remove
 
-#: returns the progress callback of a file
+#: name of a file -> its progress callback
 Watch = Callable[[str], Progress]
 
 
@@ -74,7 +74,7 @@ def import_folder(root: Path, entry: Entry, folder: Path, link: bool, say: Say, 
 
 
 def _given(entry: Entry, origin: Origin, folder: Path) -> list[Path]:
-    """The file of an origin in a given folder, by path or name, or the folder that replaces it."""
+    """Find the file of an origin in a given folder, by path or by name, or the unpacked folder that replaces it."""
     if origin.pick is not None:
         return sorted(folder.rglob(origin.name))
     for path in (folder / origin.file, folder / origin.name):
@@ -105,13 +105,13 @@ class _Work:
 
     @property
     def made(self) -> Path:
-        """The manifest of outputs that are made and checked, and not yet all in place."""
+        """The manifest of outputs that are complete and checked, but not yet all in place."""
         return self.staging / "made.sha256"
 
     def is_done(self) -> bool:
-        """Whether the outputs exist, perhaps only now, by moving those of an interrupted command.
+        """Whether the outputs exist; outputs that an interrupted command completed are moved into place first.
 
-        Raises UserError if files of another origin are in the way.
+        Raises UserError if other files are in the way.
         """
         name, now = self.entry.name, state(self.root, self.entry)
         if now.word in ("present", "unchecked"):

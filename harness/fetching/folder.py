@@ -76,7 +76,7 @@ _LINE = re.compile(r"([0-9a-f]{64})  (.+)")
 
 @dataclass(frozen=True)
 class State:
-    """Whether the outputs of an entry exist: all (with or without a manifest), some or none; `note` has no outputs."""
+    """Which outputs of an entry exist: all (with or without manifest), some or none; `note`: it has no outputs."""
 
     word: Literal["present", "unchecked", "part", "absent", "note"]
     absent: tuple[str, ...] = ()
@@ -125,7 +125,7 @@ def _known(entry: Entry) -> dict[str, str]:
 def write_manifest(path: Path, folder: Path, entry: Entry) -> None:
     """Write the SHA-256 of every output file below a folder in the format of sha256sum.
 
-    Before them stand two comments: the SHA-256 of what follows, and what the files are.
+    Two comments come first: the SHA-256 of the rest, and a description of the files.
     """
     sources = ", ".join(dict.fromkeys(origin.where for origin in entry.origins))
     files = [file for output in entry.outputs for file in files_of(folder / output.path)]
@@ -138,7 +138,7 @@ def read_manifest(path: Path) -> dict[str, str]:
     """Return hashes by path. Raises UserError for a file that was changed later, and for a malformed line."""
     sums, text = {}, path.read_text(encoding="utf-8", errors="replace")
     first, _, rest = text.partition("\n")
-    stated = _DIGEST.fullmatch(first)  # of an earlier version: none
+    stated = _DIGEST.fullmatch(first)  # manifests of an earlier version have no such comment
     if stated and stated[1] != text_hash(rest):
         raise UserError(f"{path} was changed or damaged after it was written; remove it and fetch or import again")
     for number, line in enumerate(text.splitlines(), start=1):

@@ -1,7 +1,7 @@
 """Repositories of the hub: models, downloaded into the client's own cache at one commit, and uploads.
 
-The commit that stood for `main` when a model was fetched is recorded below the data root and used from then on.
-Uploads go through huggingface_hub, which finds the token; none is stored here.
+The commit of `main` at the time a model is fetched is recorded below the data root and used from then on.
+Uploads use huggingface_hub, which finds the access token; this project stores none.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from harness.files import DamagedError, sealed, unsealed, write_text
 RepositoryKind = Literal["model", "dataset"]
 #: weights that transformers and timm read, the preferred first
 _WEIGHTS = ("model.safetensors", "model-*-of-*.safetensors", "pytorch_model.bin", "pytorch_model-*-of-*.bin")
-#: kind of teacher -> weights that it prefers to these
+#: kind of teacher -> weight files that it prefers to `_WEIGHTS`
 _FIRST = {"open-clip": ("open_clip_model.safetensors", "open_clip_pytorch_model.safetensors")}
 #: configurations, tokenizers, and the card, which can name the pooling
 _TEXTS = ("README.md", "*.json", "vocab.txt", "merges.txt", "*.model", "*.codes")
@@ -80,10 +80,10 @@ def _asked(hub: str, kind: RepositoryKind, revision: str | None, *, sizes: bool)
 
 
 def files_read(repository: HubRepository, readers: Sequence[str], beside: Collection[str] = ()) -> list[HubFile]:
-    """The files that teachers of these kinds read ('' is an encoder), and those named `beside`, small ones first.
+    """The files that teachers of these kinds read ('' is an encoder), and the files `beside` them, small ones first.
 
-    Of weights, only one format of each is taken, safetensors if there are any. Raises UserError without weights, and
-    for a file beside them that is not there.
+    Only one format of the weights is included, preferably safetensors. Raises UserError for a repository without
+    weights or without a file of `beside`.
     """
     wanted: dict[HubFile, None] = {}
     for folder in sorted({file.folder for file in repository.files}):
@@ -154,18 +154,18 @@ def _counter(progress: Progress, before: int, total: int | None) -> Any:
             return None
 
         def update_transfer(self, n: float) -> None:
-            """Bytes on the wire, which the client counts beside those of the file."""
+            """Ignore bytes on the wire, which the client reports in addition to bytes of the file."""
 
     return Counter
 
 
 def recorded_commit(root: Path | None, hub: str) -> str | None:
-    """The commit of a model that was recorded when it was fetched. Raises UserError for a damaged record."""
+    """The commit recorded when a model was fetched. Raises UserError for a damaged record."""
     return None if root is None else _records(root).get(hub)
 
 
 def record_commit(root: Path, hub: str, commit: str, say: Say) -> None:
-    """Record the commit that stands for a model's `main` from now on."""
+    """Record the commit to be used as a model's `main` from now on."""
     with held(root, "models", say):
         known = _records(root)
         write_text(_record(root), sealed(json.dumps({**known, hub: commit}, indent=2, sort_keys=True)))
@@ -181,7 +181,7 @@ def _records(root: Path) -> dict[str, str]:
         return {}
     try:
         content = path.read_bytes()
-        known = json.loads(unsealed(content) if b'"digest"' in content else content)  # an earlier version had none
+        known = json.loads(unsealed(content) if b'"digest"' in content else content)  # older files: no digest
         return {str(hub): str(commit) for hub, commit in known.items()}
     except (OSError, DamagedError, ValueError, AttributeError, RecursionError) as error:
         raise UserError(f"{path} is not a record of commits: {error}; remove it and fetch the models again") from error
@@ -191,20 +191,20 @@ _REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
 def check_repository(name: str) -> str:
-    """The name of a repository. Raises UserError for one that is not OWNER/NAME."""
+    """Return the name of a repository. Raises UserError unless it is OWNER/NAME."""
     if not _REPOSITORY.fullmatch(name):
         raise UserError(f"'{name}' is not the name of a repository; give OWNER/NAME")
     return name
 
 
 def find_remote(name: str, kind: RepositoryKind, revision: str | None = None) -> HubRepository:
-    """Look up a repository. Raises UserError where the hub does not show it."""
+    """Look up a repository. Raises UserError if it does not exist or is not accessible."""
     with plain_errors(name, kind, f"{name} at {revision or 'main'}"):
         return _asked(check_repository(name), kind, revision, sizes=False)
 
 
 def find_or_make(name: str, kind: RepositoryKind) -> HubRepository:
-    """Look up a repository that is to be written to; one that is not there is made, and is private."""
+    """Look up a repository to write to; create it, as a private one, if it does not exist."""
     from huggingface_hub import HfApi
 
     with plain_errors(name, kind, name):
@@ -213,7 +213,7 @@ def find_or_make(name: str, kind: RepositoryKind) -> HubRepository:
 
 
 def download(remote: HubRepository, patterns: list[str], folder: Path) -> None:
-    """Download the files of a repository that match, at its commit."""
+    """Download the matching files of a repository at its commit."""
     from huggingface_hub import snapshot_download
 
     with plain_errors(remote.hub, remote.kind, f"{remote.hub} at {remote.commit}"):
@@ -223,9 +223,9 @@ def download(remote: HubRepository, patterns: list[str], folder: Path) -> None:
 
 
 def upload(remote: HubRepository, files: Mapping[str, Path], message: str) -> str:
-    """Write files by their names in one commit on top of the one that was looked up; return the new commit.
+    """Upload files by name in one commit on top of the commit that was looked up; return the new commit.
 
-    Raises UserError, with nothing written, where somebody else has written meanwhile.
+    Raises UserError, and uploads nothing, if the repository has changed meanwhile.
     """
     from huggingface_hub import CommitOperationAdd, HfApi
 

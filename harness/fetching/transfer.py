@@ -1,8 +1,8 @@
 """Downloads of single files: over HTTP, from Google Drive, and from the hub.
 
-Over HTTP (urllib), bytes go to a .part file, next to a note with the server's ETag or date, so that a range is
-requested only of the same content (If-Range); a complete file is renamed to its final name. gdown handles the drive's
-confirmation for large files. huggingface_hub has its variables for mirrors, proxies, tokens and offline use; it
+Over HTTP (urllib), bytes go to a .part file, next to a note with the server's ETag or date, so that a download resumes
+only if the content is the same (If-Range); a complete file is renamed to its final name. gdown handles the drive's
+confirmation for large files. huggingface_hub reads its own variables for mirrors, proxies, tokens and offline use; it
 resumes cut connections while it runs, but not between commands. The ETag of a large file on the hub is its SHA-256,
 which is checked if the catalogue has no checksum. Proxies come from the environment.
 """
@@ -35,7 +35,7 @@ TIMEOUT = 30.0
 BLOCK = 1 << 20
 #: called with bytes received and bytes in total, None if unknown
 Progress = Callable[[int, int | None], None]
-#: status of a server that will not answer otherwise later -> what it means
+#: HTTP status for which retrying is pointless -> its meaning
 REFUSALS = {
     401: "the server requires a login (401)",
     403: "the server refuses (403)",
@@ -121,7 +121,7 @@ def _note(part: Path) -> Path:
 
 
 def _known(part: Path) -> str:
-    """The ETag or date of the part's content, or '' if a range cannot be requested safely."""
+    """The ETag or date of the partial file, or '' if the download cannot be resumed safely."""
     try:
         return str(json.loads(_note(part).read_text(encoding="utf-8"))["validator"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -146,12 +146,12 @@ def _reason(error: Exception) -> str:
     return " ".join(str(getattr(error, "reason", None) or error or type(error).__name__).split())
 
 
-#: what gdown writes around the drive's own words
+#: text that gdown adds around the drive's own message
 _BEFORE, _AFTER = "Failed to retrieve file url: ", " You may still be able to access the file from the browser"
 
 
 def fetch_from_drive(entry: Entry, origin: Origin, target: Path, progress: Progress) -> None:
-    """Download a file of the drive. Raises UserError, with the way by hand, if the drive refuses or is not reached."""
+    """Download a file of the drive. Raises UserError, with the manual steps, if the drive refuses or is unreachable."""
     import gdown
     import requests
     from gdown.exceptions import DownloadError, FileURLRetrievalError
@@ -245,7 +245,7 @@ def resolve(origin: Origin, what: str) -> list[Origin]:
 
 
 def size_of(entry: Entry) -> int | None:
-    """Bytes of the files of an entry, if all of them are on the hub and it states them. Raises UserError."""
+    """Bytes of an entry's files, if all are on the hub and the hub states their sizes. Raises UserError."""
     from huggingface_hub import HfApi
 
     total = 0
@@ -277,7 +277,7 @@ def plain_errors(
 
 
 def _why(error: Exception, repository: str, kind: str, remote: str) -> str:
-    """What an error of the hub's client means, and what to do; empty for any other."""
+    """What an error of the hub's client means and what to do; empty for any other error."""
     from huggingface_hub import errors
 
     log_in = "log in with `hf auth login` or HF_TOKEN"

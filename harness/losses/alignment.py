@@ -10,8 +10,8 @@ from torch.nn import functional
 
 from harness.losses.contrastive import in_float32
 
-#: lower bound of norms: a feature that a model does not use, about 1e-32 everywhere, stays near 0 instead of becoming
-#: noise of norm 1
+#: lower bound of norms: an unused feature of a model, about 1e-32 everywhere, stays near 0 instead of becoming noise
+#: of norm 1
 FLOOR = 1e-12
 
 
@@ -64,10 +64,10 @@ def cross_alignment(
 def list_mle(student: Tensor, teacher: Tensor, floor: float = 0.0) -> Tensor:
     """Negative log-likelihood of the teacher's order under the student's scores: (N, M), (N, M) -> scalar.
 
-    Scores come divided by their temperatures; of the teacher's only the order counts, equal ones keep that of their
-    columns. The loss of a row is the sum over its places of log(sum of exp(score) from there on + floor) - score, each
-    row's scores less their maximum; the mean over rows. DALR Eq. 10, where the list holds all sentences of the batch;
-    the public code has floor 1e-7.
+    Scores are already divided by their temperatures. Only the order of the teacher's counts; ties keep the order of
+    their columns. The loss of a row is the sum over its places of log(sum of exp(score) from there on + floor) - score,
+    with each row's scores less their maximum; the mean over rows. DALR Eq. 10, where the list holds all sentences of
+    the batch; the public code has floor 1e-7.
     """
     order = teacher.argsort(dim=1, descending=True, stable=True)
     scores = student.gather(1, order)
@@ -82,7 +82,7 @@ def list_mle(student: Tensor, teacher: Tensor, floor: float = 0.0) -> Tensor:
 def list_net(student: Tensor, teacher: Tensor) -> Tensor:
     """Cross-entropy of the student's top-one probabilities under the teacher's: (N, N), (N, N) -> scalar.
 
-    The diagonal is no part of the lists, so that a batch of one has none and a loss of 0; the mean over rows. The
+    The lists exclude the diagonal, so a batch of one has the loss 0; the mean over rows. The
     alternative of the public code of DALR.
     """
     wanted = functional.softmax(_off_diagonal(teacher), dim=1)
@@ -111,7 +111,7 @@ def in_batch_g2l(local: Tensor, sentences: Tensor, temperature: float, mask: Ten
     real = torch.ones_like(local[..., 0]) if mask is None else mask.to(local.dtype)
     scores = torch.einsum("jnd,id->ijn", local, sentences) / temperature
     own = torch.eye(count, dtype=torch.bool, device=local.device)
-    # a finite floor, since a row may have no negative at all
+    # a finite floor, since a row may have no negatives
     lowest = torch.finfo(scores.dtype).min / 2
     negatives = scores.masked_fill(own[:, :, None] | (real == 0)[None], lowest).flatten(1).logsumexp(dim=1)
     positives = scores.diagonal(dim1=0, dim2=1).T

@@ -16,7 +16,7 @@ from torch.nn import functional
 
 Loss = TypeVar("Loss", bound=Callable[..., Any])
 HALVES = (torch.float16, torch.bfloat16)
-#: what happens to a negative nearer than its margin: its angle becomes 0, or it stays as it is
+#: treatment of a negative with an angle below its margin: the angle becomes 0, or stays as it is
 NEAR = ("clamp", "keep")
 
 
@@ -100,9 +100,9 @@ def angular_margin(cosines: Tensor, margin: float, soft: Tensor | None = None, n
 
 @in_float32
 def too_alike(rows: Tensor, columns: Tensor, threshold: float, *, normalised: bool = True) -> Tensor:
-    """Which negatives are none by a teacher's view: (N, f), (N, f) -> (N, N) bool, never on the diagonal.
+    """Mark negatives that a teacher finds too similar: (N, f), (N, f) -> (N, N) bool, never on the diagonal.
 
-    Those whose cosine, or inner product of the features as they are, exceeds the threshold. KDMCSE Eq. 8 with its two
+    Marks cosines, or inner products of the features as they are, above the threshold. KDMCSE Eq. 8 with its two
     cases swapped, as its section 3.2 requires.
     """
     scores = cosine_matrix(rows, columns) if normalised else rows @ columns.T
@@ -119,7 +119,7 @@ def margin_info_nce(
     near: str = "clamp",
     drop: Tensor | None = None,
 ) -> Tensor:
-    """InfoNCE over a cosine matrix (N, N) with a margin on its negatives, those in `drop` (N, N) left out -> scalar.
+    """InfoNCE over a cosine matrix (N, N) with a margin on its negatives, except those in `drop` (N, N) -> scalar.
 
     The positive on the diagonal is never left out. KDMCSE Eq. 13 for one dropout view, mean over the batch.
     """
@@ -155,7 +155,7 @@ def supcon(
 
 @in_float32
 def cross_view_supcon(first: Tensor, second: Tensor, labels: Tensor, temperature: float) -> Tensor:
-    """One logarithm of a ratio: the second views of a first view's class against all: (N, d) twice, (N,) -> scalar.
+    """Log ratio of the second views of a first view's class to all second views: (N, d) twice, (N,) -> scalar.
 
     NonLing Eq. 4 and 6 with the positives in the denominator and first with second views throughout; with classes that
     differ it is Eq. 5, InfoNCE. The mean over the batch.
@@ -169,13 +169,13 @@ def cross_view_supcon(first: Tensor, second: Tensor, labels: Tensor, temperature
 def class_rank_cross_entropy(first: Tensor, second: Tensor, labels: Tensor, temperature: float) -> Tensor:
     """Cross-entropy whose target column is the rank of a row's class in the batch: (N, d) twice, (N,) -> scalar.
 
-    What the public code of VisualCSE and AudioCSE computes for SupCon: row i is drawn towards the second view of
-    whichever item stands at the place of that rank.
+    The public code of VisualCSE and AudioCSE computes this as SupCon: row i is pulled towards the second view of the
+    item whose place in the batch is that rank.
     """
     return functional.cross_entropy(cosine_matrix(first, second) / temperature, _ranks(labels))
 
 
 def _ranks(labels: Tensor) -> Tensor:
-    """How many classes of the batch are below each item's: (N,) -> (N,); unlike torch.unique, nothing is waited for."""
+    """How many classes of the batch are below each item's: (N,) -> (N,); never blocks, unlike torch.unique."""
     ordered, places = labels.sort()
     return torch.empty_like(places).scatter_(0, places, functional.pad(ordered.diff() != 0, (1, 0)).cumsum(0))

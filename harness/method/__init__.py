@@ -56,7 +56,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """The base class, which imports torch, on first use: a plan can do without it."""
+    """Import the base class, and with it torch, on first use, since planning does not need it."""
     if name == "Method":
         from harness.method.base import Method
 

@@ -1,4 +1,4 @@
-"""The base class of methods, which contain no training loop, optimizer, I/O or device code."""
+"""The base class of methods. Methods contain no training loop, optimizer, I/O or device code."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Method(nn.Module, ABC):
 
     name: ClassVar[str]
     paper: ClassVar[str]
-    #: how reports write its name; the name itself if empty
+    #: the name of the method in reports; `name` if empty
     title: ClassVar[str] = ""
     #: the training data it reads; captions count as sentences
     streams: ClassVar[tuple[Stream, ...]] = ("sentences",)
@@ -50,7 +50,7 @@ class Method(nn.Module, ABC):
     #: reading -> hyperparameters that differ from the defaults, which are those of @paper
     reading_values: ClassVar[Mapping[str, Mapping[str, OptionValue]]] = {}
     Hyperparameters: ClassVar[type[Hyperparameters]] = Hyperparameters
-    #: what @paper does where no hyperparameter holds the choice and the text alone does not settle it: subject ->
+    #: choices of @paper that are not hyperparameters and that the text alone does not settle: subject ->
     #: (origin, what is done)
     decisions: ClassVar[Mapping[str, tuple[ValueOrigin, str]]] = {}
     #: stem of the notes on the method in reports/notes; the method's name if empty
@@ -83,7 +83,7 @@ class Method(nn.Module, ABC):
 
     @classmethod
     def captions(cls, hyperparameters: Any) -> CaptionRows:
-        """Which captions of an image become rows: those of the setting, or all of them."""
+        """Which captions of an image become rows: as the setting says, or all."""
         return "setting"
 
     @classmethod
@@ -119,7 +119,7 @@ class Method(nn.Module, ABC):
         raise NotImplementedError(f"{self.name} does not train on images or audio")
 
     def loss(self, batch: Batch | MediaBatch, encode: Encode) -> tuple[Tensor | None, dict[str, Tensor]]:
-        """The weighted sum of the terms not left out, None for no such term, and the unweighted terms."""
+        """The weighted sum of the terms that are not left out (None if there are none), and the unweighted terms."""
         result = self.media_terms(batch, encode) if isinstance(batch, MediaBatch) else self.loss_terms(batch, encode)
         if not (isinstance(result, dict) and all(isinstance(value, Tensor) for value in result.values())):
             raise TypeError(f"{self.origin} returned {_kinds(result)}; it must return a dict of scalar tensors by term")

@@ -1,4 +1,4 @@
-"""Checks of methods on random batches, which `harness check`, the tests and those of plug-ins run."""
+"""Checks of methods on random batches, for `harness check`, this project's tests and those of plug-ins."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from harness.registry import OWN, OWN_SIGNALS, import_limited, names, target
 from harness.spec import Stream
 from harness.tomlfiles import toml_content
 
-#: seeds of the heads, and of what a loss draws
+#: seeds of the heads, and of the random numbers of a loss
 HEADS, LOSS = 1, 2
 ROWS, WIDTH, LENGTH = 6, 8, 5
 
@@ -53,7 +53,7 @@ class Checked:
 def methods_in(what: str) -> list[type[Method]]:
     """The methods of a package, its folder, a module, a MODULE:CLASS or a Python file; a folder need not be installed.
 
-    Those that it registers, else those that it defines. Raises UserError where there is none or it cannot be imported.
+    The registered methods, else those defined there. Raises UserError if there are none or an import fails.
     """
     module_name, colon, name = what.partition(":")
     registered = [
@@ -83,7 +83,7 @@ def methods_in(what: str) -> list[type[Method]]:
 
 
 def check_all(method: type[Method]) -> Iterator[Checked]:
-    """Carry out each check in turn; one that raises has failed, with the file and line."""
+    """Run each check in turn; a check that raises has failed, and its problem names file and line."""
     name = getattr(method, "name", method.__name__)
     for check, problems in CHECKS.items():
         try:
@@ -143,7 +143,7 @@ def _module(name: str, path: Path) -> ModuleType:
 
 
 def _raised(error: BaseException) -> str:
-    """An error with the last place outside this project and its libraries that it passed."""
+    """Describe an error with the last line outside this project and its libraries in its traceback."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "site-packages" not in frame.filename]
     own = Path(__file__).resolve().parents[1]
     outside = [frame for frame in frames if not Path(frame.filename).is_relative_to(own)]
@@ -261,7 +261,7 @@ def _answers(method: type[Method]) -> Iterator[str]:
 
 
 def _gradients(method: type[Method]) -> Iterator[str]:
-    """Every batch has a gradient for the encoder, and every parameter of a head one in some batch."""
+    """Check that every batch gives the encoder a gradient, and that every head parameter gets one from some batch."""
     for reading, built in _built(method):
         for batch in random_batches(built):
             vectors: list[Tensor] = []
@@ -282,7 +282,7 @@ def _gradients(method: type[Method]) -> Iterator[str]:
 
 
 def _repeats(method: type[Method]) -> Iterator[str]:
-    """The same heads and the same random numbers give the same loss, and the batch stays as it was."""
+    """Check that equal heads and random numbers give an equal loss, and that the batch is not modified."""
     for (reading, built), (_, again) in zip(_built(method), _built(method), strict=True):
         for batch in random_batches(built):
             before = copy.deepcopy(batch)
@@ -294,7 +294,7 @@ def _repeats(method: type[Method]) -> Iterator[str]:
 
 
 def _is_restored(method: type[Method]) -> Iterator[str]:
-    """A checkpoint, taken after a step, holds all that a method needs."""
+    """Check that a checkpoint taken after a step restores the method completely."""
     for reading, built in _built(method):
         for batch in random_batches(built):
             _loss(built, batch)
@@ -307,7 +307,7 @@ def _is_restored(method: type[Method]) -> Iterator[str]:
 
 
 def _moves(method: type[Method]) -> Iterator[str]:
-    """A method keeps to the device of its batch; shown with tensors that have a device, and no numbers."""
+    """Check that a method stays on the device of its batch, by tensors that have a device but no values."""
     for reading in method.readings if method.trains else ():
         with FakeTensorMode():
             with torch.device("cuda"):
@@ -316,12 +316,12 @@ def _moves(method: type[Method]) -> Iterator[str]:
                 try:
                     _loss(there, _moved(batch), device="cuda")
                 except (DataDependentOutputException, DynamicOutputShapeException):
-                    continue  # a shape that depends on numbers
+                    continue  # a shape that depends on values
                 except RuntimeError as error:
                     yield f"@{reading}: {_raised(error)}"
 
 
-#: name -> the problems that it finds
+#: name of a check -> the function that yields problems
 CHECKS: Mapping[str, Callable[[type[Method]], Any]] = {
     "declarations and loss terms": check_method,
     "answers to a plan": _answers,
@@ -342,7 +342,7 @@ def _built(method: type[Method]) -> Iterator[tuple[str, Method]]:
 def _loss(
     method: Method, batch: Batch | MediaBatch, vectors: list[Tensor] | None = None, device: str = "cpu"
 ) -> tuple[Tensor | None, dict[str, Tensor]]:
-    """The loss of a batch under a fixed seed; `vectors` gets what the encoder gave."""
+    """The loss of a batch under a fixed seed; the encoder's outputs are appended to `vectors`."""
 
     def encode(inputs: Mapping[str, Tensor], views: int) -> Tensor:
         drawn = torch.randn(ROWS, views, WIDTH, device=device, requires_grad=True)

@@ -15,13 +15,13 @@ from harness.spec import OptionValue, Stream
 if TYPE_CHECKING:
     from harness.method.base import Method
 
-#: values of options by name, each layer over those before it
+#: layers of option values by name; later layers override earlier ones
 Layers = tuple[Mapping[str, OptionValue], ...]
 
 
 @dataclass(frozen=True)
 class Configured:
-    """A method with its options decided: the values that distinguish experiments, its pooling at test time, its data.
+    """A method with all options set: the values that distinguish experiments, its pooling at test time, its data.
 
     Besides its streams a method reads captions, streams with own steps, and teacher features by role.
     """
@@ -47,7 +47,7 @@ class DeclaredMethod:
     reading_values: Mapping[str, Mapping[str, OptionValue]]
 
     def configured(self, variant: str, reading: str, layers: Layers) -> Configured:
-        """Decide the options: defaults, those of the reading, then each layer. Raises UserError."""
+        """Set the options: defaults, then those of the reading, then each layer. Raises UserError."""
 
         def answer() -> dict[str, Any]:
             method = method_named(self.name)

@@ -1,4 +1,4 @@
-"""What a method declares, asks for and is given: hyperparameters, teacher features, steps of its own, batches."""
+"""What methods declare, request and receive: hyperparameters, teacher features, own steps, batches."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ Encode: TypeAlias = "Callable[[Mapping[str, Tensor], int], Tensor]"
 #: (rows of text, rows of pairs, text batches, paired batches) -> (cycle, place): step k of an epoch is paired where k
 #: mod cycle equals place. There are never fewer text batches than paired ones.
 MixingRule = Callable[[int, int, int, int], tuple[int, int]]
-#: which captions of an image become rows: those of the setting, or all of them
+#: which captions of an image become rows: as the setting says, or all
 CaptionRows = Literal["setting", "all"]
-#: how a learning rate decreases
+#: schedule of a learning rate
 Schedule = Literal["linear", "cosine"]
 
 

@@ -1,6 +1,6 @@
 """Names of variants as people write them: `mcse[lambda=0.1]@official` is "MCSE (public code), λ = 0.1".
 
-What a user types and what result files hold stays the code; a report shows the name, with the code beside it.
+Users and result files use the code; a report shows the name, with the code beside it.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _LETTERS = {"lambda": "λ", "mu": "μ", "gamma": "γ", "alpha": "α", "beta": "�
 _POOLINGS = {"cls": "[CLS]", "avg-first-last": "first-last average"}
 #: longest value of `with` that is an abbreviation, such as cml
 _ABBREVIATION = 4
-#: titles of methods that were found in another process, which imported their classes
+#: titles of methods, as another process that imported their classes found them
 _found: dict[str, str] = {}
 
 
 @dataclass(frozen=True)
 class VariantName:
-    """A name as people write it, and the code that is typed for it. Its text is the name."""
+    """The name of a variant as people write it, and the code that users type. `str()` gives the name."""
 
     text: str
     code: str
@@ -38,15 +38,15 @@ class VariantName:
 
 
 def take_titles(titles: Mapping[str, str]) -> None:
-    """Use these titles of methods from now on, so that their classes need not be imported here."""
+    """Use these titles of methods from now on, instead of importing the methods' classes."""
     _found.update(titles)
     _name.cache_clear()
 
 
 def name_of(variant: str, overrides: str = "") -> VariantName:
-    """The name of a variant as a result has it; `overrides` are those of its runs, as `key=value,key=value`.
+    """The name of a variant from a result file; `overrides` are those of its runs, as `key=value,key=value`.
 
-    A text that is no variant is its own name, and so is a method that is not installed; a remark after ", " stays.
+    Any other text is returned unchanged. A method that is not installed keeps its name; a remark after ", " stays.
     """
     text, code = _name(variant), variant
     if overrides:

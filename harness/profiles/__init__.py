@@ -1,7 +1,7 @@
-"""Profiles: TOML files that define corpora, encoders, hyperparameters and suites, each with the profiles it extends.
+"""Profiles: TOML files that define corpora, encoders, hyperparameters and suites, and can extend other profiles.
 
-Tables of a file and of those that it extends are merged by key, rules are appended, so that the later one wins, and
-everything else is replaced. A path that begins with './', '../' or '~/' is read from the folder of its file.
+The tables of a file are merged by key into those of the file that it extends; rules are appended, so that later ones
+win; other values are replaced. A path that begins with './', '../' or '~/' is relative to the folder of its file.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from harness.tomlfiles import toml_content, validated
 
 __all__ = ["MOST_LAYERS", "Profile", "Rule", "Training", "load_profile", "shipped_profiles"]
 
-#: profiles above each other; more are a mistake
+#: maximum depth of `extends`; more is a mistake
 MOST_LAYERS = 10
 _RULES = "hyperparameters"
-#: keys that follow from the file
+#: keys that are derived from the file
 _GIVEN = ("name", "origin")
-#: tables whose texts may be paths, and keys in them that hold prose
+#: tables with texts that may be paths, and the keys in them that are prose instead
 _WITH_PATHS = ("corpora", "tasks", "encoders", "teachers", "patches", "released", "suites")
 _PROSE = ("how", "source")
-#: a key, and the keys that it takes the place of: both together would be refused, or one of them ignored
+#: key -> keys of an extended file that it replaces, since both together would be refused or one ignored
 _PLACE_OF_A_MODEL = ("hub", "revision", "folder", "registered", "about")
 _INSTEAD = {
     "epochs": ("steps",),
@@ -52,9 +52,9 @@ def shipped_profiles() -> list[str]:
 def load_profile(name: str) -> Profile:
     """Load a shipped profile by name, or a profile file by a path that ends in .toml, with what it extends.
 
-    Another name is that of the file NAME.toml in the working folder: results and commands name a profile without it.
+    Any other NAME means NAME.toml in the working folder, since results and commands name profiles without the suffix.
     Raises UserError naming the file, the table and the key of the first mistake, or if a file has the name of a shipped
-    profile, because results name their profile.
+    profile, since results would then name the wrong one.
     """
     shipped = shipped_profiles()
     if name not in shipped and not name.endswith(".toml") and Path(f"{name}.toml").is_file():
@@ -69,7 +69,7 @@ def load_profile(name: str) -> Profile:
 
 
 def _layers_of(path: Path) -> list[Layer]:
-    """A file of a user and all that it extends, what is extended first.
+    """A user's file and all files that it extends, the innermost base first.
 
     Raises UserError for a file that cannot be read, has the name of a shipped profile or extends itself.
     """
@@ -106,7 +106,7 @@ def _layers_of(path: Path) -> list[Layer]:
 
 
 def _merged(layers: Sequence[Layer]) -> dict[str, Any]:
-    """The tables of all layers as those of one file."""
+    """Merge the tables of all layers, as if they were in one file."""
     tables: dict[str, Any] = {}
     for layer in layers:
         tables = {**_over(tables, layer.content), _RULES: [*_rules(tables), *_rules(layer.content)]}
@@ -114,7 +114,7 @@ def _merged(layers: Sequence[Layer]) -> dict[str, Any]:
 
 
 def _blamed(layers: Sequence[Layer], keys: Sequence[str | int]) -> tuple[Path, Sequence[str | int]]:
-    """The file in which a place of the merged tables was written last, and the place there."""
+    """The last file that sets a place of the merged tables, and that place within the file."""
     if len(keys) > 1 and keys[0] == _RULES and isinstance(keys[1], int):
         number = keys[1]
         for layer in layers:
@@ -125,7 +125,7 @@ def _blamed(layers: Sequence[Layer], keys: Sequence[str | int]) -> tuple[Path, S
 
 
 def _check_name(path: Path) -> None:
-    """Refuse a file with the name of a shipped profile, because results name their profile. Raises UserError."""
+    """Raise UserError for a file named like a shipped profile, since results name their profile."""
     if path.stem in shipped_profiles():
         raise UserError(
             f"the profile {path} has the name of a shipped profile; rename the file, for example to "
@@ -139,13 +139,13 @@ def _shipped(name: str) -> Layer:
 
 
 def _rules(content: Mapping[str, Any]) -> list[Any]:
-    """The rules of a file; what is no list of rules is kept, so that it is refused."""
+    """The rules of a file; anything but a list is kept as a rule, so that validation refuses it."""
     rules = content.get(_RULES, [])
     return rules if isinstance(rules, list) else [rules]
 
 
 def _over(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Tables merged by key; a table of another kind, and a value, is replaced."""
+    """Merge tables by key; values, and tables of another kind, are replaced."""
     instead = {key for name in above for key in _INSTEAD.get(name, ())} - {*above}
     merged = {key: value for key, value in below.items() if key not in instead}
     for key, value in above.items():
@@ -166,7 +166,7 @@ def _located(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def _with_paths(value: Any, folder: Path) -> Any:
-    """A value whose texts that begin as paths are absolute."""
+    """A value with its relative paths made absolute."""
     if isinstance(value, dict):
         return {key: item if key in _PROSE else _with_paths(item, folder) for key, item in value.items()}
     if isinstance(value, list):

@@ -1,6 +1,6 @@
 """Training data of the toy world: text, captioned pictures, and pictures and tones that belong to no sentence.
 
-The class of a labelled picture or tone is a colour and a shape. Fingerprints of all that is generated are cached.
+The class of a labelled picture or tone is a colour and a shape. Fingerprints of generated data are cached.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 def cached_hash(what: object, compute: Callable[[], str]) -> str:
-    """The hash (hex) of what the current code generates by the options `what`, computed once."""
+    """The cached hash (hex) of the data that the current code generates for the options `what`."""
     code = [file_hash(path) for path in sorted(Path(__file__).parent.glob("*.py"))]
     return known_hash(f"toy/{digest(repr(what), np.__version__, code)}", compute)
 
@@ -151,7 +151,7 @@ class Pictures(Media):
     """Pictures in memory; crops are large and colours change little, since they define the class."""
 
     def __init__(self, pixels: np.ndarray, labels: np.ndarray) -> None:
-        from harness.encoders.vision import Augmentation  # imports torch, which planning does without
+        from harness.encoders.vision import Augmentation  # imports torch, which planning does not need
 
         self.labels, self._pixels = labels, pixels
         self._augmentation = Augmentation(SIDE, smallest=0.6, jitter=0.25, grey=0.0)

@@ -1,4 +1,4 @@
-"""Tests of the toy world, which need no hub: similarity, retrieval, and tasks of mteb.
+"""Evaluation tasks of the toy world, which need no downloads: similarity, retrieval, and tasks of mteb.
 
 A similarity task has pairs of descriptions, scored by the attributes that their scenes share, in subsets by genre.
 Synonyms and templates are drawn independently: good scores require knowing which words mean the same.
@@ -46,7 +46,7 @@ class ToySimilarity(Generated):
 def related_scenes(rng: np.random.Generator, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Draw pairs of scenes, (count, attributes) each, with gold scores, (count,).
 
-    The number of shared attributes is uniform from none to all, and which ones is uniform as well. The score is five
+    The number of shared attributes is uniform from none to all, and so is the choice of them. The score is five
     times the fraction of shared attributes, rounded to two decimals.
     """
     first = draw_scenes(rng, count)

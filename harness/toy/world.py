@@ -2,8 +2,8 @@
 
 A scene has one value of each attribute, drawn uniformly and independently; its description is a template with one
 synonym of each, drawn likewise. Templates do not inflect words (no "a" or "an", no plurals). Exchanging two words of an
-attribute therefore leaves the distribution of sentences unchanged: text contains no information on which words mean the
-same. Training and test scenes are independent draws and may coincide; captions and pictures still differ.
+attribute therefore leaves the distribution of sentences unchanged: text contains no information about which words are
+synonyms. Training and test scenes are independent draws and may coincide; captions and pictures still differ.
 
 Pictures have 32 x 32 pixels, made by integer arithmetic, so that their hashes are the same on every machine.
 """
@@ -74,9 +74,9 @@ def draw_distinct_scenes(rng: np.random.Generator, count: int) -> np.ndarray:
 
 
 def frequent_scenes(rng: np.random.Generator) -> np.ndarray:
-    """Draw the scenes that a corpus shows again and again, (FREQUENT, attributes) int64.
+    """Draw the scenes that a corpus repeats, (FREQUENT, attributes) int64.
 
-    Each value of an attribute is in equally many of them, so that their words stay equally frequent.
+    Each value of an attribute is in equally many of them, so that all words stay equally frequent.
     """
     return np.stack([rng.permutation(np.arange(FREQUENT) % size) for size in SIZES], axis=1)
 

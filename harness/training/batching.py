@@ -31,7 +31,7 @@ class Order:
         return -(-self.rows // self.batch_size)
 
     def first(self, batches: int) -> np.ndarray:
-        """Return the rows of the first `batches` batches of training, each row once, in no order."""
+        """Return the rows of the first `batches` batches of training, each row once, unordered."""
         rows = self.rows if batches >= self.batches else batches * self.batch_size
         return _permutation(self, 0)[:rows]
 
@@ -65,7 +65,7 @@ class Mixing:
 
     @property
     def leaves_out_text(self) -> bool:
-        """Whether there is text that no step reads, because every step is paired."""
+        """Whether the text is never read because every step is paired."""
         return self.text > 0 and self.paired > 0 and self.cycle == 1
 
     def step(self, number: int) -> tuple[Literal["text", "pairs"], int]:
@@ -90,7 +90,7 @@ class Mixing:
 
 
 def mixed(rows: int, pairs: int, batch_size: int, rule: MixingRule) -> Mixing:
-    """Mix rows of text and of pairs by a method's rule. Raises UserError for more batches of pairs than of text."""
+    """Build the `Mixing` of text and pairs by a method's rule. Raises UserError for more pair than text batches."""
     text, paired = -(-rows // batch_size), -(-pairs // batch_size)
     if not (text and paired):
         return Mixing(text, paired)

@@ -61,7 +61,7 @@ class TrainingFolder:
             return False
 
     def load_ended(self, student: Student, method: Method) -> TrainingRecord | None:
-        """The record of a training that has ended, its best model loaded; None where it is to be trained (again)."""
+        """Load the best model of an ended training and return its record; None if training must start or continue."""
         note = self.path / RECORD_FILE
         try:
             record = self._record()
@@ -96,7 +96,7 @@ class TrainingFolder:
         return [path for _, path in sorted(named, key=lambda each: int(each[0][1]), reverse=True)]
 
     def save(self, state: dict[str, Any]) -> None:
-        """Write a checkpoint of tensors and plain values, whose "step" names it, and keep the one before."""
+        """Write a checkpoint of tensors and plain values, named by its "step", and keep the one before."""
         self.path.mkdir(parents=True, exist_ok=True)
         temporary = self.path / ".checkpoint.pt.tmp"
         try:
@@ -127,14 +127,14 @@ class TrainingFolder:
         if self.best.exists():
             remove(self.previous)
             self.best.rename(self.previous)
-        else:  # a link to nothing
+        else:  # a broken link
             remove(self.best)
         temporary.rename(self.best)
 
     def restore_best(self, step: int, then: str) -> bool:
-        """Whether the best model of a step is there; if it is the previous one, it becomes the best again.
+        """Whether the best model of a step exists; if it is the previous one, it becomes the best again.
 
-        A damaged model is put aside, and `then` follows.
+        A damaged model is put aside; `then` is the consequence in the warning.
         """
         for folder in (self.best, self.previous):
             if not folder.exists():
@@ -161,7 +161,7 @@ class TrainingFolder:
         """Load the best model into a student and its method, both as the run built them; return its step.
 
         A pooler in the file belongs to the method's heads and is ignored. Raises DamagedError, before anything is
-        loaded, for a file that has changed, and naming the first weight that is missing or does not fit.
+        loaded, for a changed file and for a weight that is missing or does not fit, naming the first.
         """
         self.check_best()
         stored = _weights(self.best / "model.safetensors")
@@ -192,7 +192,7 @@ def _hash(path: Path) -> str:
 
 
 def _cause(error: BaseException) -> BaseException:
-    """The error of the file system behind one of torch, which says only that a size is unexpected; else the error."""
+    """The file system's error behind one of torch, which only reports an unexpected size; else the error itself."""
     cause: BaseException | None = error
     while cause is not None and not isinstance(cause, OSError):
         cause = cause.__context__

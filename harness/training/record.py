@@ -1,4 +1,4 @@
-"""The reports and records of a training besides its weights: progress, dev scores and the loss curve."""
+"""What a training reports and records besides weights: progress, dev scores and the loss curve."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class TrainingError(Exception):
 class TrainingProgress:
     """Progress of a training.
 
-    `rate` is in steps per second, `terms` are means over the last steps, `dev` is the latest dev score, of this very
-    step if `scored`; `first` is the step at which this process resumed, `waited` the fraction of time that steps waited
-    for images or recordings.
+    `rate` is in steps per second, `terms` are means over the last steps, `dev` is the latest dev score, taken at
+    this step if `scored`; `first` is the step at which this process resumed, `waited` the fraction of time that steps
+    waited for images or recordings.
     """
 
     step: int
@@ -88,11 +88,11 @@ class LossWindow:
             self._values.append((step, name, value))
 
     def close(self) -> dict[str, float]:
-        """Return the means and start again; waits for the device, once.
+        """Return the means and start a new window; waits for the device once.
 
-        `first_bad` then has the step, name and value of the first term that was not finite, None where all were.
+        Sets `first_bad` to the step, name and value of the first term that was not finite, None if all were finite.
         """
-        import torch  # plans read this module and do without
+        import torch  # planning imports this module, but not torch
 
         sums = torch.stack(list(self._sums.values())).tolist() if self._sums else []
         means = {name: value / self._counts[name] for name, value in zip(self._sums, sums, strict=True)}

@@ -1,10 +1,10 @@
-"""A batch's gradient, in pieces where the batch does not fit, and the update by it.
+"""The gradient of a batch, computed in pieces if the batch does not fit in memory, and the update.
 
-In pieces (Gao et al. 2021, GradCache), a first pass encodes each without a graph, so that a loss sees the vectors of
-all rows. In the backward pass each piece is encoded once more, under the same dropout masks, and its rows of the
-vectors' gradient go on to the parameters.
+In pieces (GradCache, Gao et al. 2021), a first pass encodes each piece without a graph, so that the loss sees the
+vectors of all rows. The backward pass encodes each piece again, under the same dropout masks, and propagates the
+gradient of its vectors to the parameters.
 
-AdamW is that of the papers' public code: the one of transformers 3 and 4, which differs from torch's in two places.
+AdamW is that of the papers' public code, from transformers 3 and 4, which differs from torch's in two ways.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from harness.encoders.rows import TokenRows
 from harness.method import Encode, OwnSteps
 from harness.profiles import Training
 
-#: how fast AdamW's moments forget
+#: decay rates of AdamW's moments
 BETA1, BETA2 = 0.9, 0.999
 
 
 class Stepper:
-    """AdamW over all trainable parameters; one that its losses never reached is not changed.
+    """AdamW over all trainable parameters; parameters that its losses never reach are not changed.
 
     The main stepper follows the profile's training table. The stepper of a stream with its own steps (`own`) has
-    that stream's rate, decay and schedule, and the rest of the table. Each stepper has its own moments, so neither
-    moves what only the other's losses reach.
+    that stream's rate, decay and schedule, and the rest of the table. Each stepper has its own moments, so that
+    it never changes parameters that only the other's losses reach.
     """
 
     def __init__(
@@ -51,12 +51,12 @@ class Stepper:
             group["lr"] = self.rate(number)
         torch.autograd.backward(self.scaler.scale(loss))
         self.scaler.unscale_(self.optimizer)
-        # torch makes a Python object for each gradient unless there is one: the list keeps them to the end of the step
+        # keeps the Python objects of the gradients to the end of the step, or torch would make each one several times
         gradients = [parameter.grad for parameter in self.parameters if parameter.grad is not None]
         _clip(gradients, self.training.max_grad_norm)
         self.scaler.step(self.optimizer)
         self.scaler.update()
-        # before the next forward pass: what lies among its activations splits the memory that they leave
+        # freed before the next forward pass, since they would fragment the memory of its activations
         for parameter in self.parameters:
             parameter.grad = None
 
@@ -83,7 +83,7 @@ class Stepper:
 
 
 def _clip(gradients: list[Tensor], largest: float) -> None:
-    """Scale gradients to a norm of `largest` at most, as `clip_grad_norm_` does; a device is not waited for."""
+    """Scale gradients to a norm of `largest` at most, as `clip_grad_norm_` does, but without waiting for a device."""
     if not gradients:
         return
     norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
@@ -111,8 +111,8 @@ class AdamW(torch.optim.Optimizer):
 
     (`transformers.AdamW`.) torch's AdamW adds epsilon after the correction and applies the decay first.
 
-    A parameter is untouched until it has its first gradient, which is its step 1. With `moving`, a step without a
-    gradient of it then counts as one with the gradient 0, so that its momentum moves it on; otherwise it rests.
+    A parameter is unchanged until its first gradient, which is its step 1. With `moving`, a later step without a
+    gradient counts as gradient 0, so that momentum still moves the parameter; otherwise the parameter stays as it is.
     """
 
     def __init__(self, groups: Iterable[dict[str, Any]], *, epsilon: float, moving: bool) -> None:
@@ -123,7 +123,7 @@ class AdamW(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """Update together the parameters that have had the same steps."""
+        """Update parameters, those with equal step counts together."""
         parts = [part for cohort in self._cohorts or self._known() for part in cohort.split(moving=self.moving)]
         self._cohorts = [cohort for _, cohort in parts]
         for moved, cohort in parts:
@@ -147,7 +147,7 @@ class AdamW(torch.optim.Optimizer):
     def _update(self, cohort: _Cohort) -> None:
         """Update parameters by torch's fused Adam: one pass over them, no tensors between.
 
-        It adds its epsilon after the correction, so this one's is divided by the correction beforehand.
+        torch adds epsilon after the bias correction, so epsilon is divided by the correction beforehand.
         """
         number, group, parameters = cohort.number + 1, cohort.group, cohort.parameters
         if number == 1:
@@ -178,7 +178,7 @@ class AdamW(torch.optim.Optimizer):
 
 @dataclass(frozen=True)
 class _Cohort:
-    """Parameters of one group that have had the same steps, with their states."""
+    """Parameters of one group with equal step counts, and their states."""
 
     group: dict[str, Any]
     parameters: list[Tensor]
@@ -189,7 +189,7 @@ class _Cohort:
         return int(self.states[0].get("step", 0))
 
     def split(self, *, moving: bool) -> Iterator[tuple[bool, _Cohort]]:
-        """Yield the part that a step moves and the part that rests, where there are such."""
+        """Yield the parameters that a step updates and those that it leaves alone; empty parts are omitted."""
         if moving and self.number:
             yield True, self
             return
@@ -204,9 +204,9 @@ class _Cohort:
 
 @dataclass(frozen=True)
 class Chunked:
-    """An `Encode` that passes another one `size` rows at a time: sentences, images or recordings.
+    """An `Encode` that calls another one on `size` rows (sentences, images or recordings) at a time.
 
-    Its gradient is that of the whole batch under the same dropout masks. Masks are drawn piece by piece, so that the
+    Its gradient is that of the whole batch under the same dropout masks. Masks are drawn piece by piece, so the
     random numbers of a batch depend on `size`, as they do on the device.
     """
 
@@ -218,7 +218,7 @@ class Chunked:
         if rows <= self.size:
             return self.encode(inputs, views)
         parts = [_part(inputs, start, min(rows, start + self.size)) for start in range(0, rows, self.size)]
-        # the inputs have no gradient and the parameters are no inputs: a scalar makes the result have one
+        # neither inputs nor parameters make the result require a gradient, so this scalar does
         vectors: Tensor = _TwoPasses.apply(self.encode, parts, views, torch.zeros((), requires_grad=True))
         return vectors
 
@@ -249,7 +249,7 @@ class _Piece:
 
 
 class _TwoPasses(torch.autograd.Function):
-    """Encodes parts of a batch without a graph, and each of them again in the backward pass."""
+    """Encodes parts of a batch without a graph, and again with a graph in the backward pass."""
 
     @staticmethod
     def forward(ctx: Any, encode: Encode, parts: Sequence[Mapping[str, Tensor]], views: int, anchor: Tensor) -> Tensor:
@@ -272,7 +272,7 @@ class _TwoPasses(torch.autograd.Function):
         with torch.random.fork_rng(devices=[gradient.device] if ctx.device == "cuda" else []), torch.enable_grad():
             for piece, share in zip(ctx.pieces, torch.split(gradient, ctx.sizes), strict=True):
                 piece.restore()
-                # a context for each piece: the weights that autocast casts are kept to its end, with their graph
+                # one context per piece, since autocast keeps cast weights, with their graph, until its context ends
                 with torch.autocast(ctx.device, dtype, enabled):
                     vectors = ctx.encode(piece.inputs, ctx.views)
                 torch.autograd.backward(vectors, share)

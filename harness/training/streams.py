@@ -36,12 +36,12 @@ from harness.seeds import generator
 from harness.spec import Stream
 from harness.training.batching import Order, mixed
 
-#: More workers than these were never faster on the machines we measured.
+#: The largest useful number of workers on the machines we measured.
 MOST = 8
 #: Shared memory for finished batches and the bytes that must be free there: 48 images at 224 x 224 are 14 MB, and
 #: each worker keeps two batches.
 SHARED = Path("/dev/shm"), 512 * 2**20
-#: what a batch system or a terminal sends to stop a run
+#: signals by which a batch system or a terminal stops a run
 STOPS = {signal.SIGINT, signal.SIGTERM, signal.SIGUSR2}
 
 
@@ -59,7 +59,7 @@ class MediaInputs(Dataset[dict[str, Tensor] | str]):
         return {"labels": torch.from_numpy(self.media.labels[rows]), **self.media.batch(rows, rng)}
 
     def __getitem__(self, step: int) -> dict[str, Tensor] | str:
-        """Read the inputs in a worker; return a UserError as its text, since a loader would add a traceback to it."""
+        """Read the inputs in a worker; return a UserError as text, since the loader would add a traceback to it."""
         try:
             return self.inputs(step)
         except UserError as error:
@@ -67,7 +67,7 @@ class MediaInputs(Dataset[dict[str, Tensor] | str]):
 
 
 class Prefetcher:
-    """The inputs of one stream step by step, prepared by `workers` processes; with none, when they are requested."""
+    """The inputs of one stream, step by step, prepared ahead by `workers` processes; if 0, prepared on request."""
 
     def __init__(self, source: MediaInputs, steps: int, workers: int) -> None:
         self.source, self.steps, self.workers = source, steps, workers
@@ -101,15 +101,15 @@ class Prefetcher:
             sampler=range(first, self.steps),
             num_workers=self.workers,
             worker_init_fn=_serve,
-            # torch has threads here, which a forked process does not survive
+            # a forked process would hang on the threads of torch
             multiprocessing_context="forkserver",
-            # a loader draws a seed, which must not come from the run's generator
+            # a loader draws a seed, by default from the run's generator
             generator=torch.Generator(),
         )
 
 
 def free_workers(media: Media, device: torch.device) -> int:
-    """Return the number of workers for a stream: 0 where a batch is little work or none of this run's cores is free."""
+    """Return the number of workers for a stream: 0 if batches are cheap or none of this run's cores is free."""
     if not media.costly or not _room():
         return 0
     taken = torch.get_num_threads() if device.type == "cpu" else 1
@@ -125,10 +125,10 @@ def _room() -> bool:
 
 
 def _started(loader: DataLoader[dict[str, Tensor] | str]) -> Iterator[dict[str, Tensor] | str]:
-    """Start a loader's workers, from a server that has imported what they need.
+    """Start a loader's workers from a fork server that has already imported this module.
 
-    Signals are blocked in both: a batch system sends them to every process of a job, and the parent stops its workers.
-    Nor do they import the user's script, which may have no `if __name__ == "__main__"`.
+    Server and workers block signals: a batch system sends them to every process of a job, but the run stops its workers
+    itself. Workers do not import the user's script, which may have no `if __name__ == "__main__"`.
     """
     get_context("forkserver").set_forkserver_preload([__name__])
     resource_tracker.ensure_running()  # the server starts it otherwise, which unblocks signals
@@ -143,7 +143,7 @@ def _started(loader: DataLoader[dict[str, Tensor] | str]) -> Iterator[dict[str, 
 
 
 def _serve(worker: int) -> None:
-    """Let this worker end when the run dies; a killed run cannot stop its workers."""
+    """End this worker when the run dies, since a killed run cannot stop its workers."""
     threading.Thread(target=_end_with_run, daemon=True).start()
 
 
@@ -156,7 +156,7 @@ def _end_with_run() -> None:
 
 @dataclass(frozen=True)
 class Subset:
-    """The rows of a stream that a run uses; with `steps_of_all` it takes as many steps as all rows would."""
+    """The rows of a stream that a run uses; with `steps_of_all` it still takes as many steps as with all rows."""
 
     rows: np.ndarray
     steps_of_all: bool
@@ -167,7 +167,7 @@ class TrainingData:
     """Training data by stream.
 
     `tokens` holds the text streams, `media` images and recordings, `features` the teacher features of the pairs by
-    role, `subsets` the rows of streams that are not used whole. `warnings` are about unreadable images and the like.
+    role, `subsets` the rows of streams that are not used whole. `warnings` report unreadable images and the like.
     """
 
     tokens: Mapping[Stream, Tokens]
@@ -223,7 +223,7 @@ class Batches:
         }
 
     def rows_read(self) -> dict[Stream, np.ndarray]:
-        """The rows of each text stream that the steps read, in no order: (n,) int64 each."""
+        """The rows of each text stream that the steps read, unordered: (n,) int64 each."""
         paired = self.mixing.paired_before_step(self.steps)
         read = {}
         for stream in self.data.tokens:
@@ -247,7 +247,7 @@ class Batches:
         yield from ((stream, self._media(stream, step)) for stream in self.late)
 
     def described(self, step: int) -> str:
-        """The text batch of a step in words: its stream and the rows of it, from 0."""
+        """The text batch of a step in words: its stream and its row numbers, from 0."""
         stream, rows = self._text_rows(step)
         return f"{stream}, rows {' '.join(map(str, rows.tolist()))}"
 

@@ -36,12 +36,12 @@ log = logging.getLogger(__name__)
 
 #: Points of the loss curve.
 CURVE_POINTS = 100
-#: Seconds after which a checkpoint is saved although no better model was found since the last.
+#: Seconds after which a checkpoint is saved even without a better model.
 SAVE_EVERY_S = 60.0
 
 
 class Trainer:
-    """Trains a student by a method; `run` starts, resumes, or loads what the training ended with."""
+    """Trains a student by a method; `run` starts or resumes, or loads the result of an ended training."""
 
     def __init__(
         self,
@@ -80,12 +80,12 @@ class Trainer:
         self._saved_at = 0.0
 
     def run(self) -> TrainingRecord:
-        """Load the best model into the student and the method, after training to the last step unless that is done.
+        """Train to the last step, unless that is done, then load the best model into the student and the method.
 
         Random numbers of step k depend on the seed and k alone, so a killed run resumes from its checkpoint with the
-        same result; the global generators are left unchanged. A checkpoint is saved with each better model, and
-        SAVE_EVERY_S after the last one, and at the end. Raises TrainingError, and Stopped after the step in which the
-        process was asked to stop, with a checkpoint of it.
+        same result; the global generators are left unchanged. A checkpoint is saved with each better model,
+        SAVE_EVERY_S after the last one, and at the end. Raises TrainingError, and Stopped, with a checkpoint, after the
+        step in which the process was asked to stop.
         """
         record = self.folder.load_ended(self.student, self.method)
         if record is None:
@@ -121,7 +121,7 @@ class Trainer:
                 self.window.add(terms, step)
 
     def losses(self, step: int) -> Iterator[tuple[Stream | None, Tensor | None, dict[str, Tensor]]]:
-        """Yield stream, weighted loss and terms of each batch of a step; the next is computed after an update."""
+        """Yield stream, weighted loss and terms of each batch of a step; update before asking for the next batch."""
         for stream, batch in self.batches.of(step):
             seed_dropout(self._dropout_seed(step, stream), self.device)
             with autocast(self.training.precision, self.device.type):
@@ -129,7 +129,7 @@ class Trainer:
             yield stream, total, terms
 
     def _check(self, total: Tensor | None, terms: Mapping[str, Tensor]) -> None:
-        """Raise TrainingError for terms that the method does not declare, and for what cannot be trained on."""
+        """Raise TrainingError for terms that the method does not declare, and for a loss that cannot be trained on."""
         for does, named in (("weighs", self.method.weights()), ("returned", terms)):
             for name in named:
                 if name not in self.method.terms:
@@ -178,7 +178,7 @@ class Trainer:
         if better or late or stopping or done == self.steps:
             self.folder.save(self._state(done))
             self._saved_at = time.monotonic()
-        if better:  # after the checkpoint, which holds the same weights and can make it again
+        if better:  # after the checkpoint, from which a lost best model can be saved again
             self.folder.keep_best(self.student, self.method, done)
         if terms or due:
             last = self.record.dev_scores[-1] if self.record.dev_scores else None
@@ -187,7 +187,7 @@ class Trainer:
             raise Stopped
 
     def _check_finite(self, done: int) -> None:
-        """Raise TrainingError for the first term that was not finite, and note the batch that it came from."""
+        """Raise TrainingError for the first term that was not finite, and note the batch that caused it."""
         if (bad := self.window.first_bad) is None:
             return
         step, term, value = bad
@@ -209,7 +209,7 @@ class Trainer:
         }
 
     def _restore(self, state: dict[str, Any]) -> int:
-        """Go on from a state; its step. Raises DamagedError for the state of another model, which changes parts."""
+        """Load a state; return its step. Raises DamagedError if it is of another model, with parts already loaded."""
         try:
             self.student.load_state_dict(state["student"])
             self.method.load_state_dict(state["method"])
@@ -223,7 +223,7 @@ class Trainer:
             raise DamagedError(f"it does not fit this run: {first_line(error)}") from error
 
     def _resume(self) -> int:
-        """Go on from the latest checkpoint that can be used; the step of it, 0 where there is none."""
+        """Load the latest usable checkpoint; return its step, 0 if there is none."""
         checkpoints = self.folder.checkpoints()
         if not checkpoints:
             return 0
@@ -244,7 +244,7 @@ class Trainer:
         return 0
 
     def _restore_best(self, step: int, then: str) -> bool:
-        """Whether the best model up to a checkpoint's step is there; if the checkpoint is the best, it is rewritten."""
+        """Whether the best model up to a checkpoint's step exists; it is saved again if the checkpoint is the best."""
         best = self.record.best_step
         if best is None or self.folder.restore_best(best, "saved again" if best == step else then):
             return True
@@ -253,7 +253,7 @@ class Trainer:
         return best == step
 
     def _load_best(self) -> None:
-        """Load the best model. Raises TrainingError where it is not the one of the record."""
+        """Load the best model. Raises TrainingError if it is damaged or not that of the record."""
         try:
             step = self.folder.load_best(self.student, self.method)
             if step != self.record.best_step:
@@ -272,10 +272,10 @@ def build_method(
     seed: int,
     pretrained: Mapping[Stream, Path],
 ) -> Method:
-    """A method with its heads and the student's patch embeddings, which depend on the seed and on names alone.
+    """A method with its heads, after adding the student's patch embeddings; both depend only on seed and names.
 
-    `pretrained` are the files of patch embeddings by stream. Raises ValueError for options that no head fits, and
-    UserError where no patch embedding has the student's width.
+    `pretrained` has the files of patch embeddings by stream. Raises ValueError for options that no head fits, and
+    UserError for a patch embedding of another width than the student's.
     """
     widths = {role: int(values.shape[-1]) for role, values in data.features.items()}
     with torch.random.fork_rng(devices=[]):

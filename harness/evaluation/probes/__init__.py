@@ -8,9 +8,9 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-#: SentEval's seed of every fold, permutation and classifier.
+#: SentEval's seed for every fold, permutation and classifier.
 SEED = 1111
-#: l2 weights, weakest first; ties: the first.
+#: l2 weights, weakest first; of equally good ones the first is selected.
 L2 = (1e-5, 1e-4, 1e-3, 1e-2)
 
 

@@ -32,7 +32,7 @@ MEMORY = 10
 MOST = 3000
 #: Share of the predicted decrease that a step must achieve.
 _ARMIJO = 1e-4
-#: Relative increase of a value that counts as rounding.
+#: Relative increase of a value that is attributed to rounding.
 _ROUNDING = 1e-14
 
 

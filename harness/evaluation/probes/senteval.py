@@ -5,8 +5,8 @@ bias. After every block of passes the dev rows are scored: a strictly better sco
 Training ends at the failure after `tenacity` earlier ones, consecutive or not, or after pass 200 (SentEval,
 tools/classifier.py).
 
-SentEval seeds its generators before each classifier. So those of one shape have the same initial weights, and the same
-permutations where they train on equally many rows: these are trained together.
+SentEval seeds its generators before each classifier. So classifiers of one shape start from the same weights, and those
+with equally many training rows use the same permutations: these are trained together.
 """
 
 from __future__ import annotations
