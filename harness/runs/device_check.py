@@ -1,6 +1,6 @@
-"""What `harness doctor --device` tries: each computation of a run on a device against the CPU, and how fast steps are.
+"""The checks of `harness doctor --device`: each computation of a run against the CPU, and the speed of training steps.
 
-On the CPU the same program runs with fewer methods and a small encoder, and says what it did not check.
+On the CPU, the same checks run with fewer methods and a small encoder, and skipped checks are reported.
 """
 
 from __future__ import annotations
@@ -60,16 +60,16 @@ _TYPES: dict[Precision, torch.dtype] = {
     "fp16": torch.float16,
 }
 _SHORT: dict[str, OptionValue] = {"steps": 4, "eval_every": 2, "batch_size": 8, "precision": "fp32"}
-#: tokens of a row, drawn between these: a mean of 22, as of Wikipedia's sentences
+#: range from which a row's number of tokens is drawn: a mean of 22, like Wikipedia's sentences
 _LENGTHS = (12, 33)
-#: seconds that processes wait for each other before they take steps together
+#: seconds that a process waits for the others before the timed steps
 _PATIENCE = 120
 #: the runs of `harness run --methods dalr,kdmcse --seeds 5`, and how many of each
 _MISSION, _SEEDS = ("dalr", "kdmcse"), 5
 
 
 class Outcome(NamedTuple):
-    """One check with its result; `ok` is false where the device computes something else than the CPU, or nothing."""
+    """One check with its result; `ok` is false if the device's numbers differ from the CPU's or the check fails."""
 
     check: str
     result: str
@@ -78,7 +78,7 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True)
 class Load:
-    """Steps to time: of BERT-base, or of a small encoder on the CPU."""
+    """Training steps to time: of BERT-base on a GPU, of a small encoder on the CPU."""
 
     device: Device
     precision: Precision
@@ -105,7 +105,7 @@ class Load:
 
 
 class Timed(NamedTuple):
-    """A step's seconds, its operations (6 a weight of the layers and token), its tokens, and the peak memory in GiB."""
+    """A step's seconds, operations (6 per layer weight and token) and tokens, and the peak memory in GiB."""
 
     seconds: float
     operations: float
@@ -118,7 +118,7 @@ class DeviceCheck:
     """All checks of a device, in order."""
 
     device: Device
-    #: seconds of a step by rows and number of processes, as runs take them
+    #: seconds of a step in TF32, by rows and number of processes
     steps: dict[tuple[int, int], float] = field(default_factory=dict)
 
     @property
@@ -132,7 +132,7 @@ class DeviceCheck:
         }
 
     def cards(self) -> Iterator[Outcome]:
-        """Cards with their free memory, the driver, and who else computes there."""
+        """Report the GPUs with their free memory, the driver, and the processes on the GPUs."""
         if self.device == "cpu":
             yield Outcome("GPU", f"{NOT_CHECKED}--device cuda does")
             return
@@ -146,7 +146,7 @@ class DeviceCheck:
         yield Outcome("processes", _smi("--query-compute-apps=pid,process_name,used_memory") or "none")
 
     def attention(self) -> Iterator[Outcome]:
-        """Each kernel in each type, with the heads of BERT-base."""
+        """Check each attention kernel in each precision, with the heads of BERT-base."""
         for precision, dtype in _TYPES.items():
             try:
                 check_precision(precision, self.device)
@@ -158,7 +158,7 @@ class DeviceCheck:
                     yield Outcome(f"{precision}, {name}", why or "the same", why is None)
 
     def methods(self) -> Iterator[Outcome]:
-        """One step of every method, without dropout; on the CPU of one."""
+        """Check one training step of every method without dropout; on the CPU, of SimCSE only."""
         trained = [name for name in names("method") if target("method", name).split(".")[0] in OWN]
         trained = [name for name in trained if method_named(name).trains]
         for name in trained if self.device == "cuda" else ("simcse",):
@@ -167,7 +167,7 @@ class DeviceCheck:
             yield Outcome(f"{len(trained) - 1} other methods", _NEEDS_A_CARD)
 
     def training(self) -> Iterator[Outcome]:
-        """A training that is stopped and resumed, and features of teachers."""
+        """Check a stopped and resumed training against an uninterrupted one, and teacher features against the CPU."""
         whole, resumed = (partial(_curves, self.device, stopped=stopped) for stopped in (False, True))
         yield _compared("a training stopped and resumed, against one that is not", whole, resumed)
         pairs = ToyPairs(size=8).load(None)
@@ -191,7 +191,7 @@ class DeviceCheck:
         return _compared(check, partial(compute, "cpu"), partial(compute, self.device))
 
     def speed(self) -> Iterator[Outcome]:
-        """How fast steps are, alone and beside others, and the hours of ten runs at that rate."""
+        """Time training steps, alone and beside other processes, and estimate the hours of ten runs."""
         card = self.device == "cuda"
         wanted: tuple[Precision, ...] = ("tf32", "bf16") if card else ("fp32",)
         for precision in wanted:
@@ -252,7 +252,7 @@ def product_rate(device: Device, precision: str) -> float:
 
 
 def together(load: Load, processes: int) -> list[Timed]:
-    """Time the steps of processes that train at once; of one on the CPU in this one."""
+    """Time the steps of processes that train at the same time; a single one on the CPU runs in this process."""
     if processes == 1 and load.device == "cpu":
         return [_time(load, None)]
     context = get_context("spawn")
@@ -306,7 +306,7 @@ def _toy(method: str, device: str, folder: str, listen: Listener = lambda event:
 
 
 def _one_step(method: str, device: str) -> NamedNumbers:
-    """The loss terms of the first batch of each kind, and their gradient's norm; without dropout, which is random."""
+    """The loss terms of the first batch of each kind and the norm of their gradient, without dropout (it is random)."""
     outcomes = {}
     with TemporaryDirectory() as folder:
         trainer = _toy(method, device, folder)
@@ -328,7 +328,7 @@ def _one_step(method: str, device: str) -> NamedNumbers:
 
 
 def _curves(device: str, *, stopped: bool) -> NamedNumbers:
-    """The curves of a training, perhaps one that was stopped in the middle and resumed."""
+    """The loss and dev curves of a training; with `stopped`, it is stopped in the middle and resumed."""
 
     def stop(event: Event) -> None:
         if event.progress and event.progress.step >= 2:
@@ -346,7 +346,7 @@ def _curves(device: str, *, stopped: bool) -> NamedNumbers:
 
 
 def _compared(check: str, expected: Callable[[], NamedNumbers], compute: Callable[[], NamedNumbers]) -> Outcome:
-    """Compare named numbers of two computations; what either raises is its result."""
+    """Compare the named numbers of two computations; an error in either becomes the result."""
     try:
         wanted, computed = expected(), compute()
     except Exception as error:
@@ -359,7 +359,7 @@ def _compared(check: str, expected: Callable[[], NamedNumbers], compute: Callabl
 
 
 def _smi(query: str) -> str:
-    """What NVIDIA's program answers, in one line."""
+    """The output of nvidia-smi for a query, in one line."""
     try:
         asked = subprocess.run(
             ["nvidia-smi", query, "--format=csv,noheader"], capture_output=True, text=True, check=True, timeout=30

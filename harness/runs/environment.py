@@ -1,6 +1,6 @@
-"""Device, threads, software and code revision of a run, and what a job is given.
+"""Device, threads, software and code revision of a run, and the share of a machine that a job is given.
 
-Recorded, never part of a fingerprint.
+All of these are recorded, and never part of a fingerprint.
 """
 
 from __future__ import annotations
@@ -85,10 +85,10 @@ class Allocation:
         return asked_threads() or self.cpus
 
 
-#: Drivers of NVIDIA, its Jetson, AMD and Windows' Linux: without any there is no GPU that torch can use on Linux.
+#: Device files of the drivers of NVIDIA, Jetson, AMD and WSL: without any, torch has no GPU to use on Linux.
 GPU_FILES = ("/dev/nvidiactl", "/dev/nvmap", "/dev/kfd", "/dev/dxg")
 
-#: Environment variables that a process elsewhere shares with the driver, by their beginnings.
+#: Prefixes of the environment variables that processes on other nodes get from the driver.
 SHARED_VARIABLES = ("HARNESS_", "HF_", "OMP_", "MKL_", "TOKENIZERS_")
 
 PACKAGES = (
@@ -144,7 +144,7 @@ class Software:
 
 
 def _code(module: str) -> str:
-    """A hash of the Python files of a top-level module, which is not imported; of none where it is not found."""
+    """A hash of the Python files of a top-level module, without importing it; of no files if it is not found."""
     spec = find_spec(module)
     folders = [Path(folder) for folder in (spec.submodule_search_locations if spec else None) or ()]
     files = [(path, path.relative_to(folder)) for folder in folders for path in sorted(folder.rglob("*.py"))]
@@ -205,7 +205,7 @@ def pick_device(asked: DeviceChoice) -> Device:
 
 
 def _has_cuda() -> bool:
-    """Whether torch finds a CUDA device; it is not imported, which takes seconds, where there is certainly none."""
+    """Whether torch finds a CUDA device; without a GPU driver, the import of torch, which takes seconds, is skipped."""
     if sys.platform == "linux" and "torch" not in sys.modules and not any(map(os.path.exists, GPU_FILES)):
         return False
     import torch

@@ -131,7 +131,7 @@ class _Verbatim(str):
 
 
 def _shown(value: object) -> str:
-    """What a template prints: escaped, with lists joined by commas."""
+    """A value as templates print it: escaped, with lists joined by commas."""
     if isinstance(value, _Verbatim):
         return value
     return for_markdown(", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value))
@@ -191,7 +191,7 @@ def _hub_task(suite: str) -> str:
         return ""
 
 
-#: the file that marks a folder as an export that has not ended, and is locked as long as its process lives
+#: the file that marks a folder as an unfinished export; the exporting process holds a lock on it
 _MARK = ".harness-export.lock"
 
 
@@ -203,9 +203,9 @@ def check_new(to: Path, option: str) -> None:
 
 
 def write_whole(to: Path, option: str, fill: Callable[[Path], None]) -> Path:
-    """Fill a new folder beside `to`, which is empty or not there, and rename it; remove it where that fails.
+    """Fill a temporary folder and rename it to `to`, which must be empty or missing; on failure, remove it.
 
-    Raises UserError where it cannot be written.
+    Raises UserError if `to` cannot be written.
     """
     folder = to.expanduser().resolve()
     try:
@@ -236,7 +236,7 @@ def _write(folder: Path, fill: Callable[[Path], None]) -> None:
 
 
 def _remove_leftovers(folder: Path) -> None:
-    """Remove what killed exports to the same folder left: unfinished folders with their mark, which nobody holds."""
+    """Remove unfinished folders left by killed exports to the same folder: their mark is not locked."""
     for mark in folder.parent.glob(f"{escape(temporary_beside(folder).name.rsplit('.', 2)[0])}.*.tmp/{_MARK}"):
         with try_lock(mark) as free:
             if free:
@@ -247,7 +247,7 @@ def _remove_leftovers(folder: Path) -> None:
 class Exported:
     """What was written; `modules` says whether sentence-transformers can load it.
 
-    `problems` has one line for each result of another seed that the card leaves out, since it cannot be used.
+    `problems` has one line for each unusable result of another seed, which the card leaves out.
     """
 
     folder: Path
@@ -260,8 +260,8 @@ def export(what: str, to: Path, results: Path, profile: str | None = None, encod
     """Write the best model of a run, with its card, to the new folder `to`, completely or not at all.
 
     `what` is a run's key in the folder `results`, or a result file, whose own folder holds the weights; for `profile`
-    and `encoder` see `FinishedRun`. Raises UserError for a run that does not exist or is not the only one, missing
-    weights, and a folder that is not empty.
+    and `encoder` see `FinishedRun`. Raises UserError if no result or several match, if weights are
+    missing, and if the folder is not empty.
     """
     check_new(to, "--to")
     result, store = find_result(what, results, profile)
@@ -283,9 +283,9 @@ def export(what: str, to: Path, results: Path, profile: str | None = None, encod
 
 
 def push_model(folder: Path, repository: str, run: str) -> str:
-    """Write the files of an exported model into a new repository of the hub, which is private; return its commit.
+    """Upload the files of an exported model to a new private repository of the hub; return the commit.
 
-    Raises UserError for a repository that has files, of which none is overwritten, and one that cannot be written to.
+    Raises UserError for a repository that already has files (none is overwritten) or cannot be written to.
     """
     remote = find_or_make(repository, "model")
     if held := remote.names - {".gitattributes"}:
@@ -295,7 +295,7 @@ def push_model(folder: Path, repository: str, run: str) -> str:
 
 
 def siblings(result: Result, store: Store) -> tuple[list[Result], list[str]]:
-    """The results that differ from one by their seed alone, itself first, and a line for each that cannot be used."""
+    """The result, then those that differ from it by seed alone, and one line for each unusable one."""
     stored, problems = store.seeds(result.profile, result.spec)
     others = (each for each in stored if each.fingerprint != result.fingerprint)
     same = [each for each in others if each.group == result.group and each.overrides == result.overrides]
@@ -303,7 +303,7 @@ def siblings(result: Result, store: Store) -> tuple[list[Result], list[str]]:
 
 
 def model_facts(run: FinishedRun, student: Student) -> ModelFacts:
-    """The facts of the card that are not in the result."""
+    """The facts on the card that the result does not contain."""
     profile, resolved, name = run.profile, run.resolved, run.result.spec.encoder
     table, trains = profile.encoders.get(name), resolved.trains
     corpora = {corpus: profile.corpora[corpus] for corpus in resolved.streams} if trains else {}
@@ -330,7 +330,7 @@ def model_facts(run: FinishedRun, student: Student) -> ModelFacts:
 
 
 def _licence(run: FinishedRun) -> str | None:
-    """What the card in the folder of a run's encoder states as its licence; None where nothing is known."""
+    """The licence stated by the model card in the encoder's folder; None if unknown."""
     from huggingface_hub import metadata_load
 
     name, given = run.result.spec.encoder, run.given_encoder

@@ -21,9 +21,9 @@ from harness.training.folder import TrainingFolder
 
 
 def find_result(what: str, results: Path, profile: str | None = None) -> tuple[Result, Store]:
-    """Find the one result of a run's key, in any spelling, in a folder of results, or of a result file, with its store.
+    """Find the one result of a run's key (in any spelling, below `results`) or of a result file, and its store.
 
-    Raises UserError where there is none or more than one.
+    Raises UserError if no result or several match.
     """
     matching = find_run(Store(results), what, profile)
     store = Store.holding(Path(what)) if what.endswith(".json") else Store(results)
@@ -37,9 +37,9 @@ class FinishedRun:
     """A result with the profile that it was made under."""
 
     def __init__(self, result: Result, store: Store, profile: str | None = None, encoder: Path | None = None) -> None:
-        """`profile` is needed for a profile file, `encoder` for an untrained encoder that was given as a folder.
+        """`profile` is needed if the run's profile is a file, `encoder` if its untrained encoder was given as a folder.
 
-        Raises UserError for a missing or another profile.
+        Raises UserError if the profile is missing or a different one.
         """
         self.result, self.store, self.given_encoder = result, store, encoder
         self._typed = read_typed(store.root, result.profile)
@@ -83,7 +83,7 @@ class FinishedRun:
         return best
 
     def _untrained(self) -> Path:
-        """The folder of an encoder that was not trained. Raises UserError where it has changed since."""
+        """The folder of an encoder that was not trained. Raises UserError if its content has changed."""
         key, name = self.result.spec.key, self.result.spec.encoder
         given = {} if self.given_encoder is None else {name: str(self.given_encoder.expanduser().resolve())}
         typed = self._typed.model_copy(update={"encoders": self._typed.encoders | given})
@@ -96,12 +96,12 @@ class FinishedRun:
         return folder
 
     def _command(self, results: Path | None = None) -> str:
-        """The command that trains the run, again in another folder unless one is given: in its own it is finished."""
+        """The command to train the run again, by default in a new results folder: in its own, it counts as finished."""
         return Commands(self.store.root).again(self.result, results or Path("AGAIN"))
 
 
 def _profile(result: Result, given: str | None, typed: Typed) -> Profile:
-    """The profile of a run. Raises UserError where it is not at hand, or another is given."""
+    """The profile of a run. Raises UserError if it is not available, or a different one is given."""
     if not given and not typed.profile and result.profile not in shipped_profiles():
         raise UserError(
             f"the profile '{result.profile}' of {result.spec.key} is not part of this package; "

@@ -1,6 +1,6 @@
 """Results in a data set repository of the hub: labs/LAB/PROFILE/... as in a store, with every check of a merge.
 
-What is pushed or pulled is merged with what is there in a folder beside, so that nothing is overwritten on either side.
+Pushed and pulled results are merged with the existing ones, so that nothing is overwritten on either side.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from harness.formatting import count_of
 from harness.store import Store
 from harness.store.labs import Merged, check_lab, contributor, labs_of, merge
 
-#: the folder of a repository that has the labs
+#: the folder of a repository that contains the labs
 _FOLDER = "labs"
 _PATTERNS = [f"{_FOLDER}/*.json", f"{_FOLDER}/*.npz"]
 
 
 @dataclass(frozen=True)
 class Pushed:
-    """The commit and the number of its files, 0 where there was nothing new; `merged` is what became of each result."""
+    """The commit, its number of files (0 if nothing was new), and the outcome of the merge."""
 
     commit: str
     files: int
@@ -32,9 +32,9 @@ class Pushed:
 
 
 def pull(into: Store, repository: str, revision: str | None = None) -> tuple[Merged, str]:
-    """Merge the results of a repository into a store; return what became of them, and the commit.
+    """Merge the results of a repository into a store; return the outcome and the commit.
 
-    Raises UserError for a repository that the hub does not show, or that has no results.
+    Raises UserError for a repository that is not visible on the hub or has no results.
     """
     remote = find_remote(repository, "dataset", revision)
     with _downloaded(remote) as (sources, problems):
@@ -46,7 +46,7 @@ def pull(into: Store, repository: str, revision: str | None = None) -> tuple[Mer
 
 
 def push(store: Store, repository: str, lab: str) -> Pushed:
-    """Add a store's results to a repository, its own as those of `lab`; nothing that is there is overwritten.
+    """Add a store's results to a repository, its own under the name `lab`; existing scores are never overwritten.
 
     Raises UserError for a store without results and a repository that cannot be written to.
     """
@@ -66,7 +66,7 @@ def push(store: Store, repository: str, lab: str) -> Pushed:
 
 @contextmanager
 def _downloaded(remote: HubRepository) -> Iterator[tuple[dict[str, Store], list[str]]]:
-    """The stores of a repository's labs that have results, and one line for each name that is none of a lab."""
+    """The stores of a repository's labs with results, and one line for each folder name that no lab can have."""
     names = sorted(
         {name.split("/")[1] for name in remote.names if name.startswith(f"{_FOLDER}/") and name.count("/") > 1}
     )
@@ -85,7 +85,7 @@ def _downloaded(remote: HubRepository) -> Iterator[tuple[dict[str, Store], list[
 
 
 def _new_files(both: Store, remote: HubRepository, theirs: dict[str, Store]) -> Iterator[tuple[str, Path]]:
-    """What a repository lacks of merged results: files that are new, and results with more evaluations."""
+    """The files to upload, by name: files new to the repository, and results with more evaluations."""
     for lab, held in labs_of(both).items():
         for path in held.files():
             name = f"{_FOLDER}/{lab}/{path.relative_to(held.root).as_posix()}"
@@ -102,7 +102,7 @@ def _new_files(both: Store, remote: HubRepository, theirs: dict[str, Store]) -> 
 
 
 def _extends(path: Path, theirs: Store, held: Store) -> bool:
-    """Whether a merged result has more than the repository's, which can be read: a damaged one stays as it is."""
+    """Whether a merged result has more than the repository's; False if that is damaged, since it stays as it is."""
     there = theirs.root / path.relative_to(held.root)
     try:
         theirs.read(there)

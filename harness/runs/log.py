@@ -13,7 +13,7 @@ from harness.formatting import visible
 from harness.planning.events import Event, Stage
 from harness.store.logs import make_way
 
-#: The fraction of the training time above which waiting for images or recordings is worth a word.
+#: The fraction of the training time above which waiting for images or recordings is logged.
 WAITS = 0.05
 #: Warnings kept per session of a run.
 WARNINGS = 200
@@ -32,12 +32,12 @@ def stage_text(stage: Stage) -> str:
 class RunLog:
     """A listener that appends lines with UTC times to a file, among them warnings of `logging`.
 
-    One line per event, none longer than a line of the file; of a preparation only its end is kept. The log of a
+    Every entry is a single line of the file; of a preparation, only the last event is kept. The log of a
     killed run is continued.
     """
 
     def __init__(self, path: Path, key: str, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
-        """`key` is the run's own; lines about another run, its teacher, start with that run's key."""
+        """`key` is the run's; lines about the run of its teacher start with the teacher's key."""
         self.path, self.key, self.now = path, key, now
         self._pending: Event | None = None
         self._training: set[str] = set()
@@ -62,7 +62,7 @@ class RunLog:
             self._stream.close()
 
     def __call__(self, event: Event) -> None:
-        """Write the lines of an event; a preparation is held back until another one or another event follows."""
+        """Write an event's lines; a preparation is held back until a different preparation or event follows."""
         held, new = self._pending and self._pending.stage, event.stage if event.kind == "prepare" else None
         if held and not (new and (new.what, new.subject) == (held.what, held.subject)):
             self._flush_pending()
@@ -72,7 +72,7 @@ class RunLog:
             self._line(text)
 
     def write(self, text: str) -> None:
-        """Write one line, after the preparation that is held back."""
+        """Write one line, after the preparation event that is held back, if any."""
         self._flush_pending()
         self._line(text)
 
@@ -116,7 +116,7 @@ class _Warnings(logging.Handler):
         self.log, self.count = log, 0
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write a record; one that cannot be formatted is handled as `logging` does and stops no run."""
+        """Write a record; a formatting error is handled as `logging` does, without stopping the run."""
         self.count += 1
         try:
             if self.count <= WARNINGS:

@@ -1,8 +1,8 @@
-"""A run's scores as the files that mteb's repository of results takes: DIR/results/OWNER__NAME/COMMIT/TASK.json.
+"""A run's scores as files that mteb's results repository accepts: DIR/results/OWNER__NAME/COMMIT/TASK.json.
 
-mteb's own file of a task is taken where the run's work folder still has it and its score is the stored one. Without
-it, a task's file is made from the stored score where nothing else is needed: one split, one subset, and the version of
-mteb that scored it. Everything else is left out, with its reason.
+mteb's own file of a task is used if it is still in the run's work folder and its score is the stored one. Otherwise,
+a task's file is made from the stored score if that suffices: one split, one subset, and the version of mteb that
+scored it. All other tasks are left out, with the reason.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ def export_mteb(
     """Write mteb's result files of a run into the new folder `to`, completely or not at all.
 
     `named` is the model's name on the hub; an untrained encoder of the hub has its own. For `what` and `profile` see
-    `find_result`. Raises UserError for a run without scores of mteb, a model without a name or another one, where no
-    task can be written, and where `to` is not new or empty.
+    `find_result`. Raises UserError if the run has no mteb scores, if the model has no name or that of another model,
+    if no task can be written, and if `to` exists and is not empty.
     """
     check_new(to, "--mteb")
     result, store = find_result(what, results, profile)
@@ -88,7 +88,7 @@ def export_mteb(
 
 
 def _model(result: Result, named: HubName | None) -> HubName:
-    """The name of a run's model. Raises UserError where there is none, or the encoder scored is another one."""
+    """The name of a run's model. Raises UserError if it has none, or if the run scored a different encoder."""
     own = None if result.hyperparameters["training"] else _encoder(result)
     model = named or own
     if model is None:

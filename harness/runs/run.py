@@ -104,7 +104,7 @@ class _Watch:
 def _embedders(
     run: PlannedRun, inventory: Inventory, trained: Trained, bench: Bench, watch: _Watch
 ) -> dict[bool, Embedder]:
-    """The run's embedder that caches vectors (True), and the one for suites of millions of texts (False)."""
+    """The run's two embedders: True caches vectors, False does not, for suites of millions of texts."""
     heads = trained.heads
     keep = bench.folder(run.experiment)
     corpora = run.experiment.corpora
@@ -172,7 +172,7 @@ def _result(
 
 
 def _now() -> str:
-    """The time in UTC; as text, times of whole seconds, which results had at first, sort among those with fractions."""
+    """The time in UTC with microseconds, as text that sorts correctly among the whole seconds of older results."""
     return datetime.now(UTC).isoformat(timespec="microseconds")
 
 

@@ -38,7 +38,7 @@ from harness.training.record import TrainingProgress, TrainingRecord
 from harness.training.streams import Subset, TrainingData
 from harness.training.trainer import Trainer, build_method
 
-#: Seconds between two looks at a teacher that another process trains.
+#: Seconds between two checks of a teacher that another process is training.
 PATIENCE_S = 0.5
 
 
@@ -62,8 +62,8 @@ class Bench:
 class Trained:
     """A model at its best checkpoint, and the record of its training.
 
-    `heads` project captions and image features into one space, None where nothing does. `warnings` concern the data
-    that it was trained on, `rows` are those that the training read of each text stream.
+    `heads` project captions and image features into one space, None if the method has none. `warnings` concern the
+    training data, `rows` are the rows of each text stream that the training has read.
     """
 
     student: Student | SentenceModules
@@ -74,7 +74,7 @@ class Trained:
 
 
 def train(experiment: Experiment, bench: Bench) -> Trained:
-    """Train a run, resume its training, or load what it ended with. Raises UserError or TrainingError."""
+    """Train a run, resume its training, or load its finished model. Raises UserError or TrainingError."""
     experiment.check_code()
     run, source = experiment.resolved, experiment.encoder.source
     device = torch.device(bench.device)
@@ -89,7 +89,7 @@ def train(experiment: Experiment, bench: Bench) -> Trained:
 
 
 def trainer_of(experiment: Experiment, bench: Bench) -> Trainer:
-    """The trainer of a run, with its data loaded and its heads drawn. Raises UserError."""
+    """The trainer of a run, with its data loaded and its heads initialised. Raises UserError."""
     run, dev = experiment.resolved, experiment.dev
     student = Student.load(experiment.encoder.source.path(), run.pooling, own_head=False).to(torch.device(bench.device))
     student.check_length(run.training.max_length)
@@ -137,7 +137,7 @@ def run_features(experiment: Experiment, bench: Bench) -> RunFeatures:
 
 
 def _teacher_folder(experiment: Experiment, fingerprint: str, bench: Bench) -> Path:
-    """The model folder of a teacher; trained now if that has not been done or its weights were removed.
+    """The model folder of a teacher; a teacher that is not trained yet, or whose weights are gone, is trained now.
 
     Waits while another process trains it.
     """
@@ -161,12 +161,12 @@ class RunFeatures:
     context: FeatureContext
 
     def load(self, pairs: Sequence[KnownPairs]) -> dict[str, Stacked | np.ndarray]:
-        """The features of each role over the run's pair corpora, one row a caption, (n, ...)."""
+        """The features of each role over the run's pair corpora, one row per caption, (n, ...)."""
         roles, seed = self.experiment.features, self.experiment.resolved.spec.seed
         return {role: features.load(pairs, seed, self.context) for role, features in roles.items()}
 
     def of_images(self, pairs: Pairs, content: str) -> np.ndarray:
-        """The role 'image' of other images, (n, f); `content` is their hash. A control has the true features here."""
+        """The role 'image' of other images, (n, f); `content` is their hash. Controls get the true features here."""
         teacher = self.experiment.test_teachers["image"]
         return teacher.features(KnownPairs.of_content(pairs, content), self.context)
 
@@ -179,7 +179,7 @@ class RunFeatures:
 
 
 def training_data(features: RunFeatures, tokenizer: PreTrainedTokenizerBase) -> TrainingData:
-    """Load the corpora of a run and the features that its method asks for, row by row of the pairs.
+    """Load the corpora of a run and the features that its method asks for, aligned with the rows of the pairs.
 
     Raises MissingData or UserError.
     """
@@ -217,7 +217,7 @@ def _tokens(
 def token_file(
     corpus: UsedCorpus, tokenizer: PreTrainedTokenizerBase, max_length: int, listen: Callable[[Stage], None]
 ) -> TokenFile:
-    """The tokens of a corpus, mapped from the cache; tokenised if they are not there."""
+    """The tokens of a corpus, memory-mapped from the cache; a corpus that is not cached is tokenised first."""
     read = corpus.read
     expected = cache(lambda: read.source.expected(read.root))
     return cached_tokens(
@@ -240,7 +240,7 @@ def _media(run: Resolved, listed: Sequence[UsedCorpus]) -> Media:
 
 
 def _subsets(run: Resolved, tokens: Mapping[Stream, Tokens]) -> dict[Stream, Subset]:
-    """The rows that the setting's options keep of each stream, drawn by the run's seed; larger draws contain smaller.
+    """The rows of each stream that the setting's options keep, drawn by the run's seed; larger draws contain smaller.
 
     Raises UserError for a stream that has fewer rows.
     """

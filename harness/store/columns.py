@@ -1,4 +1,4 @@
-"""The light part of many results as columns of numbers: runs, evaluations and scores, and the texts they share."""
+"""The parts of many results that tables need, as columns of numbers: runs, evaluations, scores, and shared texts."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from numpy.typing import NDArray
 from harness.store.schema import Evaluation, Protocol, Result, ScoresByPart, Spec, TeacherUse
 
 ColumnArray = NDArray[Any]
-#: column -> one number a row
+#: column -> one number per row
 Columns = Mapping[str, ColumnArray]
 
-#: columns of runs whose numbers are places in `texts`
+#: columns of runs that hold indices into `texts`
 RUN_TEXTS = (
     *("path", "problem", "profile", "profile_origin", "method", "variant", "setting", "encoder", "seed"),
     *("fingerprint", "group", "started", "finished", "dev_task"),
 )
-#: columns of runs whose numbers are places of JSON values in `texts`
+#: columns of runs that hold indices of JSON values in `texts`
 RUN_JSON = ("overrides", "hyperparameters", "teachers", "hardware", "packages", "revision", "warnings")
 RUN_TYPES: dict[str, type[np.generic]] = {
     **dict.fromkeys((*RUN_TEXTS, *RUN_JSON), np.int32),
@@ -48,7 +48,7 @@ TYPES: Mapping[str, Mapping[str, type[np.generic]]] = {
     "scores": SCORE_TYPES,
     "parts": SCORE_TYPES,
 }
-#: columns of places in `texts`, in whatever table
+#: columns that hold indices into `texts`, of all tables
 TEXTS = frozenset(
     (*RUN_TEXTS, *RUN_JSON, *("suite", "protocol", "key", "warnings", "finished"), *("task", "part", "metric"))
 )
@@ -56,10 +56,10 @@ TEXTS = frozenset(
 
 @dataclass(frozen=True)
 class Tables:
-    """Runs, evaluations and scores as columns; those of one run are adjacent, in the order of the runs.
+    """Runs, evaluations and scores as columns; a run's evaluations and scores are adjacent, in the order of the runs.
 
-    Columns of texts and of JSON values hold places in `texts`. A run with a `problem` is a file that cannot be used.
-    `scores` are those of whole tasks. Those of parts are several times as many, and looked up when they are needed.
+    Columns of texts and of JSON values hold indices into `texts`. A run with a `problem` is a file that cannot be used.
+    `scores` are those of whole tasks. Scores of parts are several times as many, and looked up only when needed.
     """
 
     texts: Sequence[str]
@@ -83,7 +83,7 @@ class Tables:
 
     @cached_property
     def evaluations_from(self) -> ColumnArray:
-        """The first evaluation of each run, and their number at the end."""
+        """The row of each run's first evaluation; the last entry is the number of evaluations."""
         return _starts(self.evaluations["run"], 0, len(self) + 1)
 
     def text(self, column: ColumnArray, row: int) -> str:
@@ -93,7 +93,7 @@ class Tables:
         return list(map(self.texts.__getitem__, self.runs[name].tolist()))
 
     def take(self, rows: ColumnArray) -> Tables:
-        """Some runs in a new order."""
+        """The tables of the runs at `rows`, in that order."""
         if np.array_equal(rows, np.arange(len(self))):
             return self
         evaluations, of_run = _gathered(self.evaluations_from, rows)
@@ -106,7 +106,7 @@ class Tables:
         )
 
     def with_more(self, more: Tables) -> Tables:
-        """These runs, then others."""
+        """The tables of these runs, followed by the runs of `more`."""
         if not len(self):
             return more
         places = {text: number for number, text in enumerate(self.texts)}
@@ -143,7 +143,7 @@ class Tables:
 
     @property
     def columns(self) -> list[Columns]:
-        """Those of all tables, in the order of TYPES."""
+        """The columns of all tables, in the order of TYPES."""
         return [self.runs, self.evaluations, self.scores, self.parts]
 
     def evaluations_of(self, row: int) -> list[Evaluation]:
@@ -151,12 +151,12 @@ class Tables:
         return [self._evaluation(at) for at in range(*self.evaluations_from[row : row + 2].tolist())]
 
     def protocol(self, evaluation: int) -> Protocol:
-        """The protocol of an evaluation; equal ones are one object."""
+        """The protocol of an evaluation; equal protocols share one object."""
         text = self.text(self.evaluations["protocol"], evaluation)
         return self._protocols.setdefault(text, Protocol.model_validate_json(text))
 
     def fields(self, row: int) -> dict[str, Any]:
-        """What a run's result holds besides evaluations and curves; equal values are one object."""
+        """The fields of a run's result besides evaluations and curves; equal values share one object."""
         texts: dict[str, Any] = {name: self.text(self.runs[name], row) for name in RUN_TEXTS[2:]}
         del texts["dev_task"]
         names = ("method", "variant", "setting", "encoder")
@@ -214,13 +214,13 @@ class Tables:
 
 
 def _starts(owners: ColumnArray, first: int, stop: int) -> ColumnArray:
-    """The first member of each owner from `first` to before `stop`."""
-    # numbers of another type would be compared with a converted copy of the whole column
+    """The row of the first member of each owner in range(first, stop)."""
+    # with numbers of another type, NumPy would convert a copy of the whole column to compare them
     return np.searchsorted(owners, np.arange(first, stop, dtype=owners.dtype))
 
 
 def _gathered(starts: ColumnArray, rows: ColumnArray) -> tuple[ColumnArray, ColumnArray]:
-    """The members of some owners, in their order, and the new number of the owner of each."""
+    """The rows of all members of the owners at `rows`, in their order, and the new number of each member's owner."""
     first, counts = starts[rows], starts[rows + 1] - starts[rows]
     owners = np.repeat(np.arange(len(rows), dtype=np.int32), counts)
     before = np.cumsum(counts) - counts
@@ -228,7 +228,7 @@ def _gathered(starts: ColumnArray, rows: ColumnArray) -> tuple[ColumnArray, Colu
 
 
 class TablesWriter:
-    """Adds results, or files that cannot be used, one by one."""
+    """Builds tables from results, or files that cannot be used, added one by one."""
 
     def __init__(self) -> None:
         self._places: dict[str, int] = {}
@@ -254,7 +254,7 @@ class TablesWriter:
             runs[name].append(value)
 
     def tables(self) -> Tables:
-        """Everything that was added; nothing can be added any more."""
+        """The tables of everything added; nothing can be added afterwards."""
         columns = [{name: np.asarray(rows) for name, rows in table.items()} for table in self._rows.values()]
         return Tables.made(list(self._places), columns)
 

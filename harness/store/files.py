@@ -11,7 +11,7 @@ RESULTS/.locks/                                                             one 
 RESULTS/.labs/LAB/                                  what a lab contributed, a store of its own (`harness.store.labs`)
 
 The files of results and failures hold a digest of themselves, which is checked whenever they are read. A change of the
-schema raises its number and brings the upgrade of records with the number before.
+schema raises its number and comes with an upgrade of records with the previous number.
 """
 
 from __future__ import annotations
@@ -82,9 +82,9 @@ def read_named_arrays(path: Path) -> dict[ArrayName, Array]:
 log = logging.getLogger(__name__)
 
 _SAFE = "[]=,+@.:-_"
-#: What is added to the name of a result: a fingerprint, a protocol, an ending.
+#: Most characters that follow the seed and suite in a file name: a fingerprint, a protocol, a suffix.
 _ADDED = 64
-#: bytes of the largest result that is read; the largest that a run has written had 2 MB
+#: size limit in bytes of a result file that is read; the largest one that a run has written had 2 MB
 LARGEST = 10**8
 #: runs named in an error line
 NAMED = 6
@@ -120,7 +120,7 @@ class Store:
         return self.root / ".work" / fingerprint[:32]
 
     def files(self) -> list[Path]:
-        """All result files, sorted; work, locks and failures are not among them."""
+        """All result files, sorted, without work, locks and failures."""
         return [self.root / file.path for file in listing(self.root)]
 
     def load(self) -> tuple[list[Result], list[str]]:
@@ -128,11 +128,11 @@ class Store:
         return self._loaded(self.files())
 
     def indexed(self) -> IndexedResults:
-        """All results from the index: only new and changed files are read, and curves when they are asked for."""
+        """All results from the index: only new and changed files are read, curves on access."""
         return IndexedResults.of(self.root, self.read, refreshed(self.root, self.read))
 
     def forget_index(self) -> None:
-        """Let `indexed` read all files again: one has changed that has the size and time that it had."""
+        """Make `indexed` read all files again, since a file has changed but kept its size and time."""
         forget_index(self.root)
 
     def read(self, path: Path) -> Result:
@@ -149,7 +149,7 @@ class Store:
             body = unsealed(content)
             try:
                 return Result.model_validate_json(body)
-            except ValidationError:  # of a newer schema, or wrong when it was written
+            except ValidationError:  # a newer schema, or already wrong when written
                 version = json.loads(body)["schema_version"]
                 if not version > SCHEMA_VERSION:
                     raise
@@ -175,7 +175,7 @@ class Store:
     def of_key(self, spec: Spec) -> list[Result]:
         """All results with one key, under any profile and configuration.
 
-        Raises UserError where a file is damaged, or two of one training differ.
+        Raises UserError if a file is damaged, or two files of one training contradict each other.
         """
         folder = self.folder("", spec).relative_to(self.root)
         paths = (path for top in sorted(self.root.glob("[!.]*")) for path in _of_seed(top / folder, spec.seed))
@@ -185,7 +185,7 @@ class Store:
         return [*results.values()]
 
     def spellings(self, run: RunSpec) -> list[RunSpec]:
-        """The runs with results that differ from a run in nothing but options and reading of the method."""
+        """The runs with results that equal a run except for the method's options and reading."""
         folder = self.folder("", Spec.of(run)).relative_to(self.root)
         pattern = f"[!.]*/{escape(file_name(run.variant.name))}*/{escape(str(Path(*folder.parts[1:])))}"
         runs = dict[RunSpec, None]()
@@ -222,7 +222,7 @@ class Store:
         return [each for each in dict.fromkeys((path, *beside)) if each.is_file()]
 
     def save_arrays(self, result: Result, evaluation: Evaluation, arrays: NamedArrays) -> None:
-        """Write the arrays of one evaluation, before the result; a file that exists is kept."""
+        """Write the arrays of one evaluation, before the result is written; an existing file is kept."""
         path = self.arrays_path(result, evaluation)
         if arrays and not path.is_file():
             write_named_arrays(path, arrays)
@@ -236,7 +236,7 @@ class Store:
         return arrays
 
     def save_log(self, result: Result, text: str) -> None:
-        """Write a result's log, before the result; lines are added to an earlier log."""
+        """Write a result's log, before the result is written; an earlier log is continued."""
         path, there = self.path(result).with_suffix(".log"), self.log(result)
         _write(path, text if text.startswith(there) else there + text)
 
@@ -246,11 +246,11 @@ class Store:
         return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
 
     def lock(self, fingerprint: str) -> AbstractContextManager[bool]:
-        """Hold a training's lock; gives False at once when another process holds it."""
+        """Hold a training's lock; yields False at once when another process holds it."""
         return try_lock(self.root / ".locks" / f"{fingerprint[:32]}.lock")
 
     def save_failure(self, failure: Failure, log: str = "") -> Path:
-        """Record a failure and the run's log; the latest of a run replaces the one before."""
+        """Record a failure and the run's log, in place of the run's previous failure."""
         path = self._failure_path(failure.fingerprint)
         if log:
             _write(path.with_suffix(".log"), log)
@@ -287,20 +287,20 @@ class Store:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a file whole; a folder of its name, which no file can replace, is put aside."""
+    """Write a file completely or not at all; a folder in its place is put aside."""
     if path.is_dir() and not path.is_symlink():
         put_aside(path, "it is a folder", "a new file is written")
     write_text(path, text)
 
 
 def file_name(name: str) -> str:
-    """A name as part of a path: what could leave the folder, hide in it, or is no character of a name, is escaped."""
+    """A name as part of a path, with escapes for invalid characters and those that leave the folder or hide a file."""
     text = quote(name, safe=_SAFE)
     return f"%2E{text[1:]}" if text.startswith(".") else text
 
 
 def check_names(profile: str, spec: Spec, suites: Iterable[str]) -> None:
-    """Refuse a run whose result could not be written. Raises UserError naming what is too long."""
+    """Raise UserError if a name of the run is too long for the path of its result or arrays."""
     parts = {"profile": profile, "variant": spec.variant, "setting": spec.setting, "encoder": spec.encoder}
     for what, name in parts.items():
         _check_name(what, name, len(file_name(name).encode()))
@@ -309,7 +309,7 @@ def check_names(profile: str, spec: Spec, suites: Iterable[str]) -> None:
 
 
 def remove_leftovers_of(store: Store, profile: str, spec: Spec, fingerprint: str) -> None:
-    """Remove temporary files that killed processes left of a run. To be called under its lock."""
+    """Remove a run's temporary files left by killed processes. To be called under the run's lock."""
     remove_leftovers(store.work(fingerprint))
     remove_leftovers(store.folder(profile, spec), f".seed-{spec.seed}-{fingerprint[:16]}*.tmp")
     remove_leftovers(store.root / "failed", f".{fingerprint[:16]}*.tmp")
@@ -324,7 +324,7 @@ def _check_name(what: str, name: str, size: int) -> None:
 
 
 def is_named(text: str, key: str, fingerprint: str) -> bool:
-    """Whether a text is the key of a run or whole words of it, or six or more digits of the fingerprint, the first."""
+    """Whether a text is a run's key, whole words of the key, or the first six or more digits of its fingerprint."""
     shared = min(len(text), len(fingerprint))
     if _FINGERPRINT.fullmatch(text) and fingerprint[:shared] == text[:shared]:
         return True
@@ -340,7 +340,7 @@ def several(text: str, names: Sequence[str]) -> UserError:
 def find_results(store: Store, text: str, profile: str | None = None) -> list[Result]:
     """Look up a run by its key, VARIANT/SETTING/ENCODER/seed-N, or by its result file (*.json).
 
-    Returns at least one result, of any configuration, or of one profile only. Raises UserError where there is none.
+    Returns the results of all configurations, or those of one profile. Raises UserError if there are none.
     """
     path = Path(text)
     if path.suffix == ".json":
@@ -357,7 +357,7 @@ def find_results(store: Store, text: str, profile: str | None = None) -> list[Re
 
 
 def _read_failure(path: Path) -> Failure | None:
-    """The record in a file; None where it is not there, as of a run that has succeeded meanwhile, or damaged."""
+    """The record in a file; None if it is damaged, or gone because the run has succeeded meanwhile."""
     try:
         return Failure.model_validate_json(unsealed(read_regular(path)))
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""What the work folder of a run contains, and its end: attempts, submissions, kept evaluations, notes on a redo.
+"""The work folder of a run, until its result is saved: attempts, submissions, kept evaluations, notes on a redo.
 
 RESULTS/.work/FINGERPRINT/attempt.json      from the start of a run until it ends; kept if its process died
 RESULTS/.work/FINGERPRINT/submitted.json    from the submission of a job to a batch system until its end
@@ -8,9 +8,9 @@ RESULTS/.work/FINGERPRINT/redo.json         of one of them, until its new result
 RESULTS/.work/FINGERPRINT/new/              its new result before it takes its place: a folder of results
 RESULTS/.superseded/TIME-FINGERPRINT/       what it had before, a folder of results too: result, arrays, log, weights
 
-An attempt says whether a process has the run, and under how many processes it died: one that says so while nobody holds
-the run's lock was left by a process that was killed or crashed. For a redo, files are renamed, never copied, and the
-note says how far that is: after a kill at any moment, the next command goes on.
+An attempt records whether a process is executing the run, and how many processes died doing so. If it still says so
+while nobody holds the run's lock, that process was killed or crashed. For a redo, files are renamed, never copied, and
+the note records the progress: after a kill at any moment, the next command continues.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ from harness.store.schema import Evaluation, Protocol, Result, Spec
 
 #: The record of a training that has ended, in the run's work folder.
 RECORD_FILE = "trained.json"
-#: mteb's own files of tasks that a run's result has, in its work folder; those of tasks in progress are in `mteb`.
+#: Subfolder of a work folder for mteb's own files of tasks in the result; those of tasks in progress are in `mteb`.
 SCORED_BY_MTEB = "mteb-scored"
-#: Deaths after which a run is carried out after all others.
+#: Number of deaths from which a run is executed after all others.
 LAST_AFTER = 2
 
 
@@ -56,27 +56,27 @@ class Attempt:
 
     @property
     def settled(self) -> Attempt:
-        """The state after the process that had the run is known to be gone."""
+        """The state once the process that was executing the run is known to be gone."""
         return Attempt(deaths=self.deaths + self.running)
 
 
 def attempt(store: Store, fingerprint: str) -> Attempt:
-    """What is noted of a run; a note that cannot be read counts as none."""
+    """The attempt noted for a run; an unreadable note counts as none."""
     with suppress(OSError, ValueError, TypeError, RecursionError):
         return Attempt(**json.loads(read_regular(_attempt_file(store, fingerprint))))
     return Attempt()
 
 
 def in_progress(store: Store, fingerprint: str) -> bool:
-    """Whether a process has the run now: its note says so, and the run's lock is held."""
+    """Whether a process is executing the run now: it is noted, and the run's lock is held."""
     if not attempt(store, fingerprint).running:
         return False
     try:
         with store.lock(fingerprint) as free:
             return not free
-    except LockError:  # something else lies in its place, which no process holds
+    except LockError:  # not a lock file, so no process holds it
         return False
-    except (OSError, UserError):  # a folder of another user: the note has to do
+    except (OSError, UserError):  # a folder of another user: trust the note
         return True
 
 
@@ -86,23 +86,23 @@ def has_training(store: Store, fingerprint: str) -> bool:
 
 
 def checkpoint_step(store: Store, fingerprint: str) -> int:
-    """The step of the newest checkpoint in a run's work folder, after which its training goes on; 0 without one."""
+    """The step of the newest checkpoint in a run's work folder, from which training resumes; 0 without one."""
     names = (path.name.split("-")[1] for path in store.work(fingerprint).glob("checkpoint-*-*.pt"))
     return max((int(step) for step in names if step.isdigit()), default=0)
 
 
 def begin_attempt(store: Store, fingerprint: str) -> None:
-    """Note, under the run's lock, that this process has the run."""
+    """Note that this process is executing the run. To be called under the run's lock."""
     _write_attempt(store, fingerprint, Attempt(True, attempt(store, fingerprint).settled.deaths))
 
 
 def end_attempt(store: Store, fingerprint: str, *, well: bool) -> None:
-    """Note that the run ended or was given up by its own process; all is forgotten of one that ended `well`."""
+    """Note that this process has ended or given up the run; after a run that ended `well`, the note is removed."""
     _write_attempt(store, fingerprint, Attempt(deaths=0 if well else attempt(store, fingerprint).deaths))
 
 
 def settle_attempt(store: Store, fingerprint: str) -> bool:
-    """Count a death where the note still says that a process has the run; whether it did. That process must be gone."""
+    """Count a death if the note still says `running`; return whether it did. The noted process must be gone."""
     begun = attempt(store, fingerprint)
     if begun.running:
         _write_attempt(store, fingerprint, begun.settled)
@@ -123,7 +123,7 @@ def _write_attempt(store: Store, fingerprint: str, note: Attempt) -> None:
 
 
 class Submission(BaseModel):
-    """A job in a batch system. `id` is its id there, `key` the run's, `log` the file that has what it prints."""
+    """A job in a batch system. `id` is its id there, `key` the run's, `log` the file of its output."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -140,7 +140,7 @@ def submission(store: Store, job: str) -> Submission | None:
 
 
 def submissions(store: Store) -> dict[str, Submission]:
-    """All notes, by the names of their work folders, the first 32 digits of a fingerprint."""
+    """All notes, by the name of the work folder (the first 32 digits of a fingerprint)."""
     noted = {path.parent.name: _submission_in(path) for path in sorted((store.root / ".work").glob("*/submitted.json"))}
     return {name: note for name, note in noted.items() if note}
 
@@ -164,12 +164,12 @@ def _submission_file(store: Store, job: str) -> Path:
 def _submission_in(path: Path) -> Submission | None:
     try:
         return Submission.model_validate(note_in(read_regular(path)))
-    except (OSError, DamagedError, ValidationError):  # gone since, or not as it was written: as if never submitted
+    except (OSError, DamagedError, ValidationError):  # removed since, or damaged: treated as never submitted
         return None
 
 
 def keep_evaluation(store: Store, fingerprint: str, evaluation: Evaluation, arrays: NamedArrays) -> None:
-    """Keep an evaluation until the run ends; its file is written after its arrays, and has their hash."""
+    """Keep an evaluation until the run ends: first its arrays, then its file, which holds their hash."""
     path = _evaluation_file(store, fingerprint, evaluation.suite, evaluation.protocol)
     beside = path.with_suffix(".npz")
     beside.unlink(missing_ok=True)
@@ -179,7 +179,7 @@ def keep_evaluation(store: Store, fingerprint: str, evaluation: Evaluation, arra
 
 
 def kept_evaluation(store: Store, fingerprint: str, suite: str, protocol: Protocol) -> Evaluation | None:
-    """The evaluation that an earlier process kept; None where there is none, or a damaged one, which is put aside."""
+    """The evaluation that an earlier process kept; None if there is none. A damaged one is put aside."""
     path, again = _evaluation_file(store, fingerprint, suite, protocol), "the suite is evaluated again"
     noted = read_note_on(path, {"arrays": path.with_suffix(".npz")}, again)
     try:
@@ -192,8 +192,8 @@ def kept_evaluation(store: Store, fingerprint: str, suite: str, protocol: Protoc
 def commit(store: Store, result: Result, log: Path) -> Result:
     """Save a run's result, its log and the arrays of its kept evaluations; return it as stored.
 
-    The earlier result of a run that was trained again is superseded. Arrays and log come first, since a run counts as
-    done when its result is there; then the work folder is cleared. To be called under the run's lock.
+    If the run was trained again, its earlier result is superseded. Arrays and log are written first, since a run with
+    a result counts as done; the work folder is cleared last. To be called under the run's lock.
     """
     into = new_results(store, result.fingerprint)
     for evaluation in result.evaluations:
@@ -229,8 +229,8 @@ def _clear_evaluations(work: Path) -> None:
 class Redo:
     """The note on a run to train again.
 
-    `asked` is the command that asked for it, as a hash of its runs, and `earlier` the name of the folder that gets what
-    the run had. `cleared` says that its former work is there, `moved` that its former result is.
+    `asked` identifies the command that asked for it, by a hash of its runs. `earlier` is the name of the folder for the
+    run's former files; `cleared` says that its work has been moved there, `moved` that its result has.
     """
 
     asked: str
@@ -247,14 +247,14 @@ def redo_of(store: Store, fingerprint: str) -> Redo | None:
 
 
 def begins_to_redo(store: Store, asked: str) -> bool:
-    """Whether a command was stopped while it noted its runs, of which none was begun."""
+    """Whether a command was stopped while it noted its runs, before it began any of them."""
     return _list(store, asked).exists()
 
 
 def begin_redo(store: Store, runs: Mapping[str, str], asked: str) -> None:
     """Note runs, fingerprint -> key, to be trained again, and move their former work away.
 
-    Raises UserError, before anything is noted, where another process has one of them.
+    Raises UserError, before anything is noted, if another process is executing one of them.
     """
     new = {fingerprint: key for fingerprint, key in runs.items() if redo_of(store, fingerprint) is None}
     for fingerprint, key in new.items():
@@ -274,7 +274,7 @@ def begin_redo(store: Store, runs: Mapping[str, str], asked: str) -> None:
 
 
 def supersede(store: Store, runs: Iterable[Result]) -> list[Path]:
-    """Move the results of runs, and their work, to folders of results of their own, which are returned.
+    """Move the result and work of each run to a results folder of its own; return these folders.
 
     Raises UserError, before anything is moved, where one of them is in progress.
     """
@@ -288,26 +288,26 @@ def supersede(store: Store, runs: Iterable[Result]) -> list[Path]:
             earlier = _unused_name(store, dropped.fingerprint)
             work, target = store.work(dropped.fingerprint), Store(store.root / ".superseded" / earlier)
             _move(sorted(work.iterdir()) if work.is_dir() else [], store, target)
-            # the result last: as long as it is there, the same command finds it again
+            # the result last: until it is moved, the same command finds the run again
             _move(reversed(store.files_of(dropped.profile, dropped.spec, dropped.fingerprint)), store, target)
             moved.append(target.root)
     return moved
 
 
 def new_results(store: Store, fingerprint: str) -> Store:
-    """Where the result of a run is saved: beside the earlier one if it is trained again, else in the store itself."""
+    """The store for a run's result: a separate one in its work folder if it is trained again, else the store itself."""
     return store if redo_of(store, fingerprint) is None else Store(store.work(fingerprint) / "new")
 
 
 def end_redo(store: Store, profile: str, spec: Spec, fingerprint: str) -> None:
-    """Put the new result of a run in the place of its earlier one, once it is complete. To be called under its lock."""
+    """Replace a run's earlier result by its new one, if that is complete. To be called under the run's lock."""
     note, new = redo_of(store, fingerprint), new_results(store, fingerprint)
     if note is None or (new.find(profile, spec, fingerprint) is None and not note.moved):
         return
     if not note.moved:
         _move(store.files_of(profile, spec, fingerprint), store, earlier_results(store, note))
         _write_redo(store, fingerprint, replace(note, moved=True))
-    # the result last: what counts as done is complete
+    # the result last: a run with a result counts as done
     _move(reversed(new.files_of(profile, spec, fingerprint)), new, store)
     shutil.rmtree(new.root, ignore_errors=True)
     store.forget_failure(profile, spec, fingerprint)
@@ -315,7 +315,7 @@ def end_redo(store: Store, profile: str, spec: Spec, fingerprint: str) -> None:
 
 
 def earlier_results(store: Store, note: Redo) -> Store:
-    """The folder of results that gets what a run had."""
+    """The results folder to which a run's former files move."""
     return Store(store.root / ".superseded" / note.earlier)
 
 
@@ -334,7 +334,7 @@ def _move(paths: Iterable[Path], store: Store, to: Store) -> None:
 
 
 def _unused_name(store: Store, fingerprint: str) -> str:
-    """Names the folder that gets what a run had."""
+    """An unused name for the folder to which a run's former files move."""
     name = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{fingerprint[:16]}"
     names = (name, *(f"{name}-{number}" for number in range(2, 1000)))
     return next(each for each in names if not (store.root / ".superseded" / each).exists())

@@ -49,7 +49,7 @@ FRAME_COLUMNS: Mapping[str, str] = {
 
 
 def frame_of(results: Sequence[Result], parts: Collection[str] | None = None) -> pandas.DataFrame:
-    """One row a score, with the columns FRAME_COLUMNS, in the order of the results and of their evaluations.
+    """One row per score, with the columns FRAME_COLUMNS, in the order of the results and of their evaluations.
 
     `parts` are the parts of tasks that are included besides the whole tasks, None for all. Columns of texts are
     categorical, so that a group-by over several of them needs `observed=True`.
@@ -122,7 +122,7 @@ def metrics_of(results: Sequence[Result]) -> Metrics:
 
 
 def unscored(results: Sequence[Result]) -> dict[tuple[str, str], list[str]]:
-    """One line for each run with tasks without a score, which a frame does not have: (profile, suite) -> lines."""
+    """One line for each run with unscored tasks, which are missing from a frame: (profile, suite) -> lines."""
     tables = tables_in(results)
     marked = [number for number, text in enumerate(tables.texts) if f": {NO_SCORE}: " in text]
     rows = tables.evaluations["run"][np.isin(tables.evaluations["warnings"], marked)]

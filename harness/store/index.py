@@ -6,8 +6,8 @@ The file has the length of its header (8 bytes), the header (JSON: rows of each 
 and the CRC-32 of all that (4 bytes).
 
 The index is a cache. A result file is read again when its size or time differ from the index's, and for a while after
-it was written, since a second change within one tick of the file system's clock would not show. A damaged index is made
-anew; where the folder cannot be written, there is none. Concurrent writers are safe: each replaces the
+it was written, since a second change within one tick of the file system's clock would go unnoticed. A damaged index is
+rebuilt; a folder that cannot be written has none. Concurrent writers are safe: each replaces the
 whole file, and the last one wins.
 """
 
@@ -35,9 +35,9 @@ from harness.store.schema import SCHEMA_VERSION, Result
 
 #: Increased when the columns change; each schema of results has indexes of its own.
 INDEX_VERSION: Final = 2
-#: Fewer files than this have no index: reading them takes a few hundredths of a second.
+#: Folders with fewer files than this have no index: reading the files takes a few hundredths of a second.
 WORTH_FILES: Final = 200
-#: A file is trusted that was this old when it was read, in ns; file systems keep times to two seconds or better.
+#: Age in ns from which a file's time is trusted when it is read; file systems keep times to two seconds or better.
 _SETTLED_NS: Final = 2_500_000_000
 #: the time of a file that is to be read again
 _UNSETTLED: Final = -1
@@ -52,13 +52,13 @@ class Listed(NamedTuple):
 
 
 def listing(root: Path) -> list[Listed]:
-    """All result files of a folder, sorted; work, locks and failures are not among them."""
+    """All result files of a folder, sorted, without work, locks and failures."""
     paths = glob("*/*/*/*/seed-*.json", root_dir=root)  # noqa: PTH207 - a path object for each of many files takes long
     return [_listed(root, path) for path in sorted(paths, key=lambda path: path.split("/"))]
 
 
 def _listed(root: Path, path: str) -> Listed:
-    """A file, or something of its name that cannot be read, which is always tried again."""
+    """The entry of a file; if it is not a readable regular file, it is always tried again."""
     try:
         status = (root / path).stat()
     except OSError:
@@ -91,7 +91,7 @@ def refreshed(root: Path, read: ReadResult) -> Tables:
 
 
 def forget_index(root: Path) -> None:
-    """Let the next reader read all files."""
+    """Make the next reader read all files."""
     with suppress(OSError):
         _file(root).unlink(missing_ok=True)
 
@@ -138,7 +138,7 @@ def write_tables(path: Path, tables: Tables) -> None:
 
 
 def read_tables(path: Path) -> Tables:
-    """Read a file of `write_tables`; its numbers stay in it. Raises OSError, and ValueError or KeyError for others."""
+    """Memory-map a file of `write_tables`. Raises OSError, and ValueError or KeyError for any other file."""
     with open_regular(path) as stream:
         content = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
     checked = memoryview(content)[:-4]

@@ -19,9 +19,9 @@ from harness.store.schema import BACKEND_VERSION, Result
 
 #: reads a result file; raises UserError for one that cannot be used
 ReadResult = Callable[[Path], Result]
-#: says of each evaluation whether it is PRESENT, and else what has changed since: places in texts, and the texts
+#: finds for each evaluation whether it is PRESENT, or what has changed since: indices into texts, and the texts
 Judge = Callable[["IndexedResults"], tuple[ColumnArray, list[str]]]
-#: of an evaluation: its run's code, data and values, and those of its suite, are what a plan would use now; or unknown
+#: judgements of an evaluation: a plan would use the same code, data and values of run and suite now; or unknown
 PRESENT, UNKNOWN = "present", ""
 
 
@@ -52,13 +52,13 @@ class IndexedResult(Result):
 
     @property
     def stamp(self) -> str:
-        """Names the state of its file; empty where that is not certain."""
+        """Identifies the state of its file; empty if uncertain."""
         runs = self._owner.tables.runs
         mtime = int(runs["mtime"][self._row])
         return "" if self._row in self._owner.joined or mtime < 0 else f"{runs['size'][self._row]} {mtime}"
 
     def whole(self) -> Result:
-        """The result as its file holds it. Raises StaleIndexError where it is gone, damaged or of another training."""
+        """The result as stored in its file. Raises StaleIndexError if that is gone, damaged or of another training."""
         owner, runs = self._owner, self._owner.tables.runs
         if self._row in owner.joined:
             return owner.joined[self._row]
@@ -105,7 +105,7 @@ class IndexedResults(Sequence[Result]):
         problems: Sequence[str],
         judge: Judge | None = None,
     ) -> None:
-        """`joined` are the results of rows that no single file holds; `judge` is asked by `frame_of`."""
+        """`joined` are the results, by row, that were merged from several files; `judge` is called by `frame_of`."""
         self.root, self.read, self.tables, self.joined, self.problems = root, read, tables, joined, problems
         self.judge = judge
 
@@ -132,7 +132,7 @@ class IndexedResults(Sequence[Result]):
         if isinstance(rows, range):
             return self._some(np.array(rows, dtype=np.int64))
         result = IndexedResult.model_construct(**self.tables.fields(rows))
-        del result.__dict__["identity"]  # its default: that of the file is read when it is asked for
+        del result.__dict__["identity"]  # the default; the file's own is read on access
         result._owner, result._row = self, rows
         return result
 
@@ -140,14 +140,14 @@ class IndexedResults(Sequence[Result]):
         return IndexedResults(self.root, self.read, self.tables, self.joined, self.problems, judge)
 
     def where(self, kept: Sequence[bool]) -> IndexedResults:
-        """Those results that are marked, one mark a result."""
+        """The results marked true in `kept`, which has one mark per result."""
         return self._some(np.flatnonzero(kept))
 
     def of_profile(self, name: str) -> IndexedResults:
         return self._some(np.flatnonzero(self.tables.runs["profile"] == _place(self.tables.texts, name)))
 
     def times(self) -> Iterator[tuple[str, str, float, dict[str, float]]]:
-        """Of each result, its method and encoder, and the seconds of training and of each suite's newest evaluation."""
+        """For each result: method, encoder, and the seconds of training and of each suite's newest evaluation."""
         tables = self.tables
         suites = [tables.texts[number] for number in tables.evaluations["suite"].tolist()]
         seconds, starts = tables.evaluations["seconds"].tolist(), tables.evaluations_from.tolist()
@@ -166,7 +166,7 @@ class Chosen(Sequence[Result]):
     """Some of many results in a given order; each is created on access and not kept."""
 
     def __init__(self, results: Sequence[Result], places: Sequence[int]) -> None:
-        """`places` are the numbers of the results among all."""
+        """`places` are the indices of the chosen results."""
         self.results, self.places = results, places
 
     def __len__(self) -> int:
@@ -209,14 +209,14 @@ def without_overrides(
 
 
 def some_of(results: Sequence[Result], kept: Sequence[bool]) -> Sequence[Result]:
-    """Those of the results that are marked, one mark a result."""
+    """The results marked true in `kept`, which has one mark per result."""
     if isinstance(results, IndexedResults):
         return results.where(kept)
     return [result for result, mark in zip(results, kept, strict=True) if mark]
 
 
 def earlier_backends(results: Sequence[Result]) -> str:
-    """One line on the results of earlier backends; empty where there are none."""
+    """One line on the results made by earlier backends; empty if there are none."""
     tables = tables_in(results)
     places, used = np.unique(tables.runs["hyperparameters"], return_inverse=True)
     trained = [bool(json.loads(tables.texts[number]).get("training")) for number in places.tolist()]
@@ -233,7 +233,7 @@ def earlier_backends(results: Sequence[Result]) -> str:
 
 
 def joined(results: Mapping[Path, Result]) -> tuple[dict[Path, Result], list[str]]:
-    """Results by their first file, those of one training and key merged, and a line for each contradiction."""
+    """Results by path, those of one training and key merged under their first, and a line for each contradiction."""
     trainings: dict[str, dict[Path, Result]] = {}
     for path, result in results.items():
         trainings.setdefault(result.fingerprint, {})[path] = result
@@ -268,7 +268,7 @@ def _contradiction(results: Mapping[Path, Result]) -> str:
 
 
 def _one_a_training(root: Path, read: ReadResult, tables: Tables) -> tuple[Tables, dict[int, Result], list[str]]:
-    """The tables with one row a training, the results of the rows that were joined from several, and contradictions."""
+    """The tables with one row per training, the merged results by row, and a line for each contradiction."""
     fingerprints = tables.runs["fingerprint"]
     several = np.flatnonzero(np.bincount(fingerprints, minlength=1)[fingerprints] > 1).tolist()
     rows = {root / tables.text(tables.runs["path"], row): row for row in several}
@@ -286,5 +286,5 @@ def _one_a_training(root: Path, read: ReadResult, tables: Tables) -> tuple[Table
 
 
 def _place(texts: Sequence[str], text: str) -> int:
-    """The place of a text; -1 where it does not occur."""
+    """The index of a text; -1 if it does not occur."""
     return texts.index(text) if text in texts else -1

@@ -2,11 +2,11 @@
 
 RESULTS/.labs/LAB/PROFILE/VARIANT/SETTING/ENCODER/seed-N-FINGERPRINT.json        what a lab contributed
 
-Each lab's folder is a store of its own. The tables of RESULTS read one result of each training, the first that came;
-copies of labs are never among them. They say who contributed a result, and what several labs got from one experiment.
+Each lab's folder is a store of its own. The tables of RESULTS read one result of each training, the first to arrive,
+never the labs' copies. The copies show who contributed a result, and the results of several labs for one experiment.
 
-A merge checks each result before it takes it, and writes it whole: arrays and log, the lab's copy, then the result of
-the store. A merge that is killed at any moment loses nothing, and the same merge again completes it.
+A merge checks each result first, then writes its arrays and log, the lab's copy, and finally the result of the store.
+A merge killed at any moment loses nothing, and repeating it completes it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from harness.store.schema import Result
 from harness.store.tunings import read_tunings, save_tuning
 
 LABS: Final = ".labs"
-#: stands for the lab of results that no lab contributed
+#: shown in place of the lab for results that no lab contributed
 HERE: Final = "this store"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 
@@ -40,7 +40,7 @@ class Copy(NamedTuple):
 
 
 def check_lab(name: str) -> str:
-    """The name of a lab. Raises UserError for one that is no name of a folder on every system."""
+    """The name of a lab. Raises UserError if it is not a valid folder name on every system."""
     if not _NAME.fullmatch(name):
         raise UserError(
             f"'{name}' is not a valid contributor name: at most 63 letters, digits, '.', '_' and '-', first a letter "
@@ -57,7 +57,7 @@ def lab_store(store: Store, lab: str) -> Store:
 def named_stores(folders: Sequence[Path], names: Sequence[str]) -> dict[str, Store]:
     """The stores of folders by the names of their contributors, which default to the folders' own names.
 
-    Raises UserError for a name that is given twice or is none, and for another number of names than of folders.
+    Raises UserError for a repeated or invalid name, and if there are not as many names as folders.
     """
     if names and len(names) != len(folders):
         raise UserError(
@@ -80,7 +80,7 @@ def labs_of(store: Store) -> dict[str, Store]:
 
 
 def same_training(first: Result, second: Result) -> bool:
-    """Whether two results tell of one process of training; their evaluations may differ."""
+    """Whether two results come from the same execution of a training; their evaluations may differ."""
     if (first.fingerprint, first.started) != (second.fingerprint, second.started):
         return False
     without: dict[str, object] = {"evaluations": []}
@@ -88,7 +88,7 @@ def same_training(first: Result, second: Result) -> bool:
 
 
 def disagreement(first: Result, second: Result) -> str:
-    """In what two results of one lab contradict each other; empty where one only has more evaluations."""
+    """The parts in which two results of one lab contradict each other; empty if one only has more evaluations."""
     if not same_training(first, second):
         return "training"
     held = {evaluation.key: (evaluation.scores, evaluation.parts) for evaluation in first.evaluations}
@@ -110,7 +110,7 @@ def contributor(store: Store, result: Result) -> str:
 
 
 def repeated(store: Store) -> Iterator[tuple[Copy, ...]]:
-    """The results of each run that several labs have: first the one that the store's tables show, then by name.
+    """Each run's results that several labs contributed; the one shown in tables first, then by lab.
 
     Files that cannot be used are left out.
     """
@@ -128,9 +128,9 @@ def repeated(store: Store) -> Iterator[tuple[Copy, ...]]:
 
 
 def check_identity(result: Result) -> bool:
-    """Compute a result's fingerprint from its content; whether it holds what that needs, which older files do not.
+    """Check a result's fingerprint against its content; return False for older files, which cannot be checked.
 
-    Raises UserError where fingerprint, group or names do not follow from the identity that the file holds.
+    Raises UserError if fingerprint, group or names do not match the identity in the file.
     """
     identity = result.identity
     if not identity:
@@ -161,11 +161,11 @@ Standing = Literal["new", "extended", "there"]
 
 @dataclass
 class Merged:
-    """The outcome of a merge. `states` has that of each result, by lab and fingerprint.
+    """The outcome of a merge: the state of each result, by lab and fingerprint, and counts.
 
-    `in_use` results are those of running commands; `unchecked` ones are too old to hold what their fingerprint is
-    computed from. `conflicts` have one line for each result that contradicts what the same lab contributed before,
-    `problems` for each file that was left out.
+    `in_use` counts results skipped since a command is executing the run, `unchecked` those too old to hold the data
+    that their fingerprint is computed from. `conflicts` has one line for each result that contradicts an earlier
+    contribution of the same lab, `problems` one for each file left out.
     """
 
     states: dict[tuple[str, str], Standing] = field(default_factory=dict)
@@ -187,10 +187,10 @@ class Contribution(NamedTuple):
 
 
 def merge(into: Store, sources: Mapping[str, Store]) -> Merged:
-    """Take the results of stores, by the names of their labs; what a source has of other labs keeps their names.
+    """Merge the results of stores, given by lab; results that a source has from other labs keep those labs' names.
 
-    Tunings, which declare what is compared, come along. A result that cannot be used, or whose fingerprint does not
-    follow from its content, is left out. Raises UserError for a source without results, before anything is written.
+    Tunings are merged too. A result that cannot be used, or whose fingerprint does not
+    match its content, is left out. Raises UserError for a source without results, before anything is written.
     """
     for store in sources.values():
         if not (store.files() or labs_of(store)):
@@ -215,14 +215,14 @@ def _take_all(into: Store, lab: str, store: Store, done: Merged) -> None:
 
 
 def contributions(lab: str, store: Store) -> Iterator[Contribution]:
-    """The result files of a store: first those of other labs, then its own, which are those of `lab`."""
+    """The result files of a store: first those of other labs, then its own, attributed to `lab`."""
     for other, held in labs_of(store).items():
         yield from (Contribution(other, held, path) for path in held.files())
     yield from (Contribution(lab, store, path) for path in store.files())
 
 
 def checked(contribution: Contribution) -> tuple[Result, bool]:
-    """A contributed result, and whether its fingerprint was computed. Raises UserError for one that cannot be used."""
+    """A contributed result, and whether its fingerprint could be checked. Raises UserError if it cannot be used."""
     result = contribution.store.read(contribution.path)
     if contribution.store.path(result) != contribution.path:
         raise UserError(f"the result {contribution.path} is not of the run that its path names")
@@ -233,7 +233,7 @@ def checked(contribution: Contribution) -> tuple[Result, bool]:
 
 
 def _take(into: Store, contribution: Contribution, done: Merged) -> None:
-    """Take a result as that of the lab that trained it, which need not be the lab that has the file."""
+    """Merge a result under the name of the lab that trained it, which may not be the lab that has the file."""
     result, computed = checked(contribution)
     lab = contributor(contribution.store, result) or contributor(into, result) or contribution.lab
     held = lab_store(into, lab)
@@ -257,7 +257,7 @@ def _take(into: Store, contribution: Contribution, done: Merged) -> None:
 
 
 def _write(into: Store, held: Store, contribution: Contribution, result: Result, done: Merged) -> bool:
-    """Write what is new of a result into the lab's store, and into the store of all; whether anything was."""
+    """Write the new parts of a result to the lab's store and to the main store; return whether there were any."""
     shown = into.find(result.profile, result.spec, result.fingerprint)
     if shown is None or (same_training(shown, result) and not disagreement(shown, result)):
         _copy_beside(into, contribution, result, done)
@@ -266,7 +266,7 @@ def _write(into: Store, held: Store, contribution: Contribution, result: Result,
 
 
 def _save(store: Store, result: Result) -> bool:
-    """Write a result unless the store has all of it; whether it was written."""
+    """Write a result unless the store has all of it; return whether it was written."""
     stored = store.find(result.profile, result.spec, result.fingerprint)
     if stored is not None and stored.merged(result) == stored:
         return False

@@ -4,7 +4,7 @@ RESULTS/.work/FINGERPRINT/run.log       of a run in progress, or one that was ki
 RESULTS/failed/FINGERPRINT.log          of the last failure, beside its record
 RESULTS/PROFILE/.../seed-N-FINGERPRINT.log      of a finished run, beside its result
 
-Of a job that was submitted to a batch system, and has no log of its own yet, the log is what the batch system keeps.
+For a job that was submitted to a batch system and has no log of its own yet, the batch system's output is the log.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from harness.files import put_aside, read_regular
 from harness.store.files import Store, is_named, several
 from harness.store.folder import submission, submissions
 
-#: Seconds between two looks at a log that is followed.
+#: Seconds between two reads of a log that is followed.
 FOLLOW_S = 0.3
 
 LogState = Literal["submitted", "unfinished", "failed", "finished"]
@@ -35,7 +35,7 @@ _FINISHED = re.compile(r"(seed-[0-9]+)-([0-9a-f]+)")
 
 
 def make_way(log: Path) -> None:
-    """Make a run's work folder, where its log lies; put aside what is no folder, and what is no file as a log."""
+    """Make a run's work folder for its log; put aside anything else in the place of the folder or of the log."""
     work = log.parent
     if os.path.lexists(work) and not work.is_dir():
         put_aside(work, "it is no folder", "the run starts in a new one")
@@ -46,7 +46,7 @@ def make_way(log: Path) -> None:
 
 @dataclass(frozen=True)
 class StoredLog:
-    """The log of one run. `fingerprint` has at least 12 digits; `profile` is empty where the log does not tell it."""
+    """The log of one run. `fingerprint` has at least 12 digits; `profile` is empty if it is not known."""
 
     key: str
     state: LogState
@@ -66,7 +66,7 @@ def failed_log(store: Store, fingerprint: str) -> Path:
 
 
 def stored_logs(store: Store) -> list[StoredLog]:
-    """One log of each run: that of the work on it now, else of its failure, else of its result."""
+    """One log of each run: of its unfinished or submitted work, else of its failure, else of its result."""
     logs: list[StoredLog] = []
     profiles: dict[str, set[str]] = {}
     for log in (*_unfinished(store), *_submitted(store), *_failed(store), *_finished(store)):
@@ -95,10 +95,10 @@ def find_log(store: Store, text: str) -> StoredLog:
 
 
 def follow(log: StoredLog, store: Store, wait: Callable[[float], None] = time.sleep) -> Iterator[str]:
-    """Yield the text of a log, and of a run in progress what is added to it until the run ends.
+    """Yield the text of a log, and for a run in progress also each addition until the run ends.
 
-    The file may be appended to, or replaced by a longer one that a worker sent. Of a submitted job, what the batch
-    system keeps comes first.
+    The file may be appended to, or replaced by a longer one that a worker sent. For a submitted job, the output kept
+    by the batch system comes first.
     """
     if log.state == "submitted":
         yield from _until_started(log, store, wait)
@@ -119,7 +119,7 @@ def follow(log: StoredLog, store: Store, wait: Callable[[float], None] = time.sl
 
 
 def _until_started(log: StoredLog, store: Store, wait: Callable[[float], None]) -> Iterator[str]:
-    """What a batch system writes of a job before the job has a log of its own, or is over."""
+    """Yield the batch system's output of a job until the job has a log of its own, or is over."""
     shown = 0
     while submission(store, log.fingerprint) and not running_log(store, log.fingerprint).is_file():
         text = _content(log.path).decode("utf-8", "replace")
@@ -129,7 +129,7 @@ def _until_started(log: StoredLog, store: Store, wait: Callable[[float], None]) 
 
 
 def _kept(log: StoredLog, store: Store, shown: bytes) -> bytes:
-    """What the log of a run that ended holds, from where the text that was shown starts."""
+    """The final log of a run that has ended, from the start of the text already shown."""
     ended = [log.path, *store.root.glob(f"[!.]*/*/*/*/seed-*-{log.fingerprint[:16]}.log")]
     for content in map(_content, (*ended, failed_log(store, log.fingerprint))):
         if content and shown in content:  # earlier sessions may stand before it
@@ -149,7 +149,7 @@ def _unfinished(store: Store) -> Iterator[StoredLog]:
         fingerprint = path.parent.name
         text = _content(path).decode("utf-8", "replace")
         failed = failed_log(store, fingerprint)
-        # a failure's log is a copy, until the run is tried again
+        # the failure's log is a copy of this one, until the run is tried again
         is_copy = failed.is_file() and failed.stat().st_size == path.stat().st_size
         is_failed = is_copy and submission(store, fingerprint) is None
         if started := _START.search(text):
@@ -159,7 +159,7 @@ def _unfinished(store: Store) -> Iterator[StoredLog]:
 def _submitted(store: Store) -> Iterator[StoredLog]:
     root = store.root.resolve()
     for name, note in submissions(store).items():
-        # a note that came with the folder of another may name any file
+        # a note in a folder from someone else may name any file
         own = note.log.resolve().is_relative_to(root)
         yield StoredLog(note.key, "submitted", name, note.log if own else running_log(store, name))
 

@@ -30,7 +30,7 @@ ScoresByPart = dict[str, dict[str, dict[str, Number]]]
 class Record(BaseModel):
     """Base of all records: immutable, finite numbers only, unknown keys refused.
 
-    What it admits, every command that reads results can show: `tests/store/test_admitted.py`.
+    Every command that reads results can show all records admitted here: `tests/store/test_admitted.py`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
@@ -138,7 +138,7 @@ class Evaluation(Record):
 class TeacherUse(Record):
     """A teacher of a run (a name of the profile, a control, or `run:KEY`), and what its features describe.
 
-    `source` is where they came from, such as a file of published features; older results do not say.
+    `source` is the origin of the features, such as a file of published features; empty in older results.
     """
 
     teacher: str
@@ -152,9 +152,9 @@ class Result(Record):
     `fingerprint` identifies the training: two results share it only if everything that can change the weights is
     equal. Results share a `group` only if their trainings differ by seed alone.
     A result's file ends with a digest of itself (`harness.files`), which is no part of the record.
-    `backend` is the version of the training code, which files did not hold at first; `train_seconds` is wall time;
-    `warnings` are those of training. `identity` is what the fingerprint is a hash of, by name, which older files do not
-    hold: it shows what has changed where a run has another fingerprint.
+    `backend` is the version of the training code (missing in the oldest files); `train_seconds` is wall time;
+    `warnings` are those of training. `identity` holds the values, by name, that the fingerprint is a hash of (empty in
+    older files): a comparison shows why two runs have different fingerprints.
     """
 
     schema_version: Literal[3] = SCHEMA_VERSION
@@ -198,7 +198,7 @@ class Result(Record):
 
     @property
     def stamp(self) -> str:
-        """Names the state of the file that it was read from; empty where that is not certain."""
+        """Identifies the state of the file that the result was read from; empty if uncertain."""
         return ""
 
     @property
@@ -242,5 +242,5 @@ class Failure(Record):
 
 
 def is_earlier(result: Result) -> bool:
-    """Whether a run was trained by an earlier backend; what trains nothing has no backend."""
+    """Whether a run was trained by an earlier backend; a run without training has no backend."""
     return bool(result.hyperparameters.get("training")) and result.backend < BACKEND_VERSION

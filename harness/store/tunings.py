@@ -28,7 +28,7 @@ from harness.spec import OptionValue, SpecError, Variant, canonical, split
 from harness.store.files import Store
 
 _RANGE = re.compile(r"([^.|]\S*?)\.\.([^.|]\S*)")
-#: draws from a range after which it is too narrow
+#: draws from ranges after which they count as too narrow
 _MOST_DRAWS = 10_000
 
 
@@ -64,7 +64,7 @@ class TunedMethod(BaseModel):
 
     @property
     def name(self) -> str:
-        """How tables name the row of what was picked."""
+        """The name of the picked trial's row in tables."""
         return f"{self.base}, tuned ({count_of(len(self.trials), 'trial')})"
 
     @property
@@ -86,7 +86,7 @@ class Tuning(BaseModel):
 
     @property
     def key(self) -> str:
-        """Names the tuning by its content: 12 hex digits."""
+        """The tuning's name, a hash of its content: 12 hex digits."""
         return digest(self.model_dump(mode="json"))[:12]
 
     @property
@@ -97,7 +97,7 @@ class Tuning(BaseModel):
 def make_tuning(profile: str, overrides: Mapping[str, OptionValue], texts: Sequence[str], trials: int) -> Tuning:
     """Draw the trials of each method: without replacement, by a seed made from its options alone.
 
-    With more trials, those of fewer are the first ones. Raises SpecError for a text that is not of this grammar, and
+    The first trials are the same for any number. Raises SpecError for a text that is not of this grammar, and
     UserError for a method with fewer configurations than trials, or one that is named twice.
     """
     if trials < 1:
@@ -123,7 +123,7 @@ def make_tuning(profile: str, overrides: Mapping[str, OptionValue], texts: Seque
 
 
 def save_tuning(store: Store, tuning: Tuning) -> None:
-    """Write a tuning beside the results, unless it is there."""
+    """Write a tuning beside the results, unless it exists."""
     path = _path(store, tuning.key)
     if not path.is_file():
         write_note(path, tuning.model_dump(mode="json"))
@@ -180,7 +180,7 @@ def _values(listed: str, text: str) -> TriedValues:
 
 
 def _size(space: Space) -> int:
-    """The number of configurations; of a range, more than anybody tries."""
+    """The number of configurations; a range counts as practically infinitely many."""
     return math.prod(sys.maxsize if isinstance(values, Range) else len(values) for values in space.values())
 
 

@@ -1,4 +1,4 @@
-"""The interface of executors, how a plan is carried out by one, and the states of its runs meanwhile."""
+"""The interface of executors, the execution of a plan, and the states of its runs."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ from harness.work.slurm.commands import SlurmState, states
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-#: The executor of plans where none is named.
+#: The executor used if none is named.
 DEFAULT = "local"
 
 
 @dataclass(frozen=True)
 class ExecutorOptions:
-    """What an executor may use: `jobs` runs at a time, each on `device`. `settings` are those of one executor alone."""
+    """What an executor may use: `jobs` runs at a time, each on `device`. `settings` are specific to the executor."""
 
     jobs: Jobs = 1
     device: DeviceChoice = "auto"
@@ -73,7 +73,7 @@ class Executor(ABC):
                 raise UserError(f"the executor {type(self).__name__.lower()} has no option '{name}'; {own}")
 
     def setting(self, name: str, default: str, convert: Callable[[str], T], what: str) -> T:
-        """The value of a setting. Raises UserError where `convert` raises, since it must be `what`."""
+        """The value of a setting. Raises UserError if `convert` fails: the value must be `what`."""
         text = self.options.settings.get(name, default)
         try:
             return convert(text)
@@ -87,8 +87,8 @@ class Executor(ABC):
     def execute(self, jobs: Sequence[Job], listen: Listener) -> list[End]:
         """Carry out all jobs; return the end of each, in the order in which they ended.
 
-        Raises UserError before anything runs where `check` refuses a job. At the first signal to stop, no job is
-        started any more, and those in work save what they have and stop; then Interrupted is raised.
+        Raises UserError before anything runs if `check` refuses a job. After the first signal to stop, no more jobs
+        start, and running ones save and stop; then Interrupted is raised.
         """
         for job in jobs:
             self.check(job)
@@ -116,12 +116,12 @@ class Executor(ABC):
 
     @classmethod
     def default_jobs(cls, device: DeviceChoice) -> Jobs:
-        """The runs at a time where no number is given."""
+        """The number of runs at a time if none is given."""
         return 1
 
     @property
     def share(self) -> Allocation:
-        """An equal share of this machine for each of the jobs at a time."""
+        """An equal share of this machine for each job that runs at the same time."""
         jobs = self.options.jobs
         return Allocation.equal(self.options.device, 1 if jobs == "auto" else jobs)
 
@@ -129,7 +129,7 @@ class Executor(ABC):
     def work(self, queue: Queue, listen: Listener) -> None:
         """Take jobs from the queue until it is empty and report the end of each to it.
 
-        Once `queue.stopping` is set, jobs in other processes are to be asked to stop (`harness.stopping`).
+        Once `queue.stopping` is set, implementations ask jobs in other processes to stop (`harness.stopping`).
         """
 
 
@@ -146,11 +146,11 @@ def execute(
 ) -> list[Result | Failure]:
     """Carry out the unfinished runs of a plan, `jobs` at a time; return their ends in the order they came.
 
-    None is the executor's own number. An executor that hands runs over and does not wait for them returns no ends.
+    For `jobs`, None is the executor's default. An executor that submits runs without waiting returns no ends.
 
     `executor` is a registered name, `settings` are its own options. `chunk` rows of a batch are encoded at a time, all
-    of them for None. A job that takes a process longer than `limit_s` seconds fails. A failed run is recorded and the
-    others go on. Raises UserError for a results folder that cannot be written, and for a device, a precision, an
+    of them for None. A job that runs longer than `limit_s` seconds in one process fails. A failed run is recorded and
+    the others go on. Raises UserError for a results folder that cannot be written, and for a device, a precision, an
     executor or a setting that does not exist here.
     """
     with _left_as_it_was(plan.store.root):
@@ -171,7 +171,7 @@ def execute(
 
 @contextmanager
 def _left_as_it_was(root: Path) -> Iterator[None]:
-    """Remove a results folder that was made for a command that is refused."""
+    """Remove a results folder created by a command that is then refused."""
     made = not root.exists()
     try:
         yield
@@ -192,7 +192,7 @@ def _begin_to_redo(plan: Plan) -> None:
 
 
 def check_executor(name: str | None, settings: Mapping[str, str], jobs: Jobs | None) -> None:
-    """Raise UserError for an executor that does not exist, and for what it does not have."""
+    """Raise UserError for an unknown executor, or settings that the executor does not have."""
     get_class("executor", name or DEFAULT, Executor)(ExecutorOptions(jobs or 1, settings=settings))
 
 
@@ -219,7 +219,7 @@ def _check_writable(store: Store) -> None:
 
 
 def run_states(plan: Plan) -> list[tuple[RunState, str, str]]:
-    """State and key of each run of a plan, in the order of the states, and why it is in that state or where it is."""
+    """State, key, and reason or location of each run of a plan, in the order of the states."""
     submitted = whereabouts(plan.store)
     listed = [_state(plan, run, submitted.get(plan.store.work(run.fingerprint).name)) for run in plan.runs]
     return sorted(listed, key=lambda state: list(STATES).index(state[0]))
@@ -238,7 +238,7 @@ def _state(plan: Plan, run: PlannedRun, submitted: tuple[RunState, str] | None) 
 
 
 def submitted_jobs(plan: Plan, results: Iterable[Result]) -> list[Submission]:
-    """The jobs in a batch system of those runs of a plan that have no result among these."""
+    """The batch system's jobs for those runs of a plan that are not in `results`."""
     notes, ended = submissions(plan.store), {result.fingerprint for result in results}
     names = (plan.store.work(run.fingerprint).name for run in plan.todo if run.fingerprint not in ended)
     return [notes[name] for name in names if name in notes]

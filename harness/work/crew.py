@@ -3,11 +3,11 @@
 RESULTS/.work/JOB/NUMBER.events      an event a line, as JSON
 RESULTS/.work/JOB/NUMBER.end         a result, a failure, a preparation, another turn or an error, as JSON
 
-A job reports in two files in its work folder, whoever carries it out. Each process has a number, since two commands may
-try the same job. Nothing in a results folder is executed by those that read it.
+A job reports in two files in its work folder, whatever the executor. Each process has its own NUMBER, since two
+commands may try the same job. Files of a results folder are only read as data, never executed.
 
-An executor for processes elsewhere is a `Crew`, which says how a process is started, whether it is gone, and how it is
-asked to stop. All else is the same for a process of this machine, a task of Ray and a job of SLURM.
+A `Crew` implements how a process elsewhere is started, how its death is noticed, and how it is asked to stop.
+All else is the same for a process of this machine, a task of Ray and a job of SLURM.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from harness.work.queue import RETRY_S, Queue
 
 log = logging.getLogger(__name__)
 
-#: Processes that may die under a job before it counts as failed: it may be what kills them.
+#: Number of processes that die executing a job before it counts as failed: the job may be the cause.
 DEATHS = 3
-#: Seconds between two reports of how far a stage is; all else is written at once.
+#: Least seconds between two reports of a stage's progress; other events are written at once.
 STAGE_S = 1.0
-#: How the names of files of events end.
+#: Suffix of event files.
 EVENTS: Final = ".events"
 
 _EVENT = TypeAdapter(Event)
@@ -59,7 +59,7 @@ class EventWriter:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         whole = not self.path.is_file() or self.path.read_bytes()[-1:] in (b"", b"\n")
         self._stream = self.path.open("ab", buffering=0)
-        if not whole:  # of a process that was killed while it wrote
+        if not whole:  # left by a process killed while writing
             self._stream.write(b"\n")
         return self
 
@@ -72,7 +72,7 @@ class EventWriter:
             if self.clock() - self._last < STAGE_S:
                 return
             self._last = self.clock()
-        with suppress(OSError):  # a full disk: the job goes on without, and its end says what went wrong
+        with suppress(OSError):  # a full disk: the job continues without events, and its end has the error
             self._stream.write(_EVENT.dump_json(event) + b"\n")
 
 
@@ -84,7 +84,7 @@ class EventReader:
         self._offset = 0
 
     def __iter__(self) -> Iterator[Event]:
-        """The events that were written whole since the last time."""
+        """The events that were completely written since the last iteration."""
         try:
             with open_regular(self.path) as stream:
                 stream.seek(self._offset)
@@ -119,13 +119,13 @@ class Report:
         return self.folder / f"{self.number}.end"
 
     def write_end(self, end: End | Again | BaseException | str) -> None:
-        """Note how the job ended; of an error, the last line."""
+        """Write how the job ended; for an exception, its last line."""
         noted = traceback.format_exception_only(end)[-1].strip() if isinstance(end, BaseException) else end
         kind = type(noted).__name__
         write_note(self._end, {"kind": kind, "end": _ENDS[kind].dump_python(noted, mode="json")})
 
     def end(self) -> End | Again | str | None:
-        """How the job ended, or the error that it raised; None where it has not, or was killed."""
+        """How the job ended, or the error that it raised; None if it has not ended or was killed."""
         try:
             noted = note_in(read_regular(self._end))
             end: End | Again | str = _ENDS[noted["kind"]].validate_python(noted["end"])
@@ -137,12 +137,12 @@ class Report:
         for path in (self.events, self._end):
             path.unlink(missing_ok=True)
         remove_leftovers(self.folder, f".{self._end.name}.*.tmp")
-        with suppress(OSError):  # of a run, whose other files lie there
+        with suppress(OSError):  # not empty: other files of a run are in it
             self.folder.rmdir()
 
 
 def perform(job: Job, allocation: Allocation, report: Report, listen: Listener = lambda event: None) -> None:
-    """Perform a job in this process, and report; `listen` hears of events that are written."""
+    """Perform a job in this process and write its report; `listen` gets each event after it is written."""
     try:
         with EventWriter(report.events) as write:
             end: End | Again | BaseException = job.perform(allocation, both(write, listen))
@@ -153,7 +153,7 @@ def perform(job: Job, allocation: Allocation, report: Report, listen: Listener =
 
 @dataclass(eq=False)
 class Out:
-    """A job that a process has; `started` by the clock of this process, `told`: its end was passed on."""
+    """A job given to a process: when it `started`, by the clock of this process; if its end was passed on (`told`)."""
 
     job: Job
     report: Report
@@ -167,7 +167,7 @@ class Out:
 
 @dataclass(frozen=True)
 class Death:
-    """Why a process is gone that reported no end; `again`: the job may be carried out by another one."""
+    """Why a process is gone without reporting an end; `again`: another process may execute the job."""
 
     why: str
     again: bool = False
@@ -204,7 +204,7 @@ class Crew(ABC, Generic[AnyOut]):
 
     @abstractmethod
     def start(self) -> None:
-        """Take the jobs from the queue that can start, and give each to a process."""
+        """Take all jobs that can start from the queue, and give each to a process."""
 
     @abstractmethod
     def wait(self) -> None:
@@ -226,7 +226,7 @@ class Crew(ABC, Generic[AnyOut]):
         """End a process that does not react to its time limit."""
 
     def release(self, out: AnyOut) -> None:
-        """Give back what a process had, which is gone or will be."""
+        """Free the resources of a process that has ended or is about to."""
 
     def delivered(self, out: AnyOut, end: End) -> End:
         """The end of a job, once its files are in the store."""
@@ -236,7 +236,7 @@ class Crew(ABC, Generic[AnyOut]):
         """Pass on what processes have reported; return whether one has ended."""
         before = len(self.out)
         for out in list(self.out.values()):
-            death = self.death(out)  # first: of a process that is gone, all files are there
+            death = self.death(out)  # first: once a process is gone, all its files are written
             self._pass_on(out)
             end = out.report.end()
             if end is not None:
@@ -258,13 +258,13 @@ class Crew(ABC, Generic[AnyOut]):
         if isinstance(end, str):
             end = out.job.fail(end, self.listen)
         elif not isinstance(end, Again):
-            if not out.told:  # a file of another node that is not seen yet
+            if not out.told:  # the events of another node are not visible yet
                 self.listen(_last_event(out.job, end))
             end = self.delivered(out, end)
         self.close(out, end)
 
     def _mourn(self, out: AnyOut, death: Death) -> None:
-        """Give a job to another process where that may help, and else let it fail."""
+        """Give the job of a dead process to another one if that may help, else let it fail."""
         job = out.job
         self.deaths[job] += 1
         if isinstance(job, RunJob) and (result := job.finished()):

@@ -21,11 +21,11 @@ from harness.formatting import duration, one_line
 from harness.registry import OWN, plugin_modules, raised_at
 from harness.stopping import Stopped, request_stop, withdraw_stop
 
-#: Seconds after the limit in which a job may save. A thread that hangs is then interrupted, as far as it can be, and as
-#: many seconds later its process is ended, where it has one of its own.
+#: Seconds that a job gets to save after its limit. Then a job that hangs is interrupted, if possible, and as many
+#: seconds later its process is killed, if it has one of its own.
 GRACE_S = 10.0
 
-#: seconds of the longest limit: no timer goes on for ever
+#: the longest limit in seconds: timers have a maximum
 LONGEST_S = 366 * 86400
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -35,7 +35,7 @@ _PART = re.compile(r"([\d.]+)([smhd])")
 #: Characters of an error's message that a record keeps; its traceback has all of them.
 LONGEST = 600
 
-#: Errors of a file system that a user can mend, with what to do.
+#: File system errors that a user can fix, with the advice.
 _MENDED = {
     errno.ENOSPC: "free some space",
     errno.EDQUOT: "free some space or ask for a larger quota",
@@ -47,7 +47,7 @@ _FRAME = re.compile(r'^  File "(.+)", line (\d+) in ', re.MULTILINE)
 
 
 class TimeLimitError(UserError):
-    """A job took longer than it may."""
+    """A job exceeded its time limit."""
 
     def __init__(self, limit_s: float) -> None:
         super().__init__(limit_s)
@@ -72,9 +72,9 @@ def seconds_of(time: str | float) -> float:
 
 @contextmanager
 def time_limit(limit_s: float | None) -> Iterator[None]:
-    """Let the work of the block stop at its next safe point after `limit_s` seconds; None is for ever.
+    """Stop the work of the block at its next safe point after `limit_s` seconds; None is no limit.
 
-    Raises TimeLimitError then, and GRACE_S later in the main thread wherever that is.
+    Raises TimeLimitError there, or, if the block runs in the main thread, at any point GRACE_S after the limit.
     """
     if limit_s is None:
         yield
@@ -97,13 +97,13 @@ def time_limit(limit_s: float | None) -> Iterator[None]:
         raise TimeLimitError(limit_s) from None
     finally:
         timer.cancel()
-        if late.is_set():  # of this job; others in this process go on
+        if late.is_set():  # only this job stops; others in this process continue
             withdraw_stop()
 
 
 @contextmanager
 def _interrupted(limit_s: float) -> Iterator[None]:
-    """Raise TimeLimitError in the main thread GRACE_S after the limit; no other can be interrupted."""
+    """Raise TimeLimitError in the main thread GRACE_S after the limit; other threads cannot be interrupted."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -145,7 +145,7 @@ def _shortened(text: str) -> str:
 
 @contextmanager
 def sending() -> Iterator[None]:
-    """Raise PlugInError where the code of another package does not let a job be pickled."""
+    """Raise PlugInError if the code of another package prevents a job from being pickled."""
     try:
         yield
     except Exception as error:
@@ -171,7 +171,7 @@ def death_text(code: int | None, log: str) -> str:
 
 
 def _crash(log: str) -> str:
-    """Where a crash that was written to a log happened, in brackets; in another package's code if it passed through."""
+    """The place of a crash recorded in a log, in brackets; in another package's code if the stack includes that."""
     frames = [(Path(file), line) for file, line in _FRAME.findall(log[log.rfind(_FATAL) :])] if _FATAL in log else []
     foreign = [frame for frame in frames if plugin_modules() & {frame[0].stem, *frame[0].parts}]
     return next((f" ({file.name}, line {line})" for file, line in (*foreign, *frames)), "")

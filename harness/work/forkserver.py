@@ -28,8 +28,8 @@ from harness.stopping import request_stop
 
 #: Seconds between two looks for processes that have ended.
 REAP_S = 0.1
-#: What libraries import only once a model is loaded, trained or scored: three seconds for each job otherwise. The first
-#: jobs do not wait for it.
+#: Modules that libraries import only once a model is loaded, trained or scored, imported here to save three seconds per
+#: job. The first jobs do not wait for them.
 LATE = (
     "scipy.stats",
     "transformers.conversion_mapping",
@@ -37,13 +37,13 @@ LATE = (
     "transformers.models.auto.tokenization_auto",
     "transformers.models.bert.modeling_bert",
 )
-#: What jobs import, here and once: forked processes have it.
+#: Modules of jobs, imported once here for all forked processes.
 FIRST = ("harness.runs.run", "harness.work.jobs", "harness.work.local")
 #: Seconds to wait for the exit code of a process that has closed its channel: the server may be importing a library.
 EXIT_S = 30.0
-#: A library that asks for CUDA at import would otherwise make it unusable in all processes forked later.
+#: Otherwise, a library that checks for CUDA at import would make CUDA unusable in all processes forked later.
 SERVER_ENVIRONMENT = {"PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
-#: Without the folder of the command in sys.path, where a file could have the name of a module.
+#: Run without the command's own folder in sys.path, where a file could shadow a module.
 COMMAND = "import sys; from harness.work.forkserver import main; main(*sys.argv[1:])"
 
 
@@ -61,12 +61,12 @@ class Child:
                 os.kill(self.pid, number)
 
     def exit_code(self) -> int | None:
-        """The exit code of a process that has closed its channel; None where the server does not tell it."""
+        """The exit code of a process that has closed its channel; None if the server does not report it."""
         return self.server.exit_code(self.pid)
 
 
 class ForkServer:
-    """Starts processes for calls. On leaving, all of them are killed."""
+    """Starts processes for calls. On leaving the context, all of them are killed."""
 
     def __enter__(self) -> ForkServer:
         passive_threads()
@@ -97,13 +97,13 @@ class ForkServer:
         self._channel.close()
 
     def call(self, function: Callable[..., object], *given: object, environment: Mapping[str, str]) -> Child:
-        """Let a new process call a function of a module. Raises UserError where no process can be started."""
+        """Call a function of a module in a new process. Raises UserError if no process can be started."""
         content = pickle.dumps((function, given))
         try:
             child = self._forked(environment)
-        except (EOFError, OSError):  # somebody killed the server, and with it all processes
+        except (EOFError, OSError):  # the server was killed, and with it all processes
             child = self._forked_anew(environment)
-        with suppress(OSError):  # of a process that died at once: its channel is closed
+        with suppress(OSError):  # the process died at once: its channel is closed
             child.channel.send_bytes(content)
         return child
 
@@ -138,12 +138,12 @@ class ForkServer:
         self._alive.discard(pid)
 
     def has_ended(self, pid: int) -> bool:
-        """Whether a process is known to have ended, as far as the server has said."""
+        """Whether the server has reported the end of a process."""
         self._listen(0)
         return pid in self._codes
 
     def exit_code(self, pid: int) -> int | None:
-        """The exit code of a process that ends; None where the server does not tell it."""
+        """The exit code of a process that ends; None if the server does not report it."""
         while pid not in self._codes and self._listen(EXIT_S):
             pass
         return self._codes.get(pid)
@@ -162,7 +162,7 @@ class ForkServer:
 def main(handle: str, driver: str) -> None:
     """Serve requests on a socket until the driver closes it or ends."""
     end_with_parent(int(driver))
-    for number in (signal.SIGINT, signal.SIGTERM):  # of a whole process group; the driver decides
+    for number in (signal.SIGINT, signal.SIGTERM):  # sent to the whole process group; the driver decides
         signal.signal(number, signal.SIG_IGN)
     for name in FIRST:
         importlib.import_module(name)
@@ -186,7 +186,7 @@ def main(handle: str, driver: str) -> None:
             os.close(served)
             channel.send(("started", child))
         elif late:
-            with suppress(ImportError):  # of another version; jobs import what they need
+            with suppress(ImportError):  # a library of another version; jobs import what they need
                 importlib.import_module(late.pop())
             _freeze()
         with suppress(ChildProcessError):
@@ -195,7 +195,7 @@ def main(handle: str, driver: str) -> None:
 
 
 def _freeze() -> None:
-    """Let the collector of a forked process leave what is there alone, and its memory shared."""
+    """Exempt existing objects from garbage collection in forked processes, so that their memory stays shared."""
     gc.collect()
     gc.freeze()
 
@@ -227,4 +227,4 @@ def _serve(channel: Connection, environment: dict[str, str], parent: int) -> NoR
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
-        os._exit(code)  # what was inherited from the parent is not this process's to clean up
+        os._exit(code)  # without cleaning up what is inherited from the parent

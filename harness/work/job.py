@@ -30,7 +30,7 @@ from harness.work.resources import Estimates, Resources
 
 log = logging.getLogger(__name__)
 
-#: The error of torch, which is not imported by the process that only distributes jobs.
+#: Torch's error by name, since the process that only distributes jobs does not import torch.
 OUT_OF_MEMORY = "OutOfMemoryError"
 
 
@@ -56,7 +56,7 @@ End = Result | Failure | Prepared
 
 
 def error_of(end: End) -> str:
-    """What went wrong, empty for a job that ended well."""
+    """The error of a job; empty if it ended well."""
     return "" if isinstance(end, Result) else end.error
 
 
@@ -69,7 +69,7 @@ def cause(need: str, error: str) -> str:
 class Job(ABC):
     """A planned piece of work. `needs` are the ids of the jobs that must end well before it starts.
 
-    `limit_s` is the longest time for which a process may have it; None is for ever.
+    `limit_s` is the longest time that one process may take for it; None is no limit.
     """
 
     inventory: Inventory
@@ -89,11 +89,11 @@ class Job(ABC):
 
     @abstractmethod
     def resources(self, known: Estimates) -> Resources:
-        """What it needs of a machine, by what is known of runs like it."""
+        """The resources it needs, estimated from similar runs."""
 
     @abstractmethod
     def check(self, device: DeviceChoice) -> None:
-        """Raise UserError where this machine does not have what the job asks of a device."""
+        """Raise UserError if this machine has no device on which the job can run."""
 
     @abstractmethod
     def carry_out(self, allocation: Allocation, listen: Listener) -> End:
@@ -118,7 +118,7 @@ class Job(ABC):
         try:
             with use_cores(allocation.cpus), contained(), self.store.lock(self.id) as acquired:
                 return self._carried_out(allocation, report, listen) if acquired else Again.HELD
-        except (OSError, UserError) as error:  # of the lock
+        except (OSError, UserError) as error:  # from the lock
             return self.fail(error, listen)
 
     def _carried_out(self, allocation: Allocation, report: Listener, listen: Listener) -> End | Again:
@@ -128,7 +128,7 @@ class Job(ABC):
             return Again.STOPPED
         except Interrupted:
             raise
-        except BaseException as error:  # sys.exit and the like are no reason to end the others
+        except BaseException as error:  # including sys.exit, which must not end other jobs
             if type(error).__name__ != OUT_OF_MEMORY:
                 return self.fail(error, listen)
             if allocation.gpu_share < 1:
@@ -189,7 +189,7 @@ class RunJob(Job):
             check_precision(self.run.resolved.training.precision, chosen)
 
     def finished(self) -> Result | None:
-        """Its result, where every suite that it was planned to evaluate has been; None while it is trained again."""
+        """Its result if every planned suite has been evaluated, else None; None while it is trained again."""
         if redo_of(self.store, self.id):
             return None
         stored = self.store.find(self.inventory.profile.name, self.spec, self.id)
@@ -199,7 +199,7 @@ class RunJob(Job):
 
     def carry_out(self, allocation: Allocation, listen: Listener) -> Result:
         """Train and evaluate the run; one that was finished since it was planned is not repeated."""
-        end_redo(self.store, self.inventory.profile.name, self.spec, self.id)  # of a process that was killed there
+        end_redo(self.store, self.inventory.profile.name, self.spec, self.id)  # left by a process killed at that point
         if finished := self.finished():
             listen(Event("done", self.key, result=finished))
             return finished
@@ -236,7 +236,7 @@ class RunJob(Job):
 
 
 def machine_of(allocation: Allocation) -> Machine:
-    """The machine of a job in this process, which keeps to its threads and its share of the GPU from here on."""
+    """The machine of a job; from here on, this process is limited to the job's threads and share of the GPU."""
     import torch
 
     machine = Machine.of(allocation)
@@ -245,5 +245,5 @@ def machine_of(allocation: Allocation) -> Machine:
     if machine.device == "cuda":
         if allocation.gpu_share < 1:
             torch.cuda.set_per_process_memory_fraction(allocation.gpu_share)
-        torch.cuda.reset_peak_memory_stats()  # of the job before in this process
+        torch.cuda.reset_peak_memory_stats()  # of this process's previous job
     return machine

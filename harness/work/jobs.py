@@ -1,8 +1,8 @@
-"""The jobs of a plan: its unfinished runs, and before them what several of them read.
+"""The jobs of a plan: its unfinished runs, and before them the preparation of inputs that several runs share.
 
-Tokens of a corpus, filter banks and features of a teacher are made once, so that no run waits for another with a GPU in
-its hands. They lie in the cache folder; a run that does not find them there makes them itself. Models are imported
-where jobs are performed: the process that distributes jobs needs no torch.
+Tokens of a corpus, filter banks and features of a teacher are made once, so that no run occupies a GPU while waiting
+for another run. They are kept in the cache folder; a run that does not find them there makes them itself. Models are
+imported where jobs are performed: the process that distributes jobs needs no torch.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ if TYPE_CHECKING:
     Make = Callable[[Experiment, Bench], None]
 
 
-#: What is made without a teacher's model.
+#: Needs of a preparation without a teacher's model.
 NO_MODEL = Resources(memory_mb=2 * PROCESS_MB)
 
 
 def jobs_of(plan: Plan, chunk: int | None = None, limit_s: float | None = None) -> list[Job]:
     """The jobs in the plan's order, each after those that it needs; `chunk` and `limit_s` are those of the jobs.
 
-    Runs under which several processes died come last, with those that need them. The paths of jobs are absolute, since
-    the code of others may change the working folder.
+    Runs that several processes died executing come last, with those that need them. The paths of jobs are absolute,
+    since plug-in code may change the working folder.
     """
     jobs: dict[str, Job] = {}
     store = Store(plan.store.root.absolute())
@@ -67,14 +67,14 @@ def _deadly_last(runs: Sequence[PlannedRun], store: Store) -> list[PlannedRun]:
 
 @dataclass(frozen=True)
 class _Preparations:
-    """What a run reads, apart from files."""
+    """The preparations of a run: the inputs that must be computed, such as tokens and features."""
 
     inventory: Inventory
     store: Store
     experiment: Experiment
 
     def of(self, run: PlannedRun) -> Iterator[Preparation]:
-        """Those of its training, and of the suites that it is evaluated on."""
+        """The preparations for a run's training, and for the suites that it is evaluated on."""
         yield from self._training()
         for suite in (self.inventory.suites[name] for name in run.todo):
             kinds = ("image", "caption") if suite.asks_teacher else ("image",)
@@ -98,7 +98,7 @@ class _Preparations:
                 yield from self._of_corpus(features.teacher, corpus)
 
     def _of_corpus(self, teacher: NamedTeacher, corpus: UsedCorpus) -> Iterator[Preparation]:
-        """Features of a corpus, after those that its teacher is fitted on."""
+        """Features of a corpus, after the features that its teacher is fitted on."""
         stored = teacher.is_stored(corpus)
         fitted = [] if stored else list(self._fitted_on(teacher))
         yield from fitted
@@ -109,7 +109,7 @@ class _Preparations:
         yield self._job(_key(teacher, corpus.name), make, id_, needs, _model(computes=not stored))
 
     def _of_task(self, teacher: NamedTeacher, name: str) -> Iterator[Preparation]:
-        """Features of a retrieval task, after those that their teacher is fitted on."""
+        """Features of a retrieval task, after the features that its teacher is fitted on."""
         task, fitted = self.inventory.retrieval_task(name), list(self._fitted_on(teacher))
         yield from fitted
         id_ = digest("test features", teacher.test_identity(task.fingerprint, self._length))
@@ -137,15 +137,15 @@ def _key(teacher: NamedTeacher, where: str) -> str:
 
 
 def _model(*, computes: bool) -> Resources:
-    """What a frozen model takes; no GPU where a file has its features."""
+    """Needs of a frozen model; no GPU if its features are read from a file."""
     return Resources(memory_mb=PROCESS_MB + TEACHER_MB, gpu_memory_mb=TEACHER_MB if computes else 0)
 
 
 @dataclass(frozen=True, eq=False)
 class Preparation(Job):
-    """Something that is made once. `experiment` is the first run that reads it, `takes` what it needs of a machine.
+    """A shared input that is made once. `experiment` is the first run that reads it, `takes` the resources it needs.
 
-    `make` is a function of this module and what it is about; it makes the thing, or finds that it is there.
+    `make` is a function of this module with its first arguments; it makes the input, unless that exists.
     """
 
     digest: str
@@ -163,7 +163,7 @@ class Preparation(Job):
         return self.name
 
     def check(self, device: DeviceChoice) -> None:
-        """Nothing; the runs are checked."""
+        """Accept all preparations; the runs are checked."""
 
     def resources(self, known: Estimates) -> Resources:
         return self.takes
@@ -186,7 +186,7 @@ class Preparation(Job):
         return Prepared(self.id, line)
 
     def _own(self, event: Event) -> Event:
-        """An event of the first run under this key; those of teachers that are trained for it stay as they are."""
+        """The first run's event under this preparation's key; events of teachers trained for it stay unchanged."""
         return Event("prepare", self.key, stage=event.stage) if event.run == self.experiment.key else event
 
 
@@ -204,7 +204,7 @@ def _tokens(corpus: UsedCorpus, experiment: Experiment, bench: Bench) -> None:
 
 
 def _recordings(corpus: UsedCorpus, experiment: Experiment, bench: Bench) -> None:
-    """The filter banks of an audio corpus, which keeps what it computes as it is loaded."""
+    """The filter banks of an audio corpus, which computes and caches them when it is loaded."""
     corpus.read.source.load(corpus.read.root)
 
 

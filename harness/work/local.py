@@ -35,9 +35,9 @@ from harness.work.resources import (
     visible_gpus,
 )
 
-#: The part of the machine's free memory that runs on the CPU may take by expectation.
+#: The fraction of the machine's free memory that runs on the CPU may be expected to take.
 USABLE_MEMORY = 0.8
-#: Seconds between two looks at what processes report.
+#: Seconds between two reads of the reports of processes.
 LOOK_S = 0.1
 
 
@@ -46,7 +46,7 @@ class Local(Executor):
 
     @classmethod
     def default_jobs(cls, device: DeviceChoice) -> Jobs:
-        """As many as fit on GPUs, where a step of one run leaves a card idle; one on the CPU."""
+        """As many as fit on GPUs, since the steps of one run do not fill a card; one on the CPU."""
         return "auto" if pick_device(device) == "cuda" else 1
 
     def work(self, queue: Queue, listen: Listener) -> None:
@@ -71,7 +71,7 @@ def _memory_of_card() -> tuple[float, float]:
 
 
 def _memory_of(server: ForkServer, name: str) -> tuple[float, float]:
-    """The free and the total memory of a card in MB. The driver itself takes no card: it would hold memory there."""
+    """The free and the total memory of a card in MB. A new process reads them: the driver would keep memory there."""
     child = server.call(_memory_of_card, environment={VISIBLE: name})
     with child.channel:
         try:
@@ -102,7 +102,7 @@ def perform_pickled(content: bytes, report: Report) -> None:
 
 
 def _log_crashes(job: Job) -> None:
-    """Let a crash in the code of a library write where it happened into the job's log."""
+    """On a crash in the code of a library, write its location into the job's log."""
     with suppress(OSError):
         if job.log_path:
             make_way(job.log_path)
@@ -168,7 +168,7 @@ class _Processes(Crew[_Process]):
         out.report.remove()
 
     def cancel(self) -> None:
-        """The server's end is theirs."""
+        """Do nothing: the end of the server ends all processes."""
 
 
 class Serial(Executor):

@@ -1,6 +1,6 @@
 """Live progress of runs: an updated view in a terminal or a notebook, plain lines elsewhere.
 
-The view shows how many runs are in which state, the slowest, and the failed."""
+The view shows the number of runs in each state, the slowest runs, and the failed ones."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ FAILED_SHOWN = 3
 #: Columns of the bar of one run.
 BAR = 16
 
-#: Seconds between two plain lines about one run, and without any after which its state is printed again.
+#: Least seconds between two plain lines about one run, and seconds of silence after which its state is printed again.
 LINE_EVERY_S, SILENCE_S = 10.0, 25.0
-#: Runs in progress above which plain lines are about all of them together.
+#: Number of runs in progress above which plain lines sum up all of them.
 CROWD = 8
-#: Seconds between two looks at how long runs have been silent.
+#: Seconds between two checks for silent runs.
 LOOK_S = 1.0
 #: Views drawn per second.
 FRAMES = 4
@@ -63,11 +63,11 @@ def _counts(tally: Tally) -> Text:
 
 
 def _running(tally: Tally, width: int, height: int) -> Iterator[Text]:
-    """Two lines a run, those of the longest first, and the log of the first."""
+    """Two lines per run, the longest-running first, and the log of the first."""
     works = tally.slowest()
     if not works:
         return
-    # beside a title, the log's line, and one for the runs that do not fit
+    # three lines are the title, the log, and the count of runs that do not fit
     fit = max(1, (height - 3) // 2)
     yield _fitted(Text("slowest first" if len(works) > 1 else "in progress", "dim"))
     for index, work in enumerate(works[:fit]):
@@ -97,9 +97,9 @@ def _failed(tally: Tally, width: int) -> Iterator[Text]:
 
 @contextmanager
 def logging_above() -> Iterator[None]:
-    """Print messages of `logging` through the current standard error, which a live view puts above itself.
+    """Print messages of `logging` through the current standard error, so that a live view shows them above itself.
 
-    The handlers were given the stream that was standard error when they were made.
+    Otherwise the handlers keep the stream that was standard error when they were made.
     """
     changed = [
         handler for handler in logging.getLogger().handlers if getattr(handler, "stream", None) is sys.__stderr__
@@ -120,7 +120,7 @@ def _bar(share: float, width: int) -> Text:
 
 
 def _ends(left: str, right: str, width: int, style: str) -> Text:
-    """One line with a text at either end; where they do not fit, the left one loses its middle."""
+    """One line with a text at either end; if they do not fit, the middle of the left one is cut."""
     room = max(4, width - len(right) - 2)
     if len(left) > room:
         tail = (room - 1) // 2
@@ -160,7 +160,7 @@ def display(planned: Mapping[str, str], store: Store, console: Console | None = 
 
 @contextmanager
 def _looked_at(lines: Lines) -> Iterator[None]:
-    """Let runs that are silent for long speak again, from a thread."""
+    """Print the state of runs that have been silent for long, from a thread."""
     over = threading.Event()
 
     def look() -> None:
@@ -188,7 +188,7 @@ class _Ends:
             end = self.end(event) if event.kind in ("done", "failed") else ""
             if not end:
                 self.other(event)
-        if end:  # printed outside the lock: a live view holds one of its own while it asks to be drawn, and prints
+        if end:  # printed without the lock: a live view waits for it while holding its own, which printing needs
             self.line(end)
 
     def other(self, event: Event) -> None:
@@ -209,14 +209,14 @@ class _Ends:
 class Lines(_Ends):
     """Plain lines: of each run its start, suites and end, and what it is doing every LINE_EVERY_S to SILENCE_S seconds.
 
-    A stage that reports nothing for long repeats its last line. Where more than CROWD runs are in progress, one line
-    about all of them takes the place of those about each.
+    A stage that reports nothing for long repeats its last line. With more than CROWD runs in progress, one line
+    about all of them replaces the lines about each.
     """
 
     def __init__(self, tally: Tally, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(tally, console)
         self.clock = clock
-        #: when each run last had a line, and the runs that had one about their training
+        #: the time of each run's last line, and the runs that had a line about their training
         self.last: dict[str, float] = {}
         self.training: set[str] = set()
         self.summed = clock()
@@ -231,13 +231,13 @@ class Lines(_Ends):
             self.say(event.run, work.doing)
 
     def look(self) -> None:
-        """Print what the runs are doing that have had no line for SILENCE_S seconds."""
+        """Print the current work of each run that has had no line for SILENCE_S seconds."""
         with self.lock:
             if len(self.tally.running) > CROWD:
                 self.sum_up()
                 return
             if self.tally.waiting and not self.tally.running and self.clock() - self.summed >= SILENCE_S:
-                self.sum_up()  # processes start, or other commands have the runs
+                self.sum_up()  # processes are starting, or other commands execute the runs
             for run, work in self.tally.running.items():
                 if self.clock() - self.last.get(run, 0.0) >= SILENCE_S:
                     self.say(run, work.doing)
@@ -270,7 +270,7 @@ class _Terminal(_Ends):
     def drawn(self) -> Group:
         """The view now; Live asks for it in a thread of its own.
 
-        Not waited for long: the thread that has the lock may be in a signal handler that prints and waits for Live.
+        The wait for the lock is short: its holder may be in a signal handler that prints and waits for Live.
         """
         if self.lock.acquire(timeout=0.1):
             try:

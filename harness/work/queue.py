@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 #: Seconds before a job that another process holds is tried again.
 RETRY_S = 0.5
-#: Jobs that are asked at one look whether they fit: with thousands that wait, asking all would keep a core busy.
+#: Most jobs checked for fit at a time: with thousands waiting, checking all would keep a core busy.
 ASKED = 200
 #: Seconds between two looks at a queue in which no job can start.
 LOOK_S = 0.05
@@ -30,16 +30,16 @@ LOOK_S = 0.05
 class Queue:
     """Jobs that wait or run, and the ends of the others.
 
-    An executor takes a job, performs it wherever it likes and reports its end. Iterating gives one job after the
-    other, each once it can start, and waits where none can. A job can start once those that it needs have ended well;
-    where one failed, it fails too.
+    An executor takes a job, performs it anywhere and reports its end. Iterating yields one job after the other, each
+    once it can start, and waits while none can. A job can start once the jobs that it needs have ended well; if one
+    of these fails, it fails too.
     """
 
     def __init__(self, jobs: Sequence[Job], listen: Listener = lambda event: None) -> None:
         self._listen = listen
         self._order = {job: number for number, job in enumerate(jobs)}
         ids = {job.id for job in jobs}
-        #: of each job that cannot start yet, what it waits for; and the jobs that wait for an id
+        #: job that cannot start yet -> ids of the jobs that it waits for; and the reverse
         self._waits = {job: needs for job in jobs if (needs := set(job.needs & ids))}
         self._dependents: dict[str, list[Job]] = {}
         for job, needs in self._waits.items():
@@ -53,11 +53,11 @@ class Queue:
         self._said = False
         self.stopping = False
         self.ends: list[End] = []
-        #: jobs that were out of memory beside others on a GPU
+        #: jobs that ran out of memory beside others on a GPU
         self.alone = set[Job]()
 
     def __len__(self) -> int:
-        """Jobs that have not ended; once the queue is stopped, those that still run."""
+        """The number of jobs that have not ended; once the queue is stopped, of those that still run."""
         return len(self._running) + (0 if self.stopping else len(self._ready) + len(self._waits))
 
     def __iter__(self) -> Iterator[Job]:
@@ -73,9 +73,9 @@ class Queue:
         return [*self._ready, *self._waits]
 
     def take(self, fits: Callable[[Job], bool] = lambda job: True) -> Job | None:
-        """Return the first job that can start now and `fits`, or None; the first ASKED of them are asked.
+        """Return the first job that can start now and `fits`, or None; at most ASKED jobs are checked.
 
-        A job waits for those that it needs, and for RETRY_S after another process was found to hold it.
+        A job waits for the jobs that it needs, and for RETRY_S after another process was found to hold its lock.
         """
         if self.stopping:
             return None
@@ -90,7 +90,7 @@ class Queue:
         return None
 
     def end(self, job: Job, end: End | Again) -> None:
-        """Report what `Job.perform` or `Job.fail` returned for a job; one that has not ended is put back."""
+        """Record what `Job.perform` or `Job.fail` returned for a job; a job that has not ended is put back."""
         self._running.remove(job)
         if isinstance(end, Again):
             if end is Again.MEMORY:
@@ -103,13 +103,13 @@ class Queue:
             self._close(job, end)
 
     def _say_held(self, job: Job) -> None:
-        """Say once that another command is at work here: without a word, waiting looks like hanging."""
+        """Warn once that another command is executing a job: waiting without a message looks like hanging."""
         if not self._said:
             log.warning("%s: another command is working on it; waiting for it after the other runs", job.key)
         self._said = True
 
     def resources(self, job: Job) -> Resources:
-        """What a job needs of a machine, by what runs like it took: finished ones of the store, and those in work."""
+        """The resources a job needs, estimated from similar runs: finished ones of the store, and those in progress."""
         if self._estimates is None:
             self._estimates = Estimates(job.store.indexed())
         return job.resources(self._estimates)
@@ -123,7 +123,7 @@ class Queue:
         self.stopping = True
 
     def _close(self, job: Job, end: End) -> None:
-        """Keep the end of a job; the jobs that need it can start, or fail with it."""
+        """Record the end of a job; the jobs that need it can start, or fail with it."""
         self.ends.append(end)
         self._retry_at.pop(job, None)
         if self._estimates and isinstance(end, Result):
@@ -132,7 +132,7 @@ class Queue:
         for other in self._dependents.pop(job.id, ()):
             waits = self._waits.get(other)
             if waits is None:
-                continue  # another need of it failed before
+                continue  # it has failed with another job that it needs
             waits.discard(job.id)
             if error:
                 del self._waits[other]

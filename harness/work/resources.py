@@ -1,7 +1,7 @@
-"""What jobs need of a machine, and what one machine has for them.
+"""The resources that jobs need, and those that one machine offers.
 
-Needs come from a table by encoder and batch size, refined by the peak of similar runs: finished ones of the store, and
-those in progress from their first report. A machine has cores, or GPUs that several runs share by memory.
+Needs are estimated from encoder and batch size, refined by the peak memory of similar runs: finished ones of the store,
+and those in progress from their first report. A machine has cores, or GPUs that several runs share by memory.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from harness.processors import cores
 from harness.runs.environment import Allocation
 from harness.store import Result
 
-#: What a process takes beside tensors: torch and its libraries, in memory; the CUDA context, on the GPU (MB).
+#: Memory of a process besides tensors, in MB: torch and its libraries; on the GPU, the CUDA context.
 PROCESS_MB, CONTEXT_MB = 1_500, 600
-#: A frozen teacher at work, and what an encoder takes beside its weights that is only evaluated (MB).
+#: Memory in MB of a frozen teacher at work, and of an encoder that is only evaluated, besides its weights.
 TEACHER_MB, INFERENCE_MB = 6_000, 3_000
-#: Factors on expectations and on measurements, for fragmentation and longer batches.
+#: Safety factors on expected and on measured memory, for fragmentation and longer batches.
 MARGIN, MEASURED_MARGIN = 1.3, 1.25
-#: BERT-base, for encoders whose configuration is not there: layers, width, vocabulary.
+#: BERT-base, assumed for encoders without a configuration: layers, width, vocabulary.
 BASE = (12, 768, 30_522)
-#: Views of a sentence that a training step encodes: two, three of triplets.
+#: Encoded texts per row of a training batch: two views of a sentence, or three texts of a triplet.
 VIEWS = 3
 VISIBLE = "CUDA_VISIBLE_DEVICES"
-#: The part of a card's memory that runs are given; the rest is for what others do on it.
+#: The fraction of a card's memory that runs may use; the rest is left for other processes.
 USABLE = 0.95
-#: Runs on one card at a time, where memory allows more: they share its processors.
+#: Most runs on one card at a time, even if memory allows more: they share its processors.
 MOST_ON_A_CARD = 4
-#: Cores of a job that uses no GPU, on a machine whose runs use them.
+#: Cores of a job that uses no GPU, on a machine whose runs use GPUs.
 PREPARING_CPUS = 4
-#: Lets runs on one card share what one of them frees; read when a process first uses CUDA.
+#: Lets runs on one card use the memory that another one frees; read when a process first uses CUDA.
 SHARED = {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}
 
-#: What decides how much memory a run takes: method, setting, encoder, batch, its rows at a time, length, precision.
+#: The values that determine a run's memory: method, setting, encoder, batch, its rows at a time, length, precision.
 Likeness = tuple[str, str, str, int, int, int, str]
 
 
@@ -54,7 +54,7 @@ class Resources:
 
 
 def model_mb(folder: Path) -> tuple[float, float]:
-    """Megabytes of the float32 weights of an encoder, and of what one token leaves for the backward pass."""
+    """Megabytes of an encoder's float32 weights, and of the activations that one token keeps for the backward pass."""
     try:
         about = json.loads((folder / "config.json").read_bytes())
         layers, width, words = (int(about[name]) for name in ("num_hidden_layers", "hidden_size", "vocab_size"))
@@ -65,7 +65,7 @@ def model_mb(folder: Path) -> tuple[float, float]:
 
 
 def expected(experiment: Experiment, chunk: int | None = None) -> Resources:
-    """What a run needs by the size of its encoder and its batch, of which `chunk` rows are encoded at a time.
+    """A run's needs, estimated from its encoder and its batch, of which `chunk` rows are encoded at a time.
 
     Training keeps weights, gradients and two moments; a step keeps the activations of its batch.
     """
@@ -93,7 +93,7 @@ def _likeness(experiment: Experiment, chunk: int | None) -> Likeness:
 
 
 class Estimates:
-    """What runs need, by those that have finished or have reported."""
+    """The resources that runs need, estimated from similar runs that have finished or reported."""
 
     def __init__(self, results: Iterable[Result] = ()) -> None:
         self._peaks: dict[tuple[Likeness, str], float] = {}
@@ -102,7 +102,7 @@ class Estimates:
             self.learn(result)
 
     def learn(self, result: Result) -> None:
-        """Remember what a finished run took: of its process on the CPU, of tensors on a GPU."""
+        """Record the peak memory of a finished run: of its process on the CPU, of tensors on a GPU."""
         training = result.hyperparameters.get("training", {})
         spec, hardware = result.spec, result.hardware
         values = (training.get("batch_size"), hardware.get("chunk") if training else 0, training.get("max_length"))
@@ -111,7 +111,7 @@ class Estimates:
         self._remember(shape, str(hardware.get("device", "cpu")), result.peak_memory_mb)
 
     def hear(self, experiment: Experiment, chunk: int | None, device: str, peak_mb: float) -> None:
-        """Remember what a run in training took so far, but not less than its evaluation is expected to take."""
+        """Record the peak memory of a run in training so far, but not less than its evaluation is expected to take."""
         shape = _likeness(experiment, chunk)
         if peak_mb > self._peaks.get((shape, device), 0.0):
             least = _model_of(experiment)[0] + INFERENCE_MB + (PROCESS_MB if device == "cpu" else 0)
@@ -150,7 +150,7 @@ def free_memory_mb() -> float:
 class Gpu:
     """A GPU, or a MIG instance, by its name in CUDA_VISIBLE_DEVICES, with its memory in MB.
 
-    `free_mb` asks for the memory that no process has now.
+    `free_mb` returns the memory that no process uses now.
     """
 
     name: str
@@ -170,7 +170,7 @@ def visible_gpus(ask: Callable[[str], tuple[float, float]]) -> list[Gpu]:
 def visible_names() -> list[str]:
     """The GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them.
 
-    A process is shown the first of several MIG instances only, so those that are named are all taken.
+    CUDA shows a process only the first of several MIG instances, so all named instances are returned.
     """
     import torch
 
@@ -182,7 +182,7 @@ def visible_names() -> list[str]:
 
 
 def most_on_each(cards: int, jobs: int) -> int:
-    """How many runs are on one card at a time at most."""
+    """The most runs on one card at a time."""
     return min(MOST_ON_A_CARD, -(-jobs // cards))
 
 
@@ -222,12 +222,12 @@ class CardSeats:
 
     def __init__(self, cards: Sequence[Gpu], jobs: int | None = None) -> None:
         self._cards, self._jobs = cards, jobs or MOST_ON_A_CARD * len(cards)
-        #: the most on one card; a job that shares its card with none has no limit
+        #: the most jobs on one card; a job that never shares its card has no memory limit
         self._each = most_on_each(len(cards), self._jobs)
-        #: of each card, the memory that is not used by others, and its seats with their shares of it
+        #: for each card, the memory that others do not use, and its seats with their shares of that memory
         self._usable = [USABLE * card.memory_mb for card in cards]
         self._taken: list[dict[Seat, float]] = [{} for _ in cards]
-        #: the card that a job waits for
+        #: card -> the job that it is reserved for
         self._reserved: dict[int, str] = {}
         self._cpus = max(1, cores() // self._jobs)
         self._without = max(1, cores() // PREPARING_CPUS)
@@ -259,7 +259,7 @@ class CardSeats:
         return seat
 
     def _look(self, number: int) -> float:
-        """The memory that a card has free now; what others use of it is read while none of these jobs is on it."""
+        """The memory that is free on a card now; the use by others is measured while none of these jobs is on it."""
         card = self._cards[number]
         free = card.free_mb()
         if not self._taken[number]:

@@ -1,4 +1,4 @@
-"""What is known of the runs of a plan from their events: which are in progress, what they do, what is left to do."""
+"""The progress of a plan's runs, from their events: which are in progress, their current work, and the time left."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Clock = Callable[[], float]
 
 @dataclass
 class Work:
-    """A run in progress, or what is prepared for several. `since` is when it started, by the tally's clock."""
+    """A run in progress, or a preparation for several runs. `since` is when it started, by the tally's clock."""
 
     key: str
     since: float
@@ -55,7 +55,7 @@ class Tally:
 
     @property
     def preparing(self) -> int:
-        """What is prepared for several runs."""
+        """The number of preparations in progress."""
         return len(self.running) - len(self.active)
 
     @property
@@ -108,15 +108,15 @@ class Tally:
 
     @property
     def completed(self) -> float:
-        """Runs that ended, with the trained shares of those in progress."""
+        """The number of runs that ended, plus the trained fractions of those in progress."""
         shares = (work.training.step / work.training.steps for work in self.active if work.training)
         return self.ended + sum(shares)
 
     def left(self) -> float | None:
         """Seconds until all runs have ended; None while no run has reported.
 
-        Runs that wait are expected to take the mean of those done or, before the first is, of those in training, and
-        as many at a time as run now.
+        Waiting runs are expected to take the mean time of finished runs or, before the first has finished, of those in
+        training, with as many at a time as now.
         """
         now, active = self.clock(), self.active
         known = self._seconds or [now - work.since + _training_left(work) for work in active if work.training]
@@ -169,7 +169,7 @@ def progress_text(progress: TrainingProgress) -> str:
 
 
 def result_text(result: Result) -> str:
-    """The mean scores of each suite, why tasks have none, and the time it all took."""
+    """The mean scores of each suite, why tasks have none, and the total time."""
     parts = []
     for evaluation in result.current:
         means = "  ".join(f"{metric} {value:.2f}" for metric, value in _means(evaluation).items())

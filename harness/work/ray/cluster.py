@@ -24,13 +24,13 @@ from harness.errors import UserError, first_line
 from harness.runs.environment import SHARED_VARIABLES, Software
 
 DISTRIBUTION = "sentence-harness"
-#: What it installs.
+#: The packages that this distribution installs.
 PACKAGES = ("harness", "harness_methods", "harness_reports")
 
 #: Seconds in which a node must answer before anything runs; the first worker of a node has to be started for it.
 ANSWER_S = 300.0
-#: Seconds between two looks for the head, and after which one that does not answer is gone. A head may start again with
-#: what it knew; a process that needs it meanwhile is ended by Ray after a minute, without a word of ours.
+#: Seconds between two checks of the head, and after which a silent head counts as gone. A head may restart with its
+#: state; a process that needs it meanwhile is ended by Ray after a minute, without a message from this project.
 LOOK_S, GONE_S = 2.0, 20.0
 
 
@@ -47,7 +47,7 @@ class Cluster:
     card_mb: float | None
 
     def slots(self, cpus: int) -> int:
-        """The number of jobs with so many cores that fit now."""
+        """The number of jobs with `cpus` cores each that fit now."""
         return max(1, int(ray.cluster_resources().get("CPU", 0) / cpus))
 
 
@@ -60,7 +60,7 @@ class Head:
         self._here = True
 
     def answers(self) -> bool:
-        """Whether it accepted connections at the last look. Raises UserError where it no longer answers."""
+        """Whether it accepted connections at the last check. Raises UserError once it has not for GONE_S seconds."""
         now = time.monotonic()
         if now - self._looked < LOOK_S:
             return self._here
@@ -80,7 +80,7 @@ def _takes_connections(address: str, seconds: float) -> bool:
     host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=seconds).close()
-    except (OSError, ValueError, OverflowError):  # no number, or none of a port
+    except (OSError, ValueError, OverflowError):  # not a number, or not one of a port
         return False
     return True
 
@@ -104,7 +104,7 @@ def joined(address: str | None, *, send_code: bool) -> Iterator[None]:
             f"the head of a Ray cluster does not answer at {address}; start one with `ray start --head`, or correct "
             "--address"
         )
-    # where GPUs are asked for by fraction, Ray otherwise warns of a change to come in tasks without any
+    # otherwise, when others request fractions of GPUs, Ray warns of a coming change for tasks without a GPU
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "include_dashboard": False}
     with code_folders() if send_code else nullcontext() as folders:
@@ -125,8 +125,8 @@ def joined(address: str | None, *, send_code: bool) -> Iterator[None]:
 def code_folders() -> Iterator[list[str]]:
     """Folders of the installed packages and of their entry points, copied under the names they are imported by.
 
-    They are complete where a copy of files that git knows would not be: entry points are found in the metadata of an
-    installed project only. Dependencies are not among them.
+    Unlike a copy of the files tracked by git, they include the metadata of the installed project, in which entry points
+    are found. Dependencies are not included.
     """
     with tempfile.TemporaryDirectory(prefix="harness-code-") as made:
         installed = distribution(DISTRIBUTION)
@@ -141,7 +141,7 @@ def code_folders() -> Iterator[list[str]]:
 
 
 def worker_environment(threads: int, *, on_gpu: bool) -> dict[str, str]:
-    """The variables of a worker process: the driver's; the number of threads, which Ray would set; no GPU unless asked.
+    """The variables of a worker process: the driver's; the number of threads (else set by Ray); no GPU unless asked.
 
     Ray hides no GPU from a task that asks for none.
     """
@@ -154,7 +154,7 @@ def worker_environment(threads: int, *, on_gpu: bool) -> dict[str, str]:
 def inspect(seen: Sequence[Path], software: Software, threads: int) -> Cluster:
     """Ask every node that can run jobs for its software and for folders that it must see, before anything runs.
 
-    The processes that answer are those of later jobs with so many threads, unless these have a GPU.
+    Later jobs with as many threads reuse the processes that answer, unless the jobs have a GPU.
     Raises UserError, one line, for the first node that differs or does not answer.
     """
     alive = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU", 0) >= 1]
@@ -178,7 +178,7 @@ def inspect(seen: Sequence[Path], software: Software, threads: int) -> Cluster:
 
 
 def _describe(paths: list[str]) -> tuple[Software, list[str], tuple[float, ...]]:
-    """Of this node: software, the paths that are not there, and the memory of its GPUs in MB.
+    """This node's software, the paths that are missing on it, and the memory of its GPUs in MB.
 
     A task that asks for no GPU sees all of them.
     """
@@ -188,7 +188,7 @@ def _describe(paths: list[str]) -> tuple[Software, list[str], tuple[float, ...]]
 
 
 def _cards_of(node: Mapping[str, Any], answer: Any, software: Software) -> tuple[float, ...]:
-    """The memory in MB of each GPU that Ray has of a node. Raises UserError for one that differs or does not answer."""
+    """The memory in MB of each GPU that Ray uses on a node. Raises UserError if it differs or does not answer."""
     host = node["NodeManagerHostname"]
     try:
         theirs, missing, cards = ray.get(answer, timeout=ANSWER_S)

@@ -34,12 +34,12 @@ try:
 except ImportError as error:
     raise UserError(f"--executor ray: {error}; install it with `pip install 'sentence-harness[ray]'`") from error
 
-#: Seconds until files of another node are seen here.
+#: Seconds until files written on another node are visible here.
 FILES_S = 30.0
 
 
 class Ray(Executor):
-    """Sends each job to a Ray cluster; where its worker or node dies, again: it continues from what it saved.
+    """Sends each job to a Ray cluster, again if its worker or node dies; the job then resumes from what it has saved.
 
     Without a shared folder, files of runs travel with their tasks, and this process writes the results.
     """
@@ -72,7 +72,7 @@ class Ray(Executor):
             return super().execute(jobs, listen)
 
     def check(self, job: Job) -> None:
-        """Refuse a job that needs a GPU where the cluster has none, and one that would replace a result from afar."""
+        """Refuse a job that needs a GPU if the cluster has none, and a run to redo without a shared results folder."""
         if not self.shared and isinstance(job, RunJob) and job.run.redo:
             raise UserError("--redo works only in a shared results folder; remove --no-shared-folder")
         if self._card_mb is None:
@@ -132,7 +132,7 @@ def _part(text: str) -> float | None:
 
 @dataclass(eq=False, kw_only=True)
 class _Task(Out):
-    """A job that was sent out. `held` has its lock where the results folder is not shared; `over`: when it ended."""
+    """A job that was sent out. `held` holds its lock if the results folder is not shared; `over`: when it ended."""
 
     messages: Any
     held: ExitStack
@@ -151,10 +151,10 @@ class _Tasks(Crew[_Task]):
             "num_returns": "streaming",
             "_generator_backpressure_num_objects": 1,
         }
-        # a process that used a GPU ends with its task, and its memory is free
+        # a process that used a GPU ends with its task, which frees its memory
         self._serve = {False: ray.remote(**plain)(serve), True: ray.remote(max_calls=1, **plain)(serve)}
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
-        # as many may wait for it as there are runs
+        # all runs may wait for it at the same time
         self._bell = ray.remote(num_cpus=0, max_concurrency=100_000)(Bell).options(scheduling_strategy=here).remote()
         self._software = Software.here()
         self._ready: list[Any] = []
@@ -166,7 +166,7 @@ class _Tasks(Crew[_Task]):
                 self._send(job, ExitStack(), None)
             elif isinstance(job, RunJob):
                 self._send_with_files(job)
-            else:  # a cache of another machine would be of no use: each makes its own when a run needs it
+            else:  # machines share no cache: each computes its own inputs when a run needs them
                 self.listen(Event("prepared", job.key))
                 self.queue.end(job, Prepared(job.id))
 
@@ -175,7 +175,7 @@ class _Tasks(Crew[_Task]):
         return self.cluster.slots(self.driver.cpus) if jobs == "auto" else jobs
 
     def _send_with_files(self, job: RunJob) -> None:
-        """Send a run under its lock, which this process holds for it, with what it continues from."""
+        """Send a run with the files that it resumes from, while this process holds its lock."""
         held = ExitStack()
         if held.enter_context(job.store.lock(job.id)):
             self._send(job, held, ray.put(outgoing(job)))
@@ -217,7 +217,7 @@ class _Tasks(Crew[_Task]):
             self._ready, _ = ray.wait(waited, num_returns=len(waited), timeout=0)
 
     def death(self, out: _Task) -> Death | None:
-        """Receive what a task has sent, or why it ended."""
+        """Receive a parcel that a task has sent; return why it ended, if it did without a report."""
         if time.monotonic() > out.over + FILES_S:
             return Death("it ended without a report", again=True)
         if out.messages not in self._ready:

@@ -1,7 +1,7 @@
 """The work of a Ray worker: one job, which reports into the results folder, or into parcels for it.
 
-Parcels hold files of runs on their way between the results folder and a machine that does not see it: to the node
-checkpoint, best model, teachers; back these when they change, the job's report, finally the result.
+Parcels carry files of runs between the results folder and a machine that does not see it: to the node, the checkpoint,
+best model and teachers; back, these when they change, the job's report, and finally the result.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from harness.store import Failure, Result, Store
 from harness.work.crew import EVENTS, Report, perform
 from harness.work.job import End, Job, RunJob
 
-#: Of a teacher, what its students need.
+#: The files of a teacher's work folder that its students need.
 _MODEL = ("best", "trained.json")
 
 
 @dataclass(frozen=True)
 class Parcel:
-    """Contents by path below a results folder, in the order in which they were written; `gone` were removed.
+    """Contents of files by path below a results folder, in the order of writing; files in `gone` were removed.
 
-    `lines` are to be added to files that only grow.
+    `lines` are to be appended to files that only grow.
     """
 
     files: Mapping[str, bytes]
@@ -46,7 +46,7 @@ class Parcel:
 
 
 def outgoing(job: RunJob) -> Parcel:
-    """What a run continues from: its working folder and result, if there are any, and its teachers' models."""
+    """The files a run resumes from: its working folder and result, if there are any, and its teachers' models."""
     store = job.store
     files = _files(store.work(job.id))
     for teacher in job.run.experiment.teachers:
@@ -80,9 +80,9 @@ class Changes:
         self._sent = dict[str, int]()
 
     def take(self) -> Parcel | None:
-        """The files that are new, changed or gone; None if nothing is.
+        """The files that are new, changed or gone since the last call; None if there are none.
 
-        To be called while nothing is written there.
+        To be called while no file is being written.
         """
         before, self._seen = self._seen, self._state()
         changed = sorted((stamp, name) for name, stamp in self._seen.items() if before.get(name) != stamp)
@@ -99,7 +99,7 @@ class Changes:
         return content
 
     def _state(self) -> dict[str, tuple[int, int]]:
-        """When each file was written, in nanoseconds, and its number on the disk, by path."""
+        """The time of writing in nanoseconds and the inode number of each file, by path."""
         stamps = {path: path.stat() for path in _files(self._root)}
         return {
             path.relative_to(self._root).as_posix(): (stamp.st_mtime_ns, stamp.st_ino)
@@ -109,7 +109,7 @@ class Changes:
 
 
 def receive(parcel: Parcel, store: Store) -> Parcel:
-    """Write what a parcel has of working folders; return the rest, which `deliver` needs at the end of the run."""
+    """Write the files of working folders in a parcel; return the others, which `deliver` needs when the run ends."""
     working = {name: content for name, content in parcel.files.items() if name.startswith(".work/")}
     unpack(replace(parcel, files=working), store)
     return Parcel({name: content for name, content in parcel.files.items() if name not in working})
@@ -138,14 +138,14 @@ def _temporary(path: Path) -> bool:
     return any(part.startswith(".") and part.endswith(".tmp") for part in path.parts)
 
 
-#: Reading the files that are sent to the driver may take this part of a run's time; at least so many seconds apart.
+#: Largest fraction of a run's time spent reading files for the driver, and least seconds between two readings.
 READING, PAUSE_S = 0.05, 1.0
 
 
 def serve(
     job: Job, allocation: Allocation, software: Software, report: Report, parcel: Parcel | None, bell: Any
 ) -> Iterator[Parcel]:
-    """Perform the job in a thread and yield files for the driver: first none, which says that the job has started.
+    """Perform the job in a thread and yield parcels for the driver; the first is empty and shows that the job started.
 
     `software` is the driver's. `parcel` is what the job continues from; None where this node sees the results folder.
     Once the `bell` (a handle of the actor) is rung, the job saves and stops. Raises UserError where the software here
@@ -165,7 +165,7 @@ def serve(
 
 
 def _perform(job: Job, allocation: Allocation, report: Report, parcel: Parcel | None, sender: _Sender) -> None:
-    """Perform the job on the shared results folder, or in one of its own."""
+    """Perform the job in the shared results folder, or in a temporary one with the parcel's files."""
     try:
         if parcel is None:
             perform(job, allocation, report)
@@ -185,7 +185,7 @@ class _Sender:
     """Sends changed files to the driver when the job reports something, unless earlier ones are still being sent."""
 
     def __init__(self) -> None:
-        #: what to send; None and an error are the last
+        #: parcels to send; the last item is None or an error
         self.parcels: SimpleQueue[Parcel | BaseException | None] = SimpleQueue()
         self.changes: Changes | None = None
         self._next = 0.0

@@ -1,6 +1,6 @@
-"""SLURM from outside: a user's options for it, the states of jobs, how they ended, cancelling them.
+"""SLURM without its Python packages: a user's options, the states of jobs, how they ended, cancelling them.
 
-None of its packages is imported here.
+This module imports none of the packages that the executor needs.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from pydantic import Field, ValidationError, field_validator
 from harness.errors import UserError
 from harness.tomlfiles import Name, Table, read_toml
 
-#: States in which a job has ended without a fault of its own.
+#: States in which a job has ended through no fault of its own.
 NOT_ITS_FAULT = frozenset({"BOOT_FAIL", "NODE_FAIL", "PREEMPTED", "TIMEOUT"})
-#: States after which a job does not come back by itself; unknown is one that SLURM has forgotten.
+#: States after which a job does not restart by itself; UNKNOWN is a job that SLURM has forgotten.
 ENDED = NOT_ITS_FAULT | {"CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "OUT_OF_MEMORY", "REVOKED", "UNKNOWN"}
-#: Largest job arrays where SLURM does not tell: its default.
+#: Largest job array if SLURM does not report its limit: SLURM's default.
 ARRAY = 1001
 #: Ids in one command.
 AT_A_TIME = 500

@@ -46,11 +46,11 @@ except ImportError as error:
 
 log = logging.getLogger(__name__)
 
-#: Seconds between two questions to SLURM, which serves everybody, and between two looks at files of jobs at work.
+#: Seconds between two queries to SLURM, which all users share, and between two reads of the files of running jobs.
 ASK_S, LOOK_S = 10.0, 1.0
-#: Answers of SLURM in which a job must have ended, before it counts as dead without a result: files take their time.
+#: Number of SLURM's answers that a job has ended before it counts as dead without a result: its files may come late.
 ABSENT = 2
-#: What notes on submitted jobs call this batch system.
+#: The name of this batch system in notes on submitted jobs.
 SYSTEM = "SLURM"
 #: Times that a job may be queued again at its time limit.
 TIMEOUTS = 100
@@ -59,8 +59,8 @@ TIMEOUTS = 100
 class Slurm(Executor):
     """Submits each job to SLURM once, and leaves it there; a command that finds nothing to submit follows the jobs.
 
-    With `wait`, jobs belong to the command as with other executors: it follows them, and where it is stopped, so are
-    they. All processes share the results folder.
+    With `wait`, jobs belong to the command as with other executors: it follows them, and if it is stopped, they stop
+    too. All processes share the results folder.
     """
 
     settings = {
@@ -89,14 +89,14 @@ class Slurm(Executor):
         self._submitter: Submitter | None = None
 
     def check(self, job: Job) -> None:
-        """Refuse what no processor can do; the node has the GPU."""
+        """Refuse a job that cannot run on a CPU if no GPU is used; GPUs of nodes cannot be checked here."""
         if self.table.gpus == "0":
             job.check("cpu")
 
     def execute(self, jobs: Sequence[Job], listen: Listener) -> list[End]:
-        """Submit the jobs that are not in SLURM. Wait for all where asked to, or where there were none to submit.
+        """Submit the jobs that are not in SLURM. Wait for all if asked to, or if there were none to submit.
 
-        Returns no ends where it does not wait. Raises UserError where SLURM refuses.
+        Returns no ends if it does not wait. Raises UserError if SLURM refuses.
         """
         for job in jobs:
             self.check(job)
@@ -114,12 +114,12 @@ class Slurm(Executor):
         return queue.ends
 
     def work(self, queue: Queue, listen: Listener) -> None:
-        """Follow the jobs, and take them back where the command is stopped."""
+        """Follow the jobs, and cancel them if the command is stopped."""
         assert self._submitter is not None
         _Submissions(queue, listen, self._submitter, mine=True).work()
 
     def _submit(self, jobs: Sequence[Job], submitter: Submitter) -> list[str]:
-        """Submit what is neither in SLURM nor at work elsewhere; return the ids of the arrays."""
+        """Submit the jobs that are neither in SLURM nor in progress elsewhere; return the ids of the arrays."""
         known = {job.id: note for job in jobs if (note := submission(job.store, job.id))}
         there = states()
         for name, note in known.items():
@@ -133,7 +133,7 @@ class Slurm(Executor):
 
 
 def _with_needs(chosen: Sequence[Job], among: Sequence[Job]) -> list[Job]:
-    """The chosen jobs and those of all that they need, directly or not, in their order."""
+    """The chosen jobs and all jobs that they need, directly or not, in the order of `among`."""
     wanted = {job.id for job in chosen}
     for job in reversed(among):
         if job.id in wanted:
@@ -142,7 +142,7 @@ def _with_needs(chosen: Sequence[Job], among: Sequence[Job]) -> list[Job]:
 
 
 def _is_to_do(job: Job) -> bool:
-    """Whether a job was not finished since it was planned, and no process has it."""
+    """Whether a job is still unfinished, and no process is executing it."""
     if isinstance(job, RunJob) and job.finished():
         return False
     with job.store.lock(job.id) as free:
@@ -188,7 +188,7 @@ class _Submissions(Crew[_Submitted]):
         self.out[job] = _Submitted(job, report, note=note, state=SlurmState("PENDING"))
 
     def _elsewhere(self, job: Job) -> End | Again | None:
-        """How a job ended that is not in SLURM; None where it did not."""
+        """The end of a job that is not in SLURM; None if it has not ended."""
         if isinstance(job, Preparation) and job not in self.deaths:  # made earlier: no run needs it in SLURM
             self.listen(Event("prepared", job.key))
             return Prepared(job.id)
@@ -204,7 +204,7 @@ class _Submissions(Crew[_Submitted]):
             self._ask()
 
     def _ask(self) -> None:
-        """Ask SLURM where all jobs are; where it does not answer, nothing has changed."""
+        """Ask SLURM for the states of all jobs; if it does not answer, the known states stay."""
         self._asked = time.monotonic()
         try:
             there = states()
@@ -216,7 +216,7 @@ class _Submissions(Crew[_Submitted]):
             out.absent += out.state.ended
 
     def death(self, out: _Submitted) -> Death | None:
-        """None while its files may take their time to be seen here."""
+        """Why a job ended without a result; None while its files may not be visible here yet."""
         if out.absent < ABSENT:
             return None
         state = last_state(out.note.id) or out.state.state
@@ -224,7 +224,7 @@ class _Submissions(Crew[_Submitted]):
         return Death(why, again=state in NOT_ITS_FAULT or self.queue.stopping)
 
     def stop(self) -> None:
-        """Take back the jobs that wait; ask those at work to save and end."""
+        """Cancel the jobs that wait; ask running ones to save and end."""
         self._ask()
         working = {job.id for job, out in self.out.items() if not out.state.waits}
         cancel((self.notes[name].id for name in working), signal="INT")
@@ -238,7 +238,7 @@ class _Submissions(Crew[_Submitted]):
             self._take_back(set(self.notes))
 
     def close(self, out: _Submitted, end: End | Again) -> None:
-        """Where a job is put back, those that need it are submitted again: they would start without its output."""
+        """If a job is put back, cancel those that need it, for resubmission: they would start without its output."""
         super().close(out, end)
         if isinstance(end, Again):
             lost = {out.job.id}
@@ -249,7 +249,7 @@ class _Submissions(Crew[_Submitted]):
 
     def release(self, out: _Submitted) -> None:
         self.notes.pop(out.job.id, None)
-        out.report.events.unlink(missing_ok=True)  # the end is for jobs that need this one
+        out.report.events.unlink(missing_ok=True)  # the file of its end stays, for jobs that need this one
         forget_submission(self.submitter.store, out.job.id, out.note.id)
 
     def _take_back(self, names: Set[str]) -> None:
@@ -285,7 +285,7 @@ class Submitter:
         return sent
 
     def _arrays(self, jobs: Sequence[Job]) -> Iterator[tuple[bool, list[Job]]]:
-        """Jobs by stage, since a dependency is of a whole array, and by whether they use a GPU, which comes first."""
+        """Arrays of jobs of the same stage (a dependency is on a whole array) and with the same use of a GPU."""
         stages: dict[str, int] = {}
         arrays: dict[tuple[int, bool], list[Job]] = {}
         for job in jobs:
@@ -325,7 +325,7 @@ class Submitter:
         return [(note.key, Report(self.store.work(need), note.id)) for need, note in submitted]
 
     def _parameters(self, jobs: Sequence[Job], after: Sequence[str], *, on_gpu: bool) -> dict[str, object]:
-        """What submitit is told of an array; None is left to the site."""
+        """The parameters of an array for submitit; None is left to the site."""
         table = self.table
         further = {"requeue": True, **table.sbatch}
         memory = table.memory or f"{max(self.needs_of(job).memory_mb for job in jobs)}M"

@@ -23,11 +23,11 @@ from harness.work.job import Again, End, Job, cause, error_of
 
 #: Seconds for which a job waits for another process to free its lock, and for files of another node to be seen.
 PATIENCE_S, FILES_S = 120.0, 30.0
-#: Seconds between two looks at either.
+#: Seconds between two checks of the lock or the files.
 LOOK_S = 1.0
 #: Seconds within which the main thread notices a signal.
 SIGNAL_S = 0.2
-#: Seconds after SIGTERM in which SLURM ends the job or queues it again: the longest grace time we know of.
+#: Seconds after SIGTERM within which SLURM kills the job or queues it again: the longest grace time we know of.
 ENDED_S = 3600.0
 
 
@@ -49,8 +49,8 @@ class SlurmTask(Checkpointable):
     ) -> None:
         """`software` is that of the command which submits the job.
 
-        `needs` are the keys and reports of the jobs in SLURM that must have ended well. `end` is given where the job
-        ended while it was queued again.
+        `needs` are the keys and reports of the jobs in SLURM that must have ended well. `end` is given if the job
+        ended while it was being queued again.
         """
         self._given = job, allocation, software, needs
         self.job, self.end = job, end
@@ -80,7 +80,7 @@ class SlurmTask(Checkpointable):
             until = monotonic() + ENDED_S
             while self._terminated and self._found is Again.STOPPED and monotonic() < until:
                 sleep(SIGNAL_S)
-        except (UncompletedJobError, subprocess.SubprocessError, OSError) as error:  # of submitit, at USR2
+        except (UncompletedJobError, subprocess.SubprocessError, OSError) as error:  # from submitit, after USR2
             if isinstance(self._found, Again):
                 with EventWriter(report.events) as write:
                     self._found = job.fail(f"saved, but could not be queued again: {error}", write)
@@ -135,7 +135,7 @@ def _perform(job: Job, allocation: Allocation, software: Software, needs: Sequen
 
 
 def _lacks(key: str, report: Report) -> str:
-    """Why a need is not met; empty if it is."""
+    """Why a needed job has not ended well; empty if it has."""
     until = monotonic() + FILES_S
     while (end := report.end()) is None and monotonic() < until:
         sleep(LOOK_S)

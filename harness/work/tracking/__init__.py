@@ -1,1 +1,1 @@
-"""Trackers: what runs report, recorded by other tools. Each works in a process of its own, beside the runs."""
+"""Trackers, which record the progress and scores of runs with other tools, each in a process of its own."""

@@ -95,9 +95,9 @@ def tracker_places(names: str | Sequence[str], results: Path) -> dict[str, str]:
 
 
 def serve(tracker: Tracker, lines: Iterable[str]) -> None:
-    """Pass on messages to a tracker; runs that have not ended when the lines do are stopped.
+    """Pass on messages to a tracker; runs that have not ended by the last line are recorded as stopped.
 
-    A run that resumes repeats the steps since its checkpoint; those that its record holds are left out.
+    A run that resumes repeats the steps since its checkpoint; steps that its record already holds are left out.
     """
     runs: dict[str, TrackedRun] = {}
     reached: dict[str, int] = {}

@@ -18,7 +18,7 @@ _STATUS = {"done": "FINISHED", "failed": "FAILED", "stopped": "KILLED"}
 
 
 class _Common(Tracker):
-    """What both do alike: `init` gives a run, with `log` and `finish`."""
+    """The common part of W&B and Trackio: `init` returns a run with `log` and `finish`."""
 
     project_variable: ClassVar[str]
 
@@ -52,7 +52,7 @@ class WandB(_Common):
 
     @staticmethod
     def place(folder: Path) -> str:
-        """The project, or how to send what was recorded offline."""
+        """The project, or how to upload offline records."""
         if os.environ.get("WANDB_MODE") == "offline":
             return f"offline; `wandb sync {os.environ.get('WANDB_DIR', folder)}/wandb/offline-run-*` sends it"
         return f"the project {os.environ.get('WANDB_PROJECT', 'harness')}"

@@ -17,7 +17,7 @@ from harness.planning.plan import Plan, PlannedRun
 from harness.sources import digest
 from harness.store import BACKEND_VERSION, Store
 
-#: Seconds that a tracker gets to finish its records after the last run, and those of them without a word.
+#: Seconds that a tracker gets to finish its records after the last run, and seconds before a message about the wait.
 FINISH_S, QUIET_S = 120.0, 5.0
 
 COMMAND = "import sys; from harness.work.tracking.base import main; main(*sys.argv[1:])"
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 @contextmanager
 def tracking(trackers: Sequence[str], plan: Plan) -> Iterator[Listener]:
-    """Return a listener that records a plan's runs with trackers, and let them finish in the end."""
+    """Return a listener that records a plan's runs with trackers, and let the trackers finish at the end."""
     runs = {run.key: run for run in plan.todo}
     processes = []
     for name in trackers:
