@@ -98,7 +98,7 @@ class _Registered:
 
 
 @cache
-def _points(kind: str) -> dict[str, _Registered]:
+def entries_of(kind: str) -> dict[str, _Registered]:
     """The registered names of a kind, with their entry points."""
     registered: dict[str, _Registered] = {}
     for point in entry_points(group=GROUPS[kind]):
@@ -108,18 +108,18 @@ def _points(kind: str) -> dict[str, _Registered]:
 
 def plugin_modules() -> frozenset[str]:
     """The top-level modules in which other packages define registered objects."""
-    places = (point for kind in GROUPS for entry in _points(kind).values() for point in entry.points)
+    places = (point for kind in GROUPS for entry in entries_of(kind).values() for point in entry.points)
     return frozenset(point.partition(":")[0].partition(".")[0] for point in places) - OWN
 
 
 def names(kind: str) -> list[str]:
     """All registered names of a kind, sorted. Imports nothing."""
-    return sorted(_points(kind))
+    return sorted(entries_of(kind))
 
 
 def targets(kind: str) -> dict[str, list[str]]:
     """Where the registered objects of a kind are defined, by name; several places where packages disagree."""
-    return {name: list(entry.points) for name, entry in _points(kind).items()}
+    return {name: list(entry.points) for name, entry in entries_of(kind).items()}
 
 
 def target(kind: str, name: str) -> str:
@@ -174,7 +174,7 @@ def errors_of(kind: str, name: str, what: str = "failed") -> Iterator[None]:
 
 
 def _find(kind: str, name: str) -> _Registered:
-    points = _points(kind)
+    points = entries_of(kind)
     if name not in points:
         raise UserError(f"unknown {kind} '{name}'; {suggest(name, sorted(points))}")
     return points[name]

@@ -37,11 +37,11 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
         (info / "entry_points.txt").write_text("\n".join(lines))
         installed.append(name)
         importlib.invalidate_caches()
-        registry._points.cache_clear()
+        registry.entries_of.cache_clear()
         return site
 
     yield install_package
-    registry._points.cache_clear()
+    registry.entries_of.cache_clear()
     for name in installed:
         sys.modules.pop(name, None)
 

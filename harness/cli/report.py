@@ -76,10 +76,11 @@ def table(name: str, text_format: str, profile: str | None, results: Path) -> No
     NAME is a suite, such as sts, or a table of a paper, such as mcse:T1. In a terminal, Markdown has no escapes.
     """
     text = read_results(results, profile).text(name, text_format, profile).removesuffix("\n")
-    click.echo(from_markdown(text) if text_format == "markdown" and _is_terminal() else text)
+    click.echo(from_markdown(text) if text_format == "markdown" and is_terminal() else text)
 
 
-def _is_terminal() -> bool:
+def is_terminal() -> bool:
+    """Whether standard output is a terminal."""
     return sys.stdout.isatty()
 
 

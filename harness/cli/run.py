@@ -71,7 +71,7 @@ def run(
     plan = api.plan(**options)
     _describe(plan, places)
     if plan.todo and how["executor"] in (None, "local"):
-        _describe_cards(len(plan.todo), how["jobs"], how["device"])
+        describe_cards(len(plan.todo), how["jobs"], how["device"])
     if not dry_run:
         _show_results(context, plan, api.execute(plan, track=list(places), progress=True, **how))
 
@@ -137,7 +137,7 @@ def _describe(plan: Plan, trackers: Mapping[str, str] = MappingProxyType({})) ->
         echo(f"  {line}")
 
 
-def _describe_cards(runs: int, jobs: Jobs | None, device: DeviceChoice) -> None:
+def describe_cards(runs: int, jobs: Jobs | None, device: DeviceChoice) -> None:
     """Print the GPUs of this machine, and the runs on each; nothing on the CPU."""
     from harness.runs.environment import pick_device
 

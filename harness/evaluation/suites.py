@@ -31,7 +31,7 @@ T = TypeVar("T")
 #: n sentences -> float32 (n, d), rows in the order given; batching and sorting are up to the function.
 EmbedFunction = Callable[[Sequence[str]], np.ndarray]
 #: Cosines in memory at a time: 64 MB in float32.
-_CELLS = 1 << 24
+CELLS = 1 << 24
 
 
 class NotFiniteError(Exception):
@@ -55,7 +55,7 @@ def units(x: np.ndarray) -> np.ndarray:
 
 def row_blocks(rows: int, columns: int) -> Iterator[slice]:
     """Split the rows of a large matrix of cosines into blocks that fit in memory."""
-    size = max(1, _CELLS // columns)
+    size = max(1, CELLS // columns)
     return (slice(top, min(top + size, rows)) for top in range(0, rows, size))
 
 

@@ -198,13 +198,13 @@ def peak_memory_mb(device: str) -> float:
 
 def pick_device(asked: DeviceChoice) -> Device:
     """Resolve 'auto' to cuda where there is a device, else cpu. Raises UserError for a missing CUDA device."""
-    available = asked != "cpu" and _has_cuda()
+    available = asked != "cpu" and has_cuda()
     if asked == "cuda" and not available:
         raise UserError("--device cuda: torch finds no CUDA device here; use --device cpu, or see `harness doctor`")
     return "cuda" if available else "cpu"
 
 
-def _has_cuda() -> bool:
+def has_cuda() -> bool:
     """Whether torch finds a CUDA device; without a GPU driver, the import of torch, which takes seconds, is skipped."""
     if sys.platform == "linux" and "torch" not in sys.modules and not any(map(os.path.exists, GPU_FILES)):
         return False

@@ -161,7 +161,7 @@ def execute(
         listed = jobs_of(plan, chunk, limit_s)
         runs = [job for job in listed if isinstance(job, RunJob)]
         for run in runs:
-            _report_death(run)
+            report_death(run)
         kind = get_class("executor", executor or DEFAULT, Executor)
         chosen = kind.default_jobs(device) if jobs is None else jobs
         fitting = chosen if chosen == "auto" else max(1, min(chosen, len(runs)))
@@ -196,7 +196,8 @@ def check_executor(name: str | None, settings: Mapping[str, str], jobs: Jobs | N
     get_class("executor", name or DEFAULT, Executor)(ExecutorOptions(jobs or 1, settings=settings))
 
 
-def _report_death(run: RunJob) -> None:
+def report_death(run: RunJob) -> None:
+    """Warn if an earlier process died while executing this run."""
     if not attempt(run.store, run.id).running:
         return
     with run.store.lock(run.id) as free:

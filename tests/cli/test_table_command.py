@@ -42,7 +42,7 @@ def test_markdown_ends_its_last_line_and_has_escapes_only_where_a_program_reads_
     text = printed(results, "sts", "--profile", "tiny")
     assert text.endswith("\n")
     assert r"\*" in text
-    monkeypatch.setattr("harness.cli.report._is_terminal", lambda: True)
+    monkeypatch.setattr("harness.cli.report.is_terminal", lambda: True)
     assert "\\" not in printed(results, "sts", "--profile", "tiny")
     text = printed(results, "mcse:t1", "--profile", "paper")
     assert text.startswith("## MCSE Table 1: ")

@@ -50,7 +50,7 @@ def test_neighbours_in_blocks_are_a_full_sort(rows: int, width: int, cells: int,
     pool = rng.choice([-1.0, 0.0, 1.0], (rows, width)).astype(np.float32)
     queries, k = rng.integers(0, rows, 5), int(rng.integers(1, rows))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("harness.evaluation.suites._CELLS", cells)
+        patch.setattr("harness.evaluation.suites.CELLS", cells)
         neighbours = nearest(pool, queries, k)
     for query, found_rows, values in zip(queries, *neighbours, strict=True):
         expected = slow_nearest(query, pool, k)

@@ -50,7 +50,7 @@ def test_ranks_in_blocks_are_brute_force(images: int, captions: int, width: int,
     pictures = rng.integers(-2, 3, (images, width)).astype(np.float32)
     every = np.arange(images)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("harness.evaluation.suites._CELLS", cells)
+        patch.setattr("harness.evaluation.suites.CELLS", cells)
         assert ranks(texts, pictures, owners, every).tolist() == slow_ranks(texts, pictures, owners, every)
         assert ranks(pictures, texts, every, owners).tolist() == slow_ranks(pictures, texts, every, owners)
 

@@ -21,7 +21,7 @@ from harness.stopping import stop_requested
 from harness.store import Failure, Store
 from harness.store.folder import Attempt, attempt, begin_attempt
 from harness.work import failures
-from harness.work.base import _report_death
+from harness.work.base import report_death
 from harness.work.failures import seconds_of
 from harness.work.job import RunJob
 from harness.work.jobs import jobs_of
@@ -128,7 +128,7 @@ def test_a_process_that_left_its_note_died_and_what_died_twice_goes_last(
     runs = [job for job in jobs_of(made) if isinstance(job, RunJob)]
     assert [job.key for job in runs] == [run.key for run in (*made.runs[1:], deadly)]
     with caplog.at_level(logging.WARNING):
-        _report_death(runs[-1])
+        report_death(runs[-1])
     assert "the process died 2 times; resuming from the last checkpoint, after all others" in caplog.text
     assert attempt(store, deadly.fingerprint) == Attempt(running=False, deaths=2)
     done = harness.execute(made, device="cpu")

@@ -62,11 +62,11 @@ def test_without_its_library_one_line_says_what_to_install(executor: str, monkey
     for name in [name for name in sys.modules if name.startswith(importers)]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, LIBRARY[executor], None)
-    registry._points.cache_clear()
+    registry.entries_of.cache_clear()
     install = re.escape(f"install it with `pip install 'sentence-harness[{executor}]'`")
     with pytest.raises(UserError, match=rf"--executor {executor}: .*; {install}"):
         get_class("executor", executor, Executor)
-    registry._points.cache_clear()
+    registry.entries_of.cache_clear()
 
 
 def test_a_head_of_ray_that_cannot_be_joined_is_one_line() -> None:

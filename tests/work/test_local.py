@@ -18,7 +18,7 @@ import pytest
 from executor_jobs import errand, ignore, jobs, performed, stubs
 
 import harness
-from harness.cli.run import _describe_cards as describe_cards
+from harness.cli.run import describe_cards
 from harness.errors import UserError
 from harness.planning.events import Event, both
 from harness.processors import cores
@@ -306,7 +306,7 @@ def test_the_default_is_the_whole_box_and_the_plan_says_how_many_runs_a_card_has
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr("harness.runs.environment._has_cuda", lambda: True)
+    monkeypatch.setattr("harness.runs.environment.has_cuda", lambda: True)
     monkeypatch.setattr("torch.cuda.device_count", lambda: cards)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     describe_cards(runs, jobs, "auto")
@@ -314,5 +314,5 @@ def test_the_default_is_the_whole_box_and_the_plan_says_how_many_runs_a_card_has
     describe_cards(runs, jobs, "cpu")
     assert not capsys.readouterr().out
     assert (Local.default_jobs("auto"), Local.default_jobs("cpu")) == ("auto", 1)
-    monkeypatch.setattr("harness.runs.environment._has_cuda", lambda: False)
+    monkeypatch.setattr("harness.runs.environment.has_cuda", lambda: False)
     assert Local.default_jobs("auto") == 1

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 #: Largest excess of the loss over the optimum.
 GAP = 1e-10
 #: Logits in memory at a time: 64 MB in float64.
-_CELLS = 1 << 23
+CELLS = 1 << 23
 
 #: Points (M, p) and the indices (M,) of their problems -> values (M,) and gradients (M, p).
 Objective = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
@@ -52,7 +52,7 @@ class LBFGSProbe:
         moments, basis = np.linalg.eigh(rows.T @ rows / len(rows))
         turned = torch.from_numpy(rows @ basis).to(self._device)
         problem = _Regressions(turned, torch.from_numpy(labels).to(self._device), torch.from_numpy(moments))
-        size = max(1, _CELLS // (len(rows) * classes * l2.shape[1]))
+        size = max(1, CELLS // (len(rows) * classes * l2.shape[1]))
         parts = [slice(start, start + size) for start in range(0, len(splits), size)]
         weights = np.concatenate([problem.solve(splits[part], l2[part]) for part in parts]) @ basis.T
         pairs = zip(weights, splits, strict=True)

@@ -186,7 +186,7 @@ def test_solving_in_parts_changes_nothing_and_what_does_not_reach_its_optimum_is
     x, labels = made(60, 4, 2)
     splits, l2 = stratified(np.arange(60), labels, 4), np.tile([1e-3, 1e-2], (4, 1))
     whole = LBFGSProbe(4, CPU).fit(x, labels, splits, l2)
-    monkeypatch.setattr(lbfgs, "_CELLS", 1)
+    monkeypatch.setattr(lbfgs, "CELLS", 1)
     parts = LBFGSProbe(4, CPU).fit(x, labels, splits, l2)
     np.testing.assert_allclose(parts.weights, whole.weights, atol=1e-5)
     np.testing.assert_array_equal(parts.dev, whole.dev)
