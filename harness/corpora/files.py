@@ -20,10 +20,10 @@ import numpy as np
 
 from harness.corpora.base import CorpusSource, LazyTexts, Pairs, Sentences, Triplets, check_positive
 from harness.corpora.images import CaptionImages, FeatureFile, StoredFeatures
-from harness.datafiles import TableRow, cells_of, is_jsonl, is_table, lines_of, read_columns, read_lines, read_rows
 from harness.errors import RESTORE, UserError
 from harness.seeds import generator
 from harness.sources import OWN_FILE, FileSource, Missing, digest
+from harness.tables import TableRow, cells_of, is_jsonl, is_table, lines_of, read_columns, read_lines, read_rows
 
 if TYPE_CHECKING:
     from pyarrow import ChunkedArray

@@ -16,11 +16,11 @@ from typing import Any, overload
 
 import numpy as np
 
-from harness.datafiles import check_columns, read_columns
 from harness.encoders.media import UNREADABLE, DecodedImages, Encoded, OneImage, decoded, described
 from harness.errors import RESTORE, UserError, first_line
 from harness.processors import cores
 from harness.sources import OWN_FILE, FileSource, Missing, Source, digest, placed
+from harness.tables import check_columns, read_columns
 
 #: images decoded ahead of the teacher
 AHEAD = 512

@@ -20,12 +20,12 @@ import numpy as np
 
 from harness.caches import in_cache, is_unusable
 from harness.corpora.base import CorpusSource, Media, check_positive
-from harness.datafiles import read_table
 from harness.encoders.features import Ragged, cached_ragged
 from harness.encoders.media import energies, filterbank, masked, mixed, padded
 from harness.errors import RESTORE, UserError
 from harness.locks import locked
 from harness.sources import OWN_FILE, Missing, digest, file_hash, is_there, placed
+from harness.tables import read_table
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -12,13 +12,13 @@ import numpy as np
 
 from harness.caches import cached_note
 from harness.corpora.base import CorpusSource, Media, check_positive
-from harness.datafiles import column_names, read_columns
 from harness.encoders.media import UNREADABLE, VIEWS_VERSION, Encoded, decoded, described, opened
 from harness.errors import UserError
 from harness.formatting import first_of
 from harness.processors import cores
 from harness.seeds import generator
 from harness.sources import OWN_FILE, Missing, digest, file_hash, is_there, placed
+from harness.tables import column_names, read_columns
 
 if TYPE_CHECKING:
     from torch import Tensor

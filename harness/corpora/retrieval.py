@@ -24,9 +24,9 @@ import numpy as np
 from harness.corpora.base import Pairs
 from harness.corpora.files import CAPTION, IMAGE, read_captions
 from harness.corpora.images import CaptionImages, FeatureFile, IdsAndFeatures, StoredFeatures, standardised
-from harness.datafiles import is_table, read_table
 from harness.errors import RESTORE, UserError
 from harness.sources import FileSource, Missing, digest
+from harness.tables import is_table, read_table
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,6 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.datafiles import TableRow, read_rows, read_table
 from harness.errors import UserError
 from harness.evaluation.suites import (
     SIMILARITY,
@@ -42,6 +41,7 @@ from harness.evaluation.suites import (
 )
 from harness.metrics import AVERAGE, NO_SCORE, SEEN, UNSEEN, Metric
 from harness.sources import FileSource, digest
+from harness.tables import TableRow, read_rows, read_table
 
 _HOW = (
     "put the STS files below --data-root or HARNESS_DATA in the layout of docs/data.md; the "

@@ -21,12 +21,12 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.datafiles import read_rows, read_table
 from harness.errors import UserError
 from harness.evaluation.probes import L2, MODES, Mode, Probe, Split, stratified
 from harness.evaluation.suites import Embedded, Embedder, OwnTables, Suite, SuiteScores, TaskScores, scored
 from harness.metrics import Metric
 from harness.sources import FileSource, digest
+from harness.tables import read_rows, read_table
 
 _HOW = (
     "put the transfer files below --data-root or HARNESS_DATA in the layout of docs/data.md; the "

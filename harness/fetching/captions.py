@@ -26,10 +26,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from harness.datafiles import normalised_text, read_lines, read_table
 from harness.errors import UserError
 from harness.fetching.archives import Got, Take, clean, only, raw_lines, text_lines, write_parquet, write_table
 from harness.fetching.entries import Entry
+from harness.tables import normalised_text, read_lines, read_table
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

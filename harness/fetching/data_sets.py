@@ -20,12 +20,12 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from harness.datafiles import read_columns
 from harness.errors import UserError
 from harness.fetching.archives import Got, Recipe, Take, clean, content_of, only, raw_lines, write_parquet, write_table
 from harness.fetching.captions import entities, karpathy, matched_coco, matched_table
 from harness.fetching.entries import Entry
 from harness.seeds import generator
+from harness.tables import read_columns
 
 
 def place(entry: Entry, got: Got, out: Path, take: Take) -> None:

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import IO, Literal, cast
 
 from harness.caches import writing_to
-from harness.datafiles import check_columns
 from harness.errors import UserError
 from harness.fetching.entries import Entry, Origin, Output
 from harness.files import text_hash, write_text
 from harness.locks import locked
+from harness.tables import check_columns
 
 #: shows a message to the user
 Say = Callable[[str], None]

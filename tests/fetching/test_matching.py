@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.datafiles import normalised_text, read_lines, read_table
 from harness.errors import UserError
 from harness.fetching.captions import WHOLE, Match, match
+from harness.tables import normalised_text, read_lines, read_table
 
 
 def methods(matched: Match) -> dict[str, int]:

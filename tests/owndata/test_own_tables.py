@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.corpora.files import CaptionsFile
-from harness.datafiles import read_rows
 from harness.errors import UserError
+from harness.tables import read_rows
 
 TWO = {"a.jpg": ["one dog", "a dog, runs"], "b c.png": ["two cats"]}
 ROWS = [(name, text) for name, texts in TWO.items() for text in texts]

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from harness.command_line import Selection
-from harness.datafiles import normalised_text, read_lines, read_table
 from harness.errors import UserError
 from harness.evaluation.suites import pairs_of
 from harness.fetching.archives import write_parquet
@@ -30,6 +29,7 @@ from harness.runs.environment import Machine
 from harness.runs.run import run_one
 from harness.spec import RunSpec, Stream, parse_setting
 from harness.store import Result, Store
+from harness.tables import normalised_text, read_lines, read_table
 from harness.training.batching import Order
 
 #: what reads the setting of `profile`

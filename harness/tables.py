@@ -31,6 +31,28 @@ _BLANK = re.compile(r"[\W_]+")
 TABLES = (".tsv", ".csv", ".jsonl")
 
 
+#: first bytes of the files that are no text, and what they are
+_CONTAINERS = {
+    b"PAR1": "parquet",
+    b"\x89HDF\r\n\x1a\n": "hdf5",
+    b"\x93NUMPY": "npy",
+    b"PK\x03\x04": "zip",
+    b"\x1f\x8b": "gzip",
+}
+_SAFETENSORS = re.compile(rb'.{8}\s*\{\s*"', re.DOTALL)
+
+
+def container_of(path: Path) -> str:
+    """What a file is by its first bytes: parquet, hdf5, npy, zip, gzip, safetensors, or text. Raises UserError."""
+    try:
+        with open_regular(path) as file:
+            first = file.read(64)
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error}; {RESTORE}") from error
+    named = next((name for begin, name in _CONTAINERS.items() if first.startswith(begin)), "")
+    return named or ("safetensors" if b"\0" in first[:8] and _SAFETENSORS.match(first) else "text")
+
+
 def lines_of(path: Path) -> Iterator[str]:
     """Yield the lines of a UTF-8 text file, gzip by its suffix, split at line feeds only and read lazily.
 

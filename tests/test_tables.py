@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from harness import datafiles
-from harness.datafiles import lines_of, read_lines, read_rows, read_table
+from harness import tables
 from harness.errors import UserError
+from harness.tables import lines_of, read_lines, read_rows, read_table
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
@@ -31,7 +31,7 @@ def test_lines_end_at_line_feeds_only_and_a_byte_order_mark_is_dropped(tmp_path:
 def test_lines_are_read_one_by_one_and_what_is_none_is_refused(
     tmp_path: Path, name: str, content: bytes, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(datafiles, "LONGEST_LINE", 1000)
+    monkeypatch.setattr(tables, "LONGEST_LINE", 1000)
     (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
     lines = lines_of(tmp_path / name)
     assert b"\n" not in content or next(lines) == "fine"
