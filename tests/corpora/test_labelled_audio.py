@@ -197,7 +197,7 @@ HARMS = {
     "8 bits": ("wav/2.wav", wav(np.ones(900), width=1), {}, r"2\.wav cannot be read: its samples do not have 16 bits"),
     "rate": ("wav/1.wav", wav(np.ones(900), 8000), {}, r"several sampling rates, \[8000, 16000\], such as 1\.wav"),
     "index short": ("index.tsv", INDEX + b"9.wav\n", {}, r"index\.tsv, line 3: 1 tab-separated fields"),
-    "index twice": ("index.tsv", INDEX + b"0.wav\t2\ttrain\n", {}, r"index\.tsv lists the recording 0\.wav twice"),
+    "index twice": ("index.tsv", INDEX + b"1.wav\t2\ttrain\n" * 2, {}, r"index\.tsv lists the recording 1\.wav twice"),
     "index Latin-1": ("index.tsv", INDEX + b"\xe9.wav\t4\ttrain\n", {}, r"index\.tsv, line 3, cannot be read as UTF-8"),
     "column": ("index.tsv", INDEX, {"label": "person"}, "no column 'person'"),
     "split": ("index.tsv", INDEX, {"split": "dev"}, "no rows of the split 'dev'"),

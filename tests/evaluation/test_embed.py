@@ -10,8 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from harness.encoders import student as student_module
+from harness.encoders.student import Student
 from harness.evaluation.sts import cosine, pearson, spearman
 from harness.evaluation.suites import Embedded, NotFiniteError
+from harness.toy import student_folder
 
 
 def test_each_distinct_sentence_is_embedded_once_and_no_vector_that_is_not_finite_is_given_out() -> None:
@@ -31,6 +34,23 @@ def test_each_distinct_sentence_is_embedded_once_and_no_vector_that_is_not_finit
     for shape in ((1, 4), (2,), (2, 3, 4)):
         with pytest.raises(ValueError, match="2 sentences"):
             Embedded(lambda _, shape=shape: np.zeros(shape), ["a", "b"])
+
+
+def test_batches_are_as_large_as_their_tokens_allow_and_no_larger(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(student_module, "TOKENS_A_BATCH", 40)
+    student = Student.load(student_folder())
+    sizes: list[list[int]] = []
+    student.model.register_forward_pre_hook(
+        lambda module, args, given: sizes.append(given["attention_mask"].sum(1).tolist()), with_kwargs=True
+    )
+    student.packing = None
+    texts = ["red " * count for count in (1, 30, 2, 7, 3, 7, 1, 60, 5, 9)]
+    student.embed(texts)
+    lengths = sorted((len(student.tokenizer(text)["input_ids"]) for text in texts), reverse=True)
+    assert [length for batch in sizes for length in batch] == lengths
+    for batch, after in zip(sizes, [*sizes[1:], [41]], strict=True):
+        assert len(batch) == 1 or sum(batch) <= 40
+        assert sum(batch) + after[0] > 40, "no batch could take another row"
 
 
 #: Few distinct values, so that ties are the rule.

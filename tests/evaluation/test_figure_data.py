@@ -111,6 +111,7 @@ def test_ranks_and_histograms_are_those_of_a_loop() -> None:
     texts, images = RNG.standard_normal((30, 6)), RNG.standard_normal((10, 6))
     image_of = np.concatenate([np.arange(10), RNG.integers(0, 10, 20)])
     computed = similarities(texts, images, image_of)
+    assert computed["worst_rank"].dtype == np.int32
     true, other = [], []
     for image in range(10):
         cosines = [float(t @ images[image] / np.linalg.norm(t) / np.linalg.norm(images[image])) for t in texts]
@@ -177,6 +178,9 @@ def test_the_suite_on_the_toy_world() -> None:
     assert (np.diff(by_name["neighbour_cosines"]) <= 0).all()
     assert scores["Avg"] == {}
     assert scores["ToyRetrieval"]["cosine_same"] > scores["ToyRetrieval"]["cosine_apart"]
+    constant = Embedder(student.embed, views=lambda texts, count, seed: np.ones((len(texts), count, 8), np.float32))
+    still = FiguresSuite(["ToyRetrieval"], captions=20, clusters=2, views=5).evaluate(constant, None)
+    assert still.scores["ToyRetrieval"]["cosine_apart"] == pytest.approx(1), "each view has length 1"
     again = FiguresSuite(["ToySTS", "ToyRetrieval"], **options).evaluate(model, None)
     for name, values in arrays.items():
         np.testing.assert_array_equal(values, again.arrays[name])

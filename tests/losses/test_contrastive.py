@@ -40,6 +40,12 @@ def test_the_margin_by_arc_cosines(seed: int, margin: float, near: str, labelled
             assert float(moved[i, j]) == pytest.approx(expected, abs=1e-9)
 
 
+def test_an_angle_of_exactly_the_margin_stays_as_it_is_with_keep() -> None:
+    cosines = torch.full((2, 2), math.cos(0.3), dtype=torch.float64)
+    assert angular_margin(cosines, 0.3, near="keep").tolist() == cosines.tolist()
+    assert angular_margin(cosines, 0.3, near="clamp")[0, 1] == pytest.approx(1)
+
+
 @pytest.mark.parametrize("near", NEAR)
 def test_gradients_at_cosines_of_one_are_finite(near: str) -> None:
     """The arc cosine has an infinite slope there; the angle of equal rows is 0, of opposite ones pi."""

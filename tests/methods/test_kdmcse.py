@@ -111,6 +111,18 @@ def test_the_papers_branches_written_out(options: dict[str, Any], margin: float,
         assert float(terms[name].detach()) == pytest.approx(value, rel=1e-10), name
 
 
+@pytest.mark.parametrize("labels", ["images", "captions"])
+@pytest.mark.parametrize("scores", ["cosine", "inner"])
+def test_negatives_are_filtered_by_the_scores_and_labels_asked_for(scores: str, labels: str) -> None:
+    given = features()
+    image, caption = given["image"] * torch.arange(1, 7).unsqueeze(1), given["caption"] * 0.5
+    by = cosine if scores == "cosine" else lambda first, second: float(first @ second)
+    filtered = built(threshold=0.1, filter_scores=scores, filter_labels=labels).filtered(image, caption)
+    for drop, rows, others in zip(filtered, (caption, caption if labels == "captions" else image), (image, caption)):
+        alike = [[i != j and by(rows[i], others[j]) > 0.1 for j in range(6)] for i in range(6)]
+        assert drop.tolist() == alike
+
+
 def test_algorithm_1_has_text_on_sentences_and_the_mean_of_the_branches_on_pairs() -> None:
     method, given, h = built(), features(), vectors()
     total, sentences = method.loss(SentenceBatch({}), lambda tokens, views: h)

@@ -13,7 +13,7 @@ import pytest
 import harness
 from harness.encoders.locate import FolderModel
 from harness.errors import UserError
-from harness.planning.plan import Plan, make_plan
+from harness.planning.plan import SHOWN, Plan, make_plan
 from harness.planning.request import Request
 from harness.profiles import Training, load_profile
 from harness.profiles.schema import Corpus
@@ -31,6 +31,12 @@ def plan(tmp_path: Path, **changes: object) -> Plan:
 def fingerprint(tmp_path: Path, **changes: object) -> str:
     (run,) = plan(tmp_path, **changes).runs
     return run.fingerprint
+
+
+def test_a_long_plan_is_shown_in_part(tmp_path: Path) -> None:
+    shown = repr(plan(tmp_path, seeds=tuple(range(SHOWN + 3)))).splitlines()
+    assert (len(shown), shown[-1]) == (SHOWN + 2, "and 3 more")
+    assert "more" not in repr(plan(tmp_path, seeds=tuple(range(SHOWN))))
 
 
 OTHER = {

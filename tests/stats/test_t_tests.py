@@ -41,11 +41,15 @@ def test_summaries_and_their_intervals_are_those_of_a_sample() -> None:
     interval = mean_interval(summarise(A), level=0.9)
     wanted = scipy.stats.t.interval(0.9, 4, np.mean(A), scipy.stats.sem(A))
     assert (interval.low, interval.high) == pytest.approx(wanted)
-    assert mean_interval(Summary(1.0, None, 1)) is None
+    assert mean_interval(Summary(1.0, None, 1)) is mean_interval(Summary(1.0, 0.5, 1)) is None
+    assert mean_interval(Summary(1.0, None, 5)) is None, "a printed mean without its deviation"
     still = mean_interval(Summary(1.0, 0.0, 3))
     assert (still.low, still.high) == (1.0, 1.0)
     with pytest.raises(ValueError, match="negative"):
         mean_interval(Summary(1.0, -1.0, 3))
+    for level in (0, 1, 95):
+        with pytest.raises(ValueError, match="level"):
+            mean_interval(summarise(A), level=level)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +97,7 @@ def test_no_spread_gives_the_limit_and_no_nan() -> None:
     for equal_variance in (True, False):
         test = partial(t_test, equal_variance=equal_variance)
         same, apart = test([0.1 + 0.2, 0.3], [0.3, 0.3, 0.3]), test([70.0, 70.0], [71.0, 71.0])
-        assert (same.statistic, same.p) == (0.0, 1.0)
+        assert (same.statistic, same.p, same.df) == (0.0, 1.0, 3)
         assert (apart.statistic, apart.p, apart.low, apart.high) == (-math.inf, 0.0, -1.0, -1.0)
         one_sided = test([70.0, 70.0], [71.0, 71.5])
         assert not any(math.isnan(value) for value in dataclasses.astuple(one_sided))

@@ -77,6 +77,22 @@ def test_a_batch_in_pieces_takes_the_memory_of_a_piece(tmp_path: Path) -> None:
     known = Estimates([whole, pieces])
     assert large.resources(known).gpu_memory_mb == round(CONTEXT_MB + MEASURED_MARGIN * 9_000)
     assert replace(large, chunk=8).resources(known).gpu_memory_mb == round(CONTEXT_MB + MEASURED_MARGIN * 900)
+    by_one = pieces.model_copy(update={"hardware": {**pieces.hardware, "chunk": 1}})
+    assert large.resources(Estimates([by_one])) == large.resources(Estimates()), "nothing is known of whole batches"
+
+
+def test_what_an_untrained_encoder_took_is_known_too(tmp_path: Path) -> None:
+    (job,) = jobs(tmp_path, "none")
+    measured = result("none", 0).model_copy(
+        update={
+            "spec": finished("cuda", 0.0).spec.model_copy(update={"method": "none", "variant": "none"}),
+            **{"hyperparameters": {}, "hardware": {"device": "cuda"}, "peak_memory_mb": 700.0},
+        }
+    )
+    spec = job.run.resolved.spec
+    about = {"setting": str(spec.setting), "encoder": spec.encoder}
+    measured = measured.model_copy(update={"spec": measured.spec.model_copy(update=about)})
+    assert job.resources(Estimates([measured])).gpu_memory_mb == round(CONTEXT_MB + MEASURED_MARGIN * 700)
 
 
 def test_what_was_measured_counts_by_device_and_the_largest_decides(tmp_path: Path) -> None:

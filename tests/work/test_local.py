@@ -29,7 +29,7 @@ from harness.work.forkserver import SERVER_ENVIRONMENT, ForkServer
 from harness.work.job import Job, Prepared
 from harness.work.local import Local
 from harness.work.queue import Queue
-from harness.work.resources import CardSeats, Gpu, Resources, Seats, visible_gpus
+from harness.work.resources import CardSeats, Gpu, Resources, Seat, Seats, visible_gpus
 
 #: eight cards of 80 GB
 BOX = [Gpu(f"GPU-{number}", 80_000, lambda: 80_000) for number in range(8)]
@@ -185,6 +185,20 @@ def test_cards_are_packed_by_what_the_first_run_reports_before_any_has_ended(tmp
 
 def small() -> Resources:
     return Resources(gpu_memory_mb=20_000)
+
+
+def test_jobs_without_a_card_have_as_many_seats_after_one_has_ended() -> None:
+    seats = CardSeats(BOX[:1])
+
+    def free() -> list[Seat]:
+        return list(iter(lambda: seats.take("tokens", Resources), None))
+
+    first = free()
+    assert first
+    assert {seat.environment["CUDA_VISIBLE_DEVICES"] for seat in first} == {""}
+    for seat in first:
+        seats.free(seat)
+    assert len(free()) == len(first)
 
 
 def test_a_large_job_gets_a_card_although_small_ones_wait() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -62,6 +63,9 @@ def test_a_heat_map_has_scores_as_text_and_the_gain_as_colour() -> None:
     assert squares[:3] == [(0, "A", "13.0", 3.0), (0, "B", "19.0", -1.0), (0, "Avg", "16.0", 1.0)]
     assert "better than SimCSE" in plot.text
     assert plot.spec["layer"][0]["encoding"]["color"]["scale"]["domain"] == [-3.0, 3.0]
+    no_average = [replace(table, columns=table.columns[:2]) for table in tables(runs)]
+    (plot,) = heat_plots(no_average[0])
+    assert [row["name"] for row in plot.spec["data"]["values"] if row["task"] == "A"] == ["MCSE", "SimCSE"]
     assert heat_plots(tables(over_seeds("mcse", LOW) + over_seeds("simcse", LOW))[0]) == [], "one task needs no map"
 
 

@@ -230,6 +230,8 @@ def test_histograms_of_similarities_and_of_ranks() -> None:
     assert [row["height"] for row in bars if row["height"]] == [2, 1, 1]
     assert [row["low"] for row in bars if row["height"]] == [0.5, 2.5, 8.5]
     assert [row["at"] for row in printed] == [100, 200]
+    many = arrays() | {ArrayName("Flickr30k", "worst_rank", "teacher"): np.repeat([1, 3, 9], [5000, 40, 1])}
+    assert {"1,000", "100", "10", "1", "0"} <= set(texts(figure("kdmcse-F5", [with_arrays("kdmcse")], many)))
     own = {name._replace(space="own") if name.space else name: values for name, values in arrays().items()}
     assert "the method's own shared space" in figure("kdmcse-F6", [with_arrays("kdmcse")], own).caption
 

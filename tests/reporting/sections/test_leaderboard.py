@@ -83,6 +83,10 @@ def test_wins_are_counted_task_by_task_in_the_better_direction() -> None:
     tasks = {name: dict(zip("ABC", values, strict=True)) for name, values in scores.items()}
     wins = boards([result(name, seed, sts(**tasks[name])) for name in tasks for seed in range(3)])[0].wins
     assert (wins.names, wins.counts, wins.tasks) == (["MCSE", "SimCSE"], [[0, 2], [1, 0]], 3)
+    for names, shown in (("AB", 2), ("A", None)):
+        some = [result(name, 0, sts(**{task: tasks[name][task] for task in names})) for name in tasks]
+        wins = boards(some)[0].wins
+        assert (wins and wins.tasks) == shown
 
 
 def test_lower_errors_are_ahead() -> None:
