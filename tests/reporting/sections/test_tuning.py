@@ -56,16 +56,6 @@ def test_each_seed_picks_by_its_own_dev_score_and_never_by_a_test() -> None:
     assert [pick.scores[AVG].summary.mean for pick in simcse.picks] == [20.0, 21.0, 22.0]
 
 
-def test_a_trial_without_a_dev_score_counts_as_zero() -> None:
-    low = [
-        result(trial, seed, sts(ToySTS=50.0), dev=dev, losses={})
-        for trial, dev in zip(MCSE, ((), (0.1,), (0.2,)), strict=True)
-        for seed in range(3)
-    ]
-    (report,) = reports(low + runs(SIMCSE))
-    assert {pick.variant for pick in report.places[0].lines[0].picks} == {MCSE[2]}
-
-
 def test_the_picks_are_one_row_tested_against_the_tuned_baseline() -> None:
     (report,) = reports(runs(MCSE) + runs(SIMCSE) + over_seeds("none", [70.0], setting="none"))
     (table,) = report.tables
