@@ -161,8 +161,9 @@ class CorpusSource(Source):
             yield from rows.texts
 
     def expected(self, root: Path | None) -> int | None:
-        """A quick estimate of the number of texts; None if that would require reading them."""
-        return None
+        """The number of texts, as found when the run was planned; None if they are not counted."""
+        rows = self.examined(root).rows
+        return None if rows is None else rows * self.per_row
 
     def images_fingerprint(self, root: Path | None) -> str:
         """The fingerprint of the images and their order; the same whichever captions are rows."""

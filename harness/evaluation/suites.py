@@ -15,7 +15,7 @@ from harness import registry
 from harness.caches import known_hash
 from harness.errors import UserError
 from harness.metrics import AVERAGE, NO_SCORE, ArrayName, Metric
-from harness.sources import Checkable, FileSource, Missing, digest
+from harness.sources import Checkable, FileSource, Findings, Missing, digest
 
 #: sentence, sentence, gold score
 SentencePair = tuple[str, str, float]
@@ -170,6 +170,9 @@ class OwnTask(Checkable, Protocol):
 
     def load(self, root: Path | None) -> object:
         """Read the data of a task of this kind."""
+
+    def examined(self, root: Path | None) -> Findings:
+        """What reading the data shows (see `harness.sources.Source`). Raises UserError."""
 
 
 class OwnTables(FileSource):

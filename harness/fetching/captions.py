@@ -29,7 +29,7 @@ import numpy as np
 from harness.errors import UserError
 from harness.fetching.archives import Got, Take, clean, only, raw_lines, text_lines, write_parquet, write_table
 from harness.fetching.entries import Entry
-from harness.tables import normalised_text, read_lines, read_table
+from harness.tables import normalised_text, read_lines, read_rows
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -288,9 +288,11 @@ TRAINING = "train"
 def matched_table(entry: Entry, got: Got, out: Path, take: Take) -> None:
     """Match lines to the training images of a table with split, image_id and caption. Raises UserError."""
     images: dict[str, list[str]] = {}
-    for row in read_table(only(entry, got, entry.options["captions"]), "split", "image_id", "caption"):
-        if row["split"] == TRAINING:
-            images.setdefault(row["image_id"], []).append(row["caption"])
+    for _, (split, image, caption) in read_rows(
+        only(entry, got, entry.options["captions"]), "split", "image_id", "caption"
+    ):
+        if split == TRAINING:
+            images.setdefault(image, []).append(caption)
     _write_matched(entry, got, out, images)
 
 

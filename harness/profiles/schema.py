@@ -263,8 +263,9 @@ class RetrievalTable(Table):
     """Images with captions, for the suite retrieval."""
 
     kind: Annotated[Literal["retrieval"], Field(description="images with captions")]
-    captions: Annotated[Name, Field(description="a table with an image and a caption per line, or Parquet")]
+    captions: Annotated[Name, Field(description="captions in any layout of a captions-file")]
     images: Annotated[Name, Field(description="the folder of the image files")]
+    split: Annotated[Name | None, Field(description="of a file with splits: the images to test on")] = None
     image: Annotated[Name, Field(description="the column of the images' file names")] = "image"
     caption: Annotated[Name, Field(description="the column of the captions")] = "caption"
 
