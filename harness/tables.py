@@ -93,25 +93,28 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
 def lines_of(path: Path) -> Iterator[str]:
     """Yield the lines of a UTF-8 text file, plain or gzip, split at line feeds only and read lazily.
 
-    Raises UserError naming the line when the file is damaged, not UTF-8, or no data at all.
+    Raises UserError naming the line when the file is damaged, not UTF-8, blank, or no data at all.
     """
+    number, blank = 0, True
     with _opened(path) as stream:
-        # calls with a limit, since iterating a file would read a line of any length
-        for number, raw in enumerate(iter(partial(stream.readline, LONGEST_LINE + 1), b""), start=1):
-            if len(raw) > LONGEST_LINE:
-                raise UserError(
-                    f"{path}, line {number} has more than {LONGEST_LINE / 1e6:.0f} MB; lines end with a line feed: "
-                    "is it the right file?"
-                )
-            try:
+        try:
+            # calls with a limit, since iterating a file would read a line of any length
+            for number, raw in enumerate(iter(partial(stream.readline, LONGEST_LINE + 1), b""), start=1):
+                if len(raw) > LONGEST_LINE:
+                    raise UserError(
+                        f"{path}, line {number} has more than {LONGEST_LINE / 1e6:.0f} MB; lines end with a line feed: "
+                        "is it the right file?"
+                    )
                 line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
-            except UnicodeDecodeError as error:
-                raise UserError(
-                    f"{path}, line {number}, cannot be read as UTF-8 text: {error}; save it as UTF-8, or {RESTORE}"
-                ) from error
-            if number == 1:
-                _check_first(path, line)
-            yield line.removesuffix("\n")
+                if number == 1:
+                    _check_first(path, line)
+                blank = blank and not line.strip()
+                yield line.removesuffix("\n")
+        except UnicodeDecodeError as error:
+            where = f"{path}, line {number}, cannot be read as UTF-8 text"
+            raise UserError(f"{where}: {error}; save it as UTF-8, or {RESTORE}") from error
+    if blank:
+        raise UserError(f"{path} is empty; {RESTORE}")
 
 
 def _check_first(path: Path, line: str) -> None:
@@ -120,14 +123,6 @@ def _check_first(path: Path, line: str) -> None:
             raise UserError(f"{path} is {what}")
     if "\r" in line.rstrip("\r") and not line.endswith("\n"):
         raise UserError(f"{path} has carriage returns and no line feed; end its lines with a line feed")
-
-
-def read_lines(path: Path) -> list[str]:
-    """Return all lines of a text file. Raises UserError when it is damaged, not UTF-8 or blank."""
-    lines = list(lines_of(path))
-    if not any(line.strip() for line in lines):
-        raise UserError(f"{path} is empty; {RESTORE}")
-    return lines
 
 
 def is_json(path: Path) -> bool:
@@ -180,7 +175,7 @@ def column_names(path: Path) -> list[str]:
     if container_of(path) == "parquet":
         return _schema(path)
     if not is_json(path):
-        return next((cells for _, cells in cells_of(path)), [])
+        return next(cells_of(path))[1]
     try:
         first = json.loads(next(filter(str.strip, lines_of(path))))
     except (ValueError, RecursionError, UserError):  # one value over several lines, or in a line that is too long
@@ -221,10 +216,7 @@ def _fields(line: str, separator: str) -> list[str]:
 def cells_of(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Yield number and fields of each line of a tab- or comma-separated table that is not empty. Raises UserError."""
     lines = ((number, line.removesuffix("\r")) for number, line in enumerate(lines_of(path), 1))
-    first = next(((number, line) for number, line in lines if line), None)
-    if first is None:
-        raise UserError(f"{path} is empty; {RESTORE}")
-    number, header = first
+    number, header = next((number, line) for number, line in lines if line.strip())
     other = next((sign for sign in ";|" if sign in header and "\t" not in header and "," not in header), None)
     if other:
         raise UserError(
@@ -235,7 +227,7 @@ def cells_of(path: Path) -> Iterator[tuple[int, list[str]]]:
         for number, line in lines:
             if "\r" in line:
                 raise UserError(f"{path}, line {number}: a carriage return inside the line; correct the line")
-            if line:
+            if line.strip(" "):
                 yield number, line.split("\t")
         return
     reader = csv.reader((f"{line}\n" for line in chain([header], (line for _, line in lines))), strict=True)
@@ -298,7 +290,6 @@ def _refuse(constant: str) -> None:
 
 
 def _records(path: Path, columns: Sequence[str]) -> Iterator[TableRow]:
-    _check_names(str(path), _schema(path), columns)
     table = read_columns(path, *columns)
     values = [texts_of(path, name, table.column(name)) for name in columns]
     for number, texts in enumerate(zip(*values, strict=True), 1):

@@ -33,7 +33,6 @@ from harness.tables import (
     lines_of,
     read_columns,
     read_json,
-    read_lines,
     read_rows,
     table_in,
     text_remarks,
@@ -119,7 +118,7 @@ def _told(captions: Captions) -> Captions:
 
 
 def _by_line(path: Path) -> Captions:
-    lines = [line.strip() or " " for line in read_lines(path)]
+    lines = [line.strip() or " " for line in lines_of(path)]
     empty = lines.count(" ")
     remarks = [f"{empty} of {len(lines)} lines are empty, captions of one blank"] if empty else []
     return Captions(None, [[line] for line in lines], remarks + text_remarks(lines, "captions"))

@@ -40,7 +40,7 @@ class LimitedFile(FileSource, CorpusSource):
 
     def _check_limit(self, path: Path, count: int) -> None:
         if not count:
-            raise UserError(f"{path} is empty; {RESTORE}")
+            raise UserError(f"{path} has no {self.stream}, but empty ones; {RESTORE}")
         if self.limit and count < self.limit:
             raise UserError(
                 f"{path} has {count} {self.stream}, fewer than the limit {self.limit}; lower the limit, or add rows"

@@ -29,7 +29,7 @@ import numpy as np
 from harness.errors import UserError
 from harness.fetching.archives import Got, Take, clean, only, raw_lines, text_lines, write_parquet, write_table
 from harness.fetching.entries import Entry
-from harness.tables import normalised_text, read_lines, read_rows
+from harness.tables import lines_of, normalised_text, read_rows
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -308,7 +308,7 @@ def matched_coco(entry: Entry, got: Got, out: Path, take: Take) -> None:
 
 def _write_matched(entry: Entry, got: Got, out: Path, images: Mapping[str, list[str]]) -> None:
     """Write image_id, caption, captions and method of each line, and the counts of the methods as JSON."""
-    lines = [line.strip() or " " for line in read_lines(only(entry, got, entry.options["lines"]))]
+    lines = [line.strip() or " " for line in lines_of(only(entry, got, entry.options["lines"]))]
     matched = match(lines, images)
     ids = matched.whole(entry.name)
     table, note = (out / output.path for output in entry.outputs)

@@ -97,7 +97,7 @@ MISTAKES = {
     "caption": ("captions.tsv", "0.png\ta picture of a small red circle", "0.png\t", ["line 1: no caption"]),
     "picture": ("captions.tsv", "3.png", "x.png", ["pictures has no image x.png"]),
     "file": ("mine.toml", "./pairs.csv", "./peers.csv", ["peers.csv", "correct its path in the profile"]),
-    "table": ("mine.toml", "./test.tsv", "./mine.toml", ["not a table; give a file named .tsv, .csv or .jsonl"]),
+    "table": ("mine.toml", "./test.tsv", "./mine.toml", ["mine.toml, line 2: no column 'label' among extends"]),
     "kind": ("mine.toml", 'tasks = ["my-classes"]', 'tasks = ["my-pairs"]', ["does not evaluate a similarity task"]),
     "name": ("mine.toml", "[tasks.my-classes]", "[tasks.MR]", ["[tasks.MR] is a name that the harness reserves"]),
     "splits": ("mine.toml", 'test = "./test.tsv"', "", ["set 'file' alone, or 'train' and 'test'"]),
