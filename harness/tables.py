@@ -205,7 +205,7 @@ def _is_regular(rows: Sequence[Sequence[str]], separator: str) -> bool:
     prose = separator in ",;" and any(cell.startswith(" ") for row in rows for cell in row[1:])
     names = [cell.strip() if separator == "|" else cell for cell in first]
     header = len({*names}) == len(names) and all(map(_NAME.fullmatch, names))
-    whole = bool(others) and same == len(others) and not prose
+    whole = same == len(others) > (0 if separator == "\t" else 2) and not prose
     return bool(IMAGE_FILE.fullmatch(first[0])) or whole or (header and 2 * same > len(others))
 
 

@@ -53,7 +53,7 @@ _BARRED = re.compile(r"([^|]+)\|\s*\d+(?:\s*\||\s)\s*([^|]+)")
 
 
 @dataclass
-class Captions:
+class ReadCaptions:
     """Captions of each image with the images' ids, None if there are none, and what a user should know of them."""
 
     ids: list[str] | None
@@ -72,7 +72,7 @@ def layout_of(path: Path, columns: tuple[str, str] = COLUMNS) -> Layout:
     return "rows" if table_in(path) or _header(_first_cells(path)) else "lines"
 
 
-def read_captions(path: Path, columns: tuple[str, str] = COLUMNS, split: str | None = None) -> Captions:
+def read_captions(path: Path, columns: tuple[str, str] = COLUMNS, split: str | None = None) -> ReadCaptions:
     """Read the captions of each image; `split` selects rows of a table, or images of Karpathy's JSON.
 
     Raises UserError naming file and line, and the option that would read a file of another layout.
@@ -92,7 +92,7 @@ def read_captions(path: Path, columns: tuple[str, str] = COLUMNS, split: str | N
         by_image = _by_image(rows, tidy=split is None)
     if not by_image:
         raise UserError(f"{path} has no captions of the split '{split}'; choose another, or {RESTORE}")
-    return _told(Captions(None if numbered else list(by_image), list(by_image.values()), remarks))
+    return _told(ReadCaptions(None if numbered else list(by_image), list(by_image.values()), remarks))
 
 
 def _by_image(rows: Iterator[TableRow], *, tidy: bool) -> dict[str, list[str]]:
@@ -107,7 +107,7 @@ def _by_image(rows: Iterator[TableRow], *, tidy: bool) -> dict[str, list[str]]:
     return by_image
 
 
-def _told(captions: Captions) -> Captions:
+def _told(captions: ReadCaptions) -> ReadCaptions:
     """The captions, with remarks on repeated ones and on missing values spelled as texts."""
     repeated = sum(len(texts) - len({*texts}) for texts in captions.texts)
     if repeated:
@@ -117,14 +117,14 @@ def _told(captions: Captions) -> Captions:
     return captions
 
 
-def _by_line(path: Path) -> Captions:
+def _by_line(path: Path) -> ReadCaptions:
     lines = [line.strip() or " " for line in lines_of(path)]
     empty = lines.count(" ")
     remarks = [f"{empty} of {len(lines)} lines are empty, captions of one blank"] if empty else []
-    return Captions(None, [[line] for line in lines], remarks + text_remarks(lines, "captions"))
+    return ReadCaptions(None, [[line] for line in lines], remarks + text_remarks(lines, "captions"))
 
 
-def _lists(path: Path) -> Captions:
+def _lists(path: Path) -> ReadCaptions:
     from pyarrow import types
 
     table = read_columns(path, "image_id", "captions")
@@ -136,7 +136,7 @@ def _lists(path: Path) -> Captions:
         if not texts or not all(isinstance(text, str) and text.strip() for text in texts):
             raise UserError(f"{path}: the image {name} has no list of captions that are not empty; correct its row")
     _refuse_twice(path, ids)
-    return _told(Captions(ids, captions))
+    return _told(ReadCaptions(ids, captions))
 
 
 def _refuse_twice(path: Path, ids: Sequence[str]) -> None:

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from harness.corpora.base import CorpusSource, LazyTexts, Pairs, Sentences, Triplets, check_positive
-from harness.corpora.captions import COLUMNS, Captions, layout_of, read_captions
+from harness.corpora.captions import COLUMNS, ReadCaptions, layout_of, read_captions
 from harness.corpora.images import CaptionImages, FeatureFile, StoredFeatures
 from harness.errors import RESTORE, UserError
 from harness.formatting import first_of
@@ -61,7 +61,7 @@ class SentencesFile(LimitedFile):
     def examine(self, root: Path | None) -> Findings:
         texts, empty = list(self.texts(root)), 0
         for number, text in enumerate(self._lines(self.paths(root)[0])):
-            if number - empty == len(texts):
+            if self.limit and number - empty == self.limit:
                 break
             empty += not text
         remarks = [f"{empty} empty {'rows' if self.columns else 'lines'} are left out"] if empty else []
@@ -237,7 +237,7 @@ class CaptionsFile(FileSource, CorpusSource):
     def _file(self, root: Path | None) -> Path:
         return self._file_of_lines(root) if self._all else self.paths(root)[0]
 
-    def _captions(self, root: Path | None) -> Captions:
+    def _captions(self, root: Path | None) -> ReadCaptions:
         return read_captions(self._file(root), self.columns, self.split)
 
     def _ids(self, root: Path | None) -> list[str] | None:

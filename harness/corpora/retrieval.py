@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from harness.corpora.base import Pairs
-from harness.corpora.captions import COLUMNS, Captions, layout_of, read_captions
+from harness.corpora.captions import COLUMNS, ReadCaptions, layout_of, read_captions
 from harness.corpora.images import CaptionImages, FeatureFile, IdsAndFeatures, StoredFeatures, standardised
 from harness.errors import UserError
 from harness.sources import FileSource, Findings, Missing, digest
@@ -123,7 +123,7 @@ class CaptionedFile(FileSource):
     def _ids(self, root: Path | None) -> list[str] | None:
         return self._captions(root).ids
 
-    def _captions(self, root: Path | None) -> Captions:
+    def _captions(self, root: Path | None) -> ReadCaptions:
         return read_captions(self._path(root), self.columns, self.split)
 
     def _path(self, root: Path | None) -> Path:
