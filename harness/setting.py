@@ -90,9 +90,6 @@ class Noisy(CorpusSource):
     def fingerprint(self, root: Path | None) -> str:
         return digest("noise", self.clean.fingerprint(root), self.deletion, self.insertion, self.swap)
 
-    def check(self, root: Path | None) -> None:
-        self.clean.check(root)
-
     def examined(self, root: Path | None) -> Findings:
         return self.clean.examined(root)
 

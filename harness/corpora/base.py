@@ -181,10 +181,12 @@ class CorpusSource(Source):
         """Check that the images have features of a teacher, stored or to be computed. Raises UserError."""
 
     def check(self, root: Path | None) -> None:
-        """Check the options against what is present below the data root, without loading it.
+        """Check the options against what is present below the data root; by default, whether it can be read.
 
         Called when a run is planned. Raises UserError for an option that the data cannot serve.
         """
+        if not self.missing(root):
+            self.examined(root)
 
 
 def check_positive(option: str, value: int | None) -> None:

@@ -34,10 +34,6 @@ class LimitedFile(FileSource, CorpusSource):
     def fingerprint(self, root: Path | None) -> str:
         return digest(super().fingerprint(root), self.limit, *self.columns)
 
-    def check(self, root: Path | None) -> None:
-        if not self.missing(root):
-            self.examined(root)
-
     def _check_limit(self, path: Path, count: int) -> None:
         if not count:
             raise UserError(f"{path} has no {self.stream}, but empty ones; {RESTORE}")

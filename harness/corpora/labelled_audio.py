@@ -223,10 +223,6 @@ class LabelledAudio(CorpusSource):
     def examined(self, root: Path | None) -> Findings:
         return Findings(remarks=label_remarks(self._labels(root).values()))
 
-    def check(self, root: Path | None) -> None:
-        if not self.missing(root):
-            self._labels(root)
-
     def _labels(self, root: Path | None) -> dict[str, str]:
         """Label by file."""
         folder = self.require(root)

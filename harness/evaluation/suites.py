@@ -176,7 +176,7 @@ class OwnTask(Checkable, Protocol):
 
 
 class OwnTables(FileSource):
-    """A task over tables of a user (.tsv, .csv or .jsonl) whose columns a profile names.
+    """A task over tables of a user whose columns a profile names.
 
     Its fingerprint is computed from the rows read, so the same rows in another format are the same task, and planning a
     run finds mistakes in the files before anything is trained.

@@ -216,7 +216,7 @@ def _check_registered(kind: str, name: str) -> None:
 
 
 class SimilarityTable(Table):
-    """Sentence pairs with scores in a table (.tsv, .csv or .jsonl), for the suites sts and geometry, and for `dev`."""
+    """Sentence pairs with scores in a table, for the suites sts and geometry, and for `dev`."""
 
     kind: Annotated[Literal["similarity"], Field(description="sentence pairs with scores")]
     file: Annotated[Name, Field(description="the table")]
@@ -236,7 +236,7 @@ class SimilarityTable(Table):
 
 
 class ClassificationTable(Table):
-    """Texts, or pairs of texts, with labels in tables (.tsv, .csv or .jsonl), for the suite transfer.
+    """Texts, or pairs of texts, with labels in tables, for the suite transfer.
 
     One `file` is scored by nested folds; `train` and `test` by the folds of `train`, or by `dev` where it is there.
     """
