@@ -381,8 +381,8 @@ def read_columns(path: Path, *names: str) -> Table:
 def _plain_errors(path: Path) -> Iterator[None]:
     from pyarrow import ArrowException
 
-    if container_of(path) == "text":
-        next(lines_of(path), None)  # says what stands in the place of the file
+    if container_of(path) == "text" and path.stat().st_size:
+        next(lines_of(path))  # says what stands in the place of the file
     try:
         yield
     except (ArrowException, OSError, KeyError) as error:
