@@ -26,7 +26,7 @@ from harness.corpora.base import CorpusSource, Triplets
 from harness.errors import UserError
 from harness.registry import get_class, names, suggest
 from harness.seeds import generator
-from harness.sources import Missing, digest
+from harness.sources import Findings, Missing, digest
 from harness.spec import Stream, Variant
 
 
@@ -89,6 +89,9 @@ class Noisy(CorpusSource):
 
     def fingerprint(self, root: Path | None) -> str:
         return digest("noise", self.clean.fingerprint(root), self.deletion, self.insertion, self.swap)
+
+    def examined(self, root: Path | None) -> Findings:
+        return self.clean.examined(root)
 
     def load(self, root: Path | None) -> Triplets:
         texts = list(self.texts(root))

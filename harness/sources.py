@@ -13,13 +13,13 @@ import math
 import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from harness.caches import known_hash
+from harness.caches import cached_note, known_hash
 from harness.errors import MissingData, UserError
 from harness.files import open_regular
 from harness.formatting import duration, fixed
@@ -32,6 +32,9 @@ LINE_EVERY_S, IDLE_S = 20.0, 5.0
 NOWHERE = Path(os.devnull)
 #: How to get a missing file that is not part of a data set of the catalogue.
 OWN_FILE = "correct its path in the profile ('./...' is relative to the profile, other paths to the data root)"
+
+#: Increased with every change of what is found in files.
+EXAMINED_VERSION = 1
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,10 @@ class Source(ABC):
     def fingerprint(self, root: Path | None) -> str:
         """A hash of the content (hex). Called only if nothing is missing."""
 
+    def examined(self, root: Path | None) -> Findings:
+        """What reading the content shows; called when a run is planned and nothing is missing. Raises UserError."""
+        return Findings()
+
     def require(self, root: Path | None) -> Path:
         """Return the data root, or `NOWHERE` if there is none and all files have absolute paths.
 
@@ -76,6 +83,18 @@ class Source(ABC):
         if absent:
             raise MissingData("; ".join(map(str, absent)))
         return NOWHERE if root is None else root
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What reading a source shows: its rows and images, if counted, and a line for each thing that a user should know.
+
+    Remarks do not name the file, since they are cached by its content.
+    """
+
+    rows: int | None = None
+    remarks: Sequence[str] = ()
+    images: int | None = None
 
 
 class Generated(Source):
@@ -114,6 +133,16 @@ class FileSource(Source):
     def fingerprint(self, root: Path | None) -> str:
         """Hash of the files' bytes, in order."""
         return digest(*(file_hash(path) for path in self.paths(root)))
+
+    def examine(self, root: Path | None) -> Findings:
+        """Read the whole content, for `examined`. Raises UserError naming file and line."""
+        return Findings()
+
+    def examined(self, root: Path | None) -> Findings:
+        """What `examine` finds, cached by class and fingerprint; errors are not cached."""
+        key = digest("examined", EXAMINED_VERSION, type(self).__qualname__, self.fingerprint(root))
+        note = cached_note(f"examined/{key}.json", "the file will be read again", lambda: vars(self.examine(root)))
+        return Findings(**note)
 
 
 def digest(*parts: object) -> str:

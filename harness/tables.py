@@ -1,7 +1,8 @@
-"""Reading data files: lines of text, tab-separated tables with a header, users' tables, Parquet.
+"""Data files: lines of text, and tables whose columns are chosen by name.
 
-A table of a user is named .tsv (no quoting), .csv (quoted where necessary) or .jsonl (an object a line), each plain
-or with .gz; its columns are chosen by name. Texts are compared by their words.
+What a file is follows from its content, never from its name: Parquet, JSON with an object a line, tab-separated (quotes
+have no meaning) or comma-separated (quoted where necessary), each text plain or gzip. Only a header of one column says
+neither; such a table is tab-separated if it is named .tsv. Texts are compared by their words.
 """
 
 from __future__ import annotations
@@ -9,27 +10,30 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import math
 import re
+import unicodedata
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
 
 from harness.errors import RESTORE, UserError, first_line
 from harness.files import open_regular
+from harness.formatting import first_of
 
 if TYPE_CHECKING:
-    from pyarrow import Table
+    from pyarrow import ChunkedArray, Table
 
 #: maximum bytes of a line
 LONGEST_LINE = 10**7
+#: lines from which a table is told from text
+HEAD = 100
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _BLANK = re.compile(r"[\W_]+")
-#: file name suffixes of tables
-TABLES = (".tsv", ".csv", ".jsonl")
-
 
 #: first bytes of the files that are no text, and what they are
 _CONTAINERS = {
@@ -40,6 +44,24 @@ _CONTAINERS = {
     b"\x1f\x8b": "gzip",
 }
 _SAFETENSORS = re.compile(rb'.{8}\s*\{\s*"', re.DOTALL)
+#: how texts begin that stand in the place of a file of data, what they are, and what to do
+_NO_DATA = {
+    re.compile(
+        r"version https://git-lfs\.github\.com/"
+    ): "a pointer of Git LFS, not the file; run `git lfs pull` there",
+    re.compile(r"\s*<(!doctype|html|\?xml)", re.IGNORECASE): "a web page, not the data; download the file itself",
+    re.compile(r".*\0", re.DOTALL): "no text in UTF-8 (it has zero bytes); save it as UTF-8",
+}
+_STRING = r'"(?:[^"\\]|\\.)*"'
+#: how JSON begins: an object with a key, or an array of objects or strings; a sentence in brackets does not
+_JSON = re.compile(rf"\s*(?:[\[\s]*\{{\s*{_STRING}\s*:|\[[\[\s]*{_STRING}\s*[,\]])")
+#: names of image files, as in the first column of captions without a header
+IMAGE_FILE = re.compile(r"\s*[^\t,;|]*\.(jpe?g|png|gif|bmp|webp|tiff?)(#\d+)?\s*", re.IGNORECASE)
+#: a name in a header, and headers of one column
+_NAME = re.compile(r'"?[^\W\d](?:.{0,38}[^\s.!?])?"?')
+_LONE = ("text", "sentence", "sentences", "caption", "captions")
+#: how a missing value is written as text
+_ABSENT = ("nan", "none", "null")
 
 
 def container_of(path: Path) -> str:
@@ -53,14 +75,29 @@ def container_of(path: Path) -> str:
     return named or ("safetensors" if b"\0" in first[:8] and _SAFETENSORS.match(first) else "text")
 
 
-def lines_of(path: Path) -> Iterator[str]:
-    """Yield the lines of a UTF-8 text file, gzip by its suffix, split at line feeds only and read lazily.
-
-    Raises UserError naming the line when the file is damaged or not UTF-8.
-    """
-    number = 0
+@contextmanager
+def _opened(path: Path) -> Iterator[IO[bytes]]:
+    """The bytes of a text, plain or gzip. Raises UserError where they cannot be read or decoded."""
+    kind = container_of(path)
+    if kind not in ("text", "gzip"):
+        raise UserError(
+            f"{path} is no text but a file of the format {kind}; name its columns in the profile if it is a table"
+        )
     try:
-        with open_regular(path) as file, gzip.open(file) if path.suffix == ".gz" else file as stream:
+        with open_regular(path) as file, cast(IO[bytes], gzip.open(file)) if kind == "gzip" else file as stream:
+            yield stream
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        raise UserError(f"{path} cannot be read as UTF-8 text: {error}; {RESTORE}") from error
+
+
+def lines_of(path: Path) -> Iterator[str]:
+    """Yield the lines of a UTF-8 text file, plain or gzip, split at line feeds only and read lazily.
+
+    Raises UserError naming the line when the file is damaged, not UTF-8, blank, or no data at all.
+    """
+    number, blank = 0, True
+    with _opened(path) as stream:
+        try:
             # calls with a limit, since iterating a file would read a line of any length
             for number, raw in enumerate(iter(partial(stream.readline, LONGEST_LINE + 1), b""), start=1):
                 if len(raw) > LONGEST_LINE:
@@ -69,128 +106,241 @@ def lines_of(path: Path) -> Iterator[str]:
                         "is it the right file?"
                     )
                 line = raw.decode("utf-8-sig" if number == 1 else "utf-8")
-                if number == 1 and "\r" in line.rstrip("\r") and not line.endswith("\n"):
-                    raise UserError(f"{path} has carriage returns and no line feed; end its lines with a line feed")
+                if number == 1:
+                    _check_first(path, line)
+                blank = blank and not line.strip()
                 yield line.removesuffix("\n")
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        where = f", line {number}," if isinstance(error, UnicodeDecodeError) else ""
-        raise UserError(f"{path}{where} cannot be read as UTF-8 text: {error}; {RESTORE}") from error
-
-
-def read_lines(path: Path) -> list[str]:
-    """Return all lines of a text file. Raises UserError when it is damaged, not UTF-8 or blank."""
-    lines = list(lines_of(path))
-    if not any(line.strip() for line in lines):
+        except UnicodeDecodeError as error:
+            where = f"{path}, line {number}, cannot be read as UTF-8 text"
+            raise UserError(f"{where}: {error}; save it as UTF-8, or {RESTORE}") from error
+    if blank:
         raise UserError(f"{path} is empty; {RESTORE}")
-    return lines
 
 
-def read_table(path: Path, *columns: str) -> list[dict[str, str]]:
-    """Return the rows of a tab-separated file by column name; row i is on line i + 2; quotes have no meaning.
+def _check_first(path: Path, line: str) -> None:
+    for begin, what in _NO_DATA.items():
+        if begin.match(line):
+            raise UserError(f"{path} is {what}")
+    if "\r" in line.rstrip("\r") and not line.endswith("\n"):
+        raise UserError(f"{path} has carriage returns and no line feed; end its lines with a line feed")
 
-    Raises UserError, naming the line, for a missing column, a row of another length than the header, or no rows.
-    """
-    header, *rows = (line.split("\t") for line in read_lines(path))
-    for name in columns:
-        if name not in header:
-            raise UserError(
-                f"{path}, line 1: no column '{name}' among {header}; the file needs a tab-separated header, and lines "
-                "that end with a line feed only"
-            )
-    if not rows:
-        raise UserError(f"{path} has a header and no rows; {RESTORE}")
-    for line, row in enumerate(rows, start=2):
-        if len(row) != len(header):
-            raise UserError(
-                f"{path}, line {line}: {len(row)} tab-separated fields, the header has {len(header)}; correct the line"
-            )
-    return [dict(zip(header, row, strict=True)) for row in rows]
+
+def is_json(path: Path) -> bool:
+    """Whether a text is JSON, by its beginning: an object, an array, or an object a line. Raises UserError."""
+    with _opened(path) as stream:
+        return bool(_JSON.match(stream.read(1 << 16).decode("utf-8-sig", errors="ignore")))
+
+
+def read_json(path: Path) -> Any:
+    """The content of a JSON file. Raises UserError naming the line."""
+    with _opened(path) as stream:
+        text = stream.read().decode("utf-8-sig")
+    try:
+        return json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:
+        line = f", line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
+        raise UserError(f"{path}{line}: not JSON: {error}; {RESTORE}") from error
 
 
 class TableRow(NamedTuple):
-    """The wanted columns of one row of a table, as texts, and the line on which it begins."""
+    """The wanted columns of one row of a table, as texts, and where it begins: 'FILE, line 3'."""
 
-    line: int
+    where: str
     values: tuple[str, ...]
 
 
-def is_table(name: str) -> bool:
-    """Whether a file is a table, judged by its name."""
-    return name.removesuffix(".gz").endswith(TABLES)
-
-
-def is_jsonl(path: Path) -> bool:
-    """Whether a table has an object on each line."""
-    return path.name.removesuffix(".gz").endswith(".jsonl")
-
-
 def read_rows(path: Path, *columns: str) -> Iterator[TableRow]:
-    """Yield the rows of a table, read lazily. Blank lines are skipped.
+    """Yield the rows of a table, read lazily. Empty lines are skipped.
 
-    Raises UserError naming the line: for a missing column, a row of another length than the header, or no valid row.
+    Raises UserError naming the line: for a missing column, a row of another length than the header, a missing value,
+    and if there are no rows.
     """
-    if not is_table(path.name):
-        raise UserError(
-            f"{path} is not a table; give a file named {', '.join(TABLES[:-1])} or {TABLES[-1]}, or these with .gz"
-        )
-    if is_jsonl(path):
-        yield from _objects(path, columns)
-        return
-    rows = cells_of(path)
-    line, header = next(rows, (1, []))
-    places = [_place(path, line, header, name) for name in columns]
-    for line, cells in rows:
-        if len(cells) != len(header):
-            raise UserError(f"{path}, line {line}: {len(cells)} fields, the header has {len(header)}; correct the line")
-        yield TableRow(line, tuple(cells[column] for column in places))
+    if container_of(path) == "parquet":
+        rows = _records(path, columns)
+    else:
+        rows = _objects(path, columns) if is_json(path) else _delimited(path, columns)
+    empty = True
+    for row in rows:
+        empty = False
+        yield row
+    if empty:
+        raise UserError(f"{path} has no rows; give a table with a header and rows")
+
+
+def column_names(path: Path) -> list[str]:
+    """Names of the columns of a table: a Parquet file's, the keys of an object in a line, or a header's fields.
+
+    Raises UserError for a file that cannot be read.
+    """
+    if container_of(path) == "parquet":
+        return _schema(path)
+    if not is_json(path):
+        return next(cells_of(path))[1]
+    try:
+        first = json.loads(next(filter(str.strip, lines_of(path))))
+    except (ValueError, RecursionError, UserError):  # one value over several lines, or in a line that is too long
+        return []
+    return list(first) if isinstance(first, dict) else []
+
+
+def table_in(path: Path) -> list[str] | None:
+    """The columns of a file that is a table or JSON rather than one text a line; None if it is text.
+
+    In text, a first line of names, a first field that names an image, or as many tabs in every line tell a table.
+    """
+    if container_of(path) == "parquet" or is_json(path):
+        return column_names(path)
+    lines = list(islice(filter(str.strip, lines_of(path)), HEAD))
+    for separator in "\t,;|" if lines else "":
+        rows = [_fields(line, separator) for line in lines]
+        if len(rows[0]) > 1 and _is_regular(rows, separator):
+            return [name.strip() for name in rows[0]]
+    return lines[:1] if len(lines) > 1 and lines[0].strip('"\r') in _LONE else None
+
+
+def _is_regular(rows: Sequence[Sequence[str]], separator: str) -> bool:
+    first, *others = rows
+    same = sum(len(row) == len(first) for row in others)
+    # in prose, a blank follows a comma
+    prose = separator in ",;" and any(cell.startswith(" ") for row in rows for cell in row[1:])
+    names = [cell.strip() if separator == "|" else cell for cell in first]
+    header = len({*names}) == len(names) and all(map(_NAME.fullmatch, names))
+    whole = same == len(others) > (0 if separator == "\t" else 2) and not prose
+    return bool(IMAGE_FILE.fullmatch(first[0])) or whole or (header and 2 * same > len(others))
+
+
+def _fields(line: str, separator: str) -> list[str]:
+    return line.split("\t") if separator == "\t" else next(csv.reader([line], delimiter=separator), [])
 
 
 def cells_of(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield number and fields of each non-blank line of a .tsv or .csv table. Raises UserError."""
-    lines = (line.removesuffix("\r") for line in lines_of(path))
-    if path.name.removesuffix(".gz").endswith(".tsv"):
-        yield from ((number, line.split("\t")) for number, line in enumerate(lines, 1) if line.strip())
+    """Yield number and fields of each line of a tab- or comma-separated table that is not empty. Raises UserError."""
+    lines = ((number, line.removesuffix("\r")) for number, line in enumerate(lines_of(path), 1))
+    number, header = next((number, line) for number, line in lines if line.strip())
+    other = next((sign for sign in ";|" if sign in header and "\t" not in header and "," not in header), None)
+    if other:
+        raise UserError(
+            f"{path}, line {number}: its fields are separated by '{other}'; separate them by tabs or commas"
+        )
+    if "\t" in header or ("," not in header and path.name.removesuffix(".gz").endswith(".tsv")):
+        yield number, header.split("\t")
+        for number, line in lines:
+            if "\r" in line:
+                raise UserError(f"{path}, line {number}: a carriage return inside the line; correct the line")
+            if line.strip(" "):
+                yield number, line.split("\t")
         return
-    reader, start = csv.reader((f"{line}\n" for line in lines), strict=True), 1
+    reader = csv.reader((f"{line}\n" for line in chain([header], (line for _, line in lines))), strict=True)
+    start = number
     try:
         for cells in reader:
             if cells:
                 yield start, cells
-            start = reader.line_num + 1
+            start = number + reader.line_num
     except csv.Error as error:
         raise UserError(f"{path}, line {start}: {error}; quote the field, or correct the line") from error
 
 
-def _place(path: Path, line: int, header: Sequence[str], name: str) -> int:
-    if header.count(name) != 1:
-        what = "two columns" if name in header else "no column"
-        raise UserError(
-            f"{path}, line {line}: {what} '{name}' among {', '.join(header) or 'none'}; name the column in the "
-            "profile, or correct the header"
-        )
-    return header.index(name)
+def _delimited(path: Path, columns: Sequence[str]) -> Iterator[TableRow]:
+    rows = cells_of(path)
+    line, header = next(rows)
+    names = [name.strip() for name in header]
+    _check_names(f"{path}, line {line}", names, columns)
+    places = [names.index(name) for name in columns]
+    for line, cells in rows:
+        if len(cells) != len(names):
+            raise UserError(f"{path}, line {line}: {len(cells)} fields, the header has {len(names)}; correct the line")
+        yield TableRow(f"{path}, line {line}", tuple(cells[place] for place in places))
+
+
+def _check_names(where: str, there: Sequence[str], columns: Sequence[str]) -> None:
+    for name in columns:
+        if there.count(name) != 1:
+            what = "two columns" if name in there else "no column"
+            raise UserError(
+                f"{where}: {what} '{name}' among {first_of(there, 10) or 'none'}; name the column in the profile, or "
+                "correct the header"
+            )
 
 
 def _objects(path: Path, columns: Sequence[str]) -> Iterator[TableRow]:
     for number, line in enumerate(lines_of(path), 1):
         if not line.strip():
             continue
+        where = f"{path}, line {number}"
         try:
             row = json.loads(line, parse_constant=_refuse)
         except (ValueError, RecursionError) as error:
-            raise UserError(f"{path}, line {number}: not a JSON object: {error}; correct the line") from error
-        values = [row.get(name) if isinstance(row, dict) else None for name in columns]
+            raise UserError(f"{where}: not a JSON object: {error}; write one object a line") from error
+        if not isinstance(row, dict):
+            raise UserError(f"{where}: not a JSON object; write one object a line")
+        _check_names(where, list(row), columns)
+        values = [row[name] for name in columns]
         for name, value in zip(columns, values, strict=True):
             if isinstance(value, bool) or not isinstance(value, str | int | float):
-                raise UserError(f"{path}, line {number}: '{name}' is neither a text nor a number; correct the line")
+                raise UserError(f"{where}: '{name}' is neither a text nor a number; correct the line")
         texts = tuple(map(str, values))
         if not "".join(texts).isascii() and any(map(_SURROGATE.search, texts)):
-            raise UserError(f"{path}, line {number}: a text has half of a surrogate pair; correct the line")
-        yield TableRow(number, texts)
+            raise UserError(f"{where}: a text has half of a surrogate pair; correct the line")
+        yield TableRow(where, texts)
 
 
 def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is no number of JSON")
+
+
+def _records(path: Path, columns: Sequence[str]) -> Iterator[TableRow]:
+    table = read_columns(path, *columns)
+    values = [texts_of(path, name, table.column(name)) for name in columns]
+    for number, texts in enumerate(zip(*values, strict=True), 1):
+        yield TableRow(f"{path}, row {number}", texts)
+
+
+def texts_of(path: Path, name: str, column: ChunkedArray, *, numbers: bool = True) -> list[str]:
+    """The values of a Parquet column as texts; whole numbers and, with `numbers`, others are written out.
+
+    Raises UserError for other types, and for missing values with their number and the first row.
+    """
+    import pyarrow.compute as compute
+    from pyarrow import types
+
+    kind = column.type.value_type if types.is_dictionary(column.type) else column.type
+    textual = types.is_string(kind) or types.is_large_string(kind) or types.is_integer(kind)
+    if not (textual or (numbers and types.is_floating(kind))):
+        raise UserError(f"{path}: the column {name} is of the type {kind}, not of texts; convert it")
+    absent = compute.is_null(column, nan_is_null=True)
+    if count := int(compute.sum(absent).as_py() or 0):
+        row = compute.index(absent, True).as_py() + 1
+        raise UserError(f"{path}, row {row}: no {name}, as in {count} of {len(column)} rows; fill or remove them")
+    return [str(value) for value in column.to_pylist()]
+
+
+def text_remarks(texts: Collection[str], what: str) -> list[str]:
+    """A line on texts that spell a missing value, such as 'nan'; `what` names the texts in the plural."""
+    absent = [text for text in texts if len(text) < 6 and text.strip().lower() in _ABSENT]
+    spelled = ", ".join(f"'{text}'" for text in dict.fromkeys(absent))
+    return [f"{len(absent)} of {len(texts)} {what} are {spelled}: missing values?"] if absent else []
+
+
+def label_remarks(labels: Iterable[object]) -> list[str]:
+    """Lines on labels that differ in spelling alone, such as 1 and 1.0 or pos and Pos, and on missing values."""
+    spellings: dict[object, dict[str, None]] = {}
+    for label in dict.fromkeys(map(str, labels)):
+        spellings.setdefault(_meaning(label), {})[label] = None
+    lines = [
+        f"the labels {' and '.join(map(repr, several))} count as {len(several)} classes; are they one?"
+        for several in spellings.values()
+        if len(several) > 1
+    ]
+    return lines + text_remarks([label for several in spellings.values() for label in several], "labels")
+
+
+def _meaning(label: str) -> object:
+    try:
+        number = float(label)
+    except ValueError:
+        number = math.nan
+    return " ".join(unicodedata.normalize("NFKC", label).casefold().split()) if math.isnan(number) else number
 
 
 def normalised_text(text: str) -> str:
@@ -198,8 +348,7 @@ def normalised_text(text: str) -> str:
     return _BLANK.sub(" ", text.lower()).strip()
 
 
-def column_names(path: Path) -> list[str]:
-    """Names of the columns of a Parquet file. Raises UserError for any other file."""
+def _schema(path: Path) -> list[str]:
     import pyarrow.parquet as parquet
 
     with _plain_errors(path):
@@ -232,6 +381,8 @@ def read_columns(path: Path, *names: str) -> Table:
 def _plain_errors(path: Path) -> Iterator[None]:
     from pyarrow import ArrowException
 
+    if container_of(path) == "text" and path.stat().st_size:
+        next(lines_of(path))  # says what stands in the place of the file
     try:
         yield
     except (ArrowException, OSError, KeyError) as error:

@@ -29,11 +29,12 @@ replaced, lists too. A table of another `kind` replaces the whole table; `hub`, 
 other, and so do `epochs` and `steps`. A chain has at most {MOST_LAYERS} profiles. Results name the file itself, and no
 file may have the name of a shipped profile.
 
-**Your own tables** are named `.tsv` (tab-separated, no quoting), `.csv` (quoted where necessary) or `.jsonl` (one
-object per line), plain or with `.gz`, in UTF-8; `.tsv` and `.csv` have a header. Captions need none: two columns, the
-file name of an image and a caption, with several captions per image and with Flickr's `#0`. Error messages name file
-and line; tasks and captions are checked before training. The content read from a file is part of a run's fingerprint,
-and for a task of the protocol of its scores; the location of the file is not.
+**Your own tables** are tab-separated (no quoting) or comma-separated (quoted where necessary) with a header, JSON with
+one object per line, or Parquet. Text is UTF-8, plain or gzip. The content tells the format, not the file's name; only a
+table of one column needs the name `.tsv` to be read without quoting. [Captions](your-data.md#captions) may have the
+layouts in which they are published. Every file is read when a run is planned: an error names file and line, and odd
+rows are counted in warnings of the plan and of the result. The content read from a file is part of a run's
+fingerprint, and for a task of the protocol of its scores; the location of the file is not.
 """
 #: options of corpora and suites whose meaning depends on the kind, and those of all kinds
 _MEANINGS = {
@@ -41,8 +42,8 @@ _MEANINGS = {
     "path": "the file or folder",
     "how": "how to get the data, shown when it is missing",
     "limit": "use only the first rows; it is an error if there are fewer",
-    "column": ".tsv, .csv or .jsonl: the column of the sentences; without it, each line is a sentence",
-    "columns": ".tsv, .csv or .jsonl: three columns, premise, entailed and contradicted hypothesis",
+    "column": "table: the column of the sentences; without it, each line is a sentence, and a table is refused",
+    "columns": "premise, entailed and contradicted hypothesis; default: sent0, sent1 and hard_neg",
     "captions-file.captions": "'one' caption of each image, drawn once, or 'all'",
     "caption_seed": "the seed of the draw",
     "features": "[stored features](your-data.md#stored-image-features): file, how and transform for each teacher",
@@ -50,6 +51,7 @@ _MEANINGS = {
     "matched": "text file: file and how of the Parquet file with image and captions of each line",
     "image": "table: the column of the images' file names",
     "caption": "table: the column of the captions",
+    "captions-file.split": "file with splits: the images to read, several as 'train+restval'",
     "index": "a tab-separated list of the recordings, with the column file; without it, LibriSpeech's folders",
     "labelled-audio.label": "the index's column of labels",
     "labelled-audio.split": "rows of the index with this value in the column split",

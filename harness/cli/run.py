@@ -170,6 +170,7 @@ def _problems(plan: Plan) -> Iterator[str]:
 
     for skip in plan.skipped:
         yield f"skipping  {skip.what}: {skip.why}"
+    yield from (f"warning   {line}" for line in plan.warnings)
     for run in plan.damaged:
         yield f"damaged   {run.problem}"
     if line := _without_baseline(plan):

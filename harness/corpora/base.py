@@ -161,8 +161,9 @@ class CorpusSource(Source):
             yield from rows.texts
 
     def expected(self, root: Path | None) -> int | None:
-        """A quick estimate of the number of texts; None if that would require reading them."""
-        return None
+        """The number of texts, as found when the run was planned; None if they are not counted."""
+        rows = self.examined(root).rows
+        return None if rows is None else rows * self.per_row
 
     def images_fingerprint(self, root: Path | None) -> str:
         """The fingerprint of the images and their order; the same whichever captions are rows."""
@@ -180,10 +181,12 @@ class CorpusSource(Source):
         """Check that the images have features of a teacher, stored or to be computed. Raises UserError."""
 
     def check(self, root: Path | None) -> None:
-        """Check the options against what is present below the data root, without loading it.
+        """Check the options against what is present below the data root; by default, whether it can be read.
 
         Called when a run is planned. Raises UserError for an option that the data cannot serve.
         """
+        if not self.missing(root):
+            self.examined(root)
 
 
 def check_positive(option: str, value: int | None) -> None:

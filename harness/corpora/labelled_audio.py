@@ -24,8 +24,8 @@ from harness.encoders.features import Ragged, cached_ragged
 from harness.encoders.media import energies, filterbank, masked, mixed, padded
 from harness.errors import RESTORE, UserError
 from harness.locks import locked
-from harness.sources import OWN_FILE, Missing, digest, file_hash, is_there, placed
-from harness.tables import read_table
+from harness.sources import OWN_FILE, Findings, Missing, digest, file_hash, is_there, placed
+from harness.tables import column_names, label_remarks, read_rows
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -220,9 +220,16 @@ class LabelledAudio(CorpusSource):
         options = self.label, self.split, self.top, self.bins, self.frames
         return digest(VERSION, self._content(root), index, *options)
 
+    def examined(self, root: Path | None) -> Findings:
+        return Findings(remarks=label_remarks(self._labels(root).values()))
+
+    def _labels(self, root: Path | None) -> dict[str, str]:
+        """Label by file."""
+        folder = self.require(root)
+        return _indexed(folder / self.index, self.label, self.split) if self.index else _speakers(folder / self.path)
+
     def load(self, root: Path | None) -> AudioFiles:
-        path = self.require(root) / self.path
-        names = _indexed(self.require(root) / self.index, self.label, self.split) if self.index else _speakers(path)
+        path, names = self.require(root) / self.path, self._labels(root)
         kept = {name for name, _ in Counter(names.values()).most_common(self.top)}
         names = {name: label for name, label in names.items() if label in kept}
         listed = list(names)
@@ -252,15 +259,15 @@ class LabelledAudio(CorpusSource):
 
 def _indexed(path: Path, label: str, split: str | None) -> dict[str, str]:
     """Label by file, in the order of the index. Raises UserError."""
-    rows = read_table(path, "file", label)
-    short = next((number for number, row in enumerate(rows, 2) if not row["file"] or not row[label]), None)
-    if short is not None:
-        raise UserError(f"{path}, line {short}: the columns file and {label} are not both filled; correct the line")
-    kept = [row for row in rows if split is None or row.get("split") == split]
-    labels = {row["file"]: row[label] for row in kept}
-    if len(labels) < len(kept):
-        twice = next(name for name, count in Counter(row["file"] for row in kept).items() if count > 1)
-        raise UserError(f"{path} lists the recording {twice} twice; remove one of the lines")
+    labels: dict[str, str] = {}
+    columns = ("file", label, *(["split"] if split is not None and "split" in column_names(path) else []))
+    for where, (file, named, *of_split) in read_rows(path, *columns):
+        if not file or not named:
+            raise UserError(f"{where}: the columns file and {label} are not both filled; correct the line")
+        if split is None or of_split == [split]:
+            if file in labels:
+                raise UserError(f"{where} lists the recording {file} twice; remove one of the lines")
+            labels[file] = named
     if not labels:
         raise UserError(f"{path} has no rows of the split '{split}'; choose one of its splits")
     return labels

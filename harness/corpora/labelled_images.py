@@ -17,8 +17,8 @@ from harness.errors import UserError
 from harness.formatting import first_of
 from harness.processors import cores
 from harness.seeds import generator
-from harness.sources import OWN_FILE, Missing, digest, file_hash, is_there, placed
-from harness.tables import column_names, read_columns
+from harness.sources import OWN_FILE, Findings, Missing, digest, file_hash, is_there, placed
+from harness.tables import column_names, label_remarks, read_columns
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -92,6 +92,11 @@ class LabelledImages(CorpusSource):
         content = [[file.relative_to(path.parent).as_posix(), file_hash(file)] for file in files]
         return digest(VIEWS_VERSION, content, self.size, self.labelled, self.per_class, self.sample_seed)
 
+    def examined(self, root: Path | None) -> Findings:
+        path = self.require(root) / self.path
+        labels = read_columns(path, _label_column(path)).column(0).to_pylist() if path.is_file() else _folder(path)[1]
+        return Findings(remarks=label_remarks(labels) if self.labelled else ())
+
     def load(self, root: Path | None) -> EncodedImages:
         path = self.require(root) / self.path
         items, classes = _parquet(path) if path.is_file() else _folder(path)
@@ -161,13 +166,17 @@ def _why_not(item: Encoded) -> str:
 
 
 def _parquet(path: Path) -> tuple[Sequence[Encoded], np.ndarray]:
-    named = "label_name" if "label" not in column_names(path) else "label"
+    named = _label_column(path)
     table = read_columns(path, "jpeg", named).to_pydict()
     items, labels = table["jpeg"], table[named]
     empty = next((row for row, pair in enumerate(zip(items, labels, strict=True), 1) if None in pair), None)
     if empty is not None:
         raise UserError(f"{path}, row {empty}: the image has no bytes or no label; remove the row")
     return items, np.array(labels)
+
+
+def _label_column(path: Path) -> str:
+    return "label" if "label" in column_names(path) else "label_name"
 
 
 def _folder(path: Path) -> tuple[Sequence[Encoded], np.ndarray]:

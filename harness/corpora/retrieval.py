@@ -1,9 +1,7 @@
 """Captioned test images for the retrieval suite.
 
-Captions are in a Parquet file (columns image_id and captions); in a tab-separated table, plain or gzip, with the
-columns split, image_id or image_no, and caption (one caption per line, images in order of their first line); or in a
-table of a user (see `harness.corpora.files`). Image features have one file per teacher, matched by image_id if both
-files have it and by the order of images otherwise.
+Captions are in a layout of `harness.corpora.captions`. Image features have one file per teacher, matched by image_id if
+both files have it and by the order of images otherwise.
 
 - `FLICKR8K`: the official test split, 1,000 images with five captions; its stored features are standardised by the
   moments of the training images, like the features used in training.
@@ -17,16 +15,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
 from harness.corpora.base import Pairs
-from harness.corpora.files import CAPTION, IMAGE, read_captions
+from harness.corpora.captions import COLUMNS, ReadCaptions, layout_of, read_captions
 from harness.corpora.images import CaptionImages, FeatureFile, IdsAndFeatures, StoredFeatures, standardised
-from harness.errors import RESTORE, UserError
-from harness.sources import FileSource, Missing, digest
-from harness.tables import is_table, read_table
+from harness.errors import UserError
+from harness.sources import FileSource, Findings, Missing, digest
 
 
 @dataclass(frozen=True)
@@ -76,9 +72,9 @@ class CaptionedFile(FileSource):
         features: Mapping[str, FeatureFile],
         split: str | None = None,
         images: str | None = None,
-        columns: tuple[str, str] = (IMAGE, CAPTION),
+        columns: tuple[str, str] = COLUMNS,
     ) -> None:
-        """`features` are stored image features by teacher, `split` selects rows of a table.
+        """`features` are stored image features by teacher, `split` selects images.
 
         `images` is a folder of image files named by image_id, for teachers without stored features. `columns` are those
         of a user's table.
@@ -101,11 +97,17 @@ class CaptionedFile(FileSource):
         present = {teacher: file.fingerprint(root) for teacher, file in self.features.items() if not file.missing(root)}
         if pixels := self._pixels(root):
             present["images"] = pixels.fingerprint(root)
-        columns = self.columns if self.split is None and is_table(self.files[0]) else ()
+        whole = self.split if self.columns == COLUMNS else None
+        columns = () if whole or layout_of(self._path(root), self.columns) in ("lines", "lists") else self.columns
         return digest(super().fingerprint(root), self.split, present, *columns)
 
+    def examine(self, root: Path | None) -> Findings:
+        read = self._captions(root)
+        return Findings(sum(map(len, read.texts)), read.remarks, len(read.texts))
+
     def load(self, root: Path | None) -> CaptionedImages:
-        ids, captions, known = self._captions(root)
+        read = self._captions(root)
+        ids, captions = read.ids, read.texts
         pixels, count = self._pixels(root), len(captions)
         # if the images exist, missing feature files are ignored: the teacher computes them
         stored = {name: file for name, file in self.features.items() if not (pixels and file.missing(root))}
@@ -116,41 +118,19 @@ class CaptionedFile(FileSource):
         )
         texts = [text for each in captions for text in each]
         image_of = np.repeat(np.arange(count), [len(each) for each in captions])
-        return CaptionedImages(texts, image_of, images, ids if known else None)
+        return CaptionedImages(texts, image_of, images, ids)
 
     def _ids(self, root: Path | None) -> list[str] | None:
         return self._captions(root).ids
 
-    def _captions(self, root: Path | None) -> _Captions:
-        path = FileSource(self.files, self.how).paths(root)[0]  # the captions can be read without features
-        if self.split is None:
-            return _Captions(*read_captions(path, *self.columns))
-        return _split_captions(path, self.split)
+    def _captions(self, root: Path | None) -> ReadCaptions:
+        return read_captions(self._path(root), self.columns, self.split)
+
+    def _path(self, root: Path | None) -> Path:
+        return FileSource(self.files, self.how).paths(root)[0]  # the captions can be read without features
 
     def _pixels(self, root: Path | None) -> CaptionImages | None:
         return self.pixels if self.pixels and not self.pixels.missing(root) else None
-
-
-class _Captions(NamedTuple):
-    """Image ids, the captions of each image, and whether the ids are real ones rather than positions."""
-
-    ids: list[str] | None
-    captions: list[list[str]]
-    known: bool = True
-
-
-def _split_captions(path: Path, split: str) -> _Captions:
-    captions: dict[str, list[str]] = {}
-    rows = read_table(path, "split", "caption")
-    for row in rows:
-        name = row.get("image_id", row.get("image_no"))
-        if name is None:
-            raise UserError(f"{path}, line 1: no column 'image_id' or 'image_no' among {list(row)}; correct the header")
-        if row["split"] == split:
-            captions.setdefault(name, []).append(row["caption"])
-    if not captions:
-        raise UserError(f"{path} has no captions of the split '{split}'; {RESTORE}")
-    return _Captions(list(captions), list(captions.values()), known="image_id" in rows[0])
 
 
 def _stored(folder: str, split: str = "test") -> dict[str, FeatureFile]:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from harness.evaluation.sts import STSB, SimilarityFile
 from harness.evaluation.suites import pairs_of
 from harness.sources import Checkable, FileSource, digest
-from harness.tables import read_rows, read_table
+from harness.tables import column_names, read_rows
 
 if TYPE_CHECKING:
     from mteb.abstasks import AbsTask
@@ -145,11 +145,14 @@ class ClassificationFiles(LocalTask):
         return digest(super().fingerprint(root), self.settings)
 
     def load(self, root: Path | None) -> dict[str, Any]:
-        tables = [read_table(path, "label", "text") for path in self.paths(root)]
-        return {
-            split: [(row["label"], row["text"]) for row in table if row.get("split", split) == split]
-            for split, table in zip(("train", "test"), (tables[0], tables[-1]), strict=True)
-        }
+        paths = self.paths(root)
+        return {split: _of_split(path, split) for split, path in (("train", paths[0]), ("test", paths[-1]))}
+
+
+def _of_split(path: Path, split: str) -> list[tuple[str, ...]]:
+    """Label and text of each row of a split; of all rows if the table has no column `split`."""
+    columns = ("label", "text", *(["split"] if "split" in column_names(path) else []))
+    return [row.values[:2] for row in read_rows(path, *columns) if row.values[2:] in ((), (split,))]
 
 
 class RetrievalFiles(LocalTask):
@@ -160,13 +163,13 @@ class RetrievalFiles(LocalTask):
     def load(self, root: Path | None) -> dict[str, Any]:
         corpus, queries, judgements = self.paths(root)
         relevant: dict[str, dict[str, int]] = {}
-        for row in read_table(judgements, "split", "query_id", "doc_id", "score"):
-            if row["split"] == "test":
-                relevant.setdefault(row["query_id"], {})[row["doc_id"]] = int(row["score"])
+        for _, (split, query, document, score) in read_rows(judgements, "split", "query_id", "doc_id", "score"):
+            if split == "test":
+                relevant.setdefault(query, {})[document] = int(score)
         rows = (row.values for row in read_rows(corpus, "doc_id", "title", "text"))
         documents = {document: f"{title} {text}".strip() for document, title, text in rows}
-        texts = {row["query_id"]: row["text"] for row in read_table(queries, "query_id", "text")}
-        judged = {query: text for query, text in texts.items() if query in relevant}
+        texts = (row.values for row in read_rows(queries, "query_id", "text"))
+        judged = {query: text for query, text in texts if query in relevant}
         return {"corpus": documents, "queries": judged, "relevant": relevant}
 
 
@@ -177,16 +180,17 @@ class RerankingFile(LocalTask):
 
     def load(self, root: Path | None) -> dict[str, Any]:
         data: dict[str, Any] = {"corpus": {}, "queries": {}, "relevant": {}, "candidates": {}}
-        rows: dict[str, list[dict[str, str]]] = {}
-        for row in read_table(self.paths(root)[0], "split", "query_no", "label", "query", "candidate"):
-            if row["split"] == "test":
-                rows.setdefault(row["query_no"], []).append(row)
-        for query, answers in rows.items():
-            if {row["label"] for row in answers} == {"0", "1"}:
-                texts = {f"{query}-{number}": row["candidate"] for number, row in enumerate(answers)}
-                right = [name for name, row in zip(texts, answers, strict=True) if row["label"] == "1"]
+        answers_to: dict[tuple[str, str], list[tuple[str, str]]] = {}
+        for _, (split, *row) in read_rows(self.paths(root)[0], "split", "query_no", "query", "label", "candidate"):
+            if split == "test":
+                number, text, label, candidate = row
+                answers_to.setdefault((number, text), []).append((label, candidate))
+        for (query, text), answers in answers_to.items():
+            if {label for label, _ in answers} == {"0", "1"}:
+                texts = {f"{query}-{number}": candidate for number, (_, candidate) in enumerate(answers)}
+                right = [name for name, (label, _) in zip(texts, answers, strict=True) if label == "1"]
                 data["corpus"] |= texts
-                data["queries"][query] = answers[0]["query"]
+                data["queries"][query] = text
                 data["relevant"][query] = dict.fromkeys(right, 1)
                 data["candidates"][query] = list(texts)
         return data

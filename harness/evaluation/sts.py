@@ -40,8 +40,8 @@ from harness.evaluation.suites import (
     sentences_of,
 )
 from harness.metrics import AVERAGE, NO_SCORE, SEEN, UNSEEN, Metric
-from harness.sources import FileSource, digest
-from harness.tables import TableRow, read_rows, read_table
+from harness.sources import FileSource, Findings, digest
+from harness.tables import read_rows, text_remarks
 
 _HOW = (
     "put the STS files below --data-root or HARNESS_DATA in the layout of docs/data.md; the "
@@ -74,20 +74,19 @@ class SimilarityFile(FileSource):
         (path,) = self.paths(root)
         selected = filter(None, (self._subset, "split" if self._split else ""))
         subsets: dict[str, list[SentencePair]] = {}
-        for line, row in enumerate(read_table(path, self._score, "sentence1", "sentence2", *selected), start=2):
-            if not self._split or row["split"] == self._split:
-                first, second = (" ".join(row[side].split()) for side in ("sentence1", "sentence2"))
-                subset = row[self._subset] if self._subset else ""
-                subsets.setdefault(subset, []).append((first, second, gold_score(path, line, row[self._score])))
+        for where, (score, one, other, *more) in read_rows(path, self._score, "sentence1", "sentence2", *selected):
+            if not self._split or more[-1] == self._split:
+                pair = (" ".join(one.split()), " ".join(other.split()), gold_score(where, score))
+                subsets.setdefault(more[0] if self._subset else "", []).append(pair)
         return subsets
 
 
-def gold_score(path: Path, line: int, text: str) -> float:
+def gold_score(where: str, text: str) -> float:
     """Read a finite number. Raises UserError."""
     with suppress(ValueError):
         if math.isfinite(value := float(text)):
             return value
-    raise UserError(f"{path}, line {line}: the score '{text}' is not a number; correct or remove the line")
+    raise UserError(f"{where}: the score '{text}' is not a number; correct or remove the line")
 
 
 class OwnPairs(OwnTables):
@@ -111,32 +110,33 @@ class OwnPairs(OwnTables):
     def load(self, root: Path | None) -> dict[str, list[SentencePair]]:
         (path,) = self.paths(root)
         subsets: dict[str, list[SentencePair]] = {}
-        for row in read_rows(path, *self._columns):
-            first, second, score, *subset = row.values
+        for where, (first, second, score, *subset) in read_rows(path, *self._columns):
             pairs = subsets.setdefault(subset[0] if subset else "", [])
-            pairs.append((_sentence(path, row, first), _sentence(path, row, second), self._number(path, row, score)))
-        if not subsets:
-            raise UserError(f"{path} has no pairs; give a table with rows")
+            pairs.append((_sentence(where, first), _sentence(where, second), self._number(where, score)))
         return subsets
+
+    def examine(self, root: Path | None) -> Findings:
+        subsets = self.load(root)
+        return Findings(len(pairs_of(subsets)), text_remarks([*sentences_of(subsets)], "sentences"))
 
     def content(self, root: Path | None) -> object:
         return list(self.load(root).items())
 
-    def _number(self, path: Path, row: TableRow, text: str) -> float:
+    def _number(self, where: str, text: str) -> float:
         low, high = self._scale
-        value = gold_score(path, row.line, text)
+        value = gold_score(where, text)
         if not low <= value <= high:
             raise UserError(
-                f"{path}, line {row.line}: the score {text} is not between {low:g} and {high:g}; correct it, or write "
+                f"{where}: the score {text} is not between {low:g} and {high:g}; correct it, or write "
                 "scale = [lowest, highest] for the task"
             )
         return value if self._scale == SCALE else SCALE[1] * (value - low) / (high - low)
 
 
-def _sentence(path: Path, row: TableRow, text: str) -> str:
+def _sentence(where: str, text: str) -> str:
     words = " ".join(text.split())
     if not words:
-        raise UserError(f"{path}, line {row.line}: an empty sentence; correct or remove the line")
+        raise UserError(f"{where}: an empty sentence; correct or remove the line")
     return words
 
 

@@ -15,7 +15,7 @@ from harness import registry
 from harness.caches import known_hash
 from harness.errors import UserError
 from harness.metrics import AVERAGE, NO_SCORE, ArrayName, Metric
-from harness.sources import Checkable, FileSource, Missing, digest
+from harness.sources import Checkable, FileSource, Findings, Missing, digest
 
 #: sentence, sentence, gold score
 SentencePair = tuple[str, str, float]
@@ -171,9 +171,12 @@ class OwnTask(Checkable, Protocol):
     def load(self, root: Path | None) -> object:
         """Read the data of a task of this kind."""
 
+    def examined(self, root: Path | None) -> Findings:
+        """What reading the data shows (see `harness.sources.Source`). Raises UserError."""
+
 
 class OwnTables(FileSource):
-    """A task over tables of a user (.tsv, .csv or .jsonl) whose columns a profile names.
+    """A task over tables of a user whose columns a profile names.
 
     Its fingerprint is computed from the rows read, so the same rows in another format are the same task, and planning a
     run finds mistakes in the files before anything is trained.

@@ -25,8 +25,8 @@ from harness.errors import UserError
 from harness.evaluation.probes import L2, MODES, Mode, Probe, Split, stratified
 from harness.evaluation.suites import Embedded, Embedder, OwnTables, Suite, SuiteScores, TaskScores, scored
 from harness.metrics import Metric
-from harness.sources import FileSource, digest
-from harness.tables import read_rows, read_table
+from harness.sources import FileSource, Findings, digest
+from harness.tables import label_remarks, read_rows, text_remarks
 
 _HOW = (
     "put the transfer files below --data-root or HARNESS_DATA in the layout of docs/data.md; the "
@@ -64,18 +64,14 @@ class TransferFiles(FileSource):
         return {split: self._read(path) for split, path in zip(self._splits, self.paths(root), strict=True)}
 
     def _read(self, path: Path) -> Labelled:
-        table = read_table(path, "label", *self._columns)
-        rows = [
-            ([row[column].split() for column in self._columns], self._class(path, line, row["label"]))
-            for line, row in enumerate(table, start=2)
-        ]
-        return in_order(rows)
+        table = read_rows(path, "label", *self._columns)
+        return in_order(
+            [([text.split() for text in texts], self._class(where, label)) for where, (label, *texts) in table]
+        )
 
-    def _class(self, path: Path, line: int, label: str) -> int:
+    def _class(self, where: str, label: str) -> int:
         if label not in self.classes:
-            raise UserError(
-                f"{path}, line {line}: the label '{label}' is not one of {', '.join(self.classes)}; correct the line"
-            )
+            raise UserError(f"{where}: the label '{label}' is not one of {', '.join(self.classes)}; correct the line")
         return self.classes.index(label)
 
 
@@ -96,25 +92,28 @@ class OwnClasses(OwnTables):
         if len(classes) < 2:
             raise UserError(f"{paths[self._splits[0]]} has one label only, '{classes[0]}'; a task needs two classes")
         splits = {}
-        for split, path in paths.items():
-            for line, (label, _) in rows[split].items():
+        for split in paths:
+            for where, (label, _) in rows[split].items():
                 if label not in classes:
-                    raise UserError(
-                        f"{path}, line {line}: no training sample has the label '{label}'; correct the line"
-                    )
+                    raise UserError(f"{where}: no training sample has the label '{label}'; correct the line")
             splits[split] = in_order([(words, classes.index(label)) for label, words in rows[split].values()])
         return splits
 
-    def _rows(self, path: Path) -> dict[int, tuple[str, list[list[str]]]]:
-        splits = {}
-        for row in read_rows(path, *self._columns):
-            label, *texts = row.values
+    def _rows(self, path: Path) -> dict[str, tuple[str, list[list[str]]]]:
+        samples = {}
+        for where, (label, *texts) in read_rows(path, *self._columns):
             if not label.strip():
-                raise UserError(f"{path}, line {row.line}: no label; correct or remove the line")
-            splits[row.line] = (label.strip(), [text.split() for text in texts])
-        if not splits:
-            raise UserError(f"{path} has no samples; give a table with rows")
-        return splits
+                raise UserError(f"{where}: no label; correct or remove the line")
+            samples[where] = (label.strip(), [text.split() for text in texts])
+        return samples
+
+    def examine(self, root: Path | None) -> Findings:
+        self.load(root)
+        samples = [sample for path in self.paths(root) for sample in self._rows(path).values()]
+        texts = [" ".join(words) for _, sides in samples for words in sides]
+        empty = [f"{texts.count('')} of {len(texts)} texts are empty"] if "" in texts else []
+        remarks = label_remarks(label for label, _ in samples) + empty + text_remarks(texts, "texts")
+        return Findings(len(samples), remarks)
 
     def content(self, root: Path | None) -> object:
         return [[split, read.sides, read.labels.tolist()] for split, read in self.load(root).items()]

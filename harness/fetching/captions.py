@@ -29,7 +29,7 @@ import numpy as np
 from harness.errors import UserError
 from harness.fetching.archives import Got, Take, clean, only, raw_lines, text_lines, write_parquet, write_table
 from harness.fetching.entries import Entry
-from harness.tables import normalised_text, read_lines, read_table
+from harness.tables import lines_of, normalised_text, read_rows
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -288,9 +288,11 @@ TRAINING = "train"
 def matched_table(entry: Entry, got: Got, out: Path, take: Take) -> None:
     """Match lines to the training images of a table with split, image_id and caption. Raises UserError."""
     images: dict[str, list[str]] = {}
-    for row in read_table(only(entry, got, entry.options["captions"]), "split", "image_id", "caption"):
-        if row["split"] == TRAINING:
-            images.setdefault(row["image_id"], []).append(row["caption"])
+    for _, (split, image, caption) in read_rows(
+        only(entry, got, entry.options["captions"]), "split", "image_id", "caption"
+    ):
+        if split == TRAINING:
+            images.setdefault(image, []).append(caption)
     _write_matched(entry, got, out, images)
 
 
@@ -306,7 +308,7 @@ def matched_coco(entry: Entry, got: Got, out: Path, take: Take) -> None:
 
 def _write_matched(entry: Entry, got: Got, out: Path, images: Mapping[str, list[str]]) -> None:
     """Write image_id, caption, captions and method of each line, and the counts of the methods as JSON."""
-    lines = [line.strip() or " " for line in read_lines(only(entry, got, entry.options["lines"]))]
+    lines = [line.strip() or " " for line in lines_of(only(entry, got, entry.options["lines"]))]
     matched = match(lines, images)
     ids = matched.whole(entry.name)
     table, note = (out / output.path for output in entry.outputs)

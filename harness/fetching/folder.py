@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
 import hashlib
-import io
 import re
 import shutil
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Literal, cast
+from typing import Literal
 
 from harness.caches import writing_to
 from harness.errors import UserError
 from harness.fetching.entries import Entry, Origin, Output
 from harness.files import text_hash, write_text
 from harness.locks import locked
-from harness.tables import check_columns
+from harness.tables import check_columns, container_of, lines_of, read_rows, table_in
 
 #: shows a message to the user
 Say = Callable[[str], None]
@@ -204,26 +200,17 @@ def files_of(path: Path) -> list[Path]:
 
 
 def count_rows(path: Path) -> int:
-    """Count the rows of a Parquet, HDF5, CSV or tab-separated file, or the lines of a text. Raises UserError."""
-    try:
-        if path.suffix == ".parquet":
-            return check_columns(path)
-        if path.suffix == ".hdf5":
-            import h5py
+    """Count the rows of a table or an HDF5 file, or the lines of a text. Raises UserError."""
+    kind = container_of(path)
+    if kind == "hdf5":
+        import h5py
 
+        try:
             with h5py.File(path) as file:
                 return int(file["features"].shape[0])
-        with cast(IO[bytes], gzip.open(path)) if path.suffix == ".gz" else path.open("rb") as stream:
-            return _count_text(stream, path.name.removesuffix(".gz"))
-    except (OSError, EOFError, zlib.error, KeyError, ValueError, csv.Error) as error:
-        raise UserError(f"{path} cannot be counted: {' '.join(str(error).split())}; it is incomplete") from error
-
-
-def _count_text(stream: IO[bytes], name: str) -> int:
-    if name.endswith(".csv"):
-        with io.TextIOWrapper(stream, encoding="utf-8", newline="") as text:
-            return sum(1 for _ in csv.reader(text)) - 1
-    lines, last = 0, b"\n"
-    while block := stream.read(BLOCK):
-        lines, last = lines + block.count(b"\n"), block[-1:]
-    return lines + (last != b"\n") - name.endswith(".tsv")
+        except (OSError, KeyError) as error:
+            raise UserError(f"{path} cannot be counted: {' '.join(str(error).split())}; it is incomplete") from error
+    if kind == "parquet":
+        return check_columns(path)
+    columns = table_in(path)
+    return sum(1 for _ in (read_rows(path, columns[0]) if columns else lines_of(path)))

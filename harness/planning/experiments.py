@@ -26,6 +26,7 @@ from harness.planning.teachers import (
     UnavailableTeacher,
 )
 from harness.registry import suggest
+from harness.setting import kept_rows
 from harness.sources import Checkable, Missing, digest
 from harness.spec import CONTROLS, FeatureKind, RunSpec, Stream, fresh_size
 from harness.store import BACKEND_VERSION
@@ -101,6 +102,20 @@ class Experiment:
             return ""
         name = features.teacher.name
         return f"no file has {name} features of its images, and the profile has no model '{name}' that computes them"
+
+    @cached_property
+    def remarks(self) -> tuple[str, ...]:
+        """What a user should know of the corpora: counts of odd rows, and rows that do not fill a batch."""
+        batch = self.resolved.training.batch_size
+        lines = [f"{corpus.name}: {line}" for corpus in self.corpora for line in corpus.found.remarks]
+        for stream in dict.fromkeys(corpus.stream for corpus in self.corpora):
+            used = [corpus for corpus in self.corpora if corpus.stream == stream]
+            counts, kept = [corpus.found.rows for corpus in used], kept_rows(self.resolved.options, stream)
+            rows = sum(filter(None, counts)) if kept is None else kept.rows
+            if None not in counts and 0 < rows < batch:
+                names = ", ".join(corpus.name for corpus in used)
+                lines.append(f"{names}: {rows} rows, fewer than the batch of {batch}; every batch has {rows}")
+        return tuple(lines)
 
     @cached_property
     def identity(self) -> dict[str, Any]:

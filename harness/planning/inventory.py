@@ -27,7 +27,7 @@ from harness.profiles import Profile
 from harness.profiles.schema import ClassificationTable, ModelTable, RetrievalTable, SimilarityTable
 from harness.registry import errors_of, get, get_class, get_instance, names, suggest
 from harness.setting import read_with
-from harness.sources import OWN_FILE, Checkable, Missing, data_root, digest, placed
+from harness.sources import OWN_FILE, Checkable, Findings, Missing, data_root, digest, placed
 from harness.spec import Stream
 from harness.store import Protocol as EvaluationProtocol
 from harness.store import Result
@@ -84,6 +84,11 @@ class UsedCorpus:
         if teacher not in self._checked:
             self.plain.source.check_features(self.plain.root, teacher)
             self._checked.add(teacher)
+
+    @cached_property
+    def found(self) -> Findings:
+        """What reading it shows; nothing while an input is missing. Raises UserError."""
+        return Findings() if self.read.missing else self.read.source.examined(self.read.root)
 
     @cached_property
     def _checked(self) -> set[str]:
@@ -214,11 +219,12 @@ class Inventory:
         """The profile's own tasks. Raises UserError for the name of a registered one."""
         return {name: own_task(name, table) for name, table in self.profile.tasks.items()}
 
-    def check_tasks(self, suite: str) -> None:
-        """Read the profile's own tasks of a suite. Raises UserError naming file and line."""
-        for name in self.part(suite) or self.profile.suites[suite].tasks:
-            if name in self.tasks and not self.tasks[name].missing(self.root):
-                self.tasks[name].fingerprint(self.root)
+    def check_tasks(self, suite: str) -> list[str]:
+        """Read the profile's own tasks of a suite; lines that a user should know. Raises UserError naming the line."""
+        named = self.part(suite) or self.profile.suites[suite].tasks
+        read = {name: self.tasks[name] for name in named if name in self.tasks}
+        there = {name: task for name, task in read.items() if not task.missing(self.root)}
+        return [f"{name}: {line}" for name, task in there.items() for line in task.examined(self.root).remarks]
 
     @cached_property
     def suites(self) -> dict[str, Suite]:
@@ -333,4 +339,4 @@ def own_task(name: str, table: SimilarityTable | ClassificationTable | Retrieval
         files = {"all": table.file, "train": table.train, "dev": table.dev, "test": table.test}
         texts = (table.text, table.text2) if table.text2 else (table.text,)
         return OwnClasses(name, {split: file for split, file in files.items() if file}, texts, table.label)
-    return OwnImages(name, table.captions, OWN_FILE, {}, images=table.images, columns=(table.image, table.caption))
+    return OwnImages(name, table.captions, OWN_FILE, {}, table.split, table.images, (table.image, table.caption))

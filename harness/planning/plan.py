@@ -90,6 +90,8 @@ class Plan:
     runs: tuple[PlannedRun, ...]
     skipped: tuple[Skipped, ...]
     without_data: Mapping[str, tuple[Missing, ...]]
+    #: what a user should know of the data of the suites
+    remarks: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         lines = (f"{run.state:8} {run.key}  {run.why}".rstrip() for run in self.runs[:SHOWN])
@@ -122,6 +124,12 @@ class Plan:
         return [run for run in self.runs if run.state == "damaged"]
 
     @property
+    def warnings(self) -> list[str]:
+        """What a user should know of the data that the runs to do read, each line once."""
+        of_runs = (line for run in self.todo for line in run.experiment.remarks)
+        return list(dict.fromkeys((*of_runs, *(self.remarks if self.todo else ()))))
+
+    @property
     def missing(self) -> list[Missing]:
         """All missing inputs of the runs to do, each once."""
         return list(dict.fromkeys(item for run in self.todo for item in (*run.experiment.missing, *run.absent)))
@@ -135,8 +143,7 @@ def make_plan(request: Request, store: Store) -> Plan:
     """
     inventory = request.inventory
     without_data = suites_without_data(request, inventory)
-    for name in request.suites:
-        inventory.check_tasks(name)
+    remarks = tuple(line for name in request.suites for line in inventory.check_tasks(name))
     runs, skipped = _resolved(request)
     experiments = Experiments(inventory, request.overrides)
     ordered: dict[str, Experiment] = {}
@@ -167,7 +174,7 @@ def make_plan(request: Request, store: Store) -> Plan:
         for name in without_data.keys() & wanted:
             more = experiment.missing_for(inventory.suites[name], inventory.root)
             without_data[name] = tuple(dict.fromkeys((*without_data[name], *more)))
-    return Plan(request, store, inventory, tuple(planned), tuple(dict.fromkeys(skipped)), without_data)
+    return Plan(request, store, inventory, tuple(planned), tuple(dict.fromkeys(skipped)), without_data, remarks)
 
 
 def _to_redo(request: Request, asked: set[str], experiments: Iterable[Experiment], store: Store) -> dict[str, str]:

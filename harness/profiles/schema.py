@@ -216,7 +216,7 @@ def _check_registered(kind: str, name: str) -> None:
 
 
 class SimilarityTable(Table):
-    """Sentence pairs with scores in a table (.tsv, .csv or .jsonl), for the suites sts and geometry, and for `dev`."""
+    """Sentence pairs with scores in a table, for the suites sts and geometry, and for `dev`."""
 
     kind: Annotated[Literal["similarity"], Field(description="sentence pairs with scores")]
     file: Annotated[Name, Field(description="the table")]
@@ -236,7 +236,7 @@ class SimilarityTable(Table):
 
 
 class ClassificationTable(Table):
-    """Texts, or pairs of texts, with labels in tables (.tsv, .csv or .jsonl), for the suite transfer.
+    """Texts, or pairs of texts, with labels in tables, for the suite transfer.
 
     One `file` is scored by nested folds; `train` and `test` by the folds of `train`, or by `dev` where it is there.
     """
@@ -263,8 +263,9 @@ class RetrievalTable(Table):
     """Images with captions, for the suite retrieval."""
 
     kind: Annotated[Literal["retrieval"], Field(description="images with captions")]
-    captions: Annotated[Name, Field(description="a table with an image and a caption per line, or Parquet")]
+    captions: Annotated[Name, Field(description="captions in any layout of a captions-file")]
     images: Annotated[Name, Field(description="the folder of the image files")]
+    split: Annotated[Name | None, Field(description="of a file with splits: the images to test on")] = None
     image: Annotated[Name, Field(description="the column of the images' file names")] = "image"
     caption: Annotated[Name, Field(description="the column of the captions")] = "caption"
 

@@ -71,7 +71,7 @@ def _evaluate(run: PlannedRun, inventory: Inventory, trained: Trained, bench: Be
                 scores=scored.scores,
                 parts=scored.parts,
                 seconds=time.perf_counter() - clock,
-                warnings=scored.warnings,
+                warnings=[*inventory.check_tasks(name), *scored.warnings],
                 finished=_now(),
             )
             keep_evaluation(bench.store, run.fingerprint, evaluation, scored.arrays)

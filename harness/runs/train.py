@@ -193,7 +193,7 @@ def training_data(features: RunFeatures, tokenizer: PreTrainedTokenizerBase) -> 
     }
     pairs = [KnownPairs.of_corpus(corpus) for corpus in streams.get("pairs", []) if run.features]
     loaded: list[Media | Pairs] = [*media.values(), *(known.pairs for known in pairs)]
-    warnings = tuple(line for corpus in loaded for line in corpus.warnings)
+    warnings = (*features.experiment.remarks, *(line for corpus in loaded for line in corpus.warnings))
     return TrainingData(tokens, features.load(pairs), media, _subsets(run, tokens), warnings)
 
 

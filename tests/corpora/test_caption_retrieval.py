@@ -104,8 +104,8 @@ def test_a_table_is_read_by_split_its_images_in_the_order_of_their_first_caption
         assert data.image_of.tolist() == [0, 0, 1]
         assert data.images.features["net"].tolist() == [[1], [2]]
     for content, message in (
-        ("split\timage_id\ntest\tx\n", "no column 'caption'"),
-        ("split\tcaption\ntest\tx\n", "no column 'image_id'"),
+        ("split\timage_id\ntest\tx\n", "nor an image's file name and its caption, but split, image_id"),
+        ("split\tcaption\ntest\tx\n", "but split, caption; name the columns"),
         ("split\timage_no\tcaption\ntrain\tx\ty\n", "no captions of the split 'test'"),
     ):
         with pytest.raises(UserError, match=message):

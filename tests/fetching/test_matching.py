@@ -8,7 +8,7 @@ import pytest
 
 from harness.errors import UserError
 from harness.fetching.captions import WHOLE, Match, match
-from harness.tables import normalised_text, read_lines, read_table
+from harness.tables import lines_of, normalised_text, read_rows
 
 
 def methods(matched: Match) -> dict[str, int]:
@@ -88,12 +88,12 @@ def test_mcses_captions_find_every_image_that_has_captions(data_root: Path) -> N
     The images are the training images of Entities, the captions Karpathy's.
     """
     folder = data_root / "captions"
-    split = read_table(folder / "flickr30k_entities_split.tsv", "image_id", "split")
-    captions: dict[str, list[str]] = {row["image_id"]: [] for row in split if row["split"] == "train"}
-    for row in read_table(folder / "flickr30k_captions.tsv.gz", "image_id", "caption"):
-        if row["image_id"] in captions:
-            captions[row["image_id"]].append(row["caption"])
-    lines = read_lines(folder / "flickr_random_captions.txt")
+    splits = (row.values for row in read_rows(folder / "flickr30k_entities_split.tsv", "image_id", "split"))
+    captions: dict[str, list[str]] = {image: [] for image, split in splits if split == "train"}
+    for _, (image, caption) in read_rows(folder / "flickr30k_captions.tsv.gz", "image_id", "caption"):
+        if image in captions:
+            captions[image].append(caption)
+    lines = list(lines_of(folder / "flickr_random_captions.txt"))
     matched = match(lines, captions)
     assert methods(matched) == {"exact": 28_851, "elimination": 206, "wording": 16, "guess": 710}
     assert len(lines) - matched.counts["guess"] == sum(bool(own) for own in captions.values()) == 29_073

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from pathlib import Path
@@ -97,7 +98,7 @@ MISTAKES = {
     "caption": ("captions.tsv", "0.png\ta picture of a small red circle", "0.png\t", ["line 1: no caption"]),
     "picture": ("captions.tsv", "3.png", "x.png", ["pictures has no image x.png"]),
     "file": ("mine.toml", "./pairs.csv", "./peers.csv", ["peers.csv", "correct its path in the profile"]),
-    "table": ("mine.toml", "./test.tsv", "./mine.toml", ["not a table; give a file named .tsv, .csv or .jsonl"]),
+    "table": ("mine.toml", "./test.tsv", "./mine.toml", ["mine.toml, line 2: no column 'label' among extends"]),
     "kind": ("mine.toml", 'tasks = ["my-classes"]', 'tasks = ["my-pairs"]', ["does not evaluate a similarity task"]),
     "name": ("mine.toml", "[tasks.my-classes]", "[tasks.MR]", ["[tasks.MR] is a name that the harness reserves"]),
     "splits": ("mine.toml", 'test = "./test.tsv"', "", ["set 'file' alone, or 'train' and 'test'"]),
@@ -115,3 +116,26 @@ def test_a_mistake_is_one_line_with_file_and_row_and_nothing_is_written(name: st
     with pytest.raises(UserError, match=".*".join(map(re.escape, parts))):
         CliRunner().invoke(cli, [*words, "--seeds", "1"], catch_exceptions=False)
     assert not list(tmp_path.glob("results/*.json"))
+
+
+def test_what_is_odd_in_the_files_is_told_when_planned_and_kept_in_the_result(world: Path, tmp_path: Path) -> None:
+    """Two spellings of a label, an empty cell, and fewer rows than a batch."""
+    samples = [json.dumps({"text": f"{word} {n}", "label": word}) for word in ("no", "No", "yes") for n in range(10)]
+    world.with_name("train.jsonl").write_text("\n".join(samples))
+    pairs = world.with_name("more.csv")
+    pairs.write_text('text,n\n"one, two",1\n"",2\nthree,3\nfour,4\n')
+    text = world.read_text().replace('file = "./pairs.csv"\ncolumn = "first"', 'file = "./more.csv"\ncolumn = "text"')
+    world.write_text(
+        text.replace('test = "./test.tsv"', 'test = "./train.jsonl"').replace('["my-text", ', '["my-text"]#')
+    )
+    words = ["run", "--profile", str(world), "--methods", "simcse", "--settings", "mine", "--encoders", "toy-bert"]
+    words += ["--seeds", "1", "--suites", "transfer"]
+    of_text = ["my-text: 1 empty rows are left out", "my-text: 3 rows, fewer than the batch of 4; every batch has 3"]
+    of_labels = ["my-classes: the labels 'no' and 'No' count as 2 classes; are they one?"]
+    planned = CliRunner().invoke(cli, [*words, "--dry-run"], catch_exceptions=False)
+    assert all(f"warning   {line}" in planned.output for line in of_text + of_labels), planned.output
+    done = CliRunner().invoke(cli, words, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    (result,) = Store(tmp_path / "results").indexed()
+    assert result.warnings == of_text
+    assert result.evaluations[0].warnings[:1] == of_labels

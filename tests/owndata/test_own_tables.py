@@ -63,7 +63,7 @@ def test_captions_with_file_names_of_images_work_as_they_are(form: str, tmp_path
         ("a.jpg\tone\tmore\n", "line 1: neither a header"),
         ("a.jpg\tone\nb.jpg\n", "line 2: 1 fields, the lines above have 2"),
         ("a.jpg\tone\n\tone\n", "line 2: no file name of an image"),
-        ("image\tcaption\n", "has no captions"),
+        ("image\tcaption\n", "has no rows"),
         ("image\timage\tcaption\na.jpg\ta.jpg\tone\n", "line 1: two columns 'image'"),
     ],
 )

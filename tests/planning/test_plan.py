@@ -92,7 +92,9 @@ def test_all_captions_of_a_file_without_them_are_refused_and_other_runs_go_on(tm
     profile = load_profile("paper")
     alone = Corpus.model_validate({**profile.corpora["flickr"].model_dump(), "matched": None})
     profile = profile.model_copy(update={"corpora": {**profile.corpora, "flickr": alone}})
-    asked = {"profile": profile, "encoders": ["bert-base-uncased"], "suites": []}
+    (tmp_path / "flickr").mkdir()
+    (tmp_path / "flickr/captions.txt").write_text("One dog .\nTwo cats .\n")
+    asked = {"profile": profile, "encoders": ["bert-base-uncased"], "suites": [], "data": tmp_path}
     settings = [parse_setting("wiki+flickr"), parse_setting("wiki+coco")]
     made = plan(tmp_path, methods=[Variant.parse("kdmcse@official")], settings=settings, **asked)
     (skip,) = made.skipped

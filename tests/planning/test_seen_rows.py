@@ -29,7 +29,7 @@ from harness.runs.environment import Machine
 from harness.runs.run import run_one
 from harness.spec import RunSpec, Stream, parse_setting
 from harness.store import Result, Store
-from harness.tables import normalised_text, read_lines, read_table
+from harness.tables import lines_of, normalised_text, read_rows
 from harness.training.batching import Order
 
 #: what reads the setting of `profile`
@@ -244,11 +244,12 @@ def test_images_of_the_test_that_are_training_images_of_mcses_file(
     data = SettingData(Inventory(profile, root, {}), parse_setting("flickr"))
     overlap = data.image_overlap("retrieval", "Flickr30k")
     assert (overlap.images, overlap.seen) == (1000, 943)
-    lines = read_lines(root / "flickr/captions.txt")
-    train = [row["image_id"] for row in read_table(data_root / SPLIT, "image_id", "split") if row["split"] == "train"]
+    lines = list(lines_of(root / "flickr/captions.txt"))
+    splits = (row.values for row in read_rows(data_root / SPLIT, "image_id", "split"))
+    train = [image for image, split in splits if split == "train"]
     captions: dict[str, list[str]] = {image: [] for image in train}
-    for row in read_table(root / "captions/flickr30k_captions.tsv.gz", "image_id", "caption"):
-        captions.get(row["image_id"], []).append(row["caption"])
+    for _, (image, caption) in read_rows(root / "captions/flickr30k_captions.tsv.gz", "image_id", "caption"):
+        captions.get(image, []).append(caption)
     ids = [str(image) for image in match(lines, captions).images]
     known = [captions[image] or ["unknown"] for image in ids]
     write_parquet(tmp_path / "matched.parquet", {"image_id": ids, "captions": known, "caption": lines})
