@@ -175,15 +175,11 @@ def execute(how: PlanToExecute) -> Results:
             )
     finished = tuple(end for end in ends if isinstance(end, Result))
     failures = tuple(end for end in ends if isinstance(end, Failure))
-    return Results(plan.store.root, finished, failures, tuple(run.problem for run in plan.damaged))
+    return Results(plan.store.root, finished, failures, (*plan.errors, *(run.problem for run in plan.damaged)))
 
 
 def _check_inputs(plan: Plan) -> None:
-    """Raise an error if every run is skipped, a run to do cannot load its inputs, or no suite can load its data."""
-    if plan.skipped and not plan.runs:
-        skip, *others = plan.skipped
-        more = f" (and {len(others)} more)" if others else ""
-        raise UserError(f"every run is skipped, nothing can be trained: {skip.what}: {skip.why}{more}")
+    """Raise an error if a run to do cannot load its inputs, or no suite can load its data."""
     if plan.missing:
         more = f" (and {len(plan.missing) - 1} more)" if len(plan.missing) > 1 else ""
         what = f"{count_of(len(plan.missing), 'input')} missing: {plan.missing[0].what}{more}"

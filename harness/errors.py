@@ -26,6 +26,10 @@ class MissingData(UserError):  # noqa: N818
     """A file or model that a run needs is missing; the message says how to get it."""
 
 
+class UnavailableError(UserError):
+    """A name that the profile does not have, or that gives other features than a run asks for; no file is wrong."""
+
+
 class LockError(UserError):
     """A lock cannot be created at its path; the cause is the OSError."""
 

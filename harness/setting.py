@@ -90,6 +90,9 @@ class Noisy(CorpusSource):
     def fingerprint(self, root: Path | None) -> str:
         return digest("noise", self.clean.fingerprint(root), self.deletion, self.insertion, self.swap)
 
+    def check(self, root: Path | None) -> None:
+        self.clean.check(root)
+
     def load(self, root: Path | None) -> Triplets:
         texts = list(self.texts(root))
         return Triplets(texts[0::3], texts[1::3], texts[2::3])

@@ -20,7 +20,7 @@ import numpy as np
 
 from harness.corpora.base import CorpusSource, LazyTexts, Pairs, Sentences, Triplets, check_positive
 from harness.corpora.images import CaptionImages, FeatureFile, StoredFeatures
-from harness.errors import RESTORE, UserError
+from harness.errors import RESTORE, UnavailableError, UserError
 from harness.seeds import generator
 from harness.sources import OWN_FILE, FileSource, Missing, digest
 from harness.tables import TableRow, cells_of, is_jsonl, is_table, lines_of, read_columns, read_lines, read_rows
@@ -213,7 +213,9 @@ class CaptionsFile(FileSource, CorpusSource):
         if not lone and not self.missing(root):
             lone = bool((count_captions(self.paths(root)[0], *self.columns) == 1).all())
         if lone:
-            raise UserError(f"captions = all, but {self.files[0]} has only one caption per image")
+            raise UserError(
+                f"captions = all, but {self.files[0]} has only one caption per image; change the option, corpus or setting"
+            )
 
     def check_features(self, root: Path | None, teacher: str) -> None:
         """Refuse features that do not fit the captions, and a teacher with neither stored features nor images."""
@@ -224,7 +226,7 @@ class CaptionsFile(FileSource, CorpusSource):
             named = ", ".join(self.stored)
             use = f'write images = "{next(iter(self.stored), "")}" at the top of the profile, or METHOD[images=...]'
             has = f"only features of {named}; {use}" if named else "no features; name a file of them, or the images"
-            raise UserError(f"{self.files[0]} has no images for the teacher '{teacher}', and {has}")
+            raise UnavailableError(f"{self.files[0]} has no images for the teacher '{teacher}', and {has}")
 
     @property
     def _all(self) -> FileSource | None:

@@ -15,7 +15,7 @@ from harness.commands import Typed
 from harness.corpora.base import CorpusSource
 from harness.corpora.retrieval import CaptionedFile
 from harness.encoders.locate import MAIN, FolderModel, HubModel, ModelSource
-from harness.errors import UserError
+from harness.errors import UnavailableError, UserError
 from harness.evaluation.retrieval import RetrievalTask
 from harness.evaluation.sts import OwnPairs
 from harness.evaluation.suites import RETRIEVAL, SIMILARITY, OwnTask, SimilarityTask, Suite
@@ -132,7 +132,7 @@ class Inventory:
         return self._found.setdefault(source, Ingredient(source, self.root))
 
     def encoder(self, name: str) -> Ingredient[ModelSource]:
-        """An encoder by a name of the command line or the profile, or a hub model. Raises UserError."""
+        """An encoder by a name of the command line or the profile, or a hub model. Raises UnavailableError."""
         released = self.profile.released.get(name)
         beside = released.heads or "" if released else ""
         if name in self.given:
@@ -144,16 +144,16 @@ class Inventory:
         if "/" in name:
             return self.once(self._hub_model(name, MAIN))
         hint = suggest(name, sorted(self.profile.encoders))
-        raise UserError(
+        raise UnavailableError(
             f"the profile '{self.profile.name}' has no encoder '{name}'; {hint} "
             "(a folder: NAME=FOLDER; a hub model: OWNER/NAME@COMMIT)"
         )
 
     def patches(self, name: str) -> Ingredient[ModelSource]:
-        """A pretrained image patch embedding of the profile. Raises UserError."""
+        """A pretrained image patch embedding of the profile. Raises UnavailableError."""
         if name not in self.profile.patches:
             hint = suggest(name, sorted(self.profile.patches))
-            raise UserError(f"the profile '{self.profile.name}' has no patch embedding '{name}'; {hint}")
+            raise UnavailableError(f"the profile '{self.profile.name}' has no patch embedding '{name}'; {hint}")
         return self.once(self.place("teacher", self.profile.patches[name]))
 
     def place(self, kind: Literal["encoder", "teacher"], table: ModelTable) -> ModelSource:
@@ -183,16 +183,20 @@ class Inventory:
     def corpus(self, name: str, run: Resolved) -> UsedCorpus:
         """A corpus as a run reads it: with the captions and the noise of its method and setting.
 
-        Raises UnfitSettingError for a corpus that cannot be read in that way.
+        Raises UserError for a file that is wrong or does not have what the setting's options name, and
+        UnfitSettingError for a corpus that does not have what only the method asks for.
         """
         key = (name, str(run.spec.setting), *(type(option).__name__ for option in run.options))
         if key not in self._corpora:
             known = self.corpora[name]
             source = read_with(run.options, known.plain.source)
+            typed = run.options[: len(run.spec.setting.options)]
+            read_with(typed, known.plain.source).check(self.root)
             try:
-                source.check(self.root)
+                if len(typed) < len(run.options):
+                    source.check(self.root)
             except UserError as error:
-                raise UnfitSettingError(f"{error}; change the option, corpus or setting") from error
+                raise UnfitSettingError(str(error)) from error
             unchanged = source is known.plain.source
             self._corpora[key] = known if unchanged else self._used(name, Ingredient(source, self.root), known.plain)
         return self._corpora[key]

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class Results:
     """Finished runs in one folder, and failures. Its length is the number of runs.
 
-    `problems` has one line for each result file that cannot be read.
+    `problems` has one line for each result file that cannot be read, and for each wrong input of a plan.
     """
 
     folder: Path
