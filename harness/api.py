@@ -22,6 +22,8 @@ from inspect import cleandoc, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
+import numpy as np
+
 from harness.command_line import (
     DEFAULT_DEVICE,
     DEFAULT_MARGIN,
@@ -48,6 +50,7 @@ from harness.reporting.results import Results
 from harness.runs.environment import DeviceChoice, Execution, pick_device
 from harness.store import Failure, Result, Store
 from harness.store.tunings import save_tuning
+from harness.tomlfiles import check_arguments, checked
 from harness.work.base import execute as execute_plan
 from harness.work.failures import seconds_of
 from harness.work.progress import display
@@ -55,13 +58,12 @@ from harness.work.tracking.base import installed_trackers
 from harness.work.tracking.listener import tracking
 
 if TYPE_CHECKING:
-    import numpy as np
     import pandas
 
     from harness.encoders.student import SentenceModules, Student
 
 #: n sentences -> n rows of floats, (n, d)
-SentenceFunction = Callable[[Sequence[str]], "np.ndarray"]
+SentenceFunction = Callable[[Sequence[str]], np.ndarray]
 P = ParamSpec("P")
 S = TypeVar("S")
 T = TypeVar("T")
@@ -85,7 +87,8 @@ def _keywords_of(made: Callable[P, S]) -> Callable[[Callable[[S], T]], Callable[
     def decorate(function: Callable[[S], T]) -> Callable[P, T]:
         @wraps(function)
         def call(*args: P.args, **keywords: P.kwargs) -> T:
-            return function(made(*args, **keywords))
+            named = check_arguments(made, f"{function.__name__}()", args, keywords, "argument")
+            return function(made(**named))  # type: ignore[call-arg]
 
         described: Any = call
         described.__signature__ = signature(call).replace(parameters=list(signature(made).parameters.values()))
@@ -190,6 +193,7 @@ def _check_inputs(plan: Plan) -> None:
         raise MissingData(f"{what}; {how_to_get(plan)}; the profile `tiny` needs no data")
 
 
+@checked
 def to_fetch(plan: Plan) -> FetchList:
     """List what `fetch` would download for a plan, with sizes and licences, and what to download manually.
 
@@ -203,6 +207,7 @@ def to_fetch(plan: Plan) -> FetchList:
     return fetch_list(lacking(plan), plan.inventory.root)
 
 
+@checked
 def fetch(listed: FetchList, *, accept_licences: Names = (), progress: bool = False) -> dict[str, str]:
     """Download what `to_fetch` listed into the data root and the hub's cache, several items in parallel.
 
@@ -223,6 +228,7 @@ def fetch(listed: FetchList, *, accept_licences: Names = (), progress: bool = Fa
         return listed.carry_out(say, watch)
 
 
+@checked
 def results(folder: str | Path = DEFAULT_RESULTS, profile: str | None = None) -> Results:
     """Read every result in a folder.
 
@@ -237,6 +243,7 @@ def results(folder: str | Path = DEFAULT_RESULTS, profile: str | None = None) ->
     return Results(store.root, indexed, tuple(store.failures()), tuple(indexed.problems))
 
 
+@checked
 def report(
     results: str | Path = DEFAULT_RESULTS,
     out: str | Path = DEFAULT_REPORT,
@@ -269,6 +276,7 @@ class SentenceModel:
     __call__ = encode
 
 
+@checked
 def load_model(
     model: str | Path,
     *,
@@ -307,6 +315,7 @@ def load_model(
     return SentenceModel(str(model), student.to(pick_device(device)))
 
 
+@checked
 def evaluate(
     model: SentenceFunction,
     suites: Names | None = None,
@@ -343,6 +352,7 @@ def evaluate(
     return pandas.DataFrame(rows, columns=["suite", "task", "part", "metric", "value"])
 
 
+@checked
 def overlaps(
     profile: str = DEFAULT_PROFILE,
     *,
@@ -366,6 +376,7 @@ def overlaps(
     return overlaps_of(request.inventory, request.settings, request.suites if suites else ())
 
 
+@checked
 def plan_model(
     model: str | None = None,
     *,

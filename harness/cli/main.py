@@ -54,7 +54,7 @@ SECTIONS = {
     },
     "Extend": {
         "new": ("extend:new", "Write a commented template: a profile, a task or a method."),
-        "check": ("extend:check", "Check the methods of a package or file on random batches."),
+        "check": ("extend:check", "Check methods, or those of a package or file, on random batches."),
     },
 }
 COMMANDS = {name: listed for commands in SECTIONS.values() for name, listed in commands.items()}

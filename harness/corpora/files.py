@@ -213,9 +213,8 @@ class CaptionsFile(FileSource, CorpusSource):
         if not lone and not self.missing(root):
             lone = bool((count_captions(self.paths(root)[0], *self.columns) == 1).all())
         if lone:
-            raise UserError(
-                f"captions = all, but {self.files[0]} has only one caption per image; change the option, corpus or setting"
-            )
+            why = f"captions = all, but {self.files[0]} has only one caption per image"
+            raise UserError(f"{why}; change the option, corpus or setting")
 
     def check_features(self, root: Path | None, teacher: str) -> None:
         """Refuse features that do not fit the captions, and a teacher with neither stored features nor images."""

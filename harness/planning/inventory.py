@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -31,7 +30,7 @@ from harness.sources import OWN_FILE, Checkable, Missing, data_root, digest, pla
 from harness.spec import Stream
 from harness.store import Protocol as EvaluationProtocol
 from harness.store import Result
-from harness.tomlfiles import check_keywords
+from harness.tomlfiles import check_arguments
 
 S = TypeVar("S", bound=Checkable, covariant=True)
 T = TypeVar("T", bound=Checkable)
@@ -173,9 +172,9 @@ class Inventory:
         """All corpora of the profile, as it describes them. Raises UserError for an unknown kind or option."""
         corpora = {}
         for name, table in self.profile.corpora.items():
-            with self._table(f"corpora.{name}"):
-                kind = get_class("corpus", table.kind, CorpusSource)
-                check_keywords(kind, table.options, self._place(f"corpora.{name}"))
+            kind = get_class("corpus", table.kind, CorpusSource)
+            check_arguments(kind, self._place(f"corpora.{name}"), (), table.options)
+            with errors_of("corpus", table.kind):
                 plain: Ingredient[CorpusSource] = Ingredient(kind(**table.options), self.root)
             corpora[name] = self._used(name, plain, plain)
         return corpora
@@ -237,9 +236,9 @@ class Inventory:
 
     def _made(self, name: str, tasks: Sequence[str]) -> Suite:
         options = self.profile.suites[name].options
-        with self._table(f"suites.{name}"):
-            suite = get_class("suite", name, Suite)
-            check_keywords(suite, options, self._place(f"suites.{name}"))
+        suite = get_class("suite", name, Suite)
+        check_arguments(suite, self._place(f"suites.{name}"), ((),), options)
+        with errors_of("suite", name):
             return suite([self.tasks.get(task, task) for task in tasks], **options)
 
     def suite(self, name: str) -> Suite:
@@ -291,15 +290,6 @@ class Inventory:
             source = own if own is not None and own.kind == kind else get_instance(kind, name, Checkable)
             self._found[kind, name] = Ingredient(source, self.root)
         return self._found[kind, name]
-
-    @contextmanager
-    def _table(self, name: str) -> Iterator[None]:
-        """Convert the TypeError of an unknown option into a UserError that names the profile's table."""
-        try:
-            yield
-        except TypeError as error:
-            reason = str(error).rpartition("__init__() ")[2]
-            raise UserError(f"{self._place(name)}: {reason}") from error
 
     def _place(self, table: str) -> str:
         return f"the profile {self.profile.name}, table [{table}]"

@@ -155,7 +155,9 @@ def make_plan(request: Request, store: Store) -> Plan:
     runs, skipped = _resolved(request)
     experiments = Experiments(inventory, request.overrides)
     ordered: dict[str, Experiment] = {}
-    refused = {f"suite {name}": str(own[0]) for name, absent in without_data.items() if (own := _own(absent))}
+    absent = ((f"suite {name}", item) for name, missing in without_data.items() for item in missing)
+    # a file at a path of the user's own; others are merely not fetched, or below another data root
+    refused = {what: str(item) for what, item in absent if item.how == OWN_FILE and Path(item.what).is_absolute()}
     for run in runs:
         what = str(run.spec).rpartition("/")[0]
         if what in refused:
@@ -163,10 +165,8 @@ def make_plan(request: Request, store: Store) -> Plan:
         try:
             experiment = experiments.of(run)
             _ = experiment.fingerprint
-        except UnfitSettingError as error:
-            skipped.append(Skipped(f"{run.spec.variant}/{run.spec.setting}", str(error)))
-        except (UnavailableError, PlugInError, MissingData) as error:
-            if request.wanted is None:
+        except (UnfitSettingError, UnavailableError, PlugInError, MissingData) as error:
+            if request.wanted is None and not isinstance(error, UnfitSettingError):
                 raise
             skipped.append(Skipped(f"{run.spec.variant}/{run.spec.setting}", str(error)))
         except UserError as error:
@@ -191,11 +191,6 @@ def make_plan(request: Request, store: Store) -> Plan:
             more = experiment.missing_for(inventory.suites[name], inventory.root)
             without_data[name] = tuple(dict.fromkeys((*without_data[name], *more)))
     return Plan(request, store, inventory, tuple(planned), tuple(dict.fromkeys(skipped)), without_data, refused)
-
-
-def _own(missing: Iterable[Missing]) -> list[Missing]:
-    """Files at a path of the user's own, which is wrong; others are merely not fetched, or below another data root."""
-    return [item for item in missing if item.how == OWN_FILE and Path(item.what).is_absolute()]
 
 
 def _check_left(runs: Collection[object], skipped: Sequence[Skipped], refused: Mapping[str, str]) -> None:

@@ -190,7 +190,7 @@ class NamedTeacher(ABC):
 
 @dataclass(frozen=True)
 class UnavailableTeacher(NamedTeacher):
-    """A teacher that cannot compute: trying raises UnavailableError with `reason`. Stored features can still be read."""
+    """A teacher that cannot compute: trying raises UnavailableError, `reason`. Stored features can still be read."""
 
     reason: str
     models: ClassVar[list[Ingredient[Checkable]]] = []

@@ -10,31 +10,28 @@ import platform
 import resource
 import subprocess
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, entry_points, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import harness
-from harness.command_line import DEFAULT_DEVICE, option
+from harness.command_line import DEFAULT_DEVICE, Names, option
 from harness.errors import UserError
+from harness.planning.events import Listener
 from harness.processors import asked_threads, cores
 from harness.registry import GROUPS
 from harness.sources import digest
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from harness.command_line import Names
-    from harness.planning.events import Listener
+from harness.tomlfiles import Positive
 
 Device = Literal["cpu", "cuda"]
 DeviceChoice = Literal["auto", "cpu", "cuda"]
 #: Runs in parallel: a number, or as many as fit.
-Jobs = int | Literal["auto"]
+Jobs = Positive | Literal["auto"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +46,7 @@ class Execution:
     device: DeviceChoice = option(DEFAULT_DEVICE, "Device for training and evaluation.")
     executor: str | None = option(None, "Where runs are executed.", "NAME")
     executor_options: Mapping[str, str] | None = None
-    chunk: int | None = option(
+    chunk: Positive | None = option(
         None, "Encode a batch N rows at a time: the same gradient with less memory, in about a third more time.", "N"
     )
     run_timeout: str | float | None = option(
