@@ -20,7 +20,7 @@ from dataclasses import dataclass, fields
 from functools import wraps
 from inspect import cleandoc, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, cast
 
 import numpy as np
 
@@ -38,7 +38,7 @@ from harness.errors import MissingData, UserError
 from harness.fetching import shown
 from harness.fetching.downloads import FetchList
 from harness.formatting import count_of
-from harness.planning.events import both
+from harness.planning.events import Listener, both
 from harness.planning.missing import fetch_list, how_to_get, lacking
 from harness.planning.plan import Plan, make_plan, suites_without_data
 from harness.planning.present import Present
@@ -156,6 +156,9 @@ def execute(how: PlanToExecute) -> Results:
     called with every `harness.planning.events.Event`.
     """
     plan, limit_s = how.plan, None if how.run_timeout is None else seconds_of(how.run_timeout)
+    for name, value in {"jobs": how.jobs, "chunk": how.chunk}.items():
+        if isinstance(value, int) and value < 1:
+            raise UserError(f"--{name} {value}: not a positive number; give 1 or more")
     _check_inputs(plan)
     if plan.request.tuning:
         save_tuning(plan.store, plan.request.tuning)
@@ -163,7 +166,7 @@ def execute(how: PlanToExecute) -> Results:
     trackers = installed_trackers(how.track)
     if plan.todo:
         planned = {unfinished.key: unfinished.fingerprint for unfinished in plan.todo}
-        listen = how.progress or (lambda event: None)
+        listen: Listener | Literal[True] = how.progress or (lambda event: None)
         shown = display(planned, plan.store) if listen is True else nullcontext(listen)
         with tracking(list(trackers), plan) as record, shown as show:
             ends += execute_plan(

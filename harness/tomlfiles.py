@@ -32,7 +32,6 @@ from harness.formatting import one_line
 from harness.registry import suggest
 
 Name = Annotated[str, Field(min_length=1)]
-Positive = Annotated[int, Field(ge=1)]
 #: a commit of the hub
 Commit = Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
 Model = TypeVar("Model", bound=BaseModel)

@@ -17,21 +17,22 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, entry_points, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import harness
 from harness.command_line import DEFAULT_DEVICE, Names, option
 from harness.errors import UserError
-from harness.planning.events import Listener
 from harness.processors import asked_threads, cores
 from harness.registry import GROUPS
 from harness.sources import digest
-from harness.tomlfiles import Positive
+
+if TYPE_CHECKING:
+    from harness.planning.events import Listener
 
 Device = Literal["cpu", "cuda"]
 DeviceChoice = Literal["auto", "cpu", "cuda"]
 #: Runs in parallel: a number, or as many as fit.
-Jobs = Positive | Literal["auto"]
+Jobs = int | Literal["auto"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +47,7 @@ class Execution:
     device: DeviceChoice = option(DEFAULT_DEVICE, "Device for training and evaluation.")
     executor: str | None = option(None, "Where runs are executed.", "NAME")
     executor_options: Mapping[str, str] | None = None
-    chunk: Positive | None = option(
+    chunk: int | None = option(
         None, "Encode a batch N rows at a time: the same gradient with less memory, in about a third more time.", "N"
     )
     run_timeout: str | float | None = option(
