@@ -202,6 +202,10 @@ def _unknown(fields: LabelFields, groups: Mapping[Label, object]) -> str:
     there = sorted({label.variant for label in groups if _fits(label, {**fields, "variant": label.variant})})
     if there:
         return f"no runs of '{fields['variant']}' have this metric; {suggest(fields['variant'], there)}"
+    for name in (name for name in _OPTIONS if name in fields):
+        values = sorted({getattr(label, name) for label in groups})
+        if fields[name] not in values:
+            return f"no runs with the {name} {fields[name]} have this metric; {suggest(fields[name], values)}"
     where = ", ".join(sorted({f"{label.setting}/{label.encoder} ({label.profile})" for label in groups}))
     given = ", ".join(f"{name} {text}" for name, text in fields.items() if name != "variant")
     return f"no runs with {given} have this metric; known: {where}"
