@@ -20,7 +20,9 @@ from dataclasses import dataclass, fields
 from functools import wraps
 from inspect import cleandoc, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, cast
+
+import numpy as np
 
 from harness.command_line import (
     DEFAULT_DEVICE,
@@ -36,7 +38,7 @@ from harness.errors import MissingData, UserError
 from harness.fetching import shown
 from harness.fetching.downloads import FetchList
 from harness.formatting import count_of
-from harness.planning.events import both
+from harness.planning.events import Listener, both
 from harness.planning.missing import fetch_list, how_to_get, lacking
 from harness.planning.plan import Plan, make_plan, suites_without_data
 from harness.planning.present import Present
@@ -48,6 +50,7 @@ from harness.reporting.results import Results
 from harness.runs.environment import DeviceChoice, Execution, pick_device
 from harness.store import Failure, Result, Store
 from harness.store.tunings import save_tuning
+from harness.tomlfiles import check_arguments, checked
 from harness.work.base import execute as execute_plan
 from harness.work.failures import seconds_of
 from harness.work.progress import display
@@ -55,13 +58,12 @@ from harness.work.tracking.base import installed_trackers
 from harness.work.tracking.listener import tracking
 
 if TYPE_CHECKING:
-    import numpy as np
     import pandas
 
     from harness.encoders.student import SentenceModules, Student
 
 #: n sentences -> n rows of floats, (n, d)
-SentenceFunction = Callable[[Sequence[str]], "np.ndarray"]
+SentenceFunction = Callable[[Sequence[str]], np.ndarray]
 P = ParamSpec("P")
 S = TypeVar("S")
 T = TypeVar("T")
@@ -85,7 +87,8 @@ def _keywords_of(made: Callable[P, S]) -> Callable[[Callable[[S], T]], Callable[
     def decorate(function: Callable[[S], T]) -> Callable[P, T]:
         @wraps(function)
         def call(*args: P.args, **keywords: P.kwargs) -> T:
-            return function(made(*args, **keywords))
+            named = check_arguments(made, f"{function.__name__}()", args, keywords, "argument")
+            return function(made(**named))  # type: ignore[call-arg]
 
         described: Any = call
         described.__signature__ = signature(call).replace(parameters=list(signature(made).parameters.values()))
@@ -153,6 +156,9 @@ def execute(how: PlanToExecute) -> Results:
     called with every `harness.planning.events.Event`.
     """
     plan, limit_s = how.plan, None if how.run_timeout is None else seconds_of(how.run_timeout)
+    for name, value in {"jobs": how.jobs, "chunk": how.chunk}.items():
+        if isinstance(value, int) and value < 1:
+            raise UserError(f"--{name} {value}: not a positive number; give 1 or more")
     _check_inputs(plan)
     if plan.request.tuning:
         save_tuning(plan.store, plan.request.tuning)
@@ -160,7 +166,7 @@ def execute(how: PlanToExecute) -> Results:
     trackers = installed_trackers(how.track)
     if plan.todo:
         planned = {unfinished.key: unfinished.fingerprint for unfinished in plan.todo}
-        listen = how.progress or (lambda event: None)
+        listen: Listener | Literal[True] = how.progress or (lambda event: None)
         shown = display(planned, plan.store) if listen is True else nullcontext(listen)
         with tracking(list(trackers), plan) as record, shown as show:
             ends += execute_plan(
@@ -175,15 +181,11 @@ def execute(how: PlanToExecute) -> Results:
             )
     finished = tuple(end for end in ends if isinstance(end, Result))
     failures = tuple(end for end in ends if isinstance(end, Failure))
-    return Results(plan.store.root, finished, failures, tuple(run.problem for run in plan.damaged))
+    return Results(plan.store.root, finished, failures, (*plan.errors, *(run.problem for run in plan.damaged)))
 
 
 def _check_inputs(plan: Plan) -> None:
-    """Raise an error if every run is skipped, a run to do cannot load its inputs, or no suite can load its data."""
-    if plan.skipped and not plan.runs:
-        skip, *others = plan.skipped
-        more = f" (and {len(others)} more)" if others else ""
-        raise UserError(f"every run is skipped, nothing can be trained: {skip.what}: {skip.why}{more}")
+    """Raise an error if a run to do cannot load its inputs, or no suite can load its data."""
     if plan.missing:
         more = f" (and {len(plan.missing) - 1} more)" if len(plan.missing) > 1 else ""
         what = f"{count_of(len(plan.missing), 'input')} missing: {plan.missing[0].what}{more}"
@@ -194,6 +196,7 @@ def _check_inputs(plan: Plan) -> None:
         raise MissingData(f"{what}; {how_to_get(plan)}; the profile `tiny` needs no data")
 
 
+@checked
 def to_fetch(plan: Plan) -> FetchList:
     """List what `fetch` would download for a plan, with sizes and licences, and what to download manually.
 
@@ -207,6 +210,7 @@ def to_fetch(plan: Plan) -> FetchList:
     return fetch_list(lacking(plan), plan.inventory.root)
 
 
+@checked
 def fetch(listed: FetchList, *, accept_licences: Names = (), progress: bool = False) -> dict[str, str]:
     """Download what `to_fetch` listed into the data root and the hub's cache, several items in parallel.
 
@@ -227,6 +231,7 @@ def fetch(listed: FetchList, *, accept_licences: Names = (), progress: bool = Fa
         return listed.carry_out(say, watch)
 
 
+@checked
 def results(folder: str | Path = DEFAULT_RESULTS, profile: str | None = None) -> Results:
     """Read every result in a folder.
 
@@ -241,6 +246,7 @@ def results(folder: str | Path = DEFAULT_RESULTS, profile: str | None = None) ->
     return Results(store.root, indexed, tuple(store.failures()), tuple(indexed.problems))
 
 
+@checked
 def report(
     results: str | Path = DEFAULT_RESULTS,
     out: str | Path = DEFAULT_REPORT,
@@ -273,6 +279,7 @@ class SentenceModel:
     __call__ = encode
 
 
+@checked
 def load_model(
     model: str | Path,
     *,
@@ -311,6 +318,7 @@ def load_model(
     return SentenceModel(str(model), student.to(pick_device(device)))
 
 
+@checked
 def evaluate(
     model: SentenceFunction,
     suites: Names | None = None,
@@ -347,6 +355,7 @@ def evaluate(
     return pandas.DataFrame(rows, columns=["suite", "task", "part", "metric", "value"])
 
 
+@checked
 def overlaps(
     profile: str = DEFAULT_PROFILE,
     *,
@@ -370,6 +379,7 @@ def overlaps(
     return overlaps_of(request.inventory, request.settings, request.suites if suites else ())
 
 
+@checked
 def plan_model(
     model: str | None = None,
     *,

@@ -7,10 +7,10 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from harness.errors import UserError
-from harness.spec import OptionValue, canonical
+from harness.spec import OptionValue, canonical, split
 
 #: defaults of commands and of the functions of harness.api
 DEFAULT_PROFILE = "paper"
@@ -19,7 +19,8 @@ DEFAULT_REPORT = "reports/build"
 #: a measured mean at most so many points from the printed one reproduces it
 DEFAULT_MARGIN = 1.0
 #: formats in which one table is printed
-TABLE_FORMATS = ("markdown", "latex", "csv")
+TableFormat = Literal["markdown", "latex", "csv"]
+TABLE_FORMATS: tuple[TableFormat, ...] = get_args(TableFormat)
 DEFAULT_DEVICE: Literal["auto"] = "auto"
 
 _DEFAULTS = {"profile": DEFAULT_PROFILE, "results": DEFAULT_RESULTS}
@@ -104,9 +105,20 @@ def harness_command(*words: str, **options: Option) -> str:
     return shlex.join(typed)
 
 
+def parse_set(pairs: Sequence[str]) -> dict[str, str]:
+    """Read the pairs KEY=VALUE of --set, several of them in one text too: steps=300,eval_every=20. Raises UserError."""
+    listed: list[str] = []
+    for pair in pairs:
+        first, *more = split(pair)
+        listed.append(first)
+        for part in more:  # a further value, or the next key
+            listed = [*listed, part] if len(split(part, "=")) > 1 else [*listed[:-1], f"{listed[-1]},{part}"]
+    return parse_texts(listed, "--set", "learning_rate=1e-4")
+
+
 def parse_overrides(pairs: Sequence[str]) -> dict[str, OptionValue]:
     """Read the pairs KEY=VALUE of --set into numbers, true/false and texts. Raises UserError."""
-    texts = parse_texts(pairs, "--set", "learning_rate=1e-4")
+    texts = parse_set(pairs)
     overrides = {key: _value(canonical(text)) for key, text in texts.items()}
     for key, value in overrides.items():
         if isinstance(value, float) and not math.isfinite(value):

@@ -1,7 +1,35 @@
 """Errors that users can fix: one line, exit code 2 on the command line."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
 #: advice for a damaged file, of a user or of a publisher
 RESTORE = "correct it, or restore it from its source"
+#: pydantic's types of errors whose messages are about Python -> about a file
+_OF_FILES = {
+    **{"extra_forbidden": "there is no such key", "missing": "it is missing", "string_too_short": "it is empty"},
+    **{"int_parsing_size": "it is too large", "sequence_str": "it must be a list", "model_type": "it must be a table"},
+}
+#: pydantic's terms -> plain ones, in this order
+_PLAIN = {
+    **{"Input should be": "it must be", "String should": "it must", "Tuple should": "it must", "valid ": ""},
+    **{"integer": "whole number", "a boolean": "true or false", "a dictionary": "a table (in Python a dict)"},
+    **{"an array": "a list", "an object": "a mapping", "a array": "a list", "string": "text", "tuple": "list"},
+    **{"an instance of ": "a ", "a Sequence": "a list", "callable": "a function"},
+}
+
+
+def worded(*problems: Mapping[str, Any]) -> str:
+    """What pydantic found wrong with a value, or with each type that it may have: 'it must be a number or a text'."""
+    texts: dict[str, None] = {}
+    for each in problems:
+        text = _OF_FILES.get(each["type"], str(each["msg"]).partition(", unable")[0].partition(", got")[0])
+        for term, plain in {} if each["type"] == "value_error" else _PLAIN.items():
+            text = text.replace(term, plain)
+        texts[text.removeprefix("Value error, ")] = None
+    return " or ".join(texts).replace(" or it must be ", " or ")
 
 
 class UserError(Exception):
@@ -24,6 +52,10 @@ def message_of(error: BaseException) -> str:
 
 class MissingData(UserError):  # noqa: N818
     """A file or model that a run needs is missing; the message says how to get it."""
+
+
+class UnavailableError(UserError):
+    """A name that the profile does not have, or that gives other features than a run asks for; no file is wrong."""
 
 
 class LockError(UserError):

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from harness.command_line import parse_overrides, parse_texts
+from harness.command_line import parse_overrides, parse_set
 from harness.corpora.base import CorpusSource
-from harness.errors import PlugInError, UserError
+from harness.errors import PlugInError, UserError, worded
 from harness.method import Feature, OwnSteps
 from harness.method.declared import DeclaredMethod, Layers, declared_method
 from harness.profiles import Profile, Rule, Training
@@ -196,10 +196,8 @@ def _training(profile: Profile, values: Mapping[str, OptionValue | None]) -> Tra
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(map(str, first["loc"]))
-        why = first["msg"].removeprefix("Value error, ")
-        why = "it is too large" if first["type"] == "int_parsing_size" else why
         what = f"the training value '{key}' = {first['input']!r} is" if key else "these training values are"
-        raise UserError(f"{what} refused: {why}") from error
+        raise UserError(f"{what} refused: {worded(first)}") from error
 
 
 def check_overrides(methods: Sequence[Variant], overrides: Overrides) -> None:
@@ -262,7 +260,7 @@ Lists = Mapping[str, Sequence[str]]
 def listed_values(values: Mapping[str, object] | Sequence[str]) -> tuple[Overrides, Lists]:
     """Split the values of `--set` (KEY=VALUE or a mapping) into single values and lists. Raises UserError."""
     pairs = [f"{key}={_text(value)}" for key, value in values.items()] if isinstance(values, Mapping) else values
-    texts = parse_texts(pairs, "--set", "learning_rate=1e-4")
+    texts = parse_set(pairs)
     lists = {key: _parts(f"--set {key}={text}", text, ",") for key, text in texts.items()}
     single = [f"{key}={texts[key]}" for key, parts in lists.items() if len(parts) == 1]
     return parse_overrides(single), {key: parts for key, parts in lists.items() if len(parts) > 1}

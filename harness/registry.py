@@ -12,11 +12,12 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import os
+import re
 import signal
 import sys
 import threading
 import traceback
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache, cached_property
 from importlib.metadata import EntryPoint, entry_points
@@ -24,7 +25,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, TypeVar, get_origin, get_type_hints
 
-from harness.errors import PlugInError, UserError
+from harness.errors import PlugInError, UserError, worded
 from harness.stopping import Stopped
 
 if TYPE_CHECKING:
@@ -62,13 +63,21 @@ IMPORT_S: Final = 10.0
 LOOKS: Final = 10
 
 
-def suggest(word: str, known: Sequence[str]) -> str:
-    """The end of an error line: the closest names, or all of them if none is close."""
-    folded = {name.casefold(): name for name in reversed(known)}
-    near = difflib.get_close_matches(word.casefold(), folded, n=3, cutoff=0.5)
+def suggest(word: str, known: Collection[str], otherwise: str = "") -> str:
+    """The end of an error line: names with this part (sts.Avg for Avg) and the closest ones.
+
+    If none is close, it is `otherwise`, by default the list of all.
+    """
+    folded = {name.casefold(): name for name in reversed([*known]) if name != word}
+    parts = [name for name in folded if word.casefold() in re.split(r"[.:/]", name)]
+    near = [*parts, *(_near(word, folded, 0.75) or _near(word, folded, 0.5))]
     if near:
-        return f"did you mean {' or '.join(folded[name] for name in near)}?"
-    return f"known: {', '.join(known) or 'none'}"
+        return f"did you mean {' or '.join(folded[name] for name in [*dict.fromkeys(near)][:3])}?"
+    return otherwise or f"known: {', '.join(known) or 'none'}"
+
+
+def _near(word: str, folded: Collection[str], cutoff: float) -> list[str]:
+    return difflib.get_close_matches(word.casefold(), folded, n=3, cutoff=cutoff)
 
 
 class _Registered:
@@ -211,7 +220,7 @@ def _misfit(loaded: Any, name: str, check: TypeAdapter[Any]) -> str:
     try:
         check.validate_python(getattr(loaded, name))
     except ValidationError as error:
-        return f"declares {name} = {getattr(loaded, name)!r}: {error.errors()[0]['msg']}"
+        return f"declares {name} = {getattr(loaded, name)!r}: {worded(*error.errors())}"
     return ""
 
 

@@ -45,7 +45,7 @@ class Missing:
     how: str
 
     def __str__(self) -> str:
-        return f"{self.what}: {self.how}"
+        return f"cannot find {self.what}; {self.how}"
 
 
 @runtime_checkable

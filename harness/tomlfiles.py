@@ -5,31 +5,40 @@ from __future__ import annotations
 import inspect
 import json
 import re
+import reprlib
+import sys
 import tomllib
-from collections.abc import Callable, Collection, Mapping, Sequence
-from difflib import get_close_matches
-from functools import cache
+from collections import ChainMap
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
+from dataclasses import is_dataclass
+from functools import cache, wraps
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, ParamSpec, TypeVar, get_args, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, ValidationInfo, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    InstanceOf,
+    TypeAdapter,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 
-from harness.errors import UserError
+from harness.errors import UserError, worded
+from harness.formatting import one_line
+from harness.registry import suggest
 
 Name = Annotated[str, Field(min_length=1)]
 #: a commit of the hub
 Commit = Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
 Model = TypeVar("Model", bound=BaseModel)
+P = ParamSpec("P")
+T = TypeVar("T")
 #: maximum bytes of a file, and parts of a key, that are read, since parsing time grows with their square
 LARGEST, LONGEST_KEY = 10**6, 32
-#: pydantic's error types -> messages in terms of the file
-_MESSAGES = {
-    "extra_forbidden": "there is no such key",
-    "dict_type": "it should be a table, with a name and a table for each entry",
-    "model_type": "it should be a table",
-    "missing": "it is missing",
-}
 _PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
 _STRICT = ConfigDict(strict=True, allow_inf_nan=False)
 _LONG_KEY = re.compile(rf"(?<![\w-])(?:{_PART}[ \t]*+\.[ \t]*+){{{LONGEST_KEY}}}")
@@ -89,10 +98,9 @@ def validated(content: Mapping[str, Any], what: str, model: type[Model], blame: 
         path, parts = blame(_there(content, first["loc"]))
         keys = [str(part) for part in parts]
         table, key = ".".join(keys[:-1]) or "top level", keys[-1] if keys else "the file as a whole"
-        message = _MESSAGES.get(first["type"], first["msg"].removeprefix("Value error, "))
-        if first["type"] == "extra_forbidden" and len(keys) == 1:
-            near = get_close_matches(key, model.model_fields, 1)
-            message += f"; did you mean {near[0]}?" if near else f"; it has {', '.join(model.model_fields)}"
+        message = worded(first)
+        if first["type"] == "extra_forbidden":
+            message += f"; {suggest(key, _keys(model, first['loc'][:-1]))}"
         more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
         raise UserError(f"the {what} {path}, table [{table}], key '{key}': {message}{more}") from error
 
@@ -107,6 +115,16 @@ def _there(content: Any, keys: Sequence[str | int]) -> list[str | int]:
         inside = isinstance(content, Mapping) or (isinstance(content, list) and isinstance(part, int))
         content = content[part] if inside and (not isinstance(content, Mapping) or part in content) else None
     return present
+
+
+def _keys(kind: Any, location: Sequence[str | int]) -> list[str]:
+    """The keys of the table at a location of pydantic's, in a model or in a type that is made of models."""
+    if not (isinstance(kind, type) and issubclass(kind, BaseModel)):
+        return [key for part in get_args(kind) for key in _keys(part, location)]
+    for number, part in enumerate(location):
+        if part in kind.model_fields:
+            return _keys(kind.model_fields[str(part)].annotation, location[number + 1 :])
+    return list(kind.model_fields)
 
 
 def _text(path: Path, what: str) -> str:
@@ -124,36 +142,64 @@ def _text(path: Path, what: str) -> str:
     return text
 
 
-def check_keywords(kind: type, values: Mapping[str, object], where: str) -> None:
-    """Refuse a value of another type than `kind` declares for it, and a number that is not finite.
+def checked(function: Callable[P, T]) -> Callable[P, T]:
+    """Make a function refuse wrong arguments with a UserError of one line, as the command line does."""
 
-    Arguments without a declared type are not checked. `where` is the table in messages. Raises UserError.
+    @wraps(function)
+    def call(*args: P.args, **keywords: P.kwargs) -> T:
+        named = check_arguments(function, f"{function.__qualname__}()", args, keywords, "argument")
+        return function(**named)  # type: ignore[call-arg]
+
+    return call
+
+
+def check_arguments(
+    kind: Callable[..., object], where: str, args: Sequence[object], keywords: Mapping[str, Any], noun: str = "key"
+) -> dict[str, Any]:
+    """The arguments of a function or class by name, arrays as lists; in messages, they are `noun`s of `where`.
+
+    Refuses an unknown or a missing one, a value of another type than is declared, and a number that is not finite.
+    Raises UserError.
     """
-    known = _declared(kind)
-    for name, value in values.items():
-        if name not in known:
-            continue
+    known = inspect.signature(kind)
+    try:
+        named = known.bind(*args, **keywords).arguments
+    except TypeError as error:
+        if unknown := [name for name in keywords if name not in known.parameters]:
+            hint = suggest(unknown[0], [*known.parameters][len(args) :])
+            raise UserError(f"{where} has no {noun} '{unknown[0]}'; {hint}") from error
+        raise UserError(f"{where}: {str(error).replace('argument', noun)}; give each {noun} once, by name") from error
+    for name, value in named.items():
+        if hasattr(value, "tolist") or isinstance(value, range | Set | Iterator):
+            named[name] = value.tolist() if hasattr(value, "tolist") else [*value]
+    declared = _declared(kind)
+    for name in named.keys() & declared.keys():
         try:
-            # checked as JSON, so that a list can be any sequence type, and true is not a number
-            known[name].validate_json(json.dumps(value))
+            if isinstance(named[name], list | tuple | dict):  # as JSON, where a list is any sequence type
+                declared[name].validate_json(json.dumps(named[name], default=lambda _: None))
+            else:
+                declared[name].validate_python(named[name])
         except ValidationError as error:
-            first = error.errors()[0]
-            raise UserError(f"{where}, key '{name}': {_MESSAGES.get(first['type'], first['msg'])}") from error
-        except TypeError as error:
-            raise UserError(f"{where}, key '{name}': a date is not allowed; write a text or a number") from error
+            problems = error.errors()
+            inner = [each for each in problems if len(each["loc"]) == max(len(one["loc"]) for one in problems)]
+            given = one_line(reprlib.repr(inner[0]["input"]))
+            raise UserError(f"{where}, {noun} '{name}': {worded(*inner)}, not {given}") from error
+    return named
 
 
 @cache
-def _declared(kind: type) -> dict[str, TypeAdapter[Any]]:
-    """A validator for each argument of a class whose type can be checked."""
-    try:
-        arguments = inspect.signature(kind, eval_str=True).parameters
-    except (NameError, TypeError, ValueError):  # a name that exists only for type checkers
-        return {}
+def _declared(kind: Callable[..., object]) -> dict[str, TypeAdapter[Any]]:
+    """A validator for each argument of a function or class whose type can be checked."""
+    scope = ChainMap(*(vars(sys.modules[each.__module__]) for each in getattr(kind, "__mro__", (kind,))))
     adapters: dict[str, TypeAdapter[Any]] = {}
-    for name, argument in arguments.items():
+    for name, argument in inspect.signature(kind).parameters.items():
         try:
-            adapters[name] = TypeAdapter(argument.annotation, config=_STRICT)
-        except (PydanticSchemaGenerationError, PydanticUserError):  # a class of another package
+            named = type("Arguments", (), {"__annotations__": {name: argument.annotation}})
+            hint = get_type_hints(named, {}, scope, include_extras=True)[name]
+            if is_dataclass(hint):  # ours, whose fields are not checked again
+                adapters[name] = TypeAdapter(InstanceOf[hint])  # type: ignore[valid-type, misc]
+            else:
+                adapters[name] = TypeAdapter(hint, config=_STRICT)
+        except (NameError, PydanticSchemaGenerationError, PydanticUserError):  # a class of another package
             continue
     return adapters

@@ -40,6 +40,67 @@ def test_examples_of_docstrings(name: str, tmp_path: Path, monkeypatch: pytest.M
     assert runner.summarize(verbose=False).failed == 0
 
 
+#: a call with a wrong argument -> its line
+WRONG = {
+    "run() has no argument 'seed'; did you mean seeds?": lambda: harness.run("tiny", seed=3),
+    "plan(), argument 'profile': it must be a text, not 3": lambda: harness.plan(3),
+    "plan(), argument 'methods': it must be a text, not 3": lambda: harness.plan("tiny", methods=["simcse", 3]),
+    "plan(), argument 'seeds': it must be a whole number or a text or a list, not 2.5": lambda: harness.plan(seeds=2.5),
+    "plan(), argument 'redo': it must be true or false, not 'yes'": lambda: harness.plan("tiny", redo="yes"),
+    "seeds '-1,' are neither a number of seeds nor a list; write --seeds 5 or --seeds 0,3,7": lambda: harness.plan(
+        "tiny", seeds=[-1]
+    ),
+    "the training value 'steps' = 'None' is refused: it must be a whole number": lambda: harness.plan(
+        "tiny", set={"steps": None}
+    ),
+    "plan(): multiple values for argument 'profile'; give each argument once, by name": lambda: harness.plan(
+        "tiny", profile="tiny"
+    ),
+    "execute(): missing a required argument: 'plan'; give each argument once, by name": lambda: harness.execute(),
+    "execute(), argument 'plan': it must be a Plan, not 'tiny'": lambda: harness.execute("tiny"),
+    "execute(), argument 'device': it must be 'auto', 'cpu' or 'cuda', not 'gpu'": lambda: harness.execute(
+        harness.plan("tiny"), device="gpu"
+    ),
+    "--jobs 0: not a positive number; give 1 or more": lambda: harness.execute(harness.plan("tiny"), jobs=0),
+    "to_fetch(), argument 'plan': it must be a Plan, not None": lambda: harness.to_fetch(None),
+    "fetch(), argument 'listed': it must be a FetchList, not 'tiny'": lambda: harness.fetch("tiny"),
+    "results() has no argument 'profil'; did you mean profile?": lambda: harness.results(profil="tiny"),
+    "report(), argument 'margin': it must be a number, not 'x'": lambda: harness.report(margin="x"),
+    "load_model(), argument 'model': it must be a text or a Path, not None": lambda: harness.load_model(None),
+    "evaluate(), argument 'model': it must be a function, not 3": lambda: harness.evaluate(3),
+    "overlaps(), argument 'settings': it must be a text or a list, not 3": lambda: harness.overlaps("tiny", settings=3),
+    "plan_model() has no argument 'poling'; did you mean pooling?": lambda: harness.plan_model("x", poling="cls"),
+    "Results.text(), argument 'text_format': it must be 'markdown', 'latex' or 'csv', not 'html'": lambda: (
+        harness.results("none").text("sts", "html")
+    ),
+    "Results.compare() has no argument 'metrics'; did you mean metric?": lambda: harness.results("none").compare(
+        "mcse", "simcse", metrics="sts.Avg"
+    ),
+}
+
+
+@pytest.mark.parametrize("said", WRONG)
+def test_a_wrong_argument_is_one_line_with_the_cause(
+    said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(harness.UserError) as error:
+        WRONG[said]()
+    assert str(error.value) == said
+
+
+@pytest.mark.parametrize("name", sorted(set(harness.__all__) - {"UserError", "Results", "SentenceModel"}))
+def test_every_function_refuses_an_unknown_argument(name: str) -> None:
+    with pytest.raises(harness.UserError, match="has no argument 'no_such_thing'; "):
+        getattr(harness, name)(no_such_thing=1)
+
+
+@pytest.mark.parametrize("seeds", [2, "2", [0, 1], range(2), np.arange(2), np.int64(2), iter([0, 1])], ids=repr)
+def test_seeds_of_any_kind_are_the_same(seeds: object, tmp_path: Path) -> None:
+    made = harness.plan("tiny", methods={"simcse"}, seeds=seeds, results=tmp_path)
+    assert [run.resolved.spec.seed for run in made.runs] == [0, 1]
+
+
 def test_import_harness_is_light() -> None:
     code = "import harness, sys; print([name for name in ('torch', 'pandas', 'pydantic') if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -10,8 +10,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 #: small modules that all others may import; each imports only those before it
 SHARED = (
-    *("errors", "seeds", "stopping", "spec", "metrics", "formatting", "processors", "locks", "tomlfiles"),
-    *("files", "tables", "caches", "sources", "registry", "code"),
+    *("errors", "seeds", "stopping", "spec", "metrics", "formatting", "processors", "locks", "registry"),
+    *("tomlfiles", "files", "tables", "caches", "sources", "code"),
 )
 FLOORS = {
     **{name: (number - len(SHARED)) for number, name in enumerate(SHARED)},

@@ -106,18 +106,18 @@ def _write(starts: Mapping[Path, str], words: Mapping[str, str]) -> None:
 
 
 @click.command()
-@click.argument("what", metavar="PACKAGE|FOLDER|MODULE[:CLASS]|FILE.py")
+@click.argument("what", metavar="METHOD|PACKAGE|FOLDER|MODULE[:CLASS]|FILE.py...", nargs=-1, required=True)
 @click.pass_context
-def check(context: click.Context, what: str) -> None:
-    """Check the methods of a package or file on random batches.
+def check(context: click.Context, what: tuple[str, ...]) -> None:
+    """Check methods, or those of a package or file, on random batches.
 
-    Neither a folder nor a file need be installed. It checks declarations, loss terms, gradients, seeds, checkpoints and
-    devices, and prints a line for each. Exit code 1 if one fails.
+    A name may have values, as in 'simcse[temperature=0.1]'. Neither a folder nor a file need be installed. It checks
+    declarations, loss terms, gradients, seeds, checkpoints and devices, with a line for each. Exit code 1 if one fails.
     """
-    from harness.method.conformance import check_all, methods_in
+    from harness.method.conformance import check_all, variants_in
 
     failed = 0
-    for method in methods_in(what):
+    for method in dict.fromkeys(method for name in what for method in variants_in(name)):
         for outcome in check_all(method):
             failed += bool(outcome.problems)
             echo(f"{'fails' if outcome.problems else 'ok':5} {outcome.method}: {outcome.check}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import re
 import signal
 import sys
 import warnings
@@ -54,7 +55,7 @@ SECTIONS = {
     },
     "Extend": {
         "new": ("extend:new", "Write a commented template: a profile, a task or a method."),
-        "check": ("extend:check", "Check the methods of a package or file on random batches."),
+        "check": ("extend:check", "Check methods, or those of a package or file, on random batches."),
     },
 }
 COMMANDS = {name: listed for commands in SECTIONS.values() for name, listed in commands.items()}
@@ -62,6 +63,10 @@ COMMANDS = {name: listed for commands in SECTIONS.values() for name, listed in c
 NOWHERE = "the working folder was deleted; change to one that exists"
 #: errors of a file system that a user can correct: a wrong path, or a full disk
 REFUSALS = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
+
+
+#: click's names of types -> plain ones
+_NUMBERS = {"integer": "whole number", "float": "number"}
 
 
 class _Commands(CommandGroup):
@@ -133,6 +138,7 @@ def main() -> None:
 def _with_help(error: click.UsageError) -> str:
     """The message of a usage error; if it does not say how to correct it, with the command that prints the help."""
     message = error.format_message().removesuffix(".")
+    message = re.sub(r"valid (integer|float)( range)?$", lambda kind: _NUMBERS[kind[1]], message)
     wrong_value = isinstance(error, click.BadParameter) and not isinstance(error, click.MissingParameter)
     if wrong_value or error.ctx is None or "Did you mean" in message:
         return message

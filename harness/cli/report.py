@@ -21,7 +21,7 @@ from harness.cli.options import (
     results_option,
 )
 from harness.cli.output import echo, plain_table, read_results, warn
-from harness.command_line import DEFAULT_MARGIN, DEFAULT_REPORT, TABLE_FORMATS, harness_command
+from harness.command_line import DEFAULT_MARGIN, DEFAULT_REPORT, TABLE_FORMATS, TableFormat, harness_command
 from harness.errors import UserError
 from harness.formatting import count_of, fixed, from_markdown, interval_text, p_value, signed
 from harness.spec import MOST_SEEDS
@@ -70,7 +70,7 @@ def report(profile: str | None, results: Path, out: Path, margin: float, one_fil
 @click.option("--format", "text_format", default="markdown", show_default=True, type=click.Choice(TABLE_FORMATS))
 @any_profile_option
 @results_option
-def table(name: str, text_format: str, profile: str | None, results: Path) -> None:
+def table(name: str, text_format: TableFormat, profile: str | None, results: Path) -> None:
     """Print one table as Markdown, LaTeX or CSV.
 
     NAME is a suite, such as sts, or a table of a paper, such as mcse:T1. In a terminal, Markdown has no escapes.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness.cli.options import GroupedOptions, accept_option, names_option, options_of
-from harness.cli.output import echo, read_results, show_paper_tables, show_summaries, show_tuning
+from harness.cli.output import complain, echo, read_results, show_paper_tables, show_summaries, show_tuning
 from harness.command_line import Selection, harness_command, parse_texts
 from harness.formatting import count_of, duration, fixed, one_line
 from harness.planning.states import STATES
@@ -72,7 +72,9 @@ def run(
     _describe(plan, places)
     if plan.todo and how["executor"] in (None, "local"):
         describe_cards(len(plan.todo), how["jobs"], how["device"])
-    if not dry_run:
+    if dry_run:
+        _refuse(context, plan)
+    else:
         _show_results(context, plan, api.execute(plan, track=list(places), progress=True, **how))
 
 
@@ -114,7 +116,8 @@ def evaluate(context: click.Context, /, model: str | None, device: DeviceChoice,
 
 @click.command(cls=GroupedOptions, help="\n".join(["Show the state of each run of a grid.\n", "\b", *_STATE_LINES]))
 @options_of(Selection, without=["redo"])
-def status(**grid: Any) -> None:
+@click.pass_context
+def status(context: click.Context, /, **grid: Any) -> None:
     """Print a plan and the states of its runs."""
     from harness import api
     from harness.store import earlier_backends
@@ -127,6 +130,7 @@ def status(**grid: Any) -> None:
     results = read_results(plan.store.root, named={run.problem for run in plan.damaged})
     if line := earlier_backends(results.runs):
         echo(f"earlier  {line}")
+    _refuse(context, plan)
 
 
 def _describe(plan: Plan, trackers: Mapping[str, str] = MappingProxyType({})) -> None:
@@ -168,8 +172,8 @@ def _axes(plan: Plan) -> Iterator[str]:
 def _problems(plan: Plan) -> Iterator[str]:
     from harness.planning.missing import costly_suites, fetch_command, fetch_list, lacking, missing_encoders
 
-    for skip in plan.skipped:
-        yield f"skipping  {skip.what}: {skip.why}"
+    yield from (f"error     {line}" for line in plan.errors)
+    yield from _skipped(plan)
     yield from (f"warning   {line}" for line in plan.warnings)
     for run in plan.damaged:
         yield f"damaged   {run.problem}"
@@ -180,9 +184,6 @@ def _problems(plan: Plan) -> Iterator[str]:
         changed = {"; ".join(run.changed) for run in runs}
         what = f" ({one_line(*changed)})" if len(changed) == 1 and changed != {""} else ""
         yield f"{state:9} {len(runs)}: {note}{what}"
-    for name, missing in plan.without_data.items():
-        first, more = missing[0].what, f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        yield f"skipping suite {name}: {count_of(len(missing), 'input')} missing ({first}{more})"
     for item in plan.missing:
         yield f"missing   {item.what}"
     for encoder in missing_encoders(plan):
@@ -193,6 +194,23 @@ def _problems(plan: Plan) -> Iterator[str]:
         yield from (f"download  {line}" for line in costly_suites(plan))
     for manual in listed.by_hand:
         yield f"by hand   {manual.name}: {manual.steps}"
+
+
+def _skipped(plan: Plan) -> Iterator[str]:
+    """Lines on runs that no method can use, and on suites without data."""
+    for skip in plan.skipped:
+        yield f"skipping  {skip.what}: {skip.why}"
+    for name, missing in plan.without_data.items():
+        first, more = missing[0].what, f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        yield f"skipping suite {name}: {count_of(len(missing), 'input')} missing ({first}{more})"
+
+
+def _refuse(context: click.Context, plan: Plan) -> None:
+    """Print what is wrong with a plan's inputs. Sets exit code 2 if anything is."""
+    for line in plan.errors:
+        complain(line)
+    if plan.errors:
+        context.exit(2)
 
 
 def _without_baseline(plan: Plan) -> str:
@@ -230,9 +248,12 @@ def _hours(seconds: float) -> str:
 
 
 def _show_results(context: click.Context, plan: Plan, results: Results) -> None:
-    """Print the scores of a plan's runs. Sets exit code 1 where a run failed or its result is damaged."""
+    """Print the scores of a plan's runs, and once more what it leaves out.
+
+    Sets exit code 2 for a wrong input, and 1 where a run failed or its result is damaged.
+    """
     if not plan.todo:
-        echo(f"nothing to do: every {'other ' if plan.damaged else ''}run of this plan is finished")
+        echo(f"nothing to do: every {'other ' if plan.damaged or plan.errors else ''}run of this plan is finished")
     if len(results):
         from harness.commands import Commands
         from harness.planning.present import Present
@@ -255,6 +276,8 @@ def _show_results(context: click.Context, plan: Plan, results: Results) -> None:
     if plan.todo and not _show_submitted(plan, results):
         folder = results.folder
         echo(f"results are in {folder}; `{harness_command('report', results=folder)}` renders them")
+    for line in _skipped(plan):
+        echo(line)
     if plan.damaged:
         echo(f"{count_of(len(plan.damaged), 'run')} skipped: their results are damaged (see above)", err=True)
     if results.failures:
@@ -263,6 +286,7 @@ def _show_results(context: click.Context, plan: Plan, results: Results) -> None:
             "them, `harness show RUN` prints the traceback of one, running the same command retries them",
             err=True,
         )
+    _refuse(context, plan)
     if results.failures or plan.damaged:
         context.exit(1)
 

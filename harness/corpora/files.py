@@ -13,7 +13,7 @@ import numpy as np
 from harness.corpora.base import CorpusSource, LazyTexts, Pairs, Sentences, Triplets, check_positive
 from harness.corpora.captions import COLUMNS, ReadCaptions, layout_of, read_captions
 from harness.corpora.images import CaptionImages, FeatureFile, StoredFeatures
-from harness.errors import RESTORE, UserError
+from harness.errors import RESTORE, UnavailableError, UserError
 from harness.formatting import first_of
 from harness.seeds import generator
 from harness.sources import OWN_FILE, FileSource, Findings, Missing, digest
@@ -212,7 +212,8 @@ class CaptionsFile(FileSource, CorpusSource):
             return
         found = self.examined(root)
         if self.captions == "all" and found.rows == found.images:
-            raise UserError(f"captions = all, but {self.files[0]} has only one caption per image")
+            why = f"captions = all, but {self.files[0]} has only one caption per image"
+            raise UserError(f"{why}; change the option, corpus or setting")
 
     def check_features(self, root: Path | None, teacher: str) -> None:
         """Refuse features that do not fit the captions, and a teacher with neither stored features nor images."""
@@ -223,7 +224,7 @@ class CaptionsFile(FileSource, CorpusSource):
             named = ", ".join(self.stored)
             use = f'write images = "{next(iter(self.stored), "")}" at the top of the profile, or METHOD[images=...]'
             has = f"only features of {named}; {use}" if named else "no features; name a file of them, or the images"
-            raise UserError(f"{self.files[0]} has no images for the teacher '{teacher}', and {has}")
+            raise UnavailableError(f"{self.files[0]} has no images for the teacher '{teacher}', and {has}")
 
     @property
     def _all(self) -> FileSource | None:

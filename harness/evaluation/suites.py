@@ -128,7 +128,7 @@ class Embedded:
         unique = list(dict.fromkeys(sentences))
         vectors = np.asarray(embed(unique), dtype=np.float32)
         if vectors.ndim != 2 or len(vectors) != len(unique):
-            raise ValueError(f"the embedder returned shape {vectors.shape} for {len(unique)} sentences, not (n, d)")
+            raise UserError(f"the embedder returned shape {vectors.shape} for {len(unique)} sentences; return (n, d)")
         self._vectors = vectors
         self._finite = np.asarray(np.isfinite(vectors).all(axis=1))
         if unique and not self._finite.any():

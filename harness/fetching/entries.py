@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from harness.errors import UserError
+from harness.errors import UserError, worded
 from harness.registry import suggest
 from harness.tomlfiles import Commit, Name, Table
 
@@ -145,7 +145,7 @@ def read_entries(text: str) -> dict[str, Entry]:
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(str(part) for part in first["loc"]) or "the entry as a whole"
-        raise UserError(f"the catalogue, {key}: {first['msg']}; correct that table") from error
+        raise UserError(f"the catalogue, {key}: {worded(first)}; correct that table") from error
 
 
 def restricted() -> list[Entry]:

@@ -128,6 +128,14 @@ class Method(nn.Module, ABC):
         weighted = [weights.get(name, 1.0) * value for name, value in terms.items()]
         return (sum(weighted[1:], start=weighted[0]) if weighted else None), terms
 
+    def misfits(self, built: Mapping[str, Tensor]) -> list[str]:
+        """Why its state would not fit into a new method, whose state is `built`: parameters and buffers that differ."""
+        now, parameters = self.state_dict(), dict(self.named_parameters())
+        whys = dict.fromkeys(now.keys() ^ built.keys(), "is not there all the time; register it in __init__")
+        reshaped = (name for name in now.keys() & built.keys() if now[name].shape != built[name].shape)
+        whys |= dict.fromkeys(reshaped, "changes its shape; give it its full size in __init__")
+        return [f"{'parameter' if name in parameters else 'buffer'} '{name}' {whys[name]}" for name in sorted(whys)]
+
     @property
     def origin(self) -> str:
         """The method with the file and line that define its loss terms, for messages."""

@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 import inspect
 import pickle
+import re
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
@@ -33,7 +34,7 @@ from harness.method.interface import (
     ValueOrigin,
 )
 from harness.registry import OWN, OWN_SIGNALS, import_limited, names, target
-from harness.spec import Stream
+from harness.spec import Stream, Variant
 from harness.tomlfiles import toml_content
 
 #: seeds of the heads, and of the random numbers of a loss
@@ -80,6 +81,24 @@ def methods_in(what: str) -> list[type[Method]]:
             f"{module_name} has {what_is_missing} harness.method.Method; name the module that defines the method"
         )
     return list(dict.fromkeys(methods))
+
+
+def variants_in(what: str) -> list[type[Method]]:
+    """The methods of a name or of `methods_in`, with values as in `mcse[lambda=1]`. Raises UserError."""
+    given = re.fullmatch(r"([^\[@]+)((?:\[.*\])?(?:@\w+)?)", what)
+    name, added = (what, "") if given is None or Path(what).expanduser().exists() else given.groups()
+    methods = [method_named(name)] if name in names("method") else methods_in(name)
+    variant = Variant.parse(f"x{added}")
+    return [_with(method, replace(variant, name=method.name)) for method in methods] if added else methods
+
+
+def _with(method: type[Method], variant: Variant) -> type[Method]:
+    """A method with the values of a variant in place of its defaults, which may leave out terms. Raises UserError."""
+    values = dict(variant.options)
+    method.configure(variant.reading, values)
+    configure = classmethod(lambda cls, reading, *layers: method.configure(reading, values, *layers))
+    own = {"configure": configure, "optional_terms": method.terms, "__doc__": method.__doc__, "name": str(variant)}
+    return type(method.__name__, (method,), own)
 
 
 def check_all(method: type[Method]) -> Iterator[Checked]:
@@ -226,7 +245,7 @@ def _checked(method: type[Method], reading: str) -> tuple[set[str], list[str]]:
         if not torch.allclose(total, torch.as_tensor(weighted)):
             problems.append(f"the loss of {type(batch).__name__} is not the weighted sum of its terms")
     for name in method.terms if len(method.terms) > 1 else ():
-        problems += _without(built, reading, name)
+        problems += _without(build(method, reading), reading, name)
     return seen, problems
 
 
@@ -299,6 +318,9 @@ def _is_restored(method: type[Method]) -> Iterator[str]:
         for batch in random_batches(built):
             _loss(built, batch)
         again = build(method, reading)
+        if misfits := built.misfits(again.state_dict()):
+            yield from (f"@{reading}: {why}" for why in misfits)
+            continue
         again.load_state_dict(copy.deepcopy(built.state_dict()))
         for batch in random_batches(built):
             (first, _), (second, _) = _loss(built, batch), _loss(again, batch)

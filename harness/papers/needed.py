@@ -220,8 +220,7 @@ def own_case(text: str, known: Iterable[str]) -> str:
 def _found(kind: str, known: Mapping[str, Named], text: str) -> tuple[str, Named]:
     name = own_case(text, known)
     if name not in known:
-        near = suggest(text, list(known))
-        hint = near if near.startswith("did you mean") else f"`harness list {kind}s` lists them"
+        hint = suggest(text, known, f"`harness list {kind}s` lists them")
         raise UserError(f"--{kind} {text}: no such {kind}; {hint}")
     return name, known[name]
 

@@ -11,7 +11,7 @@ from typing import Any
 from harness.code import code_of
 from harness.encoders.locate import ModelSource
 from harness.encoders.teachers import declared_teacher
-from harness.errors import UserError
+from harness.errors import UnavailableError, UserError
 from harness.evaluation.suites import SimilarityTask, Suite
 from harness.grid import Overrides, Resolved, UnfitSettingError, resolve
 from harness.method import Feature
@@ -179,7 +179,8 @@ class Experiments:
     def of(self, run: Resolved) -> Experiment:
         """A run with its ingredients and its teachers.
 
-        Raises UserError, and PlugInError where the code of another package fails.
+        Raises UserError, UnavailableError for a name that the profile does not have, and PlugInError where the code of
+        another package fails.
         """
         if run.spec in self._unfinished:
             raise UserError(f"{run.spec} would be its own teacher, directly or through another; name another run")
@@ -232,7 +233,7 @@ class Experiments:
         try:
             return self.of(resolve(self.inventory.profile, spec, self.overrides))
         except UnfitSettingError as error:
-            raise UserError(f"the teacher {name} cannot be trained: {error}") from error
+            raise UnavailableError(f"the teacher {name} cannot be trained: {error}") from error
 
 
 @dataclass(frozen=True)
@@ -250,7 +251,9 @@ class _TeacherFinder:
             default = self.inventory.profile.images
             if default is None:
                 variant = self.run.spec.variant
-                raise UserError(f"{variant} needs image features; give the profile a top-level key images = TEACHER")
+                raise UnavailableError(
+                    f"{variant} needs image features; give the profile a top-level key images = TEACHER"
+                )
             asked = Feature(default, asked.of) if name == "default" else asked
             name = default
         return RoleFeatures(asked, self._named(name, asked.of), tuple(corpora))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +14,7 @@ from harness.commands import Typed
 from harness.corpora.base import CorpusSource
 from harness.corpora.retrieval import CaptionedFile
 from harness.encoders.locate import MAIN, FolderModel, HubModel, ModelSource
-from harness.errors import UserError
+from harness.errors import UnavailableError, UserError
 from harness.evaluation.retrieval import RetrievalTask
 from harness.evaluation.sts import OwnPairs
 from harness.evaluation.suites import RETRIEVAL, SIMILARITY, OwnTask, SimilarityTask, Suite
@@ -31,7 +30,7 @@ from harness.sources import OWN_FILE, Checkable, Findings, Missing, data_root, d
 from harness.spec import Stream
 from harness.store import Protocol as EvaluationProtocol
 from harness.store import Result
-from harness.tomlfiles import check_keywords
+from harness.tomlfiles import check_arguments
 
 S = TypeVar("S", bound=Checkable, covariant=True)
 T = TypeVar("T", bound=Checkable)
@@ -137,7 +136,7 @@ class Inventory:
         return self._found.setdefault(source, Ingredient(source, self.root))
 
     def encoder(self, name: str) -> Ingredient[ModelSource]:
-        """An encoder by a name of the command line or the profile, or a hub model. Raises UserError."""
+        """An encoder by a name of the command line or the profile, or a hub model. Raises UnavailableError."""
         released = self.profile.released.get(name)
         beside = released.heads or "" if released else ""
         if name in self.given:
@@ -149,16 +148,16 @@ class Inventory:
         if "/" in name:
             return self.once(self._hub_model(name, MAIN))
         hint = suggest(name, sorted(self.profile.encoders))
-        raise UserError(
+        raise UnavailableError(
             f"the profile '{self.profile.name}' has no encoder '{name}'; {hint} "
             "(a folder: NAME=FOLDER; a hub model: OWNER/NAME@COMMIT)"
         )
 
     def patches(self, name: str) -> Ingredient[ModelSource]:
-        """A pretrained image patch embedding of the profile. Raises UserError."""
+        """A pretrained image patch embedding of the profile. Raises UnavailableError."""
         if name not in self.profile.patches:
             hint = suggest(name, sorted(self.profile.patches))
-            raise UserError(f"the profile '{self.profile.name}' has no patch embedding '{name}'; {hint}")
+            raise UnavailableError(f"the profile '{self.profile.name}' has no patch embedding '{name}'; {hint}")
         return self.once(self.place("teacher", self.profile.patches[name]))
 
     def place(self, kind: Literal["encoder", "teacher"], table: ModelTable) -> ModelSource:
@@ -178,9 +177,9 @@ class Inventory:
         """All corpora of the profile, as it describes them. Raises UserError for an unknown kind or option."""
         corpora = {}
         for name, table in self.profile.corpora.items():
-            with self._table(f"corpora.{name}"):
-                kind = get_class("corpus", table.kind, CorpusSource)
-                check_keywords(kind, table.options, self._place(f"corpora.{name}"))
+            kind = get_class("corpus", table.kind, CorpusSource)
+            check_arguments(kind, self._place(f"corpora.{name}"), (), table.options)
+            with errors_of("corpus", table.kind):
                 plain: Ingredient[CorpusSource] = Ingredient(kind(**table.options), self.root)
             corpora[name] = self._used(name, plain, plain)
         return corpora
@@ -188,16 +187,20 @@ class Inventory:
     def corpus(self, name: str, run: Resolved) -> UsedCorpus:
         """A corpus as a run reads it: with the captions and the noise of its method and setting.
 
-        Raises UnfitSettingError for a corpus that cannot be read in that way.
+        Raises UserError for a file that is wrong or does not have what the setting's options name, and
+        UnfitSettingError for a corpus that does not have what only the method asks for.
         """
         key = (name, str(run.spec.setting), *(type(option).__name__ for option in run.options))
         if key not in self._corpora:
             known = self.corpora[name]
             source = read_with(run.options, known.plain.source)
+            typed = run.options[: len(run.spec.setting.options)]
+            read_with(typed, known.plain.source).check(self.root)
             try:
-                source.check(self.root)
+                if len(typed) < len(run.options):
+                    source.check(self.root)
             except UserError as error:
-                raise UnfitSettingError(f"{error}; change the option, corpus or setting") from error
+                raise UnfitSettingError(str(error)) from error
             unchanged = source is known.plain.source
             self._corpora[key] = known if unchanged else self._used(name, Ingredient(source, self.root), known.plain)
         return self._corpora[key]
@@ -239,9 +242,9 @@ class Inventory:
 
     def _made(self, name: str, tasks: Sequence[str]) -> Suite:
         options = self.profile.suites[name].options
-        with self._table(f"suites.{name}"):
-            suite = get_class("suite", name, Suite)
-            check_keywords(suite, options, self._place(f"suites.{name}"))
+        suite = get_class("suite", name, Suite)
+        check_arguments(suite, self._place(f"suites.{name}"), ((),), options)
+        with errors_of("suite", name):
             return suite([self.tasks.get(task, task) for task in tasks], **options)
 
     def suite(self, name: str) -> Suite:
@@ -293,15 +296,6 @@ class Inventory:
             source = own if own is not None and own.kind == kind else get_instance(kind, name, Checkable)
             self._found[kind, name] = Ingredient(source, self.root)
         return self._found[kind, name]
-
-    @contextmanager
-    def _table(self, name: str) -> Iterator[None]:
-        """Convert the TypeError of an unknown option into a UserError that names the profile's table."""
-        try:
-            yield
-        except TypeError as error:
-            reason = str(error).rpartition("__init__() ")[2]
-            raise UserError(f"{self._place(name)}: {reason}") from error
 
     def _place(self, table: str) -> str:
         return f"the profile {self.profile.name}, table [{table}]"

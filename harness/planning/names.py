@@ -18,6 +18,7 @@ from harness.errors import UserError
 from harness.grid import Resolved, resolve
 from harness.planning.inventory import Inventory
 from harness.profiles import load_profile, shipped_profiles
+from harness.registry import names, suggest
 from harness.sources import digest
 from harness.spec import UNTRAINED, OptionValue, RunSpec, SpecError, Variant, parse_encoder, split
 from harness.store import Result, Spec, Store, find_results
@@ -52,6 +53,7 @@ def _named(store: Store, text: str, profile: str | None) -> list[Result]:
         raise several(text, keys)
     if not named:
         lists = "`harness status` lists the runs of a grid, `harness list methods` the methods"
+        lists = suggest(text, {*names("method"), *(result.spec.key for result in store.indexed())}, lists)
         raise UserError(f"there is no result of '{text}' in {store.root}; {lists}")
     wanted = {result.fingerprint for result in named}
     return [result for result in find_results(store, keys[0], profile) if result.fingerprint in wanted]

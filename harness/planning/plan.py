@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from harness.code import declarations
-from harness.errors import PlugInError, UserError
-from harness.formatting import count_of, one_line
+from harness.errors import MissingData, PlugInError, UnavailableError, UserError
+from harness.formatting import count_of, first_of, one_line
 from harness.grid import Resolved, Skipped, UnfitSettingError, check_overrides, check_setting, expand, resolve
 from harness.method.declared import declared_method
 from harness.planning.experiments import Experiment, Experiments
@@ -15,10 +16,10 @@ from harness.planning.inventory import Inventory
 from harness.planning.present import changes
 from harness.planning.request import Request
 from harness.planning.states import RunState
-from harness.sources import Missing, digest
+from harness.sources import OWN_FILE, Missing, digest
 from harness.spec import RunSpec
 from harness.store import Failure, Result, Spec, Store
-from harness.store.files import check_names
+from harness.store.files import NAMED, check_names
 from harness.store.folder import begins_to_redo, checkpoint_step, has_training, redo_of
 
 #: notes on unfinished runs: what will be done, and why
@@ -82,7 +83,11 @@ SHOWN = 40
 
 @dataclass(frozen=True, repr=False)
 class Plan:
-    """All runs of a request in their order, teachers before the first run that needs them."""
+    """All runs of a request in their order, teachers before the first run that needs them.
+
+    `refused` says what is wrong with a file or model of the user, by the runs (VARIANT/SETTING/ENCODER) or the suite
+    that need it; the others go on. `skipped` are runs and suites that a method cannot use by its nature.
+    """
 
     request: Request
     store: Store
@@ -92,6 +97,7 @@ class Plan:
     without_data: Mapping[str, tuple[Missing, ...]]
     #: what a user should know of the data of the suites
     remarks: tuple[str, ...] = ()
+    refused: Mapping[str, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         lines = (f"{run.state:8} {run.key}  {run.why}".rstrip() for run in self.runs[:SHOWN])
@@ -130,6 +136,14 @@ class Plan:
         return list(dict.fromkeys((*of_runs, *(self.remarks if self.todo else ()))))
 
     @property
+    def errors(self) -> list[str]:
+        """What is wrong with the user's inputs, one line each, with the runs or the suite that need it."""
+        concerned: dict[str, list[str]] = {}
+        for what, why in self.refused.items():
+            concerned.setdefault(why, []).append(what)
+        return [f"{why} (needed by {first_of(each, NAMED)})" for why, each in concerned.items()]
+
+    @property
     def missing(self) -> list[Missing]:
         """All missing inputs of the runs to do, each once."""
         return list(dict.fromkeys(item for run in self.todo for item in (*run.experiment.missing, *run.absent)))
@@ -138,8 +152,9 @@ class Plan:
 def make_plan(request: Request, store: Store) -> Plan:
     """Expand a request and look up what is done. Loads no data and no model.
 
-    Skips runs whose corpora do not support an option, and rows of a paper's table whose teachers are unknown or whose
-    plug-in fails. Raises UserError.
+    A method that cannot be trained in a setting is skipped, and so is a row of a paper's table whose teacher is unknown
+    or whose plug-in fails; the same names in a user's own grid are refused. What is wrong with a file or a model is an
+    error of the runs that need it. Raises UserError, also if no run is left.
     """
     inventory = request.inventory
     without_data = suites_without_data(request, inventory)
@@ -147,17 +162,25 @@ def make_plan(request: Request, store: Store) -> Plan:
     runs, skipped = _resolved(request)
     experiments = Experiments(inventory, request.overrides)
     ordered: dict[str, Experiment] = {}
+    absent = ((f"suite {name}", item) for name, missing in without_data.items() for item in missing)
+    # a file at a path of the user's own; others are merely not fetched, or below another data root
+    refused = {what: str(item) for what, item in absent if item.how == OWN_FILE and Path(item.what).is_absolute()}
     for run in runs:
+        what = str(run.spec).rpartition("/")[0]
+        if what in refused:
+            continue
         try:
             experiment = experiments.of(run)
             _ = experiment.fingerprint
-        except UserError as error:
-            # a paper's table runs without this row; a user's own grid is refused
+        except (UnfitSettingError, UnavailableError, PlugInError, MissingData) as error:
             if request.wanted is None and not isinstance(error, UnfitSettingError):
                 raise
             skipped.append(Skipped(f"{run.spec.variant}/{run.spec.setting}", str(error)))
+        except UserError as error:
+            refused[what] = str(error)
         else:
             ordered |= {needed.key: needed for needed in (*experiment.teachers, experiment)}
+    _check_left(ordered, skipped, refused)
     declarations().save()
     failures = store.failures()
     specs = {run.spec for run in runs}
@@ -174,7 +197,16 @@ def make_plan(request: Request, store: Store) -> Plan:
         for name in without_data.keys() & wanted:
             more = experiment.missing_for(inventory.suites[name], inventory.root)
             without_data[name] = tuple(dict.fromkeys((*without_data[name], *more)))
-    return Plan(request, store, inventory, tuple(planned), tuple(dict.fromkeys(skipped)), without_data, remarks)
+    left_out = tuple(dict.fromkeys(skipped))
+    return Plan(request, store, inventory, tuple(planned), left_out, without_data, remarks, refused)
+
+
+def _check_left(runs: Collection[object], skipped: Sequence[Skipped], refused: Mapping[str, str]) -> None:
+    """Raise UserError if no run is left, with the first reason."""
+    whys = [*dict.fromkeys(refused.values())] or [f"{skip.what}: {skip.why}" for skip in skipped]
+    if whys and not runs:
+        more = f" (and {len(whys) - 1} more)" if len(whys) > 1 else ""
+        raise UserError(("" if refused else "every run is skipped, nothing can be trained: ") + whys[0] + more)
 
 
 def _to_redo(request: Request, asked: set[str], experiments: Iterable[Experiment], store: Store) -> dict[str, str]:

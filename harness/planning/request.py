@@ -347,7 +347,7 @@ def _listed(names: Names | None) -> list[str]:
 
 
 def _seeds(seeds: int | str | Sequence[int]) -> tuple[int, ...]:
-    return parse_seeds(str(seeds)) if isinstance(seeds, int | str) else tuple(seeds)
+    return parse_seeds(str(seeds) if isinstance(seeds, int | str) else f"{','.join(map(str, seeds))},")
 
 
 def _encoders(items: Sequence[str]) -> tuple[list[str], dict[str, ModelSource]]:

@@ -24,7 +24,7 @@ from harness.corpora.images import Pixels
 from harness.encoders.features import ComputeRows, Stacked, cached_features
 from harness.encoders.locate import MissingModel, ModelSource
 from harness.encoders.teachers import Teacher, check_vocabulary, declared_teacher, open_teacher
-from harness.errors import UserError
+from harness.errors import UnavailableError, UserError
 from harness.method import Feature
 from harness.planning.events import Stage
 from harness.planning.inventory import Ingredient, UsedCorpus, read_by
@@ -190,20 +190,20 @@ class NamedTeacher(ABC):
 
 @dataclass(frozen=True)
 class UnavailableTeacher(NamedTeacher):
-    """A teacher that cannot compute: trying to raises UserError with `reason`. Stored features can still be read."""
+    """A teacher that cannot compute: trying raises UnavailableError, `reason`. Stored features can still be read."""
 
     reason: str
     models: ClassVar[list[Ingredient[Checkable]]] = []
     can_compute = False
 
     def _needs(self, corpus: UsedCorpus | None) -> list[Ingredient[Checkable]]:
-        raise UserError(self.reason)
+        raise UnavailableError(self.reason)
 
     def _key(self, known: KnownPairs, context: FeatureContext) -> str:
-        raise UserError(self.reason)
+        raise UnavailableError(self.reason)
 
     def _compute(self, known: KnownPairs, context: FeatureContext) -> ComputeRows:
-        raise UserError(self.reason)
+        raise UnavailableError(self.reason)
 
 
 @dataclass(frozen=True)

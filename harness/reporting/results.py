@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.command_line import parse_overrides
+from harness.command_line import TableFormat, parse_overrides
 from harness.commands import Commands
 from harness.errors import UserError
 from harness.papers.needed import own_case
@@ -21,6 +21,7 @@ from harness.reporting.tables.grids import Grid, code_of, summary_grid
 from harness.reporting.tables.paper_grids import papers_grids
 from harness.reporting.tables.texts import FORMATS
 from harness.store import Failure, Result, frame_of, metrics_of, of_profile, unscored
+from harness.tomlfiles import checked
 
 if TYPE_CHECKING:
     import pandas
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 class Results:
     """Finished runs in one folder, and failures. Its length is the number of runs.
 
-    `problems` has one line for each result file that cannot be read.
+    `problems` has one line for each result file that cannot be read, and for each wrong input of a plan.
     """
 
     folder: Path
@@ -50,6 +51,7 @@ class Results:
         frame = frame_of(self.runs)
         return frame.astype(dict.fromkeys(frame.columns[frame.dtypes == "category"], str))
 
+    @checked
     def table(self, name: str, profile: str | None = None) -> pandas.DataFrame:
         """A suite's summary ("sts") or a paper's table ("mcse:T1") as texts, as the report prints them.
 
@@ -58,13 +60,15 @@ class Results:
         """
         return frame_of_grid(named_grid(name, self._profile(profile), self.runs, Commands(self.folder), whole=True))
 
-    def text(self, name: str, text_format: str = "markdown", profile: str | None = None) -> str:
+    @checked
+    def text(self, name: str, text_format: TableFormat = "markdown", profile: str | None = None) -> str:
         """The same tables as "markdown", "latex" (booktabs, with a caption) or "csv", ready for a paper.
 
         Raises UserError for a name that has no table under the profile.
         """
         return FORMATS[text_format](named_grid(name, self._profile(profile), self.runs, Commands(self.folder)))
 
+    @checked
     def compare(
         self,
         a: str,

@@ -10,6 +10,7 @@ import platform
 import resource
 import subprocess
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -19,16 +20,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import harness
-from harness.command_line import DEFAULT_DEVICE, option
+from harness.command_line import DEFAULT_DEVICE, Names, option
 from harness.errors import UserError
 from harness.processors import asked_threads, cores
 from harness.registry import GROUPS
 from harness.sources import digest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from harness.command_line import Names
     from harness.planning.events import Listener
 
 Device = Literal["cpu", "cuda"]

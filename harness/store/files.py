@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from harness.errors import UserError, first_line
+from harness.errors import UserError, first_line, worded
 from harness.files import (
     DamagedError,
     open_regular,
@@ -49,6 +49,7 @@ from harness.files import (
 from harness.formatting import LONGEST_NAME, first_of
 from harness.locks import try_lock
 from harness.metrics import ArrayName
+from harness.registry import suggest
 from harness.spec import RunSpec, Variant
 from harness.store.index import forget_index, listing, refreshed
 from harness.store.indexed import IndexedResults, joined
@@ -352,7 +353,10 @@ def find_results(store: Store, text: str, profile: str | None = None) -> list[Re
     results = [result for result in results if profile in (None, result.profile)]
     if not results:
         where = f"{store.root} under the profile '{profile}'" if profile else str(store.root)
-        raise UserError(f"there is no result of {text} in {where}; `harness status` lists the runs")
+        known = {result.spec.key for result in store.indexed() if profile in (None, result.profile)}
+        raise UserError(
+            f"there is no result of {text} in {where}; {suggest(text, known, '`harness status` lists the runs')}"
+        )
     return results
 
 
@@ -375,4 +379,4 @@ def _reason(error: Exception) -> str:
     if not isinstance(error, ValidationError):
         return first_line(error)
     first = error.errors()[0]
-    return ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"])))
+    return ": ".join(filter(None, (".".join(map(str, first["loc"])), worded(first))))

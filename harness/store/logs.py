@@ -10,7 +10,6 @@ For a job that was submitted to a batch system and has no log of its own yet, th
 from __future__ import annotations
 
 import codecs
-import difflib
 import os
 import re
 import time
@@ -22,6 +21,7 @@ from urllib.parse import unquote
 
 from harness.errors import UserError
 from harness.files import put_aside, read_regular
+from harness.registry import suggest
 from harness.store.files import Store, is_named, several
 from harness.store.folder import submission, submissions
 
@@ -89,8 +89,7 @@ def find_log(store: Store, text: str) -> StoredLog:
         return named[0]
     if named:
         raise several(text, [f"{log.key} ({log.state}, {log.fingerprint[:12]})" for log in named])
-    near = difflib.get_close_matches(text, list({log.key for log in logs}), n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(near)}?" if near else "`harness status` lists the runs of a grid"
+    hint = suggest(text, {log.key for log in logs}, "`harness status` lists the runs of a grid")
     raise UserError(f"there is no log of '{text}' in {store.root}; {hint}")
 
 

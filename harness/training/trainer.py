@@ -64,6 +64,7 @@ class Trainer:
         self.student, self.method, self.training = student, method, training
         self.seed, self.dev, self.report = seed, dev, report
         self.folder = TrainingFolder(folder)
+        self._built = method.state_dict()
         own = method.own_steps(method.hyperparameters)
         rule = method.mixing(method.hyperparameters)
         self.batches = Batches(student, data, training, own, seed=seed, setting=setting, rule=rule)
@@ -176,6 +177,8 @@ class Trainer:
         stopping = stop_requested()
         late = time.monotonic() - self._saved_at >= SAVE_EVERY_S and self.window.is_finite
         if better or late or stopping or done == self.steps:
+            for why in self.method.misfits(self._built):
+                raise TrainingError(f"{self.method.origin} cannot be saved and loaded: {why}")
             self.folder.save(self._state(done))
             self._saved_at = time.monotonic()
         if better:  # after the checkpoint, from which a lost best model can be saved again

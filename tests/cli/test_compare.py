@@ -197,12 +197,20 @@ def test_the_untrained_encoder_stands_beside_both(put: Callable[..., None], type
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("mcse", "simces", "--metric", "sts.Avg"), "no runs of 'simces' have this metric; known: mcse, simcse"),
-        (("mcse", "simcse", "--metric", "sts.Agv"), "no result has the metric 'sts.Agv'; known: geometry.STS-B, sts.A"),
+        (("mcse", "simces", "--metric", "sts.Avg"), "no runs of 'simces' have this metric; did you mean simcse?"),
+        (("mcse", "simcse", "--metric", "sts.Agv"), "no result has the metric 'sts.Agv'; did you mean sts.Avg?"),
+        (("mcse", "simcse", "--metric", "avg"), "no result has the metric 'avg'; did you mean sts.Avg?"),
+        (
+            ("mcse", "simcse", "--metric", "sts.Avg", "--encoder", "toy-bart"),
+            "no runs with the encoder toy-bart have this",
+        ),
         (("mcse", "simcse", "--metric", "sts"), "'sts' may be sts.Avg, sts.STS-B; choose with --metric"),
         (("mcse", "simcse", "--metric", "geometry.STS-B"), "geometry.STS-B.alignment, geometry.STS-B.uniformity"),
         (("mcse", "simcse", "--metric", "sts.Avg"), "several settings (coco, wiki); choose with --setting"),
-        (("mcse", "simcse", "--metric", "sts.Avg", "--setting", "nli"), "no runs with setting nli have this metric"),
+        (
+            ("mcse", "simcse", "--metric", "sts.Avg", "--setting", "nli"),
+            "no runs with the setting nli have this metric; known: ",
+        ),
         (("mcse/wiki", "simcse", "--metric", "sts.Avg"), "neither a variant nor VARIANT/SETTING/ENCODER"),
         (("mcse", "simcse", "--metric", "sts.Avg", "--results", "nowhere"), "nowhere has no results"),
         (("mcse", "mcse", "--metric", "sts.Avg"), "are the same variant"),

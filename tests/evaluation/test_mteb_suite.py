@@ -263,5 +263,5 @@ def test_errors_of_the_embedder_are_not_taken_for_missing_data() -> None:
     evaluation = MTEBSuite(["ToyMTEB-STS"]).evaluate(broken, None)
     assert "main_score" not in evaluation.scores["ToyMTEB-STS"]
     assert "mteb: ToyMTEB-STS: no score: 1 of the" in evaluation.warnings[0]
-    with pytest.raises(ValueError, match=r"the embedder returned shape \(1,\)"):
+    with pytest.raises(UserError, match=r"the embedder returned shape \(1,\)"):
         MTEBSuite(["ToyMTEB-STS"]).evaluate(Embedder(lambda texts: np.ones(1)), None)

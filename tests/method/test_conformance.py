@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from plugin_packages import Install
 from harness.cli.main import cli
 from harness.errors import UserError
 from harness.method import Batch, Encode, Method, MixingRule
-from harness.method.conformance import check_all, check_method, methods_in
+from harness.method.conformance import check_all, check_method, methods_in, variants_in
 
 GOOD = '''
 """A method in one file."""
@@ -55,6 +56,19 @@ MISTAKES = {
     "chance": ((LOSS, f"__import__('random').random() * {LOSS}"), "the same", "differs under the same seed"),
     "writes": (("vectors = ", "batch.tokens['attention_mask'].zero_()\n        vectors = "), "the same", "it changes"),
     "device": ((LOSS, f"{LOSS} + (torch.ones(6) + vectors[:, 0, 0]).sum()"), "devices", "(mine.py, line 21)"),
+    "grows": (
+        (
+            *("        self.head =", "        self.register_buffer('past', torch.zeros(0))\n        self.head ="),
+            *("vectors = ", "self.past = torch.cat([self.past, torch.ones(3)])\n        vectors = "),
+        ),
+        "checkpoints",
+        "@paper: buffer 'past' changes its shape; give it its full size in __init__",
+    ),
+    "appears": (
+        ("vectors = ", "self.register_buffer('late', torch.ones(3))\n        vectors = "),
+        "checkpoints",
+        "@paper: buffer 'late' is not there all the time; register it in __init__",
+    ),
     "raises": (("vectors = ", "{}['foo']\n        vectors = "), "gradients", "KeyError: 'foo' (mine.py, line 20)"),
 }
 
@@ -99,6 +113,22 @@ def test_a_package_is_checked_by_what_it_registers(install: Install) -> None:
         methods_in("labs:Other")
     with pytest.raises(UserError, match="cannot be imported: ModuleNotFoundError"):
         methods_in("no_such_thing")
+
+
+def test_several_names_and_variants_with_values_are_checked() -> None:
+    done = CliRunner().invoke(cli, ["check", "simcse", "mcse[lambda=0.3,without=info]@official"])
+    assert done.exit_code == 0, done.output
+    checked = {line.split(maxsplit=1)[1].rpartition(": ")[0] for line in done.output.splitlines()}
+    assert checked == {"simcse", "mcse[lambda=0.3,without=info]@official"}
+    (method,) = variants_in("mcse[lambda=0.3]")
+    assert method.configure("official").lambda_ == 0.3
+    for words, said in (
+        ("mcse[lamda=1]", "the method 'mcse' has no option 'lamda'; did you mean lambda?"),
+        ("mcse[lambda=x]", "'lambda' must be of type float"),
+        ("mcse@offical", "offical"),
+    ):
+        with pytest.raises(UserError, match=re.escape(said)):
+            variants_in(words)
 
 
 def test_a_folder_is_checked_before_it_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

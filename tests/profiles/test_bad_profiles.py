@@ -50,6 +50,35 @@ MORE: dict[str, Any] = {
 Path_ = tuple[str | int, ...]
 
 
+#: a line that a user added to a profile -> what is said of its key
+MISTYPED = {
+    "descripton = 'x'": "table [top level], key 'descripton': there is no such key; did you mean description?",
+    "[training]\nbatchsize = 2": "table [training], key 'batchsize': there is no such key; did you mean batch_size?",
+    "[settings.mine]\ncorpora = ['toy-text']\ntest = {}": "key 'test': there is no such key; did you mean tests?",
+    "[encoders.mine]\nfoldr = 'x'": "table [encoders.mine], key 'foldr': there is no such key; did you mean folder?",
+    "[tasks.mine]\nkind = 'similarity'\nfile = 'x'\nscores = 'y'": "there is no such key; did you mean score?",
+    "[corpora.mine]\nkind = 'captions-file'\nflie = 'x'": "table [corpora.mine] has no key 'flie'; did you mean file?",
+    "[corpora.mine]\nkind = 'captions-file'": "table [corpora.mine]: missing a required key: 'file'",
+    "[corpora.mine]\nkind = 'sentences-file'\nfile = 3": "[corpora.mine], key 'file': it must be a text, not 3",
+    "[corpora.mine]\nkind = 'sentences-file'\nfile = 'x'\nlimit = 2.5": "it must be a whole number, not 2.5",
+    "[suites.sts]\ntasks = ['ToySTS-dev']\nall = 1": "table [suites.sts] has no key 'all'; ",
+    "[defaults]\nseeds = 0": "key 'seeds': it must be greater than or equal to 1",
+    "[training]\nprecision = 'fp8'": "key 'precision': it must be 'fp32', 'tf32', 'bf16' or 'fp16'",
+}
+
+
+@pytest.mark.parametrize("line", MISTYPED)
+def test_a_mistyped_key_or_value_is_named_with_the_nearest_or_what_it_must_be(line: str, tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(f'extends = "tiny"\n{line}\n')
+
+    def inventory() -> Inventory:
+        return Inventory(load_profile(str(tmp_path / "mine.toml")), tmp_path, {})
+
+    with pytest.raises(UserError) as error:
+        assert not (inventory().corpora and inventory().suites)
+    assert MISTYPED[line] in str(error.value)
+
+
 def _toml(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()

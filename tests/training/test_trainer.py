@@ -126,6 +126,22 @@ def test_a_training_without_a_loss_term_or_with_a_weight_of_an_undeclared_one_is
         undeclared.run()
 
 
+def test_a_buffer_that_grows_is_refused_before_anything_is_saved(tmp_path: Path) -> None:
+    """No later process could load its checkpoint."""
+    growing = text_trainer(tmp_path)
+    loss = growing.method.loss
+
+    def grow(*given: Any) -> Any:
+        past = getattr(growing.method, "past", torch.zeros(0))
+        growing.method.register_buffer("past", torch.cat([past, torch.ones(3)]))
+        return loss(*given)
+
+    growing.method.loss = grow  # type: ignore[method-assign]
+    with pytest.raises(TrainingError, match="cannot be saved and loaded: buffer 'past' is not there all the time"):
+        growing.run()
+    assert not growing.folder.checkpoints()
+
+
 def test_a_best_model_that_does_not_fit_is_refused_and_a_pooler_is_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

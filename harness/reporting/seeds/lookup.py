@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from harness.errors import UserError
 from harness.metrics import Metric, Metrics, Score
 from harness.papers.published import ABLATION_SCORE, read_ablations
+from harness.registry import suggest
 from harness.reporting.sections.claims import claim_tests
 from harness.reporting.seeds.comparison import Comparison, Side
 from harness.reporting.seeds.gains import untrained_tests
@@ -155,8 +156,8 @@ def find_score(text: str, frame: pandas.DataFrame, metrics: Metrics) -> Score:
     there = sorted(Score(*map(str, at)) for at in distinct.itertuples(index=False))
     matching = [at for at in there if text in (".".join(at), ".".join(at[:2]), at.suite)]
     if not matching:
-        known = ", ".join(sorted({f"{at.suite}.{at.task}" for at in there}))
-        raise UserError(f"no result has the metric '{text}'; known: {known}")
+        known = sorted({f"{at.suite}.{at.task}" for at in there})
+        raise UserError(f"no result has the metric '{text}'; {suggest(text, known)}")
     tasks = sorted({f"{at.suite}.{at.task}" for at in matching})
     shown = [at for at in matching if at.metric in metrics.get(at.suite, {}) and metrics[at.suite][at.metric].shown]
     if len(tasks) > 1 or (len(matching) > 1 and len(shown) != 1):
@@ -200,7 +201,11 @@ def _comparable(a: Label, b: Label, free: set[str]) -> bool:
 def _unknown(fields: LabelFields, groups: Mapping[Label, object]) -> str:
     there = sorted({label.variant for label in groups if _fits(label, {**fields, "variant": label.variant})})
     if there:
-        return f"no runs of '{fields['variant']}' have this metric; known: {', '.join(there)}"
+        return f"no runs of '{fields['variant']}' have this metric; {suggest(fields['variant'], there)}"
+    for name in (name for name in _OPTIONS if name in fields):
+        values = sorted({getattr(label, name) for label in groups})
+        if fields[name] not in values:
+            return f"no runs with the {name} {fields[name]} have this metric; {suggest(fields[name], values)}"
     where = ", ".join(sorted({f"{label.setting}/{label.encoder} ({label.profile})" for label in groups}))
     given = ", ".join(f"{name} {text}" for name, text in fields.items() if name != "variant")
     return f"no runs with {given} have this metric; known: {where}"
@@ -261,7 +266,9 @@ def named_runs(results: Sequence[Result], text: str) -> list[Result]:
         and (result.group.startswith(group) or result.fingerprint.startswith(group))
     ]
     if not named:
-        raise UserError(f"no result is named {text}; `harness results list` shows the groups of runs")
+        known = {name for result in results for name in (result.spec.key, result.spec.variant)}
+        hint = suggest(text, known, "`harness results list` shows the groups of runs")
+        raise UserError(f"no result is named {text}; {hint}")
     groups = {
         (result.profile, result.group): f"{result.spec.key.rpartition('/')[0]}#{result.group[:_DIGITS]}"
         for result in named

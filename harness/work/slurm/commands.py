@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, ValidationError, field_validator
 
-from harness.errors import UserError
+from harness.errors import UserError, worded
 from harness.tomlfiles import Name, Table, read_toml
 
 #: States in which a job has ended through no fault of its own.
@@ -163,5 +163,5 @@ def slurm_table(file: str | None, options: Mapping[str, str]) -> SlurmTable:
         return SlurmTable.model_validate({**table.model_dump(), **given})
     except ValidationError as error:
         first = error.errors()[0]
-        name, message = str(first["loc"][0]), first["msg"].removeprefix("Value error, ")
-        raise UserError(f"--executor-option {name}={options.get(name)}: {message}") from error
+        name = str(first["loc"][0])
+        raise UserError(f"--executor-option {name}={options.get(name)}: {worded(first)}") from error
