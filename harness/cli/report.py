@@ -94,6 +94,7 @@ def cite(profile: str | None, methods: str | None, results: Path) -> None:
     These are methods, encoders, teachers, training and test data, and this harness. Anything without a known reference
     is listed in a comment at the end.
     """
+    from harness.commands import no_results
     from harness.method import method_named
     from harness.papers.citing import Used, bibtex, used_by
     from harness.profiles import load_profile
@@ -108,8 +109,7 @@ def cite(profile: str | None, methods: str | None, results: Path) -> None:
         if name in (None, result.profile) and (not asked or result.spec.method in asked)
     ]
     if not (chosen or asked):
-        run = harness_command("run", profile=profile or "tiny", results=str(results))
-        raise UserError(f"{results} has no results; give --methods, or run `{run}` first")
+        raise UserError(f"{no_results(results, loaded.problems, name)}, or give --methods")
     used = used_by(chosen)
     echo(bibtex(list(dict.fromkeys([*(Used("methods", method) for method in papers), *used])), papers), nl=False)
 
