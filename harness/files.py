@@ -231,7 +231,7 @@ def content_hash(path: Path) -> str:
     Unlike `harness.sources.file_hash`, each process reads the bytes, so changes that keep size and time are noticed.
     """
     stat = path.stat()
-    return _hashed(path.resolve(), stat.st_size, stat.st_mtime_ns, stat.st_ino)
+    return _hashed(path.resolve(), stat.st_size, stat.st_mtime_ns + stat.st_ctime_ns, stat.st_ino)
 
 
 def check_file(path: Path, expected: str) -> None:

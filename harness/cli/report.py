@@ -21,7 +21,7 @@ from harness.cli.options import (
     results_option,
 )
 from harness.cli.output import echo, plain_table, read_results, warn
-from harness.command_line import DEFAULT_MARGIN, DEFAULT_REPORT, TABLE_FORMATS, harness_command
+from harness.command_line import DEFAULT_MARGIN, DEFAULT_REPORT, TABLE_FORMATS
 from harness.errors import UserError
 from harness.formatting import count_of, fixed, from_markdown, interval_text, p_value, signed
 from harness.spec import MOST_SEEDS
