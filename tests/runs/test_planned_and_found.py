@@ -62,20 +62,6 @@ def test_a_class_that_the_process_changed_is_refused_and_answers_for_nobody(
     before.check_code()
 
 
-#: plans in a process that has changed something that no class says of itself, and keeps what it was told
-POISON = """
-import sys, harness
-from harness_methods import simcse
-simcse.SimCSEHyperparameters.identity = lambda self: {"temperature": 0.5}
-harness.plan("tiny", methods="simcse", seeds=1)
-"""
-OTHER = """
-import harness
-harness.run("tiny", methods="simcse", seeds=1, results={results!r}, executor="serial", suites="sts",
-            set={{"steps": 2, "eval_every": 2}})
-"""
-
-
 def test_answers_of_another_process_are_compared_with_the_class_where_the_run_is_carried_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -92,7 +78,7 @@ def test_no_declared_answer_is_kept_by_a_process_whose_code_has_changed_on_disk(
     package = tmp_path / "harness_methods_copy"
     package.mkdir()
     code = f"""
-import pathlib, sys
+import os, pathlib, sys
 sys.path.insert(0, {str(tmp_path)!r})
 from harness import code
 code._DECLARING = (*code._DECLARING, "harness_methods_copy")
@@ -101,7 +87,7 @@ known.ask("method", "simcse", "x", lambda: 1)
 if sys.argv[1] == "changed":
     pathlib.Path({str(package / "new.py")!r}).write_text("value = 2")
 known.save()
-print(known._file.exists())
+print(any(pathlib.Path(os.environ["HARNESS_CACHE"]).rglob("*.json")))
 """
     for state, kept in (("changed", "False"), ("as it was", "True")):
         environment = {**os.environ, "HARNESS_CACHE": str(tmp_path / f"cache {state}")}
@@ -126,3 +112,13 @@ def test_an_input_that_changed_since_the_run_was_planned_is_refused(keep: str, t
     with pytest.raises(UserError, match=r"rows\.txt has changed since the run was planned; run the same command again"):
         known.current()
     assert Ingredient(Lines([path.name]), tmp_path).fingerprint != before
+
+
+def test_scores_of_tests_that_changed_since_the_run_was_planned_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    inventory = harness.plan("tiny", methods="simcse", seeds=1).inventory
+    before = inventory.protocol("sts")
+    inventory.check_protocol("sts")
+    monkeypatch.setattr(inventory.suites["sts"], "identity", lambda root: "other data")
+    assert inventory.protocol("sts") == before
+    with pytest.raises(UserError, match="a test of the suite 'sts' has changed since the run was planned"):
+        inventory.check_protocol("sts")
