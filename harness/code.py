@@ -20,6 +20,7 @@ import ast
 import hashlib
 import json
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache
@@ -29,9 +30,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.caches import cache_folder
-from harness.errors import PlugInError
+from harness.errors import PlugInError, UserError
 from harness.files import DamagedError, note_in, read_regular, write_note
-from harness.registry import GROUPS, OWN, errors_of, plugin_modules, target, targets
+from harness.registry import GROUPS, OWN, altered, errors_of, plugin_modules, target, targets
 from harness.sources import digest
 
 #: folders of installed packages, where neighbouring modules do not belong together
@@ -40,11 +41,21 @@ _INSTALLED = frozenset({"site-packages", "dist-packages"})
 _DECLARING: Final = ("harness", "harness_methods")
 #: number of cache files kept for earlier states of the code
 _KEPT_FILES: Final = 20
+_STARTED: Final = time.time_ns()
 
 
 def code_of(kind: str, name: str) -> str:
-    """SHA-256 (hex) of the code of a registered object; empty for this project's own. Raises as `code_of_module`."""
-    return code_of_module(target(kind, name).partition(":")[0])
+    """SHA-256 (hex) of the code of a registered object; empty for this project's own.
+
+    Raises as `code_of_module`, and UserError for a class that this process has changed.
+    """
+    module, _, member = target(kind, name).partition(":")
+    if change := altered(getattr(sys.modules.get(module), member, None)):
+        raise UserError(
+            f"{change} was replaced after its class was defined, so results would not be those of the {kind} '{name}'; "
+            f"restart the process, and write the change into a {kind} of your own"
+        )
+    return code_of_module(module)
 
 
 def code_of_module(module: str) -> str:
@@ -152,8 +163,8 @@ class Declarations:
             with errors_of(kind, name):
                 return json.loads(json.dumps(answer()))
 
-        module = target(kind, name).partition(":")[0]
-        if module.partition(".")[0] not in _DECLARING:
+        module, _, member = target(kind, name).partition(":")
+        if module.partition(".")[0] not in _DECLARING or altered(getattr(sys.modules.get(module), member, None)):
             return asked()
         key = digest(kind, name, question)
         if module in sys.modules or key not in self._known:
@@ -163,7 +174,8 @@ class Declarations:
         return self._known[key]
 
     def save(self) -> None:
-        if not self._new:
+        """Keep the answers, unless a file of the project has changed since this process started."""
+        if not self._new or any(path.stat().st_ctime_ns > _STARTED for _, _, path in _own_files()):
             return
         self._new = False
         self._known = _read(self._file) | self._known
@@ -188,13 +200,18 @@ def _declarations_in(folder: Path) -> Declarations:
 def state_of_code() -> str:
     """A hash of the project's code and of all registered names."""
     state = hashlib.sha256()
+    for package, folder, path in _own_files():
+        content = path.read_bytes()
+        state.update(f"{package}/{path.relative_to(folder)} {len(content)}\n".encode() + content)
+    return digest(state.hexdigest(), {kind: targets(kind) for kind in GROUPS}, sys.version)
+
+
+def _own_files() -> Iterator[tuple[str, str, Path]]:
+    """The package, its folder and the path of each Python file of this project."""
     for package in _DECLARING:
         spec = find_spec(package)
         for folder in spec.submodule_search_locations or () if spec else ():
-            for path in sorted(Path(folder).rglob("*.py")):
-                content = path.read_bytes()
-                state.update(f"{package}/{path.relative_to(folder)} {len(content)}\n".encode() + content)
-    return digest(state.hexdigest(), {kind: targets(kind) for kind in GROUPS}, sys.version)
+            yield from ((package, folder, path) for path in sorted(Path(folder).rglob("*.py")))
 
 
 def _read(file: Path) -> dict[str, Any]:

@@ -18,10 +18,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from harness.command_line import DEFAULT_RESULTS, Option, harness_command
 from harness.errors import UserError
 from harness.files import DamagedError, note_in, read_regular, write_note
+from harness.formatting import first_of
 from harness.profiles import load_profile, shipped_profiles
 from harness.spec import UNTRAINED
 from harness.store import Result
-from harness.store.files import file_name
+from harness.store.files import NAMED, file_name
 
 #: an untrained encoder, with the two usual poolings
 UNTRAINED_VARIANTS = ("none[pooling=cls]", "none[pooling=mean]")
@@ -60,6 +61,14 @@ def note_typed(results: Path, profile: str, typed: Typed) -> None:
 
 def _typed_file(results: Path, profile: str) -> Path:
     return results / ".typed" / f"{file_name(profile)}.json"
+
+
+def no_results(results: Path, problems: Sequence[str], profile: str | None = None) -> UserError:
+    """The error for a folder without usable results, of a profile: what is wrong with its files, or how to get some."""
+    what = f"no results of the profile '{profile}'" if profile else "no results"
+    if problems:
+        return UserError(f"{results} has {what} that can be used: {first_of(problems, NAMED, '; ')}")
+    return UserError(f"{results} has {what}; run `{Commands(results).run(profile=profile or 'tiny')}` first")
 
 
 class Commands:

@@ -189,10 +189,12 @@ def read_note_on(note: Path, files: Mapping[str, Path], then: str) -> dict[str, 
     None if there is no note, or if the note or a file has changed: it is put aside, with `then` in the warning.
     """
     noted = read_note(note, then)
-    for member, path in files.items() if noted else ():
+    if noted is None:
+        return None
+    for member, path in files.items():
         try:
-            if noted and noted[member]:
-                check_file(path, noted[member])
+            if expected := noted.get(member, "unknown"):
+                check_file(path, expected)
         except DamagedError as error:
             put_aside(path, error, then)
             note.unlink()
@@ -229,7 +231,7 @@ def content_hash(path: Path) -> str:
     Unlike `harness.sources.file_hash`, each process reads the bytes, so changes that keep size and time are noticed.
     """
     stat = path.stat()
-    return _hashed(path.resolve(), stat.st_size, stat.st_mtime_ns, stat.st_ino)
+    return _hashed(path.resolve(), stat.st_size, stat.st_mtime_ns + stat.st_ctime_ns, stat.st_ino)
 
 
 def check_file(path: Path, expected: str) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
+from harness.code import declarations
 from harness.command_line import parse_overrides, parse_set
 from harness.corpora.base import CorpusSource
 from harness.errors import PlugInError, UserError, worded
@@ -63,12 +64,22 @@ class Resolved:
 
     @cached_property
     def hyperparameters(self) -> Hyperparameters:
-        """The method's options. Raises RuntimeError if they have changed since the run was planned."""
+        """The method's options."""
         with errors_of("method", self.spec.variant.name):
             configured: Hyperparameters = self.method.configure(self.spec.variant.reading, *self.layers)
-        if configured.identity() != self.identity:
-            raise RuntimeError(f"{self.spec} was planned with other values of its options; run the command again")
         return configured
+
+    def check_declared(self) -> None:
+        """Raise UserError where the method's class in this process differs from what the run was planned with."""
+        variant, method = self.spec.variant, self.method  # imported: from here on, its class is asked
+        found = declared_method(method.name).configured(str(variant), variant.reading, self.layers)
+        every = any(isinstance(option, Captions) and option.which == "all" for option in self.options)
+        asked_every = "all" in (found.captions, dict(self.spec.setting.options).get("captions"))
+        reads = (found.own_steps, found.features, asked_every) if self.trains else ({}, {}, False)
+        planned = (self.trains, self.identity, self.pooling, self.own_steps, self.features, every)
+        if (method.trains, found.identity, found.pooling, *reads) != planned:
+            declarations().save()  # in place of the answers that the plan was made with
+            raise UserError(f"{variant.name} has changed since the run was planned; run the same command again")
 
 
 @dataclass(frozen=True)

@@ -80,6 +80,30 @@ def _near(word: str, folded: Collection[str], cutoff: float) -> list[str]:
     return difflib.get_close_matches(word.casefold(), folded, n=3, cutoff=cutoff)
 
 
+class Registered:
+    """Base of classes that packages register: what each defines is noted, so that later changes are noticed."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        _DEFINED[cls] = dict(vars(cls))
+
+
+_DEFINED: Final[dict[type, dict[str, Any]]] = {}
+
+
+def altered(registered: object) -> str:
+    """The first method or declaration that was replaced since a class, or one that it extends, was defined; or ''."""
+    classes = getattr(registered, "__mro__", ())
+    for each in filter(_DEFINED.get, classes):
+        now, defined = vars(each), _DEFINED[each]
+        for name in {**defined, **now}:
+            value, special = defined.get(name), name.startswith(("__", "_abc_"))
+            interface = not special and any(name in vars(other) for other in classes if other is not each)
+            if now.get(name) is not value and (interface or hasattr(value, "__get__")):
+                return f"{each.__name__}.{name}"
+    return ""
+
+
 class _Registered:
     """A name with its entry points: several if packages disagree about where it is defined."""
 

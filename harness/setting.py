@@ -24,7 +24,7 @@ import numpy as np
 
 from harness.corpora.base import CorpusSource, Triplets
 from harness.errors import UserError
-from harness.registry import get_class, names, suggest
+from harness.registry import Registered, get_class, names, suggest
 from harness.seeds import generator
 from harness.sources import Findings, Missing, digest
 from harness.spec import Stream, Variant
@@ -37,7 +37,7 @@ class Kept(NamedTuple):
     steps_of_all: bool
 
 
-class SettingOption:
+class SettingOption(Registered):
     """One option of a setting with its value. It changes the corpora of its streams, and only those."""
 
     streams: ClassVar[tuple[Stream, ...]]

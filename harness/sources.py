@@ -1,7 +1,7 @@
 """Sources of data and their fingerprints.
 
 A fingerprint depends on contents, never on paths. The hash of a file is computed once and cached by path, size and
-modification time.
+times of modification and change: the latter cannot be set, so that new content of the same size is noticed.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -151,6 +153,18 @@ def digest(*parts: object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def installed(*packages: str) -> list[str]:
+    """The versions of packages that make what is cached, '' for one that is not installed."""
+    return [next((found.version for found in distributions(name=name)), "") for name in packages]
+
+
+@cache
+def reading_code() -> str:
+    """A hash of the code that reads files of data: what other code has read is read again."""
+    here = Path(__file__).parent
+    return digest(*(file_hash(path) for path in sorted([here / "tables.py", *here.glob("corpora/*.py")])))
+
+
 def data_root(given: str | os.PathLike[str] | None = None) -> Path | None:
     """The folder of data files: `--data-root`, else the variable HARNESS_DATA, else none.
 
@@ -164,7 +178,7 @@ def data_root(given: str | os.PathLike[str] | None = None) -> Path | None:
 
 
 def file_hash(path: Path) -> str:
-    """SHA-256 (hex) of a file's bytes, cached by path, size and modification time.
+    """SHA-256 (hex) of a file's bytes, cached by path, size and times.
 
     Raises UserError if it is not a regular file or cannot be read.
     """
@@ -175,7 +189,9 @@ def file_hash(path: Path) -> str:
 
     with _plain_errors(path), open_regular(path) as stream:
         stat = os.fstat(stream.fileno())
-    key = hashlib.sha256(f"{path.resolve()}\0{stat.st_size}\0{stat.st_mtime_ns}".encode()).hexdigest()
+    key = hashlib.sha256(
+        f"{path.resolve()}\0{stat.st_size}\0{stat.st_mtime_ns}\0{stat.st_ctime_ns}".encode()
+    ).hexdigest()
     return known_hash(f"hashes/{key}", compute)
 
 

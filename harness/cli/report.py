@@ -21,7 +21,7 @@ from harness.cli.options import (
     results_option,
 )
 from harness.cli.output import echo, plain_table, read_results, warn
-from harness.command_line import DEFAULT_MARGIN, DEFAULT_REPORT, TABLE_FORMATS, TableFormat, harness_command
+from harness.command_line import DEFAULT_MARGIN, DEFAULT_REPORT, TABLE_FORMATS, TableFormat
 from harness.errors import UserError
 from harness.formatting import count_of, fixed, from_markdown, interval_text, p_value, signed
 from harness.spec import MOST_SEEDS
@@ -94,6 +94,7 @@ def cite(profile: str | None, methods: str | None, results: Path) -> None:
     These are methods, encoders, teachers, training and test data, and this harness. Anything without a known reference
     is listed in a comment at the end.
     """
+    from harness.commands import no_results
     from harness.method import method_named
     from harness.papers.citing import Used, bibtex, used_by
     from harness.profiles import load_profile
@@ -108,8 +109,7 @@ def cite(profile: str | None, methods: str | None, results: Path) -> None:
         if name in (None, result.profile) and (not asked or result.spec.method in asked)
     ]
     if not (chosen or asked):
-        run = harness_command("run", profile=profile or "tiny", results=str(results))
-        raise UserError(f"{results} has no results; give --methods, or run `{run}` first")
+        raise UserError(f"{no_results(results, loaded.problems, name)}, or give --methods")
     used = used_by(chosen)
     echo(bibtex(list(dict.fromkeys([*(Used("methods", method) for method in papers), *used])), papers), nl=False)
 

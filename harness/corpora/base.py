@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, overload
 import numpy as np
 
 from harness.errors import UserError
+from harness.registry import Registered
 from harness.sources import Source
 from harness.spec import Stream
 
@@ -134,7 +135,7 @@ class Media(ABC):
         return {name: normalised(value) if name == "pixels" else value for name, value in inputs.items()}
 
 
-class CorpusSource(Source):
+class CorpusSource(Registered, Source):
     """Training data of one stream."""
 
     stream: ClassVar[Stream]

@@ -131,7 +131,11 @@ class CaptionImages(Source):
     def pixels(self, root: Path | None, count: int) -> Pixels:
         names = cache(lambda: self._names(root))
         decoder = Decoder(self._reader(root), lambda number: names()[number], count)
-        return Pixels(decoder, lambda: self.fingerprint(root))
+        return Pixels(decoder, lambda: digest(self.fingerprint(root), *self._times(root)))
+
+    def _times(self, root: Path | None) -> list[int]:
+        """The modification times of the image files: one that was replaced may have the same size."""
+        return [] if self.images == COLUMN else [file.stat().st_mtime_ns for file in self._files(root)]
 
     def _names(self, root: Path | None) -> list[str]:
         """The ids of the images. Raises UserError if the captions file has none."""

@@ -24,7 +24,7 @@ from harness.encoders.features import Ragged, cached_ragged
 from harness.encoders.media import energies, filterbank, masked, mixed, padded
 from harness.errors import RESTORE, UserError
 from harness.locks import locked
-from harness.sources import OWN_FILE, Findings, Missing, digest, file_hash, is_there, placed
+from harness.sources import OWN_FILE, Findings, Missing, digest, file_hash, installed, is_there, placed, reading_code
 from harness.tables import column_names, label_remarks, read_rows
 
 if TYPE_CHECKING:
@@ -247,7 +247,9 @@ class LabelledAudio(CorpusSource):
                 )
             return energies(wave, rate, bins=self.bins, frames=self.frames)
 
-        key = digest("filterbanks", VERSION, self._content(root), listed, self.frames)
+        key = digest(
+            "filterbanks", VERSION, reading_code(), installed("soundfile"), self._content(root), listed, self.frames
+        )
         banks = cached_ragged(key, len(files), self.bins, bank)
         return AudioFiles(files, banks, labels, bins=self.bins, frames=self.frames)
 

@@ -12,12 +12,12 @@ import numpy as np
 
 from harness.caches import cached_note
 from harness.corpora.base import CorpusSource, Media, check_positive
-from harness.encoders.media import UNREADABLE, VIEWS_VERSION, Encoded, decoded, described, opened
+from harness.encoders.media import DECODING, UNREADABLE, VIEWS_VERSION, Encoded, decoded, described, opened
 from harness.errors import UserError
 from harness.formatting import first_of
 from harness.processors import cores
 from harness.seeds import generator
-from harness.sources import OWN_FILE, Findings, Missing, digest, file_hash, is_there, placed
+from harness.sources import OWN_FILE, Findings, Missing, digest, file_hash, installed, is_there, placed
 from harness.tables import column_names, label_remarks, read_columns
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ class LabelledImages(CorpusSource):
 
 def _unreadable(items: Sequence[Encoded], key: str) -> Mapping[int, str]:
     """Why images cannot be decoded, by number of the image; cached by `key`, which identifies the content."""
-    note = f"readable/{digest('note on the readable', key)}.json"
+    note = f"readable/{digest('note on the readable', DECODING, installed('pillow'), key)}.json"
 
     def read() -> dict[str, dict[int, str]]:
         # Pillow releases the interpreter's lock

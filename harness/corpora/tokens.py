@@ -20,7 +20,7 @@ from harness.caches import in_cache
 from harness.encoders.rows import TokenRows
 from harness.files import kept_files, replaced, write_bytes
 from harness.locks import locked
-from harness.sources import digest
+from harness.sources import digest, installed, reading_code
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -77,12 +77,12 @@ class Tokens:
 
 def tokenizer_key(tokenizer: PreTrainedTokenizerBase) -> str:
     """A hash of everything that determines the token ids of a sentence."""
-    fast = getattr(tokenizer, "backend_tokenizer", None)
+    fast, made_by = getattr(tokenizer, "backend_tokenizer", None), [type(tokenizer).__name__, installed("tokenizers")]
     if fast is None:
-        return digest(type(tokenizer).__name__, sorted(tokenizer.get_vocab().items()), tokenizer.init_kwargs)
+        return digest(made_by, sorted(tokenizer.get_vocab().items()), tokenizer.init_kwargs)
     described = json.loads(fast.to_str())
     # set by the last caller; the length is part of the tokens' own key
-    return digest(type(tokenizer).__name__, {**described, "truncation": None, "padding": None})
+    return digest(made_by, {**described, "truncation": None, "padding": None})
 
 
 def tokenised(texts: Iterable[str], tokenizer: PreTrainedTokenizerBase, max_length: int) -> Iterator[list[list[int]]]:
@@ -112,7 +112,7 @@ def cached_tokens(
     `content` is the fingerprint of the corpus; `report` is called with the number of sentences tokenised so far. One
     process tokenises while others wait; damaged files are replaced.
     """
-    key = digest("tokens", VERSION, content, tokenizer_key(tokenizer), max_length)
+    key = digest("tokens", VERSION, reading_code(), content, tokenizer_key(tokenizer), max_length)
 
     def found(folder: Path) -> TokenFile:
         note = folder / f"{key}.json"

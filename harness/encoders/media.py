@@ -23,6 +23,8 @@ from harness.errors import first_line
 
 #: version of the pixels of `harness.encoders.vision`, part of the fingerprint of labelled images
 VIEWS_VERSION = 2
+#: Increased when an image file is decoded otherwise: teachers' features are then computed again.
+DECODING = 1
 #: processing of one image, (h, w, 3) uint8 in and out
 OneImage = Callable[[np.ndarray], np.ndarray]
 #: bytes or path of an image file

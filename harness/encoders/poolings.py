@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MODULES = "modules"
 
 
-class Pooling(ABC):
+class Pooling(registry.Registered, ABC):
     """Compute sentence vectors from hidden states."""
 
     #: The registered name, set by `pooling_named`.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 ImageArrays = Sequence[np.ndarray] | np.ndarray
 
 
-class Teacher(ABC):
+class Teacher(registry.Registered, ABC):
     """A frozen model that computes features of the kinds in `gives`, rows in the order of its input.
 
     A row does not depend on the rest of the batch, except for rounding. Asking for another kind of feature raises

@@ -15,7 +15,7 @@ from harness import registry
 from harness.caches import known_hash
 from harness.errors import UserError
 from harness.metrics import AVERAGE, NO_SCORE, ArrayName, Metric
-from harness.sources import Checkable, FileSource, Findings, Missing, digest
+from harness.sources import Checkable, FileSource, Findings, Missing, digest, reading_code
 
 #: sentence, sentence, gold score
 SentencePair = tuple[str, str, float]
@@ -188,7 +188,7 @@ class OwnTables(FileSource):
         self.name, self._options = name, options
 
     def fingerprint(self, root: Path | None) -> str:
-        key = digest("task", type(self).__name__, super().fingerprint(root), self._options)
+        key = digest("task", reading_code(), type(self).__name__, super().fingerprint(root), self._options)
         return known_hash(f"tasks/{key}", lambda: digest(self.content(root)))
 
     @abstractmethod
@@ -233,7 +233,7 @@ class TaskScores:
     warnings: list[str] = field(default_factory=list)
 
 
-class Suite(ABC):
+class Suite(registry.Registered, ABC):
     """A group of tasks scored by one protocol."""
 
     #: The name in profiles and result files.

@@ -24,10 +24,11 @@ from harness.method.interface import (
     ValueOrigin,
     by_batches,
 )
+from harness.registry import Registered
 from harness.spec import OptionValue, Stream
 
 
-class Method(nn.Module, ABC):
+class Method(nn.Module, Registered, ABC):
     """A training objective with its heads.
 
     A subclass sets the class variables, builds its heads in `__init__` and returns its loss terms. The parameter

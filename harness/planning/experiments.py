@@ -46,7 +46,8 @@ class Experiment:
 
     `corpora` are in the setting's order, `features` by role in the method, `patches` by stream. A method that does
     not train reads its encoder only; its `features` are those that the encoder's published heads project. In
-    `teachers`, a teacher follows its own teachers. `code` has hashes of other packages' code, by kind and name.
+    `teachers`, a teacher follows its own teachers. `code` has hashes of other packages' code ('' for
+    this project's), by kind and name.
     """
 
     resolved: Resolved
@@ -128,7 +129,7 @@ class Experiment:
             "hyperparameters": dict(run.identity),
             "seed": run.spec.seed,
         }
-        code = {f"{kind} {name}": hashed for (kind, name), hashed in self.code.items()}
+        code = {f"{kind} {name}": hashed for (kind, name), hashed in self.code.items() if hashed}
         if self.dev is None:
             heads = {
                 role: [source.fingerprint for source in features.needs] for role, features in self.features.items()
@@ -154,12 +155,13 @@ class Experiment:
         return digest(self.identity)
 
     def check_code(self) -> None:
-        """Raise UserError if the code of another package has changed since the run was planned."""
+        """Raise UserError if the method, or the code of another package, has changed since the run was planned."""
         for (kind, name), planned in self.code.items():
             if code_of(kind, name) != planned:
                 raise UserError(
                     f"the code of the {kind} '{name}' has changed since the run was planned; run the same command again"
                 )
+        self.resolved.check_declared()
 
     @property
     def group(self) -> str:
@@ -224,8 +226,7 @@ class Experiments:
         used += [("corpus", self.inventory.profile.corpora[name].kind) for name in run.streams]
         models = [model.source for asked in features.values() for model in asked.teacher.models]
         used += [("teacher kind", model.kind) for model in models if isinstance(model, FrozenModel | RunModel)]
-        hashes = {(kind, name): self._code(kind, name) for kind, name in used}
-        return {used_name: code for used_name, code in hashes.items() if code}
+        return {(kind, name): self._code(kind, name) for kind, name in used}
 
     def _teacher(self, name: str) -> Experiment:
         """The run that is a teacher under the name `run:KEY`."""

@@ -58,6 +58,17 @@ class Ingredient(Generic[S]):
             return f"absent: {self.missing[0].what}"
         return read_by(self.source.fingerprint(self.root), code_of_module(type(self.source).__module__))
 
+    def current(self) -> S:
+        """The source, to be read now. Raises UserError if its content has changed since the run was planned."""
+        if Ingredient(self.source, self.root).fingerprint != self.fingerprint:
+            files = getattr(self.source, "files", ()) or [getattr(self.source, "folder", type(self.source).__name__)]
+            raise UserError(_changed(", ".join(map(str, files))))
+        return self.source
+
+
+def _changed(what: str) -> str:
+    return f"{what} has changed since the run was planned; run the same command again"
+
 
 def read_by(content: str, code: str) -> str:
     """Combine a content's fingerprint with that of another package's code that reads it; unchanged for code ''."""
@@ -257,11 +268,19 @@ class Inventory:
     def protocol(self, suite: str) -> EvaluationProtocol:
         """How a suite of the profile is scored now: its version, its data (or what is missing), and its metrics."""
         if suite not in self._protocols:
-            protocol = self._protocol_of(self.suites[suite])
-            # scores of some tasks have no averages, so they never count as those of a suite of these tasks alone
-            part = {"data": digest("some tasks", protocol.data)} if self.part(suite) else {}
-            self._protocols[suite] = protocol.model_copy(update=part)
+            self._protocols[suite] = self._protocol_now(suite)
         return self._protocols[suite]
+
+    def check_protocol(self, suite: str) -> None:
+        """Raise UserError if the tests of a suite have changed since the run was planned."""
+        if self._protocol_now(suite) != self.protocol(suite):
+            raise UserError(_changed(f"the code or a test of the suite '{suite}'"))
+
+    def _protocol_now(self, suite: str) -> EvaluationProtocol:
+        protocol = self._protocol_of(self.suites[suite])
+        # scores of some tasks have no averages, so they never count as those of a suite of these tasks alone
+        part = {"data": digest("some tasks", protocol.data)} if self.part(suite) else {}
+        return protocol.model_copy(update=part)
 
     def protocols(self, suite: str) -> list[EvaluationProtocol]:
         """Protocols whose scores count for a suite: its own and, if only some tasks are chosen, that of all tasks."""

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from unicodedata import unidata_version
 
 import numpy as np
 
@@ -31,7 +32,7 @@ from harness.files import kept_files, write_bytes
 from harness.grid import check_setting
 from harness.planning.inventory import Ingredient, Inventory, UsedCorpus
 from harness.setting import kept_rows, read_with
-from harness.sources import digest
+from harness.sources import digest, reading_code
 from harness.spec import Stream, Variant
 from harness.tables import normalised_text
 
@@ -54,7 +55,7 @@ def cached_hashes(content: str, texts: Callable[[], Iterable[str]]) -> np.ndarra
 
     `content` is the fingerprint of the corpus; `texts` is called if they are not cached.
     """
-    name = f"{digest('seen', VERSION, content)}.npy"
+    name = f"{digest('seen', VERSION, reading_code(), unidata_version, content)}.npy"
 
     def found(folder: Path) -> np.ndarray:
         path = folder / name
@@ -170,7 +171,7 @@ class RunTraining:
 def _hashes(corpus: Ingredient[CorpusSource]) -> np.ndarray:
     """The hashes of a text corpus, (rows, texts per row) uint64."""
     source, root = corpus.source, corpus.root
-    return cached_hashes(corpus.fingerprint, lambda: source.texts(root)).reshape(-1, source.per_row)
+    return cached_hashes(corpus.fingerprint, lambda: corpus.current().texts(root)).reshape(-1, source.per_row)
 
 
 def _names(source: CorpusSource, root: Path | None, rows: np.ndarray | None) -> frozenset[str] | None:
@@ -355,7 +356,7 @@ def _all_captions(corpus: Ingredient[CorpusSource]) -> tuple[np.ndarray, np.ndar
     assert isinstance(loaded, Pairs)
     if loaded.image_of is None or len(loaded) == loaded.image_count:
         return None
-    return cached_hashes(source.fingerprint(root), lambda: source.texts(root)), loaded.image_of
+    return cached_hashes(source.fingerprint(root), lambda: corpus.current().texts(root)), loaded.image_of
 
 
 def _mean(scores: np.ndarray) -> float | None:

@@ -23,13 +23,14 @@ from harness.corpora.base import Pairs
 from harness.corpora.images import Pixels
 from harness.encoders.features import ComputeRows, Stacked, cached_features
 from harness.encoders.locate import MissingModel, ModelSource
+from harness.encoders.media import DECODING
 from harness.encoders.teachers import Teacher, check_vocabulary, declared_teacher, open_teacher
 from harness.errors import UnavailableError, UserError
 from harness.method import Feature
 from harness.planning.events import Stage
 from harness.planning.inventory import Ingredient, UsedCorpus, read_by
 from harness.seeds import generator
-from harness.sources import Checkable, Generated, Missing, Source, digest
+from harness.sources import Checkable, Generated, Missing, Source, digest, installed, reading_code
 from harness.spec import FeatureKind
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 LIT_VERSION = 1
 #: Kinds whose fingerprint is that of the model alone; every other kind's includes its name.
 BY_MODEL_ALONE = ("open-clip", "timm")
+#: Packages whose versions may change a teacher's features.
+LIBRARIES = ("open_clip_torch", "pillow", "timm", "tokenizers", "transformers")
 #: Rows between two reports, and the most that an interrupted computation loses.
 CHUNK = 512
 
@@ -56,10 +59,10 @@ class KnownPairs:
     def of_corpus(cls, corpus: UsedCorpus) -> KnownPairs:
         """Load a pair corpus. Raises MissingData or UserError."""
         read = corpus.read
-        loaded = read.source.load(read.root)
+        loaded = read.current().load(read.root)
         if not isinstance(loaded, Pairs):
             raise UserError(f"the corpus '{corpus.name}' has no image-caption pairs, but teacher features need them")
-        stored = {teacher: file.fingerprint for teacher, file in corpus.stored.items()}
+        stored = {teacher: file.fingerprint for teacher, file in corpus.stored.items() if file.current()}
         return cls(loaded, read.source.images_fingerprint(read.root), read.fingerprint, stored)
 
     @classmethod
@@ -158,7 +161,7 @@ class NamedTeacher(ABC):
     def key(self, known: KnownPairs, context: FeatureContext) -> str:
         """Names everything that its features of these pairs depend on."""
         if self.is_stored(known):
-            return digest("stored", known.images, known.stored[self.name])
+            return digest("stored", reading_code(), known.images, known.stored[self.name])
         return self._key(known, context)
 
     def features(self, known: KnownPairs, context: FeatureContext) -> np.ndarray:
@@ -269,12 +272,13 @@ class ModelTeacher(NamedTeacher):
         return [self.model] if pixels is None else [self.model, pixels]
 
     def _key(self, known: KnownPairs, context: FeatureContext) -> str:
-        """Images and model, or captions, model and length."""
+        """Images and model, or captions, model and length; and the versions of what reads them."""
+        model = self.model.fingerprint, self.of, installed(*LIBRARIES)
         if self.of != "image":
-            return digest(known.captions, self.model.fingerprint, self.of, context.max_length)
+            return digest(known.captions, *model, reading_code(), context.max_length)
         files = known.pairs.images
         content = known.images + (files.content() if isinstance(files, Pixels) else "")
-        return digest(content, self.model.fingerprint, self.of, None)
+        return digest(content, *model, DECODING)
 
     def _compute(self, known: KnownPairs, context: FeatureContext) -> ComputeRows:
         teacher = cache(lambda: self._opened(context))
@@ -300,7 +304,7 @@ class ModelTeacher(NamedTeacher):
 
     def _opened(self, context: FeatureContext) -> Teacher:
         source, length = self.model.source, context.max_length
-        folder = source.folder(context)
+        folder = self.model.current().folder(context)
         if self.of == "tokens":
             check_vocabulary(context.student, folder, self.name)
         return open_teacher(source.kind, folder, pooling=source.pooling, max_length=length, device=context.device)

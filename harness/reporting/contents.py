@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from harness.command_line import DEFAULT_MARGIN
-from harness.commands import Commands
+from harness.commands import Commands, no_results
 from harness.errors import UserError
 from harness.metrics import Metrics
 from harness.papers.published import PAPER_PROFILE, Paper, PublishedNumbers, read_papers, read_published
@@ -63,9 +63,7 @@ class Contents:
         indexed = store.indexed().judged(judge)
         results = indexed.of_profile(name) if name else indexed
         if not results:
-            what = f"no results of the profile '{name}'" if name else "no results"
-            run = Commands(store.root).run(profile=name or "tiny")
-            raise UserError(f"{store.root} has {what}; run `{run}` first")
+            raise no_results(store.root, indexed.problems, name)
         failures = [failure for failure in store.failures() if name in (None, failure.profile)]
         tunings, problems = read_tunings(store)
         mine = [tuning for tuning in tunings if name in (None, tuning.profile)]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.command_line import TableFormat, parse_overrides
-from harness.commands import Commands
+from harness.commands import Commands, no_results
 from harness.errors import UserError
 from harness.papers.needed import own_case
 from harness.profiles import load_profile
@@ -94,7 +94,7 @@ class Results:
 
     def _check_runs(self) -> None:
         if not self.runs:
-            raise UserError(f"{self.folder} has no results; run `{Commands(self.folder).run(profile='tiny')}` first")
+            raise no_results(self.folder, self.problems)
 
     def _profile(self, asked: str | None) -> str:
         if asked is not None:

@@ -63,6 +63,7 @@ def _evaluate(run: PlannedRun, inventory: Inventory, trained: Trained, bench: Be
             bench.listen(Event("suite", run.key, suite=name))
             clock = time.perf_counter()
             scored = suite.evaluate(embedders[suite.remembers], inventory.root)
+            inventory.check_protocol(name)
             if inventory.part(name):
                 scored = scored.without_averages()
             evaluation = Evaluation(

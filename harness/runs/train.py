@@ -76,7 +76,7 @@ class Trained:
 def train(experiment: Experiment, bench: Bench) -> Trained:
     """Train a run, resume its training, or load its finished model. Raises UserError or TrainingError."""
     experiment.check_code()
-    run, source = experiment.resolved, experiment.encoder.source
+    run, source = experiment.resolved, experiment.encoder.current()
     device = torch.device(bench.device)
     if experiment.dev is None:
         model = open_model(source.path(), run.pooling, trusted=source.trusted).to(device)
@@ -107,7 +107,7 @@ def trainer_of(experiment: Experiment, bench: Bench) -> Trainer:
         run.training,
         seed=run.spec.seed,
         setting=str(run.spec.setting),
-        dev=dev_scorer(dev.source, dev.root),
+        dev=dev_scorer(dev.current(), dev.root),
         folder=bench.folder(experiment),
         report=report,
         chunk=bench.chunk,
@@ -117,7 +117,7 @@ def trainer_of(experiment: Experiment, bench: Bench) -> Trainer:
 def method_of(experiment: Experiment, student: Student, data: TrainingData) -> Method:
     """The method of a run with its heads and the student's patch embeddings. Raises UserError."""
     run, patches = experiment.resolved, experiment.patches
-    files = {stream: used.source.path() for stream, used in patches.items()}
+    files = {stream: used.current().path() for stream, used in patches.items()}
     try:
         return build_method(run.method, run.hyperparameters, student, data, run.spec.seed, files)
     except ValueError as error:
@@ -222,7 +222,7 @@ def token_file(
     expected = cache(lambda: read.source.expected(read.root))
     return cached_tokens(
         read.fingerprint,
-        lambda: read.source.texts(read.root),
+        lambda: read.current().texts(read.root),
         tokenizer,
         max_length,
         lambda done: listen(Stage("tokens", corpus.name, done, expected())),
@@ -234,7 +234,7 @@ def _media(run: Resolved, listed: Sequence[UsedCorpus]) -> Media:
         names = ", ".join(corpus.name for corpus in listed)
         raise UserError(f"the setting {run.spec.setting} has two corpora of the same kind, {names}; keep one")
     read = listed[0].read
-    loaded = read.source.load(read.root)
+    loaded = read.current().load(read.root)
     assert isinstance(loaded, Media)
     return loaded
 

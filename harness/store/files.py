@@ -150,14 +150,8 @@ class Store:
             body = unsealed(content)
             try:
                 return Result.model_validate_json(body)
-            except ValidationError:  # a newer schema, or already wrong when written
-                version = json.loads(body)["schema_version"]
-                if not version > SCHEMA_VERSION:
-                    raise
-                raise UserError(
-                    f"the result {path} has schema {version} and this harness reads up to {SCHEMA_VERSION}; update "
-                    "harness to use it"
-                ) from None
+            except ValidationError as error:  # a newer schema, or already wrong when written
+                raise _newer(path, body, error) or error from None
         except (DamagedError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise UserError(
                 f"the result {path} cannot be used ({_reason(error)}); restore it, or move it away to repeat that run"
@@ -373,6 +367,18 @@ def _read_failure(path: Path) -> Failure | None:
 
 def _of_seed(folder: Path, seed: int) -> list[Path]:
     return sorted(folder.glob(f"seed-{seed}-*.json"))
+
+
+def _newer(path: Path, body: bytes, error: ValidationError) -> UserError | None:
+    """The error for a result of a newer harness, by its schema or by fields that this one does not know; else None."""
+    version = json.loads(body)["schema_version"]
+    if version > SCHEMA_VERSION:
+        what = f"schema {version} and this harness reads up to {SCHEMA_VERSION}"
+    elif all(wrong["type"] == "extra_forbidden" for wrong in error.errors()):
+        what = f"fields that this harness does not know ({_reason(error)})"
+    else:
+        return None
+    return UserError(f"the result {path} has {what}; update harness to use it")
 
 
 def _reason(error: Exception) -> str:

@@ -15,15 +15,14 @@ the note records the progress: after a kill at any moment, the next command cont
 
 from __future__ import annotations
 
-import json
+import re
 import shutil
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from harness.errors import LockError, UserError, first_line
 from harness.files import (
@@ -43,16 +42,23 @@ from harness.store.schema import Evaluation, Protocol, Result, Spec
 RECORD_FILE = "trained.json"
 #: Subfolder of a work folder for mteb's own files of tasks in the result; those of tasks in progress are in `mteb`.
 SCORED_BY_MTEB = "mteb-scored"
+#: the name of a checkpoint: its step, and the hash of its content
+CHECKPOINT = re.compile(r"checkpoint-([0-9]+)-([0-9a-f]{32})\.pt")
 #: Number of deaths from which a run is executed after all others.
 LAST_AFTER = 2
 
 
-@dataclass(frozen=True)
-class Attempt:
+class Note(BaseModel):
+    """Base of the notes in work folders; one with a wrong type or an unknown key counts as none."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+
+class Attempt(Note):
     """Whether a process is working on the run, and how many processes died while running it."""
 
     running: bool = False
-    deaths: int = 0
+    deaths: int = Field(default=0, ge=0)
 
     @property
     def settled(self) -> Attempt:
@@ -62,8 +68,8 @@ class Attempt:
 
 def attempt(store: Store, fingerprint: str) -> Attempt:
     """The attempt noted for a run; an unreadable note counts as none."""
-    with suppress(OSError, ValueError, TypeError, RecursionError):
-        return Attempt(**json.loads(read_regular(_attempt_file(store, fingerprint))))
+    with suppress(OSError, ValidationError):
+        return Attempt.model_validate_json(read_regular(_attempt_file(store, fingerprint)))
     return Attempt()
 
 
@@ -87,13 +93,18 @@ def has_training(store: Store, fingerprint: str) -> bool:
 
 def checkpoint_step(store: Store, fingerprint: str) -> int:
     """The step of the newest checkpoint in a run's work folder, from which training resumes; 0 without one."""
-    names = (path.name.split("-")[1] for path in store.work(fingerprint).glob("checkpoint-*-*.pt"))
-    return max((int(step) for step in names if step.isdigit()), default=0)
+    return max((step for step, _ in checkpoints_in(store.work(fingerprint))), default=0)
+
+
+def checkpoints_in(work: Path) -> list[tuple[int, Path]]:
+    """The step and the file of each checkpoint in a work folder, the newest first; other names are ignored."""
+    named = ((CHECKPOINT.fullmatch(path.name), path) for path in work.glob("checkpoint-*.pt"))
+    return sorted(((int(match[1]), path) for match, path in named if match), reverse=True)
 
 
 def begin_attempt(store: Store, fingerprint: str) -> None:
     """Note that this process is executing the run. To be called under the run's lock."""
-    _write_attempt(store, fingerprint, Attempt(True, attempt(store, fingerprint).settled.deaths))
+    _write_attempt(store, fingerprint, Attempt(running=True, deaths=attempt(store, fingerprint).settled.deaths))
 
 
 def end_attempt(store: Store, fingerprint: str, *, well: bool) -> None:
@@ -119,7 +130,7 @@ def _write_attempt(store: Store, fingerprint: str, note: Attempt) -> None:
         if note == Attempt():
             path.unlink(missing_ok=True)
         else:
-            write_text(path, json.dumps(asdict(note)) + "\n")
+            write_text(path, f"{note.model_dump_json()}\n")
 
 
 class Submission(BaseModel):
@@ -225,8 +236,7 @@ def _clear_evaluations(work: Path) -> None:
     shutil.rmtree(work / "mteb", ignore_errors=True)
 
 
-@dataclass(frozen=True)
-class Redo:
+class Redo(Note):
     """The note on a run to train again.
 
     `asked` identifies the command that asked for it, by a hash of its runs. `earlier` is the name of the folder for the
@@ -234,15 +244,15 @@ class Redo:
     """
 
     asked: str
-    earlier: str
+    earlier: str = Field(pattern=r"^[0-9A-Za-z-]+$")
     cleared: bool = False
     moved: bool = False
 
 
 def redo_of(store: Store, fingerprint: str) -> Redo | None:
     """The note on a run; None where it is not to be trained again."""
-    with suppress(OSError, DamagedError, TypeError):
-        return Redo(**note_in(read_regular(_note(store, fingerprint))))
+    with suppress(OSError, DamagedError, ValidationError):
+        return Redo.model_validate(note_in(read_regular(_note(store, fingerprint))))
     return None
 
 
@@ -264,7 +274,7 @@ def begin_redo(store: Store, runs: Mapping[str, str], asked: str) -> None:
     if new:
         write_note(_list(store, asked), {"runs": list(new)})
     for fingerprint in new:
-        _write_redo(store, fingerprint, Redo(asked, _unused_name(store, fingerprint)))
+        _write_redo(store, fingerprint, Redo(asked=asked, earlier=_unused_name(store, fingerprint)))
     for fingerprint in runs:
         with store.lock(fingerprint) as mine:
             note = redo_of(store, fingerprint)
@@ -306,7 +316,7 @@ def end_redo(store: Store, profile: str, spec: Spec, fingerprint: str) -> None:
         return
     if not note.moved:
         _move(store.files_of(profile, spec, fingerprint), store, earlier_results(store, note))
-        _write_redo(store, fingerprint, replace(note, moved=True))
+        _write_redo(store, fingerprint, note.model_copy(update={"moved": True}))
     # the result last: a run with a result counts as done
     _move(reversed(new.files_of(profile, spec, fingerprint)), new, store)
     shutil.rmtree(new.root, ignore_errors=True)
@@ -323,7 +333,7 @@ def _clear(store: Store, fingerprint: str, note: Redo) -> None:
     """Move the former work of a run away; its checkpoints and weights are not used again."""
     work, note_file = store.work(fingerprint), _note(store, fingerprint)
     _move([path for path in sorted(work.iterdir()) if path != note_file], store, earlier_results(store, note))
-    _write_redo(store, fingerprint, replace(note, cleared=True))
+    _write_redo(store, fingerprint, note.model_copy(update={"cleared": True}))
 
 
 def _move(paths: Iterable[Path], store: Store, to: Store) -> None:
@@ -349,4 +359,4 @@ def _list(store: Store, asked: str) -> Path:
 
 
 def _write_redo(store: Store, fingerprint: str, note: Redo) -> None:
-    write_note(_note(store, fingerprint), asdict(note))
+    write_note(_note(store, fingerprint), note.model_dump())

@@ -11,12 +11,12 @@ from __future__ import annotations
 import hashlib
 import os
 import pickle
-import re
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
 import torch
+from pydantic import TypeAdapter, ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
@@ -36,12 +36,11 @@ from harness.files import (
     write_note,
 )
 from harness.method import Method
-from harness.store.folder import RECORD_FILE
+from harness.store.folder import CHECKPOINT, RECORD_FILE, checkpoints_in
 from harness.training.record import TrainingRecord
 
 BEST: Final = "best"
 _HEADS, _STEP = "heads.safetensors", "STEP"
-_NAME = re.compile(r"checkpoint-([0-9]+)-([0-9a-f]{32})\.pt")
 _KEPT = 2
 _AGAIN = "the run is trained again"
 
@@ -85,15 +84,14 @@ class TrainingFolder:
 
     def _record(self) -> TrainingRecord | None:
         try:
-            return TrainingRecord(**note_in(read_regular(self.path / RECORD_FILE)))
+            return TypeAdapter(TrainingRecord).validate_python(note_in(read_regular(self.path / RECORD_FILE)))
         except FileNotFoundError:
             return None
-        except (OSError, TypeError) as error:
+        except (OSError, ValidationError) as error:
             raise DamagedError(first_line(error)) from error
 
     def checkpoints(self) -> list[Path]:
-        named = ((match, path) for path in self.path.glob("checkpoint-*.pt") if (match := _NAME.fullmatch(path.name)))
-        return [path for _, path in sorted(named, key=lambda each: int(each[0][1]), reverse=True)]
+        return [path for _, path in checkpoints_in(self.path)]
 
     def save(self, state: dict[str, Any]) -> None:
         """Write a checkpoint of tensors and plain values, named by its "step", and keep the one before."""
@@ -177,7 +175,7 @@ class TrainingFolder:
 def load_checkpoint(path: Path, device: torch.device) -> dict[str, Any]:
     """Read a checkpoint. Raises DamagedError for one that has changed since it was written."""
     try:
-        match = _NAME.fullmatch(path.name)
+        match = CHECKPOINT.fullmatch(path.name)
         if match is None or _hash(path) != match[2]:
             raise DamagedError("its content does not match its name")
         state: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)

@@ -205,7 +205,7 @@ def _tokens(corpus: UsedCorpus, experiment: Experiment, bench: Bench) -> None:
 
 def _recordings(corpus: UsedCorpus, experiment: Experiment, bench: Bench) -> None:
     """The filter banks of an audio corpus, which computes and caches them when it is loaded."""
-    corpus.read.source.load(corpus.read.root)
+    corpus.read.current().load(corpus.read.root)
 
 
 def _features_of_corpus(teacher: NamedTeacher, corpus: UsedCorpus, experiment: Experiment, bench: Bench) -> None:
@@ -221,7 +221,7 @@ def _features_of_task(
     """A teacher's features of a retrieval task, which suites ask the run for."""
     from harness.runs.train import run_features
 
-    features, data = run_features(experiment, bench), task.source.load(task.root)
+    features, data = run_features(experiment, bench), task.current().load(task.root)
     if teacher.of == "image":
         assert isinstance(data.images, Pairs)
         features.of_images(data.images, task.fingerprint)

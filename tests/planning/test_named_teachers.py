@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -154,3 +155,34 @@ def test_published_features_are_read_and_images_stand_in_for_missing_ones(tmp_pa
     listed = [KnownPairs.of_corpus(corpus) for corpus in stored.corpora]
     rows = stored.load(listed, 0, context)
     assert rows[np.arange(len(rows))][:, 0].tolist() == np.repeat([1.0, 2.0, 3.0], captions).tolist()
+
+
+def test_features_are_kept_apart_by_what_decodes_and_computes_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pictures = experiment("mcse[images=toy-clip]", with_teachers())
+    captions = experiment("kdmcse", with_teachers())
+    changes = {"DECODING": 9, "installed": lambda *packages: ["9"], "reading_code": lambda: "9"}
+
+    def keys() -> list[str]:
+        found = []
+        for made, role in ((pictures, "image"), (captions, "caption")):
+            used = made.features[role]
+            context = run_features(made, Bench(Store(tmp_path), "cpu", lambda event: None)).context
+            known = KnownPairs.of_corpus(used.corpora[0])
+            found.append(used.teacher.key(known, context))
+        image = pictures.features["image"].teacher
+        return [*found, image.key(replace(known, stored={image.name: "a file"}), context)]
+
+    before = keys()
+    moved = {}
+    for name, value in changes.items():
+        with monkeypatch.context() as patched:
+            patched.setattr(f"harness.planning.teachers.{name}", value)
+            moved[name] = [a != b for a, b in zip(keys(), before, strict=True)]
+    assert moved == {
+        "DECODING": [True, False, False],
+        "installed": [True, True, False],
+        "reading_code": [False, True, True],
+    }
+    assert keys() == before

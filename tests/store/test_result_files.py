@@ -13,6 +13,7 @@ from harness.errors import UserError
 from harness.files import sealed
 from harness.metrics import ArrayName
 from harness.store import Evaluation, Protocol, Result, Store, find_results
+from harness.store.schema import SCHEMA_VERSION
 
 KEY = "simcse/toy/toy-bert/seed-0"
 
@@ -90,12 +91,14 @@ def test_what_lies_where_a_result_belongs_is_not_taken_for_nothing(tmp_path: Pat
 def test_a_newer_schema_asks_for_an_update_and_is_never_written_over(tmp_path: Path) -> None:
     store = Store(tmp_path)
     path = store.path(store.save(result()))
-    text = path.read_text().replace('"schema_version":3', '"schema_version":4').replace("sts", "new")
+    now, newer = f'"schema_version":{SCHEMA_VERSION}', f'"schema_version":{SCHEMA_VERSION + 1}'
+    text = path.read_text().replace(now, newer).replace("sts", "new")
     path.write_text(sealed(text.partition(',"digest":')[0] + "}"))
     ((), (problem,)) = store.load()
-    assert problem == f"the result {path} has schema 4 and this harness reads up to 3; update harness to use it"
+    what = f"schema {SCHEMA_VERSION + 1} and this harness reads up to {SCHEMA_VERSION}"
+    assert problem == f"the result {path} has {what}; update harness to use it"
     before = path.read_bytes()
-    with pytest.raises(UserError, match="has schema 4"):
+    with pytest.raises(UserError, match="update harness"):
         store.save(result())
     assert path.read_bytes() == before
 

@@ -1,0 +1,143 @@
+"""Schemas of results over versions: no change without a new number, and files of a newer harness beside sound ones."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders import failure, result
+from click.testing import CliRunner
+from pydantic import BaseModel
+
+from harness.cli.main import cli
+from harness.files import sealed
+from harness.sources import digest
+from harness.store import Failure, Result, Store
+from harness.store.columns import TYPES
+from harness.store.index import INDEX_VERSION
+from harness.store.schema import SCHEMA_VERSION
+
+#: schema -> digests of the records of that schema; a change of a record needs a new number, and a line here
+SCHEMAS = {
+    3: {
+        "Result": "c213bca192ad3258cc332063af076a19f7cba29539af0d963bb74846437d1f28",
+        "Failure": "178dc112d5a57f914eb81ee86305654fd56b76c00c7159282f91515655d43a61",
+    },
+}
+#: version of the index -> digest of its columns
+INDEXES = {
+    2: "179bcd67f73e819d0c1cfbf150604e1a861a1bb4d8ca489f34f6eae8466ad3d3",
+}
+
+
+def _form(record: type[BaseModel]) -> str:
+    """The digest of a record's fields and types, those of nested records included, without descriptions."""
+
+    def bare(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: bare(each) for key, each in value.items() if key not in ("description", "title")}
+        return [bare(each) for each in value] if isinstance(value, list) else value
+
+    return digest(bare(record.model_json_schema(by_alias=True)))
+
+
+def test_a_field_of_results_changes_only_with_a_new_schema_number() -> None:
+    found = {record.__name__: _form(record) for record in (Result, Failure)}
+    assert SCHEMAS.get(SCHEMA_VERSION) == found, (
+        f"raise SCHEMA_VERSION, and add its line: {SCHEMA_VERSION + 1}: {found}"
+    )
+
+
+def test_a_column_of_the_index_changes_only_with_a_new_version() -> None:
+    found = digest({table: {name: kind.__name__ for name, kind in each.items()} for table, each in TYPES.items()})
+    assert INDEXES.get(INDEX_VERSION) == found, f"raise INDEX_VERSION, and add its digest {found}"
+
+
+def test_a_nested_field_changes_the_digest() -> None:
+    class Inner(BaseModel):
+        value: int
+
+    class Outer(BaseModel):
+        inner: Inner
+
+    class More(Inner):
+        other: str = ""
+
+    class Wider(BaseModel):
+        inner: More
+
+    assert _form(Outer) != _form(Wider)
+
+
+def _extra_record(content: dict[str, Any]) -> None:
+    content["trial"] = {"packed": True}
+
+
+def _extra_nested(content: dict[str, Any]) -> None:
+    content["evaluations"][0]["protocol"]["prompt"] = "query: "
+
+
+def _newer(content: dict[str, Any]) -> None:
+    content |= {"schema_version": SCHEMA_VERSION + 1, "trial": {}, "spec": "another form"}
+
+
+def _much_newer(content: dict[str, Any]) -> None:
+    content.clear()
+    content["schema_version"] = 99
+
+
+@pytest.mark.parametrize("change", [_newer, _much_newer, _extra_record, _extra_nested])
+def test_results_of_a_newer_harness_are_named_and_the_sound_ones_are_used(
+    change: Callable[[dict[str, Any]], None], tmp_path: Path
+) -> None:
+    store = Store(tmp_path)
+    sound, newer = store.save(result()), store.path(store.save(result(seed=1)))
+    content = json.loads(newer.read_text())
+    del content["digest"]
+    change(content)
+    newer.write_text(sealed(json.dumps(content)))
+    for results, problems in (store.load(), (store.indexed(), store.indexed().problems)):
+        assert list(results) == [sound]
+        (problem,) = problems
+        assert str(newer) in problem
+        assert problem.endswith("; update harness to use it")
+        assert "restore" not in problem
+    listed = CliRunner().invoke(cli, ["results", "list", "--results", str(tmp_path)])
+    assert listed.exit_code == 0
+    assert "update harness" in listed.output
+    assert "simcse/toy/toy-bert" in listed.output
+
+
+def test_a_failure_of_a_newer_harness_hides_no_other(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    old, new = failure(result()), failure(result(seed=1))
+    store.save_failure(old)
+    path = store.save_failure(new)
+    content = json.loads(path.read_text())
+    del content["digest"]
+    path.write_text(sealed(json.dumps(content | {"schema_version": 99, "more": 1})))
+    assert store.failures() == [old]
+
+
+COMMANDS = [
+    ["report", "--out", "{out}"],
+    ["table", "sts"],
+    ["compare", "simcse", "mcse", "--metric", "sts.Avg"],
+    ["cite"],
+    ["results", "list"],
+]
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=lambda words: words[0])
+def test_where_every_result_is_damaged_their_files_are_named(words: list[str], tmp_path: Path) -> None:
+    store = Store(tmp_path / "results")
+    paths = [store.path(store.save(result(seed=seed))) for seed in range(2)]
+    for path in paths:
+        path.write_text(path.read_text()[:-9])
+    named = [word.format(out=tmp_path / "out") for word in words]
+    done = CliRunner().invoke(cli, [*named, "--results", str(store.root)])
+    assert all(str(path) in f"{done.output} {done.exception}" for path in paths)
+    assert "harness run" not in str(done.exception)

@@ -1,0 +1,104 @@
+"""Notes in work folders that nobody of the harness wrote: each counts as none, and odd names are ignored."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from builders import result
+
+from harness.files import note_in, seal_folder, write_note
+from harness.store import Evaluation, Protocol, Store
+from harness.store.folder import (
+    Attempt,
+    attempt,
+    begin_attempt,
+    checkpoint_step,
+    checkpoints_in,
+    keep_evaluation,
+    kept_evaluation,
+    redo_of,
+    submission,
+    submissions,
+)
+from harness.training.folder import TrainingFolder
+
+RUN = "ab" * 32
+ODD = [{"deaths": "2"}, {"deaths": -1}, {"deaths": 1.5}, {"running": "yes"}, {"running": 1}, {"deaths": None}, {"a": 1}]
+
+
+@pytest.mark.parametrize("noted", [*map(json.dumps, [*ODD, [], 3, None, "x"]), "", "{", "\udcff", "[" * 9000])
+def test_an_attempt_of_a_wrong_type_is_as_none_and_the_next_one_is_noted(noted: str, tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.work(RUN).mkdir(parents=True)
+    (store.work(RUN) / "attempt.json").write_bytes(noted.encode(errors="surrogateescape"))
+    assert attempt(store, RUN) == Attempt()
+    assert attempt(store, RUN).settled.deaths == 0
+    begin_attempt(store, RUN)
+    assert attempt(store, RUN) == Attempt(running=True)
+    assert attempt(store, RUN).settled == Attempt(deaths=1)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["checkpoint-²-0.pt", "checkpoint-9-0.pt", "checkpoint--.pt", "checkpoint-٣-{}.pt", "checkpoint-9-{}.pt.old"],
+)
+def test_a_file_that_is_no_checkpoint_is_ignored(name: str, tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    work = store.work(RUN)
+    work.mkdir(parents=True)
+    (work / name.format("a" * 32)).write_text("")
+    assert checkpoint_step(store, RUN) == 0
+    assert checkpoints_in(work) == TrainingFolder(work).checkpoints() == []
+    (work / f"checkpoint-12-{'b' * 32}.pt").write_text("")
+    (work / f"checkpoint-7-{'c' * 32}.pt").write_text("")
+    assert checkpoint_step(store, RUN) == 12
+    assert [path.name[:13] for path in TrainingFolder(work).checkpoints()] == ["checkpoint-12", "checkpoint-7-"]
+
+
+@pytest.mark.parametrize(
+    "noted",
+    [
+        {"asked": 1, "earlier": "x"},
+        {"asked": "a", "earlier": 3},
+        {"asked": "a", "earlier": "../../elsewhere"},
+        {"asked": "a", "earlier": "x", "cleared": "no"},
+        {"asked": "a", "earlier": "x", "newer": True},
+        {},
+    ],
+)
+def test_a_redo_or_a_submission_of_a_wrong_type_is_as_none(noted: dict[str, object], tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    for name in ("redo.json", "submitted.json"):
+        (store.work(RUN)).mkdir(parents=True, exist_ok=True)
+        (store.work(RUN) / name).write_text("")
+        if noted:
+            write_note(store.work(RUN) / name, noted)
+    assert redo_of(store, RUN) is None
+    assert submission(store, RUN) is None
+    assert submissions(store) == {}
+
+
+@pytest.mark.parametrize("values", [{"seconds": "long"}, {"losses": []}, {"dev_steps": [None]}, {"dev_scores": 3}])
+def test_a_record_of_training_of_a_wrong_type_has_not_ended(values: dict[str, object], tmp_path: Path) -> None:
+    folder = TrainingFolder(tmp_path)
+    folder.best.mkdir()
+    seal_folder(folder.best)
+    write_note(tmp_path / "trained.json", {"seconds": 1.0})
+    assert folder.has_ended
+    write_note(tmp_path / "trained.json", values)
+    assert not folder.has_ended
+
+
+@pytest.mark.parametrize("lost", ["arrays", "scores"])
+def test_a_kept_evaluation_without_a_member_is_evaluated_again(lost: str, tmp_path: Path) -> None:
+    store, protocol = Store(tmp_path), Protocol(version=1, data="d")
+    kept: Evaluation = result().evaluations[0].model_copy(update={"protocol": protocol})
+    keep_evaluation(store, RUN, kept, {})
+    assert kept_evaluation(store, RUN, kept.suite, protocol) == kept
+    (path,) = store.work(RUN).glob("scores-*.json")
+    values = note_in(path.read_bytes())
+    del values[lost]
+    write_note(path, {**values, "other": 1})
+    assert kept_evaluation(store, RUN, kept.suite, protocol) is None
