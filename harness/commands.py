@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from harness.command_line import DEFAULT_RESULTS, Option, harness_command
 from harness.errors import UserError
-from harness.files import DamagedError, note_in, read_regular, write_note
+from harness.files import DamagedError, note_in, read_within, write_note
 from harness.formatting import first_of
 from harness.profiles import load_profile, shipped_profiles
 from harness.spec import UNTRAINED
@@ -41,7 +41,7 @@ class Typed(BaseModel):
 def read_typed(results: Path, profile: str) -> Typed:
     """Read the places noted for a profile that still exist; empty without a readable note."""
     with suppress(OSError, DamagedError, ValidationError, ValueError):
-        noted = Typed.model_validate(note_in(read_regular(_typed_file(results, profile))))
+        noted = Typed.model_validate(note_in(read_within(results, _typed_file(results, profile))))
         return Typed(
             profile=noted.profile if Path(noted.profile).is_file() else "",
             data_root=noted.data_root if Path(noted.data_root).is_dir() else "",

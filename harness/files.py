@@ -38,6 +38,9 @@ CHECKSUMS: Final = "CHECKSUMS"
 #: suffix given to a damaged file
 ASIDE: Final = ".damaged"
 
+#: size in bytes up to which a file of a results folder is read; the largest one that a run has written had 2 MB
+LARGEST: Final = 3 * 10**7
+
 _SEAL = re.compile(rb',"digest":"([0-9a-f]{64})"\}\s*\Z')
 
 
@@ -54,6 +57,27 @@ def read_regular(path: Path) -> bytes:
     """The content of a file. Raises OSError, also if it is not a regular file."""
     with open_regular(path) as stream:
         return stream.read()
+
+
+def open_within(folder: Path, path: Path, most: int = LARGEST) -> BufferedReader:
+    """Open a file below a folder that others may have filled. Raises OSError, also for links, or above `most` bytes.
+
+    Only folders of the two topmost levels may be links: users put profiles and runs' work on other disks.
+    """
+    below = [parent for parent in path.parents if folder in parent.parents]
+    if any(each.is_symlink() for each in (path, *below[:-2])):
+        raise OSError(errno.ELOOP, "it is a link, or in a linked folder, and links are not followed", str(path))
+    stream = open_regular(path)
+    if os.fstat(stream.fileno()).st_size > most:
+        stream.close()
+        raise OSError(errno.EFBIG, f"it has more than {most / 1e6:.0f} MB", str(path))
+    return stream
+
+
+def read_within(folder: Path, path: Path) -> bytes:
+    """The content of a file that `open_within` opens. Raises OSError."""
+    with open_within(folder, path) as stream:
+        return stream.read(LARGEST)
 
 
 def _open(path: str, flags: int) -> int:

@@ -1,4 +1,4 @@
-"""Processor settings of this process: cores, OpenMP threads, freed memory, and ending with its parent."""
+"""Settings of this process and those it starts: cores, OpenMP threads, freed memory, import path, end with a parent."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ PARENT_CHECK_S = 0.5
 _KEEP = ((-1, -1), (-4, 0))
 #: PR_SET_PDEATHSIG of Linux's prctl(2)
 _DEATH_SIGNAL = 1
+#: the variable by which Python leaves the working folder out of its import path
+SAFE_PATH = "PYTHONSAFEPATH"
 
 #: the number of cores that this process may use, if it shares the machine
 _share: int | None = None
@@ -75,6 +77,25 @@ def keep_freed_memory() -> None:
     if sys.platform == "linux" and hasattr(ctypes.CDLL(None), "mallopt"):
         for option, value in _KEEP:
             ctypes.CDLL(None).mallopt(option, value)
+
+
+@contextmanager
+def safe_path() -> Iterator[None]:
+    """Start Python processes that import nothing from the working folder, where any file could shadow a module.
+
+    Processes started in the block inherit SAFE_PATH and a `sys.path` without the entries that Python or IPython makes
+    of the working folder. Paths of PYTHONPATH stay.
+    """
+    asked, path = os.environ.get(SAFE_PATH), list(sys.path)
+    first = not sys.flags.safe_path and sys.path[:1] == [str(Path.cwd())]
+    os.environ[SAFE_PATH] = "1"
+    sys.path[:] = filter(None, sys.path[first:])
+    try:
+        yield
+    finally:
+        sys.path[:] = path
+        if asked is None:
+            del os.environ[SAFE_PATH]
 
 
 def end_with_parent(parent: int) -> None:

@@ -50,7 +50,7 @@ def logs(run: str, follow: bool, results: Path) -> None:
     if not follow and not log.path.is_file():
         raise UserError(f"{log.key} has no log yet: its job is still queued; `harness status` shows where")
     if not follow:
-        echo(log.path.read_text(encoding="utf-8", errors="replace"), nl=False)
+        echo(store.text(log.path), nl=False)
         return
     try:
         for text in stored_logs.follow(log, store):
@@ -119,7 +119,7 @@ def _show_failure(store: Store, failure: Failure) -> None:
     path = failed_log(store, failure.fingerprint)
     if path.is_file():
         echo(f"log: {path}, its last lines:")
-        for line in path.read_text(encoding="utf-8", errors="replace").splitlines()[-LAST_LINES:]:
+        for line in store.text(path).splitlines()[-LAST_LINES:]:
             echo(f"  {line}")
 
 

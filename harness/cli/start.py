@@ -9,6 +9,7 @@ from types import FrameType
 
 def main() -> None:
     """Import and run the command line."""
+    os.environ["PYTHONSAFEPATH"] = "1"  # no process of a command imports from the working folder
     before = signal.getsignal(signal.SIGINT)
     if before is signal.default_int_handler:  # a shell's background job ignores SIGINT
         signal.signal(signal.SIGINT, _end)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from harness.command_line import DEFAULT_MARGIN
 from harness.commands import Commands, no_results
@@ -36,14 +36,16 @@ if TYPE_CHECKING:
 
     from harness.reporting.methods import MethodFacts
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True)
 class Contents:
     """What a report shows. `profile` is set if `results` and `failures` are those of one profile only.
 
-    `warnings` name the files of results and tunings that cannot be read; `problems` gets a line for each file of
-    arrays that turns out to be damaged, and for each section of another package that fails. `margin` is the largest
-    difference from print, in points, that counts as reproduced.
+    `warnings` name the files of results and tunings that cannot be read; `problems` gets a line for each log or
+    file of arrays that turns out to be damaged, and for each section of another package that fails. `margin` is the
+    largest difference from print, in points, that counts as reproduced.
     """
 
     store: Store
@@ -72,12 +74,19 @@ class Contents:
 
     def arrays(self, result: Result) -> NamedArrays:
         """A result's arrays; empty if one of their files is damaged, which `problems` then reports."""
+        return self._read(self.store.arrays, result, {})
+
+    def log(self, result: Result) -> str:
+        """A result's log; empty if it cannot be read, which `problems` then reports."""
+        return self._read(self.store.log, result, "")
+
+    def _read(self, read: Callable[[Result], T], result: Result, otherwise: T) -> T:
         try:
-            return self.store.arrays(result)
+            return read(result)
         except UserError as error:
             if str(error) not in self.problems:
                 self.problems.append(str(error))
-            return {}
+            return otherwise
 
     def frame_with_parts(self, profiles: Collection[str], variants: Collection[str] | None = None) -> pandas.DataFrame:
         """One row for each score of some profiles' runs, also of parts of tasks; runs with `--set` are left out.

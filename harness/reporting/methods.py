@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UserError
+from harness.processors import safe_path
 from harness.registry import errors_of, names
 
 #: origins of @paper's values in words
@@ -95,7 +96,7 @@ def installed_methods() -> tuple[list[MethodFacts], list[str]]:
 
 def methods_from_a_process() -> tuple[list[MethodFacts], list[str]]:
     """`installed_methods` from a process of its own: methods import torch, which needs more memory than a report."""
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+    with safe_path(), ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         try:
             return pool.submit(installed_methods).result()
         except BrokenProcessPool:

@@ -34,6 +34,7 @@ from harness.planning.estimate import training_steps
 from harness.planning.events import Event, Listener
 from harness.planning.experiments import Experiments
 from harness.planning.inventory import Inventory
+from harness.processors import safe_path
 from harness.profiles import Training, load_profile
 from harness.registry import OWN, names, target
 from harness.runs.environment import Device
@@ -256,7 +257,7 @@ def together(load: Load, processes: int) -> list[Timed]:
     if processes == 1 and load.device == "cpu":
         return [_time(load, None)]
     context = get_context("spawn")
-    with context.Manager() as manager, context.Pool(processes, torch.set_num_threads, (1,)) as pool:
+    with safe_path(), context.Manager() as manager, context.Pool(processes, torch.set_num_threads, (1,)) as pool:
         return pool.starmap(_time_with_others, [(load, manager.Barrier(processes))] * processes, chunksize=1)
 
 

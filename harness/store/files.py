@@ -22,8 +22,9 @@ import logging
 import os
 import re
 import zipfile
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from glob import escape
 from pathlib import Path
@@ -37,9 +38,9 @@ from pydantic import ValidationError
 from harness.errors import UserError, first_line, worded
 from harness.files import (
     DamagedError,
-    open_regular,
+    open_within,
     put_aside,
-    read_regular,
+    read_within,
     remove_leftovers,
     sealed,
     unsealed,
@@ -60,6 +61,11 @@ Array = NDArray[Any]
 NamedArrays = Mapping[ArrayName, Array]
 
 
+#: size in bytes up to which the arrays of an evaluation are read, and unpacked
+MOST_PACKED, MOST_BYTES = 10**8, 5 * 10**8
+_BAD_ARRAYS = (EOFError, MemoryError, NotImplementedError, RuntimeError, zipfile.BadZipFile, zlib.error)
+
+
 def write_named_arrays(path: Path, arrays: NamedArrays) -> None:
     """Write arrays as .npz; row i of the entry `index`, (n, 3) texts, is the ArrayName of the entry `i`."""
     names = np.array([list(name) for name in arrays], dtype=np.str_).reshape(-1, 3)
@@ -69,13 +75,15 @@ def write_named_arrays(path: Path, arrays: NamedArrays) -> None:
     write_bytes(path, buffer.getvalue())
 
 
-def read_named_arrays(path: Path) -> dict[ArrayName, Array]:
-    """Read a file of `write_named_arrays`. Raises UserError naming a damaged file."""
+def read_named_arrays(path: Path, folder: Path) -> dict[ArrayName, Array]:
+    """Read arrays below a folder of results. Raises UserError naming a file that is damaged, a link or huge."""
     try:
-        with open_regular(path) as stream, np.load(stream, allow_pickle=False) as stored:
+        with open_within(folder, path, MOST_PACKED) as stream, np.load(stream, allow_pickle=False) as stored:
+            if sum(member.file_size for member in stored.zip.infolist()) > MOST_BYTES:
+                raise ValueError(f"it unpacks to more than {MOST_BYTES / 1e6:.0f} MB")
             names = [ArrayName(*map(str, row)) for row in stored["index"]]
             return {name: stored[str(number)] for number, name in enumerate(names)}
-    except (OSError, ValueError, KeyError, TypeError, EOFError, MemoryError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, *_BAD_ARRAYS) as error:
         advice = "restore the file, or remove it with the result next to it"
         raise UserError(f"the arrays {path} cannot be read: {first_line(error)}; {advice}") from error
 
@@ -85,8 +93,6 @@ log = logging.getLogger(__name__)
 _SAFE = "[]=,+@.:-_"
 #: Most characters that follow the seed and suite in a file name: a fingerprint, a protocol, a suffix.
 _ADDED = 64
-#: size limit in bytes of a result file that is read; the largest one that a run has written had 2 MB
-LARGEST = 10**8
 #: runs named in an error line
 NAMED = 6
 
@@ -139,14 +145,11 @@ class Store:
     def read(self, path: Path) -> Result:
         """Read one file. Raises UserError naming a file that cannot be used."""
         try:
-            with open_regular(path) as stream:
-                content = stream.read(LARGEST + 1)
+            content = read_within(self.root, path)
         except OSError as error:
             reason = f"the result {path} cannot be read ({error.strerror})"
             raise UserError(f"{reason}; restore it, or move it away") from error
         try:
-            if len(content) > LARGEST:
-                raise DamagedError(f"it has more than {LARGEST / 1e6:.0f} MB")
             body = unsealed(content)
             try:
                 return Result.model_validate_json(body)
@@ -227,18 +230,29 @@ class Store:
         arrays: dict[ArrayName, Array] = {}
         for path in (self.arrays_path(result, evaluation) for evaluation in result.evaluations):
             if path.is_file():
-                arrays |= read_named_arrays(path)
+                arrays |= read_named_arrays(path, self.root)
         return arrays
 
     def save_log(self, result: Result, text: str) -> None:
         """Write a result's log, before the result is written; an earlier log is continued."""
-        path, there = self.path(result).with_suffix(".log"), self.log(result)
+        path, there = self.path(result).with_suffix(".log"), ""
+        with suppress(UserError):  # it is replaced
+            there = self.log(result)
         _write(path, text if text.startswith(there) else there + text)
 
     def log(self, result: Result) -> str:
-        """A result's log, one line per event; empty where there is none."""
+        """A result's log, one line per event; empty where there is none. Raises UserError naming one that is a link."""
         path = self.path(result).with_suffix(".log")
-        return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+        return self.text(path) if path.is_file() else ""
+
+    def text(self, path: Path) -> str:
+        """The text of a file of this folder. Raises UserError naming a file that cannot be read, is a link or huge."""
+        try:
+            return read_within(self.root, path).decode("utf-8", "replace")
+        except OSError as error:
+            raise UserError(
+                f"{path} cannot be read ({error.strerror}); remove it, or put a file in its place"
+            ) from error
 
     def lock(self, fingerprint: str) -> AbstractContextManager[bool]:
         """Hold a training's lock; yields False at once when another process holds it."""
@@ -254,15 +268,25 @@ class Store:
 
     def forget_failure(self, profile: str, spec: Spec, fingerprint: str) -> None:
         path = self._failure_path(fingerprint)
-        failure = _read_failure(path)
+        failure = self._failure(path)
         if failure and failure.concerns(profile, spec, fingerprint):
             path.with_suffix(".log").unlink(missing_ok=True)
             path.unlink(missing_ok=True)
 
     def failures(self) -> list[Failure]:
         """The failures on record, in order of their keys."""
-        failures = map(_read_failure, sorted((self.root / "failed").glob("*.json")))
+        failures = map(self._failure, sorted((self.root / "failed").glob("*.json")))
         return sorted(filter(None, failures), key=lambda failure: failure.spec.key)
+
+    def _failure(self, path: Path) -> Failure | None:
+        """The record in a file; None if it is damaged, or gone because the run has succeeded meanwhile."""
+        try:
+            return Failure.model_validate_json(unsealed(read_within(self.root, path)))
+        except FileNotFoundError:
+            return None
+        except (DamagedError, OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
+            log.warning("the failure record %s cannot be read (%s); remove it", path, first_line(error))
+            return None
 
     def _failure_path(self, fingerprint: str) -> Path:
         return self.root / "failed" / f"{fingerprint[:16]}.json"
@@ -352,17 +376,6 @@ def find_results(store: Store, text: str, profile: str | None = None) -> list[Re
             f"there is no result of {text} in {where}; {suggest(text, known, '`harness status` lists the runs')}"
         )
     return results
-
-
-def _read_failure(path: Path) -> Failure | None:
-    """The record in a file; None if it is damaged, or gone because the run has succeeded meanwhile."""
-    try:
-        return Failure.model_validate_json(unsealed(read_regular(path)))
-    except FileNotFoundError:
-        return None
-    except (DamagedError, OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
-        log.warning("the failure record %s cannot be read (%s); remove it", path, first_line(error))
-        return None
 
 
 def _of_seed(folder: Path, seed: int) -> list[Path]:

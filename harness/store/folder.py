@@ -31,7 +31,7 @@ from harness.files import (
     note_in,
     put_aside,
     read_note_on,
-    read_regular,
+    read_within,
     write_note,
     write_text,
 )
@@ -69,7 +69,7 @@ class Attempt(Note):
 def attempt(store: Store, fingerprint: str) -> Attempt:
     """The attempt noted for a run; an unreadable note counts as none."""
     with suppress(OSError, ValidationError):
-        return Attempt.model_validate_json(read_regular(_attempt_file(store, fingerprint)))
+        return Attempt.model_validate_json(read_within(store.root, _attempt_file(store, fingerprint)))
     return Attempt()
 
 
@@ -147,12 +147,15 @@ class Submission(BaseModel):
 
 def submission(store: Store, job: str) -> Submission | None:
     """The note on a job, by a run's fingerprint or a preparation's id; None where there is none."""
-    return _submission_in(_submission_file(store, job))
+    return _submission_in(store, _submission_file(store, job))
 
 
 def submissions(store: Store) -> dict[str, Submission]:
     """All notes, by the name of the work folder (the first 32 digits of a fingerprint)."""
-    noted = {path.parent.name: _submission_in(path) for path in sorted((store.root / ".work").glob("*/submitted.json"))}
+    noted = {
+        path.parent.name: _submission_in(store, path)
+        for path in sorted((store.root / ".work").glob("*/submitted.json"))
+    }
     return {name: note for name, note in noted.items() if note}
 
 
@@ -172,9 +175,9 @@ def _submission_file(store: Store, job: str) -> Path:
     return store.work(job) / "submitted.json"
 
 
-def _submission_in(path: Path) -> Submission | None:
+def _submission_in(store: Store, path: Path) -> Submission | None:
     try:
-        return Submission.model_validate(note_in(read_regular(path)))
+        return Submission.model_validate(note_in(read_within(store.root, path)))
     except (OSError, DamagedError, ValidationError):  # removed since, or damaged: treated as never submitted
         return None
 
@@ -211,8 +214,8 @@ def commit(store: Store, result: Result, log: Path) -> Result:
         kept = _evaluation_file(store, result.fingerprint, evaluation.suite, evaluation.protocol)
         arrays = kept.with_suffix(".npz")
         if arrays.is_file():
-            into.save_arrays(result, evaluation, read_named_arrays(arrays))
-    into.save_log(result, log.read_text(encoding="utf-8", errors="replace"))
+            into.save_arrays(result, evaluation, read_named_arrays(arrays, store.root))
+    into.save_log(result, store.text(log))
     saved = into.save(result)
     end_redo(store, result.profile, result.spec, result.fingerprint)
     _clear_evaluations(store.work(result.fingerprint))
@@ -252,7 +255,7 @@ class Redo(Note):
 def redo_of(store: Store, fingerprint: str) -> Redo | None:
     """The note on a run; None where it is not to be trained again."""
     with suppress(OSError, DamagedError, ValidationError):
-        return Redo.model_validate(note_in(read_regular(_note(store, fingerprint))))
+        return Redo.model_validate(note_in(read_within(store.root, _note(store, fingerprint))))
     return None
 
 

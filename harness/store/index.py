@@ -60,7 +60,7 @@ def listing(root: Path) -> list[Listed]:
 def _listed(root: Path, path: str) -> Listed:
     """The entry of a file; if it is not a readable regular file, it is always tried again."""
     try:
-        status = (root / path).stat()
+        status = (root / path).lstat()
     except OSError:
         return Listed(path, 0, _UNSETTLED)
     return Listed(path, status.st_size, status.st_mtime_ns if stat.S_ISREG(status.st_mode) else _UNSETTLED)

@@ -76,7 +76,8 @@ def named_stores(folders: Sequence[Path], names: Sequence[str]) -> dict[str, Sto
 def labs_of(store: Store) -> dict[str, Store]:
     """The labs that contributed to a store, by name."""
     folders = sorted((store.root / LABS).glob("*"))
-    return {path.name: Store(path) for path in folders if path.is_dir() and _NAME.fullmatch(path.name)}
+    own = (path for path in folders if path.is_dir() and not path.is_symlink())
+    return {path.name: Store(path) for path in own if _NAME.fullmatch(path.name)}
 
 
 def same_training(first: Result, second: Result) -> bool:
@@ -223,6 +224,11 @@ def contributions(lab: str, store: Store) -> Iterator[Contribution]:
 
 def checked(contribution: Contribution) -> tuple[Result, bool]:
     """A contributed result, and whether its fingerprint could be checked. Raises UserError if it cannot be used."""
+    root = contribution.store.root
+    if not contribution.path.resolve().is_relative_to(root.resolve()):
+        raise UserError(
+            f"the result {contribution.path} lies behind a link, which is not followed; copy it into {root}"
+        )
     result = contribution.store.read(contribution.path)
     if contribution.store.path(result) != contribution.path:
         raise UserError(f"the result {contribution.path} is not of the run that its path names")
@@ -280,8 +286,11 @@ def _copy_beside(into: Store, contribution: Contribution, result: Result, done: 
         path = contribution.store.arrays_path(result, evaluation)
         if path.is_file() and not into.arrays_path(result, evaluation).is_file():
             try:
-                into.save_arrays(result, evaluation, read_named_arrays(path))
+                into.save_arrays(result, evaluation, read_named_arrays(path, contribution.store.root))
             except UserError as error:
                 done.problems.append(f"{error}; left out")
-    if not into.log(result) and (log := contribution.store.log(result)):
-        into.save_log(result, log)
+    try:
+        if not into.log(result) and (log := contribution.store.log(result)):
+            into.save_log(result, log)
+    except UserError as error:
+        done.problems.append(f"{error}; left out")

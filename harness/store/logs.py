@@ -20,7 +20,7 @@ from typing import Literal
 from urllib.parse import unquote
 
 from harness.errors import UserError
-from harness.files import put_aside, read_regular
+from harness.files import put_aside, read_within
 from harness.registry import suggest
 from harness.store.files import Store, is_named, several
 from harness.store.folder import submission, submissions
@@ -109,7 +109,7 @@ def follow(log: StoredLog, store: Store, wait: Callable[[float], None] = time.sl
         over = (
             log.state != "unfinished" or not log.path.exists() or _changed(failed_log(store, log.fingerprint)) != before
         )
-        content = _kept(log, store, shown) if over else _content(log.path)
+        content = _kept(log, store, shown) if over else _content(store, log.path)
         yield decoder.decode(content[len(shown) :])
         shown += content[len(shown) :]
         if over:
@@ -121,7 +121,7 @@ def _until_started(log: StoredLog, store: Store, wait: Callable[[float], None]) 
     """Yield the batch system's output of a job until the job has a log of its own, or is over."""
     shown = 0
     while submission(store, log.fingerprint) and not running_log(store, log.fingerprint).is_file():
-        text = _content(log.path).decode("utf-8", "replace")
+        text = _content(store, log.path).decode("utf-8", "replace")
         yield text[shown:]
         shown = len(text)
         wait(FOLLOW_S)
@@ -130,15 +130,15 @@ def _until_started(log: StoredLog, store: Store, wait: Callable[[float], None]) 
 def _kept(log: StoredLog, store: Store, shown: bytes) -> bytes:
     """The final log of a run that has ended, from the start of the text already shown."""
     ended = [log.path, *store.root.glob(f"[!.]*/*/*/*/seed-*-{log.fingerprint[:16]}.log")]
-    for content in map(_content, (*ended, failed_log(store, log.fingerprint))):
+    for content in (_content(store, path) for path in (*ended, failed_log(store, log.fingerprint))):
         if content and shown in content:  # earlier sessions may stand before it
             return content[content.rfind(shown) :] if shown else content
     return shown
 
 
-def _content(path: Path) -> bytes:
+def _content(store: Store, path: Path) -> bytes:
     try:
-        return read_regular(path)
+        return read_within(store.root, path)
     except OSError:
         return b""
 
@@ -146,7 +146,7 @@ def _content(path: Path) -> bytes:
 def _unfinished(store: Store) -> Iterator[StoredLog]:
     for path in sorted((store.root / ".work").glob("*/run.log")):
         fingerprint = path.parent.name
-        text = _content(path).decode("utf-8", "replace")
+        text = _content(store, path).decode("utf-8", "replace")
         failed = failed_log(store, fingerprint)
         # the failure's log is a copy of this one, until the run is tried again
         is_copy = failed.is_file() and failed.stat().st_size == path.stat().st_size

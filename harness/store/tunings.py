@@ -20,7 +20,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from harness.errors import UserError, first_line
-from harness.files import DamagedError, note_in, read_regular, write_note
+from harness.files import DamagedError, note_in, read_within, write_note
 from harness.formatting import count_of
 from harness.seeds import generator
 from harness.sources import digest
@@ -134,7 +134,7 @@ def read_tunings(store: Store) -> tuple[list[Tuning], list[str]]:
     tunings, problems = list[Tuning](), list[str]()
     for path in sorted((store.root / "tunings").glob("[!.]*.json")):
         try:
-            tunings.append(Tuning.model_validate(note_in(read_regular(path))))
+            tunings.append(Tuning.model_validate(note_in(read_within(store.root, path))))
         except (OSError, DamagedError, ValidationError) as error:
             again = "restore it, or remove it and run its `harness run --tune` again"
             problems.append(f"the tuning {path} cannot be used ({first_line(error)}); {again}")

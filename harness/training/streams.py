@@ -30,7 +30,7 @@ from harness.encoders.rows import sent
 from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.method import Batch, MediaBatch, MixingRule, OwnSteps, PairBatch, SentenceBatch, TripletBatch
-from harness.processors import own_cores
+from harness.processors import own_cores, safe_path
 from harness.profiles import Training
 from harness.seeds import generator
 from harness.spec import Stream
@@ -124,6 +124,7 @@ def _room() -> bool:
     return about.f_bavail * about.f_frsize >= least
 
 
+@safe_path()
 def _started(loader: DataLoader[dict[str, Tensor] | str]) -> Iterator[dict[str, Tensor] | str]:
     """Start a loader's workers from a fork server that has already imported this module.
 

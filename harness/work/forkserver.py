@@ -23,7 +23,7 @@ from multiprocessing.reduction import recv_handle, send_handle
 from typing import NoReturn
 
 from harness.errors import UserError
-from harness.processors import end_with_parent, first_when_memory_ends, passive_threads
+from harness.processors import end_with_parent, first_when_memory_ends, passive_threads, safe_path
 from harness.stopping import request_stop
 
 #: Seconds between two looks for processes that have ended.
@@ -43,7 +43,6 @@ FIRST = ("harness.runs.run", "harness.work.jobs", "harness.work.local")
 EXIT_S = 30.0
 #: Otherwise, a library that checks for CUDA at import would make CUDA unusable in all processes forked later.
 SERVER_ENVIRONMENT = {"PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
-#: Run without the command's own folder in sys.path, where a file could shadow a module.
 COMMAND = "import sys; from harness.work.forkserver import main; main(*sys.argv[1:])"
 
 
@@ -75,12 +74,11 @@ class ForkServer:
 
     def _launch(self) -> None:
         ours, theirs = socket.socketpair()
-        paths = os.pathsep.join(path for path in sys.path if path)
-        with theirs:
+        with theirs, safe_path():
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-c", COMMAND, str(theirs.fileno()), str(os.getpid())],
+                [sys.executable, "-c", COMMAND, str(theirs.fileno()), str(os.getpid())],
                 pass_fds=[theirs.fileno()],
-                env={**os.environ, **SERVER_ENVIRONMENT, "PYTHONPATH": paths},
+                env={**os.environ, **SERVER_ENVIRONMENT, "PYTHONPATH": os.pathsep.join(sys.path)},
                 stdin=subprocess.DEVNULL,
             )
         self._channel = Connection(ours.detach())

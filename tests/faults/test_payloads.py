@@ -80,7 +80,7 @@ PICKLES: dict[str, tuple[Callable[[Path], object], str, Callable[[Path, Path], o
         lambda path, mark: path.write_bytes(base64.b64encode(pickle.dumps(Payload(mark))) + b"\n"),
     ),
     "the end of a job": (lambda path: Report(path.parent, "7").end(), "7.end", _pickled),
-    "arrays of a result": (read_named_arrays, "seed-0.figures.npz", _array_of_objects),
+    "arrays of a result": (lambda path: read_named_arrays(path, path.parent), "seed-0.figures.npz", _array_of_objects),
 }
 
 
@@ -257,5 +257,5 @@ def test_an_archive_of_arrays_is_no_bomb(tmp_path: Path) -> None:
         for name in ("0.npy", "../../owned.npy"):
             packed.writestr(name, head.getvalue() + b"0" * 10**6)
     with pytest.raises(UserError, match="cannot be read"):
-        read_named_arrays(path)
+        read_named_arrays(path, path.parent)
     assert not list(tmp_path.parent.glob("owned*"))

@@ -78,7 +78,7 @@ def test_odd_content_with_a_valid_digest_is_refused_by_the_name_of_its_file(what
 
 
 def test_a_file_larger_than_any_result_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.store.files.LARGEST", 1000)
+    monkeypatch.setattr("harness.files.LARGEST", 1000)
     path = _written(Store(tmp_path), lambda content: None)
     with pytest.raises(UserError, match="MB"):
         Store(tmp_path).read(path)

@@ -92,7 +92,7 @@ class RunsSection(ReportSection):
         return list(what_ran(self.results))
 
     def write(self, pages: Pages) -> None:
-        results, store = self.results, self.contents.store
+        results = self.results
         names = run_names(results)
         _write_index(pages, names, results)
         pages.write("run.html", "runs/run.html", curve=run_spec())
@@ -103,7 +103,7 @@ class RunsSection(ReportSection):
         for name, result in zip(names, results, strict=True):
             whole, seeds = result.whole(), dict(sorted(siblings[result.profile, result.group].items()))
             shown = {
-                **_content(whole, store.log(whole), self.contents.commands),
+                **_content(whole, self.contents.log(whole), self.contents.commands),
                 "crumbs": _crumbs(whole, pages),
                 "seeds": seeds,
             }

@@ -9,7 +9,7 @@ import socket
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import chdir, contextmanager, nullcontext
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import distribution
@@ -21,6 +21,7 @@ import torch
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from harness.errors import UserError, first_line
+from harness.processors import SAFE_PATH, safe_path
 from harness.runs.environment import SHARED_VARIABLES, Software
 
 DISTRIBUTION = "sentence-harness"
@@ -109,7 +110,8 @@ def joined(address: str | None, *, send_code: bool) -> Iterator[None]:
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "include_dashboard": False}
     with code_folders() if send_code else nullcontext() as folders:
         try:
-            ray.init(address=address, runtime_env={"py_modules": folders} if folders else None, **quiet)
+            with safe_path(), chdir(os.sep):  # Ray puts the working folder on the import path of its workers
+                ray.init(address=address, runtime_env={"py_modules": folders} if folders else None, **quiet)
         except (ConnectionError, RuntimeError, ValueError, TimeoutError) as error:
             raise UserError(
                 f"the Ray cluster {address or 'of this machine'} cannot be joined: {first_line(error)}; start one "
@@ -148,6 +150,7 @@ def worker_environment(threads: int, *, on_gpu: bool) -> dict[str, str]:
     variables = {name: value for name, value in os.environ.items() if name.startswith(SHARED_VARIABLES)}
     variables["OMP_WAIT_POLICY"] = os.environ.get("OMP_WAIT_POLICY", "passive")
     variables["OMP_NUM_THREADS"] = str(threads)
+    variables[SAFE_PATH] = "1"
     return variables if on_gpu else {**variables, "CUDA_VISIBLE_DEVICES": ""}
 
 

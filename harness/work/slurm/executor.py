@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from harness.errors import UserError, first_line
 from harness.locks import locked
 from harness.planning.events import Event, Listener
+from harness.processors import SAFE_PATH
 from harness.runs.environment import SHARED_VARIABLES, Allocation, DeviceChoice, Jobs, Software
 from harness.store import Store
 from harness.store.folder import Submission, forget_submission, note_submission, submission
@@ -351,6 +352,7 @@ class Submitter:
 
 def _exports(environment: Mapping[str, str]) -> Iterable[str]:
     """Lines that give a job the variables of this process, where the site does not pass them on; no secrets."""
+    yield f"export {SAFE_PATH}=1"
     for name, value in sorted(environment.items()):
         if name.startswith(SHARED_VARIABLES) and not name.endswith("TOKEN"):
             yield f"export {name}={shlex.quote(value)}"

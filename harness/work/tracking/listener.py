@@ -14,6 +14,7 @@ from queue import SimpleQueue
 
 from harness.planning.events import Event, Listener
 from harness.planning.plan import Plan, PlannedRun
+from harness.processors import safe_path
 from harness.sources import digest
 from harness.store import BACKEND_VERSION, Store
 
@@ -61,15 +62,15 @@ class _Process:
         folder = store.root / name
         folder.mkdir(parents=True, exist_ok=True)
         self.log = folder / "tracker.log"
-        with self.log.open("a", encoding="utf-8") as out:
+        with self.log.open("a", encoding="utf-8") as out, safe_path():
             self.process = subprocess.Popen(
                 # unbuffered: the last line is the error, not what was printed before it
-                [sys.executable, "-u", "-P", "-c", COMMAND, name, str(folder)],
+                [sys.executable, "-u", "-c", COMMAND, name, str(folder)],
                 stdin=subprocess.PIPE,
                 stdout=out,
                 stderr=out,
                 text=True,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
                 start_new_session=True,  # Ctrl-C is for the runs; their records are finished
             )
         self._given_up = False
