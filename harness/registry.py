@@ -63,7 +63,8 @@ LOOKS: Final = 10
 
 
 def suggest(word: str, known: Sequence[str]) -> str:
-    """The end of an error line: the closest names, or all of them if none is close."""
+    """The end of an error line: the closest names, or all of them if none is close; never the word itself."""
+    known = [name for name in known if name != word]
     folded = {name.casefold(): name for name in reversed(known)}
     near = difflib.get_close_matches(word.casefold(), folded, n=3, cutoff=0.5)
     if near:

@@ -54,17 +54,17 @@ def test_every_format_gives_float32_rows_of_finite_numbers(tmp_path: Path, suffi
     for kind in (np.float16, np.float32, np.float64):
         write(tmp_path, suffix, VALUES.astype(kind))
         ids, values = file.read(tmp_path)
-        assert file.rows(tmp_path) == (suffix == ".parquet", 4), "counted without the features"
+        assert file.rows(tmp_path) == (ids, 4)
         assert values.dtype == np.float32
         np.testing.assert_array_equal(values, VALUES.astype(kind).astype(np.float32))
         assert ids == (list(IMAGES) if suffix == ".parquet" else None)
     for bad in (np.nan, np.inf):
         write(tmp_path, suffix, np.where(VALUES > 1, bad, VALUES))
-        with pytest.raises(UserError, match=f"features{suffix} is not a matrix of finite numbers"):
-            file.read(tmp_path)
+        with pytest.raises(UserError, match=f"features{suffix} has .* of 4 rows with NaN or infinite numbers, the fir"):
+            file.rows(tmp_path)
     for content in (b"", b"no such format, and some bytes more"):
         (tmp_path / f"features{suffix}").write_bytes(content)
-        with pytest.raises(UserError, match=f"features{suffix} (cannot be read|is not a Parquet file)") as error:
+        with pytest.raises(UserError, match=f"features{suffix} is not a feature file") as error:
             file.read(tmp_path)
         assert "fetch" not in str(error.value), "it is the user's own"
         assert "pickle" not in str(error.value)
@@ -87,10 +87,12 @@ def test_files_of_another_shape_are_one_line(tmp_path: Path) -> None:
     write_parquet(tmp_path / "ragged.parquet", {"image_id": ["a", "b"], "feature": [[1.0, 2.0], [1.0]]})
     (tmp_path / "x.csv").write_text("1,2\n")
     for name, message in {
-        **dict.fromkeys([f"shape{number}.npy" for number in range(3)], "is not a matrix of finite numbers"),
+        "shape0.npy": r"has 1 dimension \(4,\), 2 are needed",
+        "shape1.npy": r"has 3 dimensions \(2, 2, 3\), 2 are needed",
+        "shape2.npy": r"has 2 dimensions \(0, 3\), 2 are needed, neither of them 0",
         **dict.fromkeys(["huge.npy", "texts.npy", "complex.npy", "link.h5", "ragged.parquet"], "cannot be read"),
         **dict.fromkeys(["other.h5", "other.safetensors"], "cannot be read: no 'features' among resnet"),
-        "x.csv": r"is not a feature file.*\.h5, \.hdf5, \.npy, \.parquet, \.safeten",
+        "x.csv": r"is not a feature file; convert it to \.npy, \.npz, \.h5, \.parquet or \.safetensors",
     }.items():
         with pytest.raises(UserError, match=f"{name} {message}"):
             FeatureFile(name).read(tmp_path)
@@ -122,7 +124,7 @@ def test_files_without_ids_are_matched_by_row(tmp_path: Path, suffix: str) -> No
         (".npy", "abc", None, "has 3 rows for 4 captioned images"),
         (".npy", "abc", IMAGES, "has 3 rows for 4 captioned images"),
         (".parquet", "abd", IMAGES, "has no features of the image c"),
-        (".parquet", "abbd", "ab", "has an image_id twice"),
+        (".parquet", "abbd", "ab", "has 1 of 3 image ids twice: b"),
     ],
 )
 def test_features_that_do_not_match_the_images_are_refused(

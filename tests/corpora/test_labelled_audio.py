@@ -193,8 +193,13 @@ INDEX = b"file\tspeaker_id\tsplit\n0.wav\t0\ttrain\n"
 HARMS = {
     "missing": ("wav/3.wav", None, {}, r"has no recording 3\.wav"),
     "empty": ("wav/1.wav", wav(np.ones(0)), {}, r"the recording 1\.wav is empty; remove or replace it"),
-    "no bytes": ("wav/2.wav", b"", {}, r"the recording 2\.wav cannot be read: unexpected end of file"),
-    "8 bits": ("wav/2.wav", wav(np.ones(900), width=1), {}, r"2\.wav cannot be read: its samples do not have 16 bits"),
+    "no bytes": ("wav/2.wav", b"", {}, r"2\.wav cannot be read: unexpected end"),
+    "8 bits": (
+        "wav/2.wav",
+        wav(np.ones(900), width=1),
+        {},
+        r"2\.wav cannot be read: its samples have 8 bits; convert it to 16-bit PCM",
+    ),
     "rate": ("wav/1.wav", wav(np.ones(900), 8000), {}, r"several sampling rates, \[8000, 16000\], such as 1\.wav"),
     "index short": ("index.tsv", INDEX + b"9.wav\n", {}, r"index\.tsv, line 3: 1 tab-separated fields"),
     "index twice": ("index.tsv", INDEX + b"0.wav\t2\ttrain\n", {}, r"index\.tsv lists the recording 0\.wav twice"),

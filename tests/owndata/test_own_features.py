@@ -51,7 +51,7 @@ def test_rows_and_columns_are_checked_when_planned(world: Path) -> None:
         plan(world, "f.npy")
     assert plan(world, "f.npy", "simcse").todo, "a method without images does not read it"
     write(world.with_name("f.parquet"), name="picture")
-    with pytest.raises(UserError, match=r"f\.parquet has no column image_id; it has picture, feature"):
+    with pytest.raises(UserError, match=r"f\.parquet cannot be read: 'picture' has one value a row; name it image_id"):
         plan(world, "f.parquet")
     write(world.with_name("f.parquet"), PICTURES + 3)
     assert plan(world, "f.parquet").todo, "with ids, features of more images than are captioned do no harm"
