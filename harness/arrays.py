@@ -84,7 +84,7 @@ def _opened(path: Path, of: str, beside: Path | None) -> Iterator[tuple[list[str
             if values.ndim != 2 or not values.size:
                 what = f"{values.ndim} dimension{'s' * (values.ndim != 1)} {values.shape}"
                 raise UserError(f"{path} has {what}, 2 are needed, neither of them 0: one row for each {of}")
-            yield _ids(arrays, len(values), of, beside), values
+            yield _ids(path, arrays, len(values), of, beside), values
         except _ERRORS as error:
             if isinstance(error, BlockingIOError):
                 advice = "another process has it open; wait until it is closed, or set HDF5_USE_FILE_LOCKING=FALSE"
@@ -159,24 +159,25 @@ def _columns(path: Path) -> dict[str, Any]:
     return arrays
 
 
-def _ids(arrays: Mapping[str, Any], rows: int, of: str, beside: Path | None) -> list[str] | None:
-    """The ids of the rows. Raises ValueError for ids that would be ignored, and for fewer or more ids than rows."""
+def _ids(path: Path, arrays: Mapping[str, Any], rows: int, of: str, beside: Path | None) -> list[str] | None:
+    """The ids of the rows. Raises UserError for ids that would be ignored, and for fewer or more ids than rows."""
     there = [name for name in IDS[of] if name in arrays]
+    where = beside or path
     if len(there) + (beside is not None) > 1:
-        raise ValueError(f"it has the ids {', '.join(there)}{f' and those of {beside}' if beside else ''}; keep one")
+        raise UserError(
+            f"{path} has the ids {', '.join(there)}{f' beside those of {beside}' if beside else ''}; keep one"
+        )
     if beside is None and not there:
-        odd = [name for name, values in arrays.items() if values.size == rows]
-        if odd:
-            raise ValueError(f"'{odd[0]}' has one value a row; name it {IDS[of][0]} if these are ids, or remove it")
+        if odd := [name for name, values in arrays.items() if values.size == rows]:
+            raise UserError(
+                f"{path}: '{odd[0]}' has one value a row; name it {IDS[of][0]} if these are ids, or remove it"
+            )
         return None
     values = read_lines(beside) if beside else arrays[there[0]][:].tolist()
     if len(values) != rows:
-        raise ValueError(f"it has {len(values)} ids{f' in {beside}' if beside else ''} for {rows} rows")
-    return [_text(value, row) for row, value in enumerate(values, 1)]
-
-
-def _text(value: object, row: int) -> str:
-    text = value.decode() if isinstance(value, bytes) else value
-    if isinstance(text, bool) or not isinstance(text, str | int) or not str(text).strip():
-        raise ValueError(f"the id of row {row} is {value!r}; ids are texts or whole numbers")
-    return str(text).strip()
+        raise UserError(f"{where} has {len(values)} ids for {rows} rows of features; make both from the same list")
+    ids = [value.decode(errors="replace") if isinstance(value, bytes) else value for value in values]
+    for row, value in enumerate(ids, 1):
+        if isinstance(value, bool) or not isinstance(value, str | int) or not str(value).strip():
+            raise UserError(f"{where}: the id of row {row} is {value!r}; write texts or whole numbers")
+    return [str(value).strip() for value in ids]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import harness
+from harness.corpora.files import CaptionsFile
 from harness.errors import UserError
 from harness.fetching.archives import write_parquet
 
@@ -45,13 +46,63 @@ def test_features_with_and_without_ids_are_planned_and_trained_on(world: Path, f
     assert finished.runs[0].whole().teachers["image"].source == str(world.with_name(file))
 
 
+def with_captions(world: Path, features: str = "captions.npz") -> str:
+    """Features of the pictures, and a table that names those of the captions too, in another order."""
+    write(world.with_name("f.parquet"))
+    lines = world.with_name("captions.tsv").read_text().splitlines()
+    captions = [line.split("\t")[1] for line in reversed(lines)]
+    values = np.random.default_rng(1).normal(size=(len(captions), 5)).astype(np.float32)
+    np.savez(world.with_name("captions.npz"), features=values, caption=np.array(captions))
+    np.save(world.with_name("bare.npy"), values)
+    world.with_name("ids.txt").write_text("\n".join(captions))
+    return f'f.parquet"\n[corpora.my-captions.caption_features.mine]\nfile = "./{features}'
+
+
+@pytest.mark.parametrize(("method", "role"), [("kdmcse", "caption"), ("dalr[text=mine]", "teacher1")])
+@pytest.mark.parametrize("captions", ["captions.npz", 'bare.npy"\nids = "./ids.txt'])
+def test_kdmcse_and_dalr_train_on_features_of_images_and_captions(
+    world: Path, method: str, role: str, captions: str
+) -> None:
+    planned = plan(world, with_captions(world, captions), method)
+    finished = harness.execute(planned, executor="serial")
+    assert (len(finished), finished.failures) == (1, ())
+    teachers = finished.runs[0].whole().teachers
+    assert teachers["image"].source == str(world.with_name("f.parquet"))
+    assert teachers[role].source == str(world.with_name(captions.partition('"')[0]))
+
+
+def test_features_of_captions_are_those_of_the_same_text(world: Path) -> None:
+    """Whichever captions are rows, in whatever order the file has them."""
+    with_captions(world)
+    stored = np.load(world.with_name("captions.npz"))
+    by_text = dict(zip(stored["caption"].tolist(), stored["features"], strict=True))
+    tables = {"mine": {"file": "captions.npz"}}
+    for which in ("one", "all"):
+        corpus = CaptionsFile("captions.tsv", captions=which, caption_features=tables)
+        rows = corpus.load(world.parent)
+        np.testing.assert_array_equal(rows.caption_features["mine"], [by_text[text] for text in rows.texts])
+
+
+def test_what_caption_features_lack_is_said_when_planned(world: Path) -> None:
+    write(world.with_name("f.parquet"))
+    with pytest.raises(UserError, match=r"no file has mine features of captions.*\.caption_features\.mine\]") as error:
+        plan(world, "f.parquet", "kdmcse")
+    assert "did you mean" not in str(error.value)
+    with pytest.raises(UserError, match=r"bare\.npy are matched by caption, .* does not name; give ids = a file"):
+        plan(world, with_captions(world, "bare.npy"), "kdmcse")
+    with_captions(world)
+    np.savez(world.with_name("few.npz"), features=np.ones((1, 5)), caption=np.array(["one small red circle"]))
+    with pytest.raises(UserError, match=r"few\.npz has no features of the caption .* of 23 of 24 captions in all; its"):
+        plan(world, with_captions(world, "few.npz"), "kdmcse[captions=all]")
+
+
 def test_rows_and_columns_are_checked_when_planned(world: Path) -> None:
     write(world.with_name("f.npy"), PICTURES - 1)
     with pytest.raises(UserError, match=r"f\.npy has 11 rows for 12 captioned images"):
         plan(world, "f.npy")
     assert plan(world, "f.npy", "simcse").todo, "a method without images does not read it"
     write(world.with_name("f.parquet"), name="picture")
-    with pytest.raises(UserError, match=r"f\.parquet cannot be read: 'picture' has one value a row; name it image_id"):
+    with pytest.raises(UserError, match=r"f\.parquet: 'picture' has one value a row; name it image_id"):
         plan(world, "f.parquet")
     write(world.with_name("f.parquet"), PICTURES + 3)
     assert plan(world, "f.parquet").todo, "with ids, features of more images than are captioned do no harm"
