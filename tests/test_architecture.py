@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[1]
 #: small modules that all others may import; each imports only those before it
 SHARED = (
     *("errors", "seeds", "stopping", "spec", "metrics", "formatting", "processors", "locks", "tomlfiles"),
-    *("files", "tables", "caches", "sources", "registry", "code"),
+    *("files", "tables", "caches", "sources", "arrays", "registry", "code"),
 )
 FLOORS = {
     **{name: (number - len(SHARED)) for number, name in enumerate(SHARED)},

@@ -58,17 +58,37 @@ def with_captions(world: Path, features: str = "captions.npz") -> str:
     return f'f.parquet"\n[corpora.my-captions.caption_features.mine]\nfile = "./{features}'
 
 
-@pytest.mark.parametrize(("method", "role"), [("kdmcse", "caption"), ("dalr[text=mine]", "teacher1")])
 @pytest.mark.parametrize("captions", ["captions.npz", 'bare.npy"\nids = "./ids.txt'])
-def test_kdmcse_and_dalr_train_on_features_of_images_and_captions(
-    world: Path, method: str, role: str, captions: str
-) -> None:
-    planned = plan(world, with_captions(world, captions), method)
-    finished = harness.execute(planned, executor="serial")
+def test_kdmcse_trains_on_features_of_images_and_captions(world: Path, captions: str) -> None:
+    finished = harness.execute(plan(world, with_captions(world, captions), "kdmcse"), executor="serial")
     assert (len(finished), finished.failures) == (1, ())
     teachers = finished.runs[0].whole().teachers
     assert teachers["image"].source == str(world.with_name("f.parquet"))
-    assert teachers[role].source == str(world.with_name(captions.partition('"')[0]))
+    assert teachers["caption"].source == str(world.with_name(captions.partition('"')[0]))
+
+
+def test_the_recipe_of_the_documentation_trains_kdmcse_and_dalr(tmp_path: Path) -> None:
+    """The tables of docs/your-data.md, as they stand there, on files of the names that they have there."""
+    page = (Path(__file__).parents[2] / "docs" / "your-data.md").read_text()
+    recipe = page.partition("## Stored features")[2].partition("```toml\n")[2].partition("```")[0]
+    grid = '[settings.mine]\ncorpora = ["my-captions"]\n[training]\nsteps = 4\neval_every = 2\nbatch_size = 4\n'
+    (tmp_path / "mine.toml").write_text(f'extends = "tiny"\n{recipe}\n{grid}')
+    captions = [
+        f"a {size} {colour} circle" for size in ("small", "large") for colour in ["red", "green", "blue", "yellow"]
+    ]
+    ids = [f"{row}.jpg" for row in range(8)]
+    values = np.random.default_rng(0).normal(size=(2, 8, 6)).astype(np.float32)
+    write_parquet(tmp_path / "captions.parquet", {"image_id": ids, "captions": [[text] for text in captions]})
+    write_parquet(tmp_path / "features.parquet", {"image_id": ids[::-1], "feature": list(values[0])})
+    np.save(tmp_path / "captions.npy", values[1])
+    (tmp_path / "captions.txt").write_text("\n".join(captions[::-1]) + "\n")
+    methods = ["kdmcse", "dalr[text=my-features]"]
+    grid = {"methods": methods, "settings": "mine", "encoders": "toy-bert", "seeds": 1, "suites": "sts"}
+    finished = harness.execute(harness.plan(str(tmp_path / "mine.toml"), **grid), executor="serial")
+    assert (len(finished), finished.failures) == (2, ())
+    for run, role in zip(finished.runs, ("caption", "teacher1"), strict=True):
+        sources = {name: teacher.source for name, teacher in run.whole().teachers.items()}
+        assert sources == {"image": str(tmp_path / "features.parquet"), role: str(tmp_path / "captions.npy")}
 
 
 def test_features_of_captions_are_those_of_the_same_text(world: Path) -> None:
