@@ -67,8 +67,11 @@ def test_kdmcse_trains_on_features_of_images_and_captions(world: Path, captions:
     assert teachers["caption"].source == str(world.with_name(captions.partition('"')[0]))
 
 
-def test_the_recipe_of_the_documentation_trains_kdmcse_and_dalr(tmp_path: Path) -> None:
+def test_the_recipe_of_the_documentation_trains_kdmcse_and_dalr(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The tables of docs/your-data.md, as they stand there, on files of the names that they have there."""
+    monkeypatch.chdir(tmp_path)
     page = (Path(__file__).parents[2] / "docs" / "your-data.md").read_text()
     recipe = page.partition("## Stored features")[2].partition("```toml\n")[2].partition("```")[0]
     grid = '[settings.mine]\ncorpora = ["my-captions"]\n[training]\nsteps = 4\neval_every = 2\nbatch_size = 4\n'
