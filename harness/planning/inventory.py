@@ -281,16 +281,13 @@ class Inventory:
     def _used(self, name: str, read: Ingredient[CorpusSource], plain: Ingredient[CorpusSource]) -> UsedCorpus:
         pixels = Ingredient(plain.source.pixels, self.root) if plain.source.pixels is not None else None
         seen = pixels is not None and not pixels.missing
-        stored: dict[tuple[FeatureKind, str], Ingredient[FeatureFile]] = {}
-        sides: tuple[tuple[FeatureKind, Mapping[str, FeatureFile], bool], ...] = (
-            ("image", plain.source.stored, seen),
-            ("caption", plain.source.stored_captions, True),
-        )
-        for of, files, computed in sides:
-            for teacher, file in files.items():
-                ingredient = Ingredient(file, self.root)
-                if not (computed and teacher in self.profile.teachers and ingredient.missing):
-                    stored[of, teacher] = ingredient
+        images, captions = plain.source.stored, plain.source.stored_captions
+        files: dict[tuple[FeatureKind, str], FeatureFile] = {("image", name): file for name, file in images.items()}
+        files |= {("caption", name): file for name, file in captions.items()}
+        stored = {key: Ingredient(file, self.root) for key, file in files.items()}
+        for (of, name), file in [*stored.items()]:
+            if file.missing and name in self.profile.teachers and (seen or of == "caption"):
+                del stored[of, name]
         return UsedCorpus(name, read, plain, stored, pixels)
 
     def _task(self, kind: str, name: str) -> Ingredient[Any]:

@@ -124,6 +124,9 @@ def test_rows_and_columns_are_checked_when_planned(world: Path) -> None:
     with pytest.raises(UserError, match=r"f\.npy has 11 rows for 12 captioned images"):
         plan(world, "f.npy")
     assert plan(world, "f.npy", "simcse").todo, "a method without images does not read it"
+    np.save(world.with_name("nan.npy"), np.where(np.arange(60).reshape(12, 5) == 33, np.nan, 1))
+    with pytest.raises(UserError, match=r"nan\.npy has 1 of 12 rows with NaN or infinite numbers, the first is row 7"):
+        plan(world, "nan.npy")
     write(world.with_name("f.parquet"), name="picture")
     with pytest.raises(UserError, match=r"f\.parquet: 'picture' has one value a row; name it image_id"):
         plan(world, "f.parquet")
