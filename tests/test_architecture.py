@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[1]
 #: small modules that all others may import; each imports only those before it
 SHARED = (
     *("errors", "seeds", "stopping", "spec", "metrics", "formatting", "processors", "locks", "registry"),
-    *("tomlfiles", "files", "tables", "caches", "sources", "code"),
+    *("tomlfiles", "files", "tables", "caches", "sources", "arrays", "code"),
 )
 FLOORS = {
     **{name: (number - len(SHARED)) for number, name in enumerate(SHARED)},

@@ -113,3 +113,16 @@ def test_an_unknown_name_lists_the_closest_and_what_is_no_task_is_refused(instal
     install("stray", "NONE = None", {"similarity": {"stray": "NONE"}})
     with pytest.raises(PlugInError, match=r"'stray' .*stray:NONE\) is not an instance of .*Checkable"):
         PairSuite.find("stray")
+
+
+@pytest.mark.parametrize(
+    ("word", "known", "hint"),
+    [
+        ("squeezenet", ["clip", "squeezenet"], "known: clip"),
+        ("resnet", ["resnet", "resnet50"], "did you mean resnet50?"),
+        ("Clip", ["clip"], "did you mean clip?"),
+        ("clip", ["clip"], "known: none"),
+    ],
+)
+def test_a_suggestion_is_never_the_word_that_is_refused(word: str, known: list[str], hint: str) -> None:
+    assert registry.suggest(word, known) == hint

@@ -72,7 +72,7 @@ class Pairs:
 
     `image_of` is the image number of each caption, (n,) below m, or None if caption i belongs to image i. `images`
     are pixels, (m, height, width, 3) uint8, files decoded on access, or None. `features` maps teacher -> stored image
-    features, (m, f) float32.
+    features, (m, f) float32, and `caption_features` those of the captions, (n, f).
     """
 
     texts: Sequence[str]
@@ -81,6 +81,7 @@ class Pairs:
     #: warnings for the result file
     warnings: Sequence[str] = ()
     image_of: np.ndarray | None = None
+    caption_features: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -139,8 +140,9 @@ class CorpusSource(Registered, Source):
     """Training data of one stream."""
 
     stream: ClassVar[Stream]
-    #: stored image features, by teacher
+    #: stored features of images and of captions, by teacher
     stored: Mapping[str, FeatureFile] = {}
+    stored_captions: Mapping[str, FeatureFile] = {}
     #: image files of pairs, needed only by teachers without stored features
     pixels: Source | None = None
 
@@ -178,8 +180,11 @@ class CorpusSource(Registered, Source):
         """The same corpus with one or all captions of each image as rows; itself if each image has one caption."""
         return self
 
-    def check_features(self, root: Path | None, teacher: str) -> None:
-        """Check that the images have features of a teacher, stored or to be computed. Raises UserError."""
+    def check_features(self, root: Path | None, teacher: str, of: str = "image") -> None:
+        """Check that the images have features of a teacher, stored or to be computed; or stored ones `of` captions.
+
+        Raises UserError.
+        """
 
     def check(self, root: Path | None) -> None:
         """Check the options against what is present below the data root; by default, whether it can be read.
@@ -188,6 +193,10 @@ class CorpusSource(Registered, Source):
         """
         if not self.missing(root):
             self.examined(root)
+
+
+#: bytes of pictures or recordings up to which all of them are decoded when a run is planned
+PLANNED_BYTES = 2**28
 
 
 def check_positive(option: str, value: int | None) -> None:

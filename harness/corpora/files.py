@@ -12,7 +12,7 @@ import numpy as np
 
 from harness.corpora.base import CorpusSource, LazyTexts, Pairs, Sentences, Triplets, check_positive
 from harness.corpora.captions import COLUMNS, ReadCaptions, layout_of, read_captions
-from harness.corpora.images import CaptionImages, FeatureFile, StoredFeatures
+from harness.corpora.images import CaptionFeatureFile, CaptionImages, FeatureFile, StoredFeatures
 from harness.errors import RESTORE, UnavailableError, UserError
 from harness.formatting import first_of
 from harness.seeds import generator
@@ -126,10 +126,11 @@ class CaptionsFile(FileSource, CorpusSource):
     The file has a layout of `harness.corpora.captions`. `image` and `caption` are the columns of a table with other
     names, and `split` chooses images of a file with splits, several by 'train+restval'.
     `captions` is 'one' for one caption of each image, drawn once by `caption_seed` as MCSE does, or 'all' for every
-    caption. `features` maps teacher -> [file, how, transform] of stored image features, matched by image_id if both
-    files have it and by line otherwise. `images` is a folder below the data root with files named by image_id (with
-    or without .jpg, .jpeg or .png; Flickr30k: 'flickr/images', COCO: 'coco/train2014'), or 'jpeg' for that column of
-    the Parquet file. Images are needed only by teachers without stored features, and decoded on access.
+    caption. `features` maps teacher -> [file, how, transform, ids] of stored image features, matched by image_id if the
+    file has ids and by line otherwise, and `caption_features` those of captions, matched by caption. `images` is a
+    folder below the data root with files named by image_id (with or without .jpg, .jpeg or .png; Flickr30k:
+    'flickr/images', COCO: 'coco/train2014'), or 'jpeg' for that column of the Parquet file. Images are needed only by
+    teachers without stored features, and decoded on access.
 
     `matched` is, for a text file, file and how of the Parquet file with the image and all captions of each line
     (columns image_id, caption and captions). It is needed for 'all' captions and for images; training on one caption an
@@ -151,6 +152,7 @@ class CaptionsFile(FileSource, CorpusSource):
         image: str = COLUMNS[0],
         caption: str = COLUMNS[1],
         split: str | None = None,
+        caption_features: Mapping[str, Mapping[str, str]] | None = None,
     ) -> None:
         super().__init__([file], how)
         self.columns, self.split = (image, caption), split
@@ -160,7 +162,8 @@ class CaptionsFile(FileSource, CorpusSource):
         self._matched = FileSource([matched["file"]], matched["how"]) if matched else None
         if images:
             self.pixels = CaptionImages(file, images, how, self._ids, self._matched)
-        self.stored = {name: FeatureFile.of(table) for name, table in (features or {}).items()}
+        self.stored = FeatureFile.of_tables(features)
+        self.stored_captions = CaptionFeatureFile.of_tables(caption_features)
 
     def missing(self, root: Path | None) -> list[Missing]:
         return super().missing(root) + (self._all.missing(root) if self._all else [])
@@ -171,10 +174,14 @@ class CaptionsFile(FileSource, CorpusSource):
         image_of = np.repeat(np.arange(images), counts) if self.captions == "all" else None
         texts = LazyTexts(images if image_of is None else len(image_of), lambda: list(self.texts(root)))
         pixels = self.pixels.pixels(root, images) if self.pixels else None
-        return Pairs(texts, pixels, self._stored(root, images), image_of=image_of)
+        captions = self._stored_captions(root)
+        return Pairs(texts, pixels, self._stored(root, images), image_of=image_of, caption_features=captions)
 
     def _stored(self, root: Path | None, images: int) -> StoredFeatures:
         return StoredFeatures(self.stored, root, lambda: self._ids(root), images)
+
+    def _stored_captions(self, root: Path | None) -> StoredFeatures:
+        return StoredFeatures(self.stored_captions, root, lambda: list(self.texts(root)))
 
     def texts(self, root: Path | None) -> Iterator[str]:
         for image, texts in enumerate(self._captions(root).texts):
@@ -215,9 +222,12 @@ class CaptionsFile(FileSource, CorpusSource):
             why = f"captions = all, but {self.files[0]} has only one caption per image"
             raise UserError(f"{why}; change the option, corpus or setting")
 
-    def check_features(self, root: Path | None, teacher: str) -> None:
+    def check_features(self, root: Path | None, teacher: str, of: str = "image") -> None:
         """Refuse features that do not fit the captions, and a teacher with neither stored features nor images."""
-        if teacher in self.stored:
+        if of == "caption":
+            if not self.missing(root) and not self.stored_captions[teacher].missing(root):
+                self._stored_captions(root).check(teacher)
+        elif teacher in self.stored:
             if not self.missing(root) and not self.stored[teacher].missing(root):
                 self._stored(root, self.examined(root).images or 0).check(teacher)
         elif self.pixels is None:

@@ -1,26 +1,25 @@
-"""The images of captions: files, decoded on access by several threads, and stored features, as MCSE publishes.
-
-A file of features is Parquet (columns image_id and feature), HDF5 (data set `features`), .npy, or safetensors (tensor
-`features`), with one row per image.
-"""
+"""The images of captions: files, decoded on access by several threads, and stored features, as MCSE publishes."""
 
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, overload
+from typing import Self, overload
+from unicodedata import normalize
 
 import numpy as np
 
+from harness.arrays import check_features, read_features
 from harness.encoders.media import UNREADABLE, DecodedImages, Encoded, OneImage, decoded, described
-from harness.errors import RESTORE, UserError, first_line
+from harness.errors import RESTORE, UserError
+from harness.formatting import first_of
 from harness.processors import cores
 from harness.sources import OWN_FILE, FileSource, Missing, Source, digest, placed
-from harness.tables import check_columns, read_columns
+from harness.tables import read_columns
 
 #: images decoded ahead of the teacher
 AHEAD = 512
@@ -126,7 +125,13 @@ class CaptionImages(Source):
         """Hash of names and sizes of the images; the column is covered by the fingerprint of the captions."""
         if self.images == COLUMN:
             return digest("images", COLUMN)
-        return digest("images", [[file.name, file.stat().st_size] for file in self._files(root)])
+        return digest(
+            "images",
+            [
+                [path.relative_to(placed(root, self.images)).as_posix(), path.stat().st_size]
+                for path in self._files(root)
+            ],
+        )
 
     def pixels(self, root: Path | None, count: int) -> Pixels:
         names = cache(lambda: self._names(root))
@@ -155,120 +160,150 @@ class CaptionImages(Source):
         return lambda number: column()[number].as_py() or b""
 
     def _files(self, root: Path | None) -> list[Path]:
-        folder, files = self.require(root) / self.images, []
-        there = {entry.name for entry in os.scandir(folder) if (Path(entry) if entry.is_symlink() else entry).is_file()}
-        for name in self._names(root):
-            file = next((name + suffix for suffix in ENDINGS if name + suffix in there), None)
-            if file is None:
-                raise UserError(
-                    f"{folder} has no image {name} ({', '.join(ENDINGS[1:])}), which {self.captions} names; add the "
-                    "image, or remove its captions"
-                )
-            files.append(folder / file)
-        return files
+        folder, names = self.require(root) / self.images, self._names(root)
+        known = _NamedFiles(folder, deep=any("/" in name for name in names))
+        files = [known.find(name) for name in names]
+        if absent := [name for name, file in zip(names, files, strict=True) if file is None]:
+            stem = _folded(Path(absent[0]).stem)
+            similar = [file for file in _listed(folder, deep=True) if _folded(Path(file).stem) == stem]
+            others = f" and {len(absent) - 1} others of {len(names)}" if absent[1:] else ""
+            raise UserError(
+                f"{folder} has no image {absent[0]} ({', '.join(ENDINGS[1:])}){others}, which {self.captions} names; "
+                f"{f'it has {first_of(similar, 3)}; ' if similar else ''}add the image, or remove its captions"
+            )
+        return [folder / file for file in files if file is not None]
 
 
-#: transforms of stored features, and endings of their files
+class _NamedFiles:
+    """The files of a folder by name, which may differ in the normal form of Unicode and in capitals."""
+
+    def __init__(self, folder: Path, *, deep: bool) -> None:
+        self.folder, self.files = folder, list(_listed(folder, deep=deep))
+        self._by_form = cache(lambda form: _grouped(self.files, form))
+
+    def find(self, name: str) -> str | None:
+        """The file of an image, relative to the folder; None if none fits. Raises UserError if several do."""
+        for form in (str, _composed, _folded):
+            for endings in (ENDINGS[:1], ENDINGS[1:]):
+                fits = [file for ending in endings for file in self._by_form(form).get(form(name + ending), ())]
+                if len(fits) > 1:
+                    raise UserError(
+                        f"{self.folder} has {' and '.join(fits)} for the image {name}; remove or rename one"
+                    )
+                if fits:
+                    return fits[0]
+        return None
+
+
+def _grouped(names: Sequence[str], form: Callable[[str], str]) -> dict[str, list[str]]:
+    groups: dict[str, list[str]] = {}
+    for name in names:
+        groups.setdefault(form(name), []).append(name)
+    return groups
+
+
+def _composed(name: str) -> str:
+    return normalize("NFC", name)
+
+
+def _folded(name: str) -> str:
+    return _composed(name).casefold()
+
+
+def _listed(folder: Path, *, deep: bool) -> Iterator[str]:
+    """Paths of the files of a folder, and of its own sub-folders if `deep`; links to other folders are not followed."""
+    for parent, folders, files in os.walk(folder):
+        if not deep:
+            folders.clear()
+        paths = (Path(parent, name) for name in files)
+        yield from (path.relative_to(folder).as_posix() for path in paths if path.is_file())
+
+
+#: transforms of stored features
 TRANSFORMS = ("none", "sqrt-standardise")
-FORMATS = (".h5", ".hdf5", ".npy", ".parquet", ".safetensors")
-#: image ids, or None if the file has none, and features (images, f) float32
+#: ids, or None if the file has none, and features (rows, f) float32
 IdsAndFeatures = tuple[list[str] | None, np.ndarray]
 
 
 class FeatureFile(FileSource):
-    """Stored features of one teacher.
+    """Stored features of one teacher, of images or captions (`harness.arrays`).
 
-    The transform `sqrt-standardise` takes the signed square root and standardises each dimension over the file
-    (mean 0, standard deviation 1), since averages of ReLU outputs are skewed and never negative.
+    `ids` is a text file with the id of each row on a line, for a file that has none. The transform `sqrt-standardise`
+    takes the signed square root and standardises each dimension over the file (mean 0, standard deviation 1), since
+    averages of ReLU outputs are skewed and never negative.
     """
 
-    def __init__(self, file: str, how: str = OWN_FILE, transform: str = "none") -> None:
-        super().__init__([file], how)
+    of = "image"
+
+    def __init__(self, file: str, how: str = OWN_FILE, transform: str = "none", ids: str | None = None) -> None:
+        super().__init__([file, ids] if ids else [file], how)
         if transform not in TRANSFORMS:
             raise UserError(f"transform = '{transform}' is unknown; write one of {', '.join(TRANSFORMS)}")
         self.transform = transform
 
     @classmethod
-    def of(cls, table: Mapping[str, str]) -> FeatureFile:
-        """Make a feature file from its table in a profile. Raises UserError for a missing or unknown key."""
+    def of_tables(cls, tables: Mapping[str, Mapping[str, str]] | None) -> dict[str, Self]:
+        """Make feature files from their tables in a profile. Raises UserError for a missing or unknown key."""
         try:
-            return cls(**table)
+            return {name: cls(**table) for name, table in (tables or {}).items()}
         except TypeError as error:
-            raise UserError(f"a table of features needs file, and may have how and transform: {error}") from error
+            raise UserError(f"a table of features needs file, and may have how, transform and ids: {error}") from error
 
     def fingerprint(self, root: Path | None) -> str:
         return digest(super().fingerprint(root), self.transform)
 
-    def rows(self, root: Path | None) -> tuple[bool, int]:
-        """Whether the rows have ids, and the number of rows; features are not read. Raises UserError."""
-        path = self._path(root)
-        with _plain_errors(path):
-            if path.suffix == ".parquet":
-                return True, check_columns(path, "image_id", "feature")
-            with _matrix(path) as (rows, _):
-                return False, rows
+    def rows(self, root: Path | None) -> tuple[list[str] | None, int]:
+        """Ids and number of the rows of a sound file. Raises UserError."""
+        return check_features(self.paths(root)[0], self.of, *self.paths(root)[1:])
 
     def read(self, root: Path | None) -> IdsAndFeatures:
-        path, ids = self._path(root), None
-        with _plain_errors(path):
-            if path.suffix == ".parquet":
-                table = read_columns(path, "image_id", "feature")
-                ids = [str(name) for name in table.column("image_id").to_pylist()]
-                values = np.stack(table.column("feature").to_numpy()).astype(np.float32)
-            else:
-                with _matrix(path) as (_, stored):
-                    values = _numbers(stored[:])
-        if values.ndim != 2 or not values.size or not np.isfinite(values).all():
-            raise UserError(f"{path} is not a matrix of finite numbers; {RESTORE}")
+        ids, values = read_features(self.paths(root)[0], self.of, *self.paths(root)[1:])
         return ids, standardised(values, values) if self.transform == "sqrt-standardise" else values
 
-    def _path(self, root: Path | None) -> Path:
-        path = self.paths(root)[0]
-        if path.suffix not in FORMATS:
-            raise UserError(f"{path} is not a feature file; convert it to one of {', '.join(FORMATS)}")
-        return path
 
+class CaptionFeatureFile(FeatureFile):
+    """Stored features of captions, which are the ids of the rows: equal captions have equal features."""
 
-@contextmanager
-def _plain_errors(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except (OSError, EOFError, ValueError, TypeError, RuntimeError, LookupError, MemoryError) as error:
-        raise UserError(f"the feature file {path} cannot be read: {first_line(error)}; {RESTORE}") from error
+    of = "caption"
 
 
 class StoredFeatures(Mapping[str, np.ndarray]):
-    """Features of the images of a corpus by teacher, (images, f); a file is read on access."""
+    """Features of the images or captions of a corpus by teacher, (rows, f); a file is read on access."""
 
     def __init__(
-        self, files: Mapping[str, FeatureFile], root: Path | None, ids: Callable[[], list[str] | None], images: int
+        self,
+        files: Mapping[str, FeatureFile],
+        root: Path | None,
+        ids: Callable[[], Sequence[str] | None],
+        images: int = 0,
     ) -> None:
-        """`ids` returns the ids of the images in order, or None if they have none."""
+        """`ids` returns the ids of the images in order, or None if they have none; or the captions."""
         self.files, self.root, self.ids, self.images = files, root, ids, images
 
     def __getitem__(self, teacher: str) -> np.ndarray:
         """Features of the images, (m, f). Raises KeyError, or UserError if the file does not match the images."""
-        file = self.files[teacher]
-        ids, values = file.read(self.root)
-        if ids is not None and (wanted := self.ids()) is not None:
-            values = values[_rows_of(file, ids, wanted)]
-        else:
-            self._check_count(file, len(values))
-        return values
+        ids, values = self.files[teacher].read(self.root)
+        rows = self._rows(self.files[teacher], ids, len(values))
+        return values if rows is None else values[rows]
 
     def check(self, teacher: str) -> None:
-        """Compare a file's columns and number of rows with the images; its features are not read. Raises UserError."""
-        file = self.files[teacher]
-        has_ids, rows = file.rows(self.root)
-        if not has_ids or self.ids() is None:
-            self._check_count(file, rows)
+        """Check a file's features, and its rows against the images. Raises UserError."""
+        self._rows(self.files[teacher], *self.files[teacher].rows(self.root))
 
-    def _check_count(self, file: FeatureFile, rows: int) -> None:
-        if rows != self.images:
-            raise UserError(
-                f"{file.files[0]} has {rows} rows for {self.images} captioned images; "
-                "use files made from the same list of images"
-            )
+    def _rows(self, file: FeatureFile, ids: list[str] | None, count: int) -> np.ndarray | None:
+        """The row of each image; None if the rows are in the order of the images, which then need no ids."""
+        wanted, name, what = self.ids(), file.files[0], file.of
+        if ids is None and what == "image":
+            if count != self.images:
+                raise UserError(
+                    f"{name} has {count} rows for {self.images} captioned images; "
+                    "use files made from the same list of images"
+                )
+            return None
+        if ids is None or wanted is None:
+            lacks, other = (name, "a file with the caption of each row") if wanted else ("their captions file", "it")
+            raise UserError(f"rows of {name} are matched by {what}, which {lacks} does not name; give ids = {other}")
+        return _rows_of(file, ids, wanted)
 
     def __contains__(self, teacher: object) -> bool:
         return teacher in self.files
@@ -297,58 +332,19 @@ def _rooted(values: np.ndarray) -> np.ndarray:
     return rooted
 
 
-def _rows_of(file: FeatureFile, ids: list[str], wanted: list[str]) -> np.ndarray:
-    rows = {name: row for row, name in enumerate(ids)}
-    if len(rows) != len(ids):
-        raise UserError(f"{file.files[0]} has an image_id twice; {RESTORE}")
-    try:
-        return np.array([rows[name] for name in wanted])
-    except KeyError as error:
+def _rows_of(file: FeatureFile, ids: list[str], wanted: Sequence[str]) -> np.ndarray:
+    """The row of each wanted id. Raises UserError that counts the ids without a row, and images with two."""
+    if file.of == "caption":
+        ids, wanted = ([" ".join(text.split()) for text in texts] for texts in (ids, wanted))
+    rows = {name: row for row, name in reversed(list(enumerate(ids)))}
+    if file.of == "image" and len(rows) < len(ids):
+        twice = [name for name, count in Counter(ids).items() if count > 1]
         raise UserError(
-            f"{file.files[0]} has no features of the image {error.args[0]}; use files made from the same list of images"
-        ) from error
-
-
-@contextmanager
-def _matrix(path: Path) -> Iterator[tuple[int, Any]]:
-    """Yield the number of rows of a file without ids, and its features, read from disk when sliced."""
-    if path.suffix == ".npy":
-        values = _mapped(path)
-        yield len(values), values
-    elif path.suffix == ".safetensors":
-        from safetensors import SafetensorError, safe_open
-
-        try:
-            with safe_open(path, framework="numpy") as file:
-                _check_entries(list(file.keys()))
-                values = file.get_slice("features")
-                yield values.get_shape()[0], values
-        except SafetensorError as error:
-            raise ValueError(str(error)) from error
-    else:
-        import h5py
-
-        with h5py.File(path) as file:
-            _check_entries(list(file))
-            yield len(file["features"]), file["features"]
-
-
-def _mapped(path: Path) -> np.ndarray:
-    """Map a .npy file, so that a wrong shape in its header cannot allocate memory. Raises ValueError."""
-    try:
-        mapped: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
-    except ValueError as error:
-        raise ValueError("it is no .npy file of numbers, or shorter than its shape says") from error
-    return mapped
-
-
-def _check_entries(names: Sequence[str]) -> None:
-    if "features" not in names:
-        raise ValueError(f"no 'features' among {', '.join(sorted(names)) or 'no entries'}")
-
-
-def _numbers(values: np.ndarray) -> np.ndarray:
-    """Convert to float32. Raises ValueError for texts, complex numbers and objects."""
-    if values.dtype.kind not in "fiub":
-        raise ValueError(f"it holds {values.dtype}, not real numbers")
-    return np.asarray(values, dtype=np.float32)
+            f"{file.files[0]} has {len(twice)} of {len(rows)} image ids twice: {first_of(twice, 3)}; {RESTORE}"
+        )
+    if absent := [name for name in dict.fromkeys(wanted) if name not in rows]:
+        raise UserError(
+            f"{file.files[0]} has no features of the {file.of} {absent[0]}, and of {len(absent)} of {len(set(wanted))} "
+            f"{file.of}s in all; its ids are {first_of(ids, 3)}; use files made from the same list of {file.of}s"
+        )
+    return np.array([rows[name] for name in wanted])

@@ -18,11 +18,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness.caches import in_cache, is_unusable
-from harness.corpora.base import CorpusSource, Media, check_positive
+from harness.caches import cached_note, in_cache, is_unusable
+from harness.corpora.base import PLANNED_BYTES, CorpusSource, Media, check_positive
 from harness.encoders.features import Ragged, cached_ragged
-from harness.encoders.media import energies, filterbank, masked, mixed, padded
+from harness.encoders.media import WINDOW_MS, energies, filterbank, masked, mixed, padded
 from harness.errors import RESTORE, UserError
+from harness.files import open_regular
+from harness.formatting import first_of
 from harness.locks import locked
 from harness.sources import OWN_FILE, Findings, Missing, digest, file_hash, installed, is_there, placed, reading_code
 from harness.tables import column_names, label_remarks, read_rows
@@ -37,33 +39,48 @@ def samples(path: Path, name: str) -> tuple[int, np.ndarray]:
     Raises UserError naming the recording.
     """
     try:
-        rate, values = _wav(path) if path.suffix.lower() == ".wav" else _other(path)
+        with open_regular(path) as file:
+            rate, values = _wav(path) if file.read(4) in (b"", b"RIFF") else _other(path)
     except ImportError as error:
         raise UserError(
-            f"{path.suffix} files need the package soundfile; run `pip install 'sentence-harness[audio]'`"
+            f"the recording {name} is no WAV; other formats need the package soundfile; "
+            "run `pip install 'sentence-harness[audio]'`"
         ) from error
     except (wave.Error, EOFError, ValueError, RuntimeError, OSError) as error:
         why = f"cannot be read: {str(error) or 'unexpected end of file'}"
     else:
-        if len(values) and np.isfinite(values).all():
+        if len(values) >= WINDOW_MS * rate // 1000 > 0 and np.isfinite(values).all():
             return rate, values.astype(np.float32)
-        why = "has samples that are not finite numbers" if len(values) else "is empty"
+        short = f"is shorter than {WINDOW_MS} ms" if len(values) else "is empty"
+        why = short if len(values) < WINDOW_MS * rate // 1000 else "has samples that are not finite numbers"
     raise UserError(f"the recording {name} {why}; remove or replace it")
 
 
 def _wav(path: Path) -> tuple[int, np.ndarray]:
-    with wave.open(str(path)) as file:
-        if file.getsampwidth() != 2:
-            raise ValueError("its samples do not have 16 bits")
-        values = np.frombuffer(file.readframes(file.getnframes()), dtype="<i2")
-        return file.getframerate(), values.reshape(-1, file.getnchannels()).mean(axis=1) / 2**15
+    try:
+        with wave.open(str(path)) as file:
+            bits, channels, frames = 8 * file.getsampwidth(), file.getnchannels(), file.getnframes()
+            if bits != 16:
+                raise ValueError(f"its samples have {bits} bits; convert it to 16-bit PCM")
+            values = np.frombuffer(file.readframes(frames), dtype="<i2")
+            _check_whole(len(values) // channels, frames)
+            return file.getframerate(), values.reshape(-1, channels).mean(axis=1) / 2**15
+    except wave.Error as error:
+        raise ValueError(f"{error}; convert it to 16-bit PCM") from error
+
+
+def _check_whole(held: int, promised: int) -> None:
+    if held != promised:
+        raise ValueError(f"it holds {held} of the {promised} samples that its header promises")
 
 
 def _other(path: Path) -> tuple[int, np.ndarray]:
     import soundfile
 
-    values, rate = soundfile.read(path, always_2d=True)
-    return int(rate), values.mean(axis=1)
+    with soundfile.SoundFile(path) as file:
+        values = file.read(always_2d=True)
+        _check_whole(len(values), file.frames)
+        return int(file.samplerate), values.mean(axis=1)
 
 
 def located(path: Path, names: Sequence[str]) -> list[Path]:
@@ -223,17 +240,35 @@ class LabelledAudio(CorpusSource):
     def examined(self, root: Path | None) -> Findings:
         return Findings(remarks=label_remarks(self._labels(root).values()))
 
+    def check(self, root: Path | None) -> None:
+        """Look for all recordings, and decode those of a corpus of at most PLANNED_BYTES, once for its content."""
+        if self.missing(root):
+            return
+        _, files = self._files(root)
+        if sum(file.stat().st_size for file in files.values()) > PLANNED_BYTES:
+            return
+        note = f"recordings/{digest('note on recordings', 1, self._content(root), sorted(files))}.json"
+        read = cached_note(note, "the recordings will be read again", lambda: {"faults": _faults(files)})
+        if faults := read["faults"]:
+            raise UserError(
+                f"{self.path}: {len(faults)} of {len(files)} recordings cannot be used: {first_of(faults, 5, '; ')}"
+            )
+
     def _labels(self, root: Path | None) -> dict[str, str]:
-        """Label by file."""
+        """Label by file. Raises UserError."""
         folder = self.require(root)
         return _indexed(folder / self.index, self.label, self.split) if self.index else _speakers(folder / self.path)
 
-    def load(self, root: Path | None) -> AudioFiles:
+    def _files(self, root: Path | None) -> tuple[dict[str, str], dict[str, Path]]:
+        """Label and file of each recording by name. Raises UserError."""
         path, names = self.require(root) / self.path, self._labels(root)
         kept = {name for name, _ in Counter(names.values()).most_common(self.top)}
         names = {name: label for name, label in names.items() if label in kept}
+        return names, dict(zip(names, located(path, list(names)), strict=True))
+
+    def load(self, root: Path | None) -> AudioFiles:
+        path, (names, files) = self.require(root) / self.path, self._files(root)
         listed = list(names)
-        files = dict(zip(listed, located(path, listed), strict=True))
         labels = np.unique(list(names.values()), return_inverse=True)[1].astype(np.int64)
         rate, _ = samples(files[listed[0]], listed[0])
 
@@ -257,6 +292,22 @@ class LabelledAudio(CorpusSource):
         path = self.require(root) / self.path
         files = [path] if path.is_file() else sorted(item for item in path.rglob("*.*") if item.is_file())
         return digest([[file.relative_to(path.parent).as_posix(), file_hash(file)] for file in files])
+
+
+def _faults(files: Mapping[str, Path]) -> list[str]:
+    """What is wrong with recordings: unreadable ones, and other sampling rates than that of the first."""
+    faults, rates = list[str](), dict[str, int]()
+    for name, path in files.items():
+        try:
+            rates[name] = samples(path, name)[0]
+        except UserError as error:
+            faults.append(str(error))
+    odd = [name for name, rate in rates.items() if rate != next(iter(rates.values()))]
+    if odd:
+        faults.append(
+            f"several sampling rates, {sorted({*rates.values()})}, such as {odd[0]}; resample them to one rate"
+        )
+    return faults
 
 
 def _indexed(path: Path, label: str, split: str | None) -> dict[str, str]:

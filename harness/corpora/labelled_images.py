@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from harness.caches import cached_note
-from harness.corpora.base import CorpusSource, Media, check_positive
+from harness.corpora.base import PLANNED_BYTES, CorpusSource, Media, check_positive
 from harness.encoders.media import DECODING, UNREADABLE, VIEWS_VERSION, Encoded, decoded, described, opened
 from harness.errors import UserError
 from harness.formatting import first_of
@@ -97,7 +97,24 @@ class LabelledImages(CorpusSource):
         labels = read_columns(path, _label_column(path)).column(0).to_pylist() if path.is_file() else _folder(path)[1]
         return Findings(remarks=label_remarks(labels) if self.labelled else ())
 
+    def check(self, root: Path | None) -> None:
+        """Decode the images of a corpus of at most PLANNED_BYTES; of a larger one, check the folders of its classes."""
+        if self.missing(root):
+            return
+        path = placed(root, self.path)
+        if sum(file.stat().st_size for file in ([path] if path.is_file() else _listed(path))) <= PLANNED_BYTES:
+            self._rows(root)
+        elif path.is_dir():
+            _folder(path)
+
     def load(self, root: Path | None) -> EncodedImages:
+        from harness.encoders.vision import Augmentation  # imports torch, which planning does not need
+
+        items, labels, warnings = self._rows(root)
+        return EncodedImages(items, labels, Augmentation(self.size), warnings)
+
+    def _rows(self, root: Path | None) -> tuple[list[Encoded], np.ndarray, list[str]]:
+        """Readable images with their labels, and a warning about the others. Raises UserError."""
         path = self.require(root) / self.path
         items, classes = _parquet(path) if path.is_file() else _folder(path)
         rows = self._sampled(classes)
@@ -108,10 +125,7 @@ class LabelledImages(CorpusSource):
             for row, item in zip(rows, kept, strict=True)
         ]
         order, warnings = self._readable(kept, names, self.fingerprint(root))
-        labels = labels.astype(np.int64)[order]
-        from harness.encoders.vision import Augmentation  # imports torch, which planning does not need
-
-        return EncodedImages([kept[row] for row in order], labels, Augmentation(self.size), warnings)
+        return [kept[row] for row in order], labels.astype(np.int64)[order], warnings
 
     def _sampled(self, classes: np.ndarray) -> np.ndarray:
         if self.per_class is None:
@@ -183,7 +197,14 @@ def _folder(path: Path) -> tuple[Sequence[Encoded], np.ndarray]:
     files = _listed(path)
     if not files:
         raise UserError(f"{path} has no folders with images ({', '.join(SUFFIXES)}); put one folder per class there")
-    return files, np.array([file.parent.name for file in files])
+    classes = [file.parent.name for file in files]
+    shown = [item.name for item in path.iterdir() if item.is_dir() and not item.name.startswith(".")]
+    if empty := sorted({*shown} - {*classes}):
+        raise UserError(
+            f"{path}: {len(empty)} of {len(shown)} folders of classes have no images ({', '.join(SUFFIXES)}): "
+            f"{first_of(empty, 5)}; put images there, or remove them"
+        )
+    return files, np.array(classes)
 
 
 def _listed(path: Path) -> list[Path]:

@@ -17,14 +17,15 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageFile
+from PIL.TiffImagePlugin import BITSPERSAMPLE, PHOTOMETRIC_INTERPRETATION, SAMPLEFORMAT, TiffImageFile
 
 from harness.errors import first_line
 
 #: version of the pixels of `harness.encoders.vision`, part of the fingerprint of labelled images
 VIEWS_VERSION = 2
 #: Increased when an image file is decoded otherwise: teachers' features are then computed again.
-DECODING = 1
+DECODING = 2
 #: processing of one image, (h, w, 3) uint8 in and out
 OneImage = Callable[[np.ndarray], np.ndarray]
 #: bytes or path of an image file
@@ -48,13 +49,28 @@ def opened(item: Encoded) -> Image.Image:
 
 
 def rgb(image: Image.Image) -> Image.Image:
-    """Decode to 8-bit RGB: palettes and CMYK converted, transparency dropped, 16 bits cut to 8."""
-    if image.mode.startswith("I;16"):
+    """Decode to 8-bit RGB: palettes and CMYK converted, transparency dropped, 16 bits cut to 8.
+
+    Of several pictures the first is taken, and none is turned as its Exif data say, as in the public code. Raises one
+    of UNREADABLE, for a truncated file and for pixels whose range no format defines too.
+    """
+    ImageFile.LOAD_TRUNCATED_IMAGES = False  # other libraries set it, and what is missing would be black
+    sixteen = image.mode.startswith("I;16") or (image.mode == "I" and image.format in ("PNG", "PPM"))
+    if (image.mode in ("I", "F") and not sixteen) or (isinstance(image, TiffImageFile) and _is_odd(image, sixteen)):
+        raise ValueError(f"its pixels ({image.mode}) have no known range; convert it to 8 bits or to PNG of 16 bits")
+    if sixteen:
         values = np.asarray(image, dtype=np.uint16) >> 8
         return Image.fromarray(values.astype(np.uint8)).convert("RGB")
     if image.mode in ("P", "PA") and "transparency" in image.info:
         return image.convert("RGBA").convert("RGB")
     return image.convert("RGB")
+
+
+def _is_odd(image: TiffImageFile, sixteen: bool) -> bool:
+    """Whether a TIFF has signed samples, or wide ones that Pillow does not scale: 12 bits, or white as 0."""
+    tags = image.tag_v2
+    unscaled = sixteen and (tags.get(BITSPERSAMPLE) != (16,) or tags.get(PHOTOMETRIC_INTERPRETATION) != 1)
+    return unscaled or set(tags.get(SAMPLEFORMAT, (1,))) != {1}
 
 
 def decoded(item: Encoded) -> np.ndarray:

@@ -289,7 +289,12 @@ class _TeacherFinder:
         profile = self.inventory.profile
         table = profile.teachers.get(name)
         if table is None and not name.startswith(RUN):
-            stored = (teacher for corpus in self.inventory.corpora.values() for teacher in corpus.stored)
+            stored = {each for corpus in self.inventory.corpora.values() for _, each in corpus.stored}
+            if name in stored and of == "caption":
+                return (
+                    f"no file has {name} features of captions, and the profile '{profile.name}' has no model '{name}'; "
+                    f"name the file in [corpora.NAME.caption_features.{name}], or another text teacher for the method"
+                )
             hint = suggest(name, sorted({*profile.teachers, *stored}))
             return f"the profile '{profile.name}' has no teacher '{name}'; {hint}"
         kind = RunModel.kind if table is None else table.kind

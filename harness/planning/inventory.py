@@ -12,6 +12,7 @@ from typing import Any, Generic, Literal, TypeVar
 from harness.code import code_of, code_of_module
 from harness.commands import Typed
 from harness.corpora.base import CorpusSource
+from harness.corpora.images import FeatureFile
 from harness.corpora.retrieval import CaptionedFile
 from harness.encoders.locate import MAIN, FolderModel, HubModel, ModelSource
 from harness.errors import UnavailableError, UserError
@@ -27,7 +28,7 @@ from harness.profiles.schema import ClassificationTable, ModelTable, RetrievalTa
 from harness.registry import errors_of, get, get_class, get_instance, names, suggest
 from harness.setting import read_with
 from harness.sources import OWN_FILE, Checkable, Findings, Missing, data_root, digest, placed
-from harness.spec import Stream
+from harness.spec import FeatureKind, Stream
 from harness.store import Protocol as EvaluationProtocol
 from harness.store import Result
 from harness.tomlfiles import check_arguments
@@ -79,21 +80,24 @@ def read_by(content: str, code: str) -> str:
 class UsedCorpus:
     """A corpus of a profile, `plain`, and as a run reads it, `read`.
 
-    `stored` are image features in files beside it, by teacher, and `pixels` its images, if it has them. If the images
-    exist, missing feature files are ignored: the teacher computes the features.
+    `stored` are features in files beside it, by what they are features of and by teacher, and `pixels` its images, if
+    it has them. Missing files of features that a teacher can compute are ignored.
     """
 
     name: str
     read: Ingredient[CorpusSource]
     plain: Ingredient[CorpusSource]
-    stored: Mapping[str, Ingredient[Checkable]]
+    stored: Mapping[tuple[FeatureKind, str], Ingredient[FeatureFile]]
     pixels: Ingredient[Checkable] | None
 
-    def check_features(self, teacher: str) -> None:
-        """Check, once, that its images have features of a teacher, or can have them computed. Raises UserError."""
-        if teacher not in self._checked:
-            self.plain.source.check_features(self.plain.root, teacher)
-            self._checked.add(teacher)
+    def check_features(self, teacher: str, of: FeatureKind) -> None:
+        """Check, once, that it has features of a teacher, stored, or of images to be computed. Raises UserError."""
+        if (of, teacher) not in self._checked:
+            if of == "caption":
+                self.read.source.check_features(self.read.root, teacher, of)
+            else:
+                self.plain.source.check_features(self.plain.root, teacher)
+            self._checked.add((of, teacher))
 
     @cached_property
     def found(self) -> Findings:
@@ -101,7 +105,7 @@ class UsedCorpus:
         return Findings() if self.read.missing else self.read.source.examined(self.read.root)
 
     @cached_property
-    def _checked(self) -> set[str]:
+    def _checked(self) -> set[tuple[FeatureKind, str]]:
         return set()
 
     @property
@@ -304,9 +308,14 @@ class Inventory:
 
     def _used(self, name: str, read: Ingredient[CorpusSource], plain: Ingredient[CorpusSource]) -> UsedCorpus:
         pixels = Ingredient(plain.source.pixels, self.root) if plain.source.pixels is not None else None
-        stored = {key: Ingredient(file, self.root) for key, file in plain.source.stored.items()}
-        if pixels is not None and not pixels.missing:
-            stored = {key: file for key, file in stored.items() if not file.missing or key not in self.profile.teachers}
+        seen = pixels is not None and not pixels.missing
+        images, captions = plain.source.stored, plain.source.stored_captions
+        files: dict[tuple[FeatureKind, str], FeatureFile] = {("image", name): file for name, file in images.items()}
+        files |= {("caption", name): file for name, file in captions.items()}
+        stored = {key: Ingredient(file, self.root) for key, file in files.items()}
+        for (of, name), file in [*stored.items()]:
+            if file.missing and name in self.profile.teachers and (seen or of == "caption"):
+                del stored[of, name]
         return UsedCorpus(name, read, plain, stored, pixels)
 
     def _task(self, kind: str, name: str) -> Ingredient[Any]:

@@ -247,8 +247,8 @@ def data_needs(inventory: Inventory) -> Iterator[tuple[str, Checkable]]:
         users = [key for key, setting in settings if name in setting.corpora]
         used = f" ({'settings' if len(users) > 1 else 'setting'} {', '.join(users)})" if users else ""
         yield f"corpus {name}{used}", corpus.plain.source
-        for teacher, stored in corpus.stored.items():
-            yield f"{teacher} features of {name}", stored.source
+        for (of, teacher), stored in corpus.stored.items():
+            yield f"{teacher} features of {'' if of == 'image' else 'the captions of '}{name}", stored.source
     for name, suite in inventory.suites.items():
         yield f"suite {name}", suite
 

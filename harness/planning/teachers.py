@@ -3,8 +3,8 @@
 A method names a teacher of its profile, `run:KEY` for the encoder of another run, 'default' for the profile's
 image teacher, or a control in its place: 'shuffled' assigns the default teacher's features to the captions in another
 order (MCSE Table 2), 'random' gives each caption those of a random row, with replacement (an option of MCSE's public
-code), 'noise' replaces them by standard normal noise. Image features that lie in a file beside a corpus are read; all
-others are computed once and kept.
+code), 'noise' replaces them by standard normal noise. Features that lie in a file beside a corpus are read; all others
+are computed once and kept.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ CHUNK = 512
 
 @dataclass(frozen=True)
 class KnownPairs:
-    """Pairs with the fingerprints of their images and captions, and of their stored features by teacher."""
+    """Pairs with the fingerprints of their images and captions, and of their stored features by kind and teacher."""
 
     pairs: Pairs
     images: str
     captions: str
-    stored: Mapping[str, str]
+    stored: Mapping[tuple[FeatureKind, str], str]
 
     @classmethod
     def of_corpus(cls, corpus: UsedCorpus) -> KnownPairs:
@@ -62,13 +62,13 @@ class KnownPairs:
         loaded = read.current().load(read.root)
         if not isinstance(loaded, Pairs):
             raise UserError(f"the corpus '{corpus.name}' has no image-caption pairs, but teacher features need them")
-        stored = {teacher: file.fingerprint for teacher, file in corpus.stored.items() if file.current()}
+        stored = {kind: file.fingerprint for kind, file in corpus.stored.items() if file.current()}
         return cls(loaded, read.source.images_fingerprint(read.root), read.fingerprint, stored)
 
     @classmethod
     def of_content(cls, pairs: Pairs, content: str) -> KnownPairs:
         """Pairs that belong to no corpus, with one fingerprint for their whole content."""
-        return cls(pairs, content, content, dict.fromkeys(pairs.features, content))
+        return cls(pairs, content, content, {("image", teacher): content for teacher in pairs.features})
 
 
 @dataclass(frozen=True)
@@ -124,10 +124,11 @@ class NamedTeacher(ABC):
 
     def needs(self, corpus: UsedCorpus | None) -> list[Ingredient[Checkable]]:
         """What its features of a corpus depend on besides the corpus itself; None for test images. Raises UserError."""
-        if corpus is not None and self._sees_images:
-            corpus.check_features(self.name)
-        if corpus is not None and self.is_stored(corpus):
-            return [corpus.stored[self.name]]
+        stored = corpus is not None and self.is_stored(corpus)
+        if corpus is not None and (stored or self._sees_images):
+            corpus.check_features(self.name, self.of)
+        if corpus is not None and stored:
+            return [corpus.stored[self.of, self.name]]
         return self._needs(corpus)
 
     def identity(self, corpus: UsedCorpus, max_length: int) -> list[object]:
@@ -146,7 +147,7 @@ class NamedTeacher(ABC):
 
     def is_stored(self, pairs: UsedCorpus | KnownPairs) -> bool:
         """Whether its features of a corpus are read from a file beside it."""
-        return self.of == "image" and self.name in pairs.stored
+        return (self.of, self.name) in pairs.stored
 
     @property
     def runs(self) -> set[str]:
@@ -156,12 +157,13 @@ class NamedTeacher(ABC):
 
     def source(self, corpus: UsedCorpus) -> str:
         """Where its features of a corpus come from: the path of a file, or 'computed'."""
-        return ", ".join(corpus.plain.source.stored[self.name].files) if self.is_stored(corpus) else "computed"
+        return corpus.stored[self.of, self.name].source.files[0] if self.is_stored(corpus) else "computed"
 
     def key(self, known: KnownPairs, context: FeatureContext) -> str:
         """Names everything that its features of these pairs depend on."""
         if self.is_stored(known):
-            return digest("stored", reading_code(), known.images, known.stored[self.name])
+            content = known.images if self.of == "image" else known.captions
+            return digest("stored", reading_code(), content, known.stored[self.of, self.name])
         return self._key(known, context)
 
     def features(self, known: KnownPairs, context: FeatureContext) -> np.ndarray:
@@ -187,7 +189,8 @@ class NamedTeacher(ABC):
         return parts.in_order(np.concatenate([own + start for own, start in zip(numbers, starts, strict=False)]))
 
     def _from_file(self, known: KnownPairs) -> ComputeRows:
-        values = cache(lambda: known.pairs.features[self.name])
+        pairs = known.pairs
+        values = cache(lambda: (pairs.features if self.of == "image" else pairs.caption_features)[self.name])
         return lambda start, stop: values()[start:stop]
 
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -35,7 +37,9 @@ def write(root: Path, suffix: str, values: np.ndarray, ids: Sequence[object] = I
     return path.name
 
 
-def pairs(root: Path, features: str, ids: Sequence[object] | None = IMAGES, **options: object) -> Pairs:
+def pairs(
+    root: Path, features: str, ids: Sequence[object] | None = IMAGES, ids_file: str = "", **options: object
+) -> Pairs:
     """Two captions an image, all of them rows, with features beside."""
     if ids is None:
         (root / "captions.txt").write_text("\n".join(f"caption of {name}" for name in IMAGES))
@@ -44,7 +48,7 @@ def pairs(root: Path, features: str, ids: Sequence[object] | None = IMAGES, **op
         name = "captions.parquet"
         texts = [[f"first of {item}", f"second of {item}"] for item in ids]
         write_parquet(root / name, {"image_id": list(ids), "captions": texts})
-    table = {"file": features, "how": HOW, **options}
+    table = {"file": features, "how": HOW, **options, **({"ids": ids_file} if ids_file else {})}
     return CaptionsFile(name, HOW, captions="all", features={"resnet": table}).load(root)
 
 
@@ -54,17 +58,17 @@ def test_every_format_gives_float32_rows_of_finite_numbers(tmp_path: Path, suffi
     for kind in (np.float16, np.float32, np.float64):
         write(tmp_path, suffix, VALUES.astype(kind))
         ids, values = file.read(tmp_path)
-        assert file.rows(tmp_path) == (suffix == ".parquet", 4), "counted without the features"
+        assert file.rows(tmp_path) == (ids, 4)
         assert values.dtype == np.float32
         np.testing.assert_array_equal(values, VALUES.astype(kind).astype(np.float32))
         assert ids == (list(IMAGES) if suffix == ".parquet" else None)
     for bad in (np.nan, np.inf):
         write(tmp_path, suffix, np.where(VALUES > 1, bad, VALUES))
-        with pytest.raises(UserError, match=f"features{suffix} is not a matrix of finite numbers"):
-            file.read(tmp_path)
+        with pytest.raises(UserError, match=f"features{suffix} has .* of 4 rows with NaN or infinite numbers, the fir"):
+            file.rows(tmp_path)
     for content in (b"", b"no such format, and some bytes more"):
         (tmp_path / f"features{suffix}").write_bytes(content)
-        with pytest.raises(UserError, match=f"features{suffix} (cannot be read|is not a Parquet file)") as error:
+        with pytest.raises(UserError, match=f"features{suffix} is not a feature file") as error:
             file.read(tmp_path)
         assert "fetch" not in str(error.value), "it is the user's own"
         assert "pickle" not in str(error.value)
@@ -87,10 +91,12 @@ def test_files_of_another_shape_are_one_line(tmp_path: Path) -> None:
     write_parquet(tmp_path / "ragged.parquet", {"image_id": ["a", "b"], "feature": [[1.0, 2.0], [1.0]]})
     (tmp_path / "x.csv").write_text("1,2\n")
     for name, message in {
-        **dict.fromkeys([f"shape{number}.npy" for number in range(3)], "is not a matrix of finite numbers"),
+        "shape0.npy": r"has 1 dimension \(4,\), 2 are needed",
+        "shape1.npy": r"has 3 dimensions \(2, 2, 3\), 2 are needed",
+        "shape2.npy": r"has 2 dimensions \(0, 3\), 2 are needed, neither of them 0",
         **dict.fromkeys(["huge.npy", "texts.npy", "complex.npy", "link.h5", "ragged.parquet"], "cannot be read"),
         **dict.fromkeys(["other.h5", "other.safetensors"], "cannot be read: no 'features' among resnet"),
-        "x.csv": r"is not a feature file.*\.h5, \.hdf5, \.npy, \.parquet, \.safeten",
+        "x.csv": r"is not a feature file; convert it to \.npy, \.npz, \.h5, \.parquet or \.safetensors",
     }.items():
         with pytest.raises(UserError, match=f"{name} {message}"):
             FeatureFile(name).read(tmp_path)
@@ -122,7 +128,7 @@ def test_files_without_ids_are_matched_by_row(tmp_path: Path, suffix: str) -> No
         (".npy", "abc", None, "has 3 rows for 4 captioned images"),
         (".npy", "abc", IMAGES, "has 3 rows for 4 captioned images"),
         (".parquet", "abd", IMAGES, "has no features of the image c"),
-        (".parquet", "abbd", "ab", "has an image_id twice"),
+        (".parquet", "abbd", "ab", "has 1 of 3 image ids twice: b"),
     ],
 )
 def test_features_that_do_not_match_the_images_are_refused(
@@ -132,6 +138,128 @@ def test_features_that_do_not_match_the_images_are_refused(
     loaded = pairs(tmp_path, name, ids)
     with pytest.raises(UserError, match=f"{name} {message}"):
         loaded.features["resnet"]
+
+
+def hdf5(path: Path, **entries: object) -> None:
+    with h5py.File(path, "w") as file:
+        for name, values in entries.items():
+            file[name] = values
+
+
+#: how to write VALUES with ids b, a, d, c
+WITH_IDS = {
+    "npz": lambda path: np.savez(path, features=VALUES, image_id=np.array(list("badc"))),
+    "npz, ids": lambda path: np.savez_compressed(path, feature=VALUES, ids=np.array(list("badc"))),
+    "hdf5": lambda path: hdf5(path, features=VALUES, image_id=list("badc"), labels=[1, 2, 3, 4]),
+    "hdf5, bytes": lambda path: hdf5(path, features=VALUES, ids=np.array([b"b", b"a", b"d", b"c"])),
+    "parquet": lambda path: write_parquet(
+        path, {"image_id": list("badc"), "caption": list("wxyz"), "feature": list(VALUES)}
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", WITH_IDS)
+@pytest.mark.parametrize("name", ["f.npz", "f.npy", "f"])
+def test_ids_are_used_in_every_format_whatever_the_file_is_called(tmp_path: Path, kind: str, name: str) -> None:
+    WITH_IDS[kind](tmp_path / "made.npz")
+    (tmp_path / "made.npz").rename(tmp_path / name)
+    np.testing.assert_array_equal(pairs(tmp_path, name).features["resnet"], VALUES[[1, 0, 3, 2]])
+    with pytest.raises(UserError, match=f"rows of {name} are matched by image, which their captions file does not nam"):
+        pairs(tmp_path, name, None).features["resnet"]
+
+
+def test_ids_that_are_whole_numbers_or_lie_beside_a_file_are_used(tmp_path: Path) -> None:
+    save_file({"features": VALUES, "image_id": np.array([3, 1, 4, 2])}, tmp_path / "f.safetensors")
+    numbered = pairs(tmp_path, "f.safetensors", [1, 2, 3, 4]).features["resnet"]
+    np.testing.assert_array_equal(numbered, VALUES[[1, 3, 0, 2]])
+    np.save(tmp_path / "f.npy", VALUES)
+    (tmp_path / "ids.txt").write_text("b\na\nd\nc\n")
+    beside = pairs(tmp_path, "f.npy", ids_file="ids.txt")
+    np.testing.assert_array_equal(beside.features["resnet"], VALUES[[1, 0, 3, 2]])
+    prints = [FeatureFile("f.npy").fingerprint(tmp_path), FeatureFile("f.npy", ids="ids.txt").fingerprint(tmp_path)]
+    (tmp_path / "ids.txt").write_text("a\nb\nc\nd\n")
+    prints.append(FeatureFile("f.npy", ids="ids.txt").fingerprint(tmp_path))
+    assert len(set(prints)) == 3
+
+
+#: how to write a file whose ids or rows cannot be used, and what the line says
+UNUSABLE = {
+    "unknown": (
+        lambda path: np.savez(path, features=VALUES, names=np.array(list("abcd"))),
+        "'names' has one value a ro",
+    ),
+    "column": (
+        lambda path: hdf5(path, features=VALUES, img=[[1], [2], [3], [4]]),
+        "'img' has one value a row; name it",
+    ),
+    "captions": (
+        lambda path: np.savez(path, features=VALUES, caption=np.array(list("abcd"))),
+        "'caption' has one value",
+    ),
+    "few": (
+        lambda path: np.savez(path, features=VALUES, ids=np.array(list("abc"))),
+        "has 3 ids for 4 rows of features",
+    ),
+    "floats": (
+        lambda path: np.savez(path, features=VALUES, ids=np.arange(4.0)),
+        r"the id of row 1 is 0\.0; write texts",
+    ),
+    "null": (
+        lambda path: write_parquet(path, {"image_id": ["a", None, "c", "d"], "feature": list(VALUES)}),
+        "the id of row 2 is None; write texts or whole numbers",
+    ),
+    "two": (
+        lambda path: hdf5(path, features=VALUES, image_id=list("abcd"), ids=list("abcd")),
+        "has the ids image_id, ids",
+    ),
+    "pickled": (
+        lambda path: np.savez(path, features=VALUES, ids=np.array(list("abcd"), object)),
+        "cannot be read: Object",
+    ),
+    "deep": (lambda path: np.savez(path, features=VALUES[None]), r"has 3 dimensions \(1, 4, 3\), 2 are needed"),
+    "flat": (
+        lambda path: write_parquet(path, {"image_id": list("abcd"), "feature": [1.0, 2, 3, 4]}),
+        r"has 1 dimension \(4,\), 2 are needed",
+    ),
+    "zeros": (
+        lambda path: (
+            h5py.File(path, "w").create_dataset("features", (10**6, 3000), "f4", chunks=(1000, 3000)).file.close()
+        ),
+        r"unpacks to 12\.0 GB from 0\.0 MB",
+    ),
+    "link": (lambda path: path.write_text("version https://git-lfs.github.com/spec/v1\n"), "is not a feature file"),
+}
+
+
+@pytest.mark.parametrize("kind", UNUSABLE)
+def test_ids_and_rows_that_cannot_be_used_are_refused_when_planned(tmp_path: Path, kind: str) -> None:
+    write_file, message = UNUSABLE[kind]
+    write_file(tmp_path / "f.npz")
+    with pytest.raises(UserError, match=message):
+        FeatureFile("f.npz").rows(tmp_path)
+
+
+def test_an_archive_that_unpacks_to_far_more_than_its_size_is_refused_before_it_is_unpacked(tmp_path: Path) -> None:
+    """Its directory says so; the content of the member is not read."""
+    np.savez(tmp_path / "f.npz", features=VALUES)
+    raw = bytearray((tmp_path / "f.npz").read_bytes())
+    entry = raw.rindex(b"PK\x01\x02")
+    raw[entry + 24 : entry + 28] = (2 * 10**9).to_bytes(4, "little")
+    (tmp_path / "f.npz").write_bytes(raw)
+    with pytest.raises(UserError, match=r"f\.npz unpacks to 2\.0 GB from 0\.0 MB; .* save it without compression"):
+        FeatureFile("f.npz").rows(tmp_path)
+
+
+def test_a_file_that_another_process_has_open_is_waited_for(tmp_path: Path) -> None:
+    hdf5(tmp_path / "f.h5", features=VALUES)
+    script = "import h5py, sys; file = h5py.File(sys.argv[1], 'a'); print(flush=True); sys.stdin.read()"
+    words = [sys.executable, "-c", script, str(tmp_path / "f.h5")]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        other.stdout.readline()
+        with pytest.raises(UserError, match=r"another process has it open; wait until .*HDF5_USE_FILE_LOCKING=FALSE"):
+            FeatureFile("f.h5").rows(tmp_path)
+        other.communicate()
+    assert FeatureFile("f.h5").rows(tmp_path) == (None, 4)
 
 
 def test_a_file_is_opened_only_when_its_teacher_is_asked_for(tmp_path: Path) -> None:

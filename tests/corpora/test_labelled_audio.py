@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import io
+import struct
 import tarfile
 import wave
 from pathlib import Path
@@ -188,13 +189,73 @@ def test_an_augmented_batch_is_the_public_codes_in_loops(speech: Path) -> None:
     assert partners == {True, False}
 
 
+def riff(data: bytes, *, bits: int = 16, channels: int = 1, kind: int = 1, promised: int | None = None) -> bytes:
+    """A WAV as its header describes it, which may promise more bytes than it holds."""
+    frame = bits // 8 * channels
+    form = struct.pack("<4sIHHIIHH", b"fmt ", 16, kind, channels, RATE, RATE * frame, frame, bits)
+    return (
+        b"RIFF"
+        + struct.pack("<I", 36 + len(data))
+        + b"WAVE"
+        + form
+        + struct.pack("<4sI", b"data", promised or len(data))
+        + data
+    )
+
+
+PCM = (tone(0) * 32767).astype("<i2")
+ODD = {
+    "promises": (riff(PCM[:3000].tobytes(), promised=16000), "it holds 3000 of the 8000 samples that its header prom"),
+    "streamed": (riff(PCM.tobytes(), promised=2**32 - 1), "samples that its header promises"),
+    "8 bits": (riff(bytes(8000), bits=8), "its samples have 8 bits; convert it to 16-bit PCM"),
+    "24 bits": (riff(bytes(24000), bits=24), "its samples have 24 bits; convert it to 16-bit PCM"),
+    "32 bits": (riff(bytes(32000), bits=32), "its samples have 32 bits; convert it to 16-bit PCM"),
+    "float": (riff(tone(0).astype("<f4").tobytes(), bits=32, kind=3), "unknown format: 3; convert it to 16-bit PCM"),
+    "no channel": (riff(PCM.tobytes(), channels=0), "convert it to 16-bit PCM"),
+    "few samples": (riff(PCM[:300].tobytes()), "is shorter than 25 ms"),
+    "no samples": (riff(b""), "is empty"),
+    "text": (b"version https://git-lfs.github.com/spec/v1", "cannot be read|need the package soundfile"),
+}
+
+
+@pytest.mark.parametrize("odd", ODD)
+def test_recordings_that_would_be_short_or_misread_are_counted_when_planned(speech: Path, odd: str) -> None:
+    content, message = ODD[odd]
+    audio().check(speech)
+    for name in ("1.wav", "4.wav"):
+        (speech / "wav" / name).write_bytes(content)
+    with pytest.raises(UserError, match=rf"wav: 2 of 6 recordings cannot be used: .*1\.wav .*({message})"):
+        audio().check(speech)
+
+
+def test_a_recording_is_what_its_bytes_are_and_channels_are_averaged(tmp_path: Path) -> None:
+    path = tmp_path / "song.flac"
+    path.write_bytes(riff(np.stack([PCM, np.zeros_like(PCM)], axis=1).tobytes(), channels=2))
+    rate, values = samples(path, "song")
+    assert rate == RATE
+    np.testing.assert_array_equal(values, (PCM / 2**16).astype(np.float32))
+    soundfile = pytest.importorskip("soundfile", reason="no FLAC is read; install the extra dev")
+    soundfile.write(path, tone(1), RATE, format="FLAC")
+    whole = path.read_bytes()
+    path.rename(tmp_path / "song.wav")
+    np.testing.assert_allclose(samples(tmp_path / "song.wav", "song")[1], tone(1), atol=1e-4)
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(UserError, match=r"song cannot be read: .*; remove or replace it"):
+        samples(path, "song")
+
+
 INDEX = b"file\tspeaker_id\tsplit\n0.wav\t0\ttrain\n"
 #: file of the folder -> what it holds instead, options, and what the line says
 HARMS = {
     "missing": ("wav/3.wav", None, {}, r"has no recording 3\.wav"),
     "empty": ("wav/1.wav", wav(np.ones(0)), {}, r"the recording 1\.wav is empty; remove or replace it"),
-    "no bytes": ("wav/2.wav", b"", {}, r"the recording 2\.wav cannot be read: unexpected end of file"),
-    "8 bits": ("wav/2.wav", wav(np.ones(900), width=1), {}, r"2\.wav cannot be read: its samples do not have 16 bits"),
+    "no bytes": ("wav/2.wav", b"", {}, r"2\.wav cannot be read: unexpected end"),
+    "8 bits": (
+        "wav/2.wav",
+        wav(np.ones(900), width=1),
+        {},
+        r"2\.wav cannot be read: its samples have 8 bits; convert it to 16-bit PCM",
+    ),
     "rate": ("wav/1.wav", wav(np.ones(900), 8000), {}, r"several sampling rates, \[8000, 16000\], such as 1\.wav"),
     "index short": ("index.tsv", INDEX + b"9.wav\n", {}, r"index\.tsv, line 3: 1 fields"),
     "index twice": ("index.tsv", INDEX + b"1.wav\t2\ttrain\n" * 2, {}, r"index\.tsv, line 4 lists .* 1\.wav twice"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import struct
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from PIL import Image
 
 from harness.caches import cache_folder
 from harness.corpora.base import Media
+from harness.corpora.files import CaptionsFile
 from harness.corpora.labelled_audio import LabelledAudio
 from harness.corpora.labelled_images import LabelledImages
 from harness.encoders import media
@@ -170,6 +172,8 @@ def test_images_are_checked_once_and_again_when_they_change(tmp_path: Path, monk
 SHOWN = np.asarray(Image.fromarray(NOISE).quantize(16).convert("RGB"))
 GREY = NOISE[:, :, 0]
 FLAT = np.full((40, 50, 3), (200, 120, 40), dtype=np.uint8)
+TURNED = Image.Exif()
+TURNED[0x112] = 6
 #: the encoded image, and the colours that it shows
 UNUSUAL = {
     "palette": (image_bytes(Image.fromarray(NOISE).quantize(16)), SHOWN),
@@ -177,6 +181,13 @@ UNUSUAL = {
     "grey": (image_bytes(GREY), np.dstack([GREY] * 3)),
     "16 bits": (image_bytes(GREY.astype(np.uint16) * 256 + 7), np.dstack([GREY] * 3)),
     "transparency": (image_bytes(Image.fromarray(np.dstack([NOISE, GREY]), "RGBA")), NOISE),
+    "PGM of 16 bits": (b"P5 50 40 65535\n" + (GREY.astype(">u2") * 257).tobytes(), np.dstack([GREY] * 3)),
+    "PGM as text": (b"P2 50 40 65535 " + b" ".join(b"%d" % (257 * int(v)) for v in GREY.flat), np.dstack([GREY] * 3)),
+    "PPM of 16 bits": (b"P6 50 40 65535\n" + (NOISE.astype(">u2") * 257).tobytes(), NOISE),
+    "TIFF of 16 bits": (image_bytes(GREY.astype(np.uint16) * 257, "TIFF"), np.dstack([GREY] * 3)),
+    "grey and transparency": (image_bytes(Image.fromarray(np.dstack([GREY, GREY]), "LA")), np.dstack([GREY] * 3)),
+    "several pictures": (image_bytes(NOISE, save_all=True, append_images=[Image.new("RGB", (50, 40))]), NOISE),
+    "turned by Exif": (image_bytes(NOISE, exif=TURNED), NOISE),
     "CMYK": (image_bytes(Image.fromarray(FLAT).convert("CMYK"), "JPEG", quality=95), FLAT),
 }
 
@@ -185,6 +196,57 @@ UNUSUAL = {
 def test_unusual_images_have_the_colours_that_they_show(kind: str) -> None:
     raw, expected = UNUSUAL[kind]
     np.testing.assert_allclose(decoded(raw).astype(int), expected, atol=5 if kind == "CMYK" else 0)
+
+
+def tiff(values: np.ndarray, bits: int, white_is_zero: bool = False, signed: bool = False) -> bytes:
+    """A grey TIFF of one strip, with the tags from width to sample format."""
+    data, (height, width) = values.tobytes(), values.shape
+    photometric, kind = 1 - white_is_zero, 1 + signed
+    tags = {256: width, 257: height, 258: bits, 259: 1, 262: photometric, 273: 8, 277: 1, 278: height, 279: len(data)}
+    entries = [struct.pack("<HHII", tag, 4 if tag in (273, 279) else 3, 1, value) for tag, value in tags.items()]
+    entries.append(struct.pack("<HHII", 339, 3, 1, kind))
+    return b"II*\0" + struct.pack("<I", 8 + len(data)) + data + struct.pack("<H", 10) + b"".join(entries) + bytes(4)
+
+
+UNKNOWN = {
+    "TIFF of 32 bits": image_bytes(GREY.astype(np.int32) * 257, "TIFF"),
+    "TIFF of floats": image_bytes(GREY.astype(np.float32) / 255, "TIFF"),
+    "float map": b"Pf\n50 40\n-1.0\n" + (GREY / 255).astype("<f4").tobytes(),
+    "TIFF of signed 16 bits": tiff(GREY.astype("<i2") * 128, 16, signed=True),
+    "TIFF of signed 8 bits": tiff(GREY, 8, signed=True),
+    "TIFF of 16 bits, white as 0": tiff(GREY.astype("<u2") * 257, 16, white_is_zero=True),
+    "TIFF of 12 bits": tiff(np.tile(GREY, 2), 12),
+}
+
+
+@pytest.mark.parametrize("kind", UNKNOWN)
+def test_pixels_without_a_known_range_are_refused_wherever_images_are_decoded(tmp_path: Path, kind: str) -> None:
+    """Pillow would make them white, black or negative."""
+    tree(tmp_path, {"cat/0.jpg": JPEG, "cat/1.png": UNKNOWN[kind]})
+    with pytest.raises(
+        UserError, match=r"1 of 2 images .* cat/1\.png \(its pixels .* no known range; convert it to 8 b"
+    ):
+        LabelledImages("tree", "").check(tmp_path)
+    (tmp_path / "captions.tsv").write_text("0.jpg\ta cat\n1.png\tanother cat\n")
+    captioned = CaptionsFile("captions.tsv", images="tree/cat").load(tmp_path)
+    with pytest.raises(UserError, match=r"the image 1\.png cannot be decoded: its pixels"):
+        list(captioned.images)
+
+
+def test_what_is_wrong_with_a_folder_of_classes_is_counted_when_planned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if another library told Pillow to fill truncated images up with black."""
+    monkeypatch.setattr("PIL.ImageFile.LOAD_TRUNCATED_IMAGES", True)
+    source = LabelledImages("tree", "")
+    tree(tmp_path, {"cat/0.jpg": JPEG, "dog/1.jpg": JPEG[:900], "dog/2.png": PNG[:-40], ".notes/x.txt": b""})
+    with pytest.raises(UserError, match=r"2 of 3 images cannot be decoded: dog/1\.jpg \(.*truncated.*dog/2\.png"):
+        source.check(tmp_path)
+    tree(tmp_path, {"bird/0.webp": PNG, "fish/deeper/0.png": PNG})
+    for most in (2**28, 0):
+        monkeypatch.setattr("harness.corpora.labelled_images.PLANNED_BYTES", most)
+        with pytest.raises(UserError, match=r"2 of 4 folders of classes have no images \(.*\): bird, fish; put"):
+            source.check(tmp_path)
 
 
 @pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")

@@ -16,6 +16,7 @@ from harness.encoders.media import worked
 from harness.encoders.teachers import open_teacher
 from harness.errors import MissingData, UserError
 from harness.fetching.archives import write_parquet
+from harness.sources import digest
 from harness.toy import clip_folder
 
 NAMES = ["a", "b.jpg", "c"]
@@ -84,6 +85,70 @@ def test_images_are_worked_on_where_they_are_decoded_in_order_and_once(root: Pat
     assert len(calls) == 20
     assert main not in calls
     np.testing.assert_array_equal(next(iter(whole[5:6])), picture(5))
+
+
+def captioned(root: Path, names: list[str], files: list[str]) -> CaptionsFile:
+    """Images, the number of each its place in `files`, and a table with a caption of each name."""
+    for number, name in enumerate(files):
+        (root / "photos" / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / "photos" / name).write_bytes(png(number))
+    lines = [f"{name}\tcaption {number}" for number, name in enumerate(names)]
+    (root / "names.tsv").write_text("\n".join(["image\tcaption", *lines]) + "\n")
+    return CaptionsFile("names.tsv", images="photos")
+
+
+CAFE = ("caf\u00e9", "cafe\u0301")
+
+
+@pytest.mark.parametrize(
+    ("name", "files", "which"),
+    [
+        ("val/a.jpg", ["a.jpg", "val/a.jpg"], 1),
+        ("val/a", ["val/b.png", "val/a.png"], 1),
+        ("Val/A.jpg", ["val/b.jpg", "val/a.JPG"], 1),
+        (CAFE[0] + ".jpg", ["b.jpg", CAFE[1] + ".jpg"], 1),
+        (CAFE[1], [CAFE[0] + ".png"], 0),
+        (CAFE[0] + ".jpg", [CAFE[1] + ".jpg", CAFE[0] + ".jpg"], 1),
+        (CAFE[0].upper(), [CAFE[1] + ".png"], 0),
+        ("b.jpg", ["B.JPG", "b.png"], 0),
+        ("b", ["B.JPG"], 0),
+        ("b.jpg", ["B.JPG", "b.jpg"], 1),
+        ("a.jpg", ["a.jpg.png", "a.jpg"], 1),
+    ],
+)
+def test_an_image_is_found_by_the_nearest_spelling_of_its_name(
+    tmp_path: Path, name: str, files: list[str], which: int
+) -> None:
+    source = captioned(tmp_path, [name], files)
+    np.testing.assert_array_equal(source.load(tmp_path).images[0], picture(which))
+    assert source.pixels.fingerprint(tmp_path) == digest("images", [[files[which], len(png(which))]])
+
+
+@pytest.mark.parametrize(
+    ("names", "files", "message"),
+    [
+        (["b"], ["b.jpg", "b.png"], r"photos has b\.jpg and b\.png for the image b; remove or rename one"),
+        (["b.jpg"], ["B.jpg", "b.JPG"], r"photos has B\.jpg and b\.JPG for|photos has b\.JPG and B\.jpg for"),
+        (["B"], ["b.jpg", "b.PNG"], "for the image B; remove or rename one"),
+        (
+            ["a.jpg", "c.jpg", "d.jpg"],
+            ["val/a.jpg", "c.jpg"],
+            r"no image a\.jpg .* and 1 others of 3, .*has val/a\.jpg",
+        ),
+        (["val/a.jpg"], ["a.jpg"], r"no image val/a\.jpg .*it has a\.jpg; add"),
+        (["a.jpg"], ["a.gif"], r"no image a\.jpg .*it has a\.gif; add"),
+        (["../c.jpg"], ["../c.jpg", "a.jpg"], r"photos has no image \.\./c\.jpg"),
+        (["a/../../c.jpg"], ["../c.jpg", "a/a.jpg"], "photos has no image a/"),
+    ],
+)
+def test_an_image_that_is_absent_ambiguous_or_outside_of_its_folder_is_refused(
+    tmp_path: Path, names: list[str], files: list[str], message: str
+) -> None:
+    source = captioned(tmp_path, names, files)
+    with pytest.raises(UserError, match=message):
+        source.pixels.fingerprint(tmp_path)
+    with pytest.raises(UserError, match="photos has no image"):
+        captioned(tmp_path, [str(tmp_path / "c.jpg")], ["../c.jpg", "deep/a.jpg"]).pixels.fingerprint(tmp_path)
 
 
 def test_images_count_where_a_teacher_reads_them_alone(root: Path) -> None:

@@ -1,0 +1,183 @@
+"""Stored features: files with one row of numbers per image or caption, read by what they contain, not by their names.
+
+Parquet has the columns `feature` (a list of numbers) and `image_id` or `caption`. HDF5, .npz and safetensors have
+`features`, (rows, width), and `image_id`, `caption` or `ids`, one a row; .npy has features alone.
+"""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.caches import cached_note
+from harness.errors import RESTORE, UserError, first_line
+from harness.sources import digest, file_hash
+from harness.tables import container_of, lines_of
+
+#: names of the features in a file, and of the ids of its rows by what these are
+FEATURES = ("features", "feature")
+IDS = {"image": ("image_id", "ids"), "caption": ("caption", "ids")}
+#: bytes that are checked at a time
+BLOCK = 2**24
+#: A file may unpack to this many bytes, and to more if that is not more than so many times its own size.
+UNPACKED, RATIO = 10**9, 20
+_ERRORS = (
+    *(OSError, EOFError, ValueError, TypeError, RuntimeError, LookupError, MemoryError),
+    *(zipfile.BadZipFile, zlib.error),
+)
+
+
+def read_features(path: Path, of: str, ids: Path | None = None) -> tuple[list[str] | None, np.ndarray]:
+    """Ids of the rows, None if there are none, and features (rows, width) float32.
+
+    The rows are `of` images or captions, which names their ids; `ids` is a text file with an id on each line instead.
+    Raises UserError for anything but finite numbers in two dimensions, and for a file that unpacks to far more than it
+    is.
+    """
+    with _opened(path, of, ids) as (known, values):
+        _check_finite(path, values)
+        return known, np.asarray(values[:], dtype=np.float32)
+
+
+def check_features(path: Path, of: str, ids: Path | None = None) -> tuple[list[str] | None, int]:
+    """Ids and number of the rows of a file that is checked as by `read_features`, once for its content."""
+    with _opened(path, of, ids) as (known, values):
+        note = f"stored/{digest('finite features', file_hash(path))}.json"
+        cached_note(note, "the features will be checked again", lambda: _check_finite(path, values))
+        return known, len(values)
+
+
+def _check_finite(path: Path, values: Any) -> Mapping[str, int]:
+    """Check features (rows, width) block by block: the number of rows. Raises UserError."""
+    if values.dtype.kind not in "fiub":
+        raise ValueError(f"it holds {values.dtype}, not real numbers")
+    step = max(1, BLOCK // (values.shape[1] * values.dtype.itemsize))
+    bad = list[int]()
+    for start in range(0, len(values), step):
+        with np.errstate(over="ignore"):
+            block = np.asarray(values[start : start + step], dtype=np.float32)
+        bad += (np.flatnonzero(~np.isfinite(block).all(axis=1)) + start + 1).tolist()
+    if bad:
+        raise UserError(
+            f"{path} has {len(bad)} of {len(values)} rows with NaN or infinite numbers, the first is row {bad[0]}; "
+            "compute them again, or remove them"
+        )
+    return {"rows": len(values)}
+
+
+@contextmanager
+def _opened(path: Path, of: str, beside: Path | None) -> Iterator[tuple[list[str] | None, Any]]:
+    """Yield ids and features, which are read when sliced. Errors, of the block too, become a UserError of one line."""
+    with ExitStack() as stack:
+        try:
+            arrays = _arrays(path, stack)
+            found = [name for name in FEATURES if name in arrays]
+            if len(found) != 1:
+                raise ValueError(f"no '{FEATURES[0]}' among {', '.join(sorted(arrays)) or 'no entries'}")
+            values = arrays.pop(found[0])
+            if values.ndim != 2 or not values.size:
+                what = f"{values.ndim} dimension{'s' * (values.ndim != 1)} {values.shape}"
+                raise UserError(f"{path} has {what}, 2 are needed, neither of them 0: one row for each {of}")
+            yield _ids(path, arrays, len(values), of, beside), values
+        except _ERRORS as error:
+            if isinstance(error, BlockingIOError):
+                advice = "another process has it open; wait until it is closed, or set HDF5_USE_FILE_LOCKING=FALSE"
+            else:
+                advice = f"{first_line(error)}; {RESTORE}"
+            raise UserError(f"the feature file {path} cannot be read: {advice}") from error
+
+
+def _arrays(path: Path, stack: ExitStack) -> dict[str, Any]:
+    """The arrays of a file by name. Raises UserError for another kind of file, and one of _ERRORS."""
+    kind = container_of(path)
+    if kind == "npy":
+        try:  # mapped, so that a wrong shape in its header cannot allocate memory
+            return {FEATURES[0]: np.load(path, mmap_mode="r", allow_pickle=False)}
+        except ValueError as error:
+            raise ValueError("it is no .npy file of numbers, or shorter than its shape says") from error
+    if kind == "zip":
+        with zipfile.ZipFile(path) as archive:
+            _check_size(path, sum(member.file_size for member in archive.infolist()))
+        with np.load(path, allow_pickle=False) as members:
+            return {name: members[name] for name in members if isinstance(members[name], np.ndarray)}
+    if kind == "hdf5":
+        import h5py
+
+        file = stack.enter_context(h5py.File(path))
+        # what lies in another file is not this file's content
+        own = [name for name in file if not isinstance(file.get(name, getlink=True), h5py.ExternalLink)]
+        sets = {name: file[name] for name in own if isinstance(file[name], h5py.Dataset)}
+        _check_size(path, sum(values.nbytes for values in sets.values()))
+        return {name: values for name, values in sets.items() if not (values.is_virtual or values.external)}
+    if kind == "safetensors":
+        from safetensors import SafetensorError
+        from safetensors.numpy import load_file
+
+        try:
+            return dict(load_file(path))
+        except SafetensorError as error:
+            raise ValueError(str(error)) from error
+    if kind == "parquet":
+        return _columns(path)
+    raise UserError(f"{path} is not a feature file; convert it to .npy, .npz, .h5, .parquet or .safetensors")
+
+
+def _check_size(path: Path, unpacked: int) -> None:
+    size = path.stat().st_size
+    if unpacked > max(UNPACKED, RATIO * size):
+        much = f"unpacks to {unpacked / 1e9:.1f} GB from {size / 1e6:.1f} MB"
+        raise UserError(f"{path} {much}; is it the right file? If so, save it without compression")
+
+
+def _columns(path: Path) -> dict[str, Any]:
+    """The columns of a Parquet file; those that are neither features nor ids are not read, and have one value a row."""
+    import pyarrow
+    import pyarrow.parquet as parquet
+
+    try:
+        with parquet.ParquetFile(path) as file:
+            rows, names = file.metadata.num_rows, file.schema_arrow.names
+            wanted = [name for name in names if name in (*FEATURES, *IDS["image"], *IDS["caption"])]
+            groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
+            columns = [group.column(number) for group in groups for number in range(group.num_columns)]
+            _check_size(
+                path, sum(4 * each.num_values for each in columns if each.path_in_schema.split(".")[0] in wanted)
+            )
+            table = file.read(wanted)
+    except pyarrow.ArrowException as error:
+        raise ValueError(first_line(error)) from error
+    arrays: dict[str, Any] = dict.fromkeys(names, np.empty(rows, bool))
+    for name in wanted:
+        column = table.column(name)
+        arrays[name] = np.stack(column.to_numpy()) if name in FEATURES else np.array(column.to_pylist(), dtype=object)
+    return arrays
+
+
+def _ids(path: Path, arrays: Mapping[str, Any], rows: int, of: str, beside: Path | None) -> list[str] | None:
+    """The ids of the rows. Raises UserError for ids that would be ignored, and for fewer or more ids than rows."""
+    there = [name for name in IDS[of] if name in arrays]
+    where = beside or path
+    if len(there) + (beside is not None) > 1:
+        raise UserError(
+            f"{path} has the ids {', '.join(there)}{f' beside those of {beside}' if beside else ''}; keep one"
+        )
+    if beside is None and not there:
+        if odd := [name for name, values in arrays.items() if values.size == rows]:
+            raise UserError(
+                f"{path}: '{odd[0]}' has one value a row; name it {IDS[of][0]} if these are ids, or remove it"
+            )
+        return None
+    values = list(lines_of(beside)) if beside else arrays[there[0]][:].tolist()
+    if len(values) != rows:
+        raise UserError(f"{where} has {len(values)} ids for {rows} rows of features; make both from the same list")
+    ids = [value.decode(errors="replace") if isinstance(value, bytes) else value for value in values]
+    for row, value in enumerate(ids, 1):
+        if isinstance(value, bool) or not isinstance(value, str | int) or not str(value).strip():
+            raise UserError(f"{where}: the id of row {row} is {value!r}; write texts or whole numbers")
+    return [str(value).strip() for value in ids]
