@@ -6,6 +6,7 @@ token; here both are errors. Code in a folder is executed only if the folder is 
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 import re
@@ -42,8 +43,6 @@ _SIZES = (
     *("num_hidden_layers", "hidden_size", "embedding_size", "vocab_size", "intermediate_size", "num_attention_heads"),
     *("max_position_embeddings", "type_vocab_size", "input_embedding_size"),
 )
-#: layers that may share their weights
-_SHARED = 128
 #: types of numbers that weights may have, as safetensors and torch name them
 _FLOATS = ("F64", "F32", "F16", "BF16", "float64", "float32", "float16", "bfloat16")
 #: the repository of an attention, at any depth of a configuration
@@ -51,7 +50,7 @@ _KERNEL = re.compile(r'attn_implementation": (?:\{[^}]*)?"([^"]+/[^"]+)"')
 #: buffers that older versions saved
 _BUFFERS = (
     *("position_ids", "embeddings.token_type_ids", "rotary_emb.inv_freq", "attn.bias", "attn.masked_bias"),
-    *("num_batches_tracked", "relative_position_index"),
+    *("num_batches_tracked", "relative_position_index", "embeddings.word_embeddings._weight"),
 )
 
 
@@ -100,9 +99,8 @@ def _refuse_other_inputs(folder: Path, options: Mapping[str, Any]) -> None:
     model = AutoModel._model_mapping.get(type(config), None)
     first = model[0] if isinstance(model, tuple) else model
     inputs = getattr(first, "main_input_name", "input_ids")
-    # one half of a pair says False of itself
-    paired = config.is_encoder_decoder or getattr(type(config), "is_encoder_decoder", False)
-    if paired or inputs != "input_ids" or config.get_text_config() is not config:
+    paired = getattr(type(config), "is_encoder_decoder", False)  # a half of a pair says False of itself
+    if config.is_encoder_decoder or paired or inputs != "input_ids" or config.get_text_config() is not config:
         name = first.__name__ if first else config.model_type
         raise UserError(
             f"the model in {folder} is a {name}, which cannot encode text on its own; give an encoder such as BERT or "
@@ -194,7 +192,8 @@ def _refuse_size(folder: Path) -> None:
     narrowest = min((sizes[name] for name in sizes if name.endswith(("embedding_size", "hidden_size"))), default=1)
     for name, value in sizes.items():
         width = narrowest if name == "vocab_size" else 1
-        if value * width > (max(len(shapes), _SHARED) if name == "num_hidden_layers" else numbers):
+        # layers may share weights
+        if value * width > (max(len(shapes), 128) if name == "num_hidden_layers" else numbers):
             raise ValueError(f"its config.json has {name} = {value}, more than its {weights[0].name} can hold")
 
 
@@ -270,18 +269,16 @@ def _no_vocabulary(files: Collection[str]) -> str:
 
 def _check(model: Any, info: Mapping[str, Any], pooler: bool, folder: Path) -> None:
     """Raise UserError for weights that are missing, that have another shape, or that belong to another model."""
-    name = type(model).__name__
+    name, unread = type(model).__name__, f"{folder} cannot be read"
     remedy = "give the folder of one model as `save_pretrained` writes it"
     unexpected, missing = sorted(info["unexpected_keys"]), sorted(info["missing_keys"])
     absent = [key for key in missing if pooler or not _bare(model, key).startswith(_POOLER)]
     if absent and (found := [key for key in unexpected if key.endswith(f".{absent[0]}")]):
         prefix = found[0].removesuffix(absent[0])
-        raise UserError(
-            f"{folder} cannot be read: all names of its weights begin with '{prefix}'; save them without it"
-        )
+        raise UserError(f"{unread}: all names of its weights begin with '{prefix}'; save them without it")
     if absent:
         made_up = f"it has no weights of {_listed(absent)}, which {name} would initialise at random"
-        raise UserError(f"{folder} cannot be read: {made_up}; {remedy}")
+        raise UserError(f"{unread}: {made_up}; {remedy}")
     if pooler and not hasattr(getattr(model, "pooler", None), "dense"):
         raise UserError(f"{folder} is a {name}, which has no pooler like BERT's; give --pooling cls or mean")
     odd = [key for key, *_ in info["mismatched_keys"]]
@@ -290,7 +287,7 @@ def _check(model: Any, info: Mapping[str, Any], pooler: bool, folder: Path) -> N
     odd += [key for key in strange if _bare(model, key).partition(".")[0] not in heads]
     if odd:
         foreign = f"its weights {_listed(odd)} do not fit {name} as its config.json describes it"
-        raise UserError(f"{folder} cannot be read: {foreign}; {remedy}")
+        raise UserError(f"{unread}: {foreign}; {remedy}")
 
 
 def _heads(model: Any) -> frozenset[str]:
@@ -298,14 +295,13 @@ def _heads(model: Any) -> frozenset[str]:
     import torch
     from transformers.models.auto import modeling_auto
 
-    config = type(model.config)
-    mappings = [found for name, found in vars(modeling_auto).items() if name.endswith("_MAPPING")]
-    classes: set[Any] = set()
-    for mapping in mappings:
-        found = mapping.get(config, ())
+    config, classes = copy.deepcopy(model.config), set[Any]()
+    for name, mapping in vars(modeling_auto).items():
+        found = mapping.get(type(config), ()) if name.endswith("_MAPPING") else ()
         classes |= set(found if isinstance(found, tuple) else [found])
+    config.num_labels = 2  # some classes for answers to questions take no other
     with torch.device("meta"):
-        built = [each(model.config) for each in classes - {type(model)}]
+        built = [each(config) for each in classes - {type(model)}]
     names = {name.partition(".")[0] for each in built for name in each.state_dict()}
     return frozenset(names - {model.base_model_prefix} - {name.partition(".")[0] for name in model.state_dict()})
 

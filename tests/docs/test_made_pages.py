@@ -1,4 +1,4 @@
-"""docs/profiles.md, docs/results.md, docs/encoders.md: the pages made from schemas, from records and from small models."""
+"""docs/profiles.md, results.md and encoders.md: pages made from schemas, from records and from small models."""
 
 from __future__ import annotations
 
