@@ -3,7 +3,7 @@ PYTHON ?= python3
 SECOND ?= python3.13
 BIN := .venv/bin
 
-.PHONY: smoke test docs steady floors wheel long faults cluster trackers setup lint report bench rehearsal clean
+.PHONY: smoke test docs encoders steady floors wheel long faults cluster trackers setup lint report bench rehearsal clean
 
 smoke: setup           ## every method with three seeds on the toy profile, and a report
 	$(BIN)/harness run --profile tiny --jobs 2
@@ -17,6 +17,10 @@ test: .venv/dev        ## lint, types and tests
 docs: .venv/docs       ## the documentation as web pages in docs/_build; any warning is an error
 	$(BIN)/sphinx-build -W --keep-going -q docs docs/_build
 	@echo open docs/_build/index.html
+
+encoders: .venv/dev    ## docs/encoders.md: a small model of every type of encoder, opened and compared; minutes
+	$(BIN)/python tools/encoders_page.py > docs/encoders.md.new
+	mv docs/encoders.md.new docs/encoders.md
 
 steady: .venv/dev      ## the tests in random order five times, on a second Python too where it is installed; an hour or more
 	if $(SECOND) --version >/dev/null 2>&1; then $(MAKE) .venv-second/dev; \

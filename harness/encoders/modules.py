@@ -77,7 +77,8 @@ def module_files(folder: Path) -> Iterator[Path]:
 def refuse_code(folder: Path) -> None:
     """Raise UserError for a module or activation that is code from outside sentence-transformers and torch."""
     for module in listed_modules(folder):
-        activation = _activation(folder / module.path / "config.json") if module.kind == "Dense" else _ACTIVATIONS
+        settings = read_settings(folder / module.path / "config.json") if module.kind == "Dense" else {}
+        activation = str(settings.get("activation_function", _ACTIVATIONS))
         for name, library in ((module.type, _LIBRARY), (activation, _ACTIVATIONS)):
             if not name.startswith(library):
                 raise UserError(
@@ -95,7 +96,7 @@ def declared_pooling(folder: Path) -> str | None:
     if listed_modules(folder):
         return MODULES
     file = folder / "1_Pooling" / "config.json"
-    return _pooling_of(_read(file)) if file.is_file() else _of_card(folder / "README.md")
+    return _pooling_of(read_settings(file)) if file.is_file() else _of_card(folder / "README.md")
 
 
 def _pooling_of(settings: Any) -> str | None:
@@ -128,21 +129,17 @@ def _of_card(card: Path) -> str | None:
     return None
 
 
-def _activation(file: Path) -> str:
-    return str(_read(file).get("activation_function", _ACTIVATIONS)) if file.is_file() else _ACTIVATIONS
-
-
-def _read(file: Path) -> dict[str, Any]:
-    """Read a module's settings. Raises UserError for a damaged file."""
+def read_settings(file: Path) -> dict[str, Any]:
+    """Read a file of settings, {} for a missing one. Raises UserError for a damaged file."""
     try:
-        settings: dict[str, Any] = dict(json.loads(read_regular(file)))
+        settings: dict[str, Any] = dict(json.loads(read_regular(file))) if file.is_file() else {}
     except (OSError, TypeError, ValueError, RecursionError) as error:
         raise _unreadable(file, error) from error
     return settings
 
 
 def _unreadable(file: Path, error: Exception) -> UserError:
-    return UserError(f"{file} is not a valid file of sentence-transformers: {error}; {RESTORE}")
+    return UserError(f"{file} is not a valid file of a model: {error}; {RESTORE}")
 
 
 #: switches that are always in the pooling file

@@ -24,6 +24,7 @@ from harness.encoders.poolings import MODULES, pooling_named
 from harness.encoders.rows import Packed, TokenRows
 from harness.encoders.weights import (
     check_configuration,
+    check_modules,
     check_tokenizer,
     known_vocabulary,
     load_encoder,
@@ -271,17 +272,16 @@ class SentenceModules(nn.Module):
     def views(self, sentences: Sequence[str], count: int) -> Tensor:
         """Compute `count` vectors of each of n sentences in one pass, by all modules: (n, count, d).
 
-        They are equal unless dropout is active. The model's default prompt is used, not the truncation of `embed`.
+        They are those of `encode`, with the default prompt and the truncation of vectors, unless dropout is active.
         """
+        from sentence_transformers.util import batch_to_device, truncate_embeddings
+
         prompt = self.model.prompts.get(self.model.default_prompt_name)
-        features = self.model.preprocess(list(sentences), prompt=prompt)
-        repeated = {
-            name: value.to(self.device).repeat_interleave(count, dim=0)
-            for name, value in features.items()
-            if isinstance(value, Tensor)
-        }
-        vectors: Tensor = self.model(repeated)["sentence_embedding"]
-        return vectors.view(-1, count, vectors.shape[-1])
+        repeated = [sentence for sentence in sentences for _ in range(count)]
+        features = batch_to_device(self.model.preprocess(repeated, prompt=prompt), self.device)
+        vectors = self.model(features)["sentence_embedding"]
+        vectors = vectors if self.model.truncate_dim is None else truncate_embeddings(vectors, self.model.truncate_dim)
+        return torch.as_tensor(vectors).view(len(sentences), count, -1)
 
     def embed(
         self, sentences: Sequence[str], report: Callable[[int, int], None] = lambda done, total: None
@@ -309,6 +309,7 @@ def _loaded(folder: Path, trusted: bool) -> Any:
     from sentence_transformers import SentenceTransformer
 
     encoders = [folder / module.path for module in listed_modules(folder) if module.kind == "Transformer"]
+    check_modules(folder)
     for encoder in encoders:
         check_configuration(encoder, trusted=trusted)
     with ExitStack() as checks:

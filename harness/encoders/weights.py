@@ -6,8 +6,10 @@ token; here both are errors. Code in a folder is executed only if the folder is 
 
 from __future__ import annotations
 
+import copy
 import json
 import math
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,7 +19,8 @@ from typing import Any
 from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError, safe_open
 
-from harness.encoders.modules import transformer_folder
+from harness.encoders.contents import FULL, account_for
+from harness.encoders.modules import listed_modules, read_settings, transformer_folder
 from harness.errors import UserError, first_line
 from harness.files import open_regular, read_regular
 
@@ -27,24 +30,28 @@ UNREADABLE = (
     *(ArithmeticError, AssertionError, MemoryError, UnpicklingError, SafetensorError, StrictDataclassError),
 )
 _POOLER = "pooler."
-#: Weights beside an encoder that its vectors do not depend on, by the beginning of their names without the base model's
-#: prefix: heads of masked language models, of classifiers and of question answering; decoders; what SimCSE (`mlp`),
-#: DiffCSE (`aux_bert`, `discriminator`, `generator`, `electra_head`), VisualCSE (`image_mlp`, `vit_embeddings`) and
-#: AudioCSE (`v_`) train beside the encoder and save with it; their converter writes `mlp` as `pooler`.
+#: Weights beside an encoder that its vectors do not depend on and no class of transformers adds, by the beginning of
+#: their names without the base model's prefix: what SimCSE (`mlp`), DiffCSE (`aux_bert`, `discriminator`, `generator`,
+#: `electra_head`), VisualCSE (`image_mlp`, `vit_embeddings`) and AudioCSE (`v_`) train beside the encoder and save with
+#: it, where their converter writes `mlp` as `pooler`; heads of DeBERTa as its authors name them.
 _BESIDE = (
-    *(_POOLER, "cls.", "lm_head.", "predictions.", "lm_predictions.", "mask_predictions.", "sop_classifier."),
-    *("vocab_transform.", "vocab_projector.", "vocab_layer_norm.", "seq_relationship.", "classifier."),
-    *("pre_classifier.", "score.", "qa_outputs.", "discriminator_predictions.", "generator_predictions."),
-    *("generator_lm_head.", "decoder.", "mlp.", "discriminator.", "generator.", "electra_head."),
-    *("aux_", "image_mlp.", "image_pooler.", "vit_embeddings.", "v_patch_embed.", "v_cls_token"),
+    *(_POOLER, "mlp.", "discriminator.", "generator.", "electra_head.", "aux_", "image_mlp.", "image_pooler."),
+    *("vit_embeddings.", "v_patch_embed.", "v_cls_token", "lm_predictions.", "mask_predictions."),
 )
 #: sizes in a config.json that must not exceed the size of the weights
 _SIZES = (
     *("num_hidden_layers", "hidden_size", "embedding_size", "vocab_size", "intermediate_size", "num_attention_heads"),
-    *("max_position_embeddings", "type_vocab_size"),
+    *("max_position_embeddings", "type_vocab_size", "input_embedding_size"),
 )
+#: types of numbers that weights may have, as safetensors and torch name them
+_FLOATS = ("F64", "F32", "F16", "BF16", "float64", "float32", "float16", "bfloat16")
+#: the repository of an attention, at any depth of a configuration
+_KERNEL = re.compile(r'attn_implementation": (?:\{[^}]*)?"([^"]+/[^"]+)"')
 #: buffers that older versions saved
-_BUFFERS = ("position_ids", "embeddings.token_type_ids", "rotary_emb.inv_freq")
+_BUFFERS = (
+    *("position_ids", "embeddings.token_type_ids", "rotary_emb.inv_freq", "attn.bias", "attn.masked_bias"),
+    *("num_batches_tracked", "relative_position_index", "embeddings.word_embeddings._weight"),
+)
 
 
 @contextmanager
@@ -70,13 +77,9 @@ def load_encoder(folder: Path, *, pooler: bool, trusted: bool = False) -> tuple[
     folder = transformer_folder(folder)
     check_configuration(folder, trusted=trusted)
     options = {"local_files_only": True, "trust_remote_code": trusted}
+    _refuse_other_inputs(folder, options)
     with strict_weights(pooler=pooler):
         model = AutoModel.from_pretrained(str(folder), dtype=torch.float32, **options)
-    if model.config.is_encoder_decoder or model.main_input_name != "input_ids":
-        raise UserError(
-            f"the model in {folder} is a {type(model).__name__}, which cannot encode text on its own; give an "
-            "encoder such as BERT or RoBERTa"
-        )
     with known_vocabulary(folder):
         tokenizer = AutoTokenizer.from_pretrained(str(folder), **options)
     check_tokenizer(folder, tokenizer, model)
@@ -88,9 +91,26 @@ def load_encoder(folder: Path, *, pooler: bool, trusted: bool = False) -> tuple[
     return model, tokenizer
 
 
+def _refuse_other_inputs(folder: Path, options: Mapping[str, Any]) -> None:
+    """Raise UserError for a model that is not an encoder of text alone."""
+    from transformers import AutoConfig, AutoModel
+
+    config = AutoConfig.from_pretrained(str(folder), **options)
+    model = AutoModel._model_mapping.get(type(config), None)
+    first = model[0] if isinstance(model, tuple) else model
+    inputs = getattr(first, "main_input_name", "input_ids")
+    paired = getattr(type(config), "is_encoder_decoder", False)  # a half of a pair says False of itself
+    if config.is_encoder_decoder or paired or inputs != "input_ids" or config.get_text_config() is not config:
+        name = first.__name__ if first else config.model_type
+        raise UserError(
+            f"the model in {folder} is a {name}, which cannot encode text on its own; give an encoder such as BERT or "
+            "RoBERTa"
+        )
+
+
 @contextmanager
 def strict_weights(*, pooler: bool) -> Iterator[None]:
-    """Raise ValueError in this context if weights, with those of a `pooler`, do not fit the model being loaded."""
+    """Raise UserError in this context if weights, with those of a `pooler`, do not fit the model being loaded."""
     from transformers import PreTrainedModel
     from transformers.utils import logging
 
@@ -99,8 +119,10 @@ def strict_weights(*, pooler: bool) -> Iterator[None]:
     # transformers reports missing weights only to its caller, which can be another library
     def checked(cls: Any, /, *args: Any, output_loading_info: bool = False, **kwargs: Any) -> Any:
         kwargs |= {"output_loading_info": True, "ignore_mismatched_sizes": True}
+        kwargs["attn_implementation"] = "sdpa" if cls._supports_sdpa else "eager"  # whatever the config.json names
         model, info = original(cls, *args, **kwargs)
-        _check(model, info, pooler)
+        model.config.return_dict = True
+        _check(model, info, pooler, Path(args[0]))
         return (model, info) if output_loading_info else model
 
     logging.disable_progress_bar()
@@ -113,41 +135,49 @@ def strict_weights(*, pooler: bool) -> Iterator[None]:
 
 
 def check_configuration(folder: Path, *, trusted: bool) -> None:
-    """Raise ValueError, before a model is built, for code of a repository and for sizes larger than the weights."""
+    """Raise an error, before a model is built, for files that change vectors, for code and for absurd sizes."""
+    check_modules(folder)
     if not trusted:
         _refuse_code(folder)
     _refuse_size(folder)
+
+
+def check_modules(folder: Path) -> None:
+    """Raise UserError for files in a folder, or its modules', that are not read as what the model was trained with."""
+    account_for(folder, {path.name for path in _weight_files(folder)})
+    for path in {folder, *(folder / module.path for module in listed_modules(folder))}:
+        for file in _weight_files(path):
+            for name, (_, kind) in _held(file).items():
+                if kind not in _FLOATS and not name.endswith(_BUFFERS):
+                    raise UserError(f"{file} holds {name} as {kind}, numbers that are not read as weights; {FULL}")
 
 
 def _refuse_code(folder: Path) -> None:
     """Raise ValueError for an architecture or an attention that is code of a repository, not of transformers."""
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-    config = _configuration(folder)
+    config = read_settings(folder / "config.json")
     if "auto_map" in config and config.get("model_type") not in CONFIG_MAPPING:
         raise ValueError(
             f"its architecture '{config.get('model_type', 'unknown')}' is code of the repository, which is not "
             "executed by default; if you trust it, use `harness eval --trust-remote-code`"
         )
     for name in ("config.json", "sentence_bert_config.json"):
-        if kernel := _kernel(_configuration(folder, name)):
+        if kernel := _KERNEL.search(json.dumps(read_settings(folder / name))):
             raise ValueError(
-                f"its {name} names the attention '{kernel}', code of another repository, which is not executed; remove "
-                "that key"
+                f"its {name} names the attention '{kernel[1]}', code of another repository, which is not executed; "
+                "remove that key"
             )
 
 
-def _configuration(folder: Path, name: str = "config.json") -> dict[str, Any]:
-    file = folder / name
-    config = json.loads(read_regular(file)) if file.is_file() else {}
-    if not isinstance(config, dict):
-        raise ValueError(f"its {name} is not a JSON object")
-    return config
-
-
 def _refuse_size(folder: Path) -> None:
-    config = _configuration(folder)
-    sizes = {name: config[name] for name in (*_SIZES, "pad_token_id") if config.get(name) is not None}
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+    config = read_settings(folder / "config.json")
+    kind = config.get("model_type")
+    other = CONFIG_MAPPING[kind].attribute_map if kind in CONFIG_MAPPING else {}
+    named = {name: config.get(name, config.get(other.get(name, name))) for name in (*_SIZES, "pad_token_id")}
+    sizes = {name: value for name, value in named.items() if value is not None}
     for name, value in sizes.items():
         if type(value) is not int or (value < 0 and name != "pad_token_id"):
             raise ValueError(f"its config.json has {name} = {value!r}, which is no whole number")
@@ -157,11 +187,13 @@ def _refuse_size(folder: Path) -> None:
     weights = _weight_files(folder)
     if not weights:
         return
-    shapes = [shape for path in weights for shape in _shapes(path)]
+    shapes = [shape for path in weights for shape, _ in _held(path).values()]
     numbers = min(sum(map(math.prod, shapes)), sum(path.stat().st_size for path in weights))  # a byte each at least
+    narrowest = min((sizes[name] for name in sizes if name.endswith(("embedding_size", "hidden_size"))), default=1)
     for name, value in sizes.items():
-        width = sizes.get("embedding_size", sizes.get("hidden_size", 1)) if name == "vocab_size" else 1
-        if value * width > (len(shapes) if name == "num_hidden_layers" else numbers):
+        width = narrowest if name == "vocab_size" else 1
+        # layers may share weights
+        if value * width > (max(len(shapes), 128) if name == "num_hidden_layers" else numbers):
             raise ValueError(f"its config.json has {name} = {value}, more than its {weights[0].name} can hold")
 
 
@@ -179,32 +211,26 @@ def _weight_files(folder: Path) -> list[Path]:
     return []
 
 
-def _shapes(path: Path) -> list[Sequence[int]]:
-    """The shapes of the tensors in a file of weights, read without their numbers."""
+def _held(path: Path) -> dict[str, tuple[Sequence[int], str]]:
+    """Shape and type of the tensors in a file of weights by name. Raises UserError for other contents."""
     with open_regular(path):  # opening a pipe would block for ever
         pass
     if path.suffix == ".safetensors":
-        with safe_open(path, framework="np") as held:
-            return [held.get_slice(name).get_shape() for name in held.keys()]  # noqa: SIM118 - not a mapping
+        with safe_open(path, framework="np") as file:
+            slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
+            return {name: (part.get_shape(), part.get_dtype()) for name, part in slices.items()}
     import torch
 
-    held = torch.load(path, map_location="meta", weights_only=True)
-    return [tensor.shape for tensor in held.values() if isinstance(tensor, torch.Tensor)]
-
-
-def _kernel(value: Any) -> str:
-    """The repository of an attention kernel that a configuration names at any depth; empty for none."""
-    if isinstance(value, list):
-        return next(filter(None, map(_kernel, value)), "")
-    if not isinstance(value, dict):
-        return ""
-    for key, held in value.items():
-        texts = held.values() if isinstance(held, dict) else [held]
-        if key.endswith("attn_implementation") and (
-            named := next((text for text in texts if isinstance(text, str) and "/" in text), "")
-        ):
-            return named
-    return next(filter(None, map(_kernel, value.values())), "")
+    try:
+        held = torch.load(path, map_location="meta", weights_only=True)
+    except UnpicklingError as error:
+        raise UserError(
+            f"{path} cannot be read: it is a pickled object of Python, not weights by name; save the model with "
+            "`save_pretrained`"
+        ) from error
+    if not isinstance(held, dict) or not all(isinstance(value, torch.Tensor) for value in held.values()):
+        raise UserError(f"{path} does not hold weights by name alone; save the model with `save_pretrained`")
+    return {name: (value.shape, str(value.dtype).removeprefix("torch.")) for name, value in held.items()}
 
 
 def check_tokenizer(folder: Path, tokenizer: Any, model: Any) -> None:
@@ -241,26 +267,47 @@ def _no_vocabulary(files: Collection[str]) -> str:
     return f"it has no vocabulary ({' or '.join(sorted(files))}), so every word would be unknown"
 
 
-def _check(model: Any, info: Mapping[str, Any], pooler: bool) -> None:
-    """Raise ValueError for weights that are missing, that have another shape, or that belong to another model."""
-    name = type(model).__name__
-    absent = [key for key in info["missing_keys"] if pooler or not _bare(model, key).startswith(_POOLER)]
-    if pooler and not absent and getattr(model, "pooler", None) is None:
-        absent = ["pooler"]
+def _check(model: Any, info: Mapping[str, Any], pooler: bool, folder: Path) -> None:
+    """Raise UserError for weights that are missing, that have another shape, or that belong to another model."""
+    name, unread = type(model).__name__, f"{folder} cannot be read"
+    remedy = "give the folder of one model as `save_pretrained` writes it"
+    unexpected, missing = sorted(info["unexpected_keys"]), sorted(info["missing_keys"])
+    absent = [key for key in missing if pooler or not _bare(model, key).startswith(_POOLER)]
+    if absent and (found := [key for key in unexpected if key.endswith(f".{absent[0]}")]):
+        prefix = found[0].removesuffix(absent[0])
+        raise UserError(f"{unread}: all names of its weights begin with '{prefix}'; save them without it")
     if absent:
-        raise ValueError(f"it has no weights of {_listed(absent)}, which {name} would initialise at random")
+        made_up = f"it has no weights of {_listed(absent)}, which {name} would initialise at random"
+        raise UserError(f"{unread}: {made_up}; {remedy}")
+    if pooler and not hasattr(getattr(model, "pooler", None), "dense"):
+        raise UserError(f"{folder} is a {name}, which has no pooler like BERT's; give --pooling cls or mean")
     odd = [key for key, *_ in info["mismatched_keys"]]
-    odd += [key for key in info["unexpected_keys"] if not _beside(_bare(model, key))]
+    strange = [key for key in unexpected if not (_bare(model, key).startswith(_BESIDE) or key.endswith(_BUFFERS))]
+    heads = _heads(model) if strange else frozenset()
+    odd += [key for key in strange if _bare(model, key).partition(".")[0] not in heads]
     if odd:
-        raise ValueError(f"its weights {_listed(odd)} do not fit {name} as its config.json describes it")
+        foreign = f"its weights {_listed(odd)} do not fit {name} as its config.json describes it"
+        raise UserError(f"{unread}: {foreign}; {remedy}")
+
+
+def _heads(model: Any) -> frozenset[str]:
+    """The modules that transformers' classes of this type, such as its masked language model, add to the encoder."""
+    import torch
+    from transformers.models.auto import modeling_auto
+
+    config, classes = copy.deepcopy(model.config), set[Any]()
+    for name, mapping in vars(modeling_auto).items():
+        found = mapping.get(type(config), ()) if name.endswith("_MAPPING") else ()
+        classes |= set(found if isinstance(found, tuple) else [found])
+    config.num_labels = 2  # some classes for answers to questions take no other
+    with torch.device("meta"):
+        built = [each(config) for each in classes - {type(model)}]
+    names = {name.partition(".")[0] for each in built for name in each.state_dict()}
+    return frozenset(names - {model.base_model_prefix} - {name.partition(".")[0] for name in model.state_dict()})
 
 
 def _bare(model: Any, key: str) -> str:
     return key.removeprefix(f"{model.base_model_prefix}.")
-
-
-def _beside(key: str) -> bool:
-    return key.startswith(_BESIDE) or key.endswith(_BUFFERS)
 
 
 def _listed(keys: Sequence[str], most: int = 3) -> str:

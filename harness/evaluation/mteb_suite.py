@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -29,7 +29,7 @@ from harness import registry
 from harness.caches import cached_note
 from harness.errors import MissingData, UserError
 from harness.evaluation.mteb_local import OfflineTask, build
-from harness.evaluation.suites import Embedded, Embedder, EmbedFunction, Suite, SuiteScores, TaskScores, Values, scored
+from harness.evaluation.suites import Embedded, Embedder, NotFiniteError, Suite, SuiteScores, TaskScores, Values, scored
 from harness.metrics import AVERAGE, NO_SCORE, Metric
 from harness.sources import Missing, Source, digest
 
@@ -108,13 +108,13 @@ class MTEBSuite(Suite):
 
 
 class MTEBModel:
-    """An embedder as mteb's EncoderProtocol: no prompts, cosine similarity, no normalisation.
+    """An embedder as mteb's EncoderProtocol: cosine similarity, no normalisation.
 
-    The length of the vectors matters to mteb's classifiers: to compare with published scores of a model that normalises
-    its output, normalise here too.
+    mteb itself embeds with a model of sentence-transformers that has prompts, among which it chooses. The length of the
+    vectors matters to mteb's classifiers: to compare with published scores of a model that normalises, normalise too.
     """
 
-    def __init__(self, embed: EmbedFunction, name: str) -> None:
+    def __init__(self, embed: Embedder, name: str) -> None:
         from mteb.models.model_meta import ModelMeta, ScoringFunction
 
         self._embed = embed
@@ -122,10 +122,18 @@ class MTEBModel:
             {"name": f"harness/{name}", "revision": "1", "similarity_fn_name": ScoringFunction.COSINE}
         )
 
-    def encode(self, inputs: Iterable[Mapping[str, Any]], **settings: Any) -> np.ndarray:
-        """Embed the texts of mteb's batches, (n, d) float32; its settings are ignored. Raises NotFiniteError."""
-        texts = [text for batch in inputs for text in batch["text"]]
-        return Embedded(self._embed, texts).rows(texts)
+    def encode(self, inputs: Any, **settings: Any) -> np.ndarray:
+        """Embed the texts of mteb's batches, (n, d) float32; other settings are ignored. Raises NotFiniteError."""
+        library = self._embed.library
+        if library is None or not any(library.prompts.values()):
+            texts = [text for batch in inputs for text in batch["text"]]
+            return Embedded(self._embed, texts).rows(texts)
+        from mteb.models.sentence_transformer_wrapper import SentenceTransformerEncoderWrapper
+
+        rows = np.asarray(SentenceTransformerEncoderWrapper(library).encode(inputs, **settings | {"batch_size": 32}))
+        if not np.isfinite(rows).all():
+            raise NotFiniteError(f"{np.count_nonzero(~np.isfinite(rows).all(axis=1)):,} vectors are not finite")
+        return rows
 
     def similarity(self, embeddings1: Any, embeddings2: Any) -> Any:
         from mteb.similarity_functions import cos_sim

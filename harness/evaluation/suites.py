@@ -93,8 +93,9 @@ class Embedder:
     `device` is named as in PyTorch; probes are trained there, and no score depends on it. `views` encodes each of s
     sentences n times with dropout active: (sentences, n, seed) -> (s, n, d) float32. `shared` is the method's space of
     images and captions and `teacher` the run's teacher of them. `trained_on` is None for a model that was not trained,
-    or whose training is not known. Suites keep partial results in the folder `keep`, and call `report` at the start of
-    each task with its name, the number of tasks done and their total.
+    or whose training is not known; `library` is the model as sentence-transformers read it, if it did. Suites keep
+    partial results in the folder `keep`, and call `report` at the start of each task with its name, the number of tasks
+    done and their total.
     """
 
     embed: EmbedFunction
@@ -105,6 +106,7 @@ class Embedder:
     trained_on: TrainedOn | None = None
     keep: Path | None = None
     report: Callable[[str, int, int], None] = lambda task, done, total: None
+    library: Any = None
 
     def __call__(self, sentences: Sequence[str]) -> np.ndarray:
         return self.embed(sentences)

@@ -113,13 +113,14 @@ def _embedders(
     embedders = {}
     counted = partial(trained.student.embed, report=watch.sentences)
     device, views = str(trained.student.device), partial(dropout_views, trained.student)
+    library = trained.student.model if isinstance(trained.student, SentenceModules) else None
     for caches in (True, False):
         embed: EmbedFunction = CachedEmbedding(counted) if caches else counted
         shared = teacher = None
         if heads is not None:
             contents, features = inventory.retrieval_content, run_features(run.experiment, bench)
             shared, teacher = HeadSpace(embed, heads, features, contents), TeacherSpace(features, contents)
-        embedders[caches] = Embedder(embed, device, views, shared, teacher, trained_on, keep, watch.task)
+        embedders[caches] = Embedder(embed, device, views, shared, teacher, trained_on, keep, watch.task, library)
     return embedders
 
 

@@ -1,4 +1,4 @@
-"""docs/profiles.md and docs/results.md: the pages that are made from the schema of profiles and from the records."""
+"""docs/profiles.md, results.md and encoders.md: pages made from schemas, from records and from small models."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import re
 from types import ModuleType
 
+import encoders_page
 import profiles_page
 import pytest
 import results_page
@@ -51,3 +52,13 @@ def test_the_keys_of_a_stored_file_are_on_the_page() -> None:
         assert f"\n| `{key}` | " in section
     page = results_page.page()
     assert [key for key in results_page._MEANINGS if f"| `{key.rpartition('.')[2]}` |" not in page] == []
+
+
+@pytest.mark.parametrize("kind", ["bert", "albert", "distilbert"])
+def test_the_page_of_encoders_says_what_comes_back(kind: str) -> None:
+    """`make encoders` writes it anew; three of its families are tried here."""
+    page = (ROOT / "docs" / "encoders.md").read_text()
+    notes = re.findall(r"^\d+\. (.*)$", page, re.MULTILINE)
+    assert f"\n{encoders_page.line(encoders_page.row_of(kind), notes)}\n" in page
+    assert "NOT REFUSED" not in page
+    assert "wrong by" not in page

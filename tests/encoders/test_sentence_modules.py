@@ -13,7 +13,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling, Transformer
+from sentence_transformers.sentence_transformer.modules import Dense, Normalize, Pooling, StaticEmbedding, Transformer
 from torch import Tensor, nn
 from transformers import AutoModel, AutoTokenizer
 
@@ -291,3 +291,28 @@ def test_a_list_of_modules_that_cannot_be_trained_on_is_refused(listed: str, mes
     (tmp_path / "modules.json").write_text(listed)
     with pytest.raises(UserError, match=message):
         Student.load(tmp_path)
+
+
+def test_views_are_those_of_encode_whatever_the_modules(tmp_path: Path) -> None:
+    """A static embedding has no padding, and tokens of a prompt may be left out of the mean."""
+    tokens = AutoTokenizer.from_pretrained(student_folder()).backend_tokenizer
+    torch.manual_seed(0)
+    encoder = Transformer(str(student_folder()))
+    prompted = {"prompts": {"query": "the red "}, "default_prompt_name": "query"}
+    without = Pooling(64, "mean", include_prompt=False)
+    models: dict[str, tuple[list[Any], dict[str, Any]]] = {
+        "static": ([StaticEmbedding(tokens, embedding_dim=8)], {}),
+        "static with a prompt": ([StaticEmbedding(tokens, embedding_dim=8)], prompted),
+        "without the prompt": ([encoder, without], prompted),
+        "cut": ([encoder, Pooling(64, "mean")], {"truncate_dim": 3}),
+        "weighted": ([encoder, Pooling(64, "weightedmean"), Normalize()], {}),
+        "last": ([encoder, Pooling(64, "lasttoken"), dense(nn.ReLU())], prompted),
+    }
+    for name, (modules, options) in models.items():
+        SentenceTransformer(modules=modules, device="cpu", **options).save(str(tmp_path / name))
+        model = SentenceModules.load(tmp_path / name).eval()
+        model.model.truncate_dim = options.get("truncate_dim")
+        with torch.inference_mode():
+            views = model.views(SENTENCES, 2).numpy()
+        for view in range(2):
+            np.testing.assert_allclose(views[:, view], model.embed(SENTENCES), atol=2e-6, err_msg=name)

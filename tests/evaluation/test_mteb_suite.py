@@ -12,12 +12,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from harness import registry
+from harness.encoders.student import SentenceModules
 from harness.errors import MissingData, UserError
-from harness.evaluation.mteb_local import ClassificationFiles
+from harness.evaluation.mteb_local import ClassificationFiles, build
 from harness.evaluation.mteb_suite import MTEBSuite, OwnTasks, datasets_cache
 from harness.evaluation.sts import STSSuite
 from harness.evaluation.suites import Embedder, TaskScores
 from harness.sources import digest
+from harness.toy import student_folder
 from harness.toy import tasks as toy
 
 TOYS = [f"ToyMTEB-{kind}" for kind in ("STS", "Classification", "Retrieval", "Reranking")]
@@ -265,3 +268,34 @@ def test_errors_of_the_embedder_are_not_taken_for_missing_data() -> None:
     assert "mteb: ToyMTEB-STS: no score: 1 of the" in evaluation.warnings[0]
     with pytest.raises(UserError, match=r"the embedder returned shape \(1,\)"):
         MTEBSuite(["ToyMTEB-STS"]).evaluate(Embedder(lambda texts: np.ones(1)), None)
+
+
+@pytest.mark.parametrize(
+    ("prompts", "default"),
+    [
+        ({"query": "the big red ", "document": "a blue square "}, None),
+        ({"query": "the big red ", "passage": "a blue square "}, "query"),
+        ({"STS": "a ring of the ", "Retrieval-query": "the big ", "ToyMTEB-Retrieval": "a "}, None),
+        ({"STS": "", "any": "the big red "}, "any"),
+        ({"any": "the big red "}, "any"),
+    ],
+)
+def test_scores_of_a_model_with_prompts_are_those_of_mteb(
+    prompts: dict[str, str], default: str | None, tmp_path: Path
+) -> None:
+    import mteb
+    from mteb.models.sentence_transformer_wrapper import SentenceTransformerEncoderWrapper
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
+
+    modules = [Transformer(str(student_folder())), Pooling(64, "mean", include_prompt=False)]
+    library = SentenceTransformer(modules=modules, device="cpu", prompts=prompts, default_prompt_name=default)
+    library.save(str(tmp_path / "model"))
+    model = SentenceModules.load(tmp_path / "model")
+    tasks = ["ToyMTEB-STS", "ToyMTEB-Retrieval"]
+    ours = MTEBSuite(tasks).evaluate(Embedder(model.embed, library=model.model), None).scores
+    for name in tasks:
+        task = build(registry.get("mteb task", name), None)
+        wrapped = SentenceTransformerEncoderWrapper(library)
+        theirs = mteb.evaluate(wrapped, task, co2_tracker=False, cache=None, show_progress_bar=False)
+        assert ours[name]["main_score"] == pytest.approx(100 * theirs.task_results[0].get_score(), abs=1e-3)

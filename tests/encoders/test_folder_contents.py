@@ -1,0 +1,297 @@
+"""Model folders: every file and every tensor is read, known to be without effect, or a reason to refuse in one line."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import encoders_page
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from harness.encoders.student import SentenceModules, Student, open_model
+from harness.errors import UserError
+from harness.toy import student_folder
+
+Weights = dict[str, Tensor]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The toy student as a folder of sentence-transformers."""
+    saved = tmp_path / "model"
+    Student.load(student_folder(), "mean").save(saved)
+    return saved
+
+
+def change(folder: Path, changed: Callable[[Weights], Weights]) -> None:
+    save_file(changed(load_file(folder / "model.safetensors")), folder / "model.safetensors", {"format": "pt"})
+
+
+def edit(file: Path, **values: object) -> None:
+    file.write_text(json.dumps((json.loads(file.read_text()) if file.is_file() else {}) | values))
+
+
+#: names of real folders on the hub, of a trainer's folders and of research code
+HARMLESS = [
+    *("README.md", ".gitattributes", "LICENSE", "onnx/model.onnx", "openvino/openvino_model.bin", "tf_model.h5"),
+    *("flax_model.msgpack", "rust_model.ot", "pytorch_model.bin", "model.fp16.safetensors", "training_args.bin"),
+    *("optimizer.pt", "scheduler.pt", "rng_state_0.pth", "trainer_state.json", "all_results.json", "vocab.txt"),
+    *("eval/similarity_evaluation_sts-dev_results.csv", "data_config.json", "train_script.py", "unigram.json"),
+    *("generation_config.json", "preprocessor_config.json", "images/a.png", "mcse.pt", "colbert_linear.pt"),
+    *("sparse_linear.pt", "2_Dense_1024/model.safetensors", "checkpoint-100/model.safetensors", "model_head.pkl"),
+    *("lora/adapter_config.json", "runs/events.out.tfevents.1", "bert-q8.gguf", "chat_template.jinja"),
+]
+
+
+@pytest.mark.parametrize("pooling", ["mean", "modules"])
+def test_files_without_effect_on_vectors_are_no_obstacle(pooling: str, folder: Path) -> None:
+    expected = open_model(folder, pooling).embed(["a red circle"])
+    for name in HARMLESS:
+        (folder / name).parent.mkdir(exist_ok=True)
+        if not (folder / name).exists():
+            (folder / name).write_text("{}")
+    np.testing.assert_array_equal(open_model(folder, pooling).embed(["a red circle"]), expected)
+
+
+POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
+
+
+@pytest.mark.parametrize("pooling", ["mean", "modules"])
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("adapter_config.json", '{"peft_type": "LORA"}', "an adapter, which is not applied; merge it"),
+        ("adapter_model.safetensors", "", "an adapter, which is not applied; merge it"),
+        ("quantize_config.json", "{}", "quantised weights.*give the model's original weights"),
+        ("hf_quant_config.json", "{}", "quantised weights.*give the model's original weights"),
+        ("prompt_encoder.safetensors", "", "which is not read and may matter.*move it elsewhere"),
+        ("projection.pt", "", "which is not read and may matter.*move it elsewhere"),
+        ("inc_config.json", "{}", "which is not read and may matter.*move it elsewhere"),
+        ("model.safetensors", POINTER, "model.safetensors is a pointer of Git LFS.*git lfs pull"),
+        ("tokenizer.json", POINTER, "tokenizer.json is a pointer of Git LFS.*git lfs pull"),
+    ],
+)
+def test_a_file_that_may_change_vectors_is_refused(
+    name: str, content: str, says: str, pooling: str, folder: Path
+) -> None:
+    (folder / name).write_text(content)
+    with pytest.raises(UserError, match=says):
+        open_model(folder, pooling)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "modules"])
+@pytest.mark.parametrize(
+    ("file", "values", "says"),
+    [
+        (
+            "config.json",
+            {"quantization_config": {"quant_method": "bitsandbytes"}},
+            r"quantised weights \(bitsandbytes\)",
+        ),
+        ("config.json", {"quantization_config": {"quant_method": "fp8"}}, r"quantised weights \(fp8\)"),
+        (
+            "config.json",
+            {"sbert_ce_default_activation_function": "torch.nn.Identity"},
+            "is a CrossEncoder, which gives",
+        ),
+        ("config_sentence_transformers.json", {"model_type": "CrossEncoder"}, "is a CrossEncoder, which gives no"),
+        ("config_sentence_transformers.json", {"model_type": "SparseEncoder"}, "is a SparseEncoder, which gives no"),
+    ],
+)
+def test_settings_of_another_kind_of_model_are_refused(
+    file: str, values: dict[str, object], says: str, pooling: str, folder: Path
+) -> None:
+    edit(folder / file, **values)
+    with pytest.raises(UserError, match=says):
+        open_model(folder, pooling)
+
+
+def test_a_lone_adapter_and_a_layer_without_its_list_are_named(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "lora").mkdir()
+    for name in ("adapter_config.json", "adapter_model.safetensors"):
+        (tmp_path / "lora" / name).write_text("{}")
+    with pytest.raises(UserError, match="an adapter, which is not applied; merge it"):
+        Student.load(tmp_path / "lora")
+    (folder / "2_Dense").mkdir()
+    (folder / "modules.json").unlink()
+    with pytest.raises(UserError, match="2_Dense and no modules"):
+        Student.load(folder, "mean")
+
+
+@pytest.mark.parametrize(
+    ("kind", "reader"),
+    [
+        *(("modernbert", "AutoModelForMaskedLM"), ("modernbert", "AutoModelForSequenceClassification")),
+        *(
+            ("xlm", "AutoModelForMaskedLM"),
+            ("xlm", "AutoModelForSequenceClassification"),
+            ("xlnet", "AutoModelForCausalLM"),
+        ),
+        *(("luke", "AutoModelForMaskedLM"), ("splinter", "AutoModelForQuestionAnswering")),
+        *(("splinter", "AutoModelForPreTraining"), ("eurobert", "AutoModelForTokenClassification")),
+        *(("electra", "AutoModelForPreTraining"), ("deberta-v2", "AutoModelForMaskedLM")),
+        *(("albert", "AutoModelForPreTraining"), ("distilbert", "AutoModelForMaskedLM")),
+    ],
+)
+def test_heads_that_transformers_adds_are_no_obstacle(kind: str, reader: str, tmp_path: Path) -> None:
+    encoders_page.small(kind, tmp_path, num_labels=3, reader=reader)
+    alone = encoders_page.alone(tmp_path, "mean")
+    np.testing.assert_allclose(
+        Student.load(tmp_path, "mean").embed(encoders_page.SENTENCES), alone, rtol=1e-3, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize(
+    ("strange", "says"),
+    [
+        ("encoder.layer.0.crossattention.self.query.weight", "crossattention.*do not fit BertModel"),
+        ("decoder.layers.0.weight", "decoder.layers.0.weight do not fit"),
+        ("lm_loss.weight", "lm_loss.weight do not fit"),
+        ("encoder.layer.0.attention.self.query.lora_A.weight", "lora_A.weight do not fit"),
+        ("encoder.layer.0.attention.self.query.weight_scale_inv", "weight_scale_inv do not fit"),
+    ],
+)
+def test_weights_of_another_model_are_refused(strange: str, says: str, folder: Path) -> None:
+    change(folder, lambda given: given | {strange: torch.zeros(2)})
+    with pytest.raises(UserError, match=says):
+        Student.load(folder, "mean")
+
+
+@pytest.mark.parametrize("pooling", ["mean", "modules"])
+@pytest.mark.parametrize("prefix", ["module.", "student.", "_orig_mod.", "module.bert."])
+def test_a_prefix_of_all_names_is_named(prefix: str, pooling: str, folder: Path) -> None:
+    change(folder, lambda given: {f"{prefix}{name}": value for name, value in given.items()})
+    with pytest.raises(UserError, match=f"all names of its weights begin with '{prefix}'; save them without it"):
+        open_model(folder, pooling)
+
+
+QUERY = "encoder.layer.1.attention.self.query.weight"
+
+
+@pytest.mark.parametrize("pooling", ["mean", "modules"])
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [
+        *((torch.float16, None), (torch.bfloat16, None), (torch.float64, None), (torch.int8, f"{QUERY} as I8")),
+        *(
+            (torch.float8_e4m3fn, f"{QUERY} as F8_E4M3"),
+            (torch.uint8, f"{QUERY} as U8"),
+            (torch.int64, f"{QUERY} as I64"),
+        ),
+    ],
+)
+def test_weights_are_floating_point_numbers(kind: torch.dtype, says: str | None, pooling: str, folder: Path) -> None:
+    expected = open_model(folder, pooling).embed(["a red circle"])
+    positions = {"embeddings.position_ids": torch.arange(4)}
+    change(folder, lambda given: {**given, QUERY: given[QUERY].to(kind)} | positions)
+    if says is None:
+        np.testing.assert_allclose(open_model(folder, pooling).embed(["a red circle"]), expected, atol=0.02)
+        return
+    with pytest.raises(UserError, match=f"holds {says}, numbers that are not read as weights"):
+        open_model(folder, pooling)
+
+
+def test_the_layer_of_a_module_is_of_floating_point_numbers(tmp_path: Path) -> None:
+    Student.load(student_folder(), "pooler").save(tmp_path)
+    change(tmp_path / "2_Dense", lambda given: {name: value.to(torch.int8) for name, value in given.items()})
+    with pytest.raises(UserError, match=r"2_Dense.model\.safetensors holds linear\.\w+ as I8"):
+        SentenceModules.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (nn.Linear(2, 2), "a pickled object of Python, not weights by name; save the model with `save_pretrained`"),
+        ({"state_dict": {"a": torch.zeros(2)}}, "does not hold weights by name alone"),
+        ({"a": torch.zeros(2), "epoch": 3}, "does not hold weights by name alone"),
+    ],
+)
+def test_a_file_of_weights_with_other_contents_is_named(content: object, says: str, folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    torch.save(content, folder / "pytorch_model.bin")
+    with pytest.raises(UserError, match=says):
+        Student.load(folder, "mean")
+
+
+@pytest.mark.parametrize(
+    ("name", "named"), [("T5EncoderModel", "T5Model"), ("CLIPModel", "CLIPModel"), ("BartForCausalLM", "BartModel")]
+)
+def test_models_of_other_inputs_are_named(name: str, named: str, folder: Path) -> None:
+    import transformers
+
+    configs: dict[str, Any] = {
+        "T5EncoderModel": {"d_model": 16, "d_kv": 8, "d_ff": 16, "num_layers": 1, "num_heads": 2, "vocab_size": 96},
+        "BartForCausalLM": {"d_model": 16, "vocab_size": 96, "decoder_layers": 1, "decoder_attention_heads": 2},
+        "CLIPModel": {
+            f"{side}_config": {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+            for side in ("text", "vision")
+        },
+    }
+    (folder / "modules.json").unlink()
+    model = getattr(transformers, name)
+    model(model.config_class(**configs[name])).save_pretrained(folder)
+    with pytest.raises(UserError, match=f"is a {named}, which cannot encode text on its own"):
+        Student.load(folder)
+
+
+@pytest.mark.parametrize("asked", ["flash_attention_2", "eager", "flex_attention", "sdpa"])
+@pytest.mark.parametrize("pooling", ["mean", "modules"])
+def test_the_harness_chooses_the_attention(asked: str, pooling: str, folder: Path) -> None:
+    expected = open_model(folder, pooling).embed(["a red circle", "a"])
+    edit(folder / "config.json", _attn_implementation=asked, attn_implementation=asked)
+    model = open_model(folder, pooling)
+    assert not isinstance(model, Student) or model.packing is not None
+    np.testing.assert_array_equal(model.embed(["a red circle", "a"]), expected)
+
+
+@pytest.mark.parametrize(
+    "option", ["return_dict", "output_hidden_states", "output_attentions", "torchscript", "use_cache"]
+)
+@pytest.mark.parametrize("pooling", ["mean", "modules"])
+def test_what_a_configuration_says_of_outputs_changes_nothing(option: str, pooling: str, folder: Path) -> None:
+    expected = open_model(folder, pooling).embed(["a red circle", "a"])
+    edit(folder / "config.json", **{option: option != "return_dict"})
+    np.testing.assert_allclose(open_model(folder, pooling).embed(["a red circle", "a"]), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        ("albert", {"num_hidden_layers": 24}),
+        ("albert", {"num_hidden_layers": 48, "embedding_size": 8}),
+        ("rembert", {"input_embedding_size": 8, "output_embedding_size": 64}),
+        ("deberta-v2", {}),
+        ("gpt2", {}),
+    ],
+)
+def test_a_model_is_saved_and_read_again(kind: str, options: dict[str, object], tmp_path: Path) -> None:
+    encoders_page.small(kind, tmp_path / "given", **options)
+    student = Student.load(tmp_path / "given", "mean")
+    student.save(tmp_path / "saved")
+    again = Student.load(tmp_path / "saved", "mean")
+    np.testing.assert_array_equal(again.embed(encoders_page.SENTENCES), student.embed(encoders_page.SENTENCES))
+
+
+@pytest.mark.parametrize(("kind", "key"), [("gpt2", "n_layer"), ("distilbert", "n_layers"), ("xlm", "n_layers")])
+def test_layers_by_another_name_are_counted_too(kind: str, key: str, tmp_path: Path) -> None:
+    encoders_page.small(kind, tmp_path)
+    edit(tmp_path / "config.json", **{key: 100_000})
+    with pytest.raises(UserError, match="num_hidden_layers = 100000, more than"):
+        Student.load(tmp_path, "mean")
+
+
+def test_a_folder_of_links_is_read(tmp_path: Path) -> None:
+    """The hub's client makes such folders, with links into its cache."""
+    for file in Path(student_folder()).iterdir():
+        if file.is_file():
+            shutil.copy(file, tmp_path / f"blob-{file.name}")
+            (tmp_path / "snapshot").mkdir(exist_ok=True)
+            (tmp_path / "snapshot" / file.name).symlink_to(tmp_path / f"blob-{file.name}")
+    assert Student.load(tmp_path / "snapshot").width == 64

@@ -1,0 +1,385 @@
+"""The page docs/encoders.md: every type of encoder is built small at random, opened as the harness opens it, and tried.
+
+`make encoders` writes the page. `python tools/encoders_page.py bert roberta` prints the rows of these types.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import shutil
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from harness.encoders.student import SentenceModules, Student, open_model
+from harness.errors import UserError
+
+WORDS = [
+    *("the", "a", "big", "small", "red", "blue", "green", "old", "circle", "square", "ring", "dog", "cat", "horse"),
+    *("house", "is", "was", "on", "left", "right", "of", "and", "runs", "sleeps", "##s", "##er", ".", ","),
+]
+#: of very different lengths: what else is in a batch must not matter
+SENTENCES = [
+    "the big red circle is on the left of the small blue square .",
+    "a dog",
+    "the old cat sleeps and the horse runs",
+    "horse",
+    "a ring , a ring and a ring is on the right of the house of the big green dog and the small old red cat .",
+]
+POOLINGS = ("cls", "mean", "avg-first-last", "pooler")
+#: the largest difference from a sentence on its own, relative to the vector's length, that counts as rounding
+ROUNDING = 1e-4
+#: parameters of a small model
+MOST = 3_000_000
+#: names that configurations have for one quantity, and its value in the small models
+SIZES: dict[int, tuple[str, ...]] = {
+    2: (
+        *("num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_attention_heads", "n_head", "n_heads"),
+        *("num_heads", "num_key_value_heads", "decoder_layers", "encoder_layers", "decoder_attention_heads"),
+        *("encoder_attention_heads", "num_decoder_layers"),
+    ),
+    16: ("head_dim", "d_head", "d_kv", "attention_head_size"),
+    32: (
+        *("hidden_size", "d_model", "dim", "emb_dim", "n_embd", "embedding_size", "input_embedding_size"),
+        *("output_embedding_size", "entity_emb_size", "true_hidden_size", "intra_bottleneck_size"),
+    ),
+    64: ("intermediate_size", "d_inner", "d_ff", "hidden_dim", "ffn_dim", "decoder_ffn_dim", "encoder_ffn_dim"),
+    128: ("max_position_embeddings", "n_positions", "n_ctx"),
+}
+#: what a type needs beyond SIZES
+SPECIAL: dict[str, dict[str, Any]] = {
+    "canine": {"num_hash_functions": 2, "num_hash_buckets": 64},
+    "convbert": {"num_groups": 1, "head_ratio": 1},
+    "funnel": {"block_sizes": [1, 1], "block_repeats": [1, 1], "num_decoder_layers": 1, "d_head": 16},
+    "layoutlmv3": {"coordinate_size": 4, "shape_size": 8, "visual_embed": False},
+    "lilt": {"hidden_size": 48},
+    "longformer": {"attention_window": 8},
+    "luke": {"entity_vocab_size": 8},
+    "mobilebert": {"hidden_size": 32, "embedding_size": 32},
+    "nystromformer": {"num_landmarks": 8, "segment_means_seq_len": 8},
+    "reformer": {"axial_pos_embds_dim": (16, 16), "axial_pos_shape": (8, 16), "is_decoder": False},
+    "xmod": {"languages": ("en_XX",), "default_language": "en_XX"},
+}
+#: decoders that are used as sentence encoders
+DECODERS = (
+    "gpt2",
+    "opt",
+    "bloom",
+    "llama",
+    "mistral",
+    "qwen2",
+    "qwen3",
+    "gemma",
+    "gemma3_text",
+    "xlnet",
+    "bert-generation",
+)
+
+
+class Tried(NamedTuple):
+    """What came back for a model and a pooling: how rows are computed, how far they are off, and why it is refused."""
+
+    rows: str
+    off: float
+    refused: str
+
+    @property
+    def word(self) -> str:
+        if self.refused:
+            return "refused"
+        return "right" if self.off <= ROUNDING else f"wrong by {self.off:.0%}"
+
+
+class Row(NamedTuple):
+    """A type or a layout: its class, what its released configuration drops, and what came back for each pooling."""
+
+    name: str
+    model: str
+    dropout: str
+    tried: dict[str, Tried]
+
+    @property
+    def reasons(self) -> list[str]:
+        return list(dict.fromkeys(each.refused for each in self.tried.values() if each.refused))
+
+
+def types() -> list[str]:
+    """The types of transformers that are no decoders: masked language models, text encoders, and others with heads."""
+    from transformers.models.auto import modeling_auto as auto
+
+    masked = {*auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES, *auto.MODEL_FOR_TEXT_ENCODING_MAPPING_NAMES}
+    headed = {*auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES, *auto.MODEL_FOR_QUESTION_ANSWERING_MAPPING_NAMES}
+    headed -= {*auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES}
+    return sorted((masked | headed | {*DECODERS}) & {*auto.MODEL_MAPPING_NAMES})
+
+
+def has_fast_tokenizer(kind: str) -> bool:
+    """Whether the tokenizer of a type is computed by the library tokenizers."""
+    from transformers import PreTrainedTokenizerFast
+    from transformers.models.auto.tokenization_auto import TOKENIZER_MAPPING_NAMES, tokenizer_class_from_name
+
+    name = TOKENIZER_MAPPING_NAMES.get(kind)
+    found = tokenizer_class_from_name(name) if name else PreTrainedTokenizerFast
+    return isinstance(found, type) and issubclass(found, PreTrainedTokenizerFast)
+
+
+def tokenizer(folder: Path) -> int:
+    """Save a small WordPiece tokenizer; return the number of its tokens."""
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+    from transformers import PreTrainedTokenizerFast
+
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    vocabulary = {word: number for number, word in enumerate([*special, *WORDS])}
+    made = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))  # type: ignore[call-arg]
+    made.normalizer, made.pre_tokenizer = normalizers.Lowercase(), pre_tokenizers.Whitespace()  # type: ignore[assignment]
+    made.post_processor = processors.TemplateProcessing(  # type: ignore[assignment]
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    names = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), special, strict=True))
+    PreTrainedTokenizerFast(tokenizer_object=made, model_max_length=64, **names).save_pretrained(folder)
+    return len(vocabulary)
+
+
+def small(kind: str, folder: Path, reader: str = "AutoModel", **options: Any) -> str:
+    """Save a small random model of a type, as transformers' `reader` makes it, and its tokenizer; return its class."""
+    import transformers
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+    sizes = {name: size for size, names in SIZES.items() for name in names}
+    sizes |= {"pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3, "vocab_size": tokenizer(folder)}
+    given = CONFIG_MAPPING[kind]()
+    held = {*given.to_dict(), *given.attribute_map}
+    chosen = {name: size for name, size in sizes.items() if name in held and not isinstance(getattr(given, name), list)}
+    torch.manual_seed(0)
+    config = CONFIG_MAPPING[kind](**{**chosen, **SPECIAL.get(kind, {}), **options})
+    if config.get_text_config() is not config or config.is_encoder_decoder:
+        config.save_pretrained(folder)  # it is refused by its configuration
+        return str(config.architectures or type(config).__name__.replace("Config", "Model"))
+    with torch.device("meta"):
+        count = sum(parameter.numel() for parameter in getattr(transformers, reader).from_config(config).parameters())
+    if count > MOST:
+        raise ValueError(f"{count:,} parameters are more than {MOST:,}: SPECIAL lacks its sizes")
+    model = getattr(transformers, reader).from_config(config)
+    with torch.no_grad():  # the usual deviation of 0.02 would leave vectors of different sentences almost equal
+        for parameter in model.parameters():
+            if parameter.dim() > 1:
+                parameter.normal_(std=0.3)
+    model.save_pretrained(folder)
+    return type(model).__name__
+
+
+def released_dropout(kind: str) -> str:
+    """The largest dropout in a type's configuration as released."""
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+    config = CONFIG_MAPPING[kind]().to_dict()
+    values = [
+        value for name, value in config.items()
+        if isinstance(value, float) and ("dropout" in name or name.endswith(("_drop", "pdrop"))) and "class" not in name
+    ]  # fmt: skip
+    return f"{max(values, default=0.0):g}"
+
+
+@torch.inference_mode()
+def alone(folder: Path, pooling: str) -> np.ndarray:
+    """Vectors of SENTENCES by plain transformers, one at a time: the definition of the pooling."""
+    from transformers import AutoModel, AutoTokenizer
+
+    read, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder, dtype=torch.float32).eval()
+    vectors = []
+    for sentence in SENTENCES:
+        output = model(**read(sentence, return_tensors="pt"), output_hidden_states=True)
+        last = output.last_hidden_state[0]
+        pooled = {"cls": lambda last=last: last[0], "mean": lambda last=last: last.mean(0)}
+        pooled["avg-first-last"] = lambda output=output, last=last: ((output.hidden_states[0][0] + last) / 2).mean(0)
+        pooled["pooler"] = lambda output=output: output.pooler_output[0]
+        vectors.append(pooled[pooling]().numpy())
+    return np.stack(vectors)
+
+
+def by_modules(folder: Path, pooling: str) -> np.ndarray:
+    """Vectors of SENTENCES by plain sentence-transformers, one at a time."""
+    from sentence_transformers import SentenceTransformer
+
+    model = SentenceTransformer(str(folder), device="cpu")
+    return np.stack([model.encode([sentence])[0] for sentence in SENTENCES])
+
+
+def tried(folder: Path, pooling: str, reference: Callable[[Path, str], np.ndarray] = alone) -> Tried:
+    """Open a folder as the harness does, embed SENTENCES in one batch, and compare each with itself alone."""
+    try:
+        with torch.inference_mode():
+            model = open_model(folder, pooling)
+            rows = model.embed(SENTENCES)
+    except UserError as error:
+        return Tried("", 0.0, str(error).replace(str(folder), "FOLDER").replace(str(folder.parent), "."))
+    except Exception as error:  # what the harness should have refused
+        return Tried("", float("inf"), f"NOT REFUSED: {type(error).__name__}: {str(error).splitlines()[0][:200]}")
+    packed = isinstance(model, Student) and model.packing is not None
+    how = "modules" if isinstance(model, SentenceModules) else "packed" if packed else "padded"
+    try:
+        expected = reference(folder, pooling)
+    except Exception as error:
+        return Tried(how, float("inf"), f"NO REFERENCE: {type(error).__name__}: {str(error).splitlines()[0][:200]}")
+    far = np.linalg.norm(rows - expected, axis=1) / np.maximum(np.linalg.norm(expected, axis=1), 1e-12)
+    return Tried(how, float(far.max()), "")
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Without the libraries' warnings."""
+    logging.disable(logging.ERROR)
+    with warnings.catch_warnings(), Path(os.devnull).open("w") as nothing, contextlib.redirect_stderr(nothing):
+        warnings.simplefilter("ignore")
+        yield
+    logging.disable(logging.NOTSET)
+
+
+def row_of(kind: str) -> Row:
+    """Build a type and try every pooling."""
+    folder = Path(tempfile.mkdtemp()) / "model"
+    folder.mkdir()
+    with quiet():
+        try:
+            name = small(kind, folder)
+        except Exception as error:
+            why = str(error).splitlines() or [""]
+            return Row(kind, "", "", {"": Tried("", 0.0, f"not built: {type(error).__name__}: {why[0][:200]}")})
+        made = Row(kind, name, released_dropout(kind), {pooling: tried(folder, pooling) for pooling in POOLINGS})
+    shutil.rmtree(folder.parent)
+    return made
+
+
+def layouts(encoder: Path) -> dict[str, list[Any]]:
+    """Modules of sentence-transformers over an encoder of width 32, by what they are."""
+    from sentence_transformers.sentence_transformer import modules as made
+    from transformers import AutoTokenizer
+
+    torch.manual_seed(0)
+    read = AutoTokenizer.from_pretrained(encoder)
+
+    def first() -> Any:
+        return made.Transformer(str(encoder))
+
+    return {
+        **{f"pooling {mode}": [first(), made.Pooling(32, mode)] for mode in ("cls", "mean", "max", "lasttoken")},
+        **{f"pooling {mode}": [first(), made.Pooling(32, mode)] for mode in ("weightedmean", "mean_sqrt_len_tokens")},
+        "pooling cls and mean": [first(), made.Pooling(32, ("cls", "mean"))],
+        "mean, normalised": [first(), made.Pooling(32, "mean"), made.Normalize()],
+        "mean, dense": [first(), made.Pooling(32, "mean"), made.Dense(32, 8)],
+        "mean, layer norm": [first(), made.Pooling(32, "mean"), made.LayerNorm(32)],
+        "mean, dropout": [first(), made.Pooling(32, "mean"), made.Dropout(0.1)],
+        "CNN, mean": [first(), made.CNN(32, 16), made.Pooling(48, "mean")],
+        "LSTM, mean": [first(), made.LSTM(32, 16), made.Pooling(32, "mean")],
+        "static embedding": [made.StaticEmbedding(read.backend_tokenizer, embedding_dim=8)],
+        "prompts, in the mean": [first(), made.Pooling(32, "mean")],
+        "prompts, outside the mean": [first(), made.Pooling(32, "mean", include_prompt=False)],
+    }
+
+
+def layout_rows() -> list[tuple[str, Tried]]:
+    """Save each layout by sentence-transformers, and try it by its modules."""
+    from sentence_transformers import SentenceTransformer
+
+    with tempfile.TemporaryDirectory() as base, quiet():
+        encoder = Path(base, "encoder")
+        small("bert", encoder)
+        rows = []
+        for name, modules in layouts(encoder).items():
+            folder = Path(base, name.replace(" ", "-"))
+            prompts = {"prompts": {"query": "the red "}, "default_prompt_name": "query"} if "prompts" in name else {}
+            SentenceTransformer(modules=modules, device="cpu", **prompts).save(str(folder))
+            rows.append((name, tried(folder, "modules", by_modules)))
+    return rows
+
+
+_HEAD = """# Encoders: which families were tried
+
+<!-- made by `make encoders`; edit tools/encoders_page.py -->
+
+For whoever chooses an encoder. Each row is a small random model of one type of transformers ({transformers}) that has a
+fast tokenizer, opened as `harness run` and `harness eval` open it. {count} sentences of 3 to 30 tokens are embedded in
+one batch and compared with plain transformers, one sentence at a time.
+
+- **right**: equal up to rounding. **refused**: one line before any work, given below the table.
+- `packed`: sentences are computed without padding. `padded`: with it.
+- Dropout is the largest in the configuration of the type, as transformers releases it. SimCSE and the methods that
+  extend it need dropout above 0.
+"""
+_BELOW = """
+## What is refused in every family
+
+- Adapters (`adapter_config.json`, `adapter_model.*`): merge them. Quantised weights (`quantization_config`, int8, fp8):
+  weights are read as float64, float32, float16 or bfloat16 only.
+- A file that can hold weights or settings and is not known, such as `projection.pt` or `inc_config.json`: move it out
+  of the folder if the vectors do not depend on it. Other formats (ONNX, TensorFlow, GGUF), states of trainers, results,
+  licences, images and folders that `modules.json` does not list are without effect.
+- Tensors that the encoder does not use, unless transformers' own classes of the type add them (heads of masked language
+  models, classifiers) or the papers' codes save them beside the encoder; missing tensors; a prefix of all names.
+- Models of pairs or of images, encoder-decoders, cross-encoders and sparse encoders.
+- The code of a repository, without `--trust-remote-code`; an attention from another repository. Whatever attention
+  `config.json` names, the harness computes with PyTorch's (`sdpa`), or `eager` where a type has no other.
+"""
+
+
+def _cell(each: Tried, notes: list[str]) -> str:
+    if not each.refused:
+        return each.word
+    if each.refused not in notes:
+        notes.append(each.refused)
+    return f"refused ({notes.index(each.refused) + 1})"
+
+
+def line(row: Row, notes: list[str]) -> str:
+    """A row of the table; new reasons are added to the `notes`."""
+    rows = "/".join(dict.fromkeys(each.rows for each in row.tried.values() if each.rows))
+    cells = [row.name, row.model, rows, *(_cell(row.tried[pooling], notes) for pooling in POOLINGS), row.dropout]
+    return f"| {' | '.join(cells)} |"
+
+
+def page() -> str:
+    """The text of docs/encoders.md; minutes."""
+    from importlib.metadata import version
+
+    fast = [kind for kind in types() if has_fast_tokenizer(kind)]
+    notes: list[str] = []
+    rows = [row_of(kind) for kind in fast]
+    built = [line(row, notes) for row in rows if row.model]
+    unbuilt = [f"- `{row.name}`: {row.reasons[0]}" for row in rows if not row.model]
+    other: list[str] = []
+    made = [f"| {name} | {_cell(each, other)} |" for name, each in layout_rows()]
+    parts = [
+        _HEAD.format(transformers=version("transformers"), count=len(SENTENCES)),
+        f"| type | class | rows | {' | '.join(POOLINGS)} | dropout |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+        *built,
+        "\nReasons:\n",
+        *(f"{number}. {note}" for number, note in enumerate(notes, 1)),
+        *(["\nNot tried, because no small model could be built here:\n", *unbuilt] if unbuilt else []),
+        f"\nWithout a fast tokenizer, and not tried: {', '.join(sorted({*types()} - {*fast}))}.",
+        "\n## Layouts of sentence-transformers\n",
+        "Over a small BERT, by their modules, compared one sentence at a time with sentence-transformers "
+        f"({version('sentence-transformers')}).\n",
+        "| layout | modules |",
+        "| --- | --- |",
+        *made,
+        *(f"{number}. {note}" for number, note in enumerate(other, 1)),
+        _BELOW,
+    ]
+    return "\n".join(parts)
+
+
+if __name__ == "__main__":
+    if asked := sys.argv[1:]:
+        reasons: list[str] = []
+        print(*(line(row_of(kind), reasons) for kind in asked), *reasons, sep="\n")
+    else:
+        sys.stdout.write(page())
