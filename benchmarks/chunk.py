@@ -1,7 +1,5 @@
 """What `--chunk` costs and saves: time and peak memory of a step, whole and in pieces, with the same gradient.
 
-python benchmarks/chunk.py [--rows 16] [--chunk 2] [--steps 3]
-
 The encoder has RoBERTa's architecture at a small size (4 layers, 256 wide), with random weights. Its time per step is
 compared in one run; what a graph holds is counted by the tensors that it saves, and scaled to RoBERTa-large at batch
 512, two views of 32 tokens: a row's saved numbers are proportional to layers x width, those of attention to layers x
@@ -10,11 +8,11 @@ heads x tokens.
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import time
 from collections.abc import Callable
 
+import click
 import torch
 from torch import Tensor
 from transformers import AutoTokenizer, RobertaConfig, RobertaModel
@@ -91,33 +89,33 @@ def seconds(work: Callable[[], None]) -> float:
     return time.perf_counter() - clock
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name, default in (("rows", 16), ("chunk", 2), ("steps", 3)):
-        parser.add_argument(f"--{name}", type=int, default=default)
-    options = parser.parse_args()
+@click.command(help=__doc__)
+@click.option("--rows", default=16, show_default=True, help="Rows of a batch.")
+@click.option("--chunk", default=2, show_default=True, help="Rows at a time.")
+@click.option("--rounds", default=3, show_default=True, help="Steps of each way.")
+def main(rows: int, chunk: int, rounds: int) -> None:
     student = small().train()
-    tokens = TokenRows.listed(torch.randint(5, VOCABULARY, (options.rows, LENGTH)).tolist(), 1)
-    ways: dict[str, Encode] = {"whole": student.encode, "pieces": Chunked(student.encode, options.chunk)}
+    tokens = TokenRows.listed(torch.randint(5, VOCABULARY, (rows, LENGTH)).tolist(), 1)
+    ways: dict[str, Encode] = {"whole": student.encode, "pieces": Chunked(student.encode, chunk)}
     bytes_held = {name: held(student, encode, tokens) for name, encode in ways.items()}
     times: dict[str, list[float]] = {name: [] for name in ways}
-    for _ in range(options.steps):
+    for _ in range(rounds):
         for name, encode in ways.items():
             times[name].append(seconds(lambda encode=encode: step(student, encode, tokens)))
     middle = {name: statistics.median(each) for name, each in times.items()}
-    print(f"{options.rows} rows x {VIEWS} views x {LENGTH} tokens, {options.chunk} rows at a time")
+    print(f"{rows} rows x {VIEWS} views x {LENGTH} tokens, {chunk} rows at a time")
     for name in ways:
         print(f"  {name:6} {middle[name]:6.2f} s a step, graphs hold {bytes_held[name] / 1e6:6.1f} MB")
     print(f"  in pieces {middle['pieces'] / middle['whole']:.2f} x the time and "
           f"{bytes_held['pieces'] / bytes_held['whole']:.3f} x the memory of graphs")  # fmt: skip
     parameters, layers, width, heads = LARGE
     scale = layers / LAYERS * max(width / WIDTH, heads / HEADS)
-    row = bytes_held["whole"] / options.rows * scale
+    row = bytes_held["whole"] / rows * scale
     fixed = 16 * parameters / GB
     print(f"RoBERTa-large in float32 by arithmetic: weights, gradients and moments {fixed:.1f} GB")
-    for rows in (BATCH, 64, 32, 16):
-        graphs = rows * row / GB
-        print(f"  {rows:3} of {BATCH} rows at a time: graphs {graphs:6.1f} GB, in all {fixed + graphs:6.1f} GB")
+    for together in (BATCH, 64, 32, 16):
+        graphs = together * row / GB
+        print(f"  {together:3} of {BATCH} rows at a time: graphs {graphs:6.1f} GB, in all {fixed + graphs:6.1f} GB")
 
 
 if __name__ == "__main__":

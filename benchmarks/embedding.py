@@ -1,21 +1,18 @@
 """Sentences a second of `Student.embed`, beside the public evaluation's way on the same sentences.
 
-The public way (SentEval forks of SimCSE and MCSE) embeds every side of every pair, repeated sentences
-included, in file order, in batches of 128 padded to the longest. The harness embeds each distinct
-sentence once, in order of length.
+The public way (SentEval forks of SimCSE and MCSE) embeds every side of every pair, repeated sentences included, in file
+order, in batches of 128 padded to the longest. The harness embeds each distinct sentence once, in order of length.
 
-    python benchmarks/embedding.py [FOLDER_OF_AN_ENCODER FILE.tsv]
-
-FILE.tsv is a similarity file with columns sentence1 and sentence2; without arguments the toy encoder
+ENCODER is a model folder, FILE a similarity file with the columns sentence1 and sentence2; without them the toy encoder
 embeds the toy similarity test.
 """
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
 
+import click
 import numpy as np
 import torch
 
@@ -50,10 +47,12 @@ def harness_way(student: Student, sentences: list[str]) -> np.ndarray:
     return np.stack([rows[text] for text in sentences])
 
 
-def main() -> None:
-    given = sys.argv[1:]
-    student = Student.load(Path(given[0]) if given else student_folder()).eval()
-    sentences = read(Path(given[1])) if given else toy_sentences()
+@click.command(help=__doc__)
+@click.argument("encoder", type=click.Path(exists=True, file_okay=False, path_type=Path), required=False)
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path), required=False)
+def main(encoder: Path | None, file: Path | None) -> None:
+    student = Student.load(encoder or student_folder()).eval()
+    sentences = read(file) if file else toy_sentences()
     seconds = {}
     vectors = {}
     for name, way in (("public", public_way), ("harness", harness_way)):

@@ -1,7 +1,4 @@
-"""The feature store on 82,783 x 768 floats (COCO's training images): rows a second and resident memory.
-
-python benchmarks/features.py
-"""
+"""The feature store on 82,783 x 768 floats (COCO's training images): rows a second and resident memory."""
 
 from __future__ import annotations
 
@@ -10,11 +7,12 @@ import tempfile
 import time
 from pathlib import Path
 
+import click
 import numpy as np
 
 from harness.encoders.features import Stacked, cached_features
 
-ROWS, WIDTH, BATCH, BATCHES = 82_783, 768, 64, 2_000
+WIDTH, BATCH, BATCHES = 768, 64, 2_000
 
 
 def generated(start: int, stop: int) -> np.ndarray:
@@ -30,24 +28,26 @@ def gathered(features: np.ndarray | Stacked) -> float:
     random = np.random.default_rng(0)
     clock = time.perf_counter()
     for _ in range(BATCHES):
-        features[random.integers(0, ROWS, BATCH)]
+        features[random.integers(0, len(features), BATCH)]
     return time.perf_counter() - clock
 
 
-def main() -> None:
+@click.command(help=__doc__)
+@click.option("--rows", default=82_783, show_default=True)
+def main(rows: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         os.environ["HARNESS_CACHE"] = folder
         clock = time.perf_counter()
-        for start in range(0, ROWS, 4096):
-            generated(start, min(start + 4096, ROWS))
+        for start in range(0, rows, 4096):
+            generated(start, min(start + 4096, rows))
         alone = time.perf_counter() - clock
         clock = time.perf_counter()
-        cached_features("benchmark", ROWS, generated)
+        cached_features("benchmark", rows, generated)
         stored = time.perf_counter() - clock
-        print(f"computing: {ROWS / alone:,.0f} rows/s alone, {ROWS / stored:,.0f} rows/s kept on disk as well")
+        print(f"computing: {rows / alone:,.0f} rows/s alone, {rows / stored:,.0f} rows/s kept on disk as well")
         for what in ("first start after", "later start"):
             clock = time.perf_counter()
-            mapped = cached_features("benchmark", ROWS, generated)
+            mapped = cached_features("benchmark", rows, generated)
             print(f"{what}: mapped in {1000 * (time.perf_counter() - clock):.0f} ms")
         file = Path(str(mapped.filename))  # type: ignore[attr-defined]
         ways = {

@@ -2,8 +2,6 @@
 
 Prints how long tokenising takes, what a warm start takes to its first batch, the loader's tokens a second beside
 what one H200 could train at most, and the resident memory that the data add to the model's.
-
-python benchmarks/full_size.py [SENTENCES]
 """
 
 from __future__ import annotations
@@ -15,9 +13,10 @@ import tempfile
 import time
 from pathlib import Path
 
+import click
 import numpy as np
 
-SENTENCES, IMAGES, CAPTIONS, WIDTH, BATCHES = 1_000_000, 82_783, 5, 768, 2_000
+CAPTIONS, WIDTH = 5, 768
 #: Dense bf16 peak of one H200 (NVIDIA's data sheet) over 6 operations a weight of BERT-base's layers and two views:
 #: no training of it reads more tokens of text a second.
 H200_TOKENS = 989e12 / (6 * 85e6 * 2)
@@ -52,11 +51,12 @@ tasks = ["STS-B"]
 """
 
 
-def needs_data() -> None:
-    """End where HARNESS_DATA names no folder with the data of the profile `small`."""
-    if not Path(os.environ.get("HARNESS_DATA", ""), "wiki").is_dir():
+def has_data() -> bool:
+    """Whether HARNESS_DATA names a folder with the data of the profile `small`; says so if not."""
+    found = Path(os.environ.get("HARNESS_DATA", ""), "wiki").is_dir()
+    if not found:
         print("skipped: set HARNESS_DATA to the folder with the data of the profile small")
-        sys.exit()
+    return found
 
 
 def student() -> Path:
@@ -71,7 +71,7 @@ def resident_mb(part: str = "VmRSS") -> float:
     return int(line.split()[1]) / 1024
 
 
-def make(root: Path, sentences: int) -> None:
+def make(root: Path, sentences: int, images: int) -> None:
     """Words of the student's own vocabulary, drawn by Zipf's law; lengths like Wikipedia's and COCO's."""
     import pyarrow
     import pyarrow.parquet as parquet
@@ -91,15 +91,15 @@ def make(root: Path, sentences: int) -> None:
     with (root / "wiki.txt").open("w") as stream:
         for start in range(0, sentences, 100_000):
             stream.writelines(f"{text}\n" for text in texts(min(100_000, sentences - start), 20))
-    captions = texts(IMAGES * CAPTIONS, 11)
+    captions = texts(images * CAPTIONS, 11)
     listed = [captions[row : row + CAPTIONS] for row in range(0, len(captions), CAPTIONS)]
-    table = {"image_id": [f"{row:012}.jpg" for row in range(IMAGES)], "captions": listed}
+    table = {"image_id": [f"{row:012}.jpg" for row in range(images)], "captions": listed}
     parquet.write_table(pyarrow.table(table), root / "coco.parquet")
-    np.save(root / "coco.npy", rng.standard_normal((IMAGES, WIDTH), dtype=np.float32))
+    np.save(root / "coco.npy", rng.standard_normal((images, WIDTH), dtype=np.float32))
     (root / "full.toml").write_text(PROFILE)
 
 
-def train(root: Path) -> None:
+def train(root: Path, count: int) -> None:
     """What a training process does before and while it reads: everything but the model's own steps."""
     import torch
 
@@ -129,7 +129,7 @@ def train(root: Path) -> None:
     first = time.perf_counter() - clock
     mapped = resident_mb("RssFile")
     clock, tokens, rows = time.perf_counter(), 0, 0
-    for step in range(BATCHES):
+    for step in range(count):
         for _, batch in batches.of(batches.steps // 2 + step):
             tokens += int(batch.tokens["attention_mask"].sum())
             rows += len(batch.tokens["input_ids"])
@@ -147,18 +147,25 @@ def train(root: Path) -> None:
     )
 
 
-def main() -> None:
-    if sys.argv[1:2] == ["--train"]:
-        train(Path(sys.argv[2]))
+@click.command(help=__doc__)
+@click.option("--sentences", default=1_000_000, show_default=True)
+@click.option("--images", default=82_783, show_default=True)
+@click.option("--batches", default=2_000, show_default=True, help="Batches that are timed.")
+@click.option("--starts", type=click.IntRange(1, 3), default=3, show_default=True, help="The first one is cold.")
+@click.option("--train", "made", type=click.Path(path_type=Path), hidden=True)
+def main(sentences: int, images: int, batches: int, starts: int, made: Path | None) -> None:
+    if made:
+        train(made, batches)
         return
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        make(root, int(sys.argv[1]) if sys.argv[1:] else SENTENCES)
+        make(root, sentences, images)
         environment = {**os.environ, "HARNESS_CACHE": str(root / "cache")}
-        for what in ("cold: tokenises, copies the features", "warm", "warm again"):
+        for what in ("cold: tokenises, copies the features", "warm", "warm again")[:starts]:
             clock = time.perf_counter()
             print(f"{what}:", flush=True)
-            subprocess.run([sys.executable, __file__, "--train", folder], check=True, env=environment)
+            words = ["--train", folder, "--batches", str(batches)]
+            subprocess.run([sys.executable, __file__, *words], check=True, env=environment)
             print(f"  the process took {time.perf_counter() - clock:.1f} s in all", flush=True)
 
 

@@ -1,11 +1,6 @@
 """What it costs to distribute runs: fake runs that sleep, processes that do nothing, a large plan, a large grid.
 
-    python benchmarks/grid.py                     everything below, with the numbers below
-    python benchmarks/grid.py runs 2000 64        fake runs of one second on 64 slots
-    python benchmarks/grid.py memory 2000 64      the same in drivers of their own: after an installation, and again
-    python benchmarks/grid.py processes 50 64     what a process of the executor `local` costs; 64 at a time
-    python benchmarks/grid.py plan 20000          a plan
-    python benchmarks/grid.py scale 10000 256     a grid of runs of 40 minutes on 256 GPUs, in simulated time
+Without a command, everything but `runs` is measured, with the default numbers.
 
 A fake run sleeps in place of training, in a thread, since 64 starts a second need more cores than a desk has. All else
 is real: the plan, the queue, locks, events, results and logs. The overhead is the wall time beyond full rounds of
@@ -22,11 +17,13 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
 
+import click
 from fake_runs import SECONDS, EmptyRun, FakeRun, IdleRun, peak_mb, planned
 
 from harness.planning.events import Event, Listener
@@ -38,8 +35,6 @@ from harness.work.jobs import jobs_of
 from harness.work.local import Local
 from harness.work.queue import Queue
 from harness.work.tally import Tally
-
-RUNS, SLOTS, PROCESSES, PLANNED, LARGE, GPUS = 2_000, 64, 50, 20_000, 10_000, 256
 
 
 class Slots(Executor):
@@ -82,8 +77,30 @@ class Watch(threading.Thread):
             time.sleep(0.05)
 
 
-def distribute(runs: int, slots: int) -> None:
-    """Print what the driver of fake runs takes."""
+@click.group(help=__doc__, invoke_without_command=True)
+@click.pass_context
+def main(context: click.Context) -> None:
+    if context.invoked_subcommand is None:
+        for command in (memory, processes, plan, scale):
+            context.invoke(command)
+
+
+def counted(runs: int, slots: int | None = None) -> Callable[[Callable[..., None]], click.Command]:
+    """A command with the number of runs, and of those at a time."""
+
+    def made(function: Callable[..., None]) -> click.Command:
+        for name, default in (("slots", slots), ("runs", runs)):
+            if default is not None:
+                option = click.option(f"--{name}", default=default, show_default=True, type=click.IntRange(1))
+                function = option(function)
+        return main.command(function.__name__)(function)
+
+    return made
+
+
+@counted(2_000, 64)
+def runs(runs: int, slots: int) -> None:
+    """Fake runs of one second."""
     with tempfile.TemporaryDirectory() as folder:
         made = planned(runs, Path(folder))
         real = [job for job in jobs_of(made) if isinstance(job, RunJob)][:runs]
@@ -105,42 +122,45 @@ def distribute(runs: int, slots: int) -> None:
         )
 
 
+@counted(2_000, 64)
 def memory(runs: int, slots: int) -> None:
-    """Print the same of two drivers: one that asks methods what they declare, and one that has it in its cache."""
+    """The same in two drivers: one that asks methods what they declare, and one that has it in its cache."""
     with tempfile.TemporaryDirectory() as cache:
         for when in ("first plan of an installation", "the same plan again"):
             print(f"{when}: ", end="", flush=True)
-            command = [sys.executable, __file__, "runs", str(runs), str(slots)]
+            command = [sys.executable, __file__, "runs", "--runs", str(runs), "--slots", str(slots)]
             subprocess.run(command, env={**os.environ, "HARNESS_CACHE": cache}, check=True)
 
 
-def processes(count: int, slots: int) -> None:
-    """Print what a process costs that does nothing but say so, and how many files a driver of `slots` at a time has."""
+@counted(50, 64)
+def processes(runs: int, slots: int) -> None:
+    """What processes of the executor `local` cost that do nothing, and the open files of a driver of many at a time."""
 
-    def used(kind: type[RunJob], runs: int, at_a_time: int) -> tuple[float, float]:
+    def used(kind: type[RunJob], count: int, at_a_time: int, **more: int) -> tuple[float, float]:
         with tempfile.TemporaryDirectory() as folder:
-            real = [job for job in jobs_of(planned(runs, Path(folder))) if isinstance(job, RunJob)][:runs]
-            jobs = [kind(job.inventory, job.store, frozenset(), job.run) for job in real]
+            real = [job for job in jobs_of(planned(count, Path(folder))) if isinstance(job, RunJob)][:count]
+            jobs = [kind(job.inventory, job.store, frozenset(), job.run, **more) for job in real]
             before, clock = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
             Local(ExecutorOptions(at_a_time, "cpu")).execute(jobs, lambda event: None)
             after = resource.getrusage(resource.RUSAGE_CHILDREN)
             return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, time.monotonic() - clock
 
-    (start, _), (together, wall) = used(EmptyRun, 1, 2), used(EmptyRun, count, 2)
-    each = (together - start) / (count - 1)
+    (start, _), (together, wall) = used(EmptyRun, 1, 2), used(EmptyRun, runs, 2)
+    each = (together - start) / max(1, runs - 1)
     print(
         f"a process: {1000 * each:.0f} ms of processor of its own; that which they are forked from: {start:.1f} s; "
-        f"{count} processes, two at a time: {wall:.1f} s; {slots} slots of {SECONDS:g} s would keep "
+        f"{runs} processes, two at a time: {wall:.1f} s; {slots} slots of {SECONDS:g} s would keep "
         f"{slots / SECONDS * each:.1f} cores busy with starting"
     )
     watch = Watch()
     watch.start()
-    used(IdleRun, slots, slots)
+    used(IdleRun, slots, slots, together=slots)
     print(f"{slots} processes at a time: {watch.files} files open in the driver")
 
 
+@counted(20_000)
 def plan(runs: int) -> None:
-    """Print what a plan and its jobs take."""
+    """A plan and its jobs."""
     with tempfile.TemporaryDirectory() as folder:
         clock, cpu = time.monotonic(), time.process_time()
         made = planned(runs, Path(folder))
@@ -156,22 +176,12 @@ def plan(runs: int) -> None:
         )
 
 
-def main() -> None:
-    """Print the table."""
-    what, *numbers = sys.argv[1:] or ["all"]
-    counts = list(map(int, numbers))
-    if what == "runs":
-        distribute(*(counts or [RUNS, SLOTS]))
-    if what in ("all", "memory"):
-        memory(*(counts or [RUNS, SLOTS]))
-    if what in ("all", "processes"):
-        processes(*(counts or [PROCESSES, SLOTS]))
-    if what in ("all", "plan"):
-        plan(*(counts or [PLANNED]))
-    if what in ("all", "scale"):
-        from grid_scale import scale
+@counted(10_000, 256)
+def scale(runs: int, slots: int) -> None:
+    """Runs of 40 minutes on GPUs, in simulated time."""
+    from grid_scale import scale as simulated
 
-        scale(*(counts or [LARGE, GPUS]))
+    simulated(runs, slots)
 
 
 if __name__ == "__main__":

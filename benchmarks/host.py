@@ -1,7 +1,5 @@
 """Host time of a training step, beside a plain padded BertModel in a trainer's loop in the style of the public code.
 
-    python benchmarks/host.py [CASE ...] [--rounds N]
-
 A card waits for the host where Python takes longer than the kernels. Each side is a process of its own with one thread
 and 12 layers of 12 heads, so narrow that only the host's work counts. The sides take turns of ten steps, and the ratio
 is that of the medians; after a single step, each side would find the processor's caches full of the other's data. Times
@@ -19,7 +17,6 @@ On two quiet cores, 40 rounds: SimCSE 7.6 ms beside 11.5 (0.66), MCSE 8.7 beside
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -27,16 +24,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 import torch
 from step import Side
-from step_sides import answer, typed
+from step_sides import answer
 from torch import Tensor
 from torch.nn import functional
 from transformers import BertConfig, BertModel
 
 from harness.corpora.tokens import TokenFile, Tokens
-from harness.encoders import dropout, packed
+from harness.encoders import packed
 from harness.encoders.rows import Packed
 from harness.encoders.student import Student
 from harness.method import Dimensions, Method, PairBatch, SentenceBatch, method_named
@@ -95,7 +93,7 @@ def features(name: str) -> dict[str, np.ndarray]:
 
 def harness(name: str, folder: Path) -> Callable[[int], None]:
     """A step of the harness's own loop."""
-    dropout.dropped = lambda values, chance: torch.dropout(values, chance, train=True)
+    packed.dropped = lambda values, chance: torch.dropout(values, chance, train=True)
     packed.attention_on = lambda *given: packed_kernel
     listed = ids()
     file = TokenFile(
@@ -149,20 +147,23 @@ def serve(name: str, side: str) -> None:
         answer(lambda turn: [step(TURN * turn + number) for number in range(TURN)], time.process_time)
 
 
-def main() -> None:
-    if sys.argv[1:2] == ["--serve"]:
-        serve(*sys.argv[2:])
+@click.command(help=__doc__)
+@click.argument("cases", nargs=-1, type=click.Choice([*CASES]), metavar="[CASE]...")
+@click.option("--rounds", default=20, show_default=True, help="Turns of each side that count.")
+@click.option("--serve", "side", nargs=2, hidden=True)
+def main(cases: tuple[str, ...], rounds: int, side: tuple[str, str] | None) -> None:
+    if side:
+        serve(*side)
         return
-    chosen = typed(__doc__, CASES, 20, ("fp32",))
     os.environ["OMP_NUM_THREADS"] = "1"
-    for name in chosen.cases or CASES:
-        sides = {side: Side(__file__, name, side) for side in ("harness", "plain")}
-        for _ in range(3 + chosen.rounds):
-            for side in sides.values():
-                side.step()
-        ours, theirs = (1000 / TURN * side.median for side in sides.values())
-        for side in sides.values():
-            side.end()
+    for name in cases or CASES:
+        sides = {which: Side(__file__, name, which) for which in ("harness", "plain")}
+        for _ in range(3 + rounds):
+            for each in sides.values():
+                each.step()
+        ours, theirs = (1000 / TURN * each.median for each in sides.values())
+        for each in sides.values():
+            each.end()
         print(
             f"{name}: {ours:.1f} ms a step on the host, plain {theirs:.1f} ms, {ours / theirs:.2f} of it (bar {BAR})",
             flush=True,

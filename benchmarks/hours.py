@@ -1,17 +1,15 @@
 """Hours of the papers' runs on known cards by arithmetic, as docs/reproduce.md prints them.
 
-    python benchmarks/hours.py            # the tables of the page
-    python benchmarks/hours.py --write    # puts them into the page
-
 The arithmetic is that of `harness run --dry-run` (harness/planning/estimate.py).
 """
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+import click
 
 import harness
 from harness.grid import resolve
@@ -75,13 +73,12 @@ def tables() -> str:
     )
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", action="store_true")
-    given = parser.parse_args()
+@click.command(help=__doc__)
+@click.option("--write", is_flag=True, help="Put the tables into the page.")
+def main(write: bool) -> None:
     made = tables()
     print(made)
-    if given.write:
+    if write:
         before, _, rest = PAGE.read_text().partition(BEGIN)
         PAGE.write_text(f"{before}{BEGIN}\n{made}\n{END}{rest.partition(END)[2]}")
 

@@ -1,6 +1,6 @@
 """Augmented images and filterbanks a second on one core, images through worker processes, and a teacher's whole path.
 
-OMP_NUM_THREADS=1 python benchmarks/media.py [--device cuda]
+Set OMP_NUM_THREADS=1 for rates of one core.
 
 The path of a teacher is that of `harness run`: files of a folder, decoded and resized by threads, through a ResNet-50
 and a CLIP ViT-B/32 with random weights, into the file of features on disk.
@@ -8,7 +8,6 @@ and a CLIP ViT-B/32 with random weights, into the file of features on disk.
 
 from __future__ import annotations
 
-import argparse
 import io
 import json
 import os
@@ -17,6 +16,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import click
 import numpy as np
 import torch
 from PIL import Image
@@ -32,7 +32,7 @@ from harness.seeds import generator
 from harness.training.batching import Order
 from harness.training.streams import MediaInputs, Prefetcher
 
-BATCH, BATCHES = 48, 6
+BATCH = 48
 #: ImageNet's usual picture, one of a modern camera, and an utterance of the length that 1,024 frames hold
 PICTURES = {"500 x 375": (500, 375), "2000 x 1500": (2000, 1500)}
 SECONDS, RATE = 10.2, 16_000
@@ -48,13 +48,13 @@ def photograph(size: tuple[int, int]) -> bytes:
     return stream.getvalue()
 
 
-def rate(work: Callable[[int], object], items: int) -> float:
+def rate(work: Callable[[int], object], items: int, rounds: int) -> float:
     """Items a second, after one run that is not counted."""
     work(0)
     clock = time.perf_counter()
-    for number in range(1, 1 + BATCHES):
+    for number in range(1, 1 + rounds):
         work(number)
-    return items * BATCHES / (time.perf_counter() - clock)
+    return items * rounds / (time.perf_counter() - clock)
 
 
 def torchvisions(size: int) -> Callable[[bytes], object]:
@@ -126,35 +126,36 @@ def teachers_path(raw: bytes, device: str, images: int) -> None:
             print(f"{kind} on {device}, from files to features: {images / (time.perf_counter() - clock):,.1f} images/s")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--images", type=int, default=256, help="images of a teacher's whole path")
-    chosen = parser.parse_args()
-    teachers_path(photograph(PICTURES["500 x 375"]), chosen.device, chosen.images)
+@click.command(help=__doc__)
+@click.option("--device", default="cpu", show_default=True)
+@click.option("--images", default=256, show_default=True, help="Images of a teacher's whole path.")
+@click.option("--batch", default=BATCH, show_default=True, help="Images that are augmented together.")
+@click.option("--rounds", default=6, show_default=True, help="Batches that are timed.")
+def main(device: str, images: int, batch: int, rounds: int) -> None:
+    teachers_path(photograph(PICTURES["500 x 375"]), device, images)
     torch.set_num_threads(1)
-    rows = np.arange(BATCH)
+    rows = np.arange(batch)
     for name, shape in PICTURES.items():
         raw = photograph(shape)
-        decoding = rate(lambda number, raw=raw: [opened(raw).convert("RGB") for _ in rows], BATCH)
+        decoding = rate(lambda number, raw=raw: [opened(raw).convert("RGB") for _ in rows], batch, rounds)
         print(f"JPEG {name}, {len(raw):,} bytes: decoding alone {decoding:,.0f} images/s")
         for size in (32, 224):
             public = torchvisions(size)
-            before = rate(lambda number, raw=raw, public=public: [public(raw) for _ in rows], BATCH)
-            images = EncodedImages([raw] * BATCH, rows, Augmentation(size))
-            after = rate(lambda number, images=images: images.batch(rows, generator(step=number)), BATCH)
+            before = rate(lambda number, raw=raw, public=public: [public(raw) for _ in rows], batch, rounds)
+            encoded = EncodedImages([raw] * batch, rows, Augmentation(size))
+            after = rate(lambda number, encoded=encoded: encoded.batch(rows, generator(step=number)), batch, rounds)
             print(f"  two views at {size}: torchvision's chain {before:,.0f} images/s a core, here {after:,.0f}")
-        made = MediaInputs(images, Order(BATCH, BATCH, 0, "benchmark", "images"), 0)
+        made = MediaInputs(encoded, Order(batch, batch, 0, "benchmark", "images"), 0)
         for workers in range(1, len(os.sched_getaffinity(0)) + 1):
             ahead = Prefetcher(made, 1000, workers)
             # what was made while nobody asked is not counted
             for step in range(3 * workers):
                 ahead.of(step)
-            through = rate(lambda number, ahead=ahead, first=3 * workers: ahead.of(first + number), BATCH)
+            through = rate(lambda number, ahead=ahead, first=3 * workers: ahead.of(first + number), batch, rounds)
             ahead.close()
             print(f"  two views at 224 through {workers} worker(s): {through:,.0f} images/s")
     wave = np.random.default_rng(0).standard_normal(int(SECONDS * RATE)).astype(np.float32)
-    speed = rate(lambda number: [filterbank(wave, RATE) for _ in range(8)], 8)
+    speed = rate(lambda number: [filterbank(wave, RATE) for _ in range(8)], 8, rounds)
     print(f"filterbanks of {SECONDS} s: {speed:,.0f} clips/s a core")
 
 

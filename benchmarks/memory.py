@@ -1,7 +1,5 @@
 """Where the memory of a run goes: resident memory and its peak after each stage, against what training needs.
 
-python benchmarks/memory.py --profile small --encoder all-minilm-l6-v2=FOLDER --data-root FOLDER [--method simcse]
-
 Training needs weights, gradients, AdamW's two moments and what a step keeps for its backward pass, beside the
 baseline: the process with torch, the encoder's code, its tokenizer and its data, ready to train, without the weights.
 A run should peak at the baseline and 1.2 times the rest. Without options the run is one of the profile `tiny`.
@@ -9,7 +7,6 @@ A run should peak at the baseline and 1.2 times the rest. Without options the ru
 
 from __future__ import annotations
 
-import argparse
 import multiprocessing
 import os
 import resource
@@ -18,7 +15,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.queues import Queue
 from pathlib import Path
+from typing import NamedTuple
 
+import click
 import torch
 
 from harness import api
@@ -30,6 +29,16 @@ from harness.training.record import TrainingRecord
 from harness.training.trainer import Trainer
 
 MB = 2**20
+
+
+class Run(NamedTuple):
+    """What is trained."""
+
+    profile: str
+    method: str
+    encoder: str | None
+    data_root: str | None
+    steps: int
 
 
 def peak() -> float:
@@ -63,37 +72,37 @@ def bytes_of(trainer: Trainer, steps: int) -> tuple[int, int]:
     return sum(weights.values()), most
 
 
-def training(options: argparse.Namespace, listen: Listener) -> None:
+def training(run: Run, listen: Listener) -> None:
     """Train the run as `harness run` does in its process."""
     keep_freed_memory()
     with tempfile.TemporaryDirectory() as folder:
         plan = api.plan(
-            options.profile,
-            methods=options.method,
-            encoders=options.encoder,
+            run.profile,
+            methods=run.method,
+            encoders=run.encoder,
             seeds=1,
-            set={"steps": options.steps, "eval_every": options.steps, "warmup_steps": 0},
+            set={"steps": run.steps, "eval_every": run.steps, "warmup_steps": 0},
             results=folder,
-            data_root=options.data_root,
+            data_root=run.data_root,
         )
         train(plan.todo[0].experiment, Bench(Store(Path(folder)), "cpu", listen))
 
 
-def needs(options: argparse.Namespace, found: Queue[float]) -> None:
+def needs(run: Run, found: Queue[float]) -> None:
     """Put MB of weights and of a step's activations, once the run is ready to train."""
 
     def counted(trainer: Trainer) -> None:
         trainer.student.train()
-        for size in bytes_of(trainer, options.steps):
+        for size in bytes_of(trainer, run.steps):
             found.put(size / MB)
         raise KeyboardInterrupt
 
     Trainer.run = counted  # type: ignore[method-assign, assignment]
     with suppress(KeyboardInterrupt):
-        training(options, lambda event: None)
+        training(run, lambda event: None)
 
 
-def stages(options: argparse.Namespace, found: Queue[float]) -> None:
+def stages(run: Run, found: Queue[float]) -> None:
     """Print the memory at each event of the run; put MB of the baseline and of the peak."""
     original = Trainer.run
 
@@ -109,29 +118,31 @@ def stages(options: argparse.Namespace, found: Queue[float]) -> None:
 
     Trainer.run = measured  # type: ignore[method-assign]
     print(f"  {'imports':50} resident {resident():6,.0f} MB  peak {peak():6,.0f} MB", flush=True)
-    training(options, stage)
+    training(run, stage)
     found.put(peak())
 
 
-def in_a_process(work: Callable[[argparse.Namespace, Queue[float]], None], options: argparse.Namespace) -> list[float]:
+def in_a_process(work: Callable[[Run, Queue[float]], None], run: Run) -> list[float]:
     """The two numbers that `work` puts, in a process of its own."""
     spawn = multiprocessing.get_context("spawn")
     found: Queue[float] = spawn.Queue()
-    process = spawn.Process(target=work, args=(options, found))
+    process = spawn.Process(target=work, args=(run, found))
     process.start()
     numbers = [found.get() for _ in range(2)]
     process.join()
     return numbers
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=6)
-    for name, default in (("profile", "tiny"), ("method", "simcse"), ("encoder", None), ("data-root", None)):
-        parser.add_argument(f"--{name}", default=default)
-    options = parser.parse_args()
-    weights, activations = in_a_process(needs, options)
-    baseline, most = in_a_process(stages, options)
+@click.command(help=__doc__)
+@click.option("--profile", default="tiny", show_default=True)
+@click.option("--method", default="simcse", show_default=True)
+@click.option("--encoder", metavar="NAME=FOLDER")
+@click.option("--data-root", metavar="FOLDER")
+@click.option("--steps", default=6, show_default=True)
+def main(profile: str, method: str, encoder: str | None, data_root: str | None, steps: int) -> None:
+    run = Run(profile, method, encoder, data_root, steps)
+    weights, activations = in_a_process(needs, run)
+    baseline, most = in_a_process(stages, run)
     limit = 1.2 * (4 * weights + activations) + baseline
     print(f"weights {weights:,.0f} MB, with gradients and AdamW's moments {4 * weights:,.0f} MB")
     print(f"kept by a step for its backward pass, at most, {activations:,.0f} MB; baseline {baseline:,.0f} MB")

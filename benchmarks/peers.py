@@ -1,12 +1,10 @@
 """`harness run` of SimCSE beside sentence-transformers' trainer and MultipleNegativesRankingLoss, whole commands.
 
-    pip install accelerate
-    HARNESS_DATA=DATA python benchmarks/peers.py [--steps 60] [--rounds 2] [--cases text-fp32,...]
-
 Both train the same encoder with the same sentences, batch, length, steps, learning rate and precision, score the
-development set of STS-B at the end and then its test set, each in a process of its own, in turns. `text` is
-Wikipedia's sentences, `captions` those of Flickr8k, which are shorter. accelerate, which that trainer needs, is a
-dependency of this script alone. The harness's training includes one score on the development set, the other's none.
+development set of STS-B at the end and then its test set, each in a process of its own, in turns. `text` is Wikipedia's
+sentences, `captions` those of Flickr8k, which are shorter. accelerate, which that trainer needs, is a dependency of
+this script alone; the data are read from HARNESS_DATA. The harness's training includes one score on the development
+set, the other's none.
 
 On two quiet cores (AVX-512 with bf16), 60 steps, one round: text in float32 108 s beside 167 (1.55), in bf16 74 beside
 111 (1.49), captions in float32 70 beside 121 (1.74), in bf16 54 beside 80 (1.47). About 20 s of each command are its
@@ -15,7 +13,6 @@ start and the evaluation; two thirds of the harness's step in bf16 are matrix pr
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import os
 import statistics
@@ -26,8 +23,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import click
 import pandas as pd
-from full_size import needs_data, student
+from full_size import has_data, student
 
 BATCH, LENGTH, RATE, LIMIT = 64, 32, 3e-5, 12_000
 #: how many times as fast the harness has to be
@@ -38,10 +36,10 @@ SETTINGS = {"text": "wiki", "captions": "flickr8k"}
 SCORE, FIRST = 4, 5
 
 
-def ours(case: str, options: argparse.Namespace, folder: Path) -> list[str | Path]:
+def ours(case: str, steps: int, folder: Path) -> list[str | Path]:
     """The command of the harness."""
     kind, precision = case.split("-")
-    values = {"steps": options.steps, "eval_every": options.steps, "precision": precision, "batch_size": BATCH}
+    values = {"steps": steps, "eval_every": steps, "precision": precision, "batch_size": BATCH}
     return [
         *(Path(sys.executable).with_name("harness"), "run", "--profile", "small", "--methods", "simcse"),
         *(
@@ -59,9 +57,9 @@ def ours(case: str, options: argparse.Namespace, folder: Path) -> list[str | Pat
     ]
 
 
-def theirs(case: str, options: argparse.Namespace, folder: Path) -> list[str | Path]:
+def theirs(case: str, steps: int, folder: Path) -> list[str | Path]:
     """The command of the other trainer, which is this script."""
-    return [sys.executable, __file__, "--steps", str(options.steps), "--peer", case, "--out", str(folder)]
+    return [sys.executable, __file__, "--steps", str(steps), "--peer", case, "--out", str(folder)]
 
 
 def sentences(kind: str, root: Path) -> list[str]:
@@ -72,7 +70,7 @@ def sentences(kind: str, root: Path) -> list[str]:
         return [line.rstrip("\n") for line, _ in zip(lines, range(LIMIT), strict=False)]
 
 
-def peer(case: str, options: argparse.Namespace) -> None:
+def peer(case: str, steps: int, out: str) -> None:
     """Train and score by sentence-transformers; prints the seconds of the training."""
     from datasets import Dataset
     from sentence_transformers import (
@@ -92,8 +90,8 @@ def peer(case: str, options: argparse.Namespace) -> None:
     )
     texts = sentences(kind, root)
     arguments = SentenceTransformerTrainingArguments(
-        options.out,
-        max_steps=options.steps,
+        out,
+        max_steps=steps,
         per_device_train_batch_size=BATCH,
         learning_rate=RATE,
         bf16=precision == "bf16",
@@ -121,11 +119,11 @@ def similarities(file: Path) -> tuple[list[float], list[str], list[str]]:
     return [float(row[SCORE]) for row in rows], [row[FIRST] for row in rows], [row[FIRST + 1] for row in rows]
 
 
-def trained(side: Callable[..., list[str | Path]], case: str, options: argparse.Namespace) -> tuple[float, float]:
+def trained(side: Callable[..., list[str | Path]], case: str, steps: int) -> tuple[float, float]:
     """Seconds of the whole command and of the training in it."""
     with tempfile.TemporaryDirectory() as folder:
         clock = time.perf_counter()
-        done = subprocess.run(side(case, options, Path(folder)), stdout=subprocess.PIPE, text=True, check=True)
+        done = subprocess.run(side(case, steps, Path(folder)), stdout=subprocess.PIPE, text=True, check=True)
         seconds = time.perf_counter() - clock
         if side is theirs:
             return seconds, float(done.stdout.splitlines()[-1])
@@ -135,23 +133,23 @@ def trained(side: Callable[..., list[str | Path]], case: str, options: argparse.
         return seconds, result.train_seconds
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=60)
-    parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--cases", default=",".join(BARS))
-    parser.add_argument("--peer", help=argparse.SUPPRESS)
-    parser.add_argument("--out", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.peer:
-        peer(options.peer, options)
+@click.command(help=__doc__)
+@click.argument("cases", nargs=-1, type=click.Choice([*BARS]))
+@click.option("--steps", default=60, show_default=True, help="Steps of a training.")
+@click.option("--rounds", default=2, show_default=True, help="Commands of each side.")
+@click.option("--peer", "case", hidden=True)
+@click.option("--out", hidden=True)
+def main(cases: tuple[str, ...], steps: int, rounds: int, case: str | None, out: str) -> None:
+    if case:
+        peer(case, steps, out)
         return
-    needs_data()
+    if not has_data():
+        return
     print("| | harness s | of it training | sentence-transformers s | of it training | whole | training | bar |")
     print("|" + " --- |" * 8)
-    for case in options.cases.split(","):
-        rounds = [(*trained(ours, case, options), *trained(theirs, case, options)) for _ in range(options.rounds)]
-        whole, training, other, others = (statistics.median(column) for column in zip(*rounds, strict=True))
+    for case in cases or BARS:
+        pairs = [(*trained(ours, case, steps), *trained(theirs, case, steps)) for _ in range(rounds)]
+        whole, training, other, others = (statistics.median(column) for column in zip(*pairs, strict=True))
         print(
             f"| {case} | {whole:.1f} | {training:.1f} | {other:.1f} | {others:.1f} | {other / whole:.2f} | "
             f"{others / training:.2f} | {BARS[case]} |",

@@ -1,9 +1,7 @@
 """Exact ranks of 25,000 captions among 5,000 images (COCO's test split) and back, beside a full argsort in NumPy.
 
-Each way runs in a process of its own, so that its peak memory is its own. The argsort goes through the captions
-in blocks of 1,000, as one matrix with its order would take 1.5 GB.
-
-    python benchmarks/retrieval.py
+Each way runs in a process of its own, so that its peak memory is its own. The argsort goes through the captions in
+blocks of 1,000, as one matrix with its order would take 1.5 GB.
 """
 
 from __future__ import annotations
@@ -13,20 +11,21 @@ import resource
 import time
 from collections.abc import Callable
 
+import click
 import numpy as np
 
 from harness.evaluation.retrieval import both_ways, recalls
 
-TEXTS, IMAGES, WIDTH = 25_000, 5_000, 256
+CAPTIONS, WIDTH = 5, 256
 #: noise of a caption around its image that leaves R@1 near a third
 NOISE = 5.0
 
 
-def vectors() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def vectors(count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     rng = np.random.default_rng(0)
-    images = rng.normal(size=(IMAGES, WIDTH)).astype(np.float32)
-    image_of = np.repeat(np.arange(IMAGES), TEXTS // IMAGES)
-    noise = rng.normal(size=(TEXTS, WIDTH)).astype(np.float32)
+    images = rng.normal(size=(count, WIDTH)).astype(np.float32)
+    image_of = np.repeat(np.arange(count), CAPTIONS)
+    noise = rng.normal(size=(len(image_of), WIDTH)).astype(np.float32)
     return images[image_of] + NOISE * noise, images, image_of
 
 
@@ -39,10 +38,10 @@ def argsorted(texts: np.ndarray, images: np.ndarray, image_of: np.ndarray) -> di
     """The protocols `one` and `five`, as `counted`."""
     texts = texts / np.linalg.norm(texts, axis=1, keepdims=True)
     images = images / np.linalg.norm(images, axis=1, keepdims=True)
-    first = np.arange(0, TEXTS, TEXTS // IMAGES)
+    first = np.arange(0, len(texts), CAPTIONS)
     scores = {}
-    for protocol, rows in (("five", np.arange(TEXTS)), ("one", first)):
-        every = np.arange(IMAGES)
+    for protocol, rows in (("five", np.arange(len(texts))), ("one", first)):
+        every = np.arange(len(images))
         found = {
             "t2i": sorted_ranks(texts[rows], images, image_of[rows], every),
             "i2t": sorted_ranks(images, texts[rows], every, image_of[rows]),
@@ -60,8 +59,8 @@ def sorted_ranks(queries: np.ndarray, gallery: np.ndarray, query_of: np.ndarray,
     return np.concatenate(found)
 
 
-def measured(way: Callable[..., dict[str, float]], results: multiprocessing.Queue) -> None:
-    given = vectors()
+def measured(way: Callable[..., dict[str, float]], count: int, results: multiprocessing.Queue) -> None:
+    given = vectors(count)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     clock = time.perf_counter()
     scores = way(*given)
@@ -70,12 +69,14 @@ def measured(way: Callable[..., dict[str, float]], results: multiprocessing.Queu
     results.put((scores, seconds, before / 1024, after / 1024))
 
 
-def main() -> None:
+@click.command(help=__doc__)
+@click.option("--images", default=5_000, show_default=True)
+def main(images: int) -> None:
     processes = multiprocessing.get_context("spawn")
     scores, seconds = {}, {}
     for way in (counted, argsorted):
         results = processes.Queue()
-        process = processes.Process(target=measured, args=(way, results))
+        process = processes.Process(target=measured, args=(way, images, results))
         process.start()
         scores[way], seconds[way], before, after = results.get()
         process.join()

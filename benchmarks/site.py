@@ -1,7 +1,5 @@
 """Seconds and memory of `harness status`, of tables and of the site as results grow.
 
-    python benchmarks/site.py [RESULTS ...]
-
 Prints lines for 1,000 and 10,000 results, or for the numbers given; 100,000 need 10 GB of disk. Each step is a process
 of its own. Results are made up from real ones (`made_up.py`): 5 seeds, 4 encoders, 10 settings, and as many variants as
 are needed, with a log each.
@@ -14,6 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import click
 from made_up import write
 
 GROWTH = (1_000, 10_000)
@@ -77,22 +76,25 @@ def step(what: str, code: str, *words: object) -> None:
     """Run code in a process of its own and print the last lines."""
     command = [sys.executable, "-c", USAGE + code, *map(str, words)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    lines = done.stdout.splitlines() if not done.returncode else done.stderr.splitlines()
-    print(f"  {what:26} {'; '.join(lines[-2:])}", flush=True)
+    if done.returncode:
+        raise SystemExit(f"{what} failed:\n{done.stderr}")
+    print(f"  {what:26} {'; '.join(done.stdout.splitlines()[-2:])}", flush=True)
 
 
-def main() -> None:
+@click.command(help=__doc__)
+@click.argument("results", nargs=-1, type=click.IntRange(1))
+def main(results: tuple[int, ...]) -> None:
     """Print the growth."""
-    for count in map(int, sys.argv[1:] or GROWTH):
+    for count in results or GROWTH:
         with tempfile.TemporaryDirectory() as name:
-            results, out = Path(name) / "results", Path(name) / "site"
-            write(results, count)
+            folder, out = Path(name) / "results", Path(name) / "site"
+            write(folder, count)
             print(f"{count} results", flush=True)
-            step("status, first", STATUS, results)
-            step("status", STATUS, results)
-            step("tables", TABLES, results)
-            step("comparison and audit", COMPARISON, results)
-            step("site", SITE, results, out)
+            step("status, first", STATUS, folder)
+            step("status", STATUS, folder)
+            step("tables", TABLES, folder)
+            step("comparison and audit", COMPARISON, folder)
+            step("site", SITE, folder, out)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,6 @@
 """Time, memory and modules of `harness --help`, of one shell completion, and of a finished plan that is asked again.
 
-    python benchmarks/startup.py
-
-Prints the median wall time of ten processes, the largest resident memory and the number of imported modules.
+Prints the median wall time of some processes, the largest resident memory and the number of imported modules.
 """
 
 from __future__ import annotations
@@ -14,7 +12,8 @@ import sys
 import tempfile
 import time
 
-REPEATS = 10
+import click
+
 #: ends a command with its memory in MB and its number of modules
 SCRIPT = """
 import atexit, resource, sys
@@ -29,10 +28,10 @@ main()
 COMPLETION = {"_HARNESS_COMPLETE": "bash_complete", "COMP_WORDS": "harness run --profile tiny --suites s"}
 
 
-def measure(words: list[str], environment: dict[str, str]) -> tuple[float, float, int]:
+def measure(words: list[str], environment: dict[str, str], rounds: int) -> tuple[float, float, int]:
     """Median seconds, peak MB and modules of one command."""
     env, seconds, last = {**os.environ, **environment}, [], ""
-    for _ in range(REPEATS):
+    for _ in range(rounds):
         start = time.perf_counter()
         command = [sys.executable, "-c", SCRIPT, *words]
         done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
@@ -51,15 +50,22 @@ def finished_plan(folder: str) -> list[str]:
     return words
 
 
-if __name__ == "__main__":
+@click.command(help=__doc__)
+@click.option("--rounds", default=10, show_default=True, help="Processes of each command.")
+def main(rounds: int) -> None:
     folder = tempfile.TemporaryDirectory()
+    again = finished_plan(folder.name)
     count = str(len(COMPLETION["COMP_WORDS"].split()) - 1)
     for name, words, environment in (
         ("harness --help", ["--help"], {}),
         ("harness run --help", ["run", "--help"], {}),
-        ("a finished plan again", finished_plan(folder.name), {}),
-        ("harness status of it", ["status", *finished_plan(folder.name)[1:]], {}),
+        ("a finished plan again", again, {}),
+        ("harness status of it", ["status", *again[1:]], {}),
         ("completion of --suites", [], {**COMPLETION, "COMP_CWORD": count}),
     ):
-        seconds, memory, modules = measure(words, environment)
+        seconds, memory, modules = measure(words, environment, rounds)
         print(f"{name:24} {seconds:.2f} s  {memory:.0f} MB  {modules} modules")
+
+
+if __name__ == "__main__":
+    main()

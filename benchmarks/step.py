@@ -1,7 +1,5 @@
 """Training steps beside a padded reference in the style of the public code, in one run on this machine.
 
-    python benchmarks/step.py [CASE ...] [--rounds N] [--precision auto|fp32|bf16]
-
 Each side of a case is a process of its own with the same encoder and threads (benchmarks/step_sides.py); they take
 turns, a step each, and the ratio is that of the medians. The reference computes in float32, as the public scripts do.
 Limits: the ratio of padded to real tokens, and the time of a step's matrix products alone, counted from the shapes and
@@ -16,9 +14,11 @@ import statistics
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
+import click
 import numpy as np
-from step_sides import CASES, IMAGES, LAYERS, LONGEST, PATCH, PIXELS, ROWS, WIDTH, Case, encoder, serve, texts, typed
+from step_sides import CASES, IMAGES, LAYERS, LONGEST, PATCH, PIXELS, ROWS, WIDTH, Case, encoder, serve
 
 #: what a step should be faster by: in float32, and in bf16
 BARS = {"text": (1.15, 2.5), "mcse": (1.75, 3.5), "kdmcse": (1.75, 3.5), "dalr": (2.6, 4.5), "visualcse": (1.3, 2.0)}
@@ -79,11 +79,11 @@ def rates() -> dict[str, float]:
 
 
 def lengths(case: Case) -> np.ndarray:
-    """Tokens of each sentence of the reference's first batches: (batches, ROWS)."""
+    """Tokens of each sentence of the reference's first batches: (batches, rows)."""
     tokenizer = encoder()[1]
-    ids = tokenizer(texts(case.stream)[0], truncation=True, max_length=LONGEST)["input_ids"]
+    ids = tokenizer(case.texts[0], truncation=True, max_length=LONGEST)["input_ids"]
     counts = np.array([len(row) for row in ids])
-    return counts[: len(counts) // ROWS * ROWS].reshape(-1, ROWS)
+    return counts.reshape(-1, case.rows)
 
 
 def operations(tokens: float, rows: float, longest: float) -> float:
@@ -94,25 +94,24 @@ def operations(tokens: float, rows: float, longest: float) -> float:
     return 6 * (weights + 2 * LAYERS * tokens * longest * WIDTH / 2 * 2)
 
 
-def limits(name: str, rate: dict[str, float]) -> tuple[float, dict[str, float]]:
+def limits(case: Case, rate: dict[str, float]) -> tuple[float, dict[str, float]]:
     """The ratio of padded to real tokens, and the seconds of a step's matrix products by precision."""
-    case = CASES[name]
     counts = lengths(case)
-    real, padded = 2 * counts.sum(1).mean(), 2 * ROWS * counts.max(1).mean()
-    work = operations(real, 2 * ROWS, counts.mean())
-    if name == "visualcse":
+    real, padded = 2 * counts.sum(1).mean(), 2 * case.rows * counts.max(1).mean()
+    work = operations(real, 2 * case.rows, counts.mean())
+    if case.method == "visualcse":
         patches = (PIXELS // PATCH) ** 2 + 1
         work += operations(2 * IMAGES * patches, 2 * IMAGES, patches)
     return padded / real, {precision: work / each for precision, each in rate.items()}
 
 
-def measured(name: str, precisions: list[str], rounds: int, rate: dict[str, float]) -> None:
+def measured(name: str, rows: int, precisions: list[str], rounds: int, rate: dict[str, float]) -> None:
     """Print the table of a case."""
-    sides = {side: Side(__file__, name, side) for side in ("reference", *precisions)}
+    sides = {side: Side(__file__, name, side, str(rows)) for side in ("reference", *precisions)}
     for _ in range(1 + rounds):
         for side in sides.values():
             side.step()
-    ratio, least = limits(name, rate)
+    ratio, least = limits(replace(CASES[name], rows=rows), rate)
     peaks = {key: side.end() for key, side in sides.items()}
     slow = sides["reference"].median
     print(f"{name}: reference {slow:.2f} s a step, {peaks['reference']:,.0f} MB; padded tokens {ratio:.2f} x real ones")
@@ -125,23 +124,28 @@ def measured(name: str, precisions: list[str], rounds: int, rate: dict[str, floa
         )
 
 
-def main() -> None:
-    if sys.argv[1:2] == ["--serve"]:
-        serve(*sys.argv[2:])
+@click.command(help=__doc__)
+@click.argument("cases", nargs=-1, type=click.Choice([*CASES]), metavar="[CASE]...")
+@click.option("--rounds", default=5, show_default=True, help="Steps of each side that count.")
+@click.option("--precision", type=click.Choice(["auto", "fp32", "bf16"]), default="auto", show_default=True)
+@click.option("--rows", default=ROWS, show_default=True, help="Sentences or captions of a step.")
+@click.option("--serve", "side", type=(str, str, int), hidden=True)
+def main(cases: tuple[str, ...], rounds: int, precision: str, rows: int, side: tuple[str, str, int] | None) -> None:
+    if side:
+        serve(*side)
         return
-    chosen = typed(__doc__, CASES, 5, ("auto", "fp32", "bf16"))
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     from harness.processors import cores, has_bf16
     from harness.runs.environment import processor
 
-    took = {"auto": ["fp32", "bf16"] if has_bf16() else ["fp32"]}.get(chosen.precision, [chosen.precision])
+    took = {"auto": ["fp32", "bf16"] if has_bf16() else ["fp32"]}.get(precision, [precision])
     os.environ.setdefault("OMP_NUM_THREADS", str(cores()))
     rate = rates()
     print(f"{processor()}, {os.environ['OMP_NUM_THREADS']} threads; precisions taken: {', '.join(took)}")
     print("products a second: " + ", ".join(f"{name} {each / 1e9:,.0f} GFLOP" for name, each in rate.items()))
-    print(f"{ROWS} rows x 2 views; lengths of " + " and ".join(texts(each)[1] for each in ("sentences", "pairs")))
-    for name in chosen.cases or CASES:
-        measured(name, took, chosen.rounds if name != "visualcse" else max(1, chosen.rounds // 2), rate)
+    print(f"{rows} rows x 2 views; lengths of " + " and ".join(CASES[each].texts[1] for each in ("text", "mcse")))
+    for name in cases or CASES:
+        measured(name, rows, took, rounds if name != "visualcse" else max(1, rounds // 2), rate)
 
 
 if __name__ == "__main__":

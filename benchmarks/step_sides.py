@@ -7,7 +7,6 @@ pictures are augmented by torchvision in the step, and torch's AdamW updates; at
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import itertools
 import json
@@ -15,8 +14,8 @@ import resource
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +38,7 @@ from harness.training.streams import TrainingData
 from harness.training.trainer import Trainer
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
-ROWS, IMAGES, PIXELS, PATCH, LONGEST, TEXTS = 64, 48, 224, 16, 32, 4096
+ROWS, IMAGES, PIXELS, PATCH, LONGEST = 64, 48, 224, 16, 32
 LAYERS, WIDTH = 6, 384
 #: tokens of sentences and captions, special ones included, where the shared data are absent: (length, share) of 1,000
 #: sentences of English Wikipedia and 1,000 captions of Flickr30k, in steps of four
@@ -58,6 +57,12 @@ class Case:
     features: dict[str, int]
     #: roles whose features text teachers of the encoder's size compute in the reference's step
     taught: tuple[str, ...] = ()
+    rows: int = ROWS
+
+    @property
+    def texts(self) -> tuple[list[str], str]:
+        """The sentences or captions of 64 batches, and where they are from."""
+        return texts(self.stream, 64 * self.rows)
 
 
 CASES = {
@@ -69,15 +74,15 @@ CASES = {
 }
 
 
-def texts(stream: Stream) -> tuple[list[str], str]:
+def texts(stream: Stream, count: int) -> tuple[list[str], str]:
     """Sentences or captions, and where they are from."""
     file = SHARED / ("wiki/enwiki_sentences.txt.gz" if stream == "sentences" else "captions/flickr30k_captions.tsv.gz")
     if file.is_file():
         with gzip.open(file, "rt", encoding="utf-8") as lines:
-            return [line.rstrip("\n").split("\t")[-1] for line in itertools.islice(lines, 1, TEXTS + 1)], file.name
+            return [line.rstrip("\n").split("\t")[-1] for line in itertools.islice(lines, 1, count + 1)], file.name
     lengths, shares = zip(*HISTOGRAM[stream], strict=True)
     chances = np.array(shares) / sum(shares)
-    drawn = np.random.default_rng(0).choice(lengths, TEXTS, p=chances)
+    drawn = np.random.default_rng(0).choice(lengths, count, p=chances)
     return [" ".join(["red"] * (int(length) - 2)) for length in drawn], "a built-in histogram"
 
 
@@ -106,14 +111,14 @@ def built(case: Case) -> Method:
 def stored(case: Case) -> dict[str, np.ndarray]:
     """Made features of the images, and of the captions where a teacher is run before training."""
     rng = np.random.default_rng(1)
-    return {role: rng.standard_normal((TEXTS, wide), dtype=np.float32) for role, wide in case.features.items()}
+    return {role: rng.standard_normal((64 * case.rows, wide), dtype=np.float32) for role, wide in case.features.items()}
 
 
 def ours(case: Case, precision: str, folder: Path) -> Callable[[int], None]:
     """A step of the harness's own loop."""
     model, tokenizer = encoder()
     student, method = Student(model, tokenizer), built(case)
-    ids = tokenizer(texts(case.stream)[0], truncation=True, max_length=LONGEST)["input_ids"]
+    ids = tokenizer(case.texts[0], truncation=True, max_length=LONGEST)["input_ids"]
     file = TokenFile(
         np.array([token for row in ids for token in row], np.uint16), np.cumsum([0, *map(len, ids)], dtype=np.int64)
     )
@@ -123,7 +128,7 @@ def ours(case: Case, precision: str, folder: Path) -> Callable[[int], None]:
         pictures = [photograph(PICTURES["500 x 375"])] * IMAGES
         media["images"] = EncodedImages(pictures, np.arange(IMAGES), Augmentation(PIXELS))
     data = TrainingData({case.stream: Tokens([file], tokenizer.pad_token_id)}, stored(case), media)
-    training = Training(batch_size=ROWS, precision=precision, steps=1000)
+    training = Training(batch_size=case.rows, precision=precision, steps=1000)
     trainer = Trainer(
         student, method, data, training, seed=0, setting="benchmark", dev=lambda embed: 0.0, folder=folder
     )
@@ -140,7 +145,7 @@ def ours(case: Case, precision: str, folder: Path) -> Callable[[int], None]:
 def reference(case: Case) -> Callable[[int], None]:
     """A step in the style of the public code, in float32."""
     model, tokenizer = encoder()
-    method, sentences, features = built(case), texts(case.stream)[0], stored(case)
+    method, sentences, features = built(case), case.texts[0], stored(case)
     teachers = [encoder()[0].eval() for _ in case.taught]
     patches = ImagePatches.fresh(WIDTH, PIXELS, PATCH) if case.method == "visualcse" else torch.nn.Module()
     parameters = [p for module in (model, method, patches) for p in module.parameters()]
@@ -156,7 +161,7 @@ def reference(case: Case) -> Callable[[int], None]:
         return hidden[:, 0].view(-1, views, WIDTH)
 
     def batches(number: int) -> Iterator[SentenceBatch | MediaBatch]:
-        rows = np.arange(number * ROWS, (number + 1) * ROWS) % TEXTS
+        rows = np.arange(number * case.rows, (number + 1) * case.rows) % len(sentences)
         tokens = tokenizer(
             [sentences[row] for row in rows], truncation=True, max_length=LONGEST, padding=True, return_tensors="pt"
         )
@@ -186,21 +191,12 @@ def reference(case: Case) -> Callable[[int], None]:
     return step
 
 
-def serve(name: str, side: str) -> None:
+def serve(name: str, side: str, rows: int) -> None:
     """Be a side of a case."""
-    case = CASES[name]
+    case = replace(CASES[name], rows=rows)
     with tempfile.TemporaryDirectory() as folder:
         step = reference(case) if side == "reference" else ours(case, side, Path(folder))
         answer(step)
-
-
-def typed(doc: str | None, cases: Iterable[str], rounds: int, precisions: Sequence[str]) -> argparse.Namespace:
-    """The cases, rounds and precision that were typed; by default the first of the precisions."""
-    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("cases", nargs="*", default=[], choices=[[], *cases], metavar="CASE")
-    parser.add_argument("--rounds", type=int, default=rounds, help="steps of each side that count")
-    parser.add_argument("--precision", choices=precisions, default=precisions[0])
-    return parser.parse_args()
 
 
 def answer(step: Callable[[int], object], now: Callable[[], float] = time.perf_counter) -> None:

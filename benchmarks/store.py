@@ -1,7 +1,5 @@
 """Seconds to read a folder of results: without an index, with one, and after some results have changed.
 
-    python benchmarks/store.py [RESULTS ...]
-
 Prints a line for 1,000 and 10,000 results, or for the numbers given; 100,000 need 2.5 GB of disk. Each reading is a
 process of its own. The frame is that of all scores of whole tasks, with the tables' types of columns.
 """
@@ -13,6 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import click
 from made_up import write
 
 GROWTH = (1_000, 10_000)
@@ -41,9 +40,11 @@ def read(folder: Path, count: int, what: str) -> None:
     print(f"{count:7} results, {what:22} {done.stdout.strip()}", flush=True)
 
 
-def main() -> None:
+@click.command(help=__doc__)
+@click.argument("results", nargs=-1, type=click.IntRange(1))
+def main(results: tuple[int, ...]) -> None:
     """Print the growth."""
-    for count in map(int, sys.argv[1:] or GROWTH):
+    for count in results or GROWTH:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             write(folder, count, log=False)

@@ -1,23 +1,20 @@
 """SentEval's nested cross-validation: every classifier trained at once, beside one after the other.
 
-    python benchmarks/transfer.py speed [--mode fast|full] [--rows 10662] [--width 384] [--sample 4] [--device cpu]
-    python benchmarks/transfer.py parity FOLDER_OF_ALL_MINILM_L6_V2 DATA_ROOT REFERENCE.json [--mode fast|full]
-        [--pooling mean|cls] [--tasks MR,CR]
-
-`speed` times the inner folds of one task on generated vectors of two classes, as many as MR has. The plain way is
-PyTorch's own layer, loss and optimizers for one split and one l2 weight after the other; it is timed on all l2 weights
-of a random sample of the splits and scaled to their number (--sample 0 times them all). `parity` prints this suite's
-figures of each task and, in brackets, those of the public program that REFERENCE.json has.
+`speed`, which is taken without a command, times the inner folds of one task on generated vectors of two classes, as
+many as MR has. The plain way is PyTorch's own layer, loss and optimizers for one split and one l2 weight after the
+other; it is timed on all l2 weights of a random sample of the splits and scaled to their number (--sample 0 times them
+all). `parity` prints this suite's figures of each task and, in brackets, those of the public program that the file
+REFERENCE has.
 """
 
 from __future__ import annotations
 
-import argparse
 import copy
 import json
 import time
 from pathlib import Path
 
+import click
 import numpy as np
 import torch
 from torch import nn
@@ -80,66 +77,74 @@ def generated(rows: int, width: int) -> tuple[np.ndarray, np.ndarray]:
     return (random.standard_normal((rows, width)) + means).astype(np.float32), labels
 
 
-def speed(arguments: argparse.Namespace) -> None:
-    mode = MODES[arguments.mode]
-    x, labels = generated(arguments.rows, arguments.width)
+MODE = click.option("--mode", "mode_name", type=click.Choice(["fast", "full"]), default="fast", show_default=True)
+DEVICE = click.option("--device", default="cpu", show_default=True)
+PLACE = click.Path(exists=True, path_type=Path)
+
+
+@click.group(help=__doc__, invoke_without_command=True)
+@click.pass_context
+def main(context: click.Context) -> None:
+    if context.invoked_subcommand is None:
+        context.invoke(speed)
+
+
+@main.command()
+@MODE
+@DEVICE
+@click.option("--rows", default=10_662, show_default=True)
+@click.option("--width", default=384, show_default=True)
+@click.option("--sample", default=4, show_default=True, help="Splits that the plain way takes; 0 takes all.")
+def speed(mode_name: str, device: str, rows: int, width: int, sample: int) -> None:
+    """Seconds of both ways."""
+    mode = MODES[mode_name]
+    x, labels = generated(rows, width)
     outer = stratified(np.arange(len(labels)), labels, mode.folds)
     splits = [split for part in outer for split in stratified(part.train, labels[part.train], mode.folds)]
     count = len(splits) * len(L2)
-    probe = make_probe("senteval", mode, arguments.device)
+    probe = make_probe("senteval", mode, device)
     classify({"train": (x[:500], labels[:500]), "test": (x[:500], labels[:500])}, probe)
     clock = Clock()
     fitted = probe.fit(x, labels, splits, np.tile(L2, (len(splits), 1)))
     together = clock.read()
-    sample = np.random.default_rng(0).permutation(len(splits))[: arguments.sample or None]
+    taken = np.random.default_rng(0).permutation(len(splits))[: sample or None]
     tensors = torch.from_numpy(x), torch.from_numpy(labels)
     clock, different = Clock(), 0
-    for place in sample:
+    for place in taken:
         for column, l2 in enumerate(L2):
             best = plain(*tensors, splits[place], l2, mode)
             different += abs(best - fitted.dev[place, column]) > 1e-9
-    alone = clock.read() * len(splits) / len(sample)
-    print(f"{count} inner classifiers, {arguments.rows} x {arguments.width}, {torch.get_num_threads()} threads")
-    print(f"one after the other: {alone[0]:.1f} s ({alone[1]:.1f} s of cores), from {len(sample) * len(L2)} of them")
+    alone = clock.read() * len(splits) / len(taken)
+    print(f"{count} inner classifiers, {rows} x {width}, {torch.get_num_threads()} threads")
+    print(f"one after the other: {alone[0]:.1f} s ({alone[1]:.1f} s of cores), from {len(taken) * len(L2)} of them")
     print(f"all at once:         {together[0]:.1f} s ({together[1]:.1f} s of cores)")
     print(f"ratio {alone[0] / together[0]:.1f} ({alone[1] / together[1]:.1f} of cores)")
-    print(f"best dev accuracies that differ: {different} of {len(sample) * len(L2)}")
+    print(f"best dev accuracies that differ: {different} of {len(taken) * len(L2)}")
 
 
-def parity(arguments: argparse.Namespace) -> None:
+@main.command()
+@MODE
+@DEVICE
+@click.option("--pooling", type=click.Choice(["mean", "cls"]), default="mean", show_default=True)
+@click.option("--tasks", default=",".join(TASKS), show_default=True)
+@click.argument("encoder", type=PLACE)
+@click.argument("data", type=PLACE)
+@click.argument("reference", type=PLACE)
+def parity(mode_name: str, device: str, pooling: str, tasks: str, encoder: Path, data: Path, reference: Path) -> None:
+    """Figures beside the public program's, of ENCODER, the folder of all-MiniLM-L6-v2."""
     from harness.encoders.student import Student
 
-    student = Student.load(arguments.model, pooling=arguments.pooling)
-    reference = json.loads(arguments.reference.read_text())
-    expected = {"mean": reference.get("tasks", {}), **reference}.get(arguments.pooling, {})
-    for name in arguments.tasks.split(","):
-        splits = TASKS[name].load(arguments.data)
+    student = Student.load(encoder, pooling=pooling)
+    published = json.loads(reference.read_text())
+    expected = {"mean": published.get("tasks", {}), **published}.get(pooling, {})
+    for name in tasks.split(","):
+        splits = TASKS[name].load(data)
         vectors = Embedded(student.embed, (text for split in splits.values() for side in split.sides for text in side))
         clock = Clock()
-        found = score(splits, vectors, make_probe("senteval", MODES[arguments.mode], arguments.device)).scores
-        known = expected.get(name, {}).get(arguments.mode, {})
+        found = score(splits, vectors, make_probe("senteval", MODES[mode_name], device)).scores
+        known = expected.get(name, {}).get(mode_name, {})
         figures = (f"{metric} {found[metric]:.2f} ({known.get(metric, '-')})" for metric in found if metric in SHOWN)
-        print(f"{name} {arguments.mode}: {', '.join(figures)}; {clock.read()[0]:.1f} s", flush=True)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = parser.add_subparsers(required=True)
-    for command in (speed, parity):
-        sub = commands.add_parser(command.__name__)
-        sub.set_defaults(run=command)
-        sub.add_argument("--mode", choices=["fast", "full"], default="fast")
-        sub.add_argument("--device", default="cpu")
-        if command is speed:
-            for name, default in (("--rows", 10_662), ("--width", 384), ("--sample", 4)):
-                sub.add_argument(name, type=int, default=default)
-        else:
-            for name in ("model", "data", "reference"):
-                sub.add_argument(name, type=Path)
-            sub.add_argument("--pooling", default="mean")
-            sub.add_argument("--tasks", default=",".join(TASKS))
-    arguments = parser.parse_args()
-    arguments.run(arguments)
+        print(f"{name} {mode_name}: {', '.join(figures)}; {clock.read()[0]:.1f} s", flush=True)
 
 
 if __name__ == "__main__":

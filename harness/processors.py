@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import signal
 import sys
 import threading
@@ -17,6 +18,8 @@ from pathlib import Path
 INFO, BF16 = Path("/proc/cpuinfo"), {"avx512_bf16", "amx_bf16", "bf16"}
 #: Linux's priority for killing this process when memory runs out, -1000 to 1000.
 OOM_SCORE = Path("/proc/self/oom_score_adj")
+#: Linux's control groups, the file that names those of this process, and counters of the whole machine
+GROUPS, OWN_GROUPS, COUNTERS = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup"), Path("/proc/vmstat")
 #: Seconds between checks of the parent, if the kernel does not watch it.
 PARENT_CHECK_S = 0.5
 #: M_TRIM_THRESHOLD and M_MMAP_MAX of glibc's mallopt(3), with values that make malloc keep all memory
@@ -115,6 +118,27 @@ def first_when_memory_ends() -> None:
     """When memory runs out, let Linux kill this worker, not the driver."""
     with suppress(OSError):
         OOM_SCORE.write_text("1000")
+
+
+def memory_groups() -> list[Path]:
+    """The control group that limits the memory of this process, and those that contain it; version 2 or 1."""
+    lines = OWN_GROUPS.read_text().splitlines() if OWN_GROUPS.is_file() else []
+    folders: list[Path] = []
+    for controllers, path in (line.split(":", 2)[1:] for line in lines):
+        if controllers in ("", "memory"):
+            own = (GROUPS / controllers).joinpath(path.lstrip("/"))
+            folders += [folder for folder in (own, *own.parents) if folder.is_relative_to(GROUPS / controllers)]
+    return folders
+
+
+def memory_kills() -> int:
+    """How many processes of this control group, or else of this machine, Linux has killed for lack of memory."""
+    names = ("memory.events", "memory.oom_control")
+    for path in (*(group / name for group in memory_groups() for name in names), COUNTERS):
+        with suppress(OSError):
+            if counted := re.search(r"^oom_kill (\d+)$", path.read_text(), re.MULTILINE):
+                return int(counted[1])
+    return 0
 
 
 def _watch(parent: int) -> None:

@@ -1,10 +1,8 @@
 """Pretrain the student and the image teacher of the toy world.
 
-    python tools/pretrain_toy.py --out FOLDER
-
-writes FOLDER/student, a small BERT trained by masked language modelling on the sentences of the world, and FOLDER/clip,
-a small CLIP of open_clip, each in a few minutes. CLIP was not trained on the papers' corpora, so this
-one is trained on pairs drawn with another seed. Its contrastive loss alone needs many thousands of batches to find the
+It writes FOLDER/student, a small BERT trained by masked language modelling on the sentences of the world, and
+FOLDER/clip, a small CLIP of open_clip, each in a few minutes. CLIP was not trained on the papers' corpora, so this one
+is trained on pairs drawn with another seed. Its contrastive loss alone needs many thousands of batches to find the
 shape and the place of a scene, where CLIP saw 400 million pairs; classifying each attribute from the features of both
 towers finds them in hundreds. The classifiers are not saved. Without --out, the shipped files are replaced, which
 changes the fingerprints of all toy experiments; do so only after changing the toy world. On another processor, the
@@ -13,12 +11,12 @@ weights differ from the shipped ones in the last bits.
 
 from __future__ import annotations
 
-import argparse
 import json
 import logging
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import click
 import torch
 from open_clip import CLIP, ClipLoss
 from safetensors.torch import save_file
@@ -187,14 +185,16 @@ def _masked(ids: Tensor, words: int) -> tuple[Tensor, Tensor]:
     return inputs, torch.where(chosen, ids, -100)
 
 
-def main() -> None:
-    """Parse the command line and train both models."""
-    parser = argparse.ArgumentParser(description="pretrain the toy world's student and image teacher")
-    parser.add_argument("--out", type=Path, help="output folder; default: replace the shipped files")
-    out = parser.parse_args().out
+@click.command(help=__doc__)
+@click.option(
+    "--out", metavar="FOLDER", type=click.Path(path_type=Path), help="Without it, the shipped files are replaced."
+)
+@click.option("--steps", default=STUDENT_STEPS, show_default=True, help="Of each model.")
+def main(out: Path | None, steps: int) -> None:
+    """Train both models."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
-    pretrain_student(out / "student" if out else student_folder())
-    pretrain_clip(out / "clip" if out else clip_folder())
+    pretrain_student(out / "student" if out else student_folder(), steps)
+    pretrain_clip(out / "clip" if out else clip_folder(), steps)
 
 
 if __name__ == "__main__":

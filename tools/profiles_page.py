@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, get_args, get_origin
 
+import click
 from pydantic import BaseModel
 from schema_words import default_in_words, key_table, models_in, type_in_words
 
@@ -142,5 +142,11 @@ def _inside(model: type[BaseModel]) -> Iterator[tuple[str, type[BaseModel]]]:
         yield from ((name, one) for one in models_in(field.annotation))
 
 
+@click.command(help=__doc__)
+def main() -> None:
+    """Print the page."""
+    click.echo(page(), nl=False)
+
+
 if __name__ == "__main__":
-    sys.stdout.write(page())
+    main()

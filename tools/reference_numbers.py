@@ -1,8 +1,5 @@
 """Numbers in docs/reference-results.md from the runs in results/reference.
 
-    python tools/reference_numbers.py          # lists the blocks that differ
-    python tools/reference_numbers.py --write  # writes them anew
-
 A block stands between `<!-- numbers: NAME -->` and `<!-- end -->`; NAME is a key of BLOCKS. The block `python` is the
 output of the Python example above it.
 """
@@ -16,6 +13,8 @@ import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
+
+import click
 
 from harness.formatting import count_of, fixed, p_value, signed
 from harness.metrics import AVERAGE, SEEN, UNSEEN, Column, Significance
@@ -272,11 +271,13 @@ def written(text: str) -> str:
     return MARKED.sub(lambda block: block[1] + block[2] + "".join(f"{line}\n" for line in BLOCKS[block[1]]()), text)
 
 
-def main() -> None:
+@click.command(help=__doc__)
+@click.option("--write", is_flag=True, help="Write the page anew; without it, exit with 1 where the page differs.")
+def main(write: bool) -> None:
     """Compare, or write."""
     old = PAGE.read_text("utf-8")
     new = written(old)
-    if "--write" in sys.argv[1:]:
+    if write:
         PAGE.write_text(new, "utf-8")
     elif new != old:
         sys.exit(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import sys
 from typing import Any, get_args, get_type_hints
 
+import click
 from pydantic import BaseModel
 from schema_words import key_table, type_in_words
 
@@ -155,5 +155,11 @@ def _records_in(annotation: Any) -> list[type[Any]]:
     return [record for part in get_args(annotation) for record in _records_in(part)]
 
 
+@click.command(help=__doc__)
+def main() -> None:
+    """Print the page."""
+    click.echo(page(), nl=False)
+
+
 if __name__ == "__main__":
-    sys.stdout.write(page())
+    main()

@@ -1,15 +1,12 @@
-"""Screenshots of a report of results/reference, for the documentation.
-
-python tools/screenshots.py CHROMIUM   # the path of the browser; writes docs/screenshots/*.png
-"""
+"""Screenshots of a report by the browser CHROMIUM, for the documentation."""
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from io import BytesIO
 from pathlib import Path
 
+import click
 from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
@@ -39,13 +36,20 @@ def shoot(page: Page, at: str) -> None:
     page.wait_for_timeout(2500)
 
 
-def main() -> None:
-    """Write a report into a temporary folder and take all screenshots of it."""
-    OUT.mkdir(exist_ok=True)
+@click.command(help=__doc__)
+@click.argument("chromium", type=click.Path(exists=True, dir_okay=False))
+@click.option("--out", type=click.Path(path_type=Path), default=OUT, help="A folder other than docs/screenshots.")
+@click.option("--results", default=DOCS.parent / "results" / "reference", help="Results other than results/reference.")
+@click.option("--only", help="The name of one picture; default: all.")
+def main(chromium: str, out: Path, results: Path, only: str | None) -> None:
+    """Write a report into a temporary folder and take screenshots of it."""
+    out.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
-        report = harness.report(DOCS.parent / "results" / "reference", Path(folder) / "report")
-        browser = playwright.chromium.launch(executable_path=sys.argv[1])
+        report = harness.report(results, Path(folder) / "report")
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         for name, file, place, width, height, theme in SHOTS:
+            if only not in (None, name):
+                continue
             page = browser.new_page(viewport={"width": width, "height": height})
             page.emulate_media(color_scheme=None if theme == "print" else theme)
             shoot(page, (report.page.parent / file).as_uri() + place)
@@ -53,7 +57,7 @@ def main() -> None:
                 page.emulate_media(media="print")
                 page.evaluate("(id) => document.querySelector(id).scrollIntoView()", place)
             picture = Image.open(BytesIO(page.screenshot()))
-            picture.convert("RGB").quantize(64).save(OUT / f"{name}.png", optimize=True)
+            picture.convert("RGB").quantize(64).save(out / f"{name}.png", optimize=True)
             page.close()
 
 

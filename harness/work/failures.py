@@ -35,6 +35,8 @@ _PART = re.compile(r"([\d.]+)([smhd])")
 #: Characters of an error's message that a record keeps; its traceback has all of them.
 LONGEST = 600
 
+#: what helps where the memory of a machine or a GPU is too small for a run
+SMALLER = "--chunk 32 encodes a batch 32 rows at a time with the same gradient; --set batch_size=N takes a smaller one"
 #: File system errors that a user can fix, with the advice.
 _MENDED = {
     errno.ENOSPC: "free some space",

@@ -25,7 +25,7 @@ from harness.store import Failure, Result, Spec, Store
 from harness.store.files import remove_leftovers_of
 from harness.store.folder import begin_attempt, end_attempt, end_redo, redo_of, settle_attempt
 from harness.store.logs import running_log
-from harness.work.failures import all_of, described, time_limit
+from harness.work.failures import SMALLER, all_of, described, time_limit
 from harness.work.resources import Estimates, Resources
 
 log = logging.getLogger(__name__)
@@ -133,8 +133,7 @@ class Job(ABC):
                 return self.fail(error, listen)
             if allocation.gpu_share < 1:
                 return Again.MEMORY
-            advice = "--chunk 32 encodes a batch 32 rows at a time with the same gradient; --set batch_size=N takes a"
-            return self.fail(UserError(f"out of memory alone on the GPU: {advice} smaller one"), listen)
+            return self.fail(UserError(f"out of memory alone on the GPU: {SMALLER}"), listen)
 
     @property
     def log_path(self) -> Path | None:

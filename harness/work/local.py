@@ -15,12 +15,12 @@ from multiprocessing.connection import wait
 
 from harness.errors import PlugInError, UserError
 from harness.planning.events import Listener
-from harness.processors import cores
+from harness.processors import cores, memory_kills
 from harness.runs.environment import DeviceChoice, Jobs, pick_device
 from harness.store.logs import make_way
 from harness.work.base import Executor, ExecutorOptions
 from harness.work.crew import Crew, Death, Out, Report, perform
-from harness.work.failures import death_text, sending
+from harness.work.failures import SMALLER, death_text, sending
 from harness.work.forkserver import Child, ForkServer
 from harness.work.job import Job, RunJob
 from harness.work.queue import Queue
@@ -119,6 +119,7 @@ class _Processes(Crew[_Process]):
     def __init__(self, queue: Queue, listen: Listener, server: ForkServer, seats: Seats) -> None:
         super().__init__(queue, listen)
         self.server, self.seats = server, seats
+        self._memory_kills = memory_kills()
 
     def start(self) -> None:
         seats: list[Seat] = []
@@ -153,6 +154,9 @@ class _Processes(Crew[_Process]):
         code = out.child.exit_code()
         if code == os.EX_IOERR:
             return Death(f"its report cannot be written below {out.report.folder}; free some space, and run it again")
+        if code == -signal.SIGKILL and memory_kills() > self._memory_kills:
+            self._memory_kills += 1
+            return Death(f"out of memory: Linux killed its process; {SMALLER}; --jobs N carries out fewer at a time")
         return Death(death_text(code, out.job.log_text()))
 
     def stop(self) -> None:

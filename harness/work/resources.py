@@ -6,14 +6,16 @@ and those in progress from their first report. A machine has cores, or GPUs that
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from harness.planning.experiments import Experiment
-from harness.processors import cores
+from harness.processors import cores, memory_groups
 from harness.runs.environment import Allocation
 from harness.store import Result
 
@@ -28,6 +30,8 @@ BASE = (12, 768, 30_522)
 #: Encoded texts per row of a training batch: two views of a sentence, or three texts of a triplet.
 VIEWS = 3
 VISIBLE = "CUDA_VISIBLE_DEVICES"
+#: The files of a control group with its limit of memory and what is used of it, version 2 and 1.
+GROUP_FILES = (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes"))
 #: The fraction of a card's memory that runs may use; the rest is left for other processes.
 USABLE = 0.95
 #: Most runs on one card at a time, even if memory allows more: they share its processors.
@@ -140,9 +144,9 @@ def free_memory_mb() -> float:
     if about.is_file():
         fields = dict(line.split(":", 1) for line in about.read_text().splitlines())
         limits.append(int(fields["MemAvailable"].split()[0]) * 1024 / 1e6)
-    limit, used = Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")
-    if limit.is_file() and (text := limit.read_text().strip()).isdigit():
-        limits.append((int(text) - int(used.read_text())) / 1e6)
+    for group, (limit, used) in itertools.product(memory_groups(), GROUP_FILES):
+        with suppress(OSError, ValueError):  # "max" is no limit
+            limits.append((int((group / limit).read_text()) - int((group / used).read_text())) / 1e6)
     return min(limits, default=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e6)
 
 

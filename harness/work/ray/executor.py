@@ -17,7 +17,7 @@ from harness.planning.events import Event, Listener
 from harness.runs.environment import Allocation, Software
 from harness.work.base import Executor, ExecutorOptions
 from harness.work.crew import Crew, Death, Out, Report
-from harness.work.failures import sending
+from harness.work.failures import SMALLER, sending
 from harness.work.job import Again, End, Job, Prepared, RunJob
 from harness.work.queue import RETRY_S, Queue
 from harness.work.ray import Bell
@@ -231,7 +231,8 @@ class _Tasks(Crew[_Task]):
             why = getattr(error, "cause", error)
             return Death(str(why) if isinstance(why, UserError) else f"{type(why).__name__}: {first_line(why)}")
         except ray.exceptions.RayError as error:
-            return Death(first_line(error).partition(". ")[0], again=True)
+            more = f"; {SMALLER}" if isinstance(error, ray.exceptions.OutOfMemoryError) else ""
+            return Death(first_line(error).partition(". ")[0] + more, again=True)
         out.started = min(out.started, time.monotonic())
         out.rest |= receive(parcel, out.job.store).files
         return None

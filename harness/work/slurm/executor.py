@@ -21,6 +21,7 @@ from harness.store import Store
 from harness.store.folder import Submission, forget_submission, note_submission, submission
 from harness.work.base import Executor, ExecutorOptions
 from harness.work.crew import Crew, Death, Out, Report
+from harness.work.failures import SMALLER
 from harness.work.job import Again, End, Job, Prepared, RunJob
 from harness.work.jobs import Preparation
 from harness.work.queue import Queue
@@ -222,6 +223,8 @@ class _Submissions(Crew[_Submitted]):
             return None
         state = last_state(out.note.id) or out.state.state
         why = f"the SLURM job {out.note.id} ended without a result ({state or 'unknown state'}); log: {out.note.log}"
+        if state == "OUT_OF_MEMORY":
+            why += f"; --executor-option memory=SIZE asks for more, or {SMALLER}"
         return Death(why, again=state in NOT_ITS_FAULT or self.queue.stopping)
 
     def stop(self) -> None:
