@@ -36,6 +36,7 @@ from harness.errors import MissingData, UserError
 from harness.fetching import shown
 from harness.fetching.downloads import FetchList
 from harness.formatting import count_of
+from harness.planning.encoders import check_encoders
 from harness.planning.events import both
 from harness.planning.missing import fetch_list, how_to_get, lacking
 from harness.planning.plan import Plan, make_plan, suites_without_data
@@ -179,7 +180,7 @@ def execute(how: PlanToExecute) -> Results:
 
 
 def _check_inputs(plan: Plan) -> None:
-    """Raise an error if every run is skipped, a run to do cannot load its inputs, or no suite can load its data."""
+    """Raise an error if all runs are skipped, inputs are missing, no suite has data, or an encoder cannot be used."""
     if plan.skipped and not plan.runs:
         skip, *others = plan.skipped
         more = f" (and {len(others)} more)" if others else ""
@@ -192,6 +193,7 @@ def _check_inputs(plan: Plan) -> None:
         name, missing = next(iter(plan.without_data.items()))
         what = f"no suite of this plan has its data; {name} is missing {missing[0].what}"
         raise MissingData(f"{what}; {how_to_get(plan)}; the profile `tiny` needs no data")
+    check_encoders(plan.todo)
 
 
 def to_fetch(plan: Plan) -> FetchList:
@@ -285,7 +287,7 @@ def load_model(
     """Load the best model of a finished run by its key or result file, or a folder.
 
     A folder is one that was exported, or saved by transformers or sentence-transformers; the latter's are loaded by
-    that library, with all modules. `pooling` ("cls", "mean", "avg-first-last", "pooler") is needed if a folder does not
+    that library, with all modules. `pooling` ("cls", "mean", "last", ...) is needed if a folder does not
     state its own; `trust_remote_code` allows code in the folder to be executed. `results` must be the folder in which
     the run was trained, which has its weights; `profile` is needed if the run used a profile file of your own.
 

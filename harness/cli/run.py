@@ -72,7 +72,11 @@ def run(
     _describe(plan, places)
     if plan.todo and how["executor"] in (None, "local"):
         describe_cards(len(plan.todo), how["jobs"], how["device"])
-    if not dry_run:
+    if dry_run:
+        from harness.planning.encoders import check_encoders
+
+        check_encoders(plan.todo)
+    else:
         _show_results(context, plan, api.execute(plan, track=list(places), progress=True, **how))
 
 
