@@ -12,10 +12,13 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from click.testing import CliRunner
 from faults_tools import short_run
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import AutoModel, AutoTokenizer, PreTrainedTokenizerFast
 
+from harness.cli.run import run
+from harness.cli.show import show
 from harness.encoders import trial
 from harness.encoders.student import SentenceModules, Student
 from harness.encoders.trial import TrialKey
@@ -58,8 +61,9 @@ def save_tokenizer(folder: Path, places: str = "first", **options: Any) -> None:
 def save_model(
     folder: Path, name: str, places: str = "first", tokenizer: dict[str, Any] | None = None, **sizes: Any
 ) -> Path:
-    """A random model of a family with weights that are large enough to tell words apart."""
-    config = getattr(transformers, f"{name}Config")(**{**SIZES, **sizes})
+    """A random model of a family with weights that are large enough to tell words apart; None leaves out a size."""
+    given = {key: value for key, value in {**SIZES, **sizes}.items() if value is not None}
+    config = getattr(transformers, f"{name.removesuffix('Base')}Config")(**given)
     torch.manual_seed(0)
     model = getattr(transformers, f"{name}Model")(config)
     for parameter in model.parameters():
@@ -159,13 +163,7 @@ def test_vectors_are_those_of_single_sentences_or_refused(name: str, pooling: st
     ("save", "pooling", "says"),
     [
         (partial(save_model, name="Nystromformer", num_landmarks=16), "mean", "NystromformerModel fails on sentences"),
-        (
-            partial(
-                save_model, name="FunnelBase", places="typed", d_model=32, n_head=4, d_head=8, block_sizes=[1, 1, 1]
-            ),
-            "mean",
-            "its last layer has 2 vectors for 8 tokens; use the pooling cls",
-        ),
+        (funnel, "mean", "its last layer has 2 vectors for 8 tokens; use the pooling cls"),
     ],
 )
 def test_a_model_that_fails_is_one_line(save: Callable[[Path], Path], pooling: str, says: str, tmp_path: Path) -> None:
@@ -244,4 +242,18 @@ def test_what_the_trial_found_is_in_the_result(tmp_path: Path) -> None:
     (result,) = short_run("simcse", tmp_path / "results", encoders=f"x={folder}").runs
     assert result.trial is not None
     assert (result.trial.rows, result.trial.longest, result.trial.types) == ("equal lengths", 64, (0, 0, 0))
+    shown = CliRunner().invoke(show, [result.spec.key, "--results", str(tmp_path / "results")]).output
+    assert "trial of the encoder: rows=equal lengths, types=(0, 0, 0), longest=64, alone=" in shown
     assert result.trial.alone < 1e-4 < min(result.trial.views, result.trial.last_word)
+
+
+@pytest.mark.parametrize(("name", "says"), [("gpt2", "another last word"), ("damaged", "cannot be read")])
+def test_an_encoder_that_cannot_be_used_is_an_error_of_the_plan(name: str, says: str, tmp_path: Path) -> None:
+    folder = FAMILIES["bert" if name == "damaged" else name][1](tmp_path / "encoder")
+    if name == "damaged":
+        (folder / "model.safetensors").write_bytes(b"no weights")
+    words = ["--methods", "simcse", "--encoders", f"x={folder}", "--results", str(tmp_path / "results"), "--dry-run"]
+    outcome = CliRunner().invoke(run, words)
+    assert isinstance(outcome.exception, UserError)
+    assert says in str(outcome.exception)
+    assert not (tmp_path / "results").exists()

@@ -90,14 +90,24 @@ def test_what_lies_where_a_result_belongs_is_not_taken_for_nothing(tmp_path: Pat
 def test_a_newer_schema_asks_for_an_update_and_is_never_written_over(tmp_path: Path) -> None:
     store = Store(tmp_path)
     path = store.path(store.save(result()))
-    text = path.read_text().replace('"schema_version":3', '"schema_version":4').replace("sts", "new")
+    text = path.read_text().replace('"schema_version":4', '"schema_version":5').replace("sts", "new")
     path.write_text(sealed(text.partition(',"digest":')[0] + "}"))
     ((), (problem,)) = store.load()
-    assert problem == f"the result {path} has schema 4 and this harness reads up to 3; update harness to use it"
+    assert problem == f"the result {path} has schema 5 and this harness reads up to 4; update harness to use it"
     before = path.read_bytes()
-    with pytest.raises(UserError, match="has schema 4"):
+    with pytest.raises(UserError, match="has schema 5"):
         store.save(result())
     assert path.read_bytes() == before
+
+
+def test_a_result_of_the_schema_before_is_read_and_written_as_one_of_this(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    path = store.path(store.save(result()))
+    text = path.read_text().replace('"schema_version":4', '"schema_version":3').replace(',"trial":null', "")
+    path.write_text(sealed(text.partition(',"digest":')[0] + "}"))
+    assert store.load() == ([result()], [])
+    store.save(result(evaluations=[evaluation("figures", 1.0)]))
+    assert '"schema_version":4' in path.read_text()
 
 
 def test_arrays_belong_to_an_evaluation_and_are_never_replaced(tmp_path: Path) -> None:
