@@ -38,6 +38,7 @@ from harness.errors import MissingData, UserError
 from harness.fetching import shown
 from harness.fetching.downloads import FetchList
 from harness.formatting import count_of
+from harness.planning.encoders import with_tried_encoders
 from harness.planning.events import Listener, both
 from harness.planning.missing import fetch_list, how_to_get, lacking
 from harness.planning.plan import Plan, make_plan, suites_without_data
@@ -160,6 +161,7 @@ def execute(how: PlanToExecute) -> Results:
         if isinstance(value, int) and value < 1:
             raise UserError(f"--{name} {value}: not a positive number; give 1 or more")
     _check_inputs(plan)
+    plan = with_tried_encoders(plan)
     if plan.request.tuning:
         save_tuning(plan.store, plan.request.tuning)
     ends: list[Result | Failure] = [planned.result for planned in plan.done if planned.result]
@@ -292,7 +294,7 @@ def load_model(
     """Load the best model of a finished run by its key or result file, or a folder.
 
     A folder is one that was exported, or saved by transformers or sentence-transformers; the latter's are loaded by
-    that library, with all modules. `pooling` ("cls", "mean", "avg-first-last", "pooler") is needed if a folder does not
+    that library, with all modules. `pooling` ("cls", "mean", "last", ...) is needed if a folder does not
     state its own; `trust_remote_code` allows code in the folder to be executed. `results` must be the folder in which
     the run was trained, which has its weights; `profile` is needed if the run used a profile file of your own.
 

@@ -54,6 +54,7 @@ def run(
     --redo, an old result moves to RESULTS/.superseded once the new one is complete.
     """
     from harness import api
+    from harness.planning.encoders import with_tried_encoders
 
     places = tracker_places(track, options["results"])  # before anything is fetched
     if options["run_timeout"]:
@@ -68,7 +69,7 @@ def run(
         from harness.cli.data import bring
 
         bring(api.to_fetch(api.plan(**options)), accept_licences, dry_run)
-    plan = api.plan(**options)
+    plan = with_tried_encoders(api.plan(**options))
     _describe(plan, places)
     if plan.todo and how["executor"] in (None, "local"):
         describe_cards(len(plan.todo), how["jobs"], how["device"])
@@ -107,9 +108,10 @@ def evaluate(context: click.Context, /, model: str | None, device: DeviceChoice,
     names more models, or the folder of a run's encoder.
     """
     from harness import api
+    from harness.planning.encoders import with_tried_encoders
 
     places = tracker_places(track, options["results"])
-    plan = api.plan_model(model, **options)
+    plan = with_tried_encoders(api.plan_model(model, **options))
     _describe(plan, places)
     _show_results(context, plan, api.execute(plan, device=device, track=list(places), progress=True))
 

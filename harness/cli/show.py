@@ -135,6 +135,10 @@ def _show_run(result: Result) -> None:
         echo(f"best {result.dev.task} {result.dev.best_score:.2f} at step {result.dev.best_step}")
     for part, values in result.hyperparameters.items():
         echo(f"{part}: " + ", ".join(f"{key}={value}" for key, value in values.items()))
+    if result.trial is not None:
+        found = result.trial.model_dump().items()
+        texts = (f"{name}={f'{value:.1e}' if isinstance(value, float) else value}" for name, value in found)
+        echo(f"trial of the encoder: {', '.join(texts)}")
     for role, use in result.teachers.items():
         echo(f"{role}: {use.teacher} ({use.of})")
     scores = frame_of([result])

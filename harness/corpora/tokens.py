@@ -65,7 +65,7 @@ class Tokens:
             local = sentences[mine] - self._starts[number]
             begins[mine] = file.offsets[local]
             lengths[mine] = file.offsets[local + 1] - begins[mine]
-        places = np.arange(lengths.max())
+        places = np.arange(max(1, lengths.max()))
         mask = places < lengths[:, None]
         wanted = begins[:, None] + places
         ids = np.full(mask.shape, self._pad, np.int64)

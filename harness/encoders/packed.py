@@ -98,8 +98,6 @@ def _normed(module: nn.LayerNorm, states: Tensor) -> Tensor:
 _NAME, _ARGUMENT = "harness-packed", "packed_rows"
 #: Keyword arguments that do not change the attention; any other argument is refused.
 _WITHOUT_INFLUENCE = {"position_ids", "output_attentions", "output_hidden_states", "return_dict", "use_cache"}
-#: token ids of the trial: rows of one, some and many tokens, small enough for any vocabulary
-_TRIAL = ((5,), (6, 7, 8), (5, 9, 7, 6, 8, 9, 5), (8, 6))
 #: largest difference of the two passes of the trial, relative to the largest value; float32 rounds at 1e-7
 _CLOSE = 1e-4
 
@@ -108,7 +106,8 @@ _CLOSE = 1e-4
 class Packing:
     """How an encoder processes packed rows: the position of a row's first token, and the attention.
 
-    Without `layers` the encoder runs by its modules.
+    Without `layers` the encoder runs by its modules. Encoders that count from `first` > 0, the pad token's id and 1,
+    give a pad token within a sentence the position of padding, and do not count it.
     """
 
     first: int
@@ -126,20 +125,28 @@ class Packing:
         return attention and replace(self, attention=attention)
 
 
-def packing_of(model: Any) -> Packing | None:
-    """Return the packing of a model on the CPU; None unless a trial of a few rows equals the padded pass."""
+def packing_of(model: Any, rows: Sequence[Sequence[int]]) -> Packing | None:
+    """Return the packing of a model on the CPU; None unless packed rows of these token ids equal padded ones."""
     before = model.config._attn_implementation
     if before != "sdpa" or not _registered():
         return None
     model.config._attn_implementation = _NAME
     training = model.training
     try:
-        packing = _tried(model.eval())
+        packing = _tried(model.eval(), rows)
     finally:
         model.train(training)
     if packing is None:
         model.config._attn_implementation = before
     return packing
+
+
+def known_packing(model: Any, first: int, *, direct: bool) -> Packing | None:
+    """Return the packing that `packing_of` has found for an equal model; `direct` is whether it has layers."""
+    if not _registered():
+        return None
+    model.config._attn_implementation = _NAME
+    return Packing(first, layers_of(model) if direct else ())
 
 
 def packed_forward(model: Any, packed: Packed, packing: Packing, *, all_layers: bool = False) -> tuple[Tensor, ...]:
@@ -170,15 +177,23 @@ def _by_functions(model: Any, packed: Packed, packing: Packing, kept: Tensor | N
 
 
 def _inputs(packed: Packed, packing: Packing) -> dict[str, Tensor]:
-    positions = packed.columns + packing.first if packing.first else packed.columns
+    positions = _without_pads(packed, packing.first) if packing.first else packed.columns
     return {"input_ids": packed.ids.unsqueeze(0), "position_ids": positions.unsqueeze(0)}
 
 
+def _without_pads(packed: Packed, first: int) -> Tensor:
+    """The positions of tokens, (N,): counted from `first` in each row, and `first` - 1 for tokens of that id."""
+    counts = (packed.ids != first - 1).long()
+    upto = counts.cumsum(0)
+    begins = torch.arange(len(counts), device=counts.device) - packed.columns
+    return (upto - (upto - counts)[begins]) * counts + (first - 1)
+
+
 @torch.no_grad()
-def _tried(model: Any) -> Packing | None:
+def _tried(model: Any, ids: Sequence[Sequence[int]]) -> Packing | None:
     """Return the first packing that reproduces the padded pass of a model in evaluation mode; None if none does."""
     pad = getattr(model.config, "pad_token_id", None) or 0
-    rows = TokenRows.listed(_TRIAL, pad)
+    rows = TokenRows.listed(ids, pad)
     wanted = model(**rows).last_hidden_state.flatten(0, 1)[rows.packed.places]
     # BERT counts from 0, RoBERTa from the id of padding
     for packing in (Packing(0), Packing(pad + 1)):

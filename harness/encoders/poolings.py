@@ -63,6 +63,21 @@ class PoolerPooling(ClsPooling):
     code = "vectors = output.pooler_output"
 
 
+class LastPooling(Pooling):
+    """The last token of the last layer that is no padding, for encoders that read from left to right."""
+
+    switch = "pooling_mode_lasttoken"
+    code = (
+        'ends = tokens["attention_mask"].cumsum(1).argmax(1)\n'
+        "vectors = output.last_hidden_state[torch.arange(len(ends)), ends]"
+    )
+
+    def __call__(self, layers: Sequence[Tensor], mask: Tensor) -> Tensor:
+        hidden = layers[-1]
+        ends = mask.cumsum(1).argmax(1).view(-1, 1, 1).expand(-1, 1, hidden.shape[-1])
+        return hidden.gather(1, ends).squeeze(1)
+
+
 _MEAN = 'mask = tokens["attention_mask"].unsqueeze(-1)\nvectors = (hidden * mask).sum(1) / mask.sum(1)'
 
 
@@ -92,7 +107,7 @@ class ModulesPooling(Pooling):
     def __call__(self, layers: Sequence[Tensor], mask: Tensor) -> Tensor:
         raise UserError(
             f"the pooling '{MODULES}' evaluates a folder of sentence-transformers as a whole; name cls, mean, "
-            "avg-first-last or pooler to pool an encoder's tokens"
+            "last, avg-first-last or pooler to pool an encoder's tokens"
         )
 
 

@@ -92,7 +92,11 @@ class TokenRows(Mapping[str, Tensor]):
 
     @classmethod
     def padded(cls, ids: np.ndarray, lengths: np.ndarray) -> TokenRows:
-        """Make rows of padded ids, (B, L) int64, and the lengths of the rows, (B,)."""
+        """Make rows of padded ids, (B, L > 0) int64, and the lengths of the rows, (B,).
+
+        A row without a token becomes one of a single pad token: an empty text has a vector too.
+        """
+        lengths = np.maximum(lengths, 1)
         mask = np.arange(ids.shape[1]) < lengths[:, None]
         (places,) = mask.ravel().nonzero()
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
@@ -110,7 +114,7 @@ class TokenRows(Mapping[str, Tensor]):
     def listed(cls, sentences: Sequence[Sequence[int]], pad: int) -> TokenRows:
         """Make rows of the ids of B > 0 sentences; `pad` is the id of padding."""
         lengths = np.array([len(ids) for ids in sentences], dtype=np.int64)
-        padded = np.full((len(lengths), lengths.max()), pad, dtype=np.int64)
+        padded = np.full((len(lengths), max(1, lengths.max())), pad, dtype=np.int64)
         padded[np.arange(padded.shape[1]) < lengths[:, None]] = [token for ids in sentences for token in ids]
         return cls.padded(padded, lengths)
 

@@ -18,10 +18,11 @@ from torch import Tensor, nn
 
 from harness.encoders.kernels import quicken
 from harness.encoders.modules import listed_modules, refuse_code, write_modules
-from harness.encoders.packed import Packing, first_tokens, packed_forward, packing_of, padded_forward
+from harness.encoders.packed import Packing, first_tokens, known_packing, packed_forward, padded_forward
 from harness.encoders.patches import media_forward
 from harness.encoders.poolings import MODULES, pooling_named
 from harness.encoders.rows import Packed, TokenRows
+from harness.encoders.trial import RowsOfBatch, TrialFindings, TrialKey, naming, try_modules, try_student
 from harness.encoders.weights import (
     check_configuration,
     check_modules,
@@ -37,32 +38,50 @@ log = logging.getLogger(__name__)
 
 #: Tokens in one batch of `embed`; large enough for the matrix products, small enough for caches.
 TOKENS_A_BATCH = 8192
-#: Longest sequence in `embed`: the papers' evaluation cuts at the encoder's own limit only.
-LONGEST = 512
 #: sentences between two reports of a model of sentence-transformers
 COUNTED = 1024
+#: sentences in one of its batches
+BATCH = 32
 
 
 class Student(nn.Module):
     """An encoder that turns sentences into vectors of `width` dimensions, packed where its architecture allows that."""
 
-    def __init__(self, model: nn.Module, tokenizer: Any, pooling: str = "cls") -> None:
-        """`model` is on the CPU, where a trial decides whether packed rows can be used."""
+    def __init__(
+        self,
+        model: nn.Module,
+        tokenizer: Any,
+        pooling: str = "cls",
+        *,
+        max_length: int = 0,
+        found: TrialFindings | None = None,
+    ) -> None:
+        """`model` is on the CPU, where a trial decides how rows are read, unless an earlier one has `found` it.
+
+        `max_length` is what sentences of training are cut at, 0 for none. Raises UserError for a model that cannot be
+        used with this pooling or length.
+        """
         super().__init__()
         quicken(model)
         self.model, self.tokenizer = model, tokenizer
+        self.pooling = pooling_named(pooling)
+        self.patches = nn.ModuleDict()
+        # in a tuple, which hides its parameters from the student: the head belongs to the method
+        self._heads: tuple[nn.Module, ...] = ()
         #: how sentences are packed; None for an encoder that computes on padding
-        self.packing = packing_of(model)
+        self.packing: Packing | None = None
+        #: what the trial has found
+        self.found = found or TrialFindings()
+        if found is None:
+            try_student(self, max_length)
+        elif found.rows == "packed":
+            self.packing = known_packing(model, found.position, direct=found.direct)
         if self.packing is None:
             log.warning(
                 "%s computes on padding too: its attention does not go through transformers' AttentionInterface, or "
                 "needs more than the tokens of a sentence",
                 type(model).__name__,
             )
-        self.pooling = pooling_named(pooling)
-        self.patches = nn.ModuleDict()
-        # in a tuple, which hides its parameters from the student: the head belongs to the method
-        self._heads: tuple[nn.Module, ...] = ()
 
     @classmethod
     def load(
@@ -72,22 +91,31 @@ class Student(nn.Module):
         *,
         own_head: bool = True,
         trusted: bool = False,
+        max_length: int = 0,
         what: str = "model folder",
     ) -> Student:
-        """Read a model folder (config.json, weights, tokenizer), called `what` in messages, in float32.
+        """Read a model folder (config.json, weights, tokenizer), called `what` in messages, in float32, and try it.
 
         The encoder's pooler is dropped, or becomes the head if the pooling needs one; a method that trains its own
         head does not use it (`own_head=False`). `trusted` allows code in the folder to be executed. Raises
-        UserError for an unknown pooling, a folder that transformers cannot read and weights that do not fit.
+        UserError for an unknown pooling, a folder that transformers cannot read, weights that do not fit, and as the
+        constructor.
         """
         with_pooler = own_head and pooling_named(pooling).head
         with reading(what, folder, "it needs config.json, weights and a tokenizer, as transformers saves them"):
             model, tokenizer = load_encoder(folder, pooler=with_pooler, trusted=trusted)
-        student = cls(model, tokenizer, pooling)
-        if with_pooler:
-            student.read_through(nn.Sequential(model.pooler.dense, nn.Tanh()))
+        pooler = getattr(model, "pooler", None)
         if hasattr(model, "pooler"):
-            model.pooler = None
+            model.pooler = nn.Identity()  # some encoders call theirs unconditionally
+        tokenizer.padding_side = "right"  # as rows are padded here, and for those who load an exported model
+        key = TrialKey(folder, pooling, own_head, trusted, max_length)
+        known = key.known()
+        with naming(what, folder):
+            student = cls(model, tokenizer, pooling, max_length=max_length, found=known)
+        if known is None:
+            key.keep(student.found)
+        if with_pooler and pooler is not None:
+            student.read_through(nn.Sequential(pooler.dense, nn.Tanh()))
         return student
 
     @property
@@ -101,23 +129,8 @@ class Student(nn.Module):
 
     @property
     def longest(self) -> int:
-        """Tokens of the longest sequence that `embed` reads: the encoder's own limit, LONGEST at most."""
-        return min(LONGEST, getattr(self.tokenizer, "model_max_length", LONGEST), self._positions or LONGEST)
-
-    @property
-    def _positions(self) -> int | None:
-        """Tokens for which the model has position embeddings; None where it has no table of them."""
-        table = getattr(getattr(self.model, "embeddings", None), "position_embeddings", None)
-        if not isinstance(table, nn.Embedding):
-            return None
-        return table.num_embeddings - (0 if table.padding_idx is None else table.padding_idx + 1)
-
-    def check_length(self, max_length: int) -> None:
-        if self._positions is not None and max_length > self._positions:
-            raise UserError(
-                f"max_length = {max_length}, and the encoder reads {self._positions} tokens at most; give "
-                f"--set max_length={self._positions} or fewer"
-            )
+        """Tokens of the longest sequence that `embed` reads."""
+        return self.found.longest
 
     def tokenize(self, sentences: Sequence[str], max_length: int) -> TokenRows:
         """Token ids of B > 0 sentences with special tokens, cut at `max_length`, on the CPU."""
@@ -153,13 +166,23 @@ class Student(nn.Module):
 
     def pooled(self, tokens: Mapping[str, Tensor], views: int = 1) -> Tensor:
         """Encode the rows `views` times, one set after another, with pooling and head: (views x B, d)."""
-        mask = tokens["attention_mask"].repeat(views, 1)
-        if self.pooling.first_token:
-            vectors = self.pooling((self._firsts(tokens, views).unsqueeze(1),), mask[:, :1])
-        else:
-            vectors = self.pooling(self._layers(tokens, views, all_layers=self.pooling.all_layers), mask)
+        vectors = self._pooled(tokens, views)
         headed: Tensor = self._heads[0](vectors) if self.pooling.head else vectors
         return headed
+
+    def vectors(self, rows: Sequence[Sequence[int]], views: int = 1) -> Tensor:
+        """Encode B rows of token ids `views` times, pooled without a head, on the CPU: (views x B, d)."""
+        return self._pooled(TokenRows.listed(rows, self.tokenizer.pad_token_id), views)
+
+    def layers(self, rows: Sequence[Sequence[int]]) -> tuple[Tensor, ...]:
+        """Encode B rows of token ids on the CPU: (B, L, d), the last of the hidden states."""
+        return self._layers(TokenRows.listed(rows, self.tokenizer.pad_token_id), 1, all_layers=False)
+
+    def _pooled(self, tokens: Mapping[str, Tensor], views: int) -> Tensor:
+        mask = tokens["attention_mask"].repeat(views, 1)
+        if self.pooling.first_token:
+            return self.pooling((self._firsts(tokens, views).unsqueeze(1),), mask[:, :1])
+        return self.pooling(self._layers(tokens, views, all_layers=self.pooling.all_layers), mask)
 
     def _firsts(self, tokens: Mapping[str, Tensor], views: int) -> Tensor:
         """Encode the rows `views` times; the last layer at the first token, one set after another: (views x B, d)."""
@@ -172,7 +195,35 @@ class Student(nn.Module):
         if packed:
             return tuple(map(packed[0].padded, packed_forward(self.model, *packed, all_layers=all_layers)))
         repeated = {name: value.repeat(views, 1) for name, value in tokens.items()}
-        return padded_forward(self.model, repeated, all_layers=all_layers)
+        if self.found.rows == "equal lengths":
+            return self._by_length(repeated, all_layers=all_layers)
+        return self.padded(repeated, all_layers=all_layers)
+
+    def padded(self, tokens: Mapping[str, Tensor], *, all_layers: bool = False) -> tuple[Tensor, ...]:
+        """Run the encoder over rows padded at their end: (B, L, d) each, the last of the hidden states or all."""
+        inputs = {"input_ids": tokens["input_ids"], "attention_mask": tokens["attention_mask"]}
+        if any(self.found.types):
+            first, within, last = self.found.types
+            types = torch.full_like(inputs["input_ids"], within)
+            types[:, 0] = first
+            types.scatter_(1, inputs["attention_mask"].sum(1, keepdim=True) - 1, last)
+            inputs["token_type_ids"] = types
+        return padded_forward(self.model, inputs, all_layers=all_layers)
+
+    def _by_length(self, tokens: Mapping[str, Tensor], *, all_layers: bool) -> tuple[Tensor, ...]:
+        """Run the encoder over rows of each length apart: as `padded`, with zeros at padding."""
+        lengths = tokens["attention_mask"].sum(1)
+        groups = [(length, (lengths == length).nonzero().flatten()) for length in sorted(set(lengths.tolist()))]
+        parts = [
+            self.padded({name: value[rows, :length] for name, value in tokens.items()}, all_layers=all_layers)
+            for length, rows in groups
+        ]
+        order = torch.cat([rows for _, rows in groups]).argsort()
+        longest = int(lengths.max())
+        return tuple(
+            torch.cat([nn.functional.pad(each, (0, 0, 0, longest - each.shape[1])) for each in layer])[order]
+            for layer in zip(*parts, strict=True)
+        )
 
     def _packed(self, tokens: Mapping[str, Tensor], views: int) -> tuple[Packed, Packing] | None:
         """Return `views` packed copies of the rows and the packing to use; None if rows stay padded."""
@@ -244,9 +295,15 @@ def _batches(lengths: np.ndarray, rows: int | None) -> list[np.ndarray]:
 class SentenceModules(nn.Module):
     """A model of sentence-transformers with its modules, its default prompt and its longest sequence, in float32."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, found: TrialFindings | None = None) -> None:
+        """Raises UserError for a model that cannot be used: see `try_modules`."""
         super().__init__()
         self.model = model.float().eval()
+        if hasattr(getattr(model, "tokenizer", None), "padding_side"):
+            model.tokenizer.padding_side = "right"  # so that the first token is where poolings look for it
+        self.found = found or TrialFindings()
+        if found is None:
+            self.found = try_modules(self._embedded, model)
 
     @classmethod
     def load(cls, folder: Path, *, trusted: bool = False) -> SentenceModules:
@@ -257,17 +314,29 @@ class SentenceModules(nn.Module):
         """
         if not listed_modules(folder):
             raise UserError(
-                f"{folder} has no modules of sentence-transformers; give --pooling cls, mean, avg-first-last or pooler"
+                f"{folder} has no modules of sentence-transformers; give --pooling cls, mean, last or another"
             )
         if not trusted:
             refuse_code(folder)
         remedy = "correct the folder, or read the encoder alone with --pooling"
         with reading("sentence-transformers model", folder, remedy):
-            return cls(_loaded(folder, trusted))
+            model = _loaded(folder, trusted)
+        key = TrialKey(folder, MODULES, trusted=trusted)
+        known = key.known()
+        with naming("sentence-transformers model", folder):
+            loaded = cls(model, known)
+        if known is None:
+            key.keep(loaded.found)
+        return loaded
 
     @property
     def device(self) -> torch.device:
         return torch.device(self.model.device)
+
+    def _embedded(self, sentences: Sequence[str], rows: RowsOfBatch) -> np.ndarray:
+        size = 1 if rows == "equal lengths" else BATCH
+        vectors = self.model.encode(sentences, batch_size=size, show_progress_bar=False, convert_to_numpy=True)
+        return np.asarray(vectors)
 
     def views(self, sentences: Sequence[str], count: int) -> Tensor:
         """Compute `count` vectors of each of n sentences in one pass, by all modules: (n, count, d).
@@ -292,7 +361,7 @@ class SentenceModules(nn.Module):
         parts = []
         for start in range(0, max(1, len(order)), COUNTED):
             some = [sentences[row] for row in order[start : start + COUNTED]]
-            parts.append(self.model.encode(some, show_progress_bar=False, convert_to_numpy=True))
+            parts.append(self._embedded(some, self.found.rows))
             report(min(start + COUNTED, len(order)), len(order))
         vectors = np.concatenate(parts).astype(np.float32)
         return vectors[np.argsort(order)]
@@ -318,5 +387,5 @@ def _loaded(folder: Path, trusted: bool) -> Any:
             checks.enter_context(known_vocabulary(encoder))
         model = SentenceTransformer(str(folder), device="cpu", local_files_only=True, trust_remote_code=trusted)
     for encoder in encoders:
-        check_tokenizer(encoder, model.tokenizer, model[0].auto_model)
+        check_tokenizer(encoder, model.tokenizer)
     return model

@@ -155,8 +155,7 @@ class TextTeacher(Teacher):
                 list(part), truncation=True, padding="max_length", max_length=max_length, return_tensors="pt"
             )
             inputs = {name: tokens[name].to(self._student.device) for name in ("input_ids", "attention_mask")}
-            states: Tensor = self._student.model(**inputs).last_hidden_state
-            return states
+            return self._student.padded(inputs)[-1]
 
         return in_batches(sentences, TEXT_BATCH, hidden)
 

@@ -72,7 +72,7 @@ def load_encoder(folder: Path, *, pooler: bool, trusted: bool = False) -> tuple[
     and for a missing vocabulary; UserError for a folder of sentence-transformers without an encoder.
     """
     import torch
-    from transformers import AutoModel, AutoTokenizer
+    from transformers import AutoModel
 
     folder = transformer_folder(folder)
     check_configuration(folder, trusted=trusted)
@@ -80,15 +80,23 @@ def load_encoder(folder: Path, *, pooler: bool, trusted: bool = False) -> tuple[
     _refuse_other_inputs(folder, options)
     with strict_weights(pooler=pooler):
         model = AutoModel.from_pretrained(str(folder), dtype=torch.float32, **options)
+    return model, load_tokenizer(folder, trusted=trusted)
+
+
+def load_tokenizer(folder: Path, *, trusted: bool = False) -> Any:
+    """Read the tokenizer of a model folder alone. Raises as `load_encoder`."""
+    from transformers import AutoTokenizer
+
+    folder = transformer_folder(folder)
     with known_vocabulary(folder):
-        tokenizer = AutoTokenizer.from_pretrained(str(folder), **options)
-    check_tokenizer(folder, tokenizer, model)
+        tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=trusted)
+    check_tokenizer(folder, tokenizer)
     if tokenizer.pad_token_id is None:
         raise UserError(
             f"the tokenizer in {folder} has no pad token, which batches need; set "
             'one in its tokenizer_config.json ("pad_token")'
         )
-    return model, tokenizer
+    return tokenizer
 
 
 def _refuse_other_inputs(folder: Path, options: Mapping[str, Any]) -> None:
@@ -233,22 +241,13 @@ def _held(path: Path) -> dict[str, tuple[Sequence[int], str]]:
     return {name: (value.shape, str(value.dtype).removeprefix("torch.")) for name, value in held.items()}
 
 
-def check_tokenizer(folder: Path, tokenizer: Any, model: Any) -> None:
-    """Raise ValueError for a folder without its tokenizer's vocabulary, and for a tokenizer that does not fit."""
+def check_tokenizer(folder: Path, tokenizer: Any) -> None:
+    """Raise ValueError for a folder without its tokenizer's vocabulary, and for one of special tokens only."""
     files = set(tokenizer.vocab_files_names.values())
     if files and not any((folder / name).is_file() for name in files):
         raise ValueError(_no_vocabulary(files))
     if not set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens):
         raise ValueError("its vocabulary has special tokens only, so every word would be unknown")
-    longest = tokenizer.model_max_length
-    if not isinstance(longest, int | float) or longest < 1 or longest % 1:
-        raise ValueError(f"its tokenizer reads {longest!r} tokens; correct model_max_length or max_seq_length")
-    largest, rows = max(tokenizer.get_vocab().values()), model.get_input_embeddings().num_embeddings
-    if largest >= rows:
-        raise ValueError(
-            f"its tokenizer has the token id {largest}, and its embedding table only {rows} rows: they belong to "
-            "different models"
-        )
 
 
 @contextmanager

@@ -11,6 +11,7 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
@@ -223,6 +224,24 @@ def random_batches(method: Method) -> list[Batch | MediaBatch]:
         "audio": MediaBatch({"spectrograms": torch.randn(ROWS, 9, 4)}, labels),
     }
     return [batches[stream] for stream in method.streams]
+
+
+def text_views(method: type[Method], hyperparameters: Any) -> int:
+    """The most views of a sentence that a method asks its encoder for; 1 if it cannot be tried on random batches."""
+    most = 1
+
+    def encode(inputs: Mapping[str, Tensor], views: int) -> Tensor:
+        nonlocal most
+        most = max(most, views if "attention_mask" in inputs else 1)
+        return torch.randn(ROWS, views, WIDTH)
+
+    given: Encode = encode
+    with torch.random.fork_rng(devices=[]), suppress(Exception):
+        widths = dict.fromkeys(method.features(hyperparameters), WIDTH)
+        built = method(hyperparameters, Dimensions(WIDTH, widths))
+        for batch in random_batches(built):
+            built.loss(batch, given)
+    return most
 
 
 def _checked(method: type[Method], reading: str) -> tuple[set[str], list[str]]:

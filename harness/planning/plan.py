@@ -180,7 +180,7 @@ def make_plan(request: Request, store: Store) -> Plan:
             refused[what] = str(error)
         else:
             ordered |= {needed.key: needed for needed in (*experiment.teachers, experiment)}
-    _check_left(ordered, skipped, refused)
+    check_left(ordered, skipped, refused)
     declarations().save()
     failures = store.failures()
     specs = {run.spec for run in runs}
@@ -201,7 +201,7 @@ def make_plan(request: Request, store: Store) -> Plan:
     return Plan(request, store, inventory, tuple(planned), left_out, without_data, remarks, refused)
 
 
-def _check_left(runs: Collection[object], skipped: Sequence[Skipped], refused: Mapping[str, str]) -> None:
+def check_left(runs: Collection[object], skipped: Sequence[Skipped], refused: Mapping[str, str]) -> None:
     """Raise UserError if no run is left, with the first reason."""
     whys = [*dict.fromkeys(refused.values())] or [f"{skip.what}: {skip.why}" for skip in skipped]
     if whys and not runs:

@@ -23,7 +23,17 @@ from harness.planning.seen import RunTraining
 from harness.runs.environment import Machine, package_versions, peak_memory_mb, revision
 from harness.runs.log import RunLog
 from harness.runs.train import Bench, RunFeatures, Trained, run_features, train
-from harness.store import BACKEND_VERSION, DevCurve, Evaluation, LossCurves, Result, Spec, Store, TeacherUse
+from harness.store import (
+    BACKEND_VERSION,
+    DevCurve,
+    EncoderTrial,
+    Evaluation,
+    LossCurves,
+    Result,
+    Spec,
+    Store,
+    TeacherUse,
+)
 from harness.store.folder import commit, keep_evaluation, kept_evaluation
 from harness.store.logs import running_log
 
@@ -170,6 +180,7 @@ def _result(
         finished=_now(),
         warnings=list(trained.warnings),
         identity=run.experiment.identity,
+        trial=EncoderTrial(**{name: getattr(trained.student.found, name) for name in EncoderTrial.model_fields}),
     )
 
 

@@ -17,6 +17,7 @@ from harness.store.indexed import (
 from harness.store.schema import (
     BACKEND_VERSION,
     DevCurve,
+    EncoderTrial,
     Evaluation,
     Failure,
     LossCurves,
@@ -34,6 +35,7 @@ __all__ = [
     "UNKNOWN",
     "Chosen",
     "DevCurve",
+    "EncoderTrial",
     "Evaluation",
     "Failure",
     "IndexedResults",

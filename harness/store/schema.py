@@ -5,13 +5,15 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, model_validator
 
 from harness.metrics import NO_SCORE, Metric
 from harness.sources import digest
 from harness.spec import OptionValue, RunSpec
 
-SCHEMA_VERSION: Final = 3
+SCHEMA_VERSION: Final = 4
+#: the schema of a record; those of schema 3 are read as they are, since later fields have defaults
+SchemaVersion = Annotated[Literal[4], BeforeValidator(lambda version: 4 if version == 3 else version)]
 #: Increased when the same configuration would give other numbers: the loop, the batching, the seeds, the optimizer.
 BACKEND_VERSION: Final = 3
 
@@ -146,6 +148,25 @@ class TeacherUse(Record):
     source: str = ""
 
 
+class EncoderTrial(Record):
+    """What a trial of the run's encoder found on a CPU, before the run.
+
+    `rows` is how batches pass it: without padding ("packed"), with it, or rows of equal length together, because its
+    vectors depend on padding. `types` are the token types of a sentence's first token, of those within, and of its
+    last. Sentences of tests are cut at `longest` tokens. The others are differences relative to the largest value: of a
+    sentence's vector `alone` and in a batch (rounding), of vectors of sentences with another `first_word` or
+    `last_word`, and of two `views` of a sentence in training (0 without dropout).
+    """
+
+    rows: Literal["packed", "padded", "equal lengths"]
+    types: tuple[int, int, int]
+    longest: Whole
+    alone: Number
+    first_word: Number
+    last_word: Number
+    views: Number
+
+
 class Result(Record):
     """A finished run.
 
@@ -154,10 +175,10 @@ class Result(Record):
     A result's file ends with a digest of itself (`harness.files`), which is no part of the record.
     `backend` is the version of the training code (missing in the oldest files); `train_seconds` is wall time;
     `warnings` are those of training. `identity` holds the values, by name, that the fingerprint is a hash of (empty in
-    older files): a comparison shows why two runs have different fingerprints.
+    older files): a comparison shows why two runs have different fingerprints. `trial` is missing in older files.
     """
 
-    schema_version: Literal[3] = SCHEMA_VERSION
+    schema_version: SchemaVersion = SCHEMA_VERSION
     backend: Whole = 1
     spec: Spec
     profile: str
@@ -179,6 +200,7 @@ class Result(Record):
     finished: str
     warnings: list[str]
     identity: dict[str, JsonValue] = {}
+    trial: EncoderTrial | None = None
 
     @property
     def current(self) -> list[Evaluation]:
@@ -229,7 +251,7 @@ class Result(Record):
 class Failure(Record):
     """The last failure of a run. Failures are listed, and never part of tables."""
 
-    schema_version: Literal[3] = SCHEMA_VERSION
+    schema_version: SchemaVersion = SCHEMA_VERSION
     spec: Spec
     profile: str
     fingerprint: str

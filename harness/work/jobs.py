@@ -192,15 +192,16 @@ class Preparation(Job):
 
 def _tokens(corpus: UsedCorpus, experiment: Experiment, bench: Bench) -> None:
     """The tokens of a text corpus for one encoder and length."""
-    from harness.encoders.student import Student
+    from harness.encoders.weights import load_tokenizer, reading
     from harness.runs.train import token_file
 
     def listen(stage: Stage) -> None:
         bench.listen(Event("prepare", experiment.key, stage=stage))
 
     run, source = experiment.resolved, experiment.encoder.source
-    student = Student.load(source.path(), run.pooling, own_head=False)
-    token_file(corpus, student.tokenizer, run.training.max_length, listen)
+    with reading("model folder", source.path(), "it needs the files of a tokenizer, as transformers saves them"):
+        tokenizer = load_tokenizer(source.path())
+    token_file(corpus, tokenizer, run.training.max_length, listen)
 
 
 def _recordings(corpus: UsedCorpus, experiment: Experiment, bench: Bench) -> None:

@@ -14,6 +14,7 @@ from fake_device import CUDA, fake_cuda
 from torch import Tensor
 from transformers import (
     AutoModel,
+    AutoTokenizer,
     BertConfig,
     BertModel,
     DistilBertConfig,
@@ -28,7 +29,7 @@ from harness.encoders.rows import TokenRows
 from harness.encoders.student import Student
 from harness.toy import student_folder
 
-LONGEST, VOCABULARY = 12, 50
+LONGEST, VOCABULARY = 12, 97
 #: one token, the full length, and lengths between
 LENGTHS = (1, LONGEST, 5, 2, 7)
 SHAPE: dict[str, Any] = {
@@ -53,10 +54,7 @@ MODELS: Mapping[str, Callable[..., torch.nn.Module]] = {
 }
 
 
-class Pads:
-    """A tokenizer of which nothing but the padding is asked."""
-
-    pad_token_id = 0
+PADS = AutoTokenizer.from_pretrained(student_folder())
 
 
 def made(name: str, hidden: float = 0.0, attention: float = 0.0) -> Any:
@@ -82,7 +80,7 @@ def test_vectors_and_all_gradients_are_those_of_the_padded_pass(name: str, atten
     tokens = rows(model.config.pad_token_id)
     plain = copy.deepcopy(model)
     plain.set_attn_implementation("eager")
-    student = Student(model, Pads)
+    student = Student(model, PADS)
     assert (student.packing.first, bool(student.packing.layers)) == ({"roberta": 2}.get(name, 0), name != "distilbert")
     weights = torch.randn(len(LENGTHS), 2, student.width, dtype=torch.float64)
 
@@ -100,7 +98,7 @@ def test_dropout_is_that_of_the_padded_pass(name: str, hidden: float, attention:
     """Means and variances over 2,000 draws, within five standard errors; draws differ from view to view."""
     draws, model = 2000, made(name, hidden, attention)
     tokens = rows(model.config.pad_token_id)
-    student, packed = Student(model, Pads), []
+    student, packed = Student(model, PADS), []
     with torch.no_grad():
         for packing in (student.packing, None):
             student.packing = packing
@@ -136,7 +134,7 @@ def test_layers_that_compute_something_else_pass_by_their_modules(change: Callab
     model = made("bert", 0.1, 0.1)
     change(model)
     expected = copy.deepcopy(model).eval()(**rows()).last_hidden_state[:, :1]
-    student = Student(model, Pads)
+    student = Student(model, PADS)
     assert student.packing.layers == ()
     torch.testing.assert_close(student.eval().encode(rows(), 1), expected, rtol=0, atol=1e-12)
 
@@ -144,7 +142,7 @@ def test_layers_that_compute_something_else_pass_by_their_modules(change: Callab
 def test_an_encoder_with_attention_of_its_own_is_padded_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
     model = MPNetModel(MPNetConfig(**SHAPE, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)).double()
     with caplog.at_level(logging.WARNING):
-        student = Student(model, Pads)
+        student = Student(model, PADS)
     assert "MPNetModel computes on padding too" in caplog.text
     tokens = rows(model.config.pad_token_id)
     expected = model(**tokens).last_hidden_state[:, :1]
@@ -154,7 +152,7 @@ def test_an_encoder_with_attention_of_its_own_is_padded_and_says_so(caplog: pyte
 def test_rows_padded_at_their_beginning_are_not_packed() -> None:
     model, tokens = made("bert"), {"input_ids": torch.tensor([[0, 7, 8]]), "attention_mask": torch.tensor([[0, 1, 1]])}
     expected = model(**tokens).last_hidden_state[:, :1]
-    torch.testing.assert_close(Student(model, Pads).encode(tokens, 1), expected)
+    torch.testing.assert_close(Student(model, PADS).encode(tokens, 1), expected)
 
 
 @pytest.mark.parametrize("count", [4, 5])

@@ -31,6 +31,8 @@ def encoded_singly(student: Student, sentence: str) -> np.ndarray:
     last, first = output.last_hidden_state[0], output.hidden_states[0][0]
     if name == "cls":
         return last[0].numpy()
+    if name == "last":
+        return last[-1].numpy()
     if name == "pooler":
         weights = load_file(student_folder() / "model.safetensors")
         return torch.tanh(weights["pooler.dense.weight"] @ last[0] + weights["pooler.dense.bias"]).numpy()

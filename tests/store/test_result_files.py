@@ -103,6 +103,16 @@ def test_a_newer_schema_asks_for_an_update_and_is_never_written_over(tmp_path: P
     assert path.read_bytes() == before
 
 
+def test_a_result_of_the_schema_before_is_read_and_written_as_one_of_this(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    path = store.path(store.save(result()))
+    text = path.read_text().replace('"schema_version":4', '"schema_version":3').replace(',"trial":null', "")
+    path.write_text(sealed(text.partition(',"digest":')[0] + "}"))
+    assert store.load() == ([result()], [])
+    store.save(result(evaluations=[evaluation("figures", 1.0)]))
+    assert '"schema_version":4' in path.read_text()
+
+
 def test_arrays_belong_to_an_evaluation_and_are_never_replaced(tmp_path: Path) -> None:
     store = Store(tmp_path)
     old, new = evaluation("figures", 1.0), evaluation("figures", 1.0, version=2)

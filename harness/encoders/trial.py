@@ -1,0 +1,305 @@
+"""The trial of a model: what it makes of a few sentences, before its vectors are believed.
+
+The sentences are words of the model's own tokenizer: few and many tokens, more than the model reads, none, and the pad
+token's own text. Where vectors depend on padding, another way of making batches is chosen; what no choice mends is
+refused. Answers are kept in the cache, by the model's content, the code and the versions of the libraries:
+
+CACHE/trials/KEY.json           a note (`harness.files`): the fields of `TrialFindings`
+
+Nothing here imports torch before a model is tried: plans look up what is known.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from harness.caches import cache_folder, keep_text
+from harness.code import code_of, state_of_code
+from harness.encoders.locate import FolderModel
+from harness.encoders.weights import UNREADABLE
+from harness.errors import UserError, first_line
+from harness.files import read_note, sealed
+from harness.sources import digest
+
+if TYPE_CHECKING:
+    import numpy as np
+
+#: how the rows of a batch pass the model; rows of equal length need no padding
+RowsOfBatch = Literal["packed", "padded", "equal lengths"]
+#: longest sequence of tests: the papers' evaluation cuts at the encoder's own limit only
+LONGEST = 512
+#: libraries that a model's vectors depend on
+_LIBRARIES = ("torch", "transformers", "tokenizers", "sentence-transformers")
+#: token ids of rows of one, some and many tokens, small enough for any vocabulary
+_ROWS = ((5,), (6, 7, 8), (5, 9, 7, 6, 8, 9, 5), (8, 6))
+#: words of a sentence of the trial, and tokens at which its longest one is cut
+_FEW, _MANY = 6, 48
+#: largest difference of equal vectors, and smallest of different ones, relative to the largest value
+_CLOSE, _MOVED = 1e-4, 1e-7
+
+
+@dataclass(frozen=True)
+class TrialFindings:
+    """How a model is read, and what its trial has measured.
+
+    `position` is the position of a packed row's first token, and `direct` whether the layers run as functions. `types`
+    are the token types of a row's first token, of those within, and of its last. Sentences of tests are cut at
+    `longest` tokens. The others are differences relative to the largest value: of a sentence's vector alone and in a
+    batch, of vectors of sentences that differ in their first or last word, and of two vectors in training.
+    """
+
+    rows: RowsOfBatch = "padded"
+    position: int = 0
+    direct: bool = False
+    types: tuple[int, int, int] = (0, 0, 0)
+    longest: int = LONGEST
+    alone: float = 0.0
+    first_word: float = 0.0
+    last_word: float = 0.0
+    views: float = 0.0
+
+    @classmethod
+    def of(cls, note: Mapping[str, Any]) -> Self:
+        values = {name: note[name] for name in cls.__dataclass_fields__}
+        return cls(**{**values, "types": tuple(values["types"])})
+
+
+@dataclass(frozen=True)
+class TrialKey:
+    """A question that a trial answers: a model folder under a pooling, for sentences of `max_length` tokens.
+
+    `own_head` and `trusted` are those of `Student.load`.
+    """
+
+    folder: Path
+    pooling: str
+    own_head: bool = True
+    trusted: bool = False
+    max_length: int = 0
+
+    def known(self) -> TrialFindings | None:
+        """The answer in the cache, if there is one."""
+        note = read_note(cache_folder() / self._name, "the model will be tried again")
+        return None if note is None else TrialFindings.of(note)
+
+    def keep(self, found: TrialFindings) -> None:
+        keep_text(self._name, sealed(json.dumps(asdict(found))))
+
+    @property
+    def _name(self) -> str:
+        content = FolderModel(self.folder, trusted=self.trusted).fingerprint(None)
+        asked = (self.pooling, code_of("pooling", self.pooling), self.own_head, self.trusted, self.max_length)
+        return f"trials/{digest(content, asked, state_of_code(), list(map(_version, _LIBRARIES)))[:32]}.json"
+
+
+def _version(library: str) -> str:
+    try:
+        return version(library)
+    except PackageNotFoundError:
+        return ""
+
+
+@contextmanager
+def naming(what: str, folder: Path) -> Iterator[None]:
+    """Put the model's folder before the message of a UserError."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError(f"the {what} {folder} cannot be used: {error}") from error
+
+
+def _texts(tokenizer: Any, longest: int) -> list[str]:
+    """A sentence of known words, the same with another first word and another last one; then texts of other lengths."""
+    listed = sorted(getattr(tokenizer, "get_vocab", dict)())
+    plain = {str(token).replace("</w>", "").strip("Ġ▁#") for token in listed[:: 1 + len(listed) // 2000]}
+    words = sorted((word for word in plain if word.isalpha()), key=lambda word: (len(word) < 3, word)) or ["man", "dog"]
+    if callable(tokenizer):  # words that it does not know are the same tokens
+        words = list(dict(zip(map(tuple, tokenizer(words)["input_ids"]), words, strict=True)).values())
+    body, other = words[: max(1, min(_FEW, longest - 4))], words[-1]
+    pad = getattr(tokenizer, "pad_token", None) or ""
+    changed = [body, [other, *body[1:]], [*body[:-1], other]]
+    others = [body[:1], body[1:3], [body[0], str(pad), other, body[0]], [], words[:_MANY] * _MANY]
+    return [" ".join(each) for each in (*changed, *others)]
+
+
+def try_student(student: Any, max_length: int) -> None:
+    """Set how a student on the CPU reads rows: its `found` and its `packing`.
+
+    `max_length` are the tokens of a training sentence, 0 for none. Random states and the student's mode stay as they
+    are. Raises UserError for a model that cannot be used with its pooling, and for sentences that it cannot read.
+    """
+    import torch
+
+    name, training = type(student.model).__name__, student.training
+    student.packing, student.found = None, TrialFindings()
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        try:
+            _check_sizes(student.tokenizer, student.model)
+            longest = _longest(student.eval(), max_length)
+            texts = _texts(student.tokenizer, longest)
+            encoded = student.tokenizer(texts, truncation=True, max_length=min(_MANY, longest))
+            if student.pooling.first_token:
+                _check_first(encoded["input_ids"], student.tokenizer)
+            student.found = TrialFindings(longest=longest, types=_types(encoded))
+            _try_rows(student, texts, encoded["input_ids"])
+            first, second = student.train().vectors(encoded["input_ids"][:1], 2)
+            student.found = replace(student.found, views=_far(first, second))
+        except UNREADABLE as error:
+            raise UserError(
+                f"{name} fails on sentences of the trial: {first_line(error)}; use another encoder or pooling"
+            ) from error
+        finally:
+            student.train(training)
+
+
+def _try_rows(student: Any, texts: Sequence[str], rows: Sequence[Sequence[int]]) -> None:
+    import torch
+
+    from harness.encoders.packed import packing_of
+
+    states, pad = student.layers(rows[:1])[-1].shape[1], getattr(student.model.config, "pad_token_id", None)
+    if states != len(rows[0]) and not student.pooling.first_token:
+        raise UserError(f"its last layer has {states} vectors for {len(rows[0])} tokens; use the pooling cls")
+    alone = torch.cat([student.vectors([row]) for row in rows])
+    together = student.vectors(rows)
+    if _far(alone, together) > _CLOSE:
+        student.found = replace(student.found, rows="equal lengths")
+    elif not any(student.found.types):
+        with_pad = [(5, pad, 7, 6)] if isinstance(pad, int) and pad >= 0 else []
+        student.packing = packing_of(student.model, [*_ROWS, *with_pad, *filter(None, rows)])
+        if packing := student.packing:
+            student.found = replace(student.found, rows="packed", position=packing.first, direct=bool(packing.layers))
+    student.found = _measured(student.found, texts, alone.double().numpy(), student.vectors(rows).double().numpy())
+
+
+def try_modules(embed: Callable[[Sequence[str], RowsOfBatch], np.ndarray], model: Any) -> TrialFindings:
+    """Find how a model of sentence-transformers makes batches whose vectors are those of single sentences.
+
+    Raises UserError where no way does, and for vectors that cannot be used.
+    """
+    import numpy as np
+    import torch
+
+    tokenizer, limit = getattr(model, "tokenizer", None), getattr(model, "max_seq_length", None)
+    if hasattr(model[0], "auto_model"):
+        _check_sizes(tokenizer, model[0].auto_model)
+    found = TrialFindings(longest=int(min(LONGEST, limit or LONGEST)))
+    texts = _texts(tokenizer, found.longest)
+    with torch.random.fork_rng(devices=[]):
+        try:
+            alone = np.concatenate([embed([text], "padded") for text in texts])
+            together = embed(texts, "padded")
+            if _far(alone, together) > _CLOSE:
+                found, together = replace(found, rows="equal lengths"), embed(texts, "equal lengths")
+        except UNREADABLE as error:
+            raise UserError(f"it fails on sentences of the trial: {first_line(error)}; correct the folder") from error
+    return _measured(found, texts, alone, together)
+
+
+def _measured(found: TrialFindings, texts: Sequence[str], alone: np.ndarray, together: np.ndarray) -> TrialFindings:
+    """Add what was measured by the vectors of all texts, (n, d). Raises UserError for useless ones."""
+    import numpy as np
+
+    for text, vector in zip(texts, alone, strict=True):
+        if not np.isfinite(vector).all():
+            raise UserError(f"its vector of the sentence '{text[:40]}' is not finite; correct its weights")
+    if (far := _far(alone, together)) > _CLOSE:
+        raise UserError(
+            f"its vector of a sentence depends on the others of the batch (by {far:.0%} of the largest value), in "
+            "batches of equal lengths too; use another encoder"
+        )
+    first, last = _far(alone[0], alone[1]), _far(alone[0], alone[2])
+    for word, value, other in (("last", last, "last"), ("first", first, "cls")):
+        if not value > _MOVED and texts[1] != texts[2]:
+            raise UserError(
+                f"another {word} word of a sentence does not change its vector: the pooled token does not see it, as "
+                f"in models that read from left to right; use the pooling {other} or mean (in evaluation: --pooling "
+                f"{other}), and for methods that train the first token an encoder that reads both ways"
+            )
+    if not min(_far(alone[0], alone[3]), _far(alone[0], alone[4]), _far(alone[3], alone[4])) > _MOVED:
+        raise UserError("different sentences have the same vector; use another encoder or pooling")
+    return replace(found, alone=far, first_word=first, last_word=last)
+
+
+def _far(first: Any, second: Any) -> float:
+    """The largest difference relative to the largest value of `first`; infinite where a value is not finite."""
+    far = float(abs(first - second).max()) / (float(abs(first).max()) or 1.0)
+    return far if math.isfinite(far) else math.inf
+
+
+def _check_sizes(tokenizer: Any, model: Any) -> None:
+    """Raise UserError for a length that is no number of tokens, and for token ids without a row of the embeddings."""
+    longest = tokenizer.model_max_length
+    if not isinstance(longest, int | float) or longest < 1 or longest % 1:
+        raise UserError(f"its tokenizer reads {longest!r} tokens; correct model_max_length or max_seq_length")
+    largest, rows = max(tokenizer.get_vocab().values()), len(model.get_input_embeddings().weight)
+    if largest >= rows:
+        raise UserError(
+            f"its tokenizer has the token id {largest}, and its embedding table only {rows} rows: they belong to "
+            "different models"
+        )
+
+
+def _check_first(rows: Sequence[Sequence[int]], tokenizer: Any) -> None:
+    """Raise UserError unless all sentences begin with the same token, the tokenizer's classification token if any."""
+    mark, full = tokenizer.cls_token_id, [row for row in rows if row]
+    elsewhere = mark != tokenizer.sep_token_id and any(mark in row[1:] for row in full)
+    if elsewhere or len({row[0] for row in full}) > 1:
+        raise UserError(
+            f"its tokenizer {'puts ' + tokenizer.cls_token if elsewhere else 'has no token'} "
+            f"{'elsewhere than' if elsewhere else 'of its own'} at the beginning of a sentence, and the first token is "
+            "pooled; use the pooling last or mean (in evaluation: --pooling last), or another encoder"
+        )
+
+
+def _types(encoded: Mapping[str, Any]) -> tuple[int, int, int]:
+    """The token types of first tokens, of others, and of last ones. Raises UserError where these differ by sentence."""
+    rows = [row for row in encoded.get("token_type_ids", ()) if len(row) > 2]
+    found = {(row[0], kind, row[-1]) for row in rows for kind in row[1:-1]}
+    if len(found) > 1:
+        raise UserError("its tokenizer gives the tokens of a single sentence several types; use another tokenizer")
+    return found.pop() if found else (0, 0, 0)
+
+
+def _longest(student: Any, max_length: int) -> int:
+    """Tokens at which sentences of tests are cut. Raises UserError if the model does not read `max_length` tokens."""
+    own = min(LONGEST, getattr(student.tokenizer, "model_max_length", LONGEST))
+    asked = max(own, max_length)
+    table = _positions(student.model)
+    most = _largest(student, asked) if table is None else min(asked, table)
+    if most < max_length:
+        raise UserError(
+            f"max_length = {max_length}, and the encoder reads {most} tokens at most; give --set max_length={most} "
+            "or fewer"
+        )
+    return min(own, most)
+
+
+def _positions(model: Any) -> int | None:
+    """Tokens for which a model laid out like BERT has position embeddings; None where it has no table of them."""
+    from torch import nn
+
+    table = getattr(getattr(model, "embeddings", None), "position_embeddings", None)
+    if not isinstance(table, nn.Embedding):
+        return None
+    return table.num_embeddings - (0 if table.padding_idx is None else table.padding_idx + 1)
+
+
+def _largest(student: Any, length: int) -> int:
+    """The most tokens up to `length` that a model reads."""
+    low, high, middle = 0, length + 1, length
+    while high - low > 1:
+        try:
+            student.layers([[5] * middle])
+            low = middle
+        except UNREADABLE:
+            high = middle
+        middle = (low + high) // 2
+    return low

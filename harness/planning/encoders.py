@@ -1,0 +1,80 @@
+"""The encoders of runs to do, tried before anything is trained, unless the cache knows the answers."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from harness.encoders.modules import transformer_folder
+from harness.encoders.trial import TrialFindings, TrialKey
+from harness.errors import UserError
+from harness.files import read_regular
+from harness.planning.plan import Plan, PlannedRun, check_left
+
+
+def with_tried_encoders(plan: Plan) -> Plan:
+    """A plan without the runs to do whose encoder cannot be used: `refused` says why. Raises UserError if none is left.
+
+    An encoder is tried as the runs read it; a missing one is not.
+    """
+    refused, kept = dict(plan.refused), list[PlannedRun]()
+    answers, unusable = dict[TrialKey, TrialFindings | UserError](), dict[str, UserError]()
+    for run in plan.runs:
+        try:
+            if lost := next((unusable[each.key] for each in run.experiment.teachers if each.key in unusable), None):
+                raise lost
+            if run.state not in ("done", "damaged") and not run.experiment.encoder.missing:
+                _check(run, answers)
+        except UserError as error:
+            unusable[run.key] = error
+            refused[str(run.resolved.spec).rpartition("/")[0]] = str(error)
+        else:
+            kept.append(run)
+    check_left(kept, plan.skipped, refused)
+    return replace(plan, runs=tuple(kept), refused=refused)
+
+
+def _check(run: PlannedRun, answers: dict[TrialKey, TrialFindings | UserError]) -> None:
+    """Look up or find what the trial of a run's encoder says. Raises UserError for one that cannot be used."""
+    resolved, source = run.resolved, run.experiment.encoder.source
+    trains = resolved.trains
+    key = TrialKey(
+        source.path(),
+        resolved.pooling,
+        own_head=not trains,
+        trusted=source.trusted and not trains,
+        max_length=resolved.training.max_length if trains else 0,
+    )
+    if key not in answers:
+        try:
+            answers[key] = key.known() or _tried(key)
+        except UserError as error:
+            answers[key] = error
+    found = answers[key]
+    if isinstance(found, UserError):
+        raise found
+    if trains and not found.views:
+        _check_views(run, key)
+
+
+def _tried(key: TrialKey) -> TrialFindings:
+    from harness.encoders.student import Student, open_model
+
+    if key.own_head:
+        return open_model(key.folder, key.pooling, trusted=key.trusted).found
+    return Student.load(key.folder, key.pooling, own_head=False, max_length=key.max_length).found
+
+
+def _check_views(run: PlannedRun, key: TrialKey) -> None:
+    """Raise UserError if the method compares dropout views of a sentence, for an encoder without dropout."""
+    from harness.method.conformance import text_views
+
+    resolved, spec = run.resolved, run.resolved.spec
+    if text_views(resolved.method, resolved.hyperparameters) < 2:
+        return
+    file = transformer_folder(key.folder) / "config.json"
+    keys = [key for key in json.loads(read_regular(file)) if "drop" in key and "classifier" not in key]
+    raise UserError(
+        f"{spec.variant} compares two dropout views of a sentence, and the encoder {spec.encoder} has no dropout, so "
+        f"they are equal; set {' and '.join(keys) or 'its dropout'} to 0.1 in a copy of {file}"
+    )
