@@ -142,7 +142,9 @@ class FileSource(Source):
 
     def examined(self, root: Path | None) -> Findings:
         """What `examine` finds, cached by class and fingerprint; errors are not cached."""
-        key = digest("examined", EXAMINED_VERSION, type(self).__qualname__, self.fingerprint(root))
+        key = digest(
+            "examined", EXAMINED_VERSION, f"{type(self).__module__}.{type(self).__qualname__}", self.fingerprint(root)
+        )
         note = cached_note(f"examined/{key}.json", "the file will be read again", lambda: vars(self.examine(root)))
         return Findings(**note)
 

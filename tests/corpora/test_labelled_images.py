@@ -259,3 +259,15 @@ def test_an_image_of_too_many_pixels_is_not_decoded(tmp_path: Path) -> None:
         tree(tmp_path, {"cat/0.jpg": JPEG, "cat/1.png": bytes(raw)})
         with pytest.raises(UserError, match=r"cat/1\.png \(.*pixels"):
             LabelledImages("tree", "").load(tmp_path)
+
+
+def test_class_names_that_differ_in_spelling_alone_are_told(tmp_path: Path) -> None:
+    for name in ("Cat", "cat", "dog"):
+        (tmp_path / "classes" / name).mkdir(parents=True)
+        Image.new("RGB", (4, 4)).save(tmp_path / "classes" / name / "a.png")
+    told = ["the labels 'Cat' and 'cat' count as 2 classes; are they one?"]
+    assert LabelledImages("classes").examined(tmp_path).remarks == told
+    assert LabelledImages("classes", labelled=False).examined(tmp_path).remarks == ()
+    (tmp_path / "index.tsv").write_text("file\twho\na.wav\t1\nb.wav\t1.0\n")
+    recordings = LabelledAudio("classes", index="index.tsv", label="who")
+    assert recordings.examined(tmp_path).remarks == ["the labels '1' and '1.0' count as 2 classes; are they one?"]
