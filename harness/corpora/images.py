@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,6 +22,7 @@ from harness.processors import cores
 from harness.sources import OWN_FILE, FileSource, Missing, Source, digest, placed
 from harness.tables import read_columns
 
+log = logging.getLogger(__name__)
 #: images decoded ahead of the teacher
 AHEAD = 512
 #: endings tried after an image id
@@ -288,7 +290,10 @@ class StoredFeatures(Mapping[str, np.ndarray]):
 
     def check(self, teacher: str) -> None:
         """Check a file's features, and its rows against the images. Raises UserError."""
-        self._rows(self.files[teacher], *self.files[teacher].rows(self.root))
+        ids, count = self.files[teacher].rows(self.root)
+        rows = self._rows(self.files[teacher], ids, count)
+        if self.images and rows is not None and (spare := count - len({*rows.tolist()})):
+            log.info("%s: %d of %d rows belong to no captioned image", self.files[teacher].files[0], spare, count)
 
     def _rows(self, file: FeatureFile, ids: list[str] | None, count: int) -> np.ndarray | None:
         """The row of each image; None if the rows are in the order of the images, which then need no ids."""
