@@ -35,9 +35,12 @@ def test_the_hash_of_a_file_is_its_contents_and_is_computed_once(
 
 def test_file_sources_name_each_missing_file_and_are_identified_by_their_bytes(tmp_path: Path) -> None:
     source = FileSource(["a.txt", "b.txt"], "fetch them")
-    assert [str(item) for item in source.missing(None)] == ["a.txt: fetch them", "b.txt: fetch them"]
+    assert [str(item) for item in source.missing(None)] == [
+        "cannot find a.txt; fetch them",
+        "cannot find b.txt; fetch them",
+    ]
     (tmp_path / "a.txt").write_text("first")
-    with pytest.raises(MissingData, match=r"^b\.txt: fetch them$"):
+    with pytest.raises(MissingData, match=r"^cannot find b\.txt; fetch them$"):
         source.paths(tmp_path)
     (tmp_path / "b.txt").write_text("second")
     before = source.fingerprint(tmp_path)

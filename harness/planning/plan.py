@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -161,6 +162,8 @@ def make_plan(request: Request, store: Store) -> Plan:
     remarks = tuple(line for name in request.suites for line in inventory.check_tasks(name))
     runs, skipped = _resolved(request)
     experiments = Experiments(inventory, request.overrides)
+    with suppress(PlugInError):  # of a corpus, which concerns the runs that train on it
+        _ = any(run.trains for run in runs) and inventory.corpora
     ordered: dict[str, Experiment] = {}
     absent = ((f"suite {name}", item) for name, missing in without_data.items() for item in missing)
     # a file at a path of the user's own; others are merely not fetched, or below another data root

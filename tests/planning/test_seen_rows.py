@@ -180,7 +180,7 @@ def test_a_task_without_data_is_skipped_and_a_wrong_selection_or_a_missing_corpu
     profile = with_corpora(load_profile("small"), lines={"file": "lines.txt"})
     overlaps = overlaps_of(Inventory(profile, small, {}), [parse_setting("lines")], ())
     assert {(row.suite, row.task) for row in overlaps.pairs} == {("sts", "STS-B"), ("dev", "STS-B-dev")}
-    assert overlaps.skipped[0].startswith("sts: STS12: sts/STS12.tsv: ")
+    assert overlaps.skipped[0].startswith("sts: STS12: cannot find sts/STS12.tsv; ")
     assert len(overlaps.skipped) == 7
     for setting, suites, words in (
         ("flickr8k[shot=10]", [], "each run of 'flickr8k.shot=10.' draws other rows; audit 'flickr8k'"),

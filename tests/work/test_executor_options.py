@@ -33,7 +33,7 @@ LIBRARY = {"ray": "ray", "slurm": "submitit"}
         ("ray", {"gpus": "2"}, "gpus=2: it must be a number above 0 and up to 1"),
         ("ray", {"adress": "x:1"}, "the executor ray has no option 'adress'; did you mean address"),
         ("slurm", {"wait": "perhaps"}, "wait=perhaps: it must be yes or no"),
-        ("slurm", {"cpus": "many"}, "--executor-option cpus=many: Input should be a valid integer"),
+        ("slurm", {"cpus": "many"}, "--executor-option cpus=many: it must be a whole number"),
         ("slurm", {"partion": "a"}, "the executor slurm has no option 'partion'; did you mean partition"),
         ("slurm", {"gpus": "0"}, "--device cuda: the jobs have gpus = 0"),
     ],
@@ -126,7 +126,7 @@ def test_options_come_before_the_file_and_the_file_before_defaults(tmp_path: Pat
     ("text", "message"),
     [
         ("gpu = 1", r"table \[slurm\], key 'gpu': there is no such key"),
-        ("gpus = 2", "key 'gpus': String should match"),
+        ("gpus = 2", "key 'gpus': it must match"),
         ('time = "two hours"', "key 'time': 'two hours' is not a SLURM time; write minutes, or D-HH:MM:SS"),
     ],
 )
