@@ -95,7 +95,9 @@ def test_every_function_refuses_an_unknown_argument(name: str) -> None:
         getattr(harness, name)(no_such_thing=1)
 
 
-@pytest.mark.parametrize("seeds", [2, "2", [0, 1], range(2), np.arange(2), np.int64(2), iter([0, 1])], ids=repr)
+@pytest.mark.parametrize(
+    "seeds", [2, "2", [0, 1], range(2), np.arange(2), np.int64(2), iter([0, 1])], ids=lambda given: type(given).__name__
+)
 def test_seeds_of_any_kind_are_the_same(seeds: object, tmp_path: Path) -> None:
     made = harness.plan("tiny", methods={"simcse"}, seeds=seeds, results=tmp_path)
     assert [run.resolved.spec.seed for run in made.runs] == [0, 1]
