@@ -390,7 +390,7 @@ def page() -> str:
         "| layout | modules |",
         "| --- | --- |",
         *made,
-        *(f"{number}. {note}" for number, note in enumerate(other, 1)),
+        *(f"\n{number}. {note}" for number, note in enumerate(other, 1)),
         _BELOW,
     ]
     return "\n".join(parts)
