@@ -37,6 +37,8 @@ SENTENCES = [
 POOLINGS = ("cls", "mean", "avg-first-last", "pooler")
 #: the largest difference from a sentence on its own, relative to the vector's length, that counts as rounding
 ROUNDING = 1e-4
+#: rows for tokens that some classes of tokenizers add to any vocabulary
+SPARE = 8
 #: parameters of a small model
 MOST = 3_000_000
 #: names that configurations have for one quantity, and its value in the small models
@@ -58,11 +60,27 @@ SIZES: dict[int, tuple[str, ...]] = {
 SPECIAL: dict[str, dict[str, Any]] = {
     "canine": {"num_hash_functions": 2, "num_hash_buckets": 64},
     "convbert": {"num_groups": 1, "head_ratio": 1},
-    "funnel": {"block_sizes": [1, 1], "block_repeats": [1, 1], "num_decoder_layers": 1, "d_head": 16},
+    "funnel": {
+        "block_sizes": [1, 1],
+        "block_repeats": [1, 1],
+        "num_decoder_layers": 1,
+        "d_head": 16,
+        "architectures": ["FunnelModel"],
+    },
     "layoutlmv3": {"coordinate_size": 4, "shape_size": 8, "visual_embed": False},
     "lilt": {"hidden_size": 48},
     "longformer": {"attention_window": 8},
     "luke": {"entity_vocab_size": 8},
+    "mistral4": {
+        "n_routed_experts": 4,
+        "num_experts_per_tok": 2,
+        "moe_intermediate_size": 16,
+        "q_lora_rank": 16,
+        "kv_lora_rank": 8,
+        "head_dim": 8,
+        "qk_rope_head_dim": 8,
+        "qk_nope_head_dim": 8,
+    },
     "mobilebert": {"hidden_size": 32, "embedding_size": 32},
     "nystromformer": {"num_landmarks": 8, "segment_means_seq_len": 8},
     "reformer": {"axial_pos_embds_dim": (16, 16), "axial_pos_shape": (8, 16), "is_decoder": False},
@@ -154,7 +172,7 @@ def small(kind: str, folder: Path, reader: str = "AutoModel", **options: Any) ->
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
     sizes = {name: size for size, names in SIZES.items() for name in names}
-    sizes |= {"pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3, "vocab_size": tokenizer(folder)}
+    sizes |= {"pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3, "vocab_size": tokenizer(folder) + SPARE}
     given = CONFIG_MAPPING[kind]()
     held = {*given.to_dict(), *given.attribute_map}
     chosen = {name: size for name, size in sizes.items() if name in held and not isinstance(getattr(given, name), list)}
@@ -330,19 +348,20 @@ _BELOW = """
 """
 
 
-def _cell(each: Tried, notes: list[str]) -> str:
+def _cell(each: Tried, notes: list[str], model: str = "") -> str:
     if not each.refused:
         return each.word
-    if each.refused not in notes:
-        notes.append(each.refused)
-    return f"refused ({notes.index(each.refused) + 1})"
+    why = each.refused.replace(f"a {model}", "a CLASS") if model else each.refused
+    if why not in notes:
+        notes.append(why)
+    return f"refused ({notes.index(why) + 1})"
 
 
 def line(row: Row, notes: list[str]) -> str:
     """A row of the table; new reasons are added to the `notes`."""
     rows = "/".join(dict.fromkeys(each.rows for each in row.tried.values() if each.rows))
-    cells = [row.name, row.model, rows, *(_cell(row.tried[pooling], notes) for pooling in POOLINGS), row.dropout]
-    return f"| {' | '.join(cells)} |"
+    cells = [_cell(row.tried[pooling], notes, row.model) for pooling in POOLINGS]
+    return f"| {' | '.join([row.name, row.model, rows, *cells, row.dropout])} |"
 
 
 def page() -> str:
@@ -361,7 +380,7 @@ def page() -> str:
         f"| type | class | rows | {' | '.join(POOLINGS)} | dropout |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
         *built,
-        "\nReasons:\n",
+        "\nReasons, for a FOLDER with a model of that CLASS:\n",
         *(f"{number}. {note}" for number, note in enumerate(notes, 1)),
         *(["\nNot tried, because no small model could be built here:\n", *unbuilt] if unbuilt else []),
         f"\nWithout a fast tokenizer, and not tried: {', '.join(sorted({*types()} - {*fast}))}.",
@@ -371,7 +390,7 @@ def page() -> str:
         "| layout | modules |",
         "| --- | --- |",
         *made,
-        *(f"{number}. {note}" for number, note in enumerate(other, 1)),
+        *(f"\n{number}. {note}" for number, note in enumerate(other, 1)),
         _BELOW,
     ]
     return "\n".join(parts)

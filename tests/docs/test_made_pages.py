@@ -60,5 +60,3 @@ def test_the_page_of_encoders_says_what_comes_back(kind: str) -> None:
     page = (ROOT / "docs" / "encoders.md").read_text()
     notes = re.findall(r"^\d+\. (.*)$", page, re.MULTILINE)
     assert f"\n{encoders_page.line(encoders_page.row_of(kind), notes)}\n" in page
-    assert "NOT REFUSED" not in page
-    assert "wrong by" not in page
