@@ -14,7 +14,7 @@ import math
 import re
 import unicodedata
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain, islice
@@ -315,11 +315,14 @@ def texts_of(path: Path, name: str, column: ChunkedArray, *, numbers: bool = Tru
     return [str(value) for value in column.to_pylist()]
 
 
-def text_remarks(texts: Collection[str], what: str) -> list[str]:
+def text_remarks(texts: Iterable[str], what: str) -> list[str]:
     """A line on texts that spell a missing value, such as 'nan'; `what` names the texts in the plural."""
-    absent = [text for text in texts if len(text) < 6 and text.strip().lower() in _ABSENT]
-    spelled = ", ".join(f"'{text}'" for text in dict.fromkeys(absent))
-    return [f"{len(absent)} of {len(texts)} {what} are {spelled}: missing values?"] if absent else []
+    spelled: dict[str, int] = {}
+    for text in texts:
+        if len(text) < 6 and text.strip().lower() in _ABSENT:
+            spelled[text] = spelled.get(text, 0) + 1
+    listed = ", ".join(map(repr, spelled))
+    return [f"{sum(spelled.values())} {what} are {listed}: missing values?"] if spelled else []
 
 
 def label_remarks(labels: Iterable[object]) -> list[str]:

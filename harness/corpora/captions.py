@@ -112,7 +112,7 @@ def _told(captions: ReadCaptions) -> ReadCaptions:
     repeated = sum(len(texts) - len({*texts}) for texts in captions.texts)
     if repeated:
         captions.remarks.append(f"{repeated} captions are given twice for their image")
-    captions.remarks += text_remarks([*chain.from_iterable(captions.texts)], "captions")
+    captions.remarks += text_remarks(chain.from_iterable(captions.texts), "captions")
     captions.remarks += text_remarks(captions.ids or [], "image ids")
     return captions
 

@@ -55,13 +55,19 @@ class SentencesFile(LimitedFile):
         return Sentences(list(self.texts(root)))
 
     def examine(self, root: Path | None) -> Findings:
-        texts, empty = list(self.texts(root)), 0
-        for number, text in enumerate(self._lines(self.paths(root)[0])):
-            if self.limit and number - empty == self.limit:
-                break
-            empty += not text
-        remarks = [f"{empty} empty {'rows' if self.columns else 'lines'} are left out"] if empty else []
-        return Findings(len(texts), remarks + text_remarks(texts, "sentences"))
+        counts = {True: 0, False: 0}
+
+        def kept() -> Iterator[str]:
+            for text in self._lines(self.paths(root)[0]):
+                if self.limit and counts[True] == self.limit:
+                    return
+                counts[bool(text)] += 1
+                yield text
+
+        spelled = text_remarks(kept(), "sentences")
+        self._check_limit(self.paths(root)[0], counts[True])
+        empty = f"{counts[False]} empty {'rows' if self.columns else 'lines'} are left out"
+        return Findings(counts[True], ([empty] if counts[False] else []) + spelled)
 
     def texts(self, root: Path | None) -> Iterator[str]:
         path = self.paths(root)[0]

@@ -117,7 +117,7 @@ class OwnPairs(OwnTables):
 
     def examine(self, root: Path | None) -> Findings:
         subsets = self.load(root)
-        return Findings(len(pairs_of(subsets)), text_remarks([*sentences_of(subsets)], "sentences"))
+        return Findings(len(pairs_of(subsets)), text_remarks(sentences_of(subsets), "sentences"))
 
     def content(self, root: Path | None) -> object:
         return list(self.load(root).items())

@@ -237,7 +237,7 @@ def test_empty_texts_missing_values_and_repeated_captions_are_counted(tmp_path: 
     write(tmp_path / "s.txt", "one\n\nnan\nNone\n \n")
     assert SentencesFile("s.txt").examined(tmp_path).remarks == [
         "2 empty lines are left out",
-        "2 of 3 sentences are 'nan', 'None': missing values?",
+        "2 sentences are 'nan', 'None': missing values?",
     ]
     write(tmp_path / "c.txt", "one\n\ntwo\n")
     assert CaptionsFile("c.txt").examined(tmp_path).remarks == ["1 of 3 lines are empty, captions of one blank"]
@@ -257,7 +257,7 @@ def test_empty_texts_missing_values_and_repeated_captions_are_counted(tmp_path: 
         (["1", "1.0", "0"], ["the labels '1' and '1.0' count as 2 classes; are they one?"]),
         (["pos", "Pos", "neg"], ["the labels 'pos' and 'Pos' count as 2 classes; are they one?"]),
         (["ＡＢ", "ab ", "c"], ["the labels 'ＡＢ' and 'ab ' count as 2 classes; are they one?"]),
-        (["yes", "nan"], ["1 of 2 labels are 'nan': missing values?"]),
+        (["yes", "nan"], ["1 labels are 'nan': missing values?"]),
         (["1", "2", "10", "a", "b", "-1", "inf"], []),
     ],
 )
