@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from harness.errors import UserError
 from harness.evaluation.sts import cosine, pearson, spearman
 from harness.evaluation.suites import Embedded, NotFiniteError
 
@@ -29,7 +30,7 @@ def test_each_distinct_sentence_is_embedded_once_and_no_vector_that_is_not_finit
     with pytest.raises(NotFiniteError, match="1 of the 3"):
         vectors.rows(["bb", "a"])
     for shape in ((1, 4), (2,), (2, 3, 4)):
-        with pytest.raises(ValueError, match="2 sentences"):
+        with pytest.raises(UserError, match="2 sentences"):
             Embedded(lambda _, shape=shape: np.zeros(shape), ["a", "b"])
 
 
