@@ -125,7 +125,7 @@ class Embedded:
     def __init__(self, embed: EmbedFunction, sentences: Iterable[str]) -> None:
         """Embed every distinct sentence, in order of first occurrence, in one call of `embed`.
 
-        Raises UserError where none of the vectors is finite, ValueError unless `embed` returns one row a sentence.
+        Raises UserError where none of the vectors is finite, and unless `embed` returns one row a sentence.
         """
         unique = list(dict.fromkeys(sentences))
         vectors = np.asarray(embed(unique), dtype=np.float32)

@@ -12,6 +12,7 @@ from scipy import stats
 
 from harness.encoders import student as student_module
 from harness.encoders.student import Student
+from harness.errors import UserError
 from harness.evaluation.sts import cosine, pearson, spearman
 from harness.evaluation.suites import Embedded, NotFiniteError
 from harness.toy import student_folder
@@ -32,7 +33,7 @@ def test_each_distinct_sentence_is_embedded_once_and_no_vector_that_is_not_finit
     with pytest.raises(NotFiniteError, match="1 of the 3"):
         vectors.rows(["bb", "a"])
     for shape in ((1, 4), (2,), (2, 3, 4)):
-        with pytest.raises(ValueError, match="2 sentences"):
+        with pytest.raises(UserError, match="2 sentences"):
             Embedded(lambda _, shape=shape: np.zeros(shape), ["a", "b"])
 
 
