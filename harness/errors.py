@@ -1,7 +1,19 @@
 """Errors that users can fix: one line, exit code 2 on the command line."""
 
+import errno
+
 #: advice for a damaged file, of a user or of a publisher
 RESTORE = "correct it, or restore it from its source"
+
+
+#: errors of a file system that a user can correct: a wrong path, no permission, no room, another disk, a failing one
+REFUSALS = frozenset(
+    getattr(errno, name)
+    for name in (
+        *("ENAMETOOLONG", "ENOTDIR", "EISDIR", "EEXIST", "ELOOP", "EACCES", "EPERM", "EROFS", "ENOSPC", "EDQUOT"),
+        *("EFBIG", "EXDEV", "EIO", "ENOTSUP", "ESTALE"),
+    )
+)
 
 
 class UserError(Exception):

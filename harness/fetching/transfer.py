@@ -12,7 +12,6 @@ from __future__ import annotations
 import http.client
 import json
 import logging
-import os
 import re
 import shutil
 import time
@@ -31,7 +30,7 @@ from typing import Literal, TypeVar
 from harness.errors import UserError
 from harness.fetching.entries import Entry, Origin
 from harness.fetching.folder import Say
-from harness.files import write_text
+from harness.files import flush, write_text
 from harness.seeds import generator
 
 TRIES = 5
@@ -116,7 +115,7 @@ def _once(url: str, part: Path, progress: Progress) -> None:
                 progress(out.tell(), total)
             have = out.tell()
             out.flush()
-            os.fsync(out.fileno())
+            flush(out.fileno())
     if total is not None and have < total:
         raise ConnectionError("the connection was cut")
 
