@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import logging
 import os
@@ -12,17 +11,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from harness.errors import UserError
+from harness.errors import REFUSALS, UserError
 from harness.files import ABANDONED_S, read_note, read_regular, remove_leftovers, sealed, text_hash, write_text
 
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
-
-#: errors if a folder is full, read-only, forbidden, or not a folder
-_UNUSABLE = frozenset(
-    (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EEXIST, errno.EISDIR)
-)
 
 
 def cache_folder() -> Path:
@@ -43,7 +37,7 @@ def check_cache() -> None:
 
 def is_unusable(error: OSError) -> bool:
     """Whether an error means that a folder is full, read-only, forbidden, or not a folder."""
-    return error.errno in _UNUSABLE
+    return error.errno in REFUSALS
 
 
 @contextmanager

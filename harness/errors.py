@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Mapping
 from typing import Any
 
@@ -30,6 +31,16 @@ def worded(*problems: Mapping[str, Any]) -> str:
             text = text.replace(term, plain)
         texts[text.removeprefix("Value error, ")] = None
     return " or ".join(texts).replace(" or it must be ", " or ")
+
+
+#: errors of a file system that a user can correct: a wrong path, no permission, no room, another disk, a failing one
+REFUSALS = frozenset(
+    getattr(errno, name)
+    for name in (
+        *("ENAMETOOLONG", "ENOTDIR", "EISDIR", "EEXIST", "ELOOP", "EACCES", "EPERM", "EROFS", "ENOSPC", "EDQUOT"),
+        *("EFBIG", "EXDEV", "EIO", "ENOTSUP", "ESTALE"),
+    )
+)
 
 
 class UserError(Exception):

@@ -114,7 +114,7 @@ def replaced(path: Path) -> Iterator[BinaryIO]:
         with temporary.open("wb") as stream:
             yield stream
             stream.flush()
-            os.fsync(stream.fileno())
+            flush(stream.fileno())
         temporary.replace(path)
     except BaseException:
         with suppress(OSError):  # for example, the folder was removed meanwhile
@@ -139,13 +139,56 @@ def fill_folder(folder: Path, fill: Callable[[Path], None]) -> None:
     folder.mkdir(parents=True)
     try:
         fill(folder)
-        for path in folder.rglob("*"):
-            if path.is_file():
-                with path.open("rb") as stream:
-                    os.fsync(stream.fileno())
+        _flush_files(folder)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
+
+
+def move(path: Path, target: Path) -> None:
+    """Move a file or folder in place of `target`, to another disk too. Raises OSError, with `path` as it was.
+
+    To another disk it is copied whole before it goes, so that a kill at any moment leaves one of both complete.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        path.replace(target)
+        return
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+    copied, gone = temporary_beside(target), temporary_beside(path)
+    try:
+        if path.is_dir() and not path.is_symlink():
+            shutil.copytree(path, copied, symlinks=True)
+            remove(target)
+        else:
+            shutil.copy2(path, copied, follow_symlinks=False)
+        _flush_files(copied)
+        copied.replace(target)
+    except BaseException:
+        with suppress(OSError):
+            remove(copied)
+        raise
+    _flush_names(target.parent)
+    path.replace(gone)
+    remove(gone)
+
+
+def flush(handle: int) -> None:
+    """Flush an open file to disk, where its file system can do that. Raises OSError."""
+    try:
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP):
+            raise
+
+
+def _flush_files(path: Path) -> None:
+    for each in (path, *path.rglob("*")):
+        if each.is_file():
+            with each.open("rb") as stream:
+                flush(stream.fileno())
 
 
 def remove(path: Path) -> None:

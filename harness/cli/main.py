@@ -21,7 +21,7 @@ import click
 from harness import __version__
 from harness.cli.options import CommandGroup
 from harness.cli.output import OneLine, check_typed, complain, echo
-from harness.errors import UserError
+from harness.errors import REFUSALS, UserError
 from harness.formatting import one_line
 from harness.stopping import Interrupted, stop_at_sigterm
 
@@ -61,8 +61,6 @@ SECTIONS = {
 COMMANDS = {name: listed for commands in SECTIONS.values() for name, listed in commands.items()}
 
 NOWHERE = "the working folder was deleted; change to one that exists"
-#: errors of a file system that a user can correct: a wrong path, or a full disk
-REFUSALS = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.EROFS, errno.ENOSPC, errno.EDQUOT)
 
 
 #: click's names of types -> plain ones

@@ -26,7 +26,17 @@ import numpy as np
 
 from harness.caches import in_cache
 from harness.errors import UserError
-from harness.files import DamagedError, check_file, kept_files, put_aside, read_note, replaced, write_note, write_text
+from harness.files import (
+    DamagedError,
+    check_file,
+    flush,
+    kept_files,
+    put_aside,
+    read_note,
+    replaced,
+    write_note,
+    write_text,
+)
 from harness.locks import locked
 from harness.processors import own_cores
 from harness.sources import digest
@@ -197,7 +207,7 @@ class _Store:
             stream.truncate()
             stream.write(data)
             stream.flush()
-            os.fsync(stream.fileno())
+            flush(stream.fileno())
         state.update(header)
         state.update(data)
 

@@ -30,7 +30,7 @@ from harness.fetching.folder import (
     write_manifest,
 )
 from harness.fetching.transfer import Progress, download, fetch_from_drive, fetch_from_hub, resolve
-from harness.files import remove
+from harness.files import move, remove
 
 #: name of a file -> its progress callback
 Watch = Callable[[str], Progress]
@@ -161,7 +161,7 @@ class _Work:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 if output.kind == "folder":
                     remove(target)
-                source.replace(target)
+                move(source, target)
         self.made.replace(manifest_path(self.root, self.entry.name))
         remove(self.staging)
         where = ", ".join(str(self.root / output.path) for output in self.entry.outputs)

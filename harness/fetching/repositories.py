@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import cached_property
+from functools import cached_property, partial
+from glob import escape
 from pathlib import Path
 from typing import Any, Literal
 
 from harness.errors import UserError
 from harness.fetching.folder import Say, books, hash_of, held
-from harness.fetching.transfer import Progress, plain_errors
+from harness.fetching.transfer import Progress, answer, plain_errors
 from harness.files import DamagedError, sealed, unsealed, write_text
 
 RepositoryKind = Literal["model", "dataset"]
@@ -63,17 +64,19 @@ class HubRepository:
 def look_up(hub: str, kind: RepositoryKind, revision: str) -> HubRepository:
     """Ask the hub for the files of a repository, with their sizes. Raises UserError."""
     with plain_errors(hub, kind, f"{hub} at {revision}", _BY_HAND):
-        return _asked(hub, kind, revision, sizes=True)
+        return _asked(hub, kind, revision)
 
 
-def _asked(hub: str, kind: RepositoryKind, revision: str | None, *, sizes: bool) -> HubRepository:
+def _asked(hub: str, kind: RepositoryKind, revision: str | None) -> HubRepository:
     from huggingface_hub import HfApi
 
-    info: Any = HfApi().repo_info(hub, repo_type=kind, revision=revision, files_metadata=sizes)
+    info: Any = answer(partial(HfApi().repo_info, hub, repo_type=kind, revision=revision, files_metadata=True))
     files = (
         HubFile(sibling.rfilename, sibling.size, sibling.lfs.sha256 if sibling.lfs else None)
         for sibling in info.siblings or ()
     )
+    if any(".." in sibling.rfilename.split("/") for sibling in info.siblings or ()):
+        raise UserError(f"{hub} lists files outside the repository; name another one")
     licence = (info.card_data or {}).get("license")
     named = " or ".join(licence) if isinstance(licence, list) else licence
     return HubRepository(hub, str(info.sha), named, tuple(files), kind)
@@ -200,7 +203,7 @@ def check_repository(name: str) -> str:
 def find_remote(name: str, kind: RepositoryKind, revision: str | None = None) -> HubRepository:
     """Look up a repository. Raises UserError if it does not exist or is not accessible."""
     with plain_errors(name, kind, f"{name} at {revision or 'main'}"):
-        return _asked(check_repository(name), kind, revision, sizes=False)
+        return _asked(check_repository(name), kind, revision)
 
 
 def find_or_make(name: str, kind: RepositoryKind) -> HubRepository:
@@ -212,13 +215,18 @@ def find_or_make(name: str, kind: RepositoryKind) -> HubRepository:
     return find_remote(name, kind)
 
 
-def download(remote: HubRepository, patterns: list[str], folder: Path) -> None:
-    """Download the matching files of a repository at its commit."""
+def download(remote: HubRepository, patterns: list[str], folder: Path, without: Iterable[HubFile] = ()) -> None:
+    """Download the matching files of a repository at its commit, except some."""
     from huggingface_hub import snapshot_download
 
     with plain_errors(remote.hub, remote.kind, f"{remote.hub} at {remote.commit}"):
         snapshot_download(
-            remote.hub, repo_type=remote.kind, revision=remote.commit, local_dir=folder, allow_patterns=patterns
+            remote.hub,
+            repo_type=remote.kind,
+            revision=remote.commit,
+            local_dir=folder,
+            allow_patterns=patterns,
+            ignore_patterns=[escape(file.name) for file in without],
         )
 
 

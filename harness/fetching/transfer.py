@@ -11,23 +11,26 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
+import logging
 import re
 import shutil
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
 from contextlib import AbstractContextManager, contextmanager
 from email.message import Message
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
-from typing import Literal
+from threading import Thread
+from typing import Literal, TypeVar
 
 from harness.errors import UserError
 from harness.fetching.entries import Entry, Origin
 from harness.fetching.folder import Say
-from harness.files import write_text
+from harness.files import flush, write_text
 from harness.seeds import generator
 
 TRIES = 5
@@ -42,6 +45,11 @@ REFUSALS = {
     404: "not found at its address (404)",
     410: "it has been removed (410)",
 }
+#: seconds after which a word says that the hub has not answered a question, and after which it is asked no longer
+PATIENCE_S, ANSWER_S = 5.0, 30.0
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
 _CUT = (http.client.HTTPException, urllib.error.URLError, ConnectionError, TimeoutError)
 
 
@@ -107,7 +115,7 @@ def _once(url: str, part: Path, progress: Progress) -> None:
                 progress(out.tell(), total)
             have = out.tell()
             out.flush()
-            os.fsync(out.fileno())
+            flush(out.fileno())
     if total is not None and have < total:
         raise ConnectionError("the connection was cut")
 
@@ -204,7 +212,8 @@ def fetch_from_hub(origin: Origin, folder: Path, what: str, offline: bool) -> tu
         path = Path(hf_hub_download(hub, origin.file, repo_type="dataset", revision=revision, local_dir=folder))
         if origin.checksum is not None:
             return path, origin.checksum
-        served = get_hf_file_metadata(hf_hub_url(hub, origin.file, repo_type="dataset", revision=revision))
+        address = hf_hub_url(hub, origin.file, repo_type="dataset", revision=revision)
+        served = answer(lambda: get_hf_file_metadata(address))
     if served.commit_hash != origin.revision:
         raise UserError(
             f"{what}: the hub serves {origin.file} of {served.commit_hash}, not {origin.revision}; try later"
@@ -236,7 +245,8 @@ def resolve(origin: Origin, what: str) -> list[Origin]:
     from huggingface_hub import HfApi
 
     with _origin_errors(origin, what):
-        listed = HfApi().list_repo_files(str(origin.hub), repo_type="dataset", revision=origin.revision)
+        api, hub = HfApi(), str(origin.hub)
+        listed = answer(lambda: api.list_repo_files(hub, repo_type="dataset", revision=origin.revision))
     files = sorted(name for name in listed if fnmatchcase(name, origin.file))
     if len(files) < origin.pick:
         raise UserError(f"{what}: the hub's {origin.hub} has {len(files)} files {origin.file}, needed {origin.pick}")
@@ -254,9 +264,31 @@ def size_of(entry: Entry) -> int | None:
             return None
         files = [each.file for each in resolve(origin, entry.name)]
         with _origin_errors(origin, entry.name):
-            infos = HfApi().get_paths_info(origin.hub, files, repo_type="dataset", revision=origin.revision)
+            ask = partial(HfApi().get_paths_info, origin.hub, files, repo_type="dataset", revision=origin.revision)
+            infos = answer(ask)
         total += sum(getattr(each, "size", 0) for each in infos)
     return total
+
+
+def answer(ask: Callable[[], T]) -> T:
+    """The hub's answer to a question. Logs whom it waits for; raises TimeoutError after ANSWER_S seconds."""
+    from huggingface_hub import constants
+
+    answered = Future[T]()
+
+    def carry_out() -> None:
+        try:
+            answered.set_result(ask())
+        except BaseException as error:
+            answered.set_exception(error)
+
+    # the client would wait for ever for an answer that comes byte by byte; this thread ends with the process
+    Thread(target=carry_out, daemon=True).start()
+    if not wait([answered], PATIENCE_S).done:
+        log.warning("waiting for the hub at %s, for %d s at most", constants.ENDPOINT, ANSWER_S)
+    if not wait([answered], ANSWER_S - PATIENCE_S).done:
+        raise TimeoutError(f"{constants.ENDPOINT} has not answered for {ANSWER_S:.0f} s")
+    return answered.result()
 
 
 @contextmanager
@@ -278,7 +310,7 @@ def plain_errors(
 
 def _why(error: Exception, repository: str, kind: str, remote: str) -> str:
     """What an error of the hub's client means and what to do; empty for any other error."""
-    from huggingface_hub import errors
+    from huggingface_hub import constants, errors
 
     log_in = "log in with `hf auth login` or HF_TOKEN"
     if isinstance(error, errors.GatedRepoError):
@@ -299,6 +331,9 @@ def _why(error: Exception, repository: str, kind: str, remote: str) -> str:
         if status in (409, 412):
             return f"{repository} was changed by someone else in the meantime; run the same command again"
         return f"the hub answers {status} for {remote}; try later"
+    if isinstance(error, ValueError | LookupError | TypeError | AttributeError | RecursionError):
+        where = "check HF_ENDPOINT and the proxy, or try later"
+        return f"{constants.ENDPOINT} does not answer as the hub does for {remote}; {where}"
     of_connection = isinstance(error, errors.HTTPError) or (isinstance(error, OSError) and error.errno is None)  # type: ignore[attr-defined]
     return f"the connection to the hub failed: {_words(error)}; run the command again" if of_connection else ""
 

@@ -15,6 +15,7 @@ from harness.errors import UserError
 from harness.fetching.repositories import HubRepository, download, find_or_make, find_remote, upload
 from harness.formatting import count_of
 from harness.store import Store
+from harness.store.files import MOST_PACKED
 from harness.store.labs import Merged, check_lab, contributor, labs_of, merge
 
 #: the folder of a repository that contains the labs
@@ -70,10 +71,11 @@ def _downloaded(remote: HubRepository) -> Iterator[tuple[dict[str, Store], list[
     names = sorted(
         {name.split("/")[1] for name in remote.names if name.startswith(f"{_FOLDER}/") and name.count("/") > 1}
     )
-    sources, problems = dict[str, Store](), list[str]()
+    sources, large = dict[str, Store](), [file for file in remote.files if (file.size or 0) > MOST_PACKED]
+    problems = [f"{file.name} has more than {MOST_PACKED / 1e6:.0f} MB; left out" for file in large]
     with TemporaryDirectory() as folder:
         if names:
-            download(remote, _PATTERNS, Path(folder))
+            download(remote, _PATTERNS, Path(folder), large)
         for name in names:
             store = Store(Path(folder) / _FOLDER / name)
             try:

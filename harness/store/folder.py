@@ -28,6 +28,7 @@ from harness.errors import LockError, UserError, first_line
 from harness.files import (
     DamagedError,
     content_hash,
+    move,
     note_in,
     put_aside,
     read_note_on,
@@ -278,11 +279,19 @@ def begin_redo(store: Store, runs: Mapping[str, str], asked: str) -> None:
         write_note(_list(store, asked), {"runs": list(new)})
     for fingerprint in new:
         _write_redo(store, fingerprint, Redo(asked=asked, earlier=_unused_name(store, fingerprint)))
-    for fingerprint in runs:
-        with store.lock(fingerprint) as mine:
-            note = redo_of(store, fingerprint)
-            if mine and note and not note.cleared:
-                _clear(store, fingerprint, note)
+    try:
+        for fingerprint in runs:
+            with store.lock(fingerprint) as mine:
+                note = redo_of(store, fingerprint)
+                if mine and note and not note.cleared:
+                    _clear(store, fingerprint, note)
+    except OSError as error:
+        for fingerprint in runs:  # what has not begun is not noted, so that later commands are not held up
+            if (note := redo_of(store, fingerprint)) and not note.cleared:
+                _note(store, fingerprint).unlink()
+        _list(store, asked).unlink(missing_ok=True)
+        where = error.filename2 or error.filename
+        raise UserError(f"{where}: {error.strerror}; correct this, or leave out --redo") from error
     _list(store, asked).unlink(missing_ok=True)
 
 
@@ -341,9 +350,7 @@ def _clear(store: Store, fingerprint: str, note: Redo) -> None:
 
 def _move(paths: Iterable[Path], store: Store, to: Store) -> None:
     for path in paths:
-        target = to.root / path.relative_to(store.root)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        path.replace(target)
+        move(path, to.root / path.relative_to(store.root))
 
 
 def _unused_name(store: Store, fingerprint: str) -> str:

@@ -9,7 +9,6 @@ trained.json               the record of a training that has ended
 from __future__ import annotations
 
 import hashlib
-import os
 import pickle
 from dataclasses import asdict
 from pathlib import Path
@@ -27,6 +26,7 @@ from harness.files import (
     DamagedError,
     check_folder,
     fill_folder,
+    flush,
     note_in,
     open_regular,
     put_aside,
@@ -101,7 +101,7 @@ class TrainingFolder:
             with temporary.open("wb") as stream:
                 torch.save(state, stream)
                 stream.flush()
-                os.fsync(stream.fileno())
+                flush(stream.fileno())
         except (OSError, RuntimeError) as error:
             temporary.unlink(missing_ok=True)
             raise _cause(error) from error
