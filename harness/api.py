@@ -37,6 +37,7 @@ from harness.encoders.modules import declared_pooling
 from harness.errors import MissingData, UserError
 from harness.fetching import shown
 from harness.fetching.downloads import FetchList
+from harness.files import expand
 from harness.formatting import count_of
 from harness.planning.encoders import with_tried_encoders
 from harness.planning.events import Listener, both
@@ -309,7 +310,7 @@ def load_model(
     from harness.encoders.student import open_model
     from harness.runs.finished import FinishedRun, find_result
 
-    folder = Path(model).expanduser()
+    folder = expand(model)
     if folder.is_dir():
         named = pooling or declared_pooling(folder)
         if named is None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from harness.errors import REFUSALS, UserError
-from harness.files import ABANDONED_S, read_note, read_regular, remove_leftovers, sealed, text_hash, write_text
+from harness.files import ABANDONED_S, expand, read_note, read_regular, remove_leftovers, sealed, text_hash, write_text
 
 T = TypeVar("T")
 
@@ -21,13 +21,13 @@ log = logging.getLogger(__name__)
 
 def cache_folder() -> Path:
     """The folder of reproducible files: HARNESS_CACHE, else ~/.cache/harness."""
-    return _absolute(os.environ.get("HARNESS_CACHE") or str(Path.home() / ".cache" / "harness"))
+    return _absolute(os.environ.get("HARNESS_CACHE") or "~/.cache/harness")
 
 
 @cache
 def _absolute(folder: str) -> Path:
     """Resolve by the working folder of the first call, since plug-ins may change it later."""
-    return Path(folder).expanduser().absolute()
+    return expand(folder).absolute()
 
 
 def check_cache() -> None:

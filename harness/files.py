@@ -26,7 +26,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from harness.errors import first_line
+from harness.errors import UserError, first_line
 from harness.formatting import LONGEST_NAME
 
 log = logging.getLogger(__name__)
@@ -46,6 +46,14 @@ _SEAL = re.compile(rb',"digest":"([0-9a-f]{64})"\}\s*\Z')
 
 class DamagedError(Exception):
     """A file was changed or damaged after it was written; the message says how."""
+
+
+def expand(path: str | Path) -> Path:
+    """A path with its `~` replaced. Raises UserError where that home folder is not known."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:
+        raise UserError(f"no home folder is known for {path}; write the path in full, or set HOME") from error
 
 
 def open_regular(path: Path) -> BufferedReader:

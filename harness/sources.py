@@ -23,7 +23,7 @@ from typing import Protocol, runtime_checkable
 
 from harness.caches import cached_note, known_hash
 from harness.errors import MissingData, UserError
-from harness.files import open_regular
+from harness.files import expand, open_regular
 from harness.formatting import duration, fixed
 
 log = logging.getLogger(__name__)
@@ -173,7 +173,7 @@ def data_root(given: str | os.PathLike[str] | None = None) -> Path | None:
     Raises UserError if the path is a file.
     """
     chosen = given or os.environ.get("HARNESS_DATA")
-    folder = Path(chosen).expanduser().resolve() if chosen else None
+    folder = expand(chosen).resolve() if chosen else None
     if folder and folder.exists() and not folder.is_dir():
         raise UserError(f"the data root {folder} is a file; give a folder with --data-root or HARNESS_DATA")
     return folder

@@ -11,6 +11,7 @@ from harness.cli.options import FOLDER, CommandGroup, accept_option, completer, 
 from harness.cli.output import echo, plain_table
 from harness.command_line import Selection
 from harness.errors import MissingData, UserError
+from harness.files import expand
 from harness.formatting import count_of
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ def import_data(name: str, folder: Path, link: bool, data_root: Path | None) -> 
     from harness import fetching
 
     with fetching.shown() as (say, watch):
-        fetching.import_folder(_root(data_root), fetching.entry(name), folder.expanduser(), link, say, watch)
+        fetching.import_folder(_root(data_root), fetching.entry(name), expand(folder), link, say, watch)
 
 
 @data.command("verify")

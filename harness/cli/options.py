@@ -13,6 +13,7 @@ from click.shell_completion import CompletionItem
 
 from harness.command_line import DEFAULT_PROFILE, DEFAULT_RESULTS, Selection
 from harness.errors import UserError
+from harness.files import expand
 from harness.formatting import LONGEST_NAME
 from harness.registry import names, suggest
 from harness.runs.environment import DeviceChoice, Jobs
@@ -112,7 +113,7 @@ class _Folder(click.Path):
         folder = Path(os.fsdecode(super().convert(value, param, ctx)))
         if any(len(os.fsencode(part)) > LONGEST_NAME for part in folder.parts):
             self.fail(f"{folder} contains a name longer than {LONGEST_NAME} bytes; give a shorter one", param, ctx)
-        path = folder.expanduser()
+        path = expand(folder)
         if not path.is_dir() and (self.there or path.exists()):
             what = "one that exists" if self.there else "one, or a new name"
             self.fail(f"{folder} is not a folder; give {what}", param, ctx)

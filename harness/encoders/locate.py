@@ -5,6 +5,8 @@ Nothing here imports torch or transformers, so that planning a run is fast.
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from harness.sources import Missing, Source, digest, file_hash
 
 #: Files that a model's output depends on; a README or a second weight format does not count.
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
+_SHARD = re.compile(r"(.+)-\d+-of-(\d+)\.")
 _PATTERNS = (*_WEIGHTS, "*.json", "vocab.txt", "merges.txt", "*.model", "*.codes")
 #: every model has one of these: that of transformers and timm, of sentence-transformers or of open_clip
 _CONFIGURATIONS = ("config.json", "modules.json", "open_clip_config.json")
@@ -111,7 +114,8 @@ class HubModel(Source):
             cached = try_to_load_from_cache(self.hub, name, revision=self.revision)
             if isinstance(cached, str):
                 folder = Path(cached).parent
-                return folder if _has_weights(folder) and (folder / self.beside).exists() else None
+                there = _has_weights(folder) and (folder / self.beside).exists() and _is_whole(folder)
+                return folder if there else None
         return None
 
     @property
@@ -121,6 +125,13 @@ class HubModel(Source):
 
 
 ModelSource = FolderModel | HubModel
+
+
+def _is_whole(folder: Path) -> bool:
+    """Whether a download has ended: no link leads nowhere, and weights in several files have all of them."""
+    files = [*folder.iterdir()]
+    shards = Counter(match.groups() for file in files if (match := _SHARD.match(file.name)))
+    return all(file.exists() for file in files) and all(number == int(of) for (_, of), number in shards.items())
 
 
 def _has_weights(folder: Path) -> bool:

@@ -29,7 +29,17 @@ from harness import registry
 from harness.caches import cached_note
 from harness.errors import MissingData, UserError
 from harness.evaluation.mteb_local import OfflineTask, build
-from harness.evaluation.suites import Embedded, Embedder, NotFiniteError, Suite, SuiteScores, TaskScores, Values, scored
+from harness.evaluation.suites import (
+    Embedded,
+    Embedder,
+    NotFiniteError,
+    Suite,
+    SuiteScores,
+    TaskScores,
+    Values,
+    scored,
+)
+from harness.files import expand
 from harness.metrics import AVERAGE, NO_SCORE, Metric
 from harness.sources import Missing, Source, digest
 
@@ -287,4 +297,4 @@ class OwnTasks(Source):
 def datasets_cache() -> Path:
     """The folder in which `datasets` keeps its data, by the variables that it reads; its import takes seconds."""
     home = os.environ.get("HF_HOME") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "huggingface")
-    return Path(os.environ.get("HF_DATASETS_CACHE") or Path(home, "datasets").expanduser())
+    return Path(os.environ.get("HF_DATASETS_CACHE") or expand(Path(home, "datasets")))

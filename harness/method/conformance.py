@@ -22,6 +22,7 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensorMode
 
 from harness.errors import UserError
+from harness.files import expand
 from harness.method.base import Method
 from harness.method.declared import method_named
 from harness.method.interface import (
@@ -63,7 +64,7 @@ def methods_in(what: str) -> list[type[Method]]:
     ]
     if registered and not colon:
         return [method_named(each) for each in registered]
-    folder = Path(module_name).expanduser()
+    folder = expand(module_name)
     if not colon and (folder / "pyproject.toml").is_file():
         return [method for each in _declared(folder) for method in methods_in(each)]
     module = _imported(module_name)
@@ -131,7 +132,7 @@ def _declared(folder: Path) -> list[str]:
 
 
 def _imported(name: str) -> ModuleType:
-    path = Path(name).expanduser()
+    path = expand(name)
     try:
         with import_limited():
             return _module(name, path)

@@ -13,6 +13,7 @@ from harness.encoders.locate import FolderModel, HubModel, ModelSource
 from harness.encoders.modules import declared_pooling
 from harness.errors import UserError
 from harness.evaluation.suites import Suite
+from harness.files import expand
 from harness.grid import Overrides, listed_values, one_value_each, swept
 from harness.method.declared import declared_method
 from harness.papers.needed import Runs, merged, released_runs, released_spec, wanted_runs
@@ -257,7 +258,7 @@ def model_request(
         models = [*([] if model is None else [model]), *_listed(selection.encoders)]
         if not models:
             raise UserError("no model is given; give a folder, a hub name, a run's key or --encoders")
-        if name is not None and (model is None or not Path(model).expanduser().is_dir()):
+        if name is not None and (model is None or not expand(model).is_dir()):
             raise UserError("--name works only for the model of a folder; remove it")
         return _together(
             [
@@ -312,7 +313,7 @@ def _together(requests: Sequence[Request]) -> Request:
 def _outside_request(
     model: str, pooling: str | None, selection: Selection, trusted: bool, store: Store, called: str | None
 ) -> Request:
-    folder, encoder = Path(model).expanduser(), model
+    folder, encoder = expand(model), model
     if folder.is_dir():
         local = FolderModel(folder.resolve(), trusted=trusted)
         inventory = Inventory(load_profile(selection.profile), data_root(selection.data_root), {})
@@ -357,7 +358,7 @@ def _encoders(items: Sequence[str]) -> tuple[list[str], dict[str, ModelSource]]:
     for item in items:
         name, equals, folder = item.partition("=")
         if not equals and item.startswith((".", "/", "~")):
-            name, folder = Path(item).expanduser().resolve().name, item
+            name, folder = expand(item).resolve().name, item
         hub, at, commit = name.partition("@")
         name = parse_encoder(hub)
         if folder:
@@ -369,7 +370,7 @@ def _encoders(items: Sequence[str]) -> tuple[list[str], dict[str, ModelSource]]:
 
 
 def _folder(text: str) -> FolderModel:
-    folder = Path(text).expanduser().resolve()
+    folder = expand(text).resolve()
     if not any((folder / name).is_file() for name in ("config.json", "modules.json")):
         raise UserError(
             f"the encoder folder {text} has no config.json; give a folder saved by transformers or "

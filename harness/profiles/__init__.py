@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from harness.errors import UserError
+from harness.files import expand
 from harness.profiles.schema import Profile, Rule, Training
 from harness.registry import suggest
 from harness.tomlfiles import toml_content, validated
@@ -95,7 +96,7 @@ def _layers_of(path: Path) -> list[Layer]:
             raise UserError(f"the profile {path}, key 'extends': it must be the name of a profile or a path")
         if not parent.endswith(".toml"):
             break
-        path = path.parent / Path(parent).expanduser()
+        path = path.parent / expand(parent)
     if parent not in shipped_profiles():
         hint = suggest(parent, shipped_profiles())
         raise UserError(
@@ -160,7 +161,7 @@ def _same_kind(below: Mapping[str, Any], above: Any) -> bool:
 
 def _located(content: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     return {
-        name: _with_paths(table, folder.expanduser().resolve()) if name in _WITH_PATHS else table
+        name: _with_paths(table, expand(folder).resolve()) if name in _WITH_PATHS else table
         for name, table in content.items()
     }
 
@@ -172,7 +173,7 @@ def _with_paths(value: Any, folder: Path) -> Any:
     if isinstance(value, list):
         return [_with_paths(item, folder) for item in value]
     if isinstance(value, str) and value.startswith(("./", "../", "~/")):
-        return str((folder / Path(value).expanduser()).resolve())
+        return str((folder / expand(value)).resolve())
     return value
 
 

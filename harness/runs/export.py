@@ -23,7 +23,7 @@ from harness.encoders.student import SentenceModules, Student
 from harness.errors import UserError, first_line
 from harness.evaluation.suites import Suite
 from harness.fetching.repositories import find_or_make, upload
-from harness.files import fill_folder, temporary_beside, write_text
+from harness.files import expand, fill_folder, temporary_beside, write_text
 from harness.formatting import count_of, fixed, for_markdown
 from harness.locks import try_lock
 from harness.method import Method, method_named
@@ -197,7 +197,7 @@ _MARK = ".harness-export.lock"
 
 def check_new(to: Path, option: str) -> None:
     """Raise UserError where the folder that an option names is neither new nor empty."""
-    folder = to.expanduser().resolve()
+    folder = expand(to).resolve()
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         raise UserError(f"{option} {to} exists and is not an empty folder; nothing is overwritten, give another folder")
 
@@ -207,7 +207,7 @@ def write_whole(to: Path, option: str, fill: Callable[[Path], None]) -> Path:
 
     Raises UserError if `to` cannot be written.
     """
-    folder = to.expanduser().resolve()
+    folder = expand(to).resolve()
     try:
         _write(folder, fill)
     except (OSError, SafetensorError) as error:

@@ -8,7 +8,7 @@ from pathlib import Path
 from harness.commands import Commands, Typed, read_typed
 from harness.encoders.student import SentenceModules, Student, open_model
 from harness.errors import UserError
-from harness.files import DamagedError
+from harness.files import DamagedError, expand
 from harness.grid import Resolved, resolve
 from harness.planning.experiments import Experiments
 from harness.planning.inventory import Inventory
@@ -85,7 +85,7 @@ class FinishedRun:
     def _untrained(self) -> Path:
         """The folder of an encoder that was not trained. Raises UserError if its content has changed."""
         key, name = self.result.spec.key, self.result.spec.encoder
-        given = {} if self.given_encoder is None else {name: str(self.given_encoder.expanduser().resolve())}
+        given = {} if self.given_encoder is None else {name: str(expand(self.given_encoder).resolve())}
         typed = self._typed.model_copy(update={"encoders": self._typed.encoders | given})
         if name not in typed.encoders and name not in self.profile.encoders and "/" not in name:
             raise UserError(f"{key} evaluated a model in a folder; give that folder with --encoder")

@@ -19,6 +19,7 @@ from typing import Final, Literal, NamedTuple
 
 from harness.caches import writing_to
 from harness.errors import UserError
+from harness.files import expand
 from harness.formatting import count_of
 from harness.sources import digest
 from harness.spec import Variant
@@ -65,8 +66,8 @@ def named_stores(folders: Sequence[Path], names: Sequence[str]) -> dict[str, Sto
             "for each folder, in their order, or not at all"
         )
     stores: dict[str, Store] = {}
-    for folder, name in zip(folders, names or [folder.expanduser().resolve().name for folder in folders], strict=True):
-        if stores.setdefault(check_lab(name), Store(folder.expanduser())).root != folder.expanduser():
+    for folder, name in zip(folders, names or [expand(folder).resolve().name for folder in folders], strict=True):
+        if stores.setdefault(check_lab(name), Store(expand(folder))).root != expand(folder):
             raise UserError(
                 f"two folders are the results of '{name}'; tell them apart with --contributor, once for each"
             )

@@ -12,9 +12,12 @@ from typing import Any
 import click
 import pytest
 from cli_words import Typed
+from click.testing import CliRunner
 
 import harness
+from harness.caches import cache_folder
 from harness.cli.main import cli
+from harness.errors import UserError
 from harness.store import Store
 from harness.store.folder import begin_attempt
 
@@ -263,6 +266,29 @@ def test_a_home_folder_that_takes_no_cache_costs_one_warning(tmp_path: Path) -> 
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.splitlines()[-1].startswith("missing")
     assert ended.stderr.count("the cache /proc/.cache/harness cannot be used") == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run", "--profile", "tiny", "--results", "~nobody-here/r", "--dry-run"],
+        ["run", "--profile", "tiny", "--data-root", "~nobody-here/d", "--dry-run"],
+        ["run", "--profile", "tiny", "--encoders", "mine=~nobody-here/m", "--dry-run"],
+        ["eval", "~nobody-here/m"],
+    ],
+    ids=["results", "data", "encoder", "model"],
+)
+def test_a_home_folder_that_nobody_has_is_one_line(words: list[str]) -> None:
+    done = CliRunner().invoke(cli, words)
+    assert isinstance(done.exception, UserError), done.output
+    assert str(done.exception).startswith("no home folder is known for ~nobody-here/")
+
+
+def test_a_cache_without_a_home_folder_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where HOME is not set for a user whom the system does not know."""
+    monkeypatch.setenv("HARNESS_CACHE", "~nobody-here/cache")
+    with pytest.raises(UserError, match="no home folder is known for ~nobody-here/cache"):
+        cache_folder()
 
 
 @pytest.mark.parametrize("module", ["harness.cli.main", "click", "harness.cli.data", "harness.fetching"])

@@ -21,14 +21,18 @@ FOLDERS = ("harness", "methods", "tests", "benchmarks", "tools")
 #: what a path begins with, or a name that only exists once it was made
 PATH = re.compile(r"(?<![\w./-])((?:harness|methods|tests|benchmarks|tools|docs|reports|examples)/[\w./*-]*[\w*])")
 MADE = ("docs/_build", "reports/build")
+#: a file of SentEval
+OTHERS = ("tools/classifier.py",)
+#: the part of the change log that names what earlier states had
+EARLIER = "### For users of earlier states"
 MODULE = re.compile(r"(?<![\w./-])harness(?:_methods|_reports)?(?:\.[A-Za-z_]\w*)+(?![\w/])")
 CODE = re.compile(r"`([^`\n]+)`")
 
 
 def texts() -> Iterator[tuple[str, str]]:
     """Each document with its name, and of Python files the docstrings and comments."""
-    for path in (*(ROOT / "docs").glob("*.md"), *ROOT.glob("*.md"), *(ROOT / "examples").rglob("*.md")):
-        yield str(path.relative_to(ROOT)), path.read_text()
+    for path in (*(ROOT / "docs").glob("*.md"), *ROOT.glob("*.md"), *(ROOT / "examples").glob("*.md")):
+        yield str(path.relative_to(ROOT)), path.read_text().partition(EARLIER)[0]
     for name in ("Makefile", "pyproject.toml"):
         yield name, "\n".join(re.findall(r"#.*", (ROOT / name).read_text()))
     for folder in FOLDERS:
@@ -75,8 +79,8 @@ def is_named(name: str) -> bool:
 
 def gone(text: str) -> list[str]:
     """What a text names that is not there."""
-    paths = {name for name in PATH.findall(text) if not name.startswith(MADE)}
-    missing = [name for name in paths if not any(ROOT.glob(name))]
+    paths = {name for name in PATH.findall(text) if not name.startswith((*MADE, *OTHERS))}
+    missing = [name for name in paths if "NAME" not in name and not any(ROOT.glob(name))]
     missing += [name for name in set(MODULE.findall(text)) - groups() if not is_named(name)]
     targets = re.findall(r"`make ([a-z]+)`", text)
     missing += [f"make {name}" for name in targets if f"\n{name}:" not in (ROOT / "Makefile").read_text()]

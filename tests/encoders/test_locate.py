@@ -44,6 +44,34 @@ def test_a_cached_commit_is_found_by_its_name_and_another_has_its_command(hub: P
         other.path()
 
 
+@pytest.mark.parametrize(
+    ("links", "files"),
+    [
+        pytest.param(["model.safetensors"], ["config.json"], id="weights that were not downloaded"),
+        pytest.param(["config.json"], ["model.safetensors"], id="a configuration that was not"),
+        pytest.param(["tokenizer.json"], ["config.json", "model.safetensors"], id="a tokenizer that was not"),
+        pytest.param([], ["config.json", "model-00001-of-00002.safetensors"], id="one of two parts"),
+        pytest.param([], ["config.json", "pytorch_model-00002-of-00003.bin"], id="one of three parts"),
+    ],
+)
+def test_half_a_download_is_missing(links: list[str], files: list[str], hub: Path) -> None:
+    for path in hub.iterdir():
+        path.unlink()
+    for name in links:
+        (hub / name).symlink_to("../../blobs/gone")
+    for name in files:
+        (hub / name).write_text("{}")
+    (missing,) = HubModel("owner/model", COMMIT).missing(None)
+    assert "hf download owner/model" in missing.how
+
+
+def test_weights_in_parts_are_found_once_all_are_there(hub: Path) -> None:
+    (hub / "model.safetensors").unlink()
+    for number in (1, 2):
+        (hub / f"model-0000{number}-of-00002.safetensors").write_bytes(b"weights")
+    assert HubModel("owner/model", COMMIT).path() == hub
+
+
 def test_a_snapshot_needs_weights_and_one_of_sentence_transformers_no_configuration_of_its_own(hub: Path) -> None:
     for name in ("model.safetensors", "config.json"):
         (hub / name).unlink()

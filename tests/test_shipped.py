@@ -1,0 +1,150 @@
+"""What is shipped beside the package runs: every benchmark and tool in its smallest form, and every make target.
+
+The notebook and the packages of examples/ are carried out in tests/docs.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+from scripts import script
+
+from harness.cli.main import cli
+
+ROOT = Path(__file__).resolve().parents[1]
+SCRIPTS = sorted(path for folder in ("benchmarks", "tools") for path in (ROOT / folder).glob("*.py"))
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+#: words of each script, and what it prints; OUT is an empty folder
+SMALL = [
+    ("allocator", "--case kept --steps 2 --profile tiny", r"^\[[\d., ]+\]$"),
+    ("allocator", "--rounds 1", "set HARNESS_DATA"),
+    ("chunk", "--rows 2 --chunk 1 --rounds 1", "in pieces"),
+    ("dev_eval", "--rounds 1 --batch 2 --sentences 8", "the dev score every 125 steps"),
+    ("embedding", "", "largest difference"),
+    ("features", "--rows 100", "np.load: open"),
+    ("full_size", "--sentences 600 --images 14 --batches 1 --starts 1", "cold.*\n.*first batch after"),
+    ("grid", "runs --runs 2 --slots 2", "2 runs of 1 s on 2 slots"),
+    ("grid", "plan --runs 40", "40 runs planned"),
+    ("grid", "scale --runs 240 --slots 4", "a plan that finds them done"),
+    ("host", "simcse --rounds 1", "simcse: .* on the host"),
+    ("hours", "", "Hours of all runs"),
+    ("media", "--images 1 --batch 1 --rounds 1", "filterbanks of"),
+    ("memory", "--steps 1", "baseline"),
+    ("peers", "text-fp32", "set HARNESS_DATA"),
+    ("retrieval", "--images 10", "largest difference of 16 scores 0.000"),
+    ("step", "--serve text fp32 2", r"^[\d.]+$"),
+    ("step", "--serve text reference 2", r"^[\d.]+$"),
+    ("store", "205", "205 results, index"),
+    ("transfer", "speed --rows 60 --width 2 --sample 1", "best dev accuracies that differ: 0 of 4"),
+    ("pretrain_toy", "--out OUT --steps 1", ""),
+    ("profiles_page", "", "# Profiles"),
+    ("reference_numbers", "", ""),
+    ("results_page", "", "# What a results folder holds"),
+]
+#: what takes several processes of seconds each
+LARGER = [
+    ("allocator", "kept --rounds 1 --steps 2 --profile tiny", "kept"),
+    ("grid", "memory --runs 2 --slots 2", "the same plan again"),
+    ("grid", "processes --runs 2 --slots 2", "2 processes at a time: "),
+    ("screenshots", f"{CHROMIUM} --out OUT --results RESULTS --only overview", ""),
+    ("site", "205", "largest page"),
+    ("startup", "--rounds 1", "completion of --suites"),
+    ("step", "text --rounds 1 --rows 2 --precision fp32", "fp32: .*bar"),
+]
+
+
+def command_of(name: str, monkeypatch: pytest.MonkeyPatch) -> click.Command | None:
+    """The command of a script, which finds those beside it; None for one that others import."""
+    (path,) = (path for path in SCRIPTS if path.stem == name)
+    monkeypatch.syspath_prepend(path.parent)
+    module = script(path)
+    monkeypatch.setitem(sys.modules, name, module)  # for what its processes import
+    return getattr(module, "main", None)
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "printed"), [*SMALL, *(pytest.param(*case, marks=pytest.mark.long) for case in LARGER)]
+)
+def test_a_script_in_its_smallest_form(
+    name: str,
+    words: str,
+    printed: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    if name == "screenshots" and CHROMIUM is None:
+        pytest.skip("no picture is taken; install chromium, such as by apt-get")
+    monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("HARNESS_DATA", raising=False)
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n"))
+    if "RESULTS" in words:
+        script(ROOT / "benchmarks" / "made_up.py").write(tmp_path / "results", 5)
+    command = command_of(name, monkeypatch)
+    assert command is not None
+    given = words.replace("OUT", str(tmp_path / "out")).replace("RESULTS", str(tmp_path / "results"))
+    command.main(given.split(), standalone_mode=False)
+    assert re.search(printed, capfd.readouterr().out, re.MULTILINE)
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
+def test_a_script_explains_itself(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = command_of(path.stem, monkeypatch)
+    assert (command is not None) == (path.stem in {name for name, *_ in (*SMALL, *LARGER)})
+    for each in [command, *getattr(command, "commands", {}).values()] if command else []:
+        shown = CliRunner().invoke(each, ["--help"])
+        assert (shown.exit_code, shown.output.startswith("Usage: ")) == (0, True)
+        assert CliRunner().invoke(each, ["--no-such-option"]).exit_code == 2
+
+
+def test_the_harness_side_of_a_comparison_with_others_is_a_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other side needs accelerate and takes minutes; it was not carried out here."""
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    monkeypatch.delenv("HARNESS_DATA", raising=False)
+    program, *words = script(ROOT / "benchmarks" / "peers.py").ours("captions-bf16", 1, tmp_path)
+    assert Path(program).name == "harness"
+    planned = CliRunner().invoke(cli, [*map(str, words), "--dry-run"])
+    assert (planned.exit_code, "missing" in planned.output) == (0, True), planned.output
+
+
+def recipes() -> dict[str, str]:
+    """The commands of each make target, by its name."""
+    listed = re.findall(r"^([a-z]+):.*\n((?:\t.*\n?)+)", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    return dict(listed)
+
+
+@pytest.mark.parametrize("target", recipes())
+def test_a_make_target_names_what_is_there(target: str) -> None:
+    shown = subprocess.run(["make", "-n", "-B", target], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert shown.returncode == 0, shown.stderr
+    text = shown.stdout
+    for path in re.findall(r"(?<![\w./])(?:tests|benchmarks|docs|tools)(?:/[\w*.]+)*(?![\w/])", text):
+        assert path.startswith("docs/_build") or any(ROOT.glob(path)), path
+    for extras in re.findall(r"'\.\[([\w,]+)\]'", text):
+        assert all(f"\n{extra} = [" in (ROOT / "pyproject.toml").read_text() for extra in extras.split(","))
+    for marker in re.findall(r"pytest -m (\w+)", text):
+        assert any(f"mark.{marker}" in path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
+    for words in re.findall(r"/harness ([^\n]*)", text):
+        if words.startswith("run"):
+            planned = CliRunner().invoke(cli, [*words.split(), "--results", "nowhere", "--dry-run"])
+            assert planned.exit_code == 0, planned.output
+        else:
+            assert words.startswith("report")
+
+
+def test_make_clean_keeps_results(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    for name in ("results", "reports/build", ".venv", "dist"):
+        (tmp_path / name).mkdir(parents=True)
+    subprocess.run(["make", "clean"], cwd=tmp_path, check=True, capture_output=True)
+    assert {path.name for path in tmp_path.iterdir()} == {"Makefile", "results", "reports"}
