@@ -34,12 +34,9 @@ def worded(*problems: Mapping[str, Any]) -> str:
 
 
 #: errors of a file system that a user can correct: a wrong path, no permission, no room, another disk, a failing one
-REFUSALS = frozenset(
-    getattr(errno, name)
-    for name in (
-        *("ENAMETOOLONG", "ENOTDIR", "EISDIR", "EEXIST", "ELOOP", "EACCES", "EPERM", "EROFS", "ENOSPC", "EDQUOT"),
-        *("EFBIG", "EXDEV", "EIO", "ENOTSUP", "ESTALE"),
-    )
+REFUSALS = (
+    *(errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ELOOP, errno.EACCES, errno.EPERM),
+    *(errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EXDEV, errno.EIO, errno.ENOTSUP, errno.ESTALE),
 )
 
 

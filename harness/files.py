@@ -48,7 +48,7 @@ class DamagedError(Exception):
     """A file was changed or damaged after it was written; the message says how."""
 
 
-def expand(path: str | Path) -> Path:
+def expand(path: str | os.PathLike[str]) -> Path:
     """A path with its `~` replaced. Raises UserError where that home folder is not known."""
     try:
         return Path(path).expanduser()
@@ -167,12 +167,11 @@ def move(path: Path, target: Path) -> None:
             raise
     copied, gone = temporary_beside(target), temporary_beside(path)
     try:
-        if path.is_dir() and not path.is_symlink():
-            shutil.copytree(path, copied, symlinks=True)
-            remove(target)
-        else:
-            shutil.copy2(path, copied, follow_symlinks=False)
+        for each in (path, *path.rglob("*")):
+            is_folder, into = each.is_dir() and not each.is_symlink(), copied / each.relative_to(path)
+            into.mkdir() if is_folder else shutil.copy2(each, into, follow_symlinks=False)
         _flush_files(copied)
+        remove(target)
         copied.replace(target)
     except BaseException:
         with suppress(OSError):

@@ -250,9 +250,7 @@ class Store:
         try:
             return read_within(self.root, path).decode("utf-8", "replace")
         except OSError as error:
-            raise UserError(
-                f"{path} cannot be read ({error.strerror}); remove it, or put a file in its place"
-            ) from error
+            raise UserError(f"{path} cannot be read ({error.strerror}); remove it, or replace it") from error
 
     def lock(self, fingerprint: str) -> AbstractContextManager[bool]:
         """Hold a training's lock; yields False at once when another process holds it."""

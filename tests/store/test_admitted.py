@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 
 from harness.cli.main import cli
 from harness.errors import UserError
-from harness.files import sealed
+from harness.files import LARGEST, sealed
 from harness.reporting.build import render
 from harness.reporting.contents import Contents
 from harness.store import Result, Store
@@ -77,9 +78,9 @@ def test_odd_content_with_a_valid_digest_is_refused_by_the_name_of_its_file(what
     assert not list(into.root.rglob("seed-*")), "not even as the lab's copy"
 
 
-def test_a_file_larger_than_any_result_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.files.LARGEST", 1000)
+def test_a_file_larger_than_any_result_is_refused(tmp_path: Path) -> None:
     path = _written(Store(tmp_path), lambda content: None)
+    os.truncate(path, LARGEST + 1)
     with pytest.raises(UserError, match="MB"):
         Store(tmp_path).read(path)
 
