@@ -45,7 +45,7 @@ class DamagedError(Exception):
     """A file was changed or damaged after it was written; the message says how."""
 
 
-def expand(path: str | Path) -> Path:
+def expand(path: str | os.PathLike[str]) -> Path:
     """A path with its `~` replaced. Raises UserError where that home folder is not known."""
     try:
         return Path(path).expanduser()
