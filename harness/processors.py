@@ -123,12 +123,9 @@ def first_when_memory_ends() -> None:
 def memory_groups() -> list[Path]:
     """The control group that limits the memory of this process, and those that contain it; version 2 or 1."""
     lines = OWN_GROUPS.read_text().splitlines() if OWN_GROUPS.is_file() else []
-    folders: list[Path] = []
-    for controllers, path in (line.split(":", 2)[1:] for line in lines):
-        if controllers in ("", "memory"):
-            own = (GROUPS / controllers).joinpath(path.lstrip("/"))
-            folders += [folder for folder in (own, *own.parents) if folder.is_relative_to(GROUPS / controllers)]
-    return folders
+    named = [line.split(":", 2)[1:] for line in lines]
+    own = [(GROUPS / kind, GROUPS / kind / path.lstrip("/")) for kind, path in named if kind in ("", "memory")]
+    return [group for mount, inner in own for group in (inner, *inner.parents) if group.is_relative_to(mount)]
 
 
 def memory_kills() -> int:

@@ -18,14 +18,34 @@ from killing import started
 import harness
 
 
-def test_a_clock_that_goes_backwards_changes_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An hour at each look: no number depends on it, and a run that was interrupted resumes."""
+@pytest.mark.parametrize("back", [3_600, 86_400], ids=["an hour at each look", "a day at each look"])
+def test_a_clock_that_goes_backwards_changes_no_result(
+    back: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No number depends on it, and a run that was interrupted resumes."""
     wanted = outcome(short_run("simcse", tmp_path / "as usual"))
-    looks = itertools.count(0, -3600)
+    looks = itertools.count(0, -back)
     monkeypatch.setattr(time, "time", lambda: 1.8e9 + next(looks))
     monkeypatch.setattr(time, "time_ns", lambda: int(1e9 * time.time()))
     assert outcome(short_run("simcse", tmp_path / "backwards")) == wanted
     assert outcome(harness.results(tmp_path / "backwards")) == wanted
+
+
+@pytest.mark.parametrize("again", ["simcse", "simcse,mcse"], ids=["asked again", "with more runs"])
+def test_a_clock_that_was_set_back_a_day_between_commands_changes_nothing(
+    again: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All files of the folder are then from the future; what is done stays done, and the index sees what is new."""
+    monkeypatch.setattr("harness.store.index.WORTH_FILES", 1)
+    wanted = outcome(short_run(again, tmp_path / "as usual"))
+    short_run("simcse", tmp_path / "results")
+    harness.results(tmp_path / "results")
+    for path in (tmp_path / "results").rglob("*"):
+        os.utime(path, (time.time() + 86_400, time.time() + 86_400))
+    done = {path: path.read_bytes() for path in (tmp_path / "results").rglob("seed-*.json")}
+    short_run(again, tmp_path / "results")
+    assert {path: path.read_bytes() for path in done} == done
+    assert outcome(harness.results(tmp_path / "results")) == wanted
 
 
 def of_session(leader: int) -> Iterator[int]:

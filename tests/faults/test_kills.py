@@ -39,9 +39,9 @@ IN_SLURM = ("--wait", "--device", "cpu")
 LONG = {
     "serial": Series("serial", 22, (WORKER,)),
     "local": Series("local", 24, (WORKER, DRIVER, BOTH)),
-    "ray": Series("ray", 8, (WORKER, DRIVER)),
+    "ray": Series("ray", 11, (WORKER, DRIVER)),
     "head of ray": Series("ray", 4, (HEAD,), stages=OF_RUNS),
-    "slurm": Series("slurm", 6, (WORKER,), IN_SLURM),
+    "slurm": Series("slurm", 11, (WORKER,), IN_SLURM),
     "notice of slurm": Series("slurm", 3, (("NOTICE",),), IN_SLURM, OF_RUNS),
     "preemption": Series("slurm", 4, (("PREEMPTED",),), IN_SLURM, OF_RUNS),
     "time-out": Series("slurm", 4, (("TIMEOUT",),), IN_SLURM, OF_RUNS),

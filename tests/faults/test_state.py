@@ -6,6 +6,7 @@ again without a word. `make faults` does every file at every place, `make test` 
 
 from __future__ import annotations
 
+import json
 import logging
 import random
 import shutil
@@ -18,11 +19,12 @@ from typing import Any
 import pytest
 from builders import failure, result
 from click.testing import CliRunner
-from faults_tools import ODD_KINDS, cut, flip, hashes, misplace, outcome, short_run
+from faults_tools import ODD_KINDS, SHORT, cut, flip, hashes, misplace, outcome, short_run
 
 import harness
 from harness.caches import cache_folder
 from harness.cli.main import cli
+from harness.files import sealed, unsealed
 from harness.planning.events import Event
 from harness.store import Store, index
 from harness.store.logs import stored_logs
@@ -259,3 +261,30 @@ def test_a_report_leaves_out_what_was_damaged_after_it_was_indexed(
     damaged = sorted(path.parent.glob("seed-*.json"))
     assert [str(each) in line for each, line in zip(damaged, written.warnings, strict=True)] == [True, True]
     assert "simcse" in (tmp_path / "report" / "report.csv").read_text()
+
+
+def test_files_of_a_newer_version_are_named_left_alone_and_hold_up_no_other_run(tmp_path: Path) -> None:
+    """Results, failures and notes with another schema, as of two versions of harness in one folder."""
+
+    def typed(command: str, *words: str) -> tuple[int, str]:
+        grid = "--profile tiny --settings toy-text --seeds 1 --suites sts --methods none[pooling=cls],simcse"
+        values = [word for key, value in SHORT["set"].items() for word in ("--set", f"{key}={value}")]
+        done = CliRunner().invoke(cli, [command, *grid.split(), *values, "--results", str(tmp_path), *words])
+        return done.exit_code, done.output
+
+    short_run("simcse", tmp_path)
+    store = Store(tmp_path)
+    store.save_failure(failure(result(seed=7)))
+    newer = [*store.files(), *tmp_path.glob("failed/*.json"), *tmp_path.glob(".work/*/*.json")]
+    assert len(newer) >= 3
+    for path in newer:
+        content = json.loads(unsealed(path.read_bytes()))
+        path.write_text(sealed(json.dumps(content | {"schema_version": 99, "novelty": [1]})))
+    before = {path: path.read_bytes() for path in newer}
+    code, said = typed("run", "--executor", "serial")
+    assert (code, said.count("has schema 99")) == (1, 1), said
+    assert "1 run skipped" in said
+    assert len(Store(tmp_path).load()[0]) == 1, "the other run was carried out"
+    assert {path: path.read_bytes() for path in newer} == before
+    code, said = typed("status")
+    assert (code, "update harness" in said) == (0, True), said

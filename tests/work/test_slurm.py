@@ -18,7 +18,7 @@ from harness.cli.main import cli
 from harness.errors import UserError
 from harness.planning.events import Event
 from harness.stopping import Interrupted
-from harness.store import Store
+from harness.store import Result, Store
 from harness.store.folder import submissions
 from harness.work.base import ExecutorOptions, whereabouts
 from harness.work.job import Prepared
@@ -215,3 +215,36 @@ def test_a_job_whose_node_died_is_submitted_again_and_what_needs_it_after_it(sta
     states = {path.name: slurm_standin.state(path.name) for path in standin.glob("states/*[0-9]")}
     assert (states["100"], states["101"]) == ("NODE_FAIL", "CANCELLED")
     assert set(states) == {"100", "101", "102", "103"}
+
+
+@pytest.mark.parametrize(
+    ("state", "says"),
+    [
+        pytest.param("OUT_OF_MEMORY", ["(OUT_OF_MEMORY)", "memory=", "--chunk", "batch_size"], id="for lack of memory"),
+        pytest.param("FAILED", ["(FAILED)"], id="by somebody"),
+    ],
+)
+def test_who_killed_a_job(state: str, says: list[str], standin: Path, tmp_path: Path) -> None:
+    def die(event: Event) -> None:
+        if event.kind == "start":
+            slurm_standin.state("100", state)
+            slurm_standin.send("100", signal.SIGKILL)
+
+    (end,) = slurm(wait="yes").execute([errand(tmp_path, "killed", stops=1)], die)
+    assert isinstance(end, Prepared)
+    assert all(word in end.error for word in says)
+    assert ("--chunk" in end.error) == ("--chunk" in says)
+
+
+def test_a_job_that_was_killed_before_it_started_is_carried_out_by_the_next_command(
+    standin: Path, tmp_path: Path
+) -> None:
+    """In the queue, and by a kill of the process that was to start it."""
+    (standin / "hold").touch()
+    slurm().execute(jobs(tmp_path, "none"), ignore)
+    for name in [path.name for path in standin.glob("states/*[0-9]")]:
+        slurm_standin.state(name, "FAILED")
+    (standin / "hold").unlink()
+    ends = slurm(wait="yes").execute(jobs(tmp_path, "none"), ignore)
+    assert len(Store(tmp_path).files()) == len([end for end in ends if isinstance(end, Result)]) == 1
+    assert not submissions(Store(tmp_path))
