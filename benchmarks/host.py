@@ -37,6 +37,7 @@ from harness.corpora.tokens import TokenFile, Tokens
 from harness.encoders import packed
 from harness.encoders.rows import Packed
 from harness.encoders.student import Student
+from harness.encoders.trial import TrialFindings
 from harness.method import Dimensions, Method, PairBatch, SentenceBatch, method_named
 from harness.profiles import Training
 from harness.training.streams import TrainingData
@@ -101,7 +102,7 @@ def harness(name: str, folder: Path) -> Callable[[int], None]:
         np.cumsum([0, *map(len, listed)], dtype=np.int64),
     )
     data = TrainingData({"pairs" if CASES[name] else "sentences": Tokens([file], 0)}, features(name))
-    student = Student(encoder(), Pads).train()
+    student = Student(encoder(), Pads, found=TrialFindings(rows="packed", direct=True)).train()
     training = Training(batch_size=ROWS, precision="fp32", steps=10**6)
     return Trainer(
         student, built(name), data, training, seed=0, setting="benchmark", dev=lambda embed: 0.0, folder=folder

@@ -73,7 +73,7 @@ def suggest(word: str, known: Collection[str], otherwise: str = "") -> str:
     near = [*parts, *(_near(word, folded, 0.75) or _near(word, folded, 0.5))]
     if near:
         return f"did you mean {' or '.join(folded[name] for name in [*dict.fromkeys(near)][:3])}?"
-    return otherwise or f"known: {', '.join(known) or 'none'}"
+    return otherwise or f"known: {', '.join(name for name in known if name != word) or 'none'}"
 
 
 def _near(word: str, folded: Collection[str], cutoff: float) -> list[str]:

@@ -27,6 +27,7 @@ from harness.encoders.kernels import trials
 from harness.encoders.precision import autocast, check_precision, float32_products
 from harness.encoders.student import Student
 from harness.encoders.teachers import open_teacher
+from harness.encoders.trial import TrialFindings
 from harness.errors import UserError, first_line
 from harness.grid import resolve
 from harness.method import Dimensions, method_named
@@ -90,7 +91,9 @@ class Load:
         """A trainer of SimCSE on random tokens."""
         small = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 256}
         config = BertConfig(**small if self.device == "cpu" else {})
-        student = Student(BertModel(config, add_pooling_layer=False), SimpleNamespace(pad_token_id=0)).to(self.device)
+        found = TrialFindings(rows="packed", direct=True)
+        encoder = BertModel(config, add_pooling_layer=False)
+        student = Student(encoder, SimpleNamespace(pad_token_id=0), found=found).to(self.device)
         rng = np.random.default_rng(0)
         lengths = rng.integers(*_LENGTHS, 64 * self.rows)
         ids = rng.integers(1000, 30_000, lengths.sum()).astype(np.uint16)

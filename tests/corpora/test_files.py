@@ -135,7 +135,7 @@ def test_a_text_file_and_the_file_that_it_is_matched_to_are_one_corpus(tmp_path:
     assert (lines.missing(tmp_path), lines.image_ids(tmp_path)) == ([], None)
     assert list(lines.load(tmp_path).texts) == LINES
     assert lines.fingerprint(tmp_path) == known
-    assert [str(item) for item in whole.missing(tmp_path)] == ["matched.parquet: match it"]
+    assert [str(item) for item in whole.missing(tmp_path)] == ["cannot find matched.parquet; match it"]
     assert [item.what for item in lines.pixels.missing(tmp_path)] == ["matched.parquet", "pictures"]
 
 

@@ -169,7 +169,7 @@ def test_images_count_where_a_teacher_reads_them_alone(root: Path) -> None:
 def test_what_is_wrong_with_images_is_one_line_when_they_are_read(root: Path) -> None:
     absent = CaptionsFile("captions.parquet", "fetch it", images="nowhere")
     assert absent.missing(root) == []
-    assert str(absent.pixels.missing(root)[0]).startswith("nowhere: fetch it")
+    assert str(absent.pixels.missing(root)[0]).startswith("cannot find nowhere; fetch it")
     (root / "cut").mkdir()
     for name in ("a", "b.jpg", "c.jpeg"):
         (root / "cut" / name).write_bytes(png(2)[: 60 if name == "a" else None])

@@ -94,5 +94,5 @@ def test_contents_and_limit_are_the_fingerprint(root: Path) -> None:
     assert ShardPairs("cc", "", bad=9).fingerprint(root) == ShardPairs("cc", "").fingerprint(root)
     (root / "empty").mkdir()
     for folder in ("empty", "absent"):
-        with pytest.raises(MissingData, match=rf"{folder}/\*\.tar: fetch it"):
+        with pytest.raises(MissingData, match=rf"cannot find {folder}/\*\.tar; fetch it"):
             ShardPairs(folder, "fetch it").load(root)

@@ -174,7 +174,7 @@ def test_unknown_names_are_reported_with_the_nearest_and_repeated_ones(names: li
 def test_own_tasks_without_data_are_missing_with_the_command_that_fetches_them() -> None:
     *parts, last = MTEBSuite(["MTEB(eng, v1):CQADupstackRetrieval", "SICK-R"]).missing(None)
     assert len(parts) == 12
-    assert str(last).startswith("the mteb task SICK-R: ")
+    assert str(last).startswith("cannot find the mteb task SICK-R; ")
     assert "python -c \"import mteb; mteb.get_task('SICK-R').load_data()\"" in str(last)
     with pytest.raises(MissingData, match="the mteb task SICK-R: "):
         MTEBSuite(["SICK-R"]).evaluate(MODEL, None)
@@ -257,7 +257,7 @@ def test_own_tasks_in_the_local_cache_run_offline(tmp_path: Path, monkeypatch: p
     (tmp_path / "mteb___scifact" / "corpus" / "0.0.0" / task.metadata.dataset["revision"]).mkdir(parents=True)
     cut = MTEBSuite(["SciFact"])
     assert len(cut.missing(None)) == 1
-    with pytest.raises(MissingData, match=r"the mteb task SciFact: .*Couldn't find cache"):
+    with pytest.raises(MissingData, match=r"cannot find the mteb task SciFact; .*Couldn't find cache"):
         cut.evaluate(MODEL, None)
 
 

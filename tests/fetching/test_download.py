@@ -124,7 +124,7 @@ def test_a_full_disk_while_writing_outputs(standin, tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "data.bin.part"))
 
     with monkeypatch.context() as patch:
-        patch.setattr("harness.fetching.transfer.os.fsync", full)
+        patch.setattr("harness.files.os.fsync", full)
         with pytest.raises(UserError, match="No space left on device"):
             bring(tmp_path, made)
     assert not (tmp_path / "data").exists()

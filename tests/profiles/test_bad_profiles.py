@@ -175,7 +175,8 @@ def test_options_of_registered_classes_are_checked(table: str, registered: str) 
     tiny, tried = load_profile("tiny"), 0
     for name in names(registered):
         kind = get_class("suite", name, Suite) if registered == "suite" else get("corpus", name)
-        given = {"tasks": ["ToySTS"]} if registered == "suite" else {"kind": name}
+        needed = {each.name: "x" for each in inspect.signature(kind).parameters.values() if each.default is each.empty}
+        given = {"tasks": ["ToySTS"]} if registered == "suite" else {"kind": name, **needed}
         for option, declared in _declared(kind):
             for value in WRONG[declared]:
                 tried += 1

@@ -26,6 +26,10 @@ SCHEMAS = {
         "Result": "c213bca192ad3258cc332063af076a19f7cba29539af0d963bb74846437d1f28",
         "Failure": "178dc112d5a57f914eb81ee86305654fd56b76c00c7159282f91515655d43a61",
     },
+    4: {
+        "Result": "9cd671b433bc4208b892c2c38552fa216c54e02d5d338564bf9c981a97cf2b80",
+        "Failure": "3bc55c57ca54728688c407bd1cd2aaf36c5991b43263d883fc627c85f4e42124",
+    },
 }
 #: version of the index -> digest of its columns
 INDEXES = {
@@ -73,7 +77,7 @@ def test_a_nested_field_changes_the_digest() -> None:
 
 
 def _extra_record(content: dict[str, Any]) -> None:
-    content["trial"] = {"packed": True}
+    content["novelty"] = {"packed": True}
 
 
 def _extra_nested(content: dict[str, Any]) -> None:
