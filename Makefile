@@ -19,8 +19,7 @@ docs: .venv/docs       ## the documentation as web pages in docs/_build; any war
 	@echo open docs/_build/index.html
 
 encoders: .venv/dev    ## docs/encoders.md: a small model of every type of encoder, opened and compared; minutes
-	$(BIN)/python tools/encoders_page.py > docs/encoders.md.new
-	mv docs/encoders.md.new docs/encoders.md
+	$(BIN)/python tools/encoders_page.py --write
 
 steady: .venv/dev      ## the tests in random order five times, on a second Python too where it is installed; an hour or more
 	if $(SECOND) --version >/dev/null 2>&1; then $(MAKE) .venv-second/dev; \

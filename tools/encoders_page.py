@@ -9,13 +9,13 @@ import contextlib
 import logging
 import os
 import shutil
-import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import click
 import numpy as np
 import torch
 
@@ -396,9 +396,18 @@ def page() -> str:
     return "\n".join(parts)
 
 
+@click.command(help=__doc__)
+@click.option("--write", is_flag=True, help="Write the page; minutes.")
+@click.argument("types", nargs=-1)
+def main(write: bool, types: tuple[str, ...]) -> None:
+    """Print the rows of some types, or write the page."""
+    if write:
+        made = page()
+        (Path(__file__).parents[1] / "docs" / "encoders.md").write_text(made, "utf-8")
+    reasons: list[str] = []
+    for row in [line(row_of(kind), reasons) for kind in types] + reasons:
+        click.echo(row)
+
+
 if __name__ == "__main__":
-    if asked := sys.argv[1:]:
-        reasons: list[str] = []
-        print(*(line(row_of(kind), reasons) for kind in asked), *reasons, sep="\n")
-    else:
-        sys.stdout.write(page())
+    main()
