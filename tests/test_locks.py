@@ -15,7 +15,7 @@ from executor_jobs import ignore, jobs, plan
 from harness.errors import UserError
 from harness.locks import NO_LOCKS, locked, try_lock
 from harness.store import Store
-from harness.store.folder import begin_attempt, in_progress
+from harness.store.folder import in_progress
 from harness.work.base import execute
 
 
@@ -43,6 +43,19 @@ def test_a_lock_that_another_holds_is_not_waited_for(tmp_path: Path) -> None:
         assert (mine, theirs) == (True, False)
     with try_lock(tmp_path / "lock") as again:
         assert again
+
+
+def test_a_run_is_in_progress_while_its_lock_is_held_and_a_look_leaves_no_trace(tmp_path: Path) -> None:
+    store, run = Store(tmp_path), "ab" * 32
+    assert not in_progress(store, run)
+    assert not list(tmp_path.iterdir()), "who only looks writes nothing"
+    with store.lock(run):
+        store.lock_file(run).chmod(0o444)  # of a colleague
+        assert in_progress(store, run)
+    assert not in_progress(store, run), "the file of a lock that nobody holds may stay"
+    store.lock_file(run).unlink(missing_ok=True)
+    store.lock_file(run).mkdir()
+    assert not in_progress(store, run), "a lock that cannot be taken is held by nobody"
 
 
 @pytest.mark.parametrize("number", [*NO_LOCKS, errno.EIO])
@@ -79,9 +92,6 @@ def test_a_file_where_locks_belong_is_one_line(tmp_path: Path) -> None:
     (tmp_path / ".locks").touch()
     with pytest.raises(UserError, match=r"\.locks is a file; remove it"), try_lock(tmp_path / ".locks" / "a.lock"):
         pass
-    store = Store(tmp_path)
-    begin_attempt(store, "ab" * 32)
-    assert not in_progress(store, "ab" * 32), "a lock that cannot be taken is held by nobody"
 
 
 @pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="there is no /proc")

@@ -17,7 +17,6 @@ from harness.caches import check_cache
 from harness.command_line import harness_command
 from harness.commands import note_typed
 from harness.errors import UserError
-from harness.formatting import count_of
 from harness.locks import try_lock
 from harness.planning.events import Listener, both
 from harness.planning.plan import Plan, PlannedRun
@@ -26,15 +25,7 @@ from harness.registry import get_class, suggest
 from harness.runs.environment import Allocation, DeviceChoice, Jobs
 from harness.stopping import Interrupted, request_stop, stop_on_signals, withdraw_stop
 from harness.store import Failure, Result, Store
-from harness.store.folder import (
-    LAST_AFTER,
-    Submission,
-    attempt,
-    begin_redo,
-    in_progress,
-    settle_attempt,
-    submissions,
-)
+from harness.store.folder import Submission, begin_redo, in_progress, submissions
 from harness.work.job import End, Job, Prepared, RunJob
 from harness.work.jobs import jobs_of
 from harness.work.queue import Queue
@@ -160,8 +151,6 @@ def execute(
         _begin_to_redo(plan)
         listed = jobs_of(plan, chunk, limit_s)
         runs = [job for job in listed if isinstance(job, RunJob)]
-        for run in runs:
-            report_death(run)
         kind = get_class("executor", executor or DEFAULT, Executor)
         chosen = kind.default_jobs(device) if jobs is None else jobs
         fitting = chosen if chosen == "auto" else max(1, min(chosen, len(runs)))
@@ -194,18 +183,6 @@ def _begin_to_redo(plan: Plan) -> None:
 def check_executor(name: str | None, settings: Mapping[str, str], jobs: Jobs | None) -> None:
     """Raise UserError for an unknown executor, or settings that the executor does not have."""
     get_class("executor", name or DEFAULT, Executor)(ExecutorOptions(jobs or 1, settings=settings))
-
-
-def report_death(run: RunJob) -> None:
-    """Warn if an earlier process died while executing this run."""
-    if not attempt(run.store, run.id).running:
-        return
-    with run.store.lock(run.id) as free:
-        if free and settle_attempt(run.store, run.id):
-            deaths = attempt(run.store, run.id).deaths
-            order = ", after all others" if deaths >= LAST_AFTER else ""
-            times = count_of(deaths, "time")
-            log.warning("%s: the process died %s; resuming from the last checkpoint%s", run.key, times, order)
 
 
 def _check_writable(store: Store) -> None:

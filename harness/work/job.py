@@ -23,7 +23,7 @@ from harness.runs.environment import Allocation, DeviceChoice, Machine, pick_dev
 from harness.stopping import Interrupted, Stopped, stop_here
 from harness.store import Failure, Result, Spec, Store
 from harness.store.files import remove_leftovers_of
-from harness.store.folder import begin_attempt, end_attempt, end_redo, redo_of, settle_attempt
+from harness.store.folder import end_redo, redo_of
 from harness.store.logs import running_log
 from harness.work.failures import SMALLER, all_of, described, time_limit
 from harness.work.resources import Estimates, Resources
@@ -206,18 +206,10 @@ class RunJob(Job):
 
         machine = replace(machine_of(allocation), chunk=self.chunk)
         remove_leftovers_of(self.store, self.inventory.profile.name, self.spec, self.id)
-        begin_attempt(self.store, self.id)
-        ended = False
-        try:
-            with time_limit(self.limit_s):
-                result = run_one(self.run, self.inventory, self.store, machine, listen)
-            ended = True
-        finally:
-            end_attempt(self.store, self.id, well=ended)
-        return result
+        with time_limit(self.limit_s):
+            return run_one(self.run, self.inventory, self.store, machine, listen)
 
     def fail(self, error: BaseException | str, listen: Listener) -> Failure:
-        settle_attempt(self.store, self.id)
         failure = Failure(
             spec=self.spec,
             profile=self.inventory.profile.name,

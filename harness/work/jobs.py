@@ -7,7 +7,7 @@ imported where jobs are performed: the process that distributes jobs needs no to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -24,7 +24,6 @@ from harness.runs.environment import Allocation, DeviceChoice
 from harness.sources import digest
 from harness.spec import MEDIA
 from harness.store import Store
-from harness.store.folder import LAST_AFTER, attempt
 from harness.work.failures import described, time_limit
 from harness.work.job import Job, Prepared, RunJob, machine_of
 from harness.work.resources import PROCESS_MB, TEACHER_MB, Estimates, Resources
@@ -42,27 +41,17 @@ NO_MODEL = Resources(memory_mb=2 * PROCESS_MB)
 def jobs_of(plan: Plan, chunk: int | None = None, limit_s: float | None = None) -> list[Job]:
     """The jobs in the plan's order, each after those that it needs; `chunk` and `limit_s` are those of the jobs.
 
-    Runs that several processes died executing come last, with those that need them. The paths of jobs are absolute,
-    since plug-in code may change the working folder.
+    The paths of jobs are absolute, since plug-in code may change the working folder.
     """
     jobs: dict[str, Job] = {}
     store = Store(plan.store.root.absolute())
-    for run in _deadly_last(plan.todo, store):
+    for run in plan.todo:
         needs = {teacher.fingerprint for teacher in run.experiment.teachers}
         for prepared in _Preparations(plan.inventory, store, run.experiment).of(run):
             jobs.setdefault(prepared.id, replace(prepared, limit_s=limit_s))
             needs.add(prepared.id)
         jobs[run.fingerprint] = RunJob(plan.inventory, store, frozenset(needs), run, chunk, limit_s=limit_s)
     return list(jobs.values())
-
-
-def _deadly_last(runs: Sequence[PlannedRun], store: Store) -> list[PlannedRun]:
-    last: dict[str, PlannedRun] = {}
-    for run in runs:
-        deadly = attempt(store, run.fingerprint).settled.deaths >= LAST_AFTER
-        if deadly or any(teacher.fingerprint in last for teacher in run.experiment.teachers):
-            last[run.fingerprint] = run
-    return [*(run for run in runs if run.fingerprint not in last), *last.values()]
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,6 @@ STAGES = {
     "toy data": "cache/(toy|hashes|declarations)/",
     "tokens": "cache/tokens/",
     "features": "cache/features/",
-    "attempt noted": "attempt.json",
     "log": "run.log",
     "checkpoint": "checkpoint",
     "best model": "best",

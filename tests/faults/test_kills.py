@@ -34,7 +34,7 @@ from harness.work.forkserver import Child, ForkServer
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="sessions and audit hooks are tested on Linux")
 
 WORKER, DRIVER, BOTH = ("worker",), ("driver",), ("worker", "driver")
-OF_RUNS = ("checkpoint", "best model", "scores of a suite", "attempt noted")
+OF_RUNS = ("checkpoint", "best model", "scores of a suite")
 IN_SLURM = ("--wait", "--device", "cpu")
 LONG = {
     "serial": Series("serial", 22, (WORKER,)),

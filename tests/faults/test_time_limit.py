@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import signal
 import threading
 from collections.abc import Callable
@@ -10,21 +9,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from executor_jobs import jobs, plan
+from executor_jobs import jobs
 from faults_tools import outcome, short_run
 from plugin_packages import Install
 
-import harness
 from harness.errors import UserError
 from harness.runs.environment import Allocation, Software
 from harness.stopping import stop_requested
-from harness.store import Failure, Store
-from harness.store.folder import Attempt, attempt, begin_attempt
+from harness.store import Failure
 from harness.work import failures
-from harness.work.base import report_death
 from harness.work.failures import seconds_of
 from harness.work.job import RunJob
-from harness.work.jobs import jobs_of
 
 
 class Alarm:
@@ -115,25 +110,6 @@ def test_times_are_read_and_what_is_none_is_refused() -> None:
     for time in ("", "30", "m", "30 m", "-5m", "0s", 0, -1, float("nan")):
         with pytest.raises(UserError, match="--run-timeout"):
             seconds_of(time)
-
-
-def test_a_process_that_left_its_note_died_and_what_died_twice_goes_last(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    store = Store(tmp_path.absolute())
-    made = plan(tmp_path, "simcse", "mcse", "simcse[temperature=0.1]")
-    deadly = made.runs[0]
-    begin_attempt(store, deadly.fingerprint)  # as a process does that is killed then
-    begin_attempt(store, deadly.fingerprint)
-    runs = [job for job in jobs_of(made) if isinstance(job, RunJob)]
-    assert [job.key for job in runs] == [run.key for run in (*made.runs[1:], deadly)]
-    with caplog.at_level(logging.WARNING):
-        report_death(runs[-1])
-    assert "the process died 2 times; resuming from the last checkpoint, after all others" in caplog.text
-    assert attempt(store, deadly.fingerprint) == Attempt(running=False, deaths=2)
-    done = harness.execute(made, device="cpu")
-    assert done.runs[-1].spec.key == deadly.key
-    assert attempt(store, deadly.fingerprint) == Attempt()
 
 
 def test_a_job_in_slurm_gives_a_run_up_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,7 +37,7 @@ from harness.runs.export import export as write_export
 from harness.runs.log import RunLog
 from harness.store import Spec, Store
 from harness.store.columns import TablesWriter
-from harness.store.folder import Submission, begin_attempt, note_submission
+from harness.store.folder import Submission, note_submission
 from harness.store.index import write_tables
 from harness.store.labs import merge
 from harness.training.folder import TrainingFolder
@@ -75,7 +75,6 @@ WRITERS: dict[str, Callable[[Path], object]] = {
     "arrays": lambda to: Store(to).save_arrays(RESULT, RESULT.evaluations[0], ARRAYS),
     "log of a result": lambda to: Store(to).save_log(RESULT, "a line\n" * 9),
     "failure": lambda to: Store(to).save_failure(failure(RESULT), "a line\n" * 9),
-    "attempt": lambda to: begin_attempt(Store(to), FINGERPRINT),
     "submission": lambda to: note_submission(Store(to), FINGERPRINT, NOTE),
     "index": lambda to: write_tables(to / "index.bin", TablesWriter().tables()),
     "note": lambda to: write_note(to / "trained.json", {"a": 1}),
@@ -90,7 +89,7 @@ WRITERS: dict[str, Callable[[Path], object]] = {
     "declarations": lambda _: _declare(),
 }
 #: work goes on without the first; the others append to a file that is no result
-EXPENDABLE, APPENDING = {"attempt", "hash", "declarations"}, {"run's log", "events"}
+EXPENDABLE, APPENDING = {"hash", "declarations"}, {"run's log", "events"}
 
 
 @dataclass(frozen=True)
