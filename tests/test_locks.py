@@ -14,6 +14,7 @@ from executor_jobs import ignore, jobs, plan
 
 from harness.errors import UserError
 from harness.locks import NO_LOCKS, locked, try_lock
+from harness.runs.environment import Execution
 from harness.store import Store
 from harness.store.folder import in_progress
 from harness.work.base import execute
@@ -84,7 +85,7 @@ def test_a_file_system_without_locks_is_refused_in_one_line_and_leaves_no_soft_l
 def test_a_folder_in_place_of_a_lock_is_one_line_and_costs_its_run_alone(tmp_path: Path) -> None:
     (run,) = jobs(tmp_path, "none")
     (tmp_path / ".locks" / f"{run.id[:32]}.lock").mkdir(parents=True)
-    (failure,) = execute(plan(tmp_path, "none"), ignore, executor="serial")
+    (failure,) = execute(plan(tmp_path, "none"), ignore, Execution(executor="serial"))
     assert f"{run.id[:32]}.lock is a folder; remove it" in getattr(failure, "error", "")
 
 

@@ -20,12 +20,12 @@ from harness.planning.experiments import Experiment
 from harness.planning.inventory import Ingredient, Inventory, UsedCorpus
 from harness.planning.plan import Plan, PlannedRun
 from harness.planning.teachers import KnownPairs, NamedTeacher
-from harness.runs.environment import Allocation, DeviceChoice
+from harness.runs.environment import DeviceChoice, Seat
 from harness.sources import digest
 from harness.spec import MEDIA
 from harness.store import Store
 from harness.work.failures import described, time_limit
-from harness.work.job import Job, Prepared, RunJob, machine_of
+from harness.work.job import Job, Prepared, RunJob, seated
 from harness.work.resources import PROCESS_MB, TEACHER_MB, Estimates, Resources
 
 if TYPE_CHECKING:
@@ -50,7 +50,8 @@ def jobs_of(plan: Plan, chunk: int | None = None, limit_s: float | None = None) 
         for prepared in _Preparations(plan.inventory, store, run.experiment).of(run):
             jobs.setdefault(prepared.id, replace(prepared, limit_s=limit_s))
             needs.add(prepared.id)
-        jobs[run.fingerprint] = RunJob(plan.inventory, store, frozenset(needs), run, chunk, limit_s=limit_s)
+        about = run.fingerprint, run.key, plan.inventory, store, frozenset(needs)
+        jobs[run.fingerprint] = RunJob(*about, run, chunk, limit_s=limit_s)
     return list(jobs.values())
 
 
@@ -114,7 +115,7 @@ class _Preparations:
     def _job(
         self, key: str, make: Make, id_: str, needs: Iterable[str] = (), takes: Resources = NO_MODEL
     ) -> Preparation:
-        return Preparation(self.inventory, self.store, frozenset(needs), id_, key, self.experiment, make, takes)
+        return Preparation(id_, key, self.inventory, self.store, frozenset(needs), self.experiment, make, takes)
 
     @property
     def _length(self) -> int:
@@ -137,19 +138,9 @@ class Preparation(Job):
     `make` is a function of this module with its first arguments; it makes the input, unless that exists.
     """
 
-    digest: str
-    name: str
     experiment: Experiment
     make: Make
     takes: Resources
-
-    @property
-    def id(self) -> str:
-        return self.digest
-
-    @property
-    def key(self) -> str:
-        return self.name
 
     def check(self, device: DeviceChoice) -> None:
         """Accept all preparations; the runs are checked."""
@@ -157,22 +148,19 @@ class Preparation(Job):
     def resources(self, known: Estimates) -> Resources:
         return self.takes
 
-    def carry_out(self, allocation: Allocation, listen: Listener) -> Prepared:
-        """Make it on the allocation's device; events have the preparation's key."""
+    def carry_out(self, seat: Seat, listen: Listener) -> Prepared:
+        """Make it on the seat's device; events have the preparation's key."""
         from harness.runs.train import Bench
 
         self.experiment.check_code()
-        machine = machine_of(allocation)
+        device = seated(seat).device
         with time_limit(self.limit_s):
-            self.make(self.experiment, Bench(self.store, machine.device, lambda event: listen(self._own(event))))
-        listen(Event("prepared", self.key))
+            self.make(self.experiment, Bench(self.store, device, lambda event: listen(self._own(event))))
         return Prepared(self.id)
 
-    def fail(self, error: BaseException | str, listen: Listener) -> Prepared:
-        """Report that it failed; the runs that need it record the failure."""
-        line = described(error)
-        listen(Event("prepared", self.key, error=line))
-        return Prepared(self.id, line)
+    def fail(self, error: BaseException | str) -> Prepared:
+        """Its end; the runs that need it record the failure."""
+        return Prepared(self.id, described(error))
 
     def _own(self, event: Event) -> Event:
         """The first run's event under this preparation's key; events of teachers trained for it stay unchanged."""

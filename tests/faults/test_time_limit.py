@@ -14,7 +14,7 @@ from faults_tools import outcome, short_run
 from plugin_packages import Install
 
 from harness.errors import UserError
-from harness.runs.environment import Allocation, Software
+from harness.runs.environment import Seat, Software
 from harness.stopping import stop_requested
 from harness.store import Failure
 from harness.work import failures
@@ -118,10 +118,10 @@ def test_a_job_in_slurm_gives_a_run_up_that_hangs(tmp_path: Path, monkeypatch: p
 
     released = threading.Event()
     monkeypatch.setattr(slurm_task, "GRACE_S", 0.2)
-    monkeypatch.setattr(RunJob, "carry_out", lambda job, allocation, listen: released.wait(60))
+    monkeypatch.setattr(RunJob, "carry_out", lambda job, seat, listen: released.wait(60))
     (job,) = jobs(tmp_path, "simcse")
     handled = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-    task = slurm_task.SlurmTask(replace(job, limit_s=0.3), Allocation("cpu", 1), Software.here(), ())
+    task = slurm_task.SlurmTask(replace(job, limit_s=0.3), Seat("cpu", 1), Software.here(), ())
     try:
         end = task()
     finally:

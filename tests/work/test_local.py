@@ -22,9 +22,8 @@ from harness.cli.run import describe_cards
 from harness.errors import UserError
 from harness.planning.events import Event, both
 from harness.processors import cores
-from harness.runs.environment import Jobs
+from harness.runs.environment import Execution, Jobs
 from harness.work import forkserver
-from harness.work.base import ExecutorOptions
 from harness.work.forkserver import SERVER_ENVIRONMENT, ForkServer
 from harness.work.job import Job, Prepared
 from harness.work.local import Local
@@ -40,7 +39,7 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="pr
 class Box(Local):
     """The local executor on a machine with eight GPUs."""
 
-    def seats(self, queue: Queue, server: ForkServer) -> Seats:
+    def seats_for(self, queue: Queue) -> Seats:
         return CardSeats(BOX, None if self.options.jobs == "auto" else self.options.jobs)
 
 
@@ -57,7 +56,7 @@ def shared(_server: ForkServer, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def local(jobs: int = 1) -> Local:
-    return Local(ExecutorOptions(jobs, "cpu"))
+    return Local(Execution(jobs=jobs, device="cpu"))
 
 
 @pytest.mark.usefixtures("shared")
@@ -77,7 +76,7 @@ def test_jobs_on_cards_see_their_own_alone_and_are_repeated_alone_where_they_did
     pairs = stubs(tmp_path, 4, memory_mb=30_000)
     greedy, hopeless, without, broken = stubs(tmp_path, 8, memory_mb=20_000)[4:]
     odd = [replace(greedy, wants=0.5), replace(hopeless, wants=2.0), replace(without, memory_mb=0)]
-    ends = Box(ExecutorOptions("auto")).execute([*pairs, *odd, replace(broken, wants=lambda: None)], ignore)
+    ends = Box(Execution(jobs="auto")).execute([*pairs, *odd, replace(broken, wants=lambda: None)], ignore)
     errors = {end.id: end.error for end in ends if isinstance(end, Prepared)}
     assert len(errors) == 8
     assert {key: error for key, error in errors.items() if error} == {
@@ -87,7 +86,7 @@ def test_jobs_on_cards_see_their_own_alone_and_are_repeated_alone_where_they_did
     for part in ("out of memory", "--chunk", "batch_size"):
         assert part in errors[hopeless.id]
     assert errors[broken.id].startswith("it cannot be sent to its process: ")
-    notes_of = {job.id: [note for note in performed(tmp_path) if note["name"] == job.name] for job in [*pairs, *odd]}
+    notes_of = {job.id: [note for note in performed(tmp_path) if note["name"] == job.key] for job in [*pairs, *odd]}
     assert len({note["pid"] for each in notes_of.values() for note in each}) == 9, "one process a job and attempt"
     for job in odd[:2]:
         assert [round(note["share"], 2) for note in notes_of[job.id]] == [0.25, 1.0]
@@ -99,7 +98,7 @@ def test_jobs_on_cards_see_their_own_alone_and_are_repeated_alone_where_they_did
 def test_a_server_that_cannot_start_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forkserver, "COMMAND", "raise MemoryError")
     with pytest.raises(UserError, match=r"no process for runs can be started.*--executor serial"):
-        Local(ExecutorOptions()).execute(jobs(tmp_path, "none"), ignore)
+        Local(Execution()).execute(jobs(tmp_path, "none"), ignore)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +118,7 @@ def test_cards_are_shared_by_memory(
     assert [seat.environment["CUDA_VISIBLE_DEVICES"] for seat in given if seat] == [
         BOX[card].name for card in taken if card is not None
     ]
-    assert {round(seat.allocation.gpu_share, 4) for seat in given if seat} == {share}
+    assert {round(seat.gpu_share, 4) for seat in given if seat} == {share}
 
 
 def test_what_others_use_of_a_card_is_not_given_away_and_asked_again_before_each_start() -> None:
@@ -179,7 +178,7 @@ def test_cards_are_packed_by_what_the_first_run_reports_before_any_has_ended(tmp
 
     assert 40_000 < queue.resources(listed[0]).gpu_memory_mb < 60_000, "one of them a card by the table"
     assert started() == 8
-    both(queue.hear, ignore)(Event("progress", listed[0].key, device="cuda", memory_mb=6_000))
+    both(queue.observe_memory, ignore)(Event("progress", listed[0].key, device="cuda", memory_mb=6_000))
     assert started() == 24, "80 GB hold one of 49 and three of 8 more"
 
 
@@ -216,7 +215,7 @@ def test_a_large_job_gets_a_card_although_small_ones_wait() -> None:
         later = seats.take(f"later {number}", small)
         assert later is None or later.card == 1, "the first card is kept for the large job"
     last = seats.take("large", large)
-    assert (last.card, last.allocation.gpu_share) == (0, 1.0)
+    assert (last.card, last.seat.gpu_share) == (0, 1.0)
 
 
 def descendants(pid: int) -> list[int]:
@@ -279,9 +278,9 @@ FOREVER = """
 import sys; sys.path.insert(0, sys.argv[1])
 from pathlib import Path
 from executor_jobs import ignore, stubs
-from harness.work.base import ExecutorOptions
+from harness.runs.environment import Execution
 from harness.work.local import Local
-Local(ExecutorOptions(2, "cpu")).execute(stubs(Path(sys.argv[2]), 2, seconds=600), ignore)
+Local(Execution(jobs=2, device="cpu")).execute(stubs(Path(sys.argv[2]), 2, seconds=600), ignore)
 """
 
 
