@@ -8,8 +8,8 @@ import pickle
 import signal
 import uuid
 from contextlib import suppress
-from functools import partial
-from multiprocessing.connection import wait
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection, wait
 from time import monotonic, sleep
 
 from harness.errors import PlugInError, UserError
@@ -19,7 +19,7 @@ from harness.runs.environment import DeviceChoice, Execution, Jobs, Seat, pick_d
 from harness.store.logs import make_way
 from harness.work.base import Death, Executor, StartedJob
 from harness.work.failures import SMALLER, death_text, pickling_errors_as_plugin_errors
-from harness.work.forkserver import Child, ForkServer
+from harness.work.forkserver import start
 from harness.work.job import Job, RunJob
 from harness.work.queue import Queue
 from harness.work.report import Report, perform
@@ -42,7 +42,6 @@ LOOK_S = 0.1
 class Local(Executor):
     """Runs jobs in processes on this machine. A process that dies fails its own job only."""
 
-    server: ForkServer
     seats: Seats
 
     @classmethod
@@ -51,16 +50,14 @@ class Local(Executor):
         return "auto" if pick_device(device) == "cuda" else 1
 
     def work(self, queue: Queue, listen: Listener) -> None:
-        """Carry out the jobs in processes that a server forks; its end is the end of all of them."""
-        with ForkServer() as self.server:
-            self.seats, self._taken, self._memory_kills = self.seats_for(queue), dict[Job, Seat](), memory_kills()
-            super().work(queue, listen)
+        self.seats, self._taken, self._memory_kills = self.seats_for(queue), dict[Job, Seat](), memory_kills()
+        super().work(queue, listen)
 
     def seats_for(self, queue: Queue) -> Seats:
         """The slots of this machine for the jobs of a queue."""
         jobs = self.jobs
         if pick_device(self.options.device) == "cuda":
-            cards = visible_gpus(partial(_memory_of, self.server))
+            cards = visible_gpus(_memory_of)
             runs = sum(isinstance(job, RunJob) for job in queue.waiting)
             return CardSeats(cards, min(runs, MOST_ON_A_CARD * len(cards)) if jobs == "auto" else jobs)
         return CoreSeats(_jobs_on_cores(queue) if jobs == "auto" else jobs)
@@ -76,8 +73,8 @@ class Local(Executor):
                 self.queue.end(job, job.fail(error))
                 continue
             report = Report.of(job, uuid.uuid4().hex)
-            child = self.server.call(perform_pickled, content, report, environment=seat.environment)
-            self.out[job] = StartedJob(job, report, child, monotonic())
+            process = start(perform_pickled, content, report, environment=seat.environment)
+            self.out[job] = StartedJob(job, report, process, monotonic())
 
     def _seat(self, job: Job) -> bool:
         seat = self.seats.take(job.id, lambda: self.queue.resources(job), alone=job in self.queue.alone)
@@ -87,15 +84,14 @@ class Local(Executor):
 
     def wait(self) -> None:
         if self.out:
-            wait([started.handle.channel for started in self.out.values()], timeout=LOOK_S)
+            wait([started.handle.sentinel for started in self.out.values()], timeout=LOOK_S)
         else:
             sleep(LOOK_S)
 
     def death(self, started: StartedJob) -> Death | None:
-        child: Child = started.handle
-        if not child.channel.poll():
+        code: int | None = started.handle.exitcode
+        if code is None:
             return None
-        code = child.exit_code()
         if code == os.EX_IOERR:
             folder = started.report.path.parent
             return Death(f"its report cannot be written below {folder}; free some space, and run it again")
@@ -106,36 +102,39 @@ class Local(Executor):
 
     def stop(self) -> None:
         for started in self.out.values():
-            started.handle.signal(signal.SIGTERM)
+            started.handle.terminate()
 
     def kill(self, started: StartedJob) -> None:
-        started.handle.signal(signal.SIGKILL)
+        started.handle.kill()
 
     def release(self, started: StartedJob) -> None:
         super().release(started)
-        started.handle.channel.close()
         self.seats.free(self._taken.pop(started.job))
 
     def cancel(self) -> None:
-        """Do nothing: the end of the server ends all processes."""
+        for started in self.out.values():
+            started.handle.kill()
 
 
-def _memory_of_card() -> tuple[float, float]:
-    """The free and the total memory in MB of the card that this process sees."""
+def _send_memory_of_card(to: Connection) -> None:
+    """Send the free and the total memory in MB of the card that this process sees."""
     import torch
 
     free, total = torch.cuda.mem_get_info(0)
-    return free / 1e6, total / 1e6
+    to.send((free / 1e6, total / 1e6))
 
 
-def _memory_of(server: ForkServer, name: str) -> tuple[float, float]:
+def _memory_of(name: str) -> tuple[float, float]:
     """The free and the total memory of a card in MB. A new process reads them: the driver would keep memory there."""
-    child = server.call(_memory_of_card, environment={VISIBLE: name})
-    with child.channel:
+    ours, theirs = Pipe(duplex=False)
+    with ours:
+        with theirs:
+            process = start(_send_memory_of_card, theirs, environment={VISIBLE: name})
         try:
-            answer: tuple[float, float] = child.channel.recv()
+            answer: tuple[float, float] = ours.recv()
         except (EOFError, OSError) as error:
-            why = death_text(child.exit_code(), "")
+            process.join()
+            why = death_text(process.exitcode, "")
             raise UserError(f"the GPU {name} cannot be used: {why}; name others in {VISIBLE}") from error
     return answer
 
