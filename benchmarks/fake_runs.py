@@ -11,7 +11,7 @@ from pathlib import Path
 import harness
 from harness.planning.events import Event, Listener
 from harness.planning.plan import Plan
-from harness.runs.environment import Allocation
+from harness.runs.environment import Seat
 from harness.store import Result, Store
 from harness.training.record import TrainingProgress
 from harness.work.job import Prepared, RunJob
@@ -37,7 +37,7 @@ def peak_mb() -> float:
 class FakeRun(RunJob):
     """A run that sleeps, reports now and then, and saves a result under its own key and fingerprint."""
 
-    def carry_out(self, allocation: Allocation, listen: Listener) -> Result:
+    def carry_out(self, seat: Seat, listen: Listener) -> Result:
         listen(Event("start", self.key, device="cpu"))
         until = time.monotonic() + SECONDS
         for report in range(1, REPORTS + 1):
@@ -45,15 +45,13 @@ class FakeRun(RunJob):
             listen(Event("progress", self.key, progress=TrainingProgress(report, REPORTS, 10.0, {"text": 0.1})))
         result = result_of(self)
         self.store.save_log(result, "a line of a log\n" * 100)
-        saved = self.store.save(result)
-        listen(Event("done", self.key, result=saved))
-        return saved
+        return self.store.save(result)
 
 
 class EmptyRun(RunJob):
     """A run that has ended."""
 
-    def carry_out(self, allocation: Allocation, listen: Listener) -> Prepared:  # type: ignore[override]
+    def carry_out(self, seat: Seat, listen: Listener) -> Prepared:  # type: ignore[override]
         return Prepared(self.id)
 
 
@@ -63,7 +61,7 @@ class IdleRun(RunJob):
 
     together: int = 1
 
-    def carry_out(self, allocation: Allocation, listen: Listener) -> Prepared:  # type: ignore[override]
+    def carry_out(self, seat: Seat, listen: Listener) -> Prepared:  # type: ignore[override]
         listen(Event("start", self.key, device="cpu"))
         (self.store.root / f"idle-{self.id}").touch()
         while len([*self.store.root.glob("idle-*")]) < self.together:

@@ -27,9 +27,9 @@ import click
 from fake_runs import SECONDS, EmptyRun, FakeRun, IdleRun, peak_mb, planned
 
 from harness.planning.events import Event, Listener
-from harness.runs.environment import Allocation
+from harness.runs.environment import Execution, Seat
 from harness.store import Store
-from harness.work.base import Executor, ExecutorOptions
+from harness.work.base import Executor
 from harness.work.job import Again, End, Job, Prepared, RunJob
 from harness.work.jobs import jobs_of
 from harness.work.local import Local
@@ -45,7 +45,7 @@ class Slots(Executor):
         free, arrived = int(self.options.jobs), SimpleQueue[tuple[Job, Event | End | Again]]()
 
         def perform(job: Job) -> None:
-            arrived.put((job, job.perform(Allocation("cpu"), lambda event: arrived.put((job, event)))))
+            arrived.put((job, job.perform(Seat("cpu"), lambda event: arrived.put((job, event)))))
 
         with ThreadPoolExecutor(free) as threads:
             while queue:
@@ -104,7 +104,7 @@ def runs(runs: int, slots: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         made = planned(runs, Path(folder))
         real = [job for job in jobs_of(made) if isinstance(job, RunJob)][:runs]
-        jobs = [FakeRun(job.inventory, job.store, frozenset(), job.run) for job in real]
+        jobs = [FakeRun(job.id, job.key, job.inventory, job.store, frozenset(), job.run) for job in real]
         tally, watch, clock, cpu = (
             Tally({job.key: job.id for job in jobs}, made.store),
             Watch(".lock"),
@@ -112,7 +112,7 @@ def runs(runs: int, slots: int) -> None:
             time.process_time(),
         )
         watch.start()
-        ends = Slots(ExecutorOptions(slots, "cpu")).execute(jobs, tally.take)
+        ends = Slots(Execution(jobs=slots, device="cpu")).execute(jobs, tally.take)
         wall, cpu = time.monotonic() - clock, time.process_time() - cpu
         assert len(ends) == tally.done == len(Store(Path(folder)).files()) == runs
         ideal = -(-runs // slots) * SECONDS
@@ -141,7 +141,7 @@ def processes(runs: int, slots: int) -> None:
             real = [job for job in jobs_of(planned(count, Path(folder))) if isinstance(job, RunJob)][:count]
             jobs = [kind(job.inventory, job.store, frozenset(), job.run, **more) for job in real]
             before, clock = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-            Local(ExecutorOptions(at_a_time, "cpu")).execute(jobs, lambda event: None)
+            Local(Execution(jobs=at_a_time, device="cpu")).execute(jobs, lambda event: None)
             after = resource.getrusage(resource.RUSAGE_CHILDREN)
             return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, time.monotonic() - clock
 

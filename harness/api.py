@@ -157,10 +157,12 @@ def execute(how: PlanToExecute) -> Results:
     of runs, such as tokens or features. `progress=True` shows progress in a terminal or a notebook; a function is
     called with every `harness.planning.events.Event`.
     """
-    plan, limit_s = how.plan, None if how.run_timeout is None else seconds_of(how.run_timeout)
+    plan = how.plan
     for name, value in {"jobs": how.jobs, "chunk": how.chunk}.items():
         if isinstance(value, int) and value < 1:
             raise UserError(f"--{name} {value}: not a positive number; give 1 or more")
+    if how.run_timeout is not None:
+        seconds_of(how.run_timeout)
     _check_inputs(plan)
     plan = with_tried_encoders(plan)
     if plan.request.tuning:
@@ -175,12 +177,7 @@ def execute(how: PlanToExecute) -> Results:
             ends += execute_plan(
                 plan,
                 both(show, record),
-                jobs=how.jobs,
-                device=how.device,
-                executor=how.executor,
-                settings=how.executor_options,
-                chunk=how.chunk,
-                limit_s=limit_s,
+                how,
             )
     finished = tuple(end for end in ends if isinstance(end, Result))
     failures = tuple(end for end in ends if isinstance(end, Failure))

@@ -6,6 +6,7 @@ They are flock(2) locks, never files that merely exist: such a file would outliv
 from __future__ import annotations
 
 import errno
+import fcntl
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -57,6 +58,20 @@ def locked(path: Path, what: object, say: Callable[[str], None] = log.info) -> I
     assert held is not None
     with held:
         yield
+
+
+def is_held(path: Path) -> bool:
+    """Whether a process holds a lock file, which this one need not be able to write; False if there is none."""
+    if not path.is_file():
+        return False
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # it cannot be read, or there are no locks
+        return False
+    return False
 
 
 def _acquired(path: Path, *, wait: bool) -> AcquireReturnProxy[FileLock] | None:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 
 #: Linux's description of the processor, and the names of bfloat16 instructions of x86 and Arm in it
 INFO, BF16 = Path("/proc/cpuinfo"), {"avx512_bf16", "amx_bf16", "bf16"}
@@ -99,6 +100,17 @@ def safe_path() -> Iterator[None]:
         sys.path[:] = path
         if asked is None:
             del os.environ[SAFE_PATH]
+
+
+@contextmanager
+def without_script() -> Iterator[None]:
+    """Start Python processes that do not import the user's script, which may have no `if __name__ == "__main__"`."""
+    script = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = script
 
 
 def end_with_parent(parent: int) -> None:

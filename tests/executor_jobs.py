@@ -19,7 +19,7 @@ from harness.planning.request import Request
 from harness.processors import own_cores
 from harness.profiles import Profile, load_profile
 from harness.profiles.schema import TeacherTable
-from harness.runs.environment import Allocation, DeviceChoice
+from harness.runs.environment import DeviceChoice, Seat
 from harness.spec import Variant, parse_setting
 from harness.store import Result, Store
 from harness.work.job import End, Job, Prepared, RunJob
@@ -84,25 +84,16 @@ def scores(results: Path) -> dict[str, object]:
 
 @dataclass(frozen=True, eq=False)
 class Errand(Job):
-    """Appends what it does to RESULTS/notes/NAME.
+    """Appends what it does to RESULTS/notes/KEY.
 
     It may fail, be killed, or wait for a signal until it was asked to stop as often as `stops` says. `memory_mb` is
     that of a GPU.
     """
 
-    name: str
     memory_mb: int = 0
     fails: bool = False
     killed: bool = False
     stops: int = 0
-
-    @property
-    def id(self) -> str:
-        return f"{self.name:-<64}"
-
-    @property
-    def key(self) -> str:
-        return self.name
 
     def resources(self, known: Estimates) -> Resources:
         return Resources(memory_mb=700, gpu_memory_mb=self.memory_mb)
@@ -111,17 +102,17 @@ class Errand(Job):
         """Runs anywhere."""
 
     def note(self, text: str) -> None:
-        path = self.store.root / "notes" / self.name
+        path = self.store.root / "notes" / self.key
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a") as stream:
             stream.write(f"{text}\n")
 
-    def carry_out(self, allocation: Allocation, listen: Listener) -> End:
-        self.note(f"{allocation.device} {allocation.cpus}")
+    def carry_out(self, seat: Seat, listen: Listener) -> End:
+        self.note(f"{seat.device} {seat.cpus}")
         listen(Event("start", self.key, device="cpu"))
         if self.killed:
             os.kill(os.getpid(), signal.SIGKILL)
-        while notes(self.store.root, self.name).count("stopped") < self.stops:
+        while notes(self.store.root, self.key).count("stopped") < self.stops:
             try:
                 listen(Event("prepare", self.key, stage=Stage("tokens", "stub", 0)))
             except BaseException:
@@ -130,12 +121,10 @@ class Errand(Job):
             time.sleep(0.02)
         if self.fails:
             raise ValueError("no such luck")
-        listen(Event("prepared", self.key))
         return Prepared(self.id)
 
-    def fail(self, error: BaseException | str, listen: Listener) -> Prepared:
+    def fail(self, error: BaseException | str) -> Prepared:
         self.note(f"failed: {error}")
-        listen(Event("prepared", self.key, error=str(error)))
         return Prepared(self.id, str(error))
 
 
@@ -146,11 +135,11 @@ class Stub(Errand):
     wants: float = 0.0
     seconds: float = 0.0
 
-    def carry_out(self, allocation: Allocation, listen: Listener) -> End:
-        about = {"name": self.name, "pid": os.getpid(), "share": allocation.gpu_share, "cores": own_cores()}
+    def carry_out(self, seat: Seat, listen: Listener) -> End:
+        about = {"name": self.key, "pid": os.getpid(), "share": seat.gpu_share, "cores": own_cores()}
         time.sleep(self.seconds)
         self.note(json.dumps({**about, "card": os.environ["CUDA_VISIBLE_DEVICES"]}))
-        if allocation.gpu_share < self.wants:
+        if seat.gpu_share < self.wants:
             from torch import OutOfMemoryError
 
             raise OutOfMemoryError("CUDA out of memory")
@@ -160,7 +149,7 @@ class Stub(Errand):
 def errand(results: Path, name: str, *needs: Job, made: type[Errand] = Errand, **about: Any) -> Any:
     """A job that needs others."""
     inventory = Inventory(load_profile("tiny"), None, {})
-    return made(inventory, Store(results), frozenset(need.id for need in needs), name, **about)
+    return made(f"{name:-<64}", name, inventory, Store(results), frozenset(need.id for need in needs), **about)
 
 
 def stubs(results: Path, count: int, **about: Any) -> list[Stub]:

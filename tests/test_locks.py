@@ -14,8 +14,9 @@ from executor_jobs import ignore, jobs, plan
 
 from harness.errors import UserError
 from harness.locks import NO_LOCKS, locked, try_lock
+from harness.runs.environment import Execution
 from harness.store import Store
-from harness.store.folder import begin_attempt, in_progress
+from harness.store.folder import in_progress
 from harness.work.base import execute
 
 
@@ -45,6 +46,19 @@ def test_a_lock_that_another_holds_is_not_waited_for(tmp_path: Path) -> None:
         assert again
 
 
+def test_a_run_is_in_progress_while_its_lock_is_held_and_a_look_leaves_no_trace(tmp_path: Path) -> None:
+    store, run = Store(tmp_path), "ab" * 32
+    assert not in_progress(store, run)
+    assert not list(tmp_path.iterdir()), "who only looks writes nothing"
+    with store.lock(run):
+        store.lock_file(run).chmod(0o444)  # of a colleague
+        assert in_progress(store, run)
+    assert not in_progress(store, run), "the file of a lock that nobody holds may stay"
+    store.lock_file(run).unlink(missing_ok=True)
+    store.lock_file(run).mkdir()
+    assert not in_progress(store, run), "a lock that cannot be taken is held by nobody"
+
+
 @pytest.mark.parametrize("number", [*NO_LOCKS, errno.EIO])
 def test_a_file_system_without_locks_is_refused_in_one_line_and_leaves_no_soft_lock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
@@ -71,7 +85,7 @@ def test_a_file_system_without_locks_is_refused_in_one_line_and_leaves_no_soft_l
 def test_a_folder_in_place_of_a_lock_is_one_line_and_costs_its_run_alone(tmp_path: Path) -> None:
     (run,) = jobs(tmp_path, "none")
     (tmp_path / ".locks" / f"{run.id[:32]}.lock").mkdir(parents=True)
-    (failure,) = execute(plan(tmp_path, "none"), ignore, executor="serial")
+    (failure,) = execute(plan(tmp_path, "none"), ignore, Execution(executor="serial"))
     assert f"{run.id[:32]}.lock is a folder; remove it" in getattr(failure, "error", "")
 
 
@@ -79,9 +93,6 @@ def test_a_file_where_locks_belong_is_one_line(tmp_path: Path) -> None:
     (tmp_path / ".locks").touch()
     with pytest.raises(UserError, match=r"\.locks is a file; remove it"), try_lock(tmp_path / ".locks" / "a.lock"):
         pass
-    store = Store(tmp_path)
-    begin_attempt(store, "ab" * 32)
-    assert not in_progress(store, "ab" * 32), "a lock that cannot be taken is held by nobody"
 
 
 @pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="there is no /proc")

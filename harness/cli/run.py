@@ -64,7 +64,7 @@ def run(
     if how["executor"] or own:
         from harness.work.base import check_executor
 
-        check_executor(how["executor"], own, how["jobs"])
+        check_executor(Execution(**how))
     if fetch:
         from harness.cli.data import bring
 

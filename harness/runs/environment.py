@@ -12,7 +12,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import PackageNotFoundError, entry_points, version
 from importlib.util import find_spec
@@ -57,20 +57,23 @@ class Execution:
     progress: bool | Listener = False
 
 
-@dataclass(frozen=True)
-class Allocation:
+@dataclass(frozen=True, eq=False)
+class Seat:
     """What a job may use in the process that performs it.
 
     `cpus` are cores for its threads and its helper processes together. `gpu_share` is the fraction of its GPU's
-    memory, 1 where it has the GPU alone.
+    memory, 1 where it has the GPU alone. `environment` are variables of its process, `card` is the number of its GPU
+    among those of the machine.
     """
 
     device: DeviceChoice = "auto"
     cpus: int = 1
     gpu_share: float = 1.0
+    environment: Mapping[str, str] = field(default_factory=dict)
+    card: int | None = None
 
     @classmethod
-    def equal(cls, device: DeviceChoice, jobs: int) -> Allocation:
+    def equal(cls, device: DeviceChoice, jobs: int) -> Seat:
         """An equal share of this machine's cores for each of `jobs` jobs at a time."""
         return cls(device, max(1, cores() // jobs))
 
@@ -81,6 +84,22 @@ class Allocation:
         Sums of floating-point numbers depend on the number of threads in their last bits.
         """
         return asked_threads() or self.cpus
+
+    def hardware(self, chunk: int | None) -> dict[str, str | int]:
+        """Device, processor, cores, threads and rows encoded at a time, as results record them."""
+        properties: dict[str, str | int] = {
+            "device": self.device,
+            "processor": processor(),
+            "cores": cores(),
+            "threads": self.threads,
+        }
+        if chunk is not None:
+            properties["chunk"] = chunk
+        if self.device == "cuda":
+            import torch
+
+            properties["accelerator"] = torch.cuda.get_device_name()
+        return properties
 
 
 #: Device files of the drivers of NVIDIA, Jetson, AMD and WSL: without any, torch has no GPU to use on Linux.
@@ -149,39 +168,6 @@ def _code(module: str) -> str:
     if spec and spec.submodule_search_locations is None and spec.origin and spec.origin.endswith(".py"):
         files = [(Path(spec.origin), Path(f"{module}.py"))]
     return digest([[name.as_posix(), path.read_text("utf-8")] for path, name in files])
-
-
-@dataclass(frozen=True)
-class Machine:
-    """The device and the number of threads of a run, decided in the process that carries it out.
-
-    `chunk` is the number of rows of a batch that are encoded at a time in training; None encodes batches whole.
-    """
-
-    device: Device
-    threads: int
-    chunk: int | None = None
-
-    @classmethod
-    def of(cls, allocation: Allocation) -> Machine:
-        """Decide for a job that was given a share of a machine. Raises UserError for a device that is not available."""
-        return cls(pick_device(allocation.device), allocation.threads)
-
-    def hardware(self) -> dict[str, str | int]:
-        """Device, processor, cores, threads and rows at a time, as results record them."""
-        properties: dict[str, str | int] = {
-            "device": self.device,
-            "processor": processor(),
-            "cores": cores(),
-            "threads": self.threads,
-        }
-        if self.chunk is not None:
-            properties["chunk"] = self.chunk
-        if self.device == "cuda":
-            import torch
-
-            properties["accelerator"] = torch.cuda.get_device_name()
-        return properties
 
 
 def peak_memory_mb(device: str) -> float:

@@ -92,8 +92,6 @@ class RunLog:
             yield f"suite {event.suite} starts"
         elif event.kind == "evaluated":
             yield f"suite {event.suite} took {event.seconds:.1f} s"
-        elif event.kind == "done":
-            yield "done"
 
     def _flush_pending(self) -> None:
         event, self._pending = self._pending, None

@@ -20,7 +20,7 @@ from harness.planning.events import Event, Listener, Stage, both
 from harness.planning.inventory import Inventory
 from harness.planning.plan import PlannedRun
 from harness.planning.seen import RunTraining
-from harness.runs.environment import Machine, package_versions, peak_memory_mb, revision
+from harness.runs.environment import Seat, package_versions, peak_memory_mb, revision
 from harness.runs.log import RunLog
 from harness.runs.train import Bench, RunFeatures, Trained, run_features, train
 from harness.store import (
@@ -41,23 +41,25 @@ from harness.store.logs import running_log
 ROWS = 4096
 
 
-def run_one(run: PlannedRun, inventory: Inventory, store: Store, machine: Machine, listen: Listener) -> Result:
+def run_one(
+    run: PlannedRun, inventory: Inventory, store: Store, seat: Seat, listen: Listener, chunk: int | None = None
+) -> Result:
     """Train and evaluate a run from wherever an earlier process stopped; save and return its result.
+
+    The seat names the device. `chunk` rows of a batch are encoded at a time in training, all of them for None.
 
     Raises UserError for missing or wrong inputs, TrainingError where training cannot continue.
     """
     started = _now()
     with RunLog(running_log(store, run.fingerprint), run.key) as log:
         report = both(log, listen)
-        report(Event("start", run.key, device=machine.device))
-        bench = Bench(store, machine.device, report, machine.chunk)
+        report(Event("start", run.key, device=seat.device))
+        bench = Bench(store, seat.device, report, chunk)
         trained = train(run.experiment, bench)
         evaluations = _evaluate(run, inventory, trained, bench)
-        log(Event("done", run.key))
-    result = _result(run, inventory, machine, trained, started, evaluations)
-    result = commit(store, result, log.path)
-    listen(Event("done", run.key, result=result))
-    return result
+        log.write("done")
+    result = _result(run, inventory, seat, chunk, trained, started, evaluations)
+    return commit(store, result, log.path)
 
 
 def _evaluate(run: PlannedRun, inventory: Inventory, trained: Trained, bench: Bench) -> list[Evaluation]:
@@ -137,7 +139,8 @@ def _embedders(
 def _result(
     run: PlannedRun,
     inventory: Inventory,
-    machine: Machine,
+    seat: Seat,
+    chunk: int | None,
     trained: Trained,
     started: str,
     evaluations: list[Evaluation],
@@ -172,8 +175,8 @@ def _result(
         ),
         losses=LossCurves(steps=record.loss_steps, terms=record.losses),
         train_seconds=record.seconds,
-        peak_memory_mb=peak_memory_mb(machine.device),
-        hardware=dict(machine.hardware()),
+        peak_memory_mb=peak_memory_mb(seat.device),
+        hardware=dict(seat.hardware(chunk)),
         packages=package_versions(),
         revision=revision(),
         started=started,

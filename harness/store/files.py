@@ -254,7 +254,10 @@ class Store:
 
     def lock(self, fingerprint: str) -> AbstractContextManager[bool]:
         """Hold a training's lock; yields False at once when another process holds it."""
-        return try_lock(self.root / ".locks" / f"{fingerprint[:32]}.lock")
+        return try_lock(self.lock_file(fingerprint))
+
+    def lock_file(self, fingerprint: str) -> Path:
+        return self.root / ".locks" / f"{fingerprint[:32]}.lock"
 
     def save_failure(self, failure: Failure, log: str = "") -> Path:
         """Record a failure and the run's log, in place of the run's previous failure."""

@@ -1,6 +1,5 @@
-"""The work folder of a run, until its result is saved: attempts, submissions, kept evaluations, notes on a redo.
+"""The work folder of a run, until its result is saved: submissions, kept evaluations, notes on a redo.
 
-RESULTS/.work/FINGERPRINT/attempt.json      from the start of a run until it ends; kept if its process died
 RESULTS/.work/FINGERPRINT/submitted.json    from the submission of a job to a batch system until its end
 RESULTS/.work/FINGERPRINT/scores-*          evaluations of a run in progress, with their arrays
 RESULTS/.work/redo-ASKED.json               while a command notes which runs it was asked to train again
@@ -8,9 +7,8 @@ RESULTS/.work/FINGERPRINT/redo.json         of one of them, until its new result
 RESULTS/.work/FINGERPRINT/new/              its new result before it takes its place: a folder of results
 RESULTS/.superseded/TIME-FINGERPRINT/       what it had before, a folder of results too: result, arrays, log, weights
 
-An attempt records whether a process is executing the run, and how many processes died doing so. If it still says so
-while nobody holds the run's lock, that process was killed or crashed. For a redo, files are renamed, never copied, and
-the note records the progress: after a kill at any moment, the next command continues.
+A run is in progress while a process holds its lock; a killed process frees it. For a redo, files are renamed, never
+copied, and the note records the progress: after a kill at any moment, the next command continues.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from harness.errors import LockError, UserError, first_line
+from harness.errors import UserError, first_line
 from harness.files import (
     LARGEST,
     DamagedError,
@@ -36,8 +34,8 @@ from harness.files import (
     read_note_on,
     read_within,
     write_note,
-    write_text,
 )
+from harness.locks import is_held
 from harness.store.files import NamedArrays, Store, read_named_arrays, write_named_arrays
 from harness.store.schema import Evaluation, Protocol, Result, Spec
 
@@ -47,8 +45,6 @@ RECORD_FILE = "trained.json"
 SCORED_BY_MTEB = "mteb-scored"
 #: the name of a checkpoint: its step, and the hash of its content
 CHECKPOINT = re.compile(r"checkpoint-([0-9]+)-([0-9a-f]{32})\.pt")
-#: Number of deaths from which a run is executed after all others.
-LAST_AFTER = 2
 
 
 class Note(BaseModel):
@@ -57,36 +53,9 @@ class Note(BaseModel):
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
 
-class Attempt(Note):
-    """Whether a process is working on the run, and how many processes died while running it."""
-
-    running: bool = False
-    deaths: int = Field(default=0, ge=0)
-
-    @property
-    def settled(self) -> Attempt:
-        """The state once the process that was executing the run is known to be gone."""
-        return Attempt(deaths=self.deaths + self.running)
-
-
-def attempt(store: Store, fingerprint: str) -> Attempt:
-    """The attempt noted for a run; an unreadable note counts as none."""
-    with suppress(OSError, ValidationError):
-        return Attempt.model_validate_json(read_within(store.root, _attempt_file(store, fingerprint)))
-    return Attempt()
-
-
 def in_progress(store: Store, fingerprint: str) -> bool:
-    """Whether a process is executing the run now: it is noted, and the run's lock is held."""
-    if not attempt(store, fingerprint).running:
-        return False
-    try:
-        with store.lock(fingerprint) as free:
-            return not free
-    except LockError:  # not a lock file, so no process holds it
-        return False
-    except (OSError, UserError):  # a folder of another user: trust the note
-        return True
+    """Whether a process is executing the run now: it holds the run's lock."""
+    return is_held(store.lock_file(fingerprint))
 
 
 def has_training(store: Store, fingerprint: str) -> bool:
@@ -103,37 +72,6 @@ def checkpoints_in(work: Path) -> list[tuple[int, Path]]:
     """The step and the file of each checkpoint in a work folder, the newest first; other names are ignored."""
     named = ((CHECKPOINT.fullmatch(path.name), path) for path in work.glob("checkpoint-*.pt"))
     return sorted(((int(match[1]), path) for match, path in named if match), reverse=True)
-
-
-def begin_attempt(store: Store, fingerprint: str) -> None:
-    """Note that this process is executing the run. To be called under the run's lock."""
-    _write_attempt(store, fingerprint, Attempt(running=True, deaths=attempt(store, fingerprint).settled.deaths))
-
-
-def end_attempt(store: Store, fingerprint: str, *, well: bool) -> None:
-    """Note that this process has ended or given up the run; after a run that ended `well`, the note is removed."""
-    _write_attempt(store, fingerprint, Attempt(deaths=0 if well else attempt(store, fingerprint).deaths))
-
-
-def settle_attempt(store: Store, fingerprint: str) -> bool:
-    """Count a death if the note still says `running`; return whether it did. The noted process must be gone."""
-    begun = attempt(store, fingerprint)
-    if begun.running:
-        _write_attempt(store, fingerprint, begun.settled)
-    return begun.running
-
-
-def _attempt_file(store: Store, fingerprint: str) -> Path:
-    return store.work(fingerprint) / "attempt.json"
-
-
-def _write_attempt(store: Store, fingerprint: str, note: Attempt) -> None:
-    path = _attempt_file(store, fingerprint)
-    with suppress(OSError):  # a full disk: the run itself reports it
-        if note == Attempt():
-            path.unlink(missing_ok=True)
-        else:
-            write_text(path, f"{note.model_dump_json()}\n")
 
 
 class Submission(BaseModel):

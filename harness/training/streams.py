@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -16,7 +15,6 @@ from dataclasses import dataclass, field
 from multiprocessing import get_context, parent_process, resource_tracker
 from multiprocessing.forkserver import ensure_running
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import torch
@@ -30,7 +28,7 @@ from harness.encoders.rows import sent
 from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.method import Batch, MediaBatch, MixingRule, OwnSteps, PairBatch, SentenceBatch, TripletBatch
-from harness.processors import own_cores, safe_path
+from harness.processors import own_cores, safe_path, without_script
 from harness.profiles import Training
 from harness.seeds import generator
 from harness.spec import Stream
@@ -129,17 +127,16 @@ def _started(loader: DataLoader[dict[str, Tensor] | str]) -> Iterator[dict[str, 
     """Start a loader's workers from a fork server that has already imported this module.
 
     Server and workers block signals: a batch system sends them to every process of a job, but the run stops its workers
-    itself. Workers do not import the user's script, which may have no `if __name__ == "__main__"`.
+    itself.
     """
     get_context("forkserver").set_forkserver_preload([__name__])
     resource_tracker.ensure_running()  # the server starts it otherwise, which unblocks signals
-    script, blocked = sys.modules["__main__"], signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
-    sys.modules["__main__"] = ModuleType("__main__")
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
     try:
-        ensure_running()
-        return iter(loader)
+        with without_script():
+            ensure_running()
+            return iter(loader)
     finally:
-        sys.modules["__main__"] = script
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
 

@@ -1,80 +1,96 @@
-"""The interface of executors, the execution of a plan, and the states of its runs."""
+"""Executors: their interface, the loop that starts, follows and stops jobs in other processes; the states of runs."""
 
 from __future__ import annotations
 
 import logging
+import math
 import shutil
 import signal
 import tempfile
-from abc import ABC, abstractmethod
+import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, TypeVar
+from time import monotonic
+from typing import Any, ClassVar, Final, TypeVar
 
 from harness.caches import check_cache
 from harness.command_line import harness_command
 from harness.commands import note_typed
 from harness.errors import UserError
-from harness.formatting import count_of
 from harness.locks import try_lock
-from harness.planning.events import Listener, both
+from harness.planning.events import Event, Listener, both
 from harness.planning.plan import Plan, PlannedRun
 from harness.planning.states import STATES, RunState
 from harness.registry import get_class, suggest
-from harness.runs.environment import Allocation, DeviceChoice, Jobs
+from harness.runs.environment import DeviceChoice, Execution, Jobs, Seat
 from harness.stopping import Interrupted, request_stop, stop_on_signals, withdraw_stop
 from harness.store import Failure, Result, Store
-from harness.store.folder import (
-    LAST_AFTER,
-    Submission,
-    attempt,
-    begin_redo,
-    in_progress,
-    settle_attempt,
-    submissions,
-)
-from harness.work.job import End, Job, Prepared, RunJob
+from harness.store.folder import Submission, begin_redo, in_progress, submissions
+from harness.work.failures import GRACE_S, TimeLimitError, seconds_of
+from harness.work.job import Again, End, Job, Prepared, RunJob
 from harness.work.jobs import jobs_of
-from harness.work.queue import Queue
+from harness.work.queue import RETRY_S, Queue
+from harness.work.report import Report
 from harness.work.slurm.commands import SlurmState, states
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 #: The executor used if none is named.
-DEFAULT = "local"
+DEFAULT: Final = "local"
+#: Number of processes that die executing a job before it counts as failed: the job may be the cause.
+DEATHS = 3
+
+
+@dataclass(eq=False)
+class StartedJob:
+    """A job given to a process: the executor's `handle` of it, and when it `started`, by the clock of this process."""
+
+    job: Job
+    report: Report
+    handle: Any
+    started: float = math.inf
 
 
 @dataclass(frozen=True)
-class ExecutorOptions:
-    """What an executor may use: `jobs` runs at a time, each on `device`. `settings` are specific to the executor."""
+class Death:
+    """Why a process is gone without reporting an end; `again`: another process may execute the job."""
 
-    jobs: Jobs = 1
-    device: DeviceChoice = "auto"
-    settings: Mapping[str, str] = field(default_factory=dict)
+    why: str
+    again: bool = False
 
 
-class Executor(ABC):
+class Executor:
     """Distributes jobs over processes or machines. Registered as an entry point of `harness.executors`.
 
-    `settings` names the options that only this executor has, each with a line about it.
+    `settings` names the options that only this executor has, each with a line about it. An executor either takes jobs
+    from the queue and performs them itself (`work`), or gives them to other processes: it implements `start`, `death`,
+    `stop` and `cancel`, and where needed the methods after them. All else is the same for a process of this machine, a
+    task of Ray and a job of SLURM.
     """
 
     settings: ClassVar[Mapping[str, str]] = {}
 
-    def __init__(self, options: ExecutorOptions) -> None:
+    def __init__(self, options: Execution) -> None:
         """Raises UserError for a setting that this executor does not have."""
         self.options = options
-        for name in options.settings:
+        self.asked: Mapping[str, str] = options.executor_options or {}
+        self.queue = Queue(())
+        self.listen: Listener = ignore
+        #: jobs that were given to processes, and how many processes died with each
+        self.out: dict[Job, StartedJob] = {}
+        self.deaths = Counter[Job]()
+        for name in self.asked:
             if name not in self.settings:
                 own = suggest(name, sorted(self.settings))
                 raise UserError(f"the executor {type(self).__name__.lower()} has no option '{name}'; {own}")
 
     def setting(self, name: str, default: str, convert: Callable[[str], T], what: str) -> T:
         """The value of a setting. Raises UserError if `convert` fails: the value must be `what`."""
-        text = self.options.settings.get(name, default)
+        text = self.asked.get(name, default)
         try:
             return convert(text)
         except (ValueError, KeyError) as error:
@@ -83,6 +99,25 @@ class Executor(ABC):
     def switch(self, name: str, default: str) -> bool:
         """A setting that is yes or no."""
         return self.setting(name, default, {"yes": True, "no": False}.__getitem__, "yes or no")
+
+    @classmethod
+    def default_jobs(cls, device: DeviceChoice) -> Jobs:
+        """The number of runs at a time if none is given."""
+        return 1
+
+    @property
+    def jobs(self) -> Jobs:
+        """The number of jobs at a time."""
+        return self.options.jobs or 1
+
+    @property
+    def share(self) -> Seat:
+        """An equal share of this machine for each job that runs at the same time."""
+        return Seat.equal(self.options.device, 1 if self.jobs == "auto" else self.jobs)
+
+    def check(self, job: Job) -> None:
+        """Refuse a job that cannot run on this machine; to be overridden by executors that run jobs elsewhere."""
+        job.check(self.options.device)
 
     def execute(self, jobs: Sequence[Job], listen: Listener) -> list[End]:
         """Carry out all jobs; return the end of each, in the order in which they ended.
@@ -103,69 +138,131 @@ class Executor(ABC):
 
         try:
             with stop_on_signals(stop):
-                self.work(queue, both(queue.hear, listen))
+                self.work(queue, both(queue.observe_memory, listen))
         finally:
             withdraw_stop()
         if signals:
             raise Interrupted(signals[0])
         return queue.ends
 
-    def check(self, job: Job) -> None:
-        """Refuse a job that cannot run on this machine; to be overridden by executors that run jobs elsewhere."""
-        job.check(self.options.device)
-
-    @classmethod
-    def default_jobs(cls, device: DeviceChoice) -> Jobs:
-        """The number of runs at a time if none is given."""
-        return 1
-
-    @property
-    def share(self) -> Allocation:
-        """An equal share of this machine for each job that runs at the same time."""
-        jobs = self.options.jobs
-        return Allocation.equal(self.options.device, 1 if jobs == "auto" else jobs)
-
-    @abstractmethod
     def work(self, queue: Queue, listen: Listener) -> None:
-        """Take jobs from the queue until it is empty and report the end of each to it.
+        """Take jobs from the queue until it is empty and report the end of each to it; `listen` gets their events.
 
-        Once `queue.stopping` is set, implementations ask jobs in other processes to stop (`harness.stopping`).
+        Once `queue.stopping` is set, jobs in other processes are asked to stop (`harness.stopping`).
         """
+        self.queue, self.listen = queue, listen
+        start_at, asked_to_stop = 0.0, False
+        try:
+            while queue:
+                if monotonic() >= start_at:
+                    self.start()
+                    start_at = monotonic() + RETRY_S
+                if queue.stopping and not asked_to_stop:
+                    asked_to_stop = True
+                    self.stop()
+                if queue:
+                    self.wait()
+                if self.look():
+                    start_at = 0.0
+        finally:
+            self.cancel()
+
+    def start(self) -> None:
+        """Take all jobs that can start from the queue, and give each to a process."""
+        raise NotImplementedError
+
+    def death(self, started: StartedJob) -> Death | None:
+        """Why a process is gone; None while it may report more."""
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        """Ask all processes to save and end."""
+        raise NotImplementedError
+
+    def cancel(self) -> None:
+        """End all processes at once."""
+        raise NotImplementedError
+
+    def wait(self) -> None:
+        """Wait for a part of a second, or until something happens."""
+        time.sleep(RETRY_S)
+
+    def kill(self, started: StartedJob) -> None:
+        """End a process that does not react to its time limit."""
+
+    def release(self, started: StartedJob) -> None:
+        """Free the resources of a process that has ended or is about to."""
+        started.report.remove()
+
+    def delivered(self, started: StartedJob, end: End) -> End:
+        """The end of a job, once its files are in the store."""
+        return end
+
+    def look(self) -> bool:
+        """Pass on what processes have reported; return whether one has ended."""
+        before = len(self.out)
+        for started in list(self.out.values()):
+            death = self.death(started)  # first: once a process is gone, its whole report is written
+            end, limit_s = started.report.read(self.listen), started.job.limit_s
+            if isinstance(end, str):
+                self.close(started, started.job.fail(end))
+            elif end is not None:
+                self.close(started, end if isinstance(end, Again) else self.delivered(started, end))
+            elif death is not None:
+                self._handle_death(started, death)
+            elif limit_s is not None and monotonic() > started.started + limit_s + 2 * GRACE_S:
+                self.kill(started)
+                self.close(started, started.job.fail(TimeLimitError(limit_s)))
+        return len(self.out) < before
+
+    def _handle_death(self, started: StartedJob, death: Death) -> None:
+        """Give the job of a dead process to another one if that may help, else let it fail."""
+        job = started.job
+        self.deaths[job] += 1
+        if isinstance(job, RunJob) and (result := job.finished()):
+            self.close(started, result)
+        elif not death.again:
+            self.close(started, job.fail(death.why))
+        elif self.queue.stopping:
+            self.close(started, Again.STOPPED)
+        elif self.deaths[job] < DEATHS:
+            log.warning("%s: its process died (%s); another one resumes from the last checkpoint", job.key, death.why)
+            self.close(started, Again.LOST)
+        else:
+            why = f"{self.deaths[job]} processes died while running it; the last one: {death.why}"
+            self.close(started, job.fail(why))
+
+    def close(self, started: StartedJob, end: End | Again) -> None:
+        """Report the end of a job, or put it back into the queue."""
+        del self.out[started.job]
+        self.release(started)
+        self.queue.end(started.job, end)
 
 
-def execute(
-    plan: Plan,
-    listen: Listener,
-    *,
-    jobs: Jobs | None = None,
-    device: DeviceChoice = "auto",
-    executor: str | None = None,
-    settings: Mapping[str, str] | None = None,
-    chunk: int | None = None,
-    limit_s: float | None = None,
-) -> list[Result | Failure]:
-    """Carry out the unfinished runs of a plan, `jobs` at a time; return their ends in the order they came.
+def ignore(event: Event) -> None:
+    """A listener that does nothing."""
 
-    For `jobs`, None is the executor's default. An executor that submits runs without waiting returns no ends.
 
-    `executor` is a registered name, `settings` are its own options. `chunk` rows of a batch are encoded at a time, all
-    of them for None. A job that runs longer than `limit_s` seconds in one process fails. A failed run is recorded and
-    the others go on. Raises UserError for a results folder that cannot be written, and for a device, a precision, an
-    executor or a setting that does not exist here.
+def execute(plan: Plan, listen: Listener, how: Execution | None = None) -> list[Result | Failure]:
+    """Carry out the unfinished runs of a plan; return their ends in the order they came.
+
+    An executor that submits runs without waiting returns no ends. A failed run is recorded and the others go on. Raises
+    UserError for a results folder that cannot be written, and for a device, a precision, an executor or a setting that
+    does not exist here.
     """
+    how = how or Execution()
+    limit_s = None if how.run_timeout is None else seconds_of(how.run_timeout)
     with _left_as_it_was(plan.store.root):
         _check_writable(plan.store)
         note_typed(plan.store.root, plan.request.profile.name, plan.request.typed)
         check_cache()
         _begin_to_redo(plan)
-        listed = jobs_of(plan, chunk, limit_s)
-        runs = [job for job in listed if isinstance(job, RunJob)]
-        for run in runs:
-            report_death(run)
-        kind = get_class("executor", executor or DEFAULT, Executor)
-        chosen = kind.default_jobs(device) if jobs is None else jobs
-        fitting = chosen if chosen == "auto" else max(1, min(chosen, len(runs)))
-        ends = kind(ExecutorOptions(fitting, device, settings or {})).execute(listed, listen)
+        listed = jobs_of(plan, how.chunk, limit_s)
+        kind = get_class("executor", how.executor or DEFAULT, Executor)
+        chosen = how.jobs or kind.default_jobs(how.device)
+        runs = sum(isinstance(job, RunJob) for job in listed)
+        fitting = chosen if chosen == "auto" else max(1, min(chosen, runs))
+        ends = kind(replace(how, jobs=fitting)).execute(listed, listen)
     return [end for end in ends if not isinstance(end, Prepared)]
 
 
@@ -191,21 +288,9 @@ def _begin_to_redo(plan: Plan) -> None:
         begin_redo(plan.store, runs, command)
 
 
-def check_executor(name: str | None, settings: Mapping[str, str], jobs: Jobs | None) -> None:
+def check_executor(how: Execution) -> None:
     """Raise UserError for an unknown executor, or settings that the executor does not have."""
-    get_class("executor", name or DEFAULT, Executor)(ExecutorOptions(jobs or 1, settings=settings))
-
-
-def report_death(run: RunJob) -> None:
-    """Warn if an earlier process died while executing this run."""
-    if not attempt(run.store, run.id).running:
-        return
-    with run.store.lock(run.id) as free:
-        if free and settle_attempt(run.store, run.id):
-            deaths = attempt(run.store, run.id).deaths
-            order = ", after all others" if deaths >= LAST_AFTER else ""
-            times = count_of(deaths, "time")
-            log.warning("%s: the process died %s; resuming from the last checkpoint%s", run.key, times, order)
+    get_class("executor", how.executor or DEFAULT, Executor)(how)
 
 
 def _check_writable(store: Store) -> None:

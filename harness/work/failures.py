@@ -146,7 +146,7 @@ def _shortened(text: str) -> str:
 
 
 @contextmanager
-def sending() -> Iterator[None]:
+def pickling_errors_as_plugin_errors() -> Iterator[None]:
     """Raise PlugInError if the code of another package prevents a job from being pickled."""
     try:
         yield

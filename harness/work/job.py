@@ -19,11 +19,11 @@ from harness.planning.inventory import Inventory
 from harness.planning.plan import PlannedRun
 from harness.processors import keep_freed_memory, use_cores
 from harness.registry import contained
-from harness.runs.environment import Allocation, DeviceChoice, Machine, pick_device
+from harness.runs.environment import DeviceChoice, Seat, pick_device
 from harness.stopping import Interrupted, Stopped, stop_here
 from harness.store import Failure, Result, Spec, Store
 from harness.store.files import remove_leftovers_of
-from harness.store.folder import begin_attempt, end_attempt, end_redo, redo_of, settle_attempt
+from harness.store.folder import end_redo, redo_of
 from harness.store.logs import running_log
 from harness.work.failures import SMALLER, all_of, described, time_limit
 from harness.work.resources import Estimates, Resources
@@ -67,25 +67,19 @@ def cause(need: str, error: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Job(ABC):
-    """A planned piece of work. `needs` are the ids of the jobs that must end well before it starts.
+    """A planned piece of work.
 
-    `limit_s` is the longest time that one process may take for it; None is no limit.
+    `id` identifies it among all jobs (a run's is its fingerprint), `key` is its readable name and the `run` of its
+    events. `needs` are the ids of the jobs that must end well before it starts. `limit_s` is the longest time that one
+    process may take for it; None is no limit.
     """
 
+    id: str
+    key: str
     inventory: Inventory
     store: Store
     needs: frozenset[str]
     limit_s: float | None = field(default=None, kw_only=True)
-
-    @property
-    @abstractmethod
-    def id(self) -> str:
-        """Its identity among all jobs; a run's is its fingerprint."""
-
-    @property
-    @abstractmethod
-    def key(self) -> str:
-        """Its readable name; the `run` of its events."""
 
     @abstractmethod
     def resources(self, known: Estimates) -> Resources:
@@ -96,14 +90,14 @@ class Job(ABC):
         """Raise UserError if this machine has no device on which the job can run."""
 
     @abstractmethod
-    def carry_out(self, allocation: Allocation, listen: Listener) -> End:
+    def carry_out(self, seat: Seat, listen: Listener) -> End:
         """Do the work, under the job's lock. Raises whatever goes wrong."""
 
     @abstractmethod
-    def fail(self, error: BaseException | str, listen: Listener) -> End:
-        """Record and report that the job failed."""
+    def fail(self, error: BaseException | str) -> End:
+        """Record that the job failed."""
 
-    def perform(self, allocation: Allocation, listen: Listener) -> End | Again:
+    def perform(self, seat: Seat, listen: Listener) -> End | Again:
         """Carry out the job in this process, unless another process is working on it.
 
         An error is recorded and returned as the job's end. Where this process was asked to stop (`harness.stopping`),
@@ -112,28 +106,28 @@ class Job(ABC):
 
         def report(event: Event) -> None:
             listen(event)
-            if event.kind not in ("progress", "done", "prepared"):  # training saves, then stops by itself
+            if event.kind != "progress":  # training saves, then stops by itself
                 stop_here()
 
         try:
-            with use_cores(allocation.cpus), contained(), self.store.lock(self.id) as acquired:
-                return self._carried_out(allocation, report, listen) if acquired else Again.HELD
+            with use_cores(seat.cpus), contained(), self.store.lock(self.id) as acquired:
+                return self._carried_out(seat, report) if acquired else Again.HELD
         except (OSError, UserError) as error:  # from the lock
-            return self.fail(error, listen)
+            return self.fail(error)
 
-    def _carried_out(self, allocation: Allocation, report: Listener, listen: Listener) -> End | Again:
+    def _carried_out(self, seat: Seat, report: Listener) -> End | Again:
         try:
-            return self.carry_out(allocation, report)
+            return self.carry_out(seat, report)
         except Stopped:
             return Again.STOPPED
         except Interrupted:
             raise
         except BaseException as error:  # including sys.exit, which must not end other jobs
             if type(error).__name__ != OUT_OF_MEMORY:
-                return self.fail(error, listen)
-            if allocation.gpu_share < 1:
+                return self.fail(error)
+            if seat.gpu_share < 1:
                 return Again.MEMORY
-            return self.fail(UserError(f"out of memory alone on the GPU: {SMALLER}"), listen)
+            return self.fail(UserError(f"out of memory alone on the GPU: {SMALLER}"))
 
     @property
     def log_path(self) -> Path | None:
@@ -159,14 +153,6 @@ class RunJob(Job):
     chunk: int | None = None
 
     @property
-    def id(self) -> str:
-        return self.run.fingerprint
-
-    @property
-    def key(self) -> str:
-        return self.run.key
-
-    @property
     def log_path(self) -> Path:
         return running_log(self.store, self.id)
 
@@ -177,8 +163,8 @@ class RunJob(Job):
     def resources(self, known: Estimates) -> Resources:
         return known.of(self.run.experiment, self.chunk)
 
-    def hear(self, event: Event, known: Estimates) -> None:
-        known.hear(self.run.experiment, self.chunk, event.device, event.memory_mb)
+    def observe_memory(self, event: Event, known: Estimates) -> None:
+        known.observe_memory(self.run.experiment, self.chunk, event.device, event.memory_mb)
 
     def check(self, device: DeviceChoice) -> None:
         chosen = pick_device(device)
@@ -196,28 +182,18 @@ class RunJob(Job):
         done = stored and all(stored.evaluated(suite, protocol(suite)) for suite in self.run.todo)
         return stored if done else None
 
-    def carry_out(self, allocation: Allocation, listen: Listener) -> Result:
+    def carry_out(self, seat: Seat, listen: Listener) -> Result:
         """Train and evaluate the run; one that was finished since it was planned is not repeated."""
         end_redo(self.store, self.inventory.profile.name, self.spec, self.id)  # left by a process killed at that point
         if finished := self.finished():
-            listen(Event("done", self.key, result=finished))
             return finished
         from harness.runs.run import run_one
 
-        machine = replace(machine_of(allocation), chunk=self.chunk)
         remove_leftovers_of(self.store, self.inventory.profile.name, self.spec, self.id)
-        begin_attempt(self.store, self.id)
-        ended = False
-        try:
-            with time_limit(self.limit_s):
-                result = run_one(self.run, self.inventory, self.store, machine, listen)
-            ended = True
-        finally:
-            end_attempt(self.store, self.id, well=ended)
-        return result
+        with time_limit(self.limit_s):
+            return run_one(self.run, self.inventory, self.store, seated(seat), listen, self.chunk)
 
-    def fail(self, error: BaseException | str, listen: Listener) -> Failure:
-        settle_attempt(self.store, self.id)
+    def fail(self, error: BaseException | str) -> Failure:
         failure = Failure(
             spec=self.spec,
             profile=self.inventory.profile.name,
@@ -230,19 +206,18 @@ class RunJob(Job):
             self.store.save_failure(failure, self.log_text())
         except OSError as why:
             log.warning("%s: cannot write the record of its failure: %s", self.key, why)
-        listen(Event("failed", self.key, error=failure.error))
         return failure
 
 
-def machine_of(allocation: Allocation) -> Machine:
-    """The machine of a job; from here on, this process is limited to the job's threads and share of the GPU."""
+def seated(seat: Seat) -> Seat:
+    """The seat with the device decided; from here on, this process is limited to its threads and share of the GPU."""
     import torch
 
-    machine = Machine.of(allocation)
-    torch.set_num_threads(machine.threads)
+    seat = replace(seat, device=pick_device(seat.device))
+    torch.set_num_threads(seat.threads)
     keep_freed_memory()
-    if machine.device == "cuda":
-        if allocation.gpu_share < 1:
-            torch.cuda.set_per_process_memory_fraction(allocation.gpu_share)
+    if seat.device == "cuda":
+        if seat.gpu_share < 1:
+            torch.cuda.set_per_process_memory_fraction(seat.gpu_share)
         torch.cuda.reset_peak_memory_stats()  # of this process's previous job
-    return machine
+    return seat

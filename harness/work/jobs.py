@@ -7,7 +7,7 @@ imported where jobs are performed: the process that distributes jobs needs no to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -20,13 +20,12 @@ from harness.planning.experiments import Experiment
 from harness.planning.inventory import Ingredient, Inventory, UsedCorpus
 from harness.planning.plan import Plan, PlannedRun
 from harness.planning.teachers import KnownPairs, NamedTeacher
-from harness.runs.environment import Allocation, DeviceChoice
+from harness.runs.environment import DeviceChoice, Seat
 from harness.sources import digest
 from harness.spec import MEDIA
 from harness.store import Store
-from harness.store.folder import LAST_AFTER, attempt
 from harness.work.failures import described, time_limit
-from harness.work.job import Job, Prepared, RunJob, machine_of
+from harness.work.job import Job, Prepared, RunJob, seated
 from harness.work.resources import PROCESS_MB, TEACHER_MB, Estimates, Resources
 
 if TYPE_CHECKING:
@@ -42,27 +41,18 @@ NO_MODEL = Resources(memory_mb=2 * PROCESS_MB)
 def jobs_of(plan: Plan, chunk: int | None = None, limit_s: float | None = None) -> list[Job]:
     """The jobs in the plan's order, each after those that it needs; `chunk` and `limit_s` are those of the jobs.
 
-    Runs that several processes died executing come last, with those that need them. The paths of jobs are absolute,
-    since plug-in code may change the working folder.
+    The paths of jobs are absolute, since plug-in code may change the working folder.
     """
     jobs: dict[str, Job] = {}
     store = Store(plan.store.root.absolute())
-    for run in _deadly_last(plan.todo, store):
+    for run in plan.todo:
         needs = {teacher.fingerprint for teacher in run.experiment.teachers}
         for prepared in _Preparations(plan.inventory, store, run.experiment).of(run):
             jobs.setdefault(prepared.id, replace(prepared, limit_s=limit_s))
             needs.add(prepared.id)
-        jobs[run.fingerprint] = RunJob(plan.inventory, store, frozenset(needs), run, chunk, limit_s=limit_s)
+        about = run.fingerprint, run.key, plan.inventory, store, frozenset(needs)
+        jobs[run.fingerprint] = RunJob(*about, run, chunk, limit_s=limit_s)
     return list(jobs.values())
-
-
-def _deadly_last(runs: Sequence[PlannedRun], store: Store) -> list[PlannedRun]:
-    last: dict[str, PlannedRun] = {}
-    for run in runs:
-        deadly = attempt(store, run.fingerprint).settled.deaths >= LAST_AFTER
-        if deadly or any(teacher.fingerprint in last for teacher in run.experiment.teachers):
-            last[run.fingerprint] = run
-    return [*(run for run in runs if run.fingerprint not in last), *last.values()]
 
 
 @dataclass(frozen=True)
@@ -125,7 +115,7 @@ class _Preparations:
     def _job(
         self, key: str, make: Make, id_: str, needs: Iterable[str] = (), takes: Resources = NO_MODEL
     ) -> Preparation:
-        return Preparation(self.inventory, self.store, frozenset(needs), id_, key, self.experiment, make, takes)
+        return Preparation(id_, key, self.inventory, self.store, frozenset(needs), self.experiment, make, takes)
 
     @property
     def _length(self) -> int:
@@ -148,19 +138,9 @@ class Preparation(Job):
     `make` is a function of this module with its first arguments; it makes the input, unless that exists.
     """
 
-    digest: str
-    name: str
     experiment: Experiment
     make: Make
     takes: Resources
-
-    @property
-    def id(self) -> str:
-        return self.digest
-
-    @property
-    def key(self) -> str:
-        return self.name
 
     def check(self, device: DeviceChoice) -> None:
         """Accept all preparations; the runs are checked."""
@@ -168,22 +148,19 @@ class Preparation(Job):
     def resources(self, known: Estimates) -> Resources:
         return self.takes
 
-    def carry_out(self, allocation: Allocation, listen: Listener) -> Prepared:
-        """Make it on the allocation's device; events have the preparation's key."""
+    def carry_out(self, seat: Seat, listen: Listener) -> Prepared:
+        """Make it on the seat's device; events have the preparation's key."""
         from harness.runs.train import Bench
 
         self.experiment.check_code()
-        machine = machine_of(allocation)
+        device = seated(seat).device
         with time_limit(self.limit_s):
-            self.make(self.experiment, Bench(self.store, machine.device, lambda event: listen(self._own(event))))
-        listen(Event("prepared", self.key))
+            self.make(self.experiment, Bench(self.store, device, lambda event: listen(self._own(event))))
         return Prepared(self.id)
 
-    def fail(self, error: BaseException | str, listen: Listener) -> Prepared:
-        """Report that it failed; the runs that need it record the failure."""
-        line = described(error)
-        listen(Event("prepared", self.key, error=line))
-        return Prepared(self.id, line)
+    def fail(self, error: BaseException | str) -> Prepared:
+        """Its end; the runs that need it record the failure."""
+        return Prepared(self.id, described(error))
 
     def _own(self, event: Event) -> Event:
         """The first run's event under this preparation's key; events of teachers trained for it stay unchanged."""

@@ -14,7 +14,7 @@ from itertools import islice
 
 from harness.planning.events import Event, Listener
 from harness.store import Result
-from harness.work.job import Again, End, Job, RunJob, cause, error_of
+from harness.work.job import Again, End, Job, Prepared, RunJob, cause, error_of
 from harness.work.resources import Estimates, Resources
 
 log = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ class Queue:
 
     An executor takes a job, performs it anywhere and reports its end. Iterating yields one job after the other, each
     once it can start, and waits while none can. A job can start once the jobs that it needs have ended well; if one
-    of these fails, it fails too.
+    of these fails, it fails too. Whoever ends a job, the queue alone tells `listen` of it.
     """
 
     def __init__(self, jobs: Sequence[Job], listen: Listener = lambda event: None) -> None:
@@ -114,17 +114,18 @@ class Queue:
             self._estimates = Estimates(job.store.indexed())
         return job.resources(self._estimates)
 
-    def hear(self, event: Event) -> None:
+    def observe_memory(self, event: Event) -> None:
         """Update the estimates by a run's report, so that similar jobs are placed accordingly."""
         if event.memory_mb and self._estimates and event.run in self._runs:
-            self._runs[event.run].hear(event, self._estimates)
+            self._runs[event.run].observe_memory(event, self._estimates)
 
     def stop(self) -> None:
         self.stopping = True
 
     def _close(self, job: Job, end: End) -> None:
-        """Record the end of a job; the jobs that need it can start, or fail with it."""
+        """Record and announce the end of a job; the jobs that need it can start, or fail with it."""
         self.ends.append(end)
+        self._listen(_announcement(job, end))
         self._retry_at.pop(job, None)
         if self._estimates and isinstance(end, Result):
             self._estimates.learn(end)
@@ -136,7 +137,13 @@ class Queue:
             waits.discard(job.id)
             if error:
                 del self._waits[other]
-                self._close(other, other.fail(cause(job.key, error), self._listen))
+                self._close(other, other.fail(cause(job.key, error)))
             elif not waits:
                 del self._waits[other]
                 insort(self._ready, other, key=self._order.__getitem__)
+
+
+def _announcement(job: Job, end: End) -> Event:
+    if isinstance(end, Result):
+        return Event("done", job.key, result=end)
+    return Event("prepared" if isinstance(end, Prepared) else "failed", job.key, error=end.error)

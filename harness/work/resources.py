@@ -9,14 +9,14 @@ from __future__ import annotations
 import itertools
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.planning.experiments import Experiment
 from harness.processors import cores, memory_groups
-from harness.runs.environment import Allocation
+from harness.runs.environment import Seat
 from harness.store import Result
 
 #: Memory of a process besides tensors, in MB: torch and its libraries; on the GPU, the CUDA context.
@@ -30,6 +30,8 @@ BASE = (12, 768, 30_522)
 #: Encoded texts per row of a training batch: two views of a sentence, or three texts of a triplet.
 VIEWS = 3
 VISIBLE = "CUDA_VISIBLE_DEVICES"
+#: of a process that must not use a GPU
+NO_GPU = {VISIBLE: ""}
 #: The files of a control group with its limit of memory and what is used of it, version 2 and 1.
 GROUP_FILES = (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes"))
 #: The fraction of a card's memory that runs may use; the rest is left for other processes.
@@ -114,7 +116,7 @@ class Estimates:
         shape = (spec.method, spec.setting, spec.encoder, batch, chunk, length, str(training.get("precision", "")))
         self._remember(shape, str(hardware.get("device", "cpu")), result.peak_memory_mb)
 
-    def hear(self, experiment: Experiment, chunk: int | None, device: str, peak_mb: float) -> None:
+    def observe_memory(self, experiment: Experiment, chunk: int | None, device: str, peak_mb: float) -> None:
         """Record the peak memory of a run in training so far, but not less than its evaluation is expected to take."""
         shape = _likeness(experiment, chunk)
         if peak_mb > self._peaks.get((shape, device), 0.0):
@@ -190,28 +192,18 @@ def most_on_each(cards: int, jobs: int) -> int:
     return min(MOST_ON_A_CARD, -(-jobs // cards))
 
 
-@dataclass(frozen=True, eq=False)
-class Seat:
-    """A slot for one job: its share of the machine, the environment of its process, and its GPU number."""
-
-    allocation: Allocation
-    environment: Mapping[str, str] = field(default_factory=dict)
-    card: int | None = None
-
-
 class CoreSeats:
     """A fixed number of jobs at a time, each with an equal share of the cores."""
 
     def __init__(self, jobs: int) -> None:
-        self._left, self._allocation = jobs, Allocation.equal("cpu", jobs)
+        self._left, self._cpus = jobs, Seat.equal("cpu", jobs).cpus
 
     def take(self, job: str, needs: Callable[[], Resources], *, alone: bool = False) -> Seat | None:
         """A seat for a job, by its id, or None where there is no room now; `alone` asks for a whole card."""
         if not self._left:
             return None
         self._left -= 1
-        # a process that must not use a GPU sees none
-        return Seat(self._allocation, {VISIBLE: ""})
+        return Seat("cpu", self._cpus, environment=NO_GPU)
 
     def free(self, seat: Seat) -> None:
         self._left += 1
@@ -258,7 +250,7 @@ class CardSeats:
         lone = alone or self._each == 1
         given = 1.0 if lone else share * self._usable[card] / self._cards[card].memory_mb
         environment = {VISIBLE: self._cards[card].name, **({} if lone else SHARED)}
-        seat = Seat(Allocation("cuda", self._cpus, 1.0 if share == 1 else given), environment, card)
+        seat = Seat("cuda", self._cpus, 1.0 if share == 1 else given, environment, card)
         self._taken[card][seat] = share
         return seat
 
@@ -280,7 +272,7 @@ class CardSeats:
         if not self._without:
             return None
         self._without -= 1
-        return Seat(Allocation("cpu", min(PREPARING_CPUS, cores())), {VISIBLE: ""})
+        return Seat("cpu", min(PREPARING_CPUS, cores()), environment=NO_GPU)
 
     def _left(self, card: int) -> float:
         """The free share of a card's usable memory."""

@@ -19,7 +19,6 @@ from harness.caches import cache_folder
 from harness.cli.main import cli
 from harness.errors import UserError
 from harness.store import Store
-from harness.store.folder import begin_attempt
 
 #: more variants than a grid can have, with 10,000 seeds
 MANY = ",".join(f"simcse[temperature=0.{number:02d}]" for number in range(1, 31))
@@ -324,7 +323,6 @@ def test_status_calls_a_run_that_another_process_has_running(typed: Typed) -> No
     grid = ("--profile", "tiny", "--methods", "simcse", "--seeds", "1", "--results", "a folder")
     store = Store(Path("a folder"))
     (run,) = harness.plan("tiny", methods="simcse", seeds=1, results="a folder").runs
-    begin_attempt(store, run.fingerprint)
     with store.lock(run.fingerprint) as held:
         assert held
         _, shown, _ = typed("status", *grid)

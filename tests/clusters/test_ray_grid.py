@@ -12,9 +12,9 @@ from executor_jobs import Errand, Told, errand, ignore, performed, plan, scores,
 from ray_nodes import NODE, cluster, ray
 
 from harness.planning.events import Event
+from harness.runs.environment import Device, Execution
 from harness.store import Result, Store
-from harness.work.base import ExecutorOptions, execute
-from harness.work.crew import DEATHS
+from harness.work.base import DEATHS, execute
 from harness.work.job import Prepared
 from harness.work.jobs import jobs_of
 from harness.work.queue import Queue
@@ -55,7 +55,8 @@ def test_a_grid_survives_the_death_of_a_node(shared: str, tmp_path: Path, monkey
         for _ in range(3):
             nodes.add_node(**NODE, num_cpus=1)
         murderer = Murderer(nodes)
-        ends = Ray(ExecutorOptions("auto", "cpu", {"shared-folder": shared})).execute(made, murderer)
+        how = Execution(jobs="auto", device="cpu", executor_options={"shared-folder": shared})
+        ends = Ray(how).execute(made, murderer)
     assert murderer.killed
     results = [end for end in ends if isinstance(end, Result)]
     murderer.say(f"{len(results)} results of {len({end.fingerprint for end in results})} trainings")
@@ -69,7 +70,7 @@ def test_a_grid_survives_the_death_of_a_node(shared: str, tmp_path: Path, monkey
     murderer.say(f"of the node that was killed: {', '.join(resumed)}")
     assert sum(lines[line] for line in resumed) == 1, "the run of the killed node continues"
     local = plan(tmp_path / "local", "simcse", "mcse", seeds=SEEDS, **STEPS)
-    execute(local, ignore, jobs=2, device="cpu", executor="local")
+    execute(local, ignore, Execution(jobs=2, device="cpu", executor="local"))
     on_ray, expected = scores(tmp_path / "ray"), scores(tmp_path / "local")
     murderer.say(f"{sum(on_ray[key] == expected[key] for key in expected)} of {len(expected)} bit-equal to local ones")
     assert on_ray == expected
@@ -79,7 +80,8 @@ def performed_by_ray(jobs: list[Errand], part_of_gpu: float = 0.0) -> list[str]:
     """Let tasks with a part of a GPU each perform jobs; return what they failed with."""
     ray.cloudpickle.register_pickle_by_value(executor_jobs)
     queue, settings = Queue(jobs), {"gpus": str(part_of_gpu)} if part_of_gpu else {}
-    driver = Ray(ExecutorOptions(len(jobs), "cuda" if part_of_gpu else "cpu", settings))
+    device: Device = "cuda" if part_of_gpu else "cpu"
+    driver = Ray(Execution(jobs=len(jobs), device=device, executor_options=settings))
     driver.cluster = Cluster(cpus=4, memory=8e9, card_mb=80_000)
     driver.work(queue, ignore)
     return [end.error for end in queue.ends if isinstance(end, Prepared) and end.error]

@@ -22,9 +22,10 @@ import pytest
 from executor_jobs import Told, ignore, jobs, plan, scores
 
 from harness.planning.events import Event
+from harness.runs.environment import Execution
 from harness.store import Failure, Result, Store
 from harness.store.folder import submission
-from harness.work.base import ExecutorOptions, execute, whereabouts
+from harness.work.base import execute, whereabouts
 from harness.work.jobs import jobs_of
 
 pytest.importorskip("submitit", reason="submitit is not installed; its executor was not tested")
@@ -155,7 +156,7 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def slurm(**settings: str) -> Slurm:
-    return Slurm(ExecutorOptions("auto", "cpu", {"memory": "600M", **settings}))
+    return Slurm(Execution(jobs="auto", device="cpu", executor_options={"memory": "600M", **settings}))
 
 
 def test_a_submitted_grid_is_preempted_and_complete(tmp_path: Path) -> None:
@@ -180,7 +181,7 @@ def test_a_submitted_grid_is_preempted_and_complete(tmp_path: Path) -> None:
     assert told.preempted
     assert told.resumed
     local = plan(tmp_path / "here", "simcse", "mcse", seeds=(0, 1), **STEPS)
-    execute(local, ignore, executor="serial", device="cpu")
+    execute(local, ignore, Execution(executor="serial", device="cpu"))
     on_slurm, expected = scores(tmp_path / "slurm"), scores(tmp_path / "here")
     told.say(f"{sum(on_slurm[key] == expected[key] for key in expected)} of {len(expected)} bit-equal to local ones")
     assert on_slurm == expected

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -21,7 +21,6 @@ from hooks.sitecustomize import arm
 
 from harness.store import Store
 from harness.store import index as store_index
-from harness.work.forkserver import Child
 
 HOOKS = Path(__file__).parent / "hooks"
 GRID = (
@@ -33,7 +32,6 @@ STAGES = {
     "toy data": "cache/(toy|hashes|declarations)/",
     "tokens": "cache/tokens/",
     "features": "cache/features/",
-    "attempt noted": "attempt.json",
     "log": "run.log",
     "checkpoint": "checkpoint",
     "best model": "best",
@@ -153,8 +151,7 @@ def index(folder: str, fault: Mapping[str, Any]) -> None:
     Store(Path(folder, "results")).indexed()
 
 
-def exit_code(child: Child) -> int | None:
+def exit_code(process: ForkServerProcess) -> int | None:
     """The exit code of a process, once it has ended."""
-    with child.channel, suppress(EOFError, OSError):
-        child.channel.recv()
-    return child.exit_code()
+    process.join()
+    return process.exitcode

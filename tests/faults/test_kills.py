@@ -6,7 +6,7 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from shutil import copytree
 
@@ -29,12 +29,12 @@ from killing import (
 )
 
 import harness
-from harness.work.forkserver import Child, ForkServer
+from harness.work.forkserver import start
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="sessions and audit hooks are tested on Linux")
 
 WORKER, DRIVER, BOTH = ("worker",), ("driver",), ("worker", "driver")
-OF_RUNS = ("checkpoint", "best model", "scores of a suite", "attempt noted")
+OF_RUNS = ("checkpoint", "best model", "scores of a suite")
 IN_SLURM = ("--wait", "--device", "cpu")
 LONG = {
     "serial": Series("serial", 22, (WORKER,)),
@@ -58,27 +58,21 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
 SHORT_STAGES = ("log", "checkpoint", "best model", "scores of a suite", "result")
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[ForkServer]:
-    with ForkServer() as made:
-        yield made
-
-
 def test_a_short_run_that_was_killed_at_any_stage_ends_as_if_nothing_had_happened(
-    server: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trace = tmp_path / "trace"
-    traced = server.call(short, str(tmp_path / "whole"), {"trace": str(trace)}, "simcse", environment={})
+    traced = start(short, str(tmp_path / "whole"), {"trace": str(trace)}, "simcse", environment={})
     assert exit_code(traced) == 0
     wanted, operations = scores(tmp_path / "whole" / "results"), Counter(trace.read_text().splitlines())
     series = Series("serial", len(SHORT_STAGES), (WORKER,), stages=SHORT_STAGES)
     kills = {tmp_path / str(number): kill for number, kill in enumerate(series.kills(operations, seed=0))}
     assert {kill.stage for kill in kills.values()} == {*SHORT_STAGES}
 
-    def killed(folder: Path) -> Child:
+    def killed(folder: Path) -> ForkServerProcess:
         copytree(tmp_path / "whole" / "cache", folder / "cache")
         fault = {**kills[folder]._asdict(), "count": str(folder.with_suffix(".count"))}
-        return server.call(short, str(folder), fault, "simcse", environment={})
+        return start(short, str(folder), fault, "simcse", environment={})
 
     begun = {folder: killed(folder) for folder in kills}
     codes = {folder: exit_code(child) for folder, child in begun.items()}
@@ -92,17 +86,17 @@ def test_a_short_run_that_was_killed_at_any_stage_ends_as_if_nothing_had_happene
 
 @pytest.mark.parametrize("at", ["open", "rename"])
 def test_an_index_whose_writer_was_killed_is_made_again(
-    at: str, server: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    at: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     short_run("none", tmp_path / "results", settings=None)
     wanted = outcome(harness.results(tmp_path / "results"))
     trace, count = tmp_path / "trace", tmp_path / "count"
-    assert exit_code(server.call(index, str(tmp_path), {"trace": str(trace)}, environment={})) == 0
+    assert exit_code(start(index, str(tmp_path), {"trace": str(trace)}, environment={})) == 0
     (line,) = {line for line in trace.read_text().splitlines() if ".cache/" in line and line.startswith(at)}
     for path in (tmp_path / "results" / ".cache").iterdir():
         path.unlink()
     fault = {"at": line, "nth": 1, "who": ["worker"], "delay": 0, "count": str(count)}
-    assert exit_code(server.call(index, str(tmp_path), fault, environment={})) == -signal.SIGKILL
+    assert exit_code(start(index, str(tmp_path), fault, environment={})) == -signal.SIGKILL
     monkeypatch.setattr("harness.store.index.WORTH_FILES", 1)
     assert outcome(harness.results(tmp_path / "results")) == wanted
     assert [path.suffix for path in (tmp_path / "results" / ".cache").glob("index-*")] == [".bin"]

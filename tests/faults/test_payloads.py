@@ -36,7 +36,7 @@ from harness.store import Store
 from harness.store.files import read_named_arrays
 from harness.store.folder import submissions
 from harness.training.folder import TrainingFolder, load_checkpoint
-from harness.work.crew import EventReader, Report
+from harness.work.report import Report
 
 DEEP = 10_000
 NESTED = "[" * DEEP + "]" * DEEP
@@ -75,11 +75,11 @@ PICKLES: dict[str, tuple[Callable[[Path], object], str, Callable[[Path, Path], o
     "features": (_read_features, "features.npy", _array_of_objects),
     "features that are a pickle": (_read_features, "features.npy", _pickled),
     "events of a job": (
-        lambda path: list(EventReader(path)),
-        "events",
+        lambda path: Report(path).read(),
+        "7.jsonl",
         lambda path, mark: path.write_bytes(base64.b64encode(pickle.dumps(Payload(mark))) + b"\n"),
     ),
-    "the end of a job": (lambda path: Report(path.parent, "7").end(), "7.end", _pickled),
+    "the end of a job": (lambda path: Report(path).read(), "7.jsonl", _pickled),
     "arrays of a result": (lambda path: read_named_arrays(path, path.parent), "seed-0.figures.npz", _array_of_objects),
 }
 

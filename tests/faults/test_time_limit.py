@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import signal
 import threading
 from collections.abc import Callable
@@ -10,21 +9,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from executor_jobs import jobs, plan
+from executor_jobs import jobs
 from faults_tools import outcome, short_run
 from plugin_packages import Install
 
-import harness
 from harness.errors import UserError
-from harness.runs.environment import Allocation, Software
+from harness.runs.environment import Seat, Software
 from harness.stopping import stop_requested
-from harness.store import Failure, Store
-from harness.store.folder import Attempt, attempt, begin_attempt
+from harness.store import Failure
 from harness.work import failures
-from harness.work.base import report_death
 from harness.work.failures import seconds_of
 from harness.work.job import RunJob
-from harness.work.jobs import jobs_of
 
 
 class Alarm:
@@ -117,35 +112,16 @@ def test_times_are_read_and_what_is_none_is_refused() -> None:
             seconds_of(time)
 
 
-def test_a_process_that_left_its_note_died_and_what_died_twice_goes_last(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    store = Store(tmp_path.absolute())
-    made = plan(tmp_path, "simcse", "mcse", "simcse[temperature=0.1]")
-    deadly = made.runs[0]
-    begin_attempt(store, deadly.fingerprint)  # as a process does that is killed then
-    begin_attempt(store, deadly.fingerprint)
-    runs = [job for job in jobs_of(made) if isinstance(job, RunJob)]
-    assert [job.key for job in runs] == [run.key for run in (*made.runs[1:], deadly)]
-    with caplog.at_level(logging.WARNING):
-        report_death(runs[-1])
-    assert "the process died 2 times; resuming from the last checkpoint, after all others" in caplog.text
-    assert attempt(store, deadly.fingerprint) == Attempt(running=False, deaths=2)
-    done = harness.execute(made, device="cpu")
-    assert done.runs[-1].spec.key == deadly.key
-    assert attempt(store, deadly.fingerprint) == Attempt()
-
-
 def test_a_job_in_slurm_gives_a_run_up_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("submitit", reason="submitit is not installed; its executor was not tested")
     from harness.work.slurm import task as slurm_task
 
     released = threading.Event()
     monkeypatch.setattr(slurm_task, "GRACE_S", 0.2)
-    monkeypatch.setattr(RunJob, "carry_out", lambda job, allocation, listen: released.wait(60))
+    monkeypatch.setattr(RunJob, "carry_out", lambda job, seat, listen: released.wait(60))
     (job,) = jobs(tmp_path, "simcse")
     handled = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-    task = slurm_task.SlurmTask(replace(job, limit_s=0.3), Allocation("cpu", 1), Software.here(), ())
+    task = slurm_task.SlurmTask(replace(job, limit_s=0.3), Seat("cpu", 1), Software.here(), ())
     try:
         end = task()
     finally:

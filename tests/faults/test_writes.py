@@ -37,12 +37,12 @@ from harness.runs.export import export as write_export
 from harness.runs.log import RunLog
 from harness.store import Spec, Store
 from harness.store.columns import TablesWriter
-from harness.store.folder import Submission, begin_attempt, note_submission
+from harness.store.folder import Submission, note_submission
 from harness.store.index import write_tables
 from harness.store.labs import merge
 from harness.training.folder import TrainingFolder
-from harness.work.crew import EventWriter
-from harness.work.ray.node import Parcel, unpack
+from harness.work.ray.node import RunFiles, unpack
+from harness.work.report import Report
 
 RESULT, FINGERPRINT = result(), "ab" * 32
 ARRAYS = {ArrayName("task", "what", ""): np.arange(1000.0)}
@@ -60,11 +60,6 @@ def _log(folder: Path) -> None:
         log.write("a line")
 
 
-def _events(folder: Path) -> None:
-    with EventWriter(folder / "events") as write:
-        write(Event("start", "a key"))
-
-
 def _rows(start: int, stop: int) -> np.ndarray:
     return np.ones((stop - start, 64), np.float32)
 
@@ -75,14 +70,14 @@ WRITERS: dict[str, Callable[[Path], object]] = {
     "arrays": lambda to: Store(to).save_arrays(RESULT, RESULT.evaluations[0], ARRAYS),
     "log of a result": lambda to: Store(to).save_log(RESULT, "a line\n" * 9),
     "failure": lambda to: Store(to).save_failure(failure(RESULT), "a line\n" * 9),
-    "attempt": lambda to: begin_attempt(Store(to), FINGERPRINT),
     "submission": lambda to: note_submission(Store(to), FINGERPRINT, NOTE),
     "index": lambda to: write_tables(to / "index.bin", TablesWriter().tables()),
     "note": lambda to: write_note(to / "trained.json", {"a": 1}),
-    "files from a node": lambda to: unpack(Parcel({"a/b.json": b"content" * 10}), Store(to)),
+    "files from a node": lambda to: unpack(RunFiles({"a/b.json": b"content" * 10}), Store(to)),
     "checkpoint": lambda to: TrainingFolder(to).save({"step": 1, "weights": torch.arange(100.0)}),
     "run's log": _log,
-    "events": _events,
+    "events": lambda to: Report(to / "7.jsonl").write(Event("start", "a key")),
+    "end of a job": lambda to: Report(to / "7.jsonl").write_end(RESULT),
     "features": lambda _: cached_features("key", 64, _rows),
     "recordings": lambda _: cached_ragged("key", 64, 8, lambda number: np.ones((4, 8))),
     "seen texts": lambda _: cached_hashes("c", lambda: ["x"]),
@@ -90,7 +85,7 @@ WRITERS: dict[str, Callable[[Path], object]] = {
     "declarations": lambda _: _declare(),
 }
 #: work goes on without the first; the others append to a file that is no result
-EXPENDABLE, APPENDING = {"attempt", "hash", "declarations"}, {"run's log", "events"}
+EXPENDABLE, APPENDING = {"events", "hash", "declarations"}, {"run's log", "events", "end of a job"}
 
 
 @dataclass(frozen=True)

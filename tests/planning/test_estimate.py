@@ -26,6 +26,7 @@ from harness.planning.estimate import (
 from harness.planning.plan import make_plan
 from harness.planning.request import Request
 from harness.profiles import load_profile
+from harness.runs.environment import Execution
 from harness.spec import RunSpec, Variant, parse_setting
 from harness.store import Result, Store
 from harness.work.base import execute
@@ -117,7 +118,7 @@ def test_without_finished_runs_the_times_of_cards_are_estimated(tmp_path: Path) 
 def test_runs_take_as_long_as_those_of_their_method_did(tmp_path: Path) -> None:
     store = Store(tmp_path)
     made = plan(tmp_path, "none")
-    (end,) = execute(made, lambda event: None, device="cpu")
+    (end,) = execute(made, lambda event: None, Execution(device="cpu"))
     assert isinstance(end, Result)
     other = store.save(end.model_copy(update={"train_seconds": 90.0, "fingerprint": "f" * 64}))
     (evaluation,) = other.evaluations

@@ -25,7 +25,7 @@ from harness.planning.seen import PairOverlap, RunTraining, SettingData, overlap
 from harness.profiles import Profile, load_profile
 from harness.profiles.schema import Corpus, Setting
 from harness.registry import get
-from harness.runs.environment import Machine
+from harness.runs.environment import Seat
 from harness.runs.run import run_one
 from harness.spec import RunSpec, Stream, parse_setting
 from harness.store import Result, Store
@@ -104,7 +104,7 @@ def test_all_three_texts_of_a_triplet_are_read() -> None:
 
 def finished(selection: Selection, folder: Path) -> Result:
     plan = make_plan(make_request(selection), Store(folder))
-    return run_one(plan.runs[0], plan.inventory, Store(folder), Machine("cpu", 1), lambda event: None)
+    return run_one(plan.runs[0], plan.inventory, Store(folder), Seat("cpu"), lambda event: None)
 
 
 def test_a_run_scores_pairs_by_the_sentences_that_its_few_steps_read(tmp_path: Path) -> None:

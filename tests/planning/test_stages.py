@@ -15,6 +15,7 @@ from harness.corpora.files import SentencesFile
 from harness.planning.events import Event, Stage
 from harness.planning.plan import Plan
 from harness.profiles import load_profile
+from harness.runs.environment import Execution
 from harness.sources import Hashing
 from harness.work.base import execute
 
@@ -24,7 +25,7 @@ SUITES = ["sts", "geometry", "retrieval", "mteb", "figures"]
 def stages(made: Plan) -> Iterator[tuple[str, str, Stage]]:
     """The stages of a plan's run with the suite that is being evaluated and the key of who reports."""
     events: list[Event] = []
-    execute(made, events.append, device="cpu")
+    execute(made, events.append, Execution(device="cpu"))
     assert events[-1].kind == "done"
     suite = ""
     for event in events:

@@ -21,6 +21,7 @@ from harness.errors import UserError
 from harness.evaluation.sts import STSSuite
 from harness.evaluation.suites import Embedder
 from harness.planning.plan import Plan
+from harness.runs.environment import Execution
 from harness.runs.export import export
 from harness.runs.finished import find_result
 from harness.runs.train import Bench, train
@@ -41,7 +42,7 @@ SENTENCES = ["the big red circle", "a", "", "a blue square " * 60, "we see a str
 
 
 def carry_out(made: Plan) -> None:
-    ends = execute(made, ignore, device="cpu")
+    ends = execute(made, ignore, Execution(device="cpu"))
     assert all(isinstance(end, Result) for end in ends), ends
 
 

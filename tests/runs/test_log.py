@@ -13,6 +13,7 @@ from executor_jobs import ignore, plan
 
 from harness.planning.events import Event, Listener, Stage
 from harness.runs import log as log_module
+from harness.runs.environment import Execution
 from harness.runs.log import RunLog
 from harness.store import Store
 from harness.training.record import TrainingProgress
@@ -114,7 +115,7 @@ class KilledError(Exception):
 
 
 def do(root: Path, *suites: str, listen: Listener = ignore) -> None:
-    execute(plan(root, "simcse", setting="toy-text", suites=suites, steps=6), listen, device="cpu")
+    execute(plan(root, "simcse", setting="toy-text", suites=suites, steps=6), listen, Execution(device="cpu"))
 
 
 def test_a_stopped_run_and_a_suite_that_is_added_go_on_in_the_same_log(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from harness.evaluation.suites import SuiteScores
 from harness.metrics import ArrayName
 from harness.planning.plan import Plan
 from harness.processors import cores
-from harness.runs.environment import Allocation, Machine
+from harness.runs.environment import Seat
 from harness.runs.run import CachedEmbedding, dropout_views, run_one
 from harness.store import Result, Store
 from harness.toy import student_folder
@@ -29,7 +29,7 @@ class KilledError(Exception):
 
 def carried_out(made: Plan) -> Result:
     """The result of the one run of a plan."""
-    return run_one(made.runs[0], made.inventory, made.store, Machine("cpu", 1), ignore)
+    return run_one(made.runs[0], made.inventory, made.store, Seat("cpu"), ignore)
 
 
 def test_a_run_killed_between_its_arrays_and_its_result_has_both_in_the_end(
@@ -75,12 +75,12 @@ def test_a_result_without_arrays_has_none_and_records_machine_packages_and_commi
 
 def test_runs_at_a_time_share_the_cores_unless_a_person_sets_the_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    assert Allocation.equal("cpu", 1).threads == cores()
-    assert Allocation.equal("cpu", 10**6).threads == 1
+    assert Seat.equal("cpu", 1).threads == cores()
+    assert Seat.equal("cpu", 10**6).threads == 1
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
-    assert Machine.of(Allocation.equal("cpu", 2)) == Machine("cpu", 3)
+    assert Seat.equal("cpu", 2).threads == 3
     monkeypatch.setenv("OMP_NUM_THREADS", "many")
-    assert Allocation.equal("cpu", 1).threads == cores()
+    assert Seat.equal("cpu", 1).threads == cores()
 
 
 def test_a_run_with_a_teacher_of_images_and_captions_keeps_both_spaces(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_a_batch_is_encoded_a_few_rows_at_a_time_in_the_same_run(
     original = Student.encode
     monkeypatch.setattr(Student, "encode", encode)
     (job,) = jobs(tmp_path, "simcse", steps=2, eval_every=2)
-    result = replace(job, chunk=3).perform(Allocation.equal("cpu", 1), ignore)
+    result = replace(job, chunk=3).perform(Seat.equal("cpu", 1), ignore)
     assert isinstance(result, Result)
     assert (result.hardware["chunk"], result.fingerprint) == (3, job.id)
     assert seen == 2 * [3, 3, 2, 3, 3, 2], "both passes of two steps"

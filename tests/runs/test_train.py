@@ -22,6 +22,7 @@ from harness.planning.inventory import Inventory
 from harness.planning.plan import Plan
 from harness.profiles import Profile, load_profile
 from harness.profiles.schema import Corpus, Setting
+from harness.runs.environment import Execution
 from harness.runs.log import stage_text
 from harness.runs.train import Bench, RunFeatures, run_features, train, training_data
 from harness.spec import CONTROLS, RunSpec
@@ -67,7 +68,7 @@ def data(variant: str, bench: Bench, setting: str = "toy", profile: Profile | No
 def carried_out(made: Plan) -> list[str]:
     """What the runs of a plan said while they prepared themselves."""
     events: list[Event] = []
-    ends = execute(made, events.append, device="cpu")
+    ends = execute(made, events.append, Execution(device="cpu"))
     assert all(isinstance(end, Result) for end in ends), ends
     return [stage_text(event.stage) for event in events if event.stage and event.kind == "prepare"]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -11,9 +10,6 @@ from builders import result
 from harness.files import note_in, seal_folder, write_note
 from harness.store import Evaluation, Protocol, Store
 from harness.store.folder import (
-    Attempt,
-    attempt,
-    begin_attempt,
     checkpoint_step,
     checkpoints_in,
     keep_evaluation,
@@ -25,19 +21,6 @@ from harness.store.folder import (
 from harness.training.folder import TrainingFolder
 
 RUN = "ab" * 32
-ODD = [{"deaths": "2"}, {"deaths": -1}, {"deaths": 1.5}, {"running": "yes"}, {"running": 1}, {"deaths": None}, {"a": 1}]
-
-
-@pytest.mark.parametrize("noted", [*map(json.dumps, [*ODD, [], 3, None, "x"]), "", "{", "\udcff", "[" * 9000])
-def test_an_attempt_of_a_wrong_type_is_as_none_and_the_next_one_is_noted(noted: str, tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    store.work(RUN).mkdir(parents=True)
-    (store.work(RUN) / "attempt.json").write_bytes(noted.encode(errors="surrogateescape"))
-    assert attempt(store, RUN) == Attempt()
-    assert attempt(store, RUN).settled.deaths == 0
-    begin_attempt(store, RUN)
-    assert attempt(store, RUN) == Attempt(running=True)
-    assert attempt(store, RUN).settled == Attempt(deaths=1)
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,7 @@ def test_what_was_measured_counts_by_device_and_the_largest_decides(tmp_path: Pa
     assert job.resources(known) == table, "of another batch"
     # a run in training says what others take, but not less than their evaluation
     for heard, counts in ((10.0, weights + INFERENCE_MB), (7_000.0, 7_000.0), (6_000.0, 7_000.0)):
-        job.hear(Event("progress", job.key, device="cuda", memory_mb=heard), known)
+        job.observe_memory(Event("progress", job.key, device="cuda", memory_mb=heard), known)
         assert job.resources(known) == Resources(table.memory_mb, round(CONTEXT_MB + MEASURED_MARGIN * counts))
     for peak, counts in ((8_000.0, 8_000.0), (900.0, 8_000.0)):
         known.learn(finished("cuda", peak))

@@ -15,8 +15,8 @@ from harness import registry
 from harness.cli.main import cli
 from harness.errors import UserError
 from harness.registry import get_class
-from harness.runs.environment import Software
-from harness.work.base import Executor, ExecutorOptions
+from harness.runs.environment import Execution, Software
+from harness.work.base import Executor
 from harness.work.slurm.commands import SlurmTable, slurm_table
 
 GRID = ("run", "--profile", "tiny", "--methods", "none", "--seeds", "1", "--suites", "sts")
@@ -41,7 +41,7 @@ LIBRARY = {"ray": "ray", "slurm": "submitit"}
 def test_wrong_options_are_refused(executor: str, settings: dict[str, str], message: str) -> None:
     pytest.importorskip(LIBRARY[executor], reason=f"{LIBRARY[executor]} is not installed; its executor was not tested")
     with pytest.raises(UserError, match=message):
-        get_class("executor", executor, Executor)(ExecutorOptions("auto", "cuda", settings))
+        get_class("executor", executor, Executor)(Execution(jobs="auto", device="cuda", executor_options=settings))
 
 
 @pytest.mark.parametrize(

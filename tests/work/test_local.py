@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import executor_jobs
 import pytest
-from executor_jobs import errand, ignore, jobs, performed, stubs
+from executor_jobs import Errand, errand, ignore, jobs, performed, stubs
 
 import harness
 from harness.cli.run import describe_cards
-from harness.errors import UserError
-from harness.planning.events import Event, both
+from harness.planning.events import Event, Listener, both
 from harness.processors import cores
-from harness.runs.environment import Jobs
-from harness.work import forkserver
-from harness.work.base import ExecutorOptions
-from harness.work.forkserver import SERVER_ENVIRONMENT, ForkServer
-from harness.work.job import Job, Prepared
+from harness.runs.environment import Execution, Jobs
+from harness.work.forkserver import SERVER_ENVIRONMENT
+from harness.work.job import End, Job, Prepared
 from harness.work.local import Local
 from harness.work.queue import Queue
 from harness.work.resources import CardSeats, Gpu, Resources, Seat, Seats, visible_gpus
@@ -40,27 +37,14 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="pr
 class Box(Local):
     """The local executor on a machine with eight GPUs."""
 
-    def seats(self, queue: Queue, server: ForkServer) -> Seats:
+    def seats_for(self, queue: Queue) -> Seats:
         return CardSeats(BOX, None if self.options.jobs == "auto" else self.options.jobs)
 
 
-@pytest.fixture(scope="module")
-def _server() -> Iterator[ForkServer]:
-    with ForkServer() as made:
-        yield made
-
-
-@pytest.fixture
-def shared(_server: ForkServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The executor has a server that has imported torch already."""
-    monkeypatch.setattr("harness.work.local.ForkServer", lambda: nullcontext(_server))
-
-
 def local(jobs: int = 1) -> Local:
-    return Local(ExecutorOptions(jobs, "cpu"))
+    return Local(Execution(jobs=jobs, device="cpu"))
 
 
-@pytest.mark.usefixtures("shared")
 def test_a_process_that_dies_costs_its_job_and_what_needs_it_and_jobs_share_the_cores(tmp_path: Path) -> None:
     dead = errand(tmp_path, "dead", killed=True)
     first, second = stubs(tmp_path, 2)
@@ -72,12 +56,11 @@ def test_a_process_that_dies_costs_its_job_and_what_needs_it_and_jobs_share_the_
     assert {note["cores"] for note in performed(tmp_path)} == {max(1, cores() // 2)}
 
 
-@pytest.mark.usefixtures("shared")
 def test_jobs_on_cards_see_their_own_alone_and_are_repeated_alone_where_they_did_not_fit(tmp_path: Path) -> None:
     pairs = stubs(tmp_path, 4, memory_mb=30_000)
     greedy, hopeless, without, broken = stubs(tmp_path, 8, memory_mb=20_000)[4:]
     odd = [replace(greedy, wants=0.5), replace(hopeless, wants=2.0), replace(without, memory_mb=0)]
-    ends = Box(ExecutorOptions("auto")).execute([*pairs, *odd, replace(broken, wants=lambda: None)], ignore)
+    ends = Box(Execution(jobs="auto")).execute([*pairs, *odd, replace(broken, wants=lambda: None)], ignore)
     errors = {end.id: end.error for end in ends if isinstance(end, Prepared)}
     assert len(errors) == 8
     assert {key: error for key, error in errors.items() if error} == {
@@ -87,7 +70,7 @@ def test_jobs_on_cards_see_their_own_alone_and_are_repeated_alone_where_they_did
     for part in ("out of memory", "--chunk", "batch_size"):
         assert part in errors[hopeless.id]
     assert errors[broken.id].startswith("it cannot be sent to its process: ")
-    notes_of = {job.id: [note for note in performed(tmp_path) if note["name"] == job.name] for job in [*pairs, *odd]}
+    notes_of = {job.id: [note for note in performed(tmp_path) if note["name"] == job.key] for job in [*pairs, *odd]}
     assert len({note["pid"] for each in notes_of.values() for note in each}) == 9, "one process a job and attempt"
     for job in odd[:2]:
         assert [round(note["share"], 2) for note in notes_of[job.id]] == [0.25, 1.0]
@@ -96,10 +79,41 @@ def test_jobs_on_cards_see_their_own_alone_and_are_repeated_alone_where_they_did
     assert {note["card"] for job in pairs for note in notes_of[job.id]} <= {card.name for card in BOX}
 
 
-def test_a_server_that_cannot_start_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forkserver, "COMMAND", "raise MemoryError")
-    with pytest.raises(UserError, match=r"no process for runs can be started.*--executor serial"):
-        Local(ExecutorOptions()).execute(jobs(tmp_path, "none"), ignore)
+#: an interpreter that ends at once in place of the server
+NO_SERVER = """
+import multiprocessing, sys
+from harness.errors import UserError
+from harness.work.forkserver import start
+multiprocessing.set_executable("/bin/false")
+try:
+    start(print, environment={})
+except UserError as error:
+    print(error)
+"""
+
+
+def test_a_server_that_cannot_start_is_one_line() -> None:
+    done = subprocess.run([sys.executable, "-c", NO_SERVER], capture_output=True, text=True, check=True)
+    assert re.fullmatch(r"no process for runs can be started.*--executor serial\n", done.stdout), done.stderr
+
+
+class Patricide(Errand):
+    """Kills the server that its process was forked from, and goes on."""
+
+    def carry_out(self, seat: Seat, listen: Listener) -> End:
+        os.kill(os.getppid(), signal.SIGKILL)
+        time.sleep(60)
+        raise AssertionError
+
+
+def test_a_server_that_is_killed_costs_the_jobs_in_work_and_starts_again(tmp_path: Path) -> None:
+    first, second = errand(tmp_path, "first", made=Patricide), errand(tmp_path, "second")
+    begun = time.monotonic()
+    errors = [end.error for end in local().execute([first, second], ignore) if isinstance(end, Prepared)]
+    assert errors == ["its process ended with code 255 before the run did", ""]
+    with first.store.lock(first.id) as free:
+        assert free, "the process is gone too"
+    assert time.monotonic() - begun < 50
 
 
 @pytest.mark.parametrize(
@@ -119,7 +133,7 @@ def test_cards_are_shared_by_memory(
     assert [seat.environment["CUDA_VISIBLE_DEVICES"] for seat in given if seat] == [
         BOX[card].name for card in taken if card is not None
     ]
-    assert {round(seat.allocation.gpu_share, 4) for seat in given if seat} == {share}
+    assert {round(seat.gpu_share, 4) for seat in given if seat} == {share}
 
 
 def test_what_others_use_of_a_card_is_not_given_away_and_asked_again_before_each_start() -> None:
@@ -142,13 +156,11 @@ def test_every_mig_instance_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
 
 #: what the server imports, beside a distribution of the name flash-attn, and whether a child could use CUDA
 FLASH = """
-import importlib, os, sys
+import os, sys
 sys.path.insert(0, sys.argv[1])
 import torch
 torch.cuda._device_count_nvml = lambda: 1  # as the driver's library answers where there is a card
-from harness.work import forkserver
-for name in (*forkserver.FIRST, *forkserver.LATE):
-    importlib.import_module(name)
+import harness.work.preload
 if (child := os.fork()) == 0:
     os._exit(torch.cuda._is_in_bad_fork())
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
@@ -179,7 +191,7 @@ def test_cards_are_packed_by_what_the_first_run_reports_before_any_has_ended(tmp
 
     assert 40_000 < queue.resources(listed[0]).gpu_memory_mb < 60_000, "one of them a card by the table"
     assert started() == 8
-    both(queue.hear, ignore)(Event("progress", listed[0].key, device="cuda", memory_mb=6_000))
+    both(queue.observe_memory, ignore)(Event("progress", listed[0].key, device="cuda", memory_mb=6_000))
     assert started() == 24, "80 GB hold one of 49 and three of 8 more"
 
 
@@ -216,7 +228,7 @@ def test_a_large_job_gets_a_card_although_small_ones_wait() -> None:
         later = seats.take(f"later {number}", small)
         assert later is None or later.card == 1, "the first card is kept for the large job"
     last = seats.take("large", large)
-    assert (last.card, last.allocation.gpu_share) == (0, 1.0)
+    assert (last.card, last.gpu_share) == (0, 1.0)
 
 
 def descendants(pid: int) -> list[int]:
@@ -239,7 +251,6 @@ def gone(pids: list[int]) -> bool:
 
 
 @needs_proc
-@pytest.mark.usefixtures("shared")
 def test_sigterm_stops_after_saving_and_the_same_command_ends_as_if_nothing_had_been(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -279,9 +290,9 @@ FOREVER = """
 import sys; sys.path.insert(0, sys.argv[1])
 from pathlib import Path
 from executor_jobs import ignore, stubs
-from harness.work.base import ExecutorOptions
+from harness.runs.environment import Execution
 from harness.work.local import Local
-Local(ExecutorOptions(2, "cpu")).execute(stubs(Path(sys.argv[2]), 2, seconds=600), ignore)
+Local(Execution(jobs=2, device="cpu")).execute(stubs(Path(sys.argv[2]), 2, seconds=600), ignore)
 """
 
 
@@ -294,9 +305,9 @@ def test_no_process_outlives_its_driver(tmp_path: Path, signals: list[int]) -> N
         [sys.executable, "-c", FOREVER, str(Path(executor_jobs.__file__).parent), str(tmp_path)], stderr=-1
     )
     limit = time.monotonic() + 120
-    while len(processes := descendants(driver.pid)) < 3 and driver.poll() is None and time.monotonic() < limit:
+    while len(processes := descendants(driver.pid)) < 4 and driver.poll() is None and time.monotonic() < limit:
         time.sleep(0.1)
-    assert len(processes) == 3, "two jobs, and the process that starts them"
+    assert len(processes) == 4, "two jobs, the process that starts them, and the tracker of multiprocessing"
     for number in signals:
         driver.send_signal(number)
         time.sleep(0.3)

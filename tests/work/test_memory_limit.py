@@ -15,8 +15,7 @@ from executor_jobs import Errand, errand, ignore
 
 from harness import processors
 from harness.planning.events import Listener
-from harness.runs.environment import Allocation
-from harness.work.base import ExecutorOptions
+from harness.runs.environment import Execution, Seat
 from harness.work.job import End, Prepared
 from harness.work.local import Local
 from harness.work.resources import free_memory_mb
@@ -51,16 +50,15 @@ class Hungry(Errand):
 
     counter: Path = Path()
 
-    def carry_out(self, allocation: Allocation, listen: Listener) -> End:
+    def carry_out(self, seat: Seat, listen: Listener) -> End:
         self.counter.write_text(self.counter.read_text().replace("kill 2", "kill 3"))
         os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError
 
 
 def test_who_killed_a_worker(counter: Path, tmp_path: Path) -> None:
-    about = errand(tmp_path, "by the kernel")
-    hungry = Hungry(about.inventory, about.store, about.needs, "by the kernel", counter=counter)
-    ends = Local(ExecutorOptions(1, "cpu")).execute([hungry, errand(tmp_path, "by a user", killed=True)], ignore)
+    hungry = errand(tmp_path, "by the kernel", made=Hungry, counter=counter)
+    ends = Local(Execution(jobs=1, device="cpu")).execute([hungry, errand(tmp_path, "by a user", killed=True)], ignore)
     kernel, user = (end.error for end in ends if isinstance(end, Prepared))
     assert kernel.startswith("out of memory: Linux killed its process; ")
     assert all(option in kernel for option in ("--chunk", "--set batch_size", "--jobs"))
@@ -111,12 +109,10 @@ from pathlib import Path
 group, results = Path(sys.argv[1]), Path(sys.argv[2])
 (group / "cgroup.procs").write_text(str(os.getpid()))
 sys.path[:0] = sys.argv[3:]
-from executor_jobs import ignore
-from test_memory_limit import Large, errand
-from harness.work.base import ExecutorOptions
+from executor_jobs import errand, ignore
+from test_memory_limit import Large
 from harness.work.local import Local
-about = errand(results, "large")
-(end,) = Local(ExecutorOptions(1, "cpu")).execute([Large(about.inventory, about.store, about.needs, "large")], ignore)
+(end,) = Local(Execution(jobs=1, device="cpu")).execute([errand(results, "large", made=Large)], ignore)
 print(end.error)
 """
 
@@ -124,7 +120,7 @@ print(end.error)
 class Large(Errand):
     """Takes more memory than the group has."""
 
-    def carry_out(self, allocation: Allocation, listen: Listener) -> End:
+    def carry_out(self, seat: Seat, listen: Listener) -> End:
         bytearray(b"x") * (4 << 30)
         raise AssertionError
 

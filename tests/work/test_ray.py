@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,10 @@ from faults_tools import contents
 from ray_nodes import NODE, cluster, ray
 
 from harness.planning.events import Event, Listener
-from harness.runs.environment import Allocation
+from harness.runs.environment import Execution, Seat
 from harness.stopping import Interrupted
 from harness.store import Failure, Result, Store
-from harness.work.base import ExecutorOptions, execute
+from harness.work.base import execute
 from harness.work.job import Prepared, RunJob
 from harness.work.jobs import jobs_of
 from harness.work.ray.cluster import worker_environment
@@ -41,7 +41,7 @@ def nodes() -> Iterator[Any]:
 
 
 def on_ray() -> Ray:
-    return Ray(ExecutorOptions("auto", "cpu"))
+    return Ray(Execution(jobs="auto", device="cpu"))
 
 
 @pytest.mark.cluster
@@ -65,7 +65,8 @@ def test_a_stopped_driver_leaves_checkpoints_from_which_the_next_continues(nodes
     on_ray().execute(made, note)
     assert resumed[0] >= 5, "it goes on after the step in which it was stopped, not after the last checkpoint"
     assert not any((tmp_path / "ray").rglob("checkpoint-*.pt"))
-    execute(plan(tmp_path / "here", "simcse", steps=60, eval_every=10), ignore, device="cpu", executor="serial")
+    here = plan(tmp_path / "here", "simcse", steps=60, eval_every=10)
+    execute(here, ignore, Execution(device="cpu", executor="serial"))
     assert scores(tmp_path / "ray") == scores(tmp_path / "here")
 
 
@@ -73,9 +74,9 @@ def test_a_stopped_driver_leaves_checkpoints_from_which_the_next_continues(nodes
 class Telling(Errand):
     """Fails with its threads and the environment that it has on the worker."""
 
-    def carry_out(self, allocation: Allocation, listen: Listener) -> Prepared:
+    def carry_out(self, seat: Seat, listen: Listener) -> Prepared:
         names = ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "CUDA_VISIBLE_DEVICES", "HARNESS_CACHE", "OTHER")
-        raise RuntimeError([allocation.threads, *(os.environ.get(name) for name in names)])
+        raise RuntimeError([seat.threads, *(os.environ.get(name) for name in names)])
 
 
 def test_a_task_on_the_cpu_sees_no_gpu_and_has_the_drivers_threads_and_folders(
@@ -85,8 +86,7 @@ def test_a_task_on_the_cpu_sees_no_gpu_and_has_the_drivers_threads_and_folders(
     # workers cannot import this file
     for module in (executor_jobs, sys.modules[__name__]):
         ray.cloudpickle.register_pickle_by_value(module)
-    job = errand(tmp_path, "telling")
-    on_ray().execute([Telling(job.inventory, job.store, job.needs, job.name)], ignore)
+    on_ray().execute([errand(tmp_path, "telling", made=Telling)], ignore)
     told = [1, "1", "passive", "", os.environ["HARNESS_CACHE"], None]
     assert notes(tmp_path, "telling") == [f"failed: {told}"]
     assert "CUDA_VISIBLE_DEVICES" not in worker_environment(3, on_gpu=True), "Ray sets it to the GPU of the task"
@@ -103,8 +103,8 @@ def test_only_what_changed_is_sent_and_half_written_files_are_not(tmp_path: Path
     (tmp_path / ".work" / "a" / "old").unlink()
     (tmp_path / ".locks").mkdir()
     (tmp_path / ".locks" / "a.lock").touch()
-    parcel = changes.take()
-    assert (dict(parcel.files), parcel.gone) == ({".work/a/checkpoint.pt": b"2"}, (".work/a/old",))
+    sent = changes.take()
+    assert (dict(sent.files), sent.gone) == ({".work/a/checkpoint.pt": b"2"}, (".work/a/old",))
     assert changes.take() is None
     (tmp_path / ".work" / "a" / "checkpoint.pt").write_text("3")
     again = changes.take()
@@ -116,10 +116,10 @@ def away(job: RunJob, folder: Path, home: Store) -> Result | Failure:
     other = Store(folder)
     unpack(outgoing(job), other)
     changes = Changes(other)
-    end = RunJob(job.inventory, other, job.needs, job.run).perform(Allocation("cpu", 1), ignore)
-    parcel = changes.take()
-    assert parcel is not None
-    delivered = deliver(end, receive(parcel, home), home)
+    end = replace(job, store=other).perform(Seat("cpu", 1), ignore)
+    sent = changes.take()
+    assert sent is not None
+    delivered = deliver(end, receive(sent, home), home)
     assert isinstance(delivered, Result | Failure)
     return delivered
 

@@ -17,10 +17,11 @@ from executor_jobs import TAUGHT, errand, ignore, jobs, notes, plan
 from harness.cli.main import cli
 from harness.errors import UserError
 from harness.planning.events import Event
+from harness.runs.environment import Execution
 from harness.stopping import Interrupted
 from harness.store import Result, Store
 from harness.store.folder import submissions
-from harness.work.base import ExecutorOptions, whereabouts
+from harness.work.base import whereabouts
 from harness.work.job import Prepared
 from harness.work.jobs import jobs_of
 
@@ -44,7 +45,7 @@ def standin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def slurm(**settings: str) -> Slurm:
-    return Slurm(ExecutorOptions("auto", "auto", {"gpus": "0", **settings}))
+    return Slurm(Execution(jobs="auto", device="auto", executor_options={"gpus": "0", **settings}))
 
 
 def scripts(standin: Path) -> list[dict[str, str]]:
@@ -86,7 +87,7 @@ def test_a_limit_holds_for_arrays_together_and_large_ones_are_divided(
     monkeypatch.setenv("STANDIN_ARRAY", "2")
     (standin / "hold").touch()
     several = [errand(tmp_path, f"job-{number}") for number in range(3)]
-    Slurm(ExecutorOptions(2, "cpu")).execute(several, ignore)
+    Slurm(Execution(jobs=2, device="cpu")).execute(several, ignore)
     first, second = scripts(standin)
     assert (first["array"], second.get("array"), second["dependency"]) == ("0-1%2", None, "afterany:100")
 
@@ -98,7 +99,7 @@ def test_jobs_are_submitted_once_and_again_when_they_are_lost(
     results, file = tmp_path / "results", tmp_path / "cpu.toml"
     file.write_text('[slurm]\ngpus = 0\npartition = "long"\nsbatch = {nice = 5, exclusive = true, requeue = false}\n')
     attended: list[int] = []
-    monkeypatch.setattr(slurm_executor._Submissions, "work", lambda crew: attended.append(1))
+    monkeypatch.setattr(Slurm, "work", lambda executor, queue, listen: attended.append(1))
     for _ in range(2):
         said = typed("run", *STATUS, "--results", str(results), "--executor", "slurm", "--slurm", str(file))
         assert "\n2 runs in SLURM: `harness status` with the same options shows where they are" in said
@@ -204,9 +205,9 @@ def test_a_job_whose_node_died_is_submitted_again_and_what_needs_it_after_it(sta
 
     def die(event: Event) -> None:
         if event.kind == "start" and not notes(tmp_path, "teacher")[1:]:
-            teacher.note("stopped")
             slurm_standin.state("100", "NODE_FAIL")
             slurm_standin.send("100", signal.SIGKILL)
+            teacher.note("stopped")
 
     ends = slurm(wait="yes").execute([teacher, pupil], die)
     assert [end.error for end in ends if isinstance(end, Prepared)] == ["", ""]

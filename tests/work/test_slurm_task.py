@@ -19,12 +19,12 @@ import slurm_standin
 from executor_jobs import errand, jobs, notes
 
 from harness.planning.events import Event
-from harness.runs.environment import Allocation, Software
+from harness.runs.environment import Seat, Software
 from harness.stopping import stop_requested, withdraw_stop
 from harness.store import Result, Store
 from harness.store.folder import Submission, note_submission, submission
-from harness.work.crew import EventReader, EventWriter, Report
 from harness.work.job import Again, Job, Prepared
+from harness.work.report import Report
 
 pytest.importorskip("submitit", reason="submitit is not installed; its executor was not tested")
 from submitit.core.submission import process_job
@@ -56,7 +56,7 @@ def report(job: Job, number: str = "7") -> Report:
 
 
 def task(job: Job, software: Software | None = None, **needs: Report) -> SlurmTask:
-    return SlurmTask(job, Allocation("cpu", 1), software or Software.here(), tuple(needs.items()))
+    return SlurmTask(job, Seat("cpu", 1), software or Software.here(), tuple(needs.items()))
 
 
 def submitted(folder: Path, job: Job, minutes: int = 60, timeouts: int = 1) -> Path:
@@ -72,18 +72,18 @@ def submitted(folder: Path, job: Job, minutes: int = 60, timeouts: int = 1) -> P
 @pytest.fixture
 def send(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Let this process get signals once its job reports something, and the job wait for them to be handled."""
-    write = EventWriter.__call__
+    write = Report.write
 
     def at(kind: str, *numbers: int, step: int = 0) -> None:
-        def tell(writer: EventWriter, event: Event) -> None:
-            write(writer, event)
+        def tell(written: Report, event: Event) -> None:
+            write(written, event)
             if event.kind == kind and (event.progress is None or event.progress.step == step):
                 for number in numbers:  # the thread of the job gets it, as the system may decide
                     signal.raise_signal(number)
                 while numbers and not stop_requested():
                     time.sleep(0.01)
 
-        monkeypatch.setattr(EventWriter, "__call__", tell)
+        monkeypatch.setattr(Report, "write", tell)
 
     return at
 
@@ -97,26 +97,26 @@ def test_a_preempted_run_is_queued_again_and_ends_as_if_nothing_had_been(
 ) -> None:
     (job,) = jobs(tmp_path / "cut", "simcse", **STEPS)
     other = replace(job, store=Store(tmp_path / "whole"))
-    whole = other.perform(Allocation("cpu", 1), lambda event: None)
+    whole = other.perform(Seat("cpu", 1), lambda event: None)
     folder = submitted(tmp_path / "jobs", job)
     send("progress", signal.SIGUSR2, step=3)
     with pytest.raises(SystemExit):
         process_job(folder)
     assert requeued()
-    assert report(job).end() is None
+    read, events = report(job), list[Event]()
+    assert read.read(events.append) is None
     assert submission(job.store, job.id) is not None
-    reader = EventReader(report(job).events)
-    assert {event.kind for event in reader} >= {"start", "progress"}
+    assert {event.kind for event in events} >= {"start", "progress"}
     send("never")
     process_job(folder)
-    ends = report(job).end()
+    later = list[Event]()
+    ends = read.read(later.append)
     assert isinstance(ends, Result)
     assert isinstance(whole, Result)
     assert ends.evaluations[0].scores == whole.evaluations[0].scores
     assert (ends.losses, ends.dev) == (whole.losses, whole.dev)
-    later = list(reader)
     assert next(event.progress.first for event in later if event.progress) >= 3
-    assert later[-1].kind == "done"
+    assert later[-1].kind == "evaluated"
     assert submission(job.store, job.id) is None
 
 
@@ -146,7 +146,7 @@ def test_a_job_that_meets_its_time_limit_too_often_fails(tmp_path: Path, send: C
         process_job(folder)
     assert requeued()
     process_job(folder)
-    failed = report(job).end()
+    failed = report(job).read()
     assert isinstance(failed, Prepared)
     assert failed.error.startswith("saved, but could not be queued again: ")
     assert "timed-out too many times" in failed.error

@@ -8,16 +8,16 @@ from __future__ import annotations
 import asyncio
 
 
-class Bell:
+class StopFlag:
     """A flag that is set once."""
 
     def __init__(self) -> None:
-        self._rung = asyncio.Event()
+        self._set = asyncio.Event()
 
-    async def ring(self) -> None:
+    async def set(self) -> None:
         """Set the flag for all who wait, now or later."""
-        self._rung.set()
+        self._set.set()
 
-    async def heard(self) -> None:
-        """Return once it is rung."""
-        await self._rung.wait()
+    async def wait(self) -> None:
+        """Return once it is set."""
+        await self._set.wait()

@@ -8,19 +8,18 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from harness.errors import PlugInError, UserError, first_line
-from harness.planning.events import Event, Listener
-from harness.runs.environment import Allocation, Software
-from harness.work.base import Executor, ExecutorOptions
-from harness.work.crew import Crew, Death, Out, Report
-from harness.work.failures import SMALLER, sending
+from harness.planning.events import Listener
+from harness.runs.environment import Execution, Seat, Software
+from harness.work.base import Death, Executor, StartedJob
+from harness.work.failures import SMALLER, pickling_errors_as_plugin_errors
 from harness.work.job import Again, End, Job, Prepared, RunJob
 from harness.work.queue import RETRY_S, Queue
-from harness.work.ray import Bell
+from harness.work.ray import StopFlag
+from harness.work.report import Report
 
 # Ray reads these when it is imported. It prints about dead workers and nodes; this executor reports them itself.
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
@@ -30,7 +29,7 @@ try:
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     from harness.work.ray.cluster import Cluster, Head, inspect, joined, worker_environment
-    from harness.work.ray.node import Parcel, deliver, outgoing, receive, serve
+    from harness.work.ray.node import RunFiles, deliver, outgoing, receive, serve
 except ImportError as error:
     raise UserError(f"--executor ray: {error}; install it with `pip install 'sentence-harness[ray]'`") from error
 
@@ -52,22 +51,27 @@ class Ray(Executor):
         "gpus": "fraction of a GPU for each run (default: from its expected memory)",
     }
 
-    def __init__(self, options: ExecutorOptions) -> None:
+    def __init__(self, options: Execution) -> None:
         super().__init__(options)
         self.shared = self.switch("shared-folder", "yes")
         self.sends_code = self.switch("send-code", "no")
         self.cpus = self.setting("cpus", "1", _positive, "a positive whole number")
         self.gpus = self.setting("gpus", "", _part, "a number above 0 and up to 1")
         self.cluster: Cluster | None = None
+        #: locks of runs whose files travel, when tasks ended, and what they sent besides their work folders
+        self._held: dict[Job, ExitStack] = {}
+        self._over: dict[Job, float] = {}
+        self._rest: dict[Job, dict[str, bytes]] = {}
+        self._ready: list[Any] = []
 
     def execute(self, jobs: Sequence[Job], listen: Listener) -> list[End]:
         """Join the cluster, compare its nodes with this machine, and carry out the jobs.
 
         Raises UserError before anything runs where the cluster is not there or a node differs.
         """
-        with joined(self.options.settings.get("address"), send_code=self.sends_code):
+        with joined(self.asked.get("address"), send_code=self.sends_code):
             with self._seen_by_nodes(jobs) as folders:
-                self.cluster = inspect(folders, Software.here(), Allocation("cpu", self.cpus).threads)
+                self.cluster = inspect(folders, Software.here(), Seat("cpu", self.cpus).threads)
             self._check_room(self.cluster)
             return super().execute(jobs, listen)
 
@@ -83,8 +87,19 @@ class Ray(Executor):
 
         Raises UserError where the cluster has lost its head.
         """
-        assert self.cluster is not None
-        _Tasks(queue, listen, self, self.cluster).work()
+        self._head, self._software = Head(), Software.here()
+        plain: dict[str, Any] = {
+            "max_retries": 0,
+            "num_returns": "streaming",
+            "_generator_backpressure_num_objects": 1,
+        }
+        # a process that used a GPU ends with its task, which frees its memory
+        self._serve = {False: ray.remote(**plain)(serve), True: ray.remote(max_calls=1, **plain)(serve)}
+        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
+        # all runs may wait for it at the same time
+        flag = ray.remote(num_cpus=0, max_concurrency=100_000)(StopFlag)
+        self._stop_flag = flag.options(scheduling_strategy=here).remote()
+        super().work(queue, listen)
 
     @property
     def _card_mb(self) -> float | None:
@@ -117,6 +132,111 @@ class Ray(Executor):
             for probe in probes:
                 probe.unlink()
 
+    def start(self) -> None:
+        room = self._room() if self._head.answers() else 0
+        while len(self.out) < room and (job := self.queue.take()) is not None:
+            if self.shared:
+                self._send(job, ExitStack(), None)
+            elif isinstance(job, RunJob):
+                self._send_with_files(job)
+            else:  # machines share no cache: each computes its own inputs when a run needs them
+                self.queue.end(job, Prepared(job.id))
+
+    def _room(self) -> int:
+        assert self.cluster is not None
+        return self.cluster.slots(self.cpus) if self.jobs == "auto" else self.jobs
+
+    def _send_with_files(self, job: RunJob) -> None:
+        """Send a run with the files that it resumes from, while this process holds its lock."""
+        held = ExitStack()
+        if held.enter_context(job.store.lock(job.id)):
+            self._send(job, held, ray.put(outgoing(job)))
+        else:
+            held.close()
+            self.queue.end(job, Again.HELD)
+
+    def _send(self, job: Job, held: ExitStack, files: Any) -> None:
+        assert self.cluster is not None
+        need = self.queue.resources(job)
+        part = self.part_of_gpu(need.gpu_memory_mb)
+        if part and job in self.queue.alone:
+            part = 1.0
+        seat = Seat("cuda" if part else "cpu", self.cpus, gpu_share=part or 1.0)
+        task = self._serve[part > 0].options(
+            name=job.key,
+            num_cpus=self.cpus,
+            num_gpus=part,
+            memory=int(min(need.memory_mb * 1e6, self.cluster.memory)),
+            runtime_env={"env_vars": worker_environment(seat.threads, on_gpu=part > 0)},
+        )
+        report = Report.of(job, uuid.uuid4().hex)
+        try:
+            with pickling_errors_as_plugin_errors():
+                messages = task.remote(job, seat, self._software, report, files, self._stop_flag)
+        except PlugInError as error:
+            held.close()
+            self.queue.end(job, job.fail(error))
+            return
+        self.out[job], self._held[job], self._rest[job] = StartedJob(job, report, messages), held, {}
+
+    def wait(self) -> None:
+        self._ready = []
+        waited = [started.handle for job, started in self.out.items() if job not in self._over]
+        if not waited:
+            time.sleep(RETRY_S)
+            return
+        self._ready, _ = ray.wait(waited, num_returns=1, timeout=RETRY_S)
+        if self._ready:
+            self._ready, _ = ray.wait(waited, num_returns=len(waited), timeout=0)
+
+    def death(self, started: StartedJob) -> Death | None:
+        """Receive the files that a task has sent; return why it ended, if it did without a report."""
+        job = started.job
+        if time.monotonic() > self._over.get(job, math.inf) + FILES_S:
+            return Death("it ended without a report", again=True)
+        if started.handle not in self._ready:
+            return None
+        try:
+            files: RunFiles = ray.get(next(started.handle))
+        except StopIteration:
+            self._over[job] = time.monotonic()
+            return None
+        except ray.exceptions.RayTaskError as error:
+            why = getattr(error, "cause", error)
+            return Death(str(why) if isinstance(why, UserError) else f"{type(why).__name__}: {first_line(why)}")
+        except ray.exceptions.RayError as error:
+            more = f"; {SMALLER}" if isinstance(error, ray.exceptions.OutOfMemoryError) else ""
+            return Death(first_line(error).partition(". ")[0] + more, again=True)
+        started.started = min(started.started, time.monotonic())
+        self._rest[job] |= receive(files, job.store).files
+        return None
+
+    def stop(self) -> None:
+        """Ask jobs at work to save and stop; take back those that wait in Ray's queue."""
+        self._stop_flag.set.remote()
+        for started in [started for started in self.out.values() if started.started == math.inf]:
+            ray.cancel(started.handle)
+            self.close(started, Again.STOPPED)
+
+    def kill(self, started: StartedJob) -> None:
+        ray.cancel(started.handle, force=True)
+
+    def release(self, started: StartedJob) -> None:
+        super().release(started)
+        self._held.pop(started.job).close()
+        self._over.pop(started.job, None)
+        self._rest.pop(started.job)
+
+    def delivered(self, started: StartedJob, end: End) -> End:
+        """The end of a job, stored here where the node does not see the folder."""
+        return end if self.shared else deliver(end, RunFiles(self._rest[started.job]), started.job.store)
+
+    def cancel(self) -> None:
+        for started in self.out.values():
+            ray.cancel(started.handle, force=True)
+            self._held[started.job].close()
+        ray.kill(self._stop_flag)
+
 
 def _positive(text: str) -> int:
     if (number := int(text)) < 1:
@@ -128,135 +248,3 @@ def _part(text: str) -> float | None:
     if text and not 0 < float(text) <= 1:
         raise ValueError
     return float(text) if text else None
-
-
-@dataclass(eq=False, kw_only=True)
-class _Task(Out):
-    """A job that was sent out. `held` holds its lock if the results folder is not shared; `over`: when it ended."""
-
-    messages: Any
-    held: ExitStack
-    over: float = math.inf
-    rest: dict[str, bytes] = field(default_factory=dict)
-
-
-class _Tasks(Crew[_Task]):
-    """Jobs in the cluster."""
-
-    def __init__(self, queue: Queue, listen: Listener, driver: Ray, cluster: Cluster) -> None:
-        super().__init__(queue, listen)
-        self.driver, self.cluster, self.head = driver, cluster, Head()
-        plain: dict[str, Any] = {
-            "max_retries": 0,
-            "num_returns": "streaming",
-            "_generator_backpressure_num_objects": 1,
-        }
-        # a process that used a GPU ends with its task, which frees its memory
-        self._serve = {False: ray.remote(**plain)(serve), True: ray.remote(max_calls=1, **plain)(serve)}
-        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
-        # all runs may wait for it at the same time
-        self._bell = ray.remote(num_cpus=0, max_concurrency=100_000)(Bell).options(scheduling_strategy=here).remote()
-        self._software = Software.here()
-        self._ready: list[Any] = []
-
-    def start(self) -> None:
-        room = self._room() if self.head.answers() else 0
-        while len(self.out) < room and (job := self.queue.take()) is not None:
-            if self.driver.shared:
-                self._send(job, ExitStack(), None)
-            elif isinstance(job, RunJob):
-                self._send_with_files(job)
-            else:  # machines share no cache: each computes its own inputs when a run needs them
-                self.listen(Event("prepared", job.key))
-                self.queue.end(job, Prepared(job.id))
-
-    def _room(self) -> int:
-        jobs = self.driver.options.jobs
-        return self.cluster.slots(self.driver.cpus) if jobs == "auto" else jobs
-
-    def _send_with_files(self, job: RunJob) -> None:
-        """Send a run with the files that it resumes from, while this process holds its lock."""
-        held = ExitStack()
-        if held.enter_context(job.store.lock(job.id)):
-            self._send(job, held, ray.put(outgoing(job)))
-        else:
-            held.close()
-            self.queue.end(job, Again.HELD)
-
-    def _send(self, job: Job, held: ExitStack, parcel: Any) -> None:
-        need = self.queue.resources(job)
-        part = self.driver.part_of_gpu(need.gpu_memory_mb)
-        if part and job in self.queue.alone:
-            part = 1.0
-        allocation = Allocation("cuda" if part else "cpu", self.driver.cpus, gpu_share=part or 1.0)
-        task = self._serve[part > 0].options(
-            name=job.key,
-            num_cpus=self.driver.cpus,
-            num_gpus=part,
-            memory=int(min(need.memory_mb * 1e6, self.cluster.memory)),
-            runtime_env={"env_vars": worker_environment(allocation.threads, on_gpu=part > 0)},
-        )
-        report = Report.of(job, uuid.uuid4().hex)
-        try:
-            with sending():
-                messages = task.remote(job, allocation, self._software, report, parcel, self._bell)
-        except PlugInError as error:
-            held.close()
-            self.queue.end(job, job.fail(error, self.listen))
-            return
-        self.out[job] = _Task(job, report, messages=messages, held=held)
-
-    def wait(self) -> None:
-        self._ready = []
-        waited = [task.messages for task in self.out.values() if task.over == math.inf]
-        if not waited:
-            time.sleep(RETRY_S)
-            return
-        self._ready, _ = ray.wait(waited, num_returns=1, timeout=RETRY_S)
-        if self._ready:
-            self._ready, _ = ray.wait(waited, num_returns=len(waited), timeout=0)
-
-    def death(self, out: _Task) -> Death | None:
-        """Receive a parcel that a task has sent; return why it ended, if it did without a report."""
-        if time.monotonic() > out.over + FILES_S:
-            return Death("it ended without a report", again=True)
-        if out.messages not in self._ready:
-            return None
-        try:
-            parcel: Parcel = ray.get(next(out.messages))
-        except StopIteration:
-            out.over = time.monotonic()
-            return None
-        except ray.exceptions.RayTaskError as error:
-            why = getattr(error, "cause", error)
-            return Death(str(why) if isinstance(why, UserError) else f"{type(why).__name__}: {first_line(why)}")
-        except ray.exceptions.RayError as error:
-            more = f"; {SMALLER}" if isinstance(error, ray.exceptions.OutOfMemoryError) else ""
-            return Death(first_line(error).partition(". ")[0] + more, again=True)
-        out.started = min(out.started, time.monotonic())
-        out.rest |= receive(parcel, out.job.store).files
-        return None
-
-    def stop(self) -> None:
-        """Ask jobs at work to save and stop; take back those that wait in Ray's queue."""
-        self._bell.ring.remote()
-        for task in [task for task in self.out.values() if task.started == math.inf]:
-            ray.cancel(task.messages)
-            self.close(task, Again.STOPPED)
-
-    def kill(self, out: _Task) -> None:
-        ray.cancel(out.messages, force=True)
-
-    def release(self, out: _Task) -> None:
-        out.report.remove()
-        out.held.close()
-
-    def delivered(self, out: _Task, end: End) -> End:
-        """The end of a job, stored here where the node does not see the folder."""
-        return end if self.driver.shared else deliver(end, Parcel(out.rest), out.job.store)
-
-    def cancel(self) -> None:
-        for task in self.out.values():
-            ray.cancel(task.messages, force=True)
-            task.held.close()
-        ray.kill(self._bell)

@@ -1,6 +1,6 @@
-"""The work of a Ray worker: one job, which reports into the results folder, or into parcels for it.
+"""The work of a Ray worker: one job, which reports into the results folder, or sends files for it.
 
-Parcels carry files of runs between the results folder and a machine that does not see it: to the node, the checkpoint,
+Files of runs travel between the results folder and a machine that does not see it: to the node, the checkpoint,
 best model and teachers; back, these when they change, the job's report, and finally the result.
 """
 
@@ -23,18 +23,18 @@ import ray
 from harness.errors import UserError
 from harness.files import write_bytes
 from harness.planning.events import Event
-from harness.runs.environment import Allocation, Software
+from harness.runs.environment import Seat, Software
 from harness.stopping import request_stop, withdraw_stop
 from harness.store import Failure, Result, Store
-from harness.work.crew import EVENTS, Report, perform
 from harness.work.job import End, Job, RunJob
+from harness.work.report import REPORT, Report, perform
 
 #: The files of a teacher's work folder that its students need.
 _MODEL = ("best", "trained.json")
 
 
 @dataclass(frozen=True)
-class Parcel:
+class RunFiles:
     """Contents of files by path below a results folder, in the order of writing; files in `gone` were removed.
 
     `lines` are to be appended to files that only grow.
@@ -45,7 +45,7 @@ class Parcel:
     lines: Mapping[str, bytes] = field(default_factory=dict)
 
 
-def outgoing(job: RunJob) -> Parcel:
+def outgoing(job: RunJob) -> RunFiles:
     """The files a run resumes from: its working folder and result, if there are any, and its teachers' models."""
     store = job.store
     files = _files(store.work(job.id))
@@ -55,19 +55,19 @@ def outgoing(job: RunJob) -> Parcel:
     finished = store.find(job.inventory.profile.name, job.spec, job.id)
     if finished is not None:
         files.append(store.path(finished))
-    return Parcel({path.relative_to(store.root).as_posix(): path.read_bytes() for path in files})
+    return RunFiles({path.relative_to(store.root).as_posix(): path.read_bytes() for path in files})
 
 
-def unpack(parcel: Parcel, store: Store) -> None:
-    """Write and remove the files of a parcel below a results folder."""
-    for name, content in parcel.lines.items():
+def unpack(sent: RunFiles, store: Store) -> None:
+    """Write and remove the files that were sent below a results folder."""
+    for name, content in sent.lines.items():
         path = store.root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("ab") as stream:
             stream.write(content)
-    for name, content in parcel.files.items():
+    for name, content in sent.files.items():
         write_bytes(store.root / name, content)
-    for name in parcel.gone:
+    for name in sent.gone:
         (store.root / name).unlink(missing_ok=True)
 
 
@@ -79,7 +79,7 @@ class Changes:
         self._seen = self._state()
         self._sent = dict[str, int]()
 
-    def take(self) -> Parcel | None:
+    def take(self) -> RunFiles | None:
         """The files that are new, changed or gone since the last call; None if there are none.
 
         To be called while no file is being written.
@@ -89,9 +89,9 @@ class Changes:
         gone = tuple(name for name in before if name not in self._seen)
         if not changed and not gone:
             return None
-        grown = [name for _, name in changed if name.endswith(EVENTS)]
+        grown = [name for _, name in changed if name.endswith(REPORT)]
         files = {name: (self._root / name).read_bytes() for _, name in changed if name not in grown}
-        return Parcel(files, gone, {name: self._added(name) for name in grown})
+        return RunFiles(files, gone, {name: self._added(name) for name in grown})
 
     def _added(self, name: str) -> bytes:
         content = (self._root / name).read_bytes()[self._sent.get(name, 0) :]
@@ -108,14 +108,14 @@ class Changes:
         }
 
 
-def receive(parcel: Parcel, store: Store) -> Parcel:
-    """Write the files of working folders in a parcel; return the others, which `deliver` needs when the run ends."""
-    working = {name: content for name, content in parcel.files.items() if name.startswith(".work/")}
-    unpack(replace(parcel, files=working), store)
-    return Parcel({name: content for name, content in parcel.files.items() if name not in working})
+def receive(sent: RunFiles, store: Store) -> RunFiles:
+    """Write the files of working folders that were sent; return the others, which `deliver` needs when the run ends."""
+    working = {name: content for name, content in sent.files.items() if name.startswith(".work/")}
+    unpack(replace(sent, files=working), store)
+    return RunFiles({name: content for name, content in sent.files.items() if name not in working})
 
 
-def deliver(end: End, rest: Parcel, store: Store) -> End:
+def deliver(end: End, rest: RunFiles, store: Store) -> End:
     """Store the end of a run that was carried out elsewhere: arrays, log, and then its result or failure."""
     log = next((content.decode(errors="replace") for name, content in rest.files.items() if name.endswith(".log")), "")
     if isinstance(end, Failure):
@@ -143,55 +143,55 @@ READING, PAUSE_S = 0.05, 1.0
 
 
 def serve(
-    job: Job, allocation: Allocation, software: Software, report: Report, parcel: Parcel | None, bell: Any
-) -> Iterator[Parcel]:
-    """Perform the job in a thread and yield parcels for the driver; the first is empty and shows that the job started.
+    job: Job, seat: Seat, software: Software, report: Report, files: RunFiles | None, stop_flag: Any
+) -> Iterator[RunFiles]:
+    """Perform the job in a thread and yield files for the driver; the first is empty and shows that the job started.
 
-    `software` is the driver's. `parcel` is what the job continues from; None where this node sees the results folder.
-    Once the `bell` (a handle of the actor) is rung, the job saves and stops. Raises UserError where the software here
-    is not the driver's.
+    `software` is the driver's. `files` is what the job continues from; None where this node sees the results folder.
+    Once the `stop_flag` (a handle of the actor) is set, the job saves and stops. Raises UserError where the software
+    here is not the driver's.
     """
     if difference := software.difference(Software.here()):
         raise UserError(f"the node {socket.gethostname()} has other software than the driver: {difference}")
     sender = _Sender()
-    with _stops_at(bell):
-        yield Parcel({})
-        threading.Thread(target=_perform, args=(job, allocation, report, parcel, sender), daemon=True).start()
-        while (sent := sender.parcels.get()) is not None:
+    with _stops_at(stop_flag):
+        yield RunFiles({})
+        threading.Thread(target=_perform, args=(job, seat, report, files, sender), daemon=True).start()
+        while (sent := sender.sent.get()) is not None:
             if isinstance(sent, BaseException):
                 raise sent
             yield sent
             sender.delivered()
 
 
-def _perform(job: Job, allocation: Allocation, report: Report, parcel: Parcel | None, sender: _Sender) -> None:
-    """Perform the job in the shared results folder, or in a temporary one with the parcel's files."""
+def _perform(job: Job, seat: Seat, report: Report, files: RunFiles | None, sender: _Sender) -> None:
+    """Perform the job in the shared results folder, or in a temporary one with the files sent."""
     try:
-        if parcel is None:
-            perform(job, allocation, report)
+        if files is None:
+            perform(job, seat, report)
         else:
             with tempfile.TemporaryDirectory(prefix="harness-run-") as folder:
                 own = replace(job, store=Store(Path(folder)))
-                unpack(parcel, own.store)
+                unpack(files, own.store)
                 sender.changes = Changes(own.store)
-                perform(own, allocation, Report.of(own, report.number), sender.hear)
+                perform(own, seat, Report.of(own, report.path.stem), sender.listen)
                 sender.send_files()
-        sender.parcels.put(None)
+        sender.sent.put(None)
     except BaseException as error:  # the main thread raises it
-        sender.parcels.put(error)
+        sender.sent.put(error)
 
 
 class _Sender:
     """Sends changed files to the driver when the job reports something, unless earlier ones are still being sent."""
 
     def __init__(self) -> None:
-        #: parcels to send; the last item is None or an error
-        self.parcels: SimpleQueue[Parcel | BaseException | None] = SimpleQueue()
+        #: files to send; the last item is None or an error
+        self.sent: SimpleQueue[RunFiles | BaseException | None] = SimpleQueue()
         self.changes: Changes | None = None
         self._next = 0.0
         self._under_way = threading.Event()
 
-    def hear(self, event: Event) -> None:
+    def listen(self, event: Event) -> None:
         if time.monotonic() >= self._next and not self._under_way.is_set():
             self.send_files()
 
@@ -200,26 +200,26 @@ class _Sender:
 
     def send_files(self) -> None:
         before = time.monotonic()
-        parcel = self.changes.take() if self.changes else None
+        files = self.changes.take() if self.changes else None
         after = time.monotonic()
         self._next = after + max(PAUSE_S, (after - before) / READING)
-        if parcel is not None:
+        if files is not None:
             self._under_way.set()
-            self.parcels.put(parcel)
+            self.sent.put(files)
 
 
 @contextmanager
-def _stops_at(bell: Any) -> Iterator[None]:
-    """Ask this process to stop once the bell is rung. No thread waits: one in `ray.get` would give back the cores."""
+def _stops_at(stop_flag: Any) -> Iterator[None]:
+    """Ask this process to stop once the flag is set. No thread waits: one in `ray.get` would give back the cores."""
     withdraw_stop()
-    rung = bell.heard.remote()
+    waiting = stop_flag.wait.remote()
 
     def stop(future: Future[None]) -> None:
         if not future.cancelled() and future.exception() is None:
             request_stop()
 
-    rung.future().add_done_callback(stop)
+    waiting.future().add_done_callback(stop)
     try:
         yield
     finally:
-        ray.cancel(rung)
+        ray.cancel(waiting)

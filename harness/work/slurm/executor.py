@@ -7,24 +7,25 @@ import logging
 import os
 import shlex
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import redirect_stderr
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from harness.errors import UserError, first_line
 from harness.locks import locked
-from harness.planning.events import Event, Listener
+from harness.planning.events import Listener
 from harness.processors import SAFE_PATH
-from harness.runs.environment import SHARED_VARIABLES, Allocation, DeviceChoice, Jobs, Software
+from harness.runs.environment import SHARED_VARIABLES, DeviceChoice, Execution, Jobs, Seat, Software
 from harness.store import Store
 from harness.store.folder import Submission, forget_submission, note_submission, submission
-from harness.work.base import Executor, ExecutorOptions
-from harness.work.crew import Crew, Death, Out, Report
+from harness.work.base import Death, Executor, StartedJob
 from harness.work.failures import SMALLER
 from harness.work.job import Again, End, Job, Prepared, RunJob
 from harness.work.jobs import Preparation
 from harness.work.queue import Queue
+from harness.work.report import REPORT, Report
 from harness.work.resources import Resources
 from harness.work.slurm.commands import (
     NOT_ITS_FAULT,
@@ -76,19 +77,23 @@ class Slurm(Executor):
         """As many as SLURM starts."""
         return "auto"
 
-    def __init__(self, options: ExecutorOptions) -> None:
+    def __init__(self, options: Execution) -> None:
         super().__init__(options)
         self.waits = self.switch("wait", "no")
-        keys = {name: text for name, text in options.settings.items() if name in OPTIONS}
-        table = slurm_table(options.settings.get("table"), keys)
-        if options.jobs != "auto":
-            table = table.model_copy(update={"width": options.jobs})
+        keys = {name: text for name, text in self.asked.items() if name in OPTIONS}
+        table = slurm_table(self.asked.get("table"), keys)
+        if self.jobs != "auto":
+            table = table.model_copy(update={"width": self.jobs})
         if options.device == "cpu":
             table = table.model_copy(update={"gpus": "0"})
         if options.device == "cuda" and table.gpus == "0":
             raise UserError("--device cuda: the jobs have gpus = 0; change one of the two")
         self.table = table
-        self._submitter: Submitter | None = None
+        self.submitter: Submitter
+        #: the last answer of SLURM on each job, by its id there, and in how many it had ended without a report
+        self._states: dict[str, SlurmState] = {}
+        self._absent = Counter[Job]()
+        self._asked = float("-inf")
 
     def check(self, job: Job) -> None:
         """Refuse a job that cannot run on a CPU if no GPU is used; GPUs of nodes cannot be checked here."""
@@ -105,20 +110,15 @@ class Slurm(Executor):
         if not jobs:
             return []
         queue = Queue(jobs, listen)
-        self._submitter = Submitter(self.table, jobs[0].store, queue.resources)
+        self.submitter = Submitter(self.table, jobs[0].store, queue.resources)
         with locked(jobs[0].store.root / ".locks" / "slurm.lock", "submission to SLURM"):
-            sent = self._submit(jobs, self._submitter)
+            sent = self._submit(jobs, self.submitter)
         if self.waits:
             return super().execute(jobs, listen)
         if not sent:
             log.warning("all runs are already submitted to SLURM; following them here (Ctrl-C stops only this command)")
-            _Submissions(queue, listen, self._submitter, mine=False).work()
+            self.work(queue, listen)
         return queue.ends
-
-    def work(self, queue: Queue, listen: Listener) -> None:
-        """Follow the jobs, and cancel them if the command is stopped."""
-        assert self._submitter is not None
-        _Submissions(queue, listen, self._submitter, mine=True).work()
 
     def _submit(self, jobs: Sequence[Job], submitter: Submitter) -> list[str]:
         """Submit the jobs that are neither in SLURM nor in progress elsewhere; return the ids of the arrays."""
@@ -133,46 +133,10 @@ class Slurm(Executor):
         wanted = [job for job in new if not isinstance(job, Preparation) and _is_to_do(job)]
         return submitter.submit(_with_needs(wanted, new)) if wanted else []
 
-
-def _with_needs(chosen: Sequence[Job], among: Sequence[Job]) -> list[Job]:
-    """The chosen jobs and all jobs that they need, directly or not, in the order of `among`."""
-    wanted = {job.id for job in chosen}
-    for job in reversed(among):
-        if job.id in wanted:
-            wanted |= job.needs
-    return [job for job in among if job.id in wanted]
-
-
-def _is_to_do(job: Job) -> bool:
-    """Whether a job is still unfinished, and no process is executing it."""
-    if isinstance(job, RunJob) and job.finished():
-        return False
-    with job.store.lock(job.id) as free:
-        return free
-
-
-@dataclass(eq=False, kw_only=True)
-class _Submitted(Out):
-    """A job in SLURM. `absent` counts the answers of SLURM in which it had ended without a report."""
-
-    note: Submission
-    state: SlurmState
-    absent: int = 0
-
-
-class _Submissions(Crew[_Submitted]):
-    """Follows the jobs of a queue in SLURM until they end; `mine`: they end with this command."""
-
-    def __init__(self, queue: Queue, listen: Listener, submitter: Submitter, *, mine: bool) -> None:
-        super().__init__(queue, listen)
-        self.submitter, self.mine = submitter, mine
-        self.notes = submitter.submissions
-        self._asked = float("-inf")
-
     def start(self) -> None:
         """Follow a job where SLURM has it, else look for its end elsewhere, or submit it."""
         while (job := self.queue.take()) is not None:
-            if job.id in self.notes:
+            if job.id in self.submitter.submissions:
                 self._follow(job)
             elif (end := self._elsewhere(job)) is not None:
                 self.queue.end(job, end)
@@ -180,22 +144,21 @@ class _Submissions(Crew[_Submitted]):
                 try:
                     self.submitter.submit([job])
                 except UserError as error:
-                    self.queue.end(job, job.fail(error, self.listen))
+                    self.queue.end(job, job.fail(error))
                 else:
                     self._follow(job)
 
     def _follow(self, job: Job) -> None:
-        note = self.notes[job.id]
-        report = Report.of(job, note.id)
-        self.out[job] = _Submitted(job, report, note=note, state=SlurmState("PENDING"))
+        note = self.submitter.submissions[job.id]
+        self._states[note.id] = SlurmState("PENDING")
+        self._absent.pop(job, None)
+        self.out[job] = StartedJob(job, Report.of(job, note.id), note)
 
     def _elsewhere(self, job: Job) -> End | Again | None:
         """The end of a job that is not in SLURM; None if it has not ended."""
         if isinstance(job, Preparation) and job not in self.deaths:  # made earlier: no run needs it in SLURM
-            self.listen(Event("prepared", job.key))
             return Prepared(job.id)
         if isinstance(job, RunJob) and (result := job.finished()):
-            self.listen(Event("done", job.key, result=result))
             return result
         with job.store.lock(job.id) as free:
             return None if free else Again.HELD
@@ -213,16 +176,17 @@ class _Submissions(Crew[_Submitted]):
         except UserError as error:
             log.warning("%s; still waiting", error)
             return
-        for out in self.out.values():
-            out.state = there.get(out.note.id, SlurmState("UNKNOWN"))
-            out.absent += out.state.ended
+        for job, started in self.out.items():
+            self._states[started.handle.id] = there.get(started.handle.id, SlurmState("UNKNOWN"))
+            self._absent[job] += self._states[started.handle.id].ended
 
-    def death(self, out: _Submitted) -> Death | None:
+    def death(self, started: StartedJob) -> Death | None:
         """Why a job ended without a result; None while its files may not be visible here yet."""
-        if out.absent < ABSENT:
+        if self._absent[started.job] < ABSENT:
             return None
-        state = last_state(out.note.id) or out.state.state
-        why = f"the SLURM job {out.note.id} ended without a result ({state or 'unknown state'}); log: {out.note.log}"
+        note: Submission = started.handle
+        state = last_state(note.id) or self._states[note.id].state
+        why = f"the SLURM job {note.id} ended without a result ({state or 'unknown state'}); log: {note.log}"
         if state == "OUT_OF_MEMORY":
             why += f"; --executor-option memory=SIZE asks for more, or {SMALLER}"
         return Death(why, again=state in NOT_ITS_FAULT or self.queue.stopping)
@@ -230,36 +194,53 @@ class _Submissions(Crew[_Submitted]):
     def stop(self) -> None:
         """Cancel the jobs that wait; ask running ones to save and end."""
         self._ask()
-        working = {job.id for job, out in self.out.items() if not out.state.waits}
-        cancel((self.notes[name].id for name in working), signal="INT")
-        self._take_back(self.notes.keys() - working)
-        for out in list(self.out.values()):
-            if out.job.id not in working:
-                self.close(out, Again.STOPPED)
+        working = {job.id for job, started in self.out.items() if not self._states[started.handle.id].waits}
+        cancel((self.submitter.submissions[name].id for name in working), signal="INT")
+        self._take_back(self.submitter.submissions.keys() - working)
+        for started in list(self.out.values()):
+            if started.job.id not in working:
+                self.close(started, Again.STOPPED)
 
     def cancel(self) -> None:
-        if self.mine:
-            self._take_back(set(self.notes))
+        if self.waits:  # they end with this command
+            self._take_back(set(self.submitter.submissions))
 
-    def close(self, out: _Submitted, end: End | Again) -> None:
+    def close(self, started: StartedJob, end: End | Again) -> None:
         """If a job is put back, cancel those that need it, for resubmission: they would start without its output."""
-        super().close(out, end)
+        super().close(started, end)
         if isinstance(end, Again):
-            lost = {out.job.id}
+            lost = {started.job.id}
             for job in self.queue.waiting:
                 if job.needs & lost:
                     lost.add(job.id)
-            self._take_back(lost & self.notes.keys())
+            self._take_back(lost & self.submitter.submissions.keys())
 
-    def release(self, out: _Submitted) -> None:
-        self.notes.pop(out.job.id, None)
-        out.report.events.unlink(missing_ok=True)  # the file of its end stays, for jobs that need this one
-        forget_submission(self.submitter.store, out.job.id, out.note.id)
+    def release(self, started: StartedJob) -> None:
+        self.submitter.submissions.pop(started.job.id, None)
+        started.report.keep_end()  # for jobs that need this one
+        forget_submission(self.submitter.store, started.job.id, started.handle.id)
 
     def _take_back(self, names: Set[str]) -> None:
-        cancel(self.notes[name].id for name in names)
+        cancel(self.submitter.submissions[name].id for name in names)
         for name in names:
-            forget_submission(self.submitter.store, name, self.notes.pop(name).id)
+            forget_submission(self.submitter.store, name, self.submitter.submissions.pop(name).id)
+
+
+def _with_needs(chosen: Sequence[Job], among: Sequence[Job]) -> list[Job]:
+    """The chosen jobs and all jobs that they need, directly or not, in the order of `among`."""
+    wanted = {job.id for job in chosen}
+    for job in reversed(among):
+        if job.id in wanted:
+            wanted |= job.needs
+    return [job for job in among if job.id in wanted]
+
+
+def _is_to_do(job: Job) -> bool:
+    """Whether a job is still unfinished, and no process is executing it."""
+    if isinstance(job, RunJob) and job.finished():
+        return False
+    with job.store.lock(job.id) as free:
+        return free
 
 
 class Submitter:
@@ -302,9 +283,9 @@ class Submitter:
                 yield on_gpu, members[start : start + most]
 
     def _submit(self, jobs: Sequence[Job], after: Sequence[str], *, on_gpu: bool) -> dict[str, Submission]:
-        allocation = Allocation("cuda" if on_gpu else "cpu", self.table.cpus)
+        seat = Seat("cuda" if on_gpu else "cpu", self.table.cpus)
         software = Software.here()
-        tasks = [SlurmTask(replace(job, store=self.store), allocation, software, self._needs(job)) for job in jobs]
+        tasks = [SlurmTask(replace(job, store=self.store), seat, software, self._needs(job)) for job in jobs]
         said = io.StringIO()
         try:
             with redirect_stderr(said):
@@ -326,7 +307,7 @@ class Submitter:
     def _needs(self, job: Job) -> list[tuple[str, Report]]:
         """The keys and reports of the jobs in SLURM that a job needs; others ended well before."""
         submitted = ((need, self.submissions[need]) for need in sorted(job.needs) if need in self.submissions)
-        return [(note.key, Report(self.store.work(need), note.id)) for need, note in submitted]
+        return [(note.key, Report(self.store.work(need) / f"{note.id}{REPORT}")) for need, note in submitted]
 
     def _parameters(self, jobs: Sequence[Job], after: Sequence[str], *, on_gpu: bool) -> dict[str, object]:
         """The parameters of an array for submitit; None is left to the site."""

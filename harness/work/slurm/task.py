@@ -14,12 +14,12 @@ from types import FrameType
 from submitit.core.utils import UncompletedJobError
 from submitit.helpers import Checkpointable, DelayedSubmission
 
-from harness.runs.environment import Allocation, Software
+from harness.runs.environment import Seat, Software
 from harness.stopping import request_stop, stop_requested, withdraw_stop
 from harness.store.folder import forget_submission
-from harness.work.crew import EventWriter, Report
 from harness.work.failures import GRACE_S, TimeLimitError
 from harness.work.job import Again, End, Job, cause, error_of
+from harness.work.report import Report
 
 #: Seconds for which a job waits for another process to free its lock, and for files of another node to be seen.
 PATIENCE_S, FILES_S = 120.0, 30.0
@@ -42,7 +42,7 @@ class SlurmTask(Checkpointable):
     def __init__(
         self,
         job: Job,
-        allocation: Allocation,
+        seat: Seat,
         software: Software,
         needs: Sequence[tuple[str, Report]],
         end: End | None = None,
@@ -52,7 +52,7 @@ class SlurmTask(Checkpointable):
         `needs` are the keys and reports of the jobs in SLURM that must have ended well. `end` is given if the job
         ended while it was being queued again.
         """
-        self._given = job, allocation, software, needs
+        self._given = job, seat, software, needs
         self.job, self.end = job, end
         self._thread = threading.Thread(target=self._perform, daemon=True)
         self._found: End | Again | BaseException = Again.STOPPED
@@ -74,16 +74,14 @@ class SlurmTask(Checkpointable):
             while self._thread.is_alive():  # a signal that another thread gets would not wake this one
                 self._thread.join(SIGNAL_S)
                 if limit is not None and monotonic() - started > limit + GRACE_S:
-                    with EventWriter(report.events) as write:
-                        self._found = job.fail(TimeLimitError(limit), write)
+                    self._found = job.fail(TimeLimitError(limit))
                     break
             until = monotonic() + ENDED_S
             while self._terminated and self._found is Again.STOPPED and monotonic() < until:
                 sleep(SIGNAL_S)
         except (UncompletedJobError, subprocess.SubprocessError, OSError) as error:  # from submitit, after USR2
             if isinstance(self._found, Again):
-                with EventWriter(report.events) as write:
-                    self._found = job.fail(f"saved, but could not be queued again: {error}", write)
+                self._found = job.fail(f"saved, but could not be queued again: {error}")
         report.write_end(self._found)
         if isinstance(self._found, BaseException):
             raise self._found
@@ -118,30 +116,29 @@ def own_id() -> str:
     return f"{array}_{task}" if array else os.environ.get("SLURM_JOB_ID", "")
 
 
-def _perform(job: Job, allocation: Allocation, software: Software, needs: Sequence[tuple[str, Report]]) -> End | Again:
-    with EventWriter(Report.of(job, own_id()).events) as write:
-        if difference := software.difference(Software.here()):
-            where = f"the software of {socket.gethostname()} differs from that of the command that submitted the job"
-            return job.fail(f"{where}: {difference}; run the same command to submit it again", write)
-        for key, report in needs:
-            if why := _lacks(key, report):
-                return job.fail(why, write)
-        until = monotonic() + PATIENCE_S
-        while (end := job.perform(allocation, write)) is Again.HELD:  # such as its own process before a requeue
-            if stop_requested() or monotonic() >= until:
-                break
-            sleep(LOOK_S)
-        return end
+def _perform(job: Job, seat: Seat, software: Software, needs: Sequence[tuple[str, Report]]) -> End | Again:
+    if difference := software.difference(Software.here()):
+        where = f"the software of {socket.gethostname()} differs from that of the command that submitted the job"
+        return job.fail(f"{where}: {difference}; run the same command to submit it again")
+    for key, report in needs:
+        if why := _lacks(key, report):
+            return job.fail(why)
+    until, write = monotonic() + PATIENCE_S, Report.of(job, own_id()).write
+    while (end := job.perform(seat, write)) is Again.HELD:  # such as its own process before a requeue
+        if stop_requested() or monotonic() >= until:
+            break
+        sleep(LOOK_S)
+    return end
 
 
 def _lacks(key: str, report: Report) -> str:
     """Why a needed job has not ended well; empty if it has."""
     until = monotonic() + FILES_S
-    while (end := report.end()) is None and monotonic() < until:
+    while (end := report.read()) is None and monotonic() < until:
         sleep(LOOK_S)
     if end is None:
-        return cause(key, f"it was killed before it ended (SLURM {report.number})")
+        return cause(key, f"it was killed before it ended (SLURM {report.path.stem})")
     if isinstance(end, Again):
-        return cause(key, f"it has not ended: {end.value} (SLURM {report.number})")
+        return cause(key, f"it has not ended: {end.value} (SLURM {report.path.stem})")
     error = end if isinstance(end, str) else error_of(end)
     return cause(key, error) if error else ""

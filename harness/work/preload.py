@@ -1,0 +1,28 @@
+"""What a fork server imports once, for all processes of jobs; it computes nothing and uses no GPU, so they start clean.
+
+To be imported in a fork server alone: it leaves the signals of a terminal to the driver.
+"""
+
+from __future__ import annotations
+
+import gc
+import signal
+from contextlib import suppress
+from importlib import import_module
+
+from harness.stopping import SIGNALS
+
+#: Modules of jobs, and those that libraries import only once a model is loaded, trained or scored: 3 s of each job.
+MODULES = (
+    *("harness.runs.run", "harness.work.jobs", "harness.work.local"),
+    *("scipy.stats", "transformers.conversion_mapping", "transformers.loss.loss_utils"),
+    *("transformers.models.auto.tokenization_auto", "transformers.models.bert.modeling_bert"),
+)
+
+for number in SIGNALS:  # sent to the whole process group; the driver decides
+    signal.signal(number, signal.SIG_IGN)
+for name in MODULES:
+    with suppress(ImportError):  # a library of another version; jobs import what they need
+        import_module(name)
+gc.collect()
+gc.freeze()  # the memory of these objects stays shared with the processes that are forked

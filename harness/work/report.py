@@ -1,0 +1,117 @@
+"""What a job reports from another process, in a file of its work folder, whatever the executor.
+
+RESULTS/.work/JOB/NUMBER.jsonl       an event a line, as JSON; the last line, with its digest, is how the job ended:
+                                     a result, a failure, a preparation, another turn or an error
+
+Each process has its own NUMBER, since two commands may try the same job. Files of a results folder are only read as
+data, never executed.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import TypeAdapter, ValidationError
+
+from harness.files import DamagedError, note_in, open_regular, sealed, write_bytes
+from harness.planning.events import Event, Listener, both
+from harness.runs.environment import Seat
+from harness.store import Failure, Result
+from harness.work.job import Again, End, Job, Prepared
+
+#: Least seconds between two reports of a stage's progress; other events are written at once.
+STAGE_S = 1.0
+#: Suffix of reports.
+REPORT: Final = ".jsonl"
+
+_EVENT = TypeAdapter(Event)
+_ENDS: Final[dict[str, Any]] = {kind.__name__: TypeAdapter(kind) for kind in (Result, Failure, Prepared, Again, str)}
+
+
+@dataclass
+class Report:
+    """The report of one process on a job: written there, read here from where the last reading stopped."""
+
+    path: Path
+    clock: Callable[[], float] = time.monotonic
+    _staged: float = field(default=-STAGE_S, init=False)
+    _offset: int = field(default=0, init=False)
+    _end: End | Again | str | None = field(default=None, init=False)
+
+    @classmethod
+    def of(cls, job: Job, number: str) -> Report:
+        return cls(job.store.work(job.id) / f"{number}{REPORT}")
+
+    def write(self, event: Event) -> None:
+        """Add an event, unless it reports a stage soon after another one."""
+        if event.stage is not None:
+            if self.clock() - self._staged < STAGE_S:
+                return
+            self._staged = self.clock()
+        with suppress(OSError):  # a full disk: the job continues without events, and its end has the error
+            self._append(_EVENT.dump_json(event).decode())
+
+    def write_end(self, end: End | Again | BaseException | str) -> None:
+        """Add how the job ended; for an exception, its last line."""
+        if isinstance(end, BaseException):
+            end = traceback.format_exception_only(end)[-1].strip()
+        self._append(_end_line(end))
+
+    def _append(self, line: str) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("a", encoding="utf-8") as stream:
+            stream.write(f"\n{line.strip()}\n")  # first the end of a line that a killed process left unfinished
+
+    def read(self, listen: Listener = lambda event: None) -> End | Again | str | None:
+        """Pass on the events since the last reading. Return how the job ended, or the error that it raised.
+
+        None if it has not ended, or its process was killed.
+        """
+        try:
+            with open_regular(self.path) as stream:
+                stream.seek(self._offset)
+                lines = stream.read().splitlines(keepends=True)
+        except OSError:
+            return self._end
+        for line in lines:
+            if not line.endswith(b"\n"):
+                break
+            self._offset += len(line)
+            with suppress(ValidationError):  # empty, or left unfinished by a killed process
+                listen(_EVENT.validate_json(line))
+                continue
+            with suppress(DamagedError, ValueError, KeyError):
+                noted = note_in(line)
+                self._end = _ENDS[noted["kind"]].validate_python(noted["end"])
+        return self._end
+
+    def keep_end(self) -> None:
+        """Remove the events; the end stays for other processes."""
+        if self._end is not None:
+            write_bytes(self.path, _end_line(self._end).encode())
+
+    def remove(self) -> None:
+        self.path.unlink(missing_ok=True)
+        with suppress(OSError):  # not empty: other files of a run are in it
+            self.path.parent.rmdir()
+
+
+def _end_line(end: End | Again | str) -> str:
+    kind = type(end).__name__
+    return sealed(json.dumps({"kind": kind, "end": _ENDS[kind].dump_python(end, mode="json")}))
+
+
+def perform(job: Job, seat: Seat, report: Report, listen: Listener = lambda event: None) -> None:
+    """Perform a job in this process and write its report; `listen` gets each event after it is written."""
+    try:
+        end: End | Again | BaseException = job.perform(seat, both(report.write, listen))
+    except BaseException as error:
+        end = error
+    report.write_end(end)
