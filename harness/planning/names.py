@@ -19,7 +19,6 @@ from harness.grid import Resolved, resolve
 from harness.planning.inventory import Inventory
 from harness.profiles import load_profile, shipped_profiles
 from harness.registry import names, suggest
-from harness.sources import digest
 from harness.spec import UNTRAINED, OptionValue, RunSpec, SpecError, Variant, parse_encoder, split
 from harness.store import Result, Spec, Store, find_results
 from harness.store.files import is_named, several
@@ -142,7 +141,7 @@ def model_name(model: FolderModel, asked: str | None, inventory: Inventory, stor
         return _cleaned(folder.name)
     content = model.fingerprint(None)
     untrained = (result for result in store.indexed() if result.spec.setting == UNTRAINED)
-    known = sorted({result.spec.encoder for result in untrained if _is_of(result, content)})
+    known = sorted({result.spec.encoder for result in untrained if result.identity.get("encoder") == content})
     typed = read_typed(store.root, inventory.profile.name).encoders
     mine = next((name for name, path in typed.items() if Path(path) == folder), None)
     if asked is None and mine is not None:
@@ -178,18 +177,5 @@ def _cleaned(part: str) -> str:
 def _is_taken(name: str, content: str, inventory: Inventory, store: Store) -> bool:
     if name in (*inventory.profile.encoders, *inventory.profile.released):
         return inventory.encoder(name).fingerprint != content
-    return any(not _is_of(result, content) for result in store.indexed() if result.spec.encoder == name)
-
-
-def _is_of(result: Result, content: str) -> bool:
-    """Whether a result's encoder has this content; for older, untrained results, judged by the fingerprint."""
-    if result.identity:
-        return result.identity["encoder"] == content
-    identity = {
-        "method": result.spec.method,
-        "reading": Variant.parse(result.spec.variant).reading,
-        "encoder": content,
-        "hyperparameters": result.hyperparameters["method"],
-        "seed": result.spec.seed,
-    }
-    return digest(identity) == result.fingerprint
+    of_name = (result for result in store.indexed() if result.spec.encoder == name)
+    return any(result.identity.get("encoder") != content for result in of_name)

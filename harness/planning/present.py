@@ -121,14 +121,14 @@ _NAMED = 4
 def changes(result: Result, experiment: Experiment) -> tuple[str, ...]:
     """Differences of a run from a result with its key: 'method code', 'data: corpus toy', 'settings: steps 4 -> 8'.
 
-    Results without an identity are compared by their values alone; 'data or code' stands for an unknown difference.
-    If some data is missing, no data is compared, and the differences are empty if nothing else differs.
+    'data or code' stands for an unknown difference. If some data is missing, no data is compared, and the differences
+    are empty if nothing else differs.
     """
     now, then = experiment.identity, result.identity
-    lines = [*_code(then, now)] if then else []
+    lines = [*_code(then, now)]
     if then and not experiment.missing:
         lines += _data(then, experiment)
-    if values := list(_values(result, experiment)):
+    if values := list(_values(then, now)):
         more = f" and {len(values) - _NAMED} more" if len(values) > _NAMED else ""
         lines.append(f"settings: {', '.join(values[:_NAMED])}{more}")
     if "backend" in now and result.backend != now["backend"]:
@@ -164,14 +164,12 @@ def _corpora(then: Sequence[str], now: Sequence[str], names: Sequence[str]) -> l
     return [f"corpus {name}" for name, before, after in zip(names, then, now, strict=True) if before != after]
 
 
-def _values(result: Result, experiment: Experiment) -> Iterator[str]:
-    """Differing values of the method and the training; without an identity, only of names that both have."""
-    now, then = experiment.identity, result.identity
-    for part, stored in (("hyperparameters", "method"), ("training", "training")):
-        after: Mapping[str, Any] = now.get(part, {})
-        before: Any = then.get(part, {}) if then else result.hyperparameters[stored]
-        for name in dict.fromkeys((*after, *(before if then else ()))):
-            if (name in before or then) and before.get(name) != after.get(name):
+def _values(then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
+    """Differing values of the method and the training."""
+    for part in ("hyperparameters", "training"):
+        before, after = (identity.get(part, {}) for identity in (then, now))
+        for name in dict.fromkeys((*after, *before)):
+            if before.get(name) != after.get(name):
                 yield f"{name} {_text(before.get(name))} -> {_text(after.get(name))}"
 
 

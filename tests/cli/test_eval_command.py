@@ -137,7 +137,7 @@ def test_a_suite_is_added_to_a_finished_run_and_nothing_is_trained_again(tmp_pat
 
 
 def test_two_models_of_one_folder_name_are_two_rows_and_one_content_is_one(model: Path, tmp_path: Path) -> None:
-    """Identity is content; a name is never shared, and an evaluation of before is found again."""
+    """Identity is content; a name is never shared."""
     first, second, copy = (tmp_path / parent / "model" for parent in ("a", "b", "copy"))
     shutil.copytree(model, first)
     shutil.copytree(model, second)
@@ -150,12 +150,6 @@ def test_two_models_of_one_folder_name_are_two_rows_and_one_content_is_one(model
     assert "nothing to do" in done.output, "the same content in another folder"
     named = {result["spec"]["encoder"]: set(suites(result)) for result in results(tmp_path)}
     assert named == {"model": {"sts"}, "b/model": {"geometry"}}
-    (stored,) = (tmp_path / "results").rglob("none*/none/model/*.json")
-    old = Store(tmp_path / "results").read(stored).model_copy(update={"identity": {}})
-    stored.unlink()
-    Store(tmp_path / "results").save(old)
-    again = harness(tmp_path, "eval", str(first), "--suites", "sts", "--pooling", "modules")
-    assert "nothing to do" in again.output, "a result without an identity tells its content by its fingerprint"
     for name, why in (("model", "the name is taken by another model"), ("mine", "already has this model as b/model")):
         refused = harness(tmp_path, "eval", str(second), "--suites", "sts", "--pooling", "modules", "--name", name)
         assert why in str(refused.exception)
