@@ -23,8 +23,6 @@ from harness.tables import container_of, lines_of
 #: names of the features in a file, and of the ids of its rows by what these are
 FEATURES = ("features", "feature")
 IDS = {"image": ("image_id", "ids"), "caption": ("caption", "ids")}
-#: bytes that are checked at a time
-BLOCK = 2**24
 #: A file may unpack to this many bytes, and to more if that is not more than so many times its own size.
 UNPACKED, RATIO = 10**9, 20
 _ERRORS = (
@@ -54,18 +52,14 @@ def check_features(path: Path, of: str, ids: Path | None = None) -> tuple[list[s
 
 
 def _check_finite(path: Path, values: Any) -> Mapping[str, int]:
-    """Check features (rows, width) block by block: the number of rows. Raises UserError."""
+    """Check features (rows, width): the number of rows. Raises UserError."""
     if values.dtype.kind not in "fiub":
         raise ValueError(f"it holds {values.dtype}, not real numbers")
-    step = max(1, BLOCK // (values.shape[1] * values.dtype.itemsize))
-    bad = list[int]()
-    for start in range(0, len(values), step):
-        with np.errstate(over="ignore"):
-            block = np.asarray(values[start : start + step], dtype=np.float32)
-        bad += (np.flatnonzero(~np.isfinite(block).all(axis=1)) + start + 1).tolist()
-    if bad:
+    with np.errstate(over="ignore"):
+        bad = np.flatnonzero(~np.isfinite(np.asarray(values[:], dtype=np.float32)).all(axis=1))
+    if len(bad):
         raise UserError(
-            f"{path} has {len(bad)} of {len(values)} rows with NaN or infinite numbers, the first is row {bad[0]}; "
+            f"{path} has {len(bad)} of {len(values)} rows with NaN or infinite numbers, the first is row {bad[0] + 1}; "
             "compute them again, or remove them"
         )
     return {"rows": len(values)}

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from harness.errors import REFUSALS, UserError
-from harness.files import ABANDONED_S, expand, read_note, read_regular, remove_leftovers, sealed, text_hash, write_text
+from harness.files import ABANDONED_S, expand, read_note, read_regular, remove_leftovers, sealed, write_text
 
 T = TypeVar("T")
 
@@ -121,14 +121,7 @@ def _clean(folder: Path) -> None:
 
 def known_hash(name: str, compute: Callable[[], str]) -> str:
     """Read a hash from the cache by name; compute and keep it if it is absent or damaged."""
-    text = kept_text(name)
-    if text is not None and text[64:] == text_hash(text[:64]):
-        return text[:64]
-    if text is not None and len(text) != 64:  # as of an earlier version
-        log.warning("the cached hash %s is damaged; it will be computed again", name)
-    computed = compute()
-    keep_text(name, computed + text_hash(computed))
-    return computed
+    return str(cached_note(f"{name}.json", "it will be computed again", lambda: {"hash": compute()})["hash"])
 
 
 def _unusable(error: OSError) -> UserError:

@@ -50,14 +50,6 @@ def first_line(error: Exception) -> str:
     return f"{first} {rest[0].strip()}" if rest and first.endswith(":") else first
 
 
-def message_of(error: BaseException) -> str:
-    """The message of an error; the code that makes it may be a plug-in's and may itself fail."""
-    try:
-        return str(error)
-    except Exception as odd:
-        return f"its message cannot be read: {type(odd).__name__}"
-
-
 class MissingData(UserError):  # noqa: N818
     """A file or model that a run needs is missing; the message says how to get it."""
 

@@ -3,27 +3,21 @@
 A package adds something by declaring an entry point in one of the groups below, as this project does in its own
 pyproject.toml. A registered object is imported once, when first used, and checked against the annotations of its base
 class. A package that fails affects only the names that it registers.
-
-The last functions guard the process against what other people's code may do to it.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import difflib
-import os
 import re
-import signal
 import sys
-import threading
 import traceback
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache, cached_property
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from types import FrameType
-from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, TypeVar, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar, get_origin, get_type_hints
 
 from harness.errors import PlugInError, UserError, worded
 from harness.stopping import Stopped
@@ -57,10 +51,6 @@ GROUPS = {
 OWN = frozenset({"harness", "harness_methods", "harness_reports"})
 #: exceptions of this project that may pass through other people's code unchanged
 OWN_SIGNALS: Final = (KeyboardInterrupt, GeneratorExit, Stopped)
-#: seconds that an import may spend without loading another module
-IMPORT_S: Final = 10.0
-#: number of checks within that time
-LOOKS: Final = 10
 
 
 def suggest(word: str, known: Collection[str], otherwise: str = "") -> str:
@@ -68,7 +58,8 @@ def suggest(word: str, known: Collection[str], otherwise: str = "") -> str:
 
     If none is close, it is `otherwise`, by default the list of all.
     """
-    folded = {name.casefold(): name for name in reversed([*known]) if name != word}
+    known = [name for name in known if name != word]
+    folded = {name.casefold(): name for name in reversed(known)}
     parts = [name for name in folded if word.casefold() in re.split(r"[.:/]", name)]
     near = [*parts, *(_near(word, folded, 0.75) or _near(word, folded, 0.5))]
     if near:
@@ -124,7 +115,7 @@ class _Registered:
     def loaded(self) -> tuple[Any, str]:
         """The object, or why it cannot be imported; cached, since a failing import may take long too."""
         try:
-            with errors_of(self.kind, self.name, "cannot be loaded"), import_limited():
+            with errors_of(self.kind, self.name, "cannot be loaded"):
                 return self.point.load(), ""
         except UserError as error:
             return None, str(error)
@@ -188,11 +179,10 @@ def get_instance(kind: str, name: str, base: type[T]) -> T:
 def errors_of(kind: str, name: str, what: str = "failed") -> Iterator[None]:
     """Convert any error of a registered object's own code into a PlugInError of one line naming its package.
 
-    A UserError passes unchanged. Other errors do not end the program, and neither does os._exit.
+    A UserError passes unchanged. Other errors do not end the program.
     """
     try:
-        with exit_raises():
-            yield
+        yield
     except (UserError, *OWN_SIGNALS):
         raise
     except BaseException as error:
@@ -268,10 +258,6 @@ def _path(base: type) -> str:
     return f"{base.__module__.removesuffix('.base')}.{base.__name__}"
 
 
-class ExitError(Exception):
-    """Other people's code called os._exit, which would end the process without an error message."""
-
-
 def raised_at(error: BaseException, packages: Collection[str]) -> str:
     """The last line of these packages in an error's traceback, as `file.py, line N`; empty if there is none."""
     where = ""
@@ -279,55 +265,3 @@ def raised_at(error: BaseException, packages: Collection[str]) -> str:
         if str(frame.f_globals.get("__name__", "")).partition(".")[0] in packages:
             where = f"{Path(frame.f_code.co_filename).name}, line {line}"
     return where
-
-
-@contextmanager
-def import_limited() -> Iterator[None]:
-    """Raise TimeoutError if an import loads no other module for IMPORT_S seconds; only in the main thread."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    loaded, looks = 0, 0
-
-    def look(number: int, frame: FrameType | None) -> None:
-        nonlocal loaded, looks
-        loaded, looks = len(sys.modules), looks + 1 if loaded == len(sys.modules) else 1
-        if looks > LOOKS:
-            raise TimeoutError(f"its import has not ended after {IMPORT_S:g} s")
-
-    handler = signal.signal(signal.SIGALRM, look)
-    timer = signal.setitimer(signal.ITIMER_REAL, IMPORT_S / LOOKS, IMPORT_S / LOOKS)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, *timer)
-        signal.signal(signal.SIGALRM, handler)
-
-
-@contextmanager
-def contained() -> Iterator[None]:
-    """Restore the working folder at the end, and let os._exit raise ExitError in this thread."""
-    before = os.open(".", getattr(os, "O_PATH", os.O_RDONLY))
-    try:
-        with exit_raises():
-            yield
-    finally:
-        os.fchdir(before)
-        os.close(before)
-
-
-@contextmanager
-def exit_raises() -> Iterator[None]:
-    """Let os._exit raise ExitError in this thread; in other threads and forked processes it works as before."""
-    real, mine = os._exit, (os.getpid(), threading.get_ident())
-
-    def end(status: int) -> NoReturn:
-        if (os.getpid(), threading.get_ident()) == mine:
-            raise ExitError(f"os._exit({status}) would end the process without an error message")
-        real(status)
-
-    os._exit = end
-    try:
-        yield
-    finally:
-        os._exit = real

@@ -93,9 +93,6 @@ class Noisy(CorpusSource):
     def examined(self, root: Path | None) -> Findings:
         return self.clean.examined(root)
 
-    def check(self, root: Path | None) -> None:
-        self.clean.check(root)
-
     def load(self, root: Path | None) -> Triplets:
         texts = list(self.texts(root))
         return Triplets(texts[0::3], texts[1::3], texts[2::3])

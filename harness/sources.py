@@ -12,7 +12,7 @@ import logging
 import math
 import os
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -54,23 +54,17 @@ class Missing:
 class Checkable(Protocol):
     """An input of a run: a `Source`, several, or an object of a plug-in with these two methods."""
 
+    @abstractmethod
     def missing(self, root: Path | None) -> list[Missing]:
         """Inputs missing below the data root; empty if it can be loaded."""
 
+    @abstractmethod
     def fingerprint(self, root: Path | None) -> str:
         """A hash of the content (hex). Called only if nothing is missing."""
 
 
-class Source(ABC):
+class Source(Checkable):
     """Data that is read from disk or generated."""
-
-    @abstractmethod
-    def missing(self, root: Path | None) -> list[Missing]:
-        """Inputs missing below the data root; empty if the source can be loaded."""
-
-    @abstractmethod
-    def fingerprint(self, root: Path | None) -> str:
-        """A hash of the content (hex). Called only if nothing is missing."""
 
     def examined(self, root: Path | None) -> Findings:
         """What reading the content shows; called when a run is planned and nothing is missing. Raises UserError."""

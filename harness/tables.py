@@ -173,7 +173,7 @@ def column_names(path: Path) -> list[str]:
     Raises UserError for a file that cannot be read.
     """
     if container_of(path) == "parquet":
-        return _schema(path)
+        return _footer(path)[0]
     if not is_json(path):
         return next(cells_of(path))[1]
     try:
@@ -351,24 +351,22 @@ def normalised_text(text: str) -> str:
     return _BLANK.sub(" ", text.lower()).strip()
 
 
-def _schema(path: Path) -> list[str]:
-    import pyarrow.parquet as parquet
-
-    with _plain_errors(path):
-        return list(parquet.read_schema(path).names)
-
-
-def check_columns(path: Path, *names: str) -> int:
-    """The number of rows, read from the footer. Raises UserError for a missing column or a file that is not Parquet."""
+def _footer(path: Path) -> tuple[list[str], int]:
+    """The columns and the number of rows of a Parquet file. Raises UserError for any other."""
     import pyarrow.parquet as parquet
 
     with _plain_errors(path):
         metadata = parquet.read_metadata(path)
-        there = list(metadata.schema.to_arrow_schema().names)
+        return list(metadata.schema.to_arrow_schema().names), int(metadata.num_rows)
+
+
+def check_columns(path: Path, *names: str) -> int:
+    """The number of rows of a Parquet file. Raises UserError for a missing column or any other file."""
+    there, rows = _footer(path)
     if missing := [name for name in names if name not in there]:
         has = f"it has {', '.join(there[:10])}" if there else "it has none"
         raise UserError(f"{path} has no column {' and '.join(missing)}; {has}; rename one, or give another file")
-    return int(metadata.num_rows)
+    return rows
 
 
 def read_columns(path: Path, *names: str) -> Table:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import re
 import reprlib
 import sys
 import tomllib
@@ -37,11 +36,9 @@ Commit = Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
 Model = TypeVar("Model", bound=BaseModel)
 P = ParamSpec("P")
 T = TypeVar("T")
-#: maximum bytes of a file, and parts of a key, that are read, since parsing time grows with their square
-LARGEST, LONGEST_KEY = 10**6, 32
-_PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')"""
+#: maximum bytes of a file that is read
+LARGEST = 10**6
 _STRICT = ConfigDict(strict=True, allow_inf_nan=False)
-_LONG_KEY = re.compile(rf"(?<![\w-])(?:{_PART}[ \t]*+\.[ \t]*+){{{LONGEST_KEY}}}")
 
 
 class Table(BaseModel):
@@ -128,18 +125,12 @@ def _keys(kind: Any, location: Sequence[str | int]) -> list[str]:
 
 
 def _text(path: Path, what: str) -> str:
-    """Read the text of a file. Raises OSError, UnicodeDecodeError, and UserError if a file or a key is too long."""
+    """Read the text of a file. Raises OSError, UnicodeDecodeError, and UserError if it is too long."""
     with path.open("rb") as stream:
         content = stream.read(LARGEST + 1)
     if len(content) > LARGEST:
         raise UserError(f"the {what} {path} has more than {LARGEST / 1e6:.0f} MB; is it the right file?")
-    text = content.decode("utf-8")
-    if long := _LONG_KEY.search(text):
-        line = text.count("\n", 0, long.start()) + 1
-        raise UserError(
-            f"the {what} {path}, line {line}, has a key of more than {LONGEST_KEY} parts; correct that line"
-        )
-    return text
+    return content.decode("utf-8")
 
 
 def checked(function: Callable[P, T]) -> Callable[P, T]:

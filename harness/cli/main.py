@@ -6,7 +6,6 @@ function, so that help and completion are quick.
 
 from __future__ import annotations
 
-import errno
 import logging
 import re
 import signal
@@ -14,7 +13,6 @@ import sys
 import warnings
 from contextlib import suppress
 from importlib import import_module
-from pathlib import Path
 
 import click
 
@@ -60,9 +58,6 @@ SECTIONS = {
 }
 COMMANDS = {name: listed for commands in SECTIONS.values() for name, listed in commands.items()}
 
-NOWHERE = "the working folder was deleted; change to one that exists"
-
-
 #: click's names of types -> plain ones
 _NUMBERS = {"integer": "whole number", "float": "number"}
 
@@ -106,10 +101,6 @@ def main() -> None:
     """Run the command line. A user's mistake prints one line and exits with code 2."""
     try:
         _set_up_logging()
-        if sys.stdout is None:
-            raise UserError("the standard output is closed; redirect it to a file or to /dev/null")
-        if _is_nowhere():  # torch cannot be imported there
-            raise UserError(NOWHERE)
         stop_at_sigterm()
         check_typed(sys.argv[1:])
         code = cli(prog_name="harness", standalone_mode=False)
@@ -128,8 +119,6 @@ def main() -> None:
         code = _no_output(error)
     except MemoryError:
         code = complain("there is not enough memory; end other programs, or raise the limit that `ulimit -v` shows")
-    except RecursionError:
-        code = complain("a name or a file has too many nested brackets; give one with fewer")
     sys.exit(code)
 
 
@@ -152,21 +141,11 @@ def _set_up_logging() -> None:
     logging.getLogger("harness.sources").setLevel(logging.INFO)
 
 
-def _is_nowhere() -> bool:
-    try:
-        Path.cwd()
-    except FileNotFoundError:
-        return True
-    return False
-
-
 def _no_output(error: OSError) -> int:
     """The exit code if the output cannot be written or the file system refuses a path. Raises any other error."""
     if isinstance(error, BrokenPipeError):
         sys.stderr.close()
         return 1
-    if error.errno == errno.ENOENT and _is_nowhere():
-        return complain(NOWHERE)
     if error.errno not in REFUSALS:
         raise error
     if error.filename is not None:

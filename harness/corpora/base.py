@@ -186,14 +186,6 @@ class CorpusSource(Registered, Source):
         Raises UserError.
         """
 
-    def check(self, root: Path | None) -> None:
-        """Check the options against what is present below the data root; by default, whether it can be read.
-
-        Called when a run is planned. Raises UserError for an option that the data cannot serve.
-        """
-        if not self.missing(root):
-            self.examined(root)
-
 
 #: bytes of pictures or recordings up to which all of them are decoded when a run is planned
 PLANNED_BYTES = 2**28

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Literal
 
@@ -198,8 +197,12 @@ class CaptionsFile(FileSource, CorpusSource):
 
     def examine(self, root: Path | None) -> Findings:
         read = self._captions(root)
-        rows = len([*chain.from_iterable(read.texts)]) if self.captions == "all" else len(read.texts)
-        return Findings(rows, read.remarks, len(read.texts))
+        images = len(read.texts)
+        rows = sum(map(len, read.texts)) if self.captions == "all" else images
+        if self.captions == "all" and rows == images:
+            why = f"captions = all, but {self.files[0]} has only one caption per image"
+            raise UserError(f"{why}; change the option, corpus or setting")
+        return Findings(rows, read.remarks, images)
 
     def fingerprint(self, root: Path | None) -> str:
         """Hash of the captions and of how they are drawn; each feature file has its own fingerprint."""
@@ -218,15 +221,6 @@ class CaptionsFile(FileSource, CorpusSource):
         other = copy.copy(self)
         other.captions = which
         return other
-
-    def check(self, root: Path | None) -> None:
-        """Refuse an unreadable file, and `captions = all` for one with one caption per image."""
-        if self.missing(root):
-            return
-        found = self.examined(root)
-        if self.captions == "all" and found.rows == found.images:
-            why = f"captions = all, but {self.files[0]} has only one caption per image"
-            raise UserError(f"{why}; change the option, corpus or setting")
 
     def check_features(self, root: Path | None, teacher: str, of: str = "image") -> None:
         """Refuse features that do not fit the captions, and a teacher with neither stored features nor images."""

@@ -238,21 +238,16 @@ class LabelledAudio(CorpusSource):
         return digest(VERSION, self._content(root), index, *options)
 
     def examined(self, root: Path | None) -> Findings:
-        return Findings(remarks=label_remarks(self._labels(root).values()))
-
-    def check(self, root: Path | None) -> None:
         """Look for all recordings, and decode those of a corpus of at most PLANNED_BYTES, once for its content."""
-        if self.missing(root):
-            return
         _, files = self._files(root)
-        if sum(file.stat().st_size for file in files.values()) > PLANNED_BYTES:
-            return
-        note = f"recordings/{digest('note on recordings', 1, self._content(root), sorted(files))}.json"
-        read = cached_note(note, "the recordings will be read again", lambda: {"faults": _faults(files)})
-        if faults := read["faults"]:
-            raise UserError(
-                f"{self.path}: {len(faults)} of {len(files)} recordings cannot be used: {first_of(faults, 5, '; ')}"
-            )
+        if sum(file.stat().st_size for file in files.values()) <= PLANNED_BYTES:
+            note = f"recordings/{digest('note on recordings', 1, self._content(root), sorted(files))}.json"
+            read = cached_note(note, "the recordings will be read again", lambda: {"faults": _faults(files)})
+            if faults := read["faults"]:
+                raise UserError(
+                    f"{self.path}: {len(faults)} of {len(files)} recordings cannot be used: {first_of(faults, 5, '; ')}"
+                )
+        return Findings(remarks=label_remarks(self._labels(root).values()))
 
     def _labels(self, root: Path | None) -> dict[str, str]:
         """Label by file. Raises UserError."""

@@ -93,19 +93,12 @@ class LabelledImages(CorpusSource):
         return digest(VIEWS_VERSION, content, self.size, self.labelled, self.per_class, self.sample_seed)
 
     def examined(self, root: Path | None) -> Findings:
-        path = self.require(root) / self.path
-        labels = read_columns(path, _label_column(path)).column(0).to_pylist() if path.is_file() else _folder(path)[1]
-        return Findings(remarks=label_remarks(labels) if self.labelled else ())
-
-    def check(self, root: Path | None) -> None:
         """Decode the images of a corpus of at most PLANNED_BYTES; of a larger one, check the folders of its classes."""
-        if self.missing(root):
-            return
-        path = placed(root, self.path)
+        path = self.require(root) / self.path
         if sum(file.stat().st_size for file in ([path] if path.is_file() else _listed(path))) <= PLANNED_BYTES:
             self._rows(root)
-        elif path.is_dir():
-            _folder(path)
+        labels = read_columns(path, _label_column(path)).column(0).to_pylist() if path.is_file() else _folder(path)[1]
+        return Findings(remarks=label_remarks(labels) if self.labelled else ())
 
     def load(self, root: Path | None) -> EncodedImages:
         from harness.encoders.vision import Augmentation  # imports torch, which planning does not need

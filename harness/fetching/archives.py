@@ -38,25 +38,17 @@ def only(entry: Entry, got: Got, file: str) -> Path:
     return files[0]
 
 
-#: limits of an unpacked archive; the last is the ratio of its content's size to its own
-MOST_BYTES, MOST_MEMBERS, MOST_RATIO = 200 * 10**9, 2_000_000, 1000
-
-
 def unpack(archive: Path, target: Path) -> None:
     """Unpack an untrusted zip or tar archive (plain, gzip, bzip2, xz) into a new folder.
 
-    Raises UserError for a damaged archive, a member outside the folder, a link, a device, or exceeded limits.
+    Raises UserError for a damaged archive, a member outside the folder, a link or a device.
     """
-    left, count, files = min(MOST_BYTES, max(archive.stat().st_size, 1 << 16) * MOST_RATIO), 0, set[str]()
+    files = set[str]()
 
-    def check(name: str, size: int, *, is_file: bool, is_folder: bool) -> None:
-        nonlocal left, count
-        left, count = left - size, count + 1
+    def check(name: str, *, is_file: bool, is_folder: bool) -> None:
         flaws = {
             "a path outside the folder": name.startswith("/") or ".." in name.split("/") or {*name} & {*"\\\0\n"},
             "a link or a device": not (is_file or is_folder),
-            "more bytes than the limit": left < 0,
-            f"more than {MOST_MEMBERS} members": count > MOST_MEMBERS,
             "a member twice": is_file and name in files,
         }
         for flaw in (flaw for flaw, has_it in flaws.items() if has_it):
@@ -67,7 +59,7 @@ def unpack(archive: Path, target: Path) -> None:
             files.add(name)
 
     def checked(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo:
-        check(member.name, member.size, is_file=member.isfile(), is_folder=member.isdir())
+        check(member.name, is_file=member.isfile(), is_folder=member.isdir())
         return tarfile.data_filter(member, folder)
 
     try:
@@ -78,7 +70,7 @@ def unpack(archive: Path, target: Path) -> None:
         with zipfile.ZipFile(archive) as packed:
             for item in packed.infolist():
                 odd = stat.S_IFMT(item.external_attr >> 16) not in _PLAIN
-                check(item.filename, item.file_size, is_file=not (odd or item.is_dir()), is_folder=item.is_dir())
+                check(item.filename, is_file=not (odd or item.is_dir()), is_folder=item.is_dir())
             packed.extractall(target)
     except (*_DAMAGED, OSError) as error:
         if isinstance(error, OSError) and error.errno not in (None, *_IN_THE_WAY):

@@ -9,9 +9,9 @@ from functools import cache
 from importlib.resources import files
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
-from harness.errors import UserError, worded
+from harness.errors import UserError
 from harness.registry import suggest
 from harness.tomlfiles import Commit, Name, Table
 
@@ -137,15 +137,8 @@ def entries() -> Mapping[str, Entry]:
 
 
 def read_entries(text: str) -> dict[str, Entry]:
-    """Parse entries. Raises UserError naming the wrong table and key."""
-    try:
-        return {name: Entry.model_validate({**table, "name": name}) for name, table in tomllib.loads(text).items()}
-    except tomllib.TOMLDecodeError as error:
-        raise UserError(f"the catalogue is not valid TOML: {error}; correct that line") from error
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"]) or "the entry as a whole"
-        raise UserError(f"the catalogue, {key}: {worded(first)}; correct that table") from error
+    """Parse entries. Raises pydantic's ValidationError: the catalogue is part of the package."""
+    return {name: Entry.model_validate({**table, "name": name}) for name, table in tomllib.loads(text).items()}
 
 
 def restricted() -> list[Entry]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from harness.arrays import check_features
 from harness.caches import writing_to
 from harness.errors import UserError
 from harness.fetching.entries import Entry, Origin, Output
@@ -203,13 +204,7 @@ def count_rows(path: Path) -> int:
     """Count the rows of a table or an HDF5 file, or the lines of a text. Raises UserError."""
     kind = container_of(path)
     if kind == "hdf5":
-        import h5py
-
-        try:
-            with h5py.File(path) as file:
-                return int(file["features"].shape[0])
-        except (OSError, KeyError) as error:
-            raise UserError(f"{path} cannot be counted: {' '.join(str(error).split())}; it is incomplete") from error
+        return check_features(path, "image")[1]
     if kind == "parquet":
         return check_columns(path)
     columns = table_in(path)

@@ -35,7 +35,7 @@ from harness.method.interface import (
     TripletBatch,
     ValueOrigin,
 )
-from harness.registry import OWN, OWN_SIGNALS, import_limited, names, target
+from harness.registry import OWN, OWN_SIGNALS, names, target
 from harness.spec import Stream, Variant
 from harness.tomlfiles import toml_content
 
@@ -134,8 +134,7 @@ def _declared(folder: Path) -> list[str]:
 def _imported(name: str) -> ModuleType:
     path = expand(name)
     try:
-        with import_limited():
-            return _module(name, path)
+        return _module(name, path)
     except (UserError, *OWN_SIGNALS):
         raise
     except BaseException as error:

@@ -210,10 +210,12 @@ class Inventory:
             known = self.corpora[name]
             source = read_with(run.options, known.plain.source)
             typed = run.options[: len(run.spec.setting.options)]
-            read_with(typed, known.plain.source).check(self.root)
+            plain = read_with(typed, known.plain.source)
+            if not plain.missing(self.root):
+                plain.examined(self.root)
             try:
-                if len(typed) < len(run.options):
-                    source.check(self.root)
+                if len(typed) < len(run.options) and not source.missing(self.root):
+                    source.examined(self.root)
             except UserError as error:
                 raise UnfitSettingError(str(error)) from error
             unchanged = source is known.plain.source

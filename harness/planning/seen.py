@@ -275,9 +275,9 @@ class SettingData:
             raise UserError(f"each run of '{setting}' draws other rows; audit '{setting.name}', all of them")
         self.corpora = [Ingredient(read_with(options, source), inventory.root) for source in texts]
         for corpus in self.corpora:
-            corpus.source.check(inventory.root)
             if corpus.missing:
                 raise MissingData("; ".join(map(str, corpus.missing)))
+            corpus.source.examined(inventory.root)
 
     @cached_property
     def seen(self) -> SeenRows:

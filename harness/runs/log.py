@@ -8,7 +8,6 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
-from harness.errors import message_of
 from harness.formatting import visible
 from harness.planning.events import Event, Stage
 from harness.store.logs import make_way
@@ -57,7 +56,7 @@ class RunLog:
         with suppress(OSError):  # a full disk, which the run's own error reports
             self._flush_pending()
             if error is not None:
-                self._line(f"stopped by {type(error).__name__}: {message_of(error)}")
+                self._line(f"stopped by {type(error).__name__}: {error}")
         with suppress(OSError):
             self._stream.close()
 

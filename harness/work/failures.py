@@ -16,7 +16,7 @@ from pathlib import Path
 from threading import Timer
 from types import FrameType
 
-from harness.errors import PlugInError, UserError, message_of
+from harness.errors import PlugInError, UserError
 from harness.formatting import duration, one_line
 from harness.registry import OWN, plugin_modules, raised_at
 from harness.stopping import Stopped, request_stop, withdraw_stop
@@ -126,7 +126,7 @@ def described(error: BaseException | str) -> str:
     """An error in one line, with the file and line in another package's code, or else in this project's."""
     if isinstance(error, str):
         return _shortened(error)
-    text = message_of(error)
+    text = str(error)
     if isinstance(error, UserError) and not isinstance(error, TimeLimitError):
         return _shortened(text)
     if isinstance(error, OSError) and error.errno in _MENDED:

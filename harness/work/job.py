@@ -18,7 +18,6 @@ from harness.planning.events import Event, Listener
 from harness.planning.inventory import Inventory
 from harness.planning.plan import PlannedRun
 from harness.processors import keep_freed_memory, use_cores
-from harness.registry import contained
 from harness.runs.environment import DeviceChoice, Seat, pick_device
 from harness.stopping import Interrupted, Stopped, stop_here
 from harness.store import Failure, Result, Spec, Store
@@ -110,7 +109,7 @@ class Job(ABC):
                 stop_here()
 
         try:
-            with use_cores(seat.cpus), contained(), self.store.lock(self.id) as acquired:
+            with use_cores(seat.cpus), self.store.lock(self.id) as acquired:
                 return self._carried_out(seat, report) if acquired else Again.HELD
         except (OSError, UserError) as error:  # from the lock
             return self.fail(error)

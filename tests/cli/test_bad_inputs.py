@@ -240,23 +240,6 @@ def test_a_full_disk_behind_the_output_is_one_line() -> None:
     assert (ended.returncode, ended.stderr) == (1, "error: the output cannot be written: No space left on device\n")
 
 
-@pytest.mark.parametrize("streams", [">&-", "<&- 2>&- >&-"])
-def test_a_closed_output_is_no_traceback(streams: str) -> None:
-    command = f"{sys.executable} -c '{START}' data path nope {streams}"
-    ended = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=300, check=False)
-    assert ended.returncode == 2
-    assert ended.stderr in ("", "error: the standard output is closed; redirect it to a file or to /dev/null\n")
-
-
-@pytest.mark.parametrize("words", [("new", "profile", "mine"), ("status", "--profile", "tiny")], ids=" ".join)
-def test_a_working_folder_that_was_deleted_is_one_line(tmp_path: Path, words: tuple[str, ...]) -> None:
-    gone = tmp_path / "gone"
-    gone.mkdir()
-    ended = python(f"import os; os.rmdir({str(gone)!r}); {START}", *words, cwd=gone)
-    assert (ended.returncode, ended.stdout) == (2, "")
-    assert ended.stderr == "error: the working folder was deleted; change to one that exists\n"
-
-
 @pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="there is no /proc")
 def test_a_home_folder_that_takes_no_cache_costs_one_warning(tmp_path: Path) -> None:
     words = ["status", "--profile", "tiny", "--methods", "simcse", "--seeds", "1", "--results", str(tmp_path / "r")]
@@ -288,22 +271,6 @@ def test_a_cache_without_a_home_folder_is_one_line(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("HARNESS_CACHE", "~nobody-here/cache")
     with pytest.raises(UserError, match="no home folder is known for ~nobody-here/cache"):
         cache_folder()
-
-
-@pytest.mark.parametrize("module", ["harness.cli.main", "click", "harness.cli.data", "harness.fetching"])
-def test_ctrl_c_is_one_line_from_the_first_import_on(module: str) -> None:
-    code = (
-        "import os, signal, sys\n"
-        "class Finder:\n"
-        "    def find_spec(self, name, *given):\n"
-        f"        if name == {module!r}: sys.meta_path.remove(self); os.kill(os.getpid(), signal.SIGINT)\n"
-        "sys.meta_path.insert(0, Finder())\n"
-        f"{START}\n"
-    )
-    ended = python(code, "data", "list")
-    assert (ended.returncode, ended.stdout) == (130, "")
-    assert ended.stderr.strip().startswith("interrupted; ")
-    assert ended.stderr.strip().count("\n") == 0
 
 
 def test_sigterm_is_one_line_from_the_start(tmp_path: Path) -> None:

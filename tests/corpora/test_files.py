@@ -92,16 +92,15 @@ def test_one_caption_an_image_is_drawn_by_seed_whatever_the_other_images(tmp_pat
 def test_all_captions_make_a_row_each_and_are_refused_of_a_file_with_one_an_image(tmp_path: Path) -> None:
     """They would change nothing: once the file is there, it is counted."""
     several = captions(tmp_path, {"a": ["a1", "a2"], "b": ["b1"], "c": ["c1", "c2", "c3"]}, captions="all")
-    several.check(tmp_path)
+    several.examined(tmp_path)
     assert list(several.load(tmp_path).texts) == ["a1", "a2", "b1", "c1", "c2", "c3"]
-    CaptionsFile("absent.parquet", HOW, captions="all").check(tmp_path)
     (tmp_path / "captions.txt").write_text("A dog.\nTwo cats.\n")
     lines = CaptionsFile("captions.txt", HOW)
-    lines.check(tmp_path)
+    lines.examined(tmp_path)
     few = captions(tmp_path, {"a": ["a1"], "b": ["b1"]}, captions="all")
     for source in (lines.with_captions("all"), few):
         with pytest.raises(UserError, match=rf"captions = all, but .*{source.files[0]} has only one caption per image"):
-            source.check(tmp_path)
+            source.examined(tmp_path)
 
 
 LINES = ["two cats", "A dog ."]
@@ -121,7 +120,7 @@ def test_a_text_file_and_the_file_that_it_is_matched_to_are_one_corpus(tmp_path:
     loaded, known = lines.load(tmp_path), lines.fingerprint(tmp_path)
     assert (list(loaded.texts), lines.image_ids(tmp_path)) == (LINES, ["7.jpg", "3.jpg"])
     whole = lines.with_captions("all")
-    whole.check(tmp_path)
+    whole.examined(tmp_path)
     rows = whole.load(tmp_path)
     assert list(rows.texts) == ["two cats", "cats", "A dog .", "b", "c"]
     for corpus in (loaded, rows):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import struct
+import wave
 from pathlib import Path
 
 import numpy as np
@@ -226,7 +227,7 @@ def test_pixels_without_a_known_range_are_refused_wherever_images_are_decoded(tm
     with pytest.raises(
         UserError, match=r"1 of 2 images .* cat/1\.png \(its pixels .* no known range; convert it to 8 b"
     ):
-        LabelledImages("tree", "").check(tmp_path)
+        LabelledImages("tree", "").examined(tmp_path)
     (tmp_path / "captions.tsv").write_text("0.jpg\ta cat\n1.png\tanother cat\n")
     captioned = CaptionsFile("captions.tsv", images="tree/cat").load(tmp_path)
     with pytest.raises(UserError, match=r"the image 1\.png cannot be decoded: its pixels"):
@@ -241,12 +242,12 @@ def test_what_is_wrong_with_a_folder_of_classes_is_counted_when_planned(
     source = LabelledImages("tree", "")
     tree(tmp_path, {"cat/0.jpg": JPEG, "dog/1.jpg": JPEG[:900], "dog/2.png": PNG[:-40], ".notes/x.txt": b""})
     with pytest.raises(UserError, match=r"2 of 3 images cannot be decoded: dog/1\.jpg \(.*truncated.*dog/2\.png"):
-        source.check(tmp_path)
+        source.examined(tmp_path)
     tree(tmp_path, {"bird/0.webp": PNG, "fish/deeper/0.png": PNG})
     for most in (2**28, 0):
         monkeypatch.setattr("harness.corpora.labelled_images.PLANNED_BYTES", most)
         with pytest.raises(UserError, match=r"2 of 4 folders of classes have no images \(.*\): bird, fish; put"):
-            source.check(tmp_path)
+            source.examined(tmp_path)
 
 
 @pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
@@ -269,5 +270,9 @@ def test_class_names_that_differ_in_spelling_alone_are_told(tmp_path: Path) -> N
     assert LabelledImages("classes").examined(tmp_path).remarks == told
     assert LabelledImages("classes", labelled=False).examined(tmp_path).remarks == ()
     (tmp_path / "index.tsv").write_text("file\twho\na.wav\t1\nb.wav\t1.0\n")
+    for name in ("a.wav", "b.wav"):
+        with wave.open(str(tmp_path / "classes" / name), "wb") as file:
+            file.setparams((1, 2, 8000, 0, "NONE", ""))
+            file.writeframes(bytes(2000))
     recordings = LabelledAudio("classes", index="index.tsv", label="who")
     assert recordings.examined(tmp_path).remarks == ["the labels '1' and '1.0' count as 2 classes; are they one?"]

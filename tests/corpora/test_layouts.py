@@ -67,7 +67,7 @@ def test_published_captions_are_read_whatever_the_file_is_called(layout: str, tm
     name, content, options = LAYOUTS[layout]
     write(tmp_path / name, content)
     corpus = CaptionsFile(name, captions="all", **options)
-    corpus.check(tmp_path)
+    corpus.examined(tmp_path)
     order = corpus.image_ids(tmp_path)
     assert (order, list(corpus.load(tmp_path).texts)) == (IDS, FLAT)
     assert corpus.examined(tmp_path).rows == corpus.expected(tmp_path) == 3
@@ -111,10 +111,10 @@ def test_what_is_no_sentence_is_refused_as_sentences_and_as_captions(content: st
     text, message = NO_SENTENCES[content]
     path = write(tmp_path / name, text)
     with pytest.raises(UserError, match=f"^{path}.*{message}"):
-        SentencesFile(name).check(tmp_path)
+        SentencesFile(name).examined(tmp_path)
     if content not in ("captions", "kaggle", "bars", "document"):
         with pytest.raises(UserError, match=f"^{path}"):
-            CaptionsFile(name).check(tmp_path)
+            CaptionsFile(name).examined(tmp_path)
 
 
 SENTENCES = {
@@ -134,7 +134,7 @@ SENTENCES = {
 def test_sentences_that_look_odd_stay_sentences(content: str, tmp_path: Path) -> None:
     write(tmp_path / "t.jsonl", SENTENCES[content])
     source = SentencesFile("t.jsonl")
-    source.check(tmp_path)
+    source.examined(tmp_path)
     lines = [line.strip() for line in SENTENCES[content].splitlines()]
     assert source.load(tmp_path).texts == lines == list(CaptionsFile("t.jsonl").load(tmp_path).texts)
 
@@ -163,7 +163,7 @@ def test_captions_of_another_layout_are_refused_with_the_option_that_reads_them(
     text, message = NO_CAPTIONS[content]
     path = write(tmp_path / "captions.txt", text)
     with pytest.raises(UserError, match=f"^{path}.*{message}"):
-        CaptionsFile("captions.txt").check(tmp_path)
+        CaptionsFile("captions.txt").examined(tmp_path)
 
 
 def test_a_split_is_one_of_the_file(tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_a_split_is_one_of_the_file(tmp_path: Path) -> None:
     write(tmp_path / "lines.txt", "a dog\na cat\n")
     for name in ("k.json", "coco.json", "lines.txt"):
         with pytest.raises(UserError, match=f"{name} .*split"):
-            CaptionsFile(name, split="dev").check(tmp_path)
+            CaptionsFile(name, split="dev").examined(tmp_path)
     prints = {CaptionsFile("k.json", split=split).fingerprint(tmp_path) for split in ("train", "test")}
     assert len(prints) == 2
 
@@ -194,7 +194,7 @@ def test_parquet_is_as_strict_as_a_table(columns: str, tmp_path: Path) -> None:
     content, message = PARQUET[columns]
     write_parquet(tmp_path / "c.parquet", content)
     with pytest.raises(UserError, match=message):
-        CaptionsFile("c.parquet").check(tmp_path)
+        CaptionsFile("c.parquet").examined(tmp_path)
 
 
 def test_a_column_of_parquet_is_sentences_and_its_missing_values_are_counted(tmp_path: Path) -> None:
@@ -204,10 +204,10 @@ def test_a_column_of_parquet_is_sentences_and_its_missing_values_are_counted(tmp
     with pytest.raises(UserError, match=r"row 2: no score, as in 1 of 2 rows"):
         list(read_rows(tmp_path / "t", "score"))
     with pytest.raises(UserError, match=r"columns text, n, score, .*column = "):
-        SentencesFile("t").check(tmp_path)
+        SentencesFile("t").examined(tmp_path)
     write(tmp_path / "p.parquet", LFS)
     with pytest.raises(UserError, match=r"p\.parquet is a pointer of Git LFS"):
-        CaptionsFile("p.parquet").check(tmp_path)
+        CaptionsFile("p.parquet").examined(tmp_path)
 
 
 HEADER = "sent0,sent1,hard_neg\n"
@@ -230,7 +230,7 @@ def test_triplets_have_three_fields_with_and_without_named_columns(
     text = HEADER + "x,y,z\n" + rows
     write(tmp_path / "nli.csv", text.replace(",", ";") if content == "semicolons" else text)
     with pytest.raises(UserError, match=message):
-        TripletsFile("nli.csv", columns=columns).check(tmp_path)
+        TripletsFile("nli.csv", columns=columns).examined(tmp_path)
 
 
 def test_empty_texts_missing_values_and_repeated_captions_are_counted(tmp_path: Path) -> None:

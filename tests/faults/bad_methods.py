@@ -56,10 +56,6 @@ def interrupts(self, terms):
     raise KeyboardInterrupt
 
 
-def exits(self, terms):
-    os._exit(0)
-
-
 def leaves(self, terms):
     """What a library in C does that gives up."""
     ctypes.CDLL(None).exit(0)
@@ -98,7 +94,7 @@ def meddles(self, terms):
 
 
 ALL = (
-    *(nan, vector, number, undeclared, apart, raises, quits, interrupts, exits, leaves, crashes, eats),
+    *(nan, vector, number, undeclared, apart, raises, quits, interrupts, leaves, crashes, eats),
     *(sleeps, meddles),
 )
 for spoil in ALL:

@@ -111,13 +111,12 @@ def test_json_without_a_floor_is_damage(content: str, tmp_path: Path) -> None:
     ("content", "says"),
     [
         (f"a = {NESTED}", "nested too deeply"),
-        ("[" + "a." * 400 + "a]\nb = 1\n", "line 1, has a key of more than 32 parts"),
-        ("b = 1\n" + "'a' . " * 20_000 + "a = 1\n", "line 2, has a key of more than 32 parts"),
+        ("[" + "a." * 5_000 + "a]\nb = 1\n", "key 'a': there is no such key"),
         ("description = '" + "x" * 2_000_000 + "'\n", "has more than 1 MB"),
         ("description = '\x00'\n", "not valid TOML"),
         ("\ufeffdescription = 'x'\n", "not valid TOML"),
     ],
-    ids=["deep", "dotted", "dots", "large", "NUL", "mark"],
+    ids=["deep", "dotted", "large", "NUL", "mark"],
 )
 def test_toml_that_nobody_typed_is_one_line(content: str, says: str, tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"

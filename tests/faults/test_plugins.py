@@ -28,8 +28,6 @@ SAYS = {
     "bad-raises": r"ValueError: one line and\\x1b\[31m another x{100}…x{100} \(bad_methods.py, line \d+\)$",
     "bad-quits": r"SystemExit: 0 \(bad_methods.py, line \d+\)",
     "bad-interrupts": r"KeyboardInterrupt \(bad_methods.py, line \d+\)",
-    "bad-exits": r"ExitError: os._exit\(0\) would end the process without an error message "
-    r"\(bad_methods.py, line \d+\)",
     "bad-leaves": r"its process ended with code 0 before the run did",
     "bad-crashes": r"its process ended with code -11 \(SIGSEGV\) before the run did \(bad_methods.py, line \d+\)",
     "bad-eats": r"MemoryError: Unable to allocate .* \(bad_methods.py, line \d+\)",
@@ -44,7 +42,7 @@ def only_the_sleeper_is_timed(plan: Plan, *given: object) -> list[Job]:
 
 
 #: what other methods meet too
-ALIKE = {"bad-vector", "bad-number", "bad-undeclared", "bad-interrupts", "bad-exits"}
+ALIKE = {"bad-vector", "bad-number", "bad-undeclared", "bad-interrupts"}
 
 
 @pytest.mark.parametrize("left_out", [ALIKE, pytest.param(set(), marks=pytest.mark.faults)], ids=["in short", "all"])

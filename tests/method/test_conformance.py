@@ -144,12 +144,10 @@ def test_a_folder_is_checked_before_it_is_installed(tmp_path: Path, monkeypatch:
         methods_in("fresh_method")
 
 
-def test_an_import_that_raises_or_never_ends_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.registry.IMPORT_S", 0.2)
-    for code, what in (("raise BaseException('boom')", "BaseException: boom"), ("while True: pass", "has not ended")):
-        (tmp_path / "mine.py").write_text(code)
-        with pytest.raises(UserError, match=f"cannot be imported: .*{what}"):
-            methods_in(str(tmp_path / "mine.py"))
+def test_an_import_that_raises_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("raise BaseException('boom')")
+    with pytest.raises(UserError, match=r"cannot be imported: .*BaseException: boom"):
+        methods_in(str(tmp_path / "mine.py"))
 
 
 class Broken(Method):

@@ -47,7 +47,7 @@ def test_captions_with_file_names_of_images_work_as_they_are(form: str, tmp_path
     name, text, columns = FORMS[form]
     (tmp_path / name).write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
     every = CaptionsFile(str(tmp_path / name), captions="all", **columns)
-    every.check(None)
+    every.examined(None)
     corpus = every.load(None)
     assert every.image_ids(None) == list(TWO)
     assert list(corpus.texts) == [text for texts in TWO.values() for text in texts]
@@ -70,7 +70,7 @@ def test_captions_with_file_names_of_images_work_as_they_are(form: str, tmp_path
 def test_captions_that_cannot_be_read_are_refused_with_their_line(text: str, part: str, tmp_path: Path) -> None:
     (tmp_path / "c.tsv").write_text(text)
     with pytest.raises(UserError, match=part):
-        CaptionsFile(str(tmp_path / "c.tsv")).check(None)
+        CaptionsFile(str(tmp_path / "c.tsv")).examined(None)
 
 
 TEXT = st.text(st.characters(exclude_categories=("Cs", "Cc"), exclude_characters="\ufeff"), max_size=8)
