@@ -19,7 +19,7 @@ import click
 import numpy as np
 import torch
 
-from harness.encoders.student import SentenceModules, Student, open_model
+from harness.encoders.student import SentenceModules, open_model
 from harness.errors import UserError
 
 WORDS = [
@@ -34,7 +34,7 @@ SENTENCES = [
     "horse",
     "a ring , a ring and a ring is on the right of the house of the big green dog and the small old red cat .",
 ]
-POOLINGS = ("cls", "mean", "avg-first-last", "pooler")
+POOLINGS = ("cls", "last", "mean", "avg-first-last", "pooler")
 #: the largest difference from a sentence on its own, relative to the vector's length, that counts as rounding
 ROUNDING = 1e-4
 #: rows for tokens that some classes of tokenizers add to any vocabulary
@@ -217,6 +217,7 @@ def alone(folder: Path, pooling: str) -> np.ndarray:
         output = model(**read(sentence, return_tensors="pt"), output_hidden_states=True)
         last = output.last_hidden_state[0]
         pooled = {"cls": lambda last=last: last[0], "mean": lambda last=last: last.mean(0)}
+        pooled["last"] = lambda last=last: last[-1]
         pooled["avg-first-last"] = lambda output=output, last=last: ((output.hidden_states[0][0] + last) / 2).mean(0)
         pooled["pooler"] = lambda output=output: output.pooler_output[0]
         vectors.append(pooled[pooling]().numpy())
@@ -241,8 +242,7 @@ def tried(folder: Path, pooling: str, reference: Callable[[Path, str], np.ndarra
         return Tried("", 0.0, str(error).replace(str(folder), "FOLDER").replace(str(folder.parent), "."))
     except Exception as error:  # what the harness should have refused
         return Tried("", float("inf"), f"NOT REFUSED: {type(error).__name__}: {str(error).splitlines()[0][:200]}")
-    packed = isinstance(model, Student) and model.packing is not None
-    how = "modules" if isinstance(model, SentenceModules) else "packed" if packed else "padded"
+    how = "modules" if isinstance(model, SentenceModules) else model.found.rows
     try:
         expected = reference(folder, pooling)
     except Exception as error:
@@ -328,7 +328,8 @@ fast tokenizer, opened as `harness run` and `harness eval` open it. {count} sent
 one batch and compared with plain transformers, one sentence at a time.
 
 - **right**: equal up to rounding. **refused**: one line before any work, given below the table.
-- `packed`: sentences are computed without padding. `padded`: with it.
+- `packed`: sentences are computed without padding. `padded`: with it. `equal lengths`: vectors would depend on padding,
+  so that sentences of equal length are embedded together.
 - Dropout is the largest in the configuration of the type, as transformers releases it. SimCSE and the methods that
   extend it need dropout above 0.
 """
@@ -378,7 +379,7 @@ def page() -> str:
     parts = [
         _HEAD.format(transformers=version("transformers"), count=len(SENTENCES)),
         f"| type | class | rows | {' | '.join(POOLINGS)} | dropout |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+        f"| {' | '.join(['---'] * (len(POOLINGS) + 4))} |",
         *built,
         "\nReasons, for a FOLDER with a model of that CLASS:\n",
         *(f"{number}. {note}" for number, note in enumerate(notes, 1)),

@@ -60,3 +60,12 @@ def test_the_page_of_encoders_says_what_comes_back(kind: str) -> None:
     page = (ROOT / "docs" / "encoders.md").read_text()
     notes = re.findall(r"^\d+\. (.*)$", page, re.MULTILINE)
     assert f"\n{encoders_page.line(encoders_page.row_of(kind), notes)}\n" in page
+
+
+def test_every_family_of_encoders_is_right_or_refused() -> None:
+    page = (ROOT / "docs" / "encoders.md").read_text()
+    rows = [line.split(" | ") for line in page.splitlines() if re.match(r"\| [\w-]+ \| [A-Z]\w+ \| ", line)]
+    assert len(rows) > 60
+    for row in rows:
+        assert all(re.fullmatch(r"right|refused \(\d+\)", cell) for cell in row[3:8]), row
+    assert "NO REFERENCE" not in page
