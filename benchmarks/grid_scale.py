@@ -116,7 +116,7 @@ def _stored(jobs: Sequence[RunJob], runs: int, slots: int) -> None:
     size = sum(path.stat().st_size + path.with_suffix(".log").stat().st_size for path in files)
     for path in files:
         os.utime(path, (1e9, 1e9))  # old enough to be trusted
-    (_, cold), (_, warm) = costing(lambda: len(store.indexed())), costing(lambda: len(store.indexed()))
+    (_, cold), (_, warm) = costing(lambda: len(store.frames())), costing(lambda: len(store.frames()))
     (index,) = store.root.glob(".cache/*")
     _, again = costing(lambda: planned(count, store.root))
     ends, more = slots / SECONDS, runs / count

@@ -22,7 +22,7 @@ import numpy, pandas, pydantic
 import harness
 from harness.store import Store, frame_of
 clock = time.perf_counter()
-results = Store(Path(sys.argv[1])).indexed()
+results = Store(Path(sys.argv[1])).frames()
 index = time.perf_counter() - clock
 rows = len(frame_of(results, ()))
 both = time.perf_counter() - clock

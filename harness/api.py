@@ -242,8 +242,8 @@ def results(folder: str | Path = DEFAULT_RESULTS, profile: str | None = None) ->
     >>> harness.results("results").frame[["variant", "seed", "suite", "task", "metric", "value"]]  # doctest: +SKIP
     """
     store = Store(Path(folder))
-    indexed = store.indexed().judged(Present(store.root, profile))
-    return Results(store.root, indexed, tuple(store.failures()), tuple(indexed.problems))
+    frames = store.frames().judged(Present(store.root, profile))
+    return Results(store.root, frames, tuple(store.failures()), tuple(frames.problems))
 
 
 @checked

@@ -39,7 +39,7 @@ TABLES = ("mcse:T2", "kdmcse:T3", "dalr:T3", "dalr:T9", "nonling:T4")
 @cache
 def reference() -> Sequence[Result]:
     """The runs in results/reference. Raises SystemExit where one cannot be read."""
-    found = Store(REFERENCE).indexed()
+    found = Store(REFERENCE).frames()
     if found.problems:
         sys.exit("\n".join(found.problems))
     return found

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from schema_words import key_table, type_in_words
 
 from harness.metrics import Metric
-from harness.store.frame import FRAME_COLUMNS
+from harness.store import FRAME_COLUMNS
 from harness.store.schema import SCHEMA_VERSION, Failure, Protocol, Result, TeacherUse
 
 _HEAD = f"""# What a results folder holds

@@ -87,8 +87,9 @@ def complete_groups(context: click.Context, parameter: click.Parameter, typed: s
     """Groups of runs in the folder of results."""
     from harness.store import Store
 
-    results = Store(Path(context.params.get("results") or DEFAULT_RESULTS)).indexed()
-    named = dict.fromkeys(f"{result.spec.key.rpartition('/')[0]}#{result.group[:8]}" for result in results)
+    frames = Store(Path(context.params.get("results") or DEFAULT_RESULTS)).frames()
+    runs = zip(frames.keys, frames.texts("group"), strict=True)
+    named = dict.fromkeys(f"{key.rpartition('/')[0]}#{group[:8]}" for key, group in runs)
     return [CompletionItem(name) for name in named if name.startswith(typed)]
 
 

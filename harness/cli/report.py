@@ -98,16 +98,14 @@ def cite(profile: str | None, methods: str | None, results: Path) -> None:
     from harness.method import method_named
     from harness.papers.citing import Used, bibtex, used_by
     from harness.profiles import load_profile
+    from harness.store import frames_of
 
     name = load_profile(profile).name if profile else None
     asked = [text.strip() for text in methods.split(",")] if methods else []
     papers = {method: method_named(method).paper for method in asked}
     loaded = read_results(results)
-    chosen = [
-        result
-        for result in loaded.runs
-        if name in (None, result.profile) and (not asked or result.spec.method in asked)
-    ]
+    wanted = ({"profile": [name]} if name else {}) | ({"method": asked} if asked else {})
+    chosen = frames_of(loaded.runs).where(**wanted)
     if not (chosen or asked):
         raise UserError(f"{no_results(results, loaded.problems, name)}, or give --methods")
     used = used_by(chosen)

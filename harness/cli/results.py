@@ -34,9 +34,9 @@ def list_command(profile: str | None, results: Path) -> None:
     """
     from harness.profiles import load_profile
     from harness.reporting.seeds.lookup import listed_groups
-    from harness.store import of_profile
+    from harness.store import frames_of
 
-    listed = read_results(results, profile).runs
+    listed = frames_of(read_results(results, profile).runs)
     rows = [
         (
             group.named,
@@ -46,7 +46,7 @@ def list_command(profile: str | None, results: Path) -> None:
             group.finished[:16],
             group.state,
         )
-        for group in listed_groups(of_profile(listed, load_profile(profile).name) if profile else listed)
+        for group in listed_groups(listed.where(profile=[load_profile(profile).name]) if profile else listed)
     ]
     plain_table(("runs", "--set", "profile", "seeds", "finished", "state"), rows)
 

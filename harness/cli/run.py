@@ -221,9 +221,7 @@ def _without_baseline(plan: Plan) -> str:
     trained = [run for run in plan.todo if run.resolved.trains]
     if not trained or request.wanted is not None or any(method.name == BASELINE for method in request.methods):
         return ""
-    if any(
-        result.spec.variant == BASELINE and result.profile == request.profile.name for result in plan.store.indexed()
-    ):
+    if len(plan.store.frames().where(variant=[BASELINE], profile=[request.profile.name])):
         return ""
     return f"baseline  add {BASELINE} to the methods: without its runs in {plan.store.root} no gain is tested"
 
@@ -259,18 +257,16 @@ def _show_results(context: click.Context, plan: Plan, results: Results) -> None:
     if len(results):
         from harness.commands import Commands
         from harness.planning.present import Present
-        from harness.store import IndexedResults
+        from harness.store import frames_of
 
-        in_folder = read_results(plan.store.root, named={run.problem for run in plan.damaged}).runs
-        assert isinstance(in_folder, IndexedResults)
+        in_folder = frames_of(read_results(plan.store.root, named={run.problem for run in plan.damaged}).runs)
         commands, profile = Commands(results.folder), plan.request.profile.name
-        judged = in_folder.judged(Present(plan.store.root, inventory=plan.inventory))
-        stored = judged.of_profile(profile)
+        stored = in_folder.judged(Present(plan.store.root, inventory=plan.inventory)).where(profile=[profile])
         lacking = show_summaries(results.runs, stored)
         if plan.request.tuning:
             mine = {run.fingerprint for run in results.runs}
-            trials = stored.where([result.spec.setting == UNTRAINED or result.fingerprint in mine for result in stored])
-            show_tuning(plan.request.tuning, trials, commands)
+            kept = (stored.runs["setting"] == UNTRAINED) | stored.runs["fingerprint"].isin(mine)
+            show_tuning(plan.request.tuning, stored.taken(stored.runs.index[kept].tolist()), commands)
         if plan.request.entries:
             show_paper_tables(plan.request.entries, profile, stored, commands)
         if line := commands.untrained(profile, lacking):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field, model_validator
 
@@ -14,7 +15,7 @@ from harness.metrics import AVERAGE
 from harness.papers.published import REPORTS
 from harness.papers.schema import PaperPart
 from harness.spec import UNTRAINED
-from harness.store import Result
+from harness.store import Result, frames_of, lines_of
 from harness.tomlfiles import Name, read_toml
 
 Kind = Literal["methods", "encoders", "teachers", "corpora", "suites", "tasks"]
@@ -66,9 +67,18 @@ def read_citations() -> Citations:
     return read_toml(REPORTS / "citations.toml", "the citations", Citations)
 
 
-def used_by(results: Iterable[Result]) -> list[Used]:
+def used_by(results: Sequence[Result]) -> list[Used]:
     """What results used, each thing once: methods, encoders, teachers, corpora, suites and their tasks."""
-    return list(dict.fromkeys(use for result in results for use in _used(result)))
+    frames = frames_of(results)
+    evaluations, scores = frames.evaluations, frames.scores.drop_duplicates(["evaluation", "task"])
+    tasks: dict[int, list[str]] = {}
+    for evaluation, task in zip(scores["evaluation"], scores["task"], strict=True):
+        tasks.setdefault(evaluation, []).append(task)
+    evaluated: dict[int, list[tuple[str, list[str]]]] = {}
+    for at, (run, suite) in enumerate(zip(evaluations["run"], evaluations["suite"], strict=True)):
+        evaluated.setdefault(run, []).append((suite, tasks.get(at, [])))
+    runs = lines_of(frames.runs)
+    return list(dict.fromkeys(use for run in runs for use in _used(run, evaluated.get(run.Index, []))))
 
 
 def bibtex(used: Sequence[Used], papers: Mapping[str, str] | None = None) -> str:
@@ -119,19 +129,18 @@ _SINGULAR: Mapping[Kind, str] = {
 }
 
 
-def _used(result: Result) -> Iterator[Used]:
-    spec = result.spec
-    if spec.method != UNTRAINED:
-        yield Used("methods", spec.method)
-    yield Used("encoders", spec.encoder)
-    if spec.setting != UNTRAINED:
-        yield from (Used("corpora", name) for name in spec.setting.partition("[")[0].split("+"))
-    yield from (Used("teachers", use.teacher) for use in result.teachers.values())
+def _used(run: Any, evaluated: Iterable[tuple[str, Sequence[str]]]) -> Iterator[Used]:
+    """What a run used, a line of a frame, with the tasks of each of its evaluations."""
+    if run.method != UNTRAINED:
+        yield Used("methods", run.method)
+    yield Used("encoders", run.encoder)
+    if run.setting != UNTRAINED:
+        yield from (Used("corpora", name) for name in run.setting.partition("[")[0].split("+"))
+    yield from (Used("teachers", use["teacher"]) for use in json.loads(run.teachers).values())
     uses = read_citations().uses
-    for evaluation in result.evaluations:
-        if evaluation.suite in uses["suites"]:
-            yield Used("suites", evaluation.suite)
+    for suite, tasks in evaluated:
+        if suite in uses["suites"]:
+            yield Used("suites", suite)
         # the work cited for mteb covers its tasks
-        if evaluation.suite != "mteb":
-            tasks = (task for task in evaluation.scores if task.partition("[")[0] != AVERAGE)
-            yield from (Used("tasks", task) for task in tasks)
+        if suite != "mteb":
+            yield from (Used("tasks", task) for task in tasks if task.partition("[")[0] != AVERAGE)

@@ -16,7 +16,7 @@ from harness.grid import Resolved
 from harness.planning.plan import Plan, PlannedRun
 from harness.setting import Captions, kept_rows
 from harness.spec import Stream
-from harness.store import IndexedResults
+from harness.store import Frames
 from harness.training.batching import mixed
 
 #: Rows of the papers' corpora: MCSE section 4.1, the splits of Karpathy and Fei-Fei, SimCSE's NLI file.
@@ -124,7 +124,7 @@ class Estimate:
 
 def estimate(plan: Plan) -> Estimate | None:
     """The time of the runs still to do; None if no run is finished and a corpus is not one of the papers'."""
-    finished = plan.store.indexed().of_profile(plan.request.profile.name)
+    finished = plan.store.frames().where(profile=[plan.request.profile.name])
     if finished or not plan.todo:
         return Estimate(here=sum(map(_Times(finished).expected, plan.todo)))
     cards = dict.fromkeys((card.name for card in CARDS), 0.0)
@@ -188,13 +188,12 @@ def _rows(run: Resolved, corpus: str, stream: Stream) -> int | None:
 class _Times:
     """Seconds that finished runs took for training ('') and for each suite."""
 
-    def __init__(self, finished: IndexedResults) -> None:
+    def __init__(self, finished: Frames) -> None:
+        self._same = finished.times()
         self._all: dict[str, list[float]] = {}
-        self._same: dict[tuple[str, str], dict[str, list[float]]] = {}
-        for method, encoder, training, suites in finished.times():
-            for times in (self._all, self._same.setdefault((method, encoder), {})):
-                for what, seconds in {"": training, **suites}.items():
-                    times.setdefault(what, []).append(seconds)
+        for times in self._same.values():
+            for what, seconds in times.items():
+                self._all.setdefault(what, []).extend(seconds)
 
     def expected(self, run: PlannedRun) -> float:
         """The mean time of finished runs of the same method and encoder; without any, of all finished runs."""

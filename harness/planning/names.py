@@ -7,7 +7,7 @@ models share a name.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from harness.planning.inventory import Inventory
 from harness.profiles import load_profile, shipped_profiles
 from harness.registry import names, suggest
 from harness.spec import UNTRAINED, OptionValue, RunSpec, SpecError, Variant, parse_encoder, split
-from harness.store import Result, Spec, Store, find_results
+from harness.store import Result, Spec, Store, find_results, frames_of
 from harness.store.files import is_named, several
 
 
@@ -45,17 +45,19 @@ def find_run(store: Store, text: str, profile: str | None = None) -> list[Result
 
 def _named(store: Store, text: str, profile: str | None) -> list[Result]:
     """The results of the only run that matches words of its key or digits of its fingerprint."""
-    named = [result for result in store.indexed() if is_named(text, result.spec.key, result.fingerprint)]
-    named = [result for result in named if profile in (None, result.profile)]
-    keys = list(dict.fromkeys(result.spec.key for result in named))
+    frames = store.frames()
+    runs = zip(frames.keys, *map(frames.texts, ("fingerprint", "profile")), strict=True)
+    named = {
+        fingerprint: key for key, fingerprint, of in runs if is_named(text, key, fingerprint) and profile in (None, of)
+    }
+    keys = list(dict.fromkeys(named.values()))
     if len(keys) > 1:
         raise several(text, keys)
     if not named:
         lists = "`harness status` lists the runs of a grid, `harness list methods` the methods"
-        lists = suggest(text, {*names("method"), *(result.spec.key for result in store.indexed())}, lists)
+        lists = suggest(text, {*names("method"), *frames.keys}, lists)
         raise UserError(f"there is no result of '{text}' in {store.root}; {lists}")
-    wanted = {result.fingerprint for result in named}
-    return [result for result in find_results(store, keys[0], profile) if result.fingerprint in wanted]
+    return [result for result in find_results(store, keys[0], profile) if result.fingerprint in named]
 
 
 def is_same(result: Result, asked: RunSpec, profile: str | None = None) -> bool:
@@ -72,16 +74,15 @@ def is_same(result: Result, asked: RunSpec, profile: str | None = None) -> bool:
     return _values(run) == _stored(result, run)
 
 
-def stored_spelling(results: Iterable[Result], text: str, profile: str | None = None) -> str:
+def stored_spelling(results: Sequence[Result], text: str, profile: str | None = None) -> str:
     """A VARIANT or VARIANT/SETTING/ENCODER as the results spell it; unchanged if they have no other spelling."""
     parts = split(text, "/")
-    variant, runs = (
-        Variant.parse(parts[0]),
-        [result for result in results if result.spec.method == Variant.parse(parts[0]).name],
-    )
-    if any(run.spec.variant == str(variant) for run in runs):
+    variant = Variant.parse(parts[0])
+    runs = frames_of(results).where(method=[variant.name])
+    if str(variant) in runs.texts("variant"):
         return text
-    for stored in runs:
+    spelled = runs.runs.drop_duplicates(["profile", "variant", "setting", "encoder", "group"])
+    for stored in runs.taken(spelled.index.tolist()).readable():
         asked = replace(RunSpec.parse(stored.spec.key), variant=variant)
         if is_same(stored, asked, profile):
             return "/".join((stored.spec.variant, *parts[1:]))
@@ -140,7 +141,7 @@ def model_name(model: FolderModel, asked: str | None, inventory: Inventory, stor
     if model.missing(None):
         return _cleaned(folder.name)
     content = model.fingerprint(None)
-    untrained = (result for result in store.indexed() if result.spec.setting == UNTRAINED)
+    untrained = store.frames().where(setting=[UNTRAINED]).readable()
     known = sorted({result.spec.encoder for result in untrained if result.identity.get("encoder") == content})
     typed = read_typed(store.root, inventory.profile.name).encoders
     mine = next((name for name, path in typed.items() if Path(path) == folder), None)
@@ -177,5 +178,5 @@ def _cleaned(part: str) -> str:
 def _is_taken(name: str, content: str, inventory: Inventory, store: Store) -> bool:
     if name in (*inventory.profile.encoders, *inventory.profile.released):
         return inventory.encoder(name).fingerprint != content
-    of_name = (result for result in store.indexed() if result.spec.encoder == name)
+    of_name = store.frames().where(encoder=[name]).readable()
     return any(result.identity.get("encoder") != content for result in of_name)

@@ -11,8 +11,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from harness.code import declarations
 from harness.commands import read_typed
 from harness.errors import UserError
@@ -21,12 +19,11 @@ from harness.planning.experiments import Experiment, Experiments
 from harness.planning.inventory import Inventory
 from harness.profiles import load_profile
 from harness.spec import RunSpec
-from harness.store import PRESENT, UNKNOWN, IndexedResults, Result
-from harness.store.columns import ColumnArray
+from harness.store import PRESENT, UNKNOWN, Frames, Result, lines_of
 
 #: what has changed for scores of a suite under another protocol
 _PROTOCOL = "tasks or test data"
-_GROUP = ("profile", "variant", "setting", "encoder", "overrides", "group")
+_GROUP = ["profile", "variant", "setting", "encoder", "overrides", "group"]
 
 
 class Present:
@@ -40,25 +37,20 @@ class Present:
         self._inventory = cache(self._found)
         self._experiments: dict[tuple[str, str], Experiments] = {}
 
-    def __call__(self, results: IndexedResults) -> tuple[ColumnArray, list[str]]:
-        """Judge each evaluation: an index into texts, and the texts (PRESENT, UNKNOWN or what has changed since)."""
-        tables = results.tables
-        runs, evaluations = tables.runs, tables.evaluations
-        of_run = evaluations["run"]
-        firsts, group_of = _distinct([runs[name] for name in _GROUP])
-        trainings = [self._training(results[row]) for row in firsts]
-        columns = [runs["profile"][of_run], evaluations["suite"], evaluations["key"]]
-        places, protocol_of = _distinct(columns)
-        texts = ([tables.text(column, at) for column in columns] for at in places)
-        protocols = [self._protocol(*named) for named in texts]
-        pairs, pair_of = _distinct([group_of[of_run], protocol_of])
-        states: dict[str, int] = {}
-        codes = [
-            states.setdefault(_joined(trainings[group_of[of_run[at]]], protocols[protocol_of[at]]), len(states))
-            for at in pairs
+    def __call__(self, frames: Frames) -> list[str]:
+        """Judge each evaluation: PRESENT, UNKNOWN or what has changed since."""
+        runs, evaluations = frames.runs, frames.evaluations
+        group_of = runs.groupby(_GROUP, sort=False, observed=True).ngroup().to_numpy()
+        trainings = [self._training(frames, run) for run in lines_of(runs.drop_duplicates(_GROUP))]
+        protocol = cache(self._protocol)
+        of_run = evaluations["run"].to_numpy()
+        places = zip(runs["profile"].array[of_run], evaluations["suite"], evaluations["protocol"], strict=True)
+        states = [
+            _joined(trainings[group], protocol(*place))
+            for group, place in zip(group_of[of_run].tolist(), places, strict=True)
         ]
         declarations().save()
-        return np.array(codes or [0], dtype=np.int32)[pair_of], list(states) or [UNKNOWN]
+        return states
 
     def _found(self, name: str) -> Inventory | None:
         noted = read_typed(self._results, name)
@@ -69,26 +61,25 @@ class Present:
         except UserError:
             return None
 
-    def _training(self, result: Result) -> str:
+    def _training(self, frames: Frames, run: Any) -> str:
         """Judge the training of a group by one of its runs: PRESENT, UNKNOWN or what has changed since."""
-        inventory = self._inventory(result.profile)
+        inventory = self._inventory(run.profile)
         if inventory is None:
             return UNKNOWN
         try:
-            experiment = self._experiment(inventory, result)
-            if experiment.fingerprint == result.fingerprint:
+            experiment = self._experiment(inventory, frames.keys[run.Index], run.overrides_json)
+            if experiment.fingerprint == run.fingerprint:
                 return PRESENT
-            whole = result.whole()
+            return "; ".join(changes(frames.result(run.Index), experiment))
         except UserError:
             return UNKNOWN
-        return "; ".join(changes(whole, experiment))
 
-    def _experiment(self, inventory: Inventory, result: Result) -> Experiment:
-        configuration = (result.profile, json.dumps(result.overrides, sort_keys=True))
+    def _experiment(self, inventory: Inventory, key: str, overrides: str) -> Experiment:
+        """What a plan would train for a run with this key and these overrides, as JSON."""
+        configuration, values = (inventory.profile.name, overrides), json.loads(overrides)
         if configuration not in self._experiments:
-            self._experiments[configuration] = Experiments(inventory, result.overrides)
-        run = resolve(inventory.profile, RunSpec.parse(result.spec.key), result.overrides)
-        return self._experiments[configuration].of(run)
+            self._experiments[configuration] = Experiments(inventory, values)
+        return self._experiments[configuration].of(resolve(inventory.profile, RunSpec.parse(key), values))
 
     def _protocol(self, profile: str, suite: str, key: str) -> str:
         inventory = self._inventory(profile)
@@ -104,14 +95,6 @@ def _joined(training: str, protocol: str) -> str:
     """Combine the states of a training and of the protocol of its scores."""
     changed = [text for text in (training, protocol) if text not in (PRESENT, UNKNOWN)]
     return "; ".join(changed) or (UNKNOWN if UNKNOWN in (training, protocol) else PRESENT)
-
-
-def _distinct(columns: list[ColumnArray]) -> tuple[list[int], ColumnArray]:
-    """The first row of each distinct combination of columns, and the combination of each row."""
-    if not len(columns[0]):
-        return [], np.zeros(0, np.int64)
-    _, firsts, numbers = np.unique(np.stack(columns), axis=1, return_index=True, return_inverse=True)
-    return firsts.tolist(), numbers.reshape(-1)
 
 
 #: values named in a line; the others are counted

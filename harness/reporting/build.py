@@ -30,7 +30,7 @@ from harness.reporting.methods import methods_from_a_process
 from harness.reporting.pages import TEMPLATES, Pages, slugs, write_one_file
 from harness.reporting.sections.base import ReportSection, report_sections
 from harness.reporting.tables.texts import latex, markdown
-from harness.store import Judge, StaleIndexError, Store
+from harness.store import Judge, Store
 
 _NOTICE = (
     "/* Vega, Vega-Lite, Vega-Embed and the libraries that they use. Copyright (c) University of Washington "
@@ -176,13 +176,8 @@ def write_report(
     contents = Contents.of(store, profile, judge)
     methods, broken = methods_from_a_process()
     take_titles({name: name for name in names("method")} | {facts.name: facts.title for facts in methods})
-    try:
-        contents = replace(contents, methods=methods, margin=margin)
-        page = render(contents, out, one_file=one_file)
-    except StaleIndexError:  # a file was damaged after it was indexed: it is left out like any other
-        store.forget_index()
-        contents = replace(Contents.of(store, profile, judge), methods=methods, margin=margin)
-        page = render(contents, out, one_file=one_file)
+    contents = replace(contents, methods=methods, margin=margin)
+    page = render(contents, out, one_file=one_file)
     skipped = (*contents.warnings, *contents.problems)
     return WrittenReport(page, len(contents.results), (*skipped, *filter(None, [contents.earlier]), *broken))
 
@@ -199,7 +194,7 @@ def render(contents: Contents, out: Path, *, one_file: bool = False) -> Path:
     footer = "; ".join(filter(None, (made, contents.earlier)))
     with new_folder(out) as folder:
         with (folder / "report.csv").open("w", encoding="utf-8", newline="") as stream:
-            write_runs(contents.results, stream)
+            write_runs(contents.frames, stream)
         (folder / "tables.csv").write_text(tidy(row for section in sections for row in section.rows()), "utf-8")
         _write_texts(sections, folder, footer)
         pages = _write_site(contents, sections, folder, footer)

@@ -19,14 +19,14 @@ from harness.reporting.tables.cells import FilledTable
 from harness.reporting.tables.filled import paper_tables
 from harness.store import (
     Failure,
+    Frames,
     Judge,
     Result,
     Store,
     earlier_backends,
-    frame_of,
+    frames_of,
     metrics_of,
     unscored,
-    without_overrides,
 )
 from harness.store.files import NamedArrays
 from harness.store.tunings import Tuning, read_tunings
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from harness.reporting.methods import MethodFacts
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 
@@ -62,14 +63,14 @@ class Contents:
     def of(cls, store: Store, profile: str | None = None, judge: Judge | None = None) -> Contents:
         """The contents of a store, or those of one profile, given by name or file. Raises UserError without results."""
         name = load_profile(profile).name if profile else None
-        indexed = store.indexed().judged(judge)
-        results = indexed.of_profile(name) if name else indexed
+        every = store.frames().judged(judge)
+        results = every.where(profile=[name]) if name else every
         if not results:
-            raise no_results(store.root, indexed.problems, name)
+            raise no_results(store.root, every.problems, name)
         failures = [failure for failure in store.failures() if name in (None, failure.profile)]
         tunings, problems = read_tunings(store)
         mine = [tuning for tuning in tunings if name in (None, tuning.profile)]
-        warnings = (*indexed.problems, *problems)
+        warnings = (*every.problems, *problems)
         return cls(store, results, failures, profile=name, warnings=warnings, tunings=mine)
 
     def arrays(self, result: Result) -> NamedArrays:
@@ -80,9 +81,9 @@ class Contents:
         """A result's log; empty if it cannot be read, which `problems` then reports."""
         return self._read(self.store.log, result, "")
 
-    def _read(self, read: Callable[[Result], T], result: Result, otherwise: T) -> T:
+    def _read(self, read: Callable[[S], T], of: S, otherwise: T) -> T:
         try:
-            return read(result)
+            return read(of)
         except UserError as error:
             if str(error) not in self.problems:
                 self.problems.append(str(error))
@@ -93,10 +94,25 @@ class Contents:
 
         `variants` restricts the rows to these. Parts have several times as many rows as whole tasks.
         """
-        return frame_of(without_overrides(self.results, profiles, variants))
+        wanted = {} if variants is None else {"variant": variants}
+        return self.frames.where(profile=profiles, overrides=["{}"], **wanted).flat()
 
-    def by_fingerprint(self, profile: str) -> Mapping[str, Result]:
-        return {result.fingerprint: result for result in self.results if result.profile == profile}
+    def result(self, row: int) -> Result | None:
+        """The result of a row of `frames`; None if its file is damaged, which `problems` then reports."""
+        return self._read(self.frames.result, row, None)
+
+    def result_of(self, profile: str, fingerprint: str) -> Result | None:
+        """The result of a training under a profile, as `result` reads it."""
+        return self.result(self._rows[profile, fingerprint])
+
+    @cached_property
+    def _rows(self) -> Mapping[tuple[str, str], int]:
+        runs = zip(*map(self.frames.texts, ("profile", "fingerprint")), strict=True)
+        return {run: row for row, run in enumerate(runs)}
+
+    @cached_property
+    def frames(self) -> Frames:
+        return frames_of(self.results)
 
     @cached_property
     def commands(self) -> Commands:
@@ -104,16 +120,16 @@ class Contents:
 
     @cached_property
     def metrics(self) -> Metrics:
-        return metrics_of(self.results)
+        return metrics_of(self.frames)
 
     @cached_property
     def unscored(self) -> Mapping[tuple[str, str], Sequence[str]]:
         """One line for each run that lacks the scores of some tasks, by profile and suite."""
-        return unscored(self.results)
+        return unscored(self.frames)
 
     @cached_property
     def tables(self) -> list[SummaryTable]:
-        return summary_tables(frame_of(self.results, ()), self.metrics, self.unscored)
+        return summary_tables(self.frames.flat(()), self.metrics, self.unscored)
 
     @cached_property
     def papers(self) -> Sequence[Paper]:
@@ -139,18 +155,18 @@ class Contents:
     @property
     def earlier(self) -> str:
         """One line on results of earlier backends; empty where there are none."""
-        return earlier_backends(self.results)
+        return earlier_backends(self.frames)
 
     @cached_property
     def profiles(self) -> list[str]:
-        return sorted({result.profile for result in self.results})
+        return sorted({*self.frames.texts("profile")})
 
     @cached_property
     def variants(self) -> Mapping[str, Counter[str]]:
         """The number of results of each variant, by method."""
         counts: dict[str, Counter[str]] = {}
-        for result in self.results:
-            counts.setdefault(result.spec.method, Counter())[result.spec.variant] += 1
+        for method, variant in zip(*map(self.frames.texts, ("method", "variant")), strict=True):
+            counts.setdefault(method, Counter())[variant] += 1
         return counts
 
     def teacher_options(self, method: str) -> Collection[str]:

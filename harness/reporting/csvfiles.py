@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TextIO
 
@@ -15,7 +16,7 @@ from harness.formatting import for_csv
 from harness.method.naming import name_of
 from harness.reporting.seeds.groups import Cell, Label
 from harness.reporting.seeds.summary import SummaryTable
-from harness.store import Result, overrides_text
+from harness.store import Frames, Result, declared_metrics, frames_of
 
 #: `difference`, `low`, `high`, `p` and `p_holm` (after Holm over the `tests` of its family) compare with `against`.
 #: `minus_published` and later columns compare with the paper; `p_equivalence` is from the tests for a difference within
@@ -78,47 +79,38 @@ RUN_COLUMNS = (
 
 
 def write_runs(results: Sequence[Result], stream: TextIO) -> None:
-    """Write report.csv, one result at a time. Scores are those of whole tasks, in the metrics that tables show."""
-    values: dict[str, None] = {}
-    scores: dict[str, None] = {}
-    for result in results:
-        values.update(dict.fromkeys(name for name, _ in _option_values(result)))
-        scores.update(dict.fromkeys(name for name, _ in _scores(result)))
-    writer = csv.DictWriter(stream, (*RUN_COLUMNS, *sorted(values), *scores), restval="", lineterminator="\n")
-    writer.writerow({name: for_csv(name) for name in writer.fieldnames})
-    for result in results:
-        fields = {**_fields(result), **dict(_option_values(result)), **dict(_scores(result))}
-        writer.writerow({name: for_csv(value) for name, value in fields.items()})
+    """Write report.csv. Scores are those of whole tasks, in the metrics that tables show."""
+    frames = frames_of(results)
+    runs = frames.runs
+    values = [*map(_values, runs["hyperparameters"], runs["teachers"])]
+    options = sorted({name for some in values for name in some})
+    scores = _shown_scores(frames)
+    names = [name_of(*run).text for run in zip(runs["variant"], runs["overrides"], strict=True)]
+    told = runs.assign(name=names)[[*RUN_COLUMNS]].astype(object)
+    told = told.where(told.notna(), None)
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(map(for_csv, (*RUN_COLUMNS, *options, *scores)))
+    for row, (fields, some) in enumerate(zip(told.itertuples(index=False), values, strict=True)):
+        numbers = (by_run.get(row) for by_run in scores.values())
+        writer.writerow(map(for_csv, (*fields, *map(some.get, options), *numbers)))
 
 
-def _fields(result: Result) -> CsvFields:
-    overrides = overrides_text(result.overrides)
-    return {
-        **result.spec.model_dump(),
-        "profile": result.profile,
-        "name": name_of(result.spec.variant, overrides).text,
-        "overrides": overrides,
-        "fingerprint": result.fingerprint,
-        "group": result.group,
-        "backend": result.backend,
-        "dev": result.best_dev,
-        "minutes": result.train_seconds / 60,
-    }
+def _values(hyperparameters: str, teachers: str) -> CsvFields:
+    """The options and the teachers of a run, by column."""
+    groups, used = json.loads(hyperparameters), json.loads(teachers)
+    options = {f"{group}.{name}": value for group, values in groups.items() for name, value in values.items()}
+    return {**options, **{f"teacher.{role}": use["teacher"] for role, use in used.items()}}
 
 
-def _option_values(result: Result) -> Iterator[tuple[str, object]]:
-    for group, values in result.hyperparameters.items():
-        for name, value in values.items():
-            yield f"{group}.{name}", value
-    for role, used in result.teachers.items():
-        yield f"teacher.{role}", used.teacher
-
-
-def _scores(result: Result) -> Iterator[tuple[str, object]]:
-    for suite in result.suites:
-        evaluation = result.latest(suite)
-        shown = {metric.name for metric in evaluation.protocol.metrics if metric.shown} if evaluation else set()
-        for task, values in evaluation.scores.items() if evaluation else ():
-            for name, value in values.items():
-                if not shown or name in shown:
-                    yield f"{suite}.{task}.{name}", value
+def _shown_scores(frames: Frames) -> dict[str, dict[int, float]]:
+    """The newest scores of the metrics that tables show, by column and run; all metrics where none is declared."""
+    newest = frames.newest()
+    metrics = {text: declared_metrics(text) for text in newest["declared"].unique()}
+    shown = {text: {metric.name for metric in declared if metric.shown} for text, declared in metrics.items()}
+    scores = frames.scores.join(newest[["run", "suite", "declared"]], on="evaluation", how="inner")
+    columns = (scores[name] for name in ("run", "suite", "declared", "task", "metric", "value"))
+    found: dict[str, dict[int, float]] = {}
+    for run, suite, declared, task, metric, value in zip(*columns, strict=True):
+        if not shown[declared] or metric in shown[declared]:
+            found.setdefault(f"{suite}.{task}.{metric}", {})[run] = value
+    return found

@@ -20,7 +20,7 @@ from harness.reporting.seeds.summary import summary_tables
 from harness.reporting.tables.grids import Grid, code_of, summary_grid
 from harness.reporting.tables.paper_grids import papers_grids
 from harness.reporting.tables.texts import FORMATS
-from harness.store import Failure, Result, frame_of, metrics_of, of_profile, unscored
+from harness.store import Failure, Result, frames_of, metrics_of, unscored
 from harness.tomlfiles import checked
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Results:
     @cached_property
     def frame(self) -> pandas.DataFrame:
         """One row per score; `harness.store.FRAME_COLUMNS` documents the columns."""
-        frame = frame_of(self.runs)
+        frame = frames_of(self.runs).flat()
         return frame.astype(dict.fromkeys(frame.columns[frame.dtypes == "category"], str))
 
     @checked
@@ -100,7 +100,7 @@ class Results:
         if asked is not None:
             return load_profile(asked).name
         self._check_runs()
-        names = sorted({run.profile for run in self.runs})
+        names = sorted({*frames_of(self.runs).texts("profile")})
         if len(names) != 1:
             raise UserError(
                 f"{self.folder} has results of the profiles {', '.join(names)}; choose one (--profile NAME, in Python "
@@ -118,9 +118,9 @@ def named_grid(name: str, profile: str, results: Sequence[Result], commands: Com
     if ":" in name:
         grids = papers_grids(profile, results, commands)
     else:
-        mine = of_profile(results, profile)
+        mine = frames_of(results).where(profile=[profile])
         lines = unscored(mine)
-        tables = summary_tables(frame_of(mine, ()), metrics_of(mine), lines)
+        tables = summary_tables(mine.flat(()), metrics_of(mine), lines)
         notes = {table.suite: commands.untrained(profile, table.lacking) for table in tables}
         grids = {table.suite: summary_grid(table, whole=whole, note=notes[table.suite]) for table in tables}
         if name not in grids and (profile, name) in lines:

@@ -26,7 +26,7 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
-from glob import escape
+from glob import escape, glob
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
@@ -52,8 +52,7 @@ from harness.locks import try_lock
 from harness.metrics import ArrayName
 from harness.registry import suggest
 from harness.spec import RunSpec, Variant
-from harness.store.index import forget_index, listing, refreshed
-from harness.store.indexed import IndexedResults, joined
+from harness.store.frames import Frames, merged_by_training
 from harness.store.schema import SCHEMA_VERSION, Evaluation, Failure, Result, Spec
 
 #: numbers or texts of any shape
@@ -128,19 +127,18 @@ class Store:
 
     def files(self) -> list[Path]:
         """All result files, sorted, without work, locks and failures."""
-        return [self.root / file.path for file in listing(self.root)]
+        return [self.root / path for path in _result_paths(self.root)]
 
     def load(self) -> tuple[list[Result], list[str]]:
         """All results, and one line for each file that cannot be used."""
         return self._loaded(self.files())
 
-    def indexed(self) -> IndexedResults:
-        """All results from the index: only new and changed files are read, curves on access."""
-        return IndexedResults.of(self.root, self.read, refreshed(self.root, self.read))
+    def frames(self) -> Frames:
+        """All results as data frames, from the index: only new and changed files are read."""
+        from harness.store.index import listed, refreshed
 
-    def forget_index(self) -> None:
-        """Make `indexed` read all files again, since a file has changed but kept its size and time."""
-        forget_index(self.root)
+        files = [listed(self.root, path) for path in _result_paths(self.root)]
+        return Frames.of_files(self.root, self.read, refreshed(self.root, files, self.read))
 
     def read(self, path: Path) -> Result:
         """Read one file. Raises UserError naming a file that cannot be used."""
@@ -177,7 +175,7 @@ class Store:
         """
         folder = self.folder("", spec).relative_to(self.root)
         paths = (path for top in sorted(self.root.glob("[!.]*")) for path in _of_seed(top / folder, spec.seed))
-        results, contradictions = joined({path: self.read(path) for path in paths})
+        results, contradictions = merged_by_training({path: self.read(path) for path in paths})
         if contradictions:
             raise UserError(contradictions[0])
         return [*results.values()]
@@ -302,7 +300,7 @@ class Store:
                 usable[path] = self.read(path)
             except UserError as error:
                 problems.append(str(error))
-        results, contradictions = joined(usable)
+        results, contradictions = merged_by_training(usable)
         return [*results.values()], problems + contradictions
 
 
@@ -372,11 +370,18 @@ def find_results(store: Store, text: str, profile: str | None = None) -> list[Re
     results = [result for result in results if profile in (None, result.profile)]
     if not results:
         where = f"{store.root} under the profile '{profile}'" if profile else str(store.root)
-        known = {result.spec.key for result in store.indexed() if profile in (None, result.profile)}
+        frames = store.frames()
+        known = (frames.where(profile=[profile]) if profile else frames).keys
         raise UserError(
             f"there is no result of {text} in {where}; {suggest(text, known, '`harness status` lists the runs')}"
         )
     return results
+
+
+def _result_paths(root: Path) -> list[str]:
+    """The paths of all result files below a folder, in order of their folders."""
+    paths = glob("*/*/*/*/seed-*.json", root_dir=root)  # noqa: PTH207 - a path object for each of many files takes long
+    return sorted(paths, key=lambda path: path.split("/"))
 
 
 def _of_seed(folder: Path, seed: int) -> list[Path]:

@@ -1,9 +1,8 @@
-"""The index of a results folder: the data that tables need from every result, in one file.
+"""The index of a results folder: the data that tables need from every result, as one Arrow table in one file.
 
-RESULTS/.cache/index-SCHEMA.VERSION.bin
+RESULTS/.cache/index-SCHEMA.VERSION.bin, an Arrow IPC stream (lz4), and its CRC-32 in the last 4 bytes
 
-The file has the length of its header (8 bytes), the header (JSON: rows of each table, texts), the columns as in memory,
-and the CRC-32 of all that (4 bytes).
+The table has one row per result file; a row's evaluations, and the scores in them, are nested lists.
 
 The index is a cache. A result file is read again when its size or time differ from the index's, and for a while after
 it was written, since a second change within one tick of the file system's clock would go unnoticed. A damaged index is
@@ -13,34 +12,66 @@ whole file, and the last one wins.
 
 from __future__ import annotations
 
+import io
 import json
-import mmap
 import stat
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from glob import glob
-from itertools import chain
+from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+from pyarrow import ipc
+from pyarrow import json as arrow_json
 
 from harness.errors import UserError
 from harness.files import ABANDONED_S, open_regular, remove_leftovers, replaced
-from harness.store.columns import TYPES, ColumnArray, Columns, Tables, TablesWriter
-from harness.store.indexed import ReadResult
-from harness.store.schema import SCHEMA_VERSION, Result
+from harness.store.schema import SCHEMA_VERSION, Evaluation, Result, Spec
 
 #: Increased when the columns change; each schema of results has indexes of its own.
-INDEX_VERSION: Final = 2
+INDEX_VERSION: Final = 3
 #: Folders with fewer files than this have no index: reading the files takes a few hundredths of a second.
 WORTH_FILES: Final = 200
 #: Age in ns from which a file's time is trusted when it is read; file systems keep times to two seconds or better.
 _SETTLED_NS: Final = 2_500_000_000
 #: the time of a file that is to be read again
 _UNSETTLED: Final = -1
+#: results that are made into a table at once
+_BATCH: Final = 500
+
+#: a text that many rows share, and one of its own
+_SHARED, _OWN = pa.dictionary(pa.int32(), pa.string()), pa.string()
+#: `part` is '' in the scores of whole tasks
+_SCORES = pa.list_(pa.struct({**dict.fromkeys(("task", "part", "metric"), _SHARED), "value": pa.float64()}))
+#: `protocol` is the protocol's key, `declared` its JSON text; seconds are wall time
+_EVALUATION = {
+    **dict.fromkeys(("suite", "protocol", "declared", "warnings"), _SHARED),
+    **{"finished": _OWN, "seconds": pa.float64(), "scores": _SCORES, "parts": _SCORES},
+}
+#: columns of JSON texts
+JSON = ("overrides", "hyperparameters", "teachers", "hardware", "packages", "revision", "warnings")
+#: columns that are fields of a result
+_FIELDS = ("profile", "profile_origin", "fingerprint", "group", "started", "finished")
+_NUMBERS = ("backend", "train_seconds", "peak_memory_mb")
+#: `problem` is what is wrong with a file that cannot be used, `dev` the best dev score
+SCHEMA = pa.schema(
+    {
+        **dict.fromkeys(("path", "problem", "fingerprint", "started", "finished"), _OWN),
+        **dict.fromkeys(("profile", "profile_origin", "method", "variant", "setting", "encoder", "group"), _SHARED),
+        **dict.fromkeys(("dev_task", "dev_metric", *JSON), _SHARED),
+        **dict.fromkeys(("seed", "backend", "size", "mtime"), pa.int64()),
+        **dict.fromkeys(("dev", "train_seconds", "peak_memory_mb"), pa.float64()),
+        "evaluations": pa.list_(pa.struct(_EVALUATION)),
+    }
+)
+
+#: reads a result file; raises UserError for one that cannot be used
+ReadResult = Callable[[Path], Result]
 
 
 class Listed(NamedTuple):
@@ -51,14 +82,8 @@ class Listed(NamedTuple):
     mtime: int
 
 
-def listing(root: Path) -> list[Listed]:
-    """All result files of a folder, sorted, without work, locks and failures."""
-    paths = glob("*/*/*/*/seed-*.json", root_dir=root)  # noqa: PTH207 - a path object for each of many files takes long
-    return [_listed(root, path) for path in sorted(paths, key=lambda path: path.split("/"))]
-
-
-def _listed(root: Path, path: str) -> Listed:
-    """The entry of a file; if it is not a readable regular file, it is always tried again."""
+def listed(root: Path, path: str) -> Listed:
+    """The entry of a file; if it is not a readable file, it is always tried again."""
     try:
         status = (root / path).lstat()
     except OSError:
@@ -66,93 +91,152 @@ def _listed(root: Path, path: str) -> Listed:
     return Listed(path, status.st_size, status.st_mtime_ns if stat.S_ISREG(status.st_mode) else _UNSETTLED)
 
 
-def refreshed(root: Path, read: ReadResult) -> Tables:
-    """The tables of all result files, in the order of `listing`; only new and changed files are read."""
-    files, known = listing(root), _load(root)
-    rows = {path: row for row, path in enumerate(known.of_runs("path"))}
-    sizes, times = known.runs["size"].tolist(), known.runs["mtime"].tolist()
-    now = time.time_ns()
-    writer, fresh = TablesWriter(), dict[str, int]()
+def refreshed(root: Path, files: Sequence[Listed], read: ReadResult) -> pa.Table:
+    """The table of result files, in their order; only new and changed ones are read."""
+    known = _load(root)
+    rows = {path: row for row, path in enumerate(known["path"].to_pylist())}
+    sizes, times = known["size"].to_pylist(), known["mtime"].to_pylist()
+    settled = time.time_ns() - _SETTLED_NS
+    fresh: dict[str, Listed] = {}
     for file in files:
         row = rows.get(file.path)
         if row is None or file.mtime == _UNSETTLED or (sizes[row], times[row]) != file[1:]:
-            fresh[file.path] = len(rows) + len(fresh)
-            settled = file.mtime < now - _SETTLED_NS
-            writer.add(file.path, file.size, file.mtime if settled else _UNSETTLED, _found(root / file.path, read))
+            fresh[file.path] = file if file.mtime < settled else file._replace(mtime=_UNSETTLED)
     if not fresh and len(files) == len(rows):
         return known
-    order = np.array([fresh.get(file.path, rows.get(file.path, -1)) for file in files], dtype=np.int64)
-    tables = known.with_more(writer.tables()).take(order)
-    if len(files) < len(rows) + len(fresh):
-        tables = tables.compact()
+    places = rows | {path: len(rows) + number for number, path in enumerate(fresh)}
+    added = table_of(file._asdict() | _found(root / file.path, read) for file in fresh.values())
+    table = taken(united(known, added), [places[file.path] for file in files])
     if len(files) >= WORTH_FILES:
-        _save(root, tables)
-    return tables
+        _save(root, table)
+    return table
 
 
-def forget_index(root: Path) -> None:
-    """Make the next reader read all files."""
-    with suppress(OSError):
-        _file(root).unlink(missing_ok=True)
+def row_of(result: Result) -> dict[str, object]:
+    """The row of a result, without its file."""
+    texts = result.model_dump(include={*JSON})
+    return {
+        **{name: getattr(result, name) for name in (*_FIELDS, *_NUMBERS)},
+        **{name: getattr(result.spec, name) for name in Spec.model_fields},
+        **{name: json.dumps(texts[name]) for name in JSON},
+        "dev": result.dev.best_score,
+        "dev_task": "" if result.dev.best_step is None else result.dev.task,
+        "dev_metric": result.dev.metric,
+        "evaluations": [*map(_evaluation, result.evaluations)],
+    }
 
 
-def _found(path: Path, read: ReadResult) -> Result | str:
+def _evaluation(evaluation: Evaluation) -> dict[str, object]:
+    parts = (
+        _scores(task, part, values) for task, by_part in evaluation.parts.items() for part, values in by_part.items()
+    )
+    return {
+        "suite": evaluation.suite,
+        "protocol": evaluation.protocol.key,
+        "declared": evaluation.protocol.model_dump_json(),
+        "warnings": json.dumps(evaluation.warnings),
+        "finished": evaluation.finished,
+        "seconds": evaluation.seconds,
+        "scores": [score for task, values in evaluation.scores.items() for score in _scores(task, "", values)],
+        "parts": [score for scores in parts for score in scores],
+    }
+
+
+def _scores(task: str, part: str, values: Mapping[str, float]) -> Iterator[dict[str, object]]:
+    return ({"task": task, "part": part, "metric": metric, "value": value} for metric, value in values.items())
+
+
+def table_of(rows: Iterable[Mapping[str, object]]) -> pa.Table:
+    """The table of rows as `row_of` makes them."""
+    # through JSON, since a conversion of Python objects imports pandas
+    texts = map(json.dumps, rows)
+    return united(*map(_parsed, iter(lambda: "\n".join(islice(texts, _BATCH)), "")))
+
+
+def _parsed(text: str) -> pa.Table:
+    plain = pa.schema([pa.field(field.name, _without_dictionaries(field.type)) for field in SCHEMA])
+    whole = arrow_json.ReadOptions(use_threads=False, block_size=len(text) + 1)
+    table = arrow_json.read_json(io.BytesIO(text.encode()), whole, arrow_json.ParseOptions(explicit_schema=plain))
+    columns = [_encoded(table[field.name].combine_chunks(), field.type) for field in SCHEMA]
+    return pa.Table.from_arrays(columns, schema=SCHEMA)
+
+
+def _without_dictionaries(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_list(kind):
+        return pa.list_(_without_dictionaries(kind.value_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(field.name, _without_dictionaries(field.type)) for field in kind])
+    return pa.string() if pa.types.is_dictionary(kind) else kind
+
+
+def _encoded(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """An array of `_parsed` with its shared texts, at any depth, as dictionaries."""
+    if pa.types.is_list(kind):
+        return pa.ListArray.from_arrays(array.offsets, _encoded(array.values, kind.value_type), type=kind)
+    if pa.types.is_struct(kind):
+        fields = [_encoded(array.field(number), field.type) for number, field in enumerate(kind)]
+        return pa.StructArray.from_arrays(fields, fields=[*kind])
+    return array.dictionary_encode() if pa.types.is_dictionary(kind) else array
+
+
+def united(*tables: pa.Table) -> pa.Table:
+    """The rows of several tables in one."""
+    return pa.concat_tables([_empty(), *tables]).unify_dictionaries().combine_chunks()
+
+
+@cache
+def _empty() -> pa.Table:
+    return _parsed("{}").slice(0, 0).combine_chunks()
+
+
+def taken(table: pa.Table, rows: Sequence[int]) -> pa.Table:
+    """The rows of a table at these numbers, in that order."""
+    numbers = np.asarray(rows, np.int64)
+    return table.take(pa.Array.from_buffers(pa.int64(), len(numbers), [None, pa.py_buffer(numbers)]))
+
+
+def _found(path: Path, read: ReadResult) -> dict[str, object]:
     try:
-        return read(path)
+        return {**row_of(read(path)), "problem": ""}
     except UserError as error:
-        return str(error)
+        return {"problem": str(error)}
 
 
 def _file(root: Path) -> Path:
     return root / ".cache" / f"index-{SCHEMA_VERSION}.{INDEX_VERSION}.bin"
 
 
-def _load(root: Path) -> Tables:
-    """The stored tables; empty ones where there are none or they are damaged."""
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        return read_tables(_file(root))
-    return TablesWriter().tables()
+def _load(root: Path) -> pa.Table:
+    """The stored table; an empty one where there is none or it is damaged."""
+    with suppress(OSError, ValueError, pa.ArrowException):
+        return read_table(_file(root))
+    return _empty()
 
 
-def _save(root: Path, tables: Tables) -> None:
+def _save(root: Path, table: pa.Table) -> None:
     with suppress(OSError):  # a read-only folder or a full disk: the next reader reads the files again
         remove_leftovers(_file(root).parent, ".index-*.tmp", ABANDONED_S)
-        write_tables(_file(root), tables)
+        write_table(_file(root), table)
 
 
-def write_tables(path: Path, tables: Tables) -> None:
-    """Write tables; the file never exists half-written. Raises OSError."""
-    rows = [len(next(iter(columns.values()))) for columns in tables.columns]
-    header = json.dumps({"rows": rows, "texts": list(tables.texts)}).encode()
-    checksum = 0
+def write_table(path: Path, table: pa.Table) -> None:
+    """Write a table; the file never exists half-written. Raises OSError."""
+    sink = pa.BufferOutputStream()
+    with ipc.new_stream(sink, SCHEMA, options=ipc.IpcWriteOptions(compression="lz4")) as writer:
+        writer.write_table(table)
+    content: Any = memoryview(sink.getvalue())
     with replaced(path) as stream:
-        numbers: Iterator[Any] = (
-            np.ascontiguousarray(columns[name])
-            for types, columns in zip(TYPES.values(), tables.columns, strict=True)
-            for name in types
-        )
-        for piece in chain([len(header).to_bytes(8, "little"), header], numbers):
-            checksum = zlib.crc32(piece, checksum)
-            stream.write(piece)
-        stream.write(checksum.to_bytes(4, "little"))
+        stream.write(content)
+        stream.write(zlib.crc32(content).to_bytes(4, "little"))
 
 
-def read_tables(path: Path) -> Tables:
-    """Memory-map a file of `write_tables`. Raises OSError, and ValueError or KeyError for any other file."""
+def read_table(path: Path) -> pa.Table:
+    """Read a file of `write_table`. Raises OSError, and ValueError or pyarrow's errors for any other file."""
     with open_regular(path) as stream:
-        content = mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
-    checked = memoryview(content)[:-4]
-    if zlib.crc32(checked).to_bytes(4, "little") != content[-4:]:
+        content = memoryview(stream.read())
+    if zlib.crc32(content[:-4]).to_bytes(4, "little") != content[-4:]:
         raise ValueError(f"{path} is damaged")
-    start = 8 + int.from_bytes(content[:8], "little")
-    header = json.loads(content[8:start])
-    return Tables.made(header["texts"], list(_columns(content, start, header["rows"])))
-
-
-def _columns(content: mmap.mmap, start: int, rows: list[int]) -> Iterator[Columns]:
-    for types, count in zip(TYPES.values(), rows, strict=True):
-        columns: dict[str, ColumnArray] = {}
-        for name, number in types.items():
-            columns[name] = np.frombuffer(content, number, count, start)
-            start += columns[name].nbytes
-        yield columns
+    table = ipc.open_stream(pa.py_buffer(content[:-4])).read_all()
+    if not table.schema.equals(SCHEMA):
+        raise ValueError(f"{path} has other columns")
+    return table.combine_chunks()

@@ -86,7 +86,7 @@ def same_training(first: Result, second: Result) -> bool:
     if (first.fingerprint, first.started) != (second.fingerprint, second.started):
         return False
     without: dict[str, object] = {"evaluations": []}
-    return first.whole().model_copy(update=without) == second.whole().model_copy(update=without)
+    return first.model_copy(update=without) == second.model_copy(update=without)
 
 
 def disagreement(first: Result, second: Result) -> str:
@@ -118,9 +118,9 @@ def repeated(store: Store) -> Iterator[tuple[Copy, ...]]:
     """
     copies: dict[str, list[Copy]] = {}
     for lab, held in labs_of(store).items():
-        for contributed in held.indexed():
+        for contributed in held.load()[0]:
             copies.setdefault(contributed.fingerprint, []).append(Copy(lab, contributed))
-    results = {result.fingerprint: result for result in store.indexed() if result.fingerprint in copies}
+    results = {result.fingerprint: result for result in store.frames().where(fingerprint=copies).readable()}
     for fingerprint, same in copies.items():
         result = results.get(fingerprint)
         if result is not None and not any(same_training(result, copy.result) for copy in same):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Annotated, Final, Literal, Self
 
@@ -129,12 +130,7 @@ class Evaluation(Record):
     @property
     def unscored(self) -> str:
         """The tasks without a score, by reason: `no score of STS12, STS13: REASON`; empty where all have one."""
-        reasons: dict[str, list[str]] = {}
-        for line in self.warnings:
-            task, marked, reason = line.removeprefix(f"{self.suite}: ").partition(f": {NO_SCORE}: ")
-            if marked:
-                reasons.setdefault(reason, []).append(task)
-        return "; ".join(f"{NO_SCORE} of {', '.join(tasks)}: {reason}" for reason, tasks in reasons.items())
+        return unscored_tasks(self.suite, self.warnings)
 
 
 class TeacherUse(Record):
@@ -219,11 +215,6 @@ class Result(Record):
         return list(dict.fromkeys(evaluation.suite for evaluation in self.evaluations))
 
     @property
-    def stamp(self) -> str:
-        """Identifies the state of the file that the result was read from; empty if uncertain."""
-        return ""
-
-    @property
     def best_dev(self) -> float | None:
         """The best dev score; None for a method that does not train."""
         return self.dev.best_score
@@ -236,10 +227,6 @@ class Result(Record):
     @property
     def all_warnings(self) -> list[str]:
         return [*self.warnings, *(line for evaluation in self.evaluations for line in evaluation.warnings)]
-
-    def whole(self) -> Result:
-        """The result as its file holds it; itself, unless it comes from an index."""
-        return self
 
     def merged(self, newer: Result) -> Result:
         """This result with the evaluations that only `newer`, a result of the same training, has."""
@@ -261,6 +248,16 @@ class Failure(Record):
 
     def concerns(self, profile: str, spec: Spec, fingerprint: str) -> bool:
         return (self.profile, self.spec, self.fingerprint) == (profile, spec, fingerprint)
+
+
+def unscored_tasks(suite: str, warnings: Iterable[str]) -> str:
+    """The tasks of a suite without a score, by reason, from the warnings of an evaluation."""
+    reasons: dict[str, list[str]] = {}
+    for line in warnings:
+        task, marked, reason = line.removeprefix(f"{suite}: ").partition(f": {NO_SCORE}: ")
+        if marked:
+            reasons.setdefault(reason, []).append(task)
+    return "; ".join(f"{NO_SCORE} of {', '.join(tasks)}: {reason}" for reason, tasks in reasons.items())
 
 
 def is_earlier(result: Result) -> bool:

@@ -111,7 +111,7 @@ class Queue:
     def resources(self, job: Job) -> Resources:
         """The resources a job needs, estimated from similar runs: finished ones of the store, and those in progress."""
         if self._estimates is None:
-            self._estimates = Estimates(job.store.indexed())
+            self._estimates = Estimates(job.store.frames())
         return job.resources(self._estimates)
 
     def observe_memory(self, event: Event) -> None:

@@ -9,15 +9,16 @@ from __future__ import annotations
 import itertools
 import json
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 from harness.planning.experiments import Experiment
 from harness.processors import cores, memory_groups
 from harness.runs.environment import Seat
-from harness.store import Result
+from harness.store import Result, frames_of
 
 #: Memory of a process besides tensors, in MB: torch and its libraries; on the GPU, the CUDA context.
 PROCESS_MB, CONTEXT_MB = 1_500, 600
@@ -101,20 +102,33 @@ def _likeness(experiment: Experiment, chunk: int | None) -> Likeness:
 class Estimates:
     """The resources that runs need, estimated from similar runs that have finished or reported."""
 
-    def __init__(self, results: Iterable[Result] = ()) -> None:
+    def __init__(self, results: Sequence[Result] = ()) -> None:
         self._peaks: dict[tuple[Likeness, str], float] = {}
         self._expected: dict[Likeness, Resources] = {}
-        for result in results:
-            self.learn(result)
+        frames = frames_of(results)
+        names = zip(*map(frames.texts, ("method", "setting", "encoder")), strict=True)
+        values = (map(cache(json.loads), frames.texts(name)) for name in ("hyperparameters", "hardware"))
+        for run in zip(names, *values, frames.table["peak_memory_mb"].to_pylist(), strict=True):
+            self._learn(*run)
 
     def learn(self, result: Result) -> None:
         """Record the peak memory of a finished run: of its process on the CPU, of tensors on a GPU."""
-        training = result.hyperparameters.get("training", {})
-        spec, hardware = result.spec, result.hardware
+        spec = result.spec
+        names = spec.method, spec.setting, spec.encoder
+        self._learn(names, result.hyperparameters, result.hardware, result.peak_memory_mb)
+
+    def _learn(
+        self,
+        names: tuple[str, str, str],
+        hyperparameters: Mapping[str, Mapping[str, object]],
+        hardware: Mapping[str, object],
+        peak_mb: float,
+    ) -> None:
+        training = hyperparameters.get("training", {})
         values = (training.get("batch_size"), hardware.get("chunk") if training else 0, training.get("max_length"))
         batch, chunk, length = (int(value) if isinstance(value, int | float) else 0 for value in values)
-        shape = (spec.method, spec.setting, spec.encoder, batch, chunk, length, str(training.get("precision", "")))
-        self._remember(shape, str(hardware.get("device", "cpu")), result.peak_memory_mb)
+        shape = (*names, batch, chunk, length, str(training.get("precision", "")))
+        self._remember(shape, str(hardware.get("device", "cpu")), peak_mb)
 
     def observe_memory(self, experiment: Experiment, chunk: int | None, device: str, peak_mb: float) -> None:
         """Record the peak memory of a run in training so far, but not less than its evaluation is expected to take."""

@@ -53,7 +53,7 @@ def test_the_package_of_a_lab_trains_and_adds_its_section(tmp_path: Path, instal
     finished = harness.run(str(lab / "lab.toml"), methods="relational", seeds=1, set={"steps": 4}, results=results)
     (run,) = finished.runs
     assert {"shape-pairs", "ToySTS"} <= set(finished.frame["task"])
-    assert run.whole().teachers["image"].source == str(lab / "features.npy")
+    assert run.teachers["image"].source == str(lab / "features.npy")
     index = harness.report(results, tmp_path / "report").page.read_text()
     assert '<section id="cost">' in index
     assert f">{run.peak_memory_mb:.0f}<" in index

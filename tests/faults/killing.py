@@ -148,7 +148,7 @@ def index(folder: str, fault: Mapping[str, Any]) -> None:
     """Read results through an index, however few they are, in a process that is killed as a fault says."""
     arm({"root": folder, **fault})
     store_index.WORTH_FILES = 1
-    Store(Path(folder, "results")).indexed()
+    Store(Path(folder, "results")).frames()
 
 
 def exit_code(process: ForkServerProcess) -> int | None:

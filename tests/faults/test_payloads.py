@@ -104,7 +104,7 @@ def test_json_without_a_floor_is_damage(content: str, tmp_path: Path) -> None:
         path.write_text(content)
     loaded, (problem,) = store.load()
     assert str(file) in problem
-    assert (loaded, len(store.indexed()), submissions(store), store.failures()) == ([], 0, {}, [])
+    assert (loaded, len(store.frames()), submissions(store), store.failures()) == ([], 0, {}, [])
 
 
 @pytest.mark.parametrize(

@@ -246,7 +246,7 @@ def test_a_folder_in_place_of_a_log_or_of_a_record_of_failure_is_put_aside(tmp_p
 
 
 @pytest.mark.faults
-def test_a_report_leaves_out_what_was_damaged_after_it_was_indexed(
+def test_a_result_damaged_after_it_was_indexed_costs_its_own_page_and_curve_with_a_warning(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(index, "WORTH_FILES", 1)
@@ -257,10 +257,12 @@ def test_a_report_leaves_out_what_was_damaged_after_it_was_indexed(
     path.with_name(f"seed-7-{'0' * 16}.json").symlink_to("nowhere")
     assert len(harness.results(folder)) == 2, "it is trusted by its size and time"
     written = harness.report(folder, tmp_path / "report")
-    assert written.results == 1
-    damaged = sorted(path.parent.glob("seed-*.json"))
+    assert written.results == 2
+    damaged = sorted(path.parent.glob("seed-*.json"), reverse=True)
     assert [str(each) in line for each, line in zip(damaged, written.warnings, strict=True)] == [True, True]
-    assert "simcse" in (tmp_path / "report" / "report.csv").read_text()
+    assert [page.name.partition("-")[0] for page in (tmp_path / "report" / "runs").glob("*-seed-*.js")] == ["simcse"]
+    rows = (tmp_path / "report" / "report.csv").read_text().splitlines()[1:]
+    assert [row.split(",")[1] for row in rows] == ["mcse", "simcse"], "its numbers were read from a sound file"
 
 
 def test_files_of_a_newer_version_are_named_left_alone_and_hold_up_no_other_run(tmp_path: Path) -> None:

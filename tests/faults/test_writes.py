@@ -36,9 +36,8 @@ from harness.planning.seen import cached_hashes
 from harness.runs.export import export as write_export
 from harness.runs.log import RunLog
 from harness.store import Spec, Store
-from harness.store.columns import TablesWriter
 from harness.store.folder import Submission, note_submission
-from harness.store.index import write_tables
+from harness.store.index import row_of, table_of, write_table
 from harness.store.labs import merge
 from harness.training.folder import TrainingFolder
 from harness.work.ray.node import RunFiles, unpack
@@ -71,7 +70,7 @@ WRITERS: dict[str, Callable[[Path], object]] = {
     "log of a result": lambda to: Store(to).save_log(RESULT, "a line\n" * 9),
     "failure": lambda to: Store(to).save_failure(failure(RESULT), "a line\n" * 9),
     "submission": lambda to: note_submission(Store(to), FINGERPRINT, NOTE),
-    "index": lambda to: write_tables(to / "index.bin", TablesWriter().tables()),
+    "index": lambda to: write_table(to / "index.bin", table_of([row_of(RESULT)])),
     "note": lambda to: write_note(to / "trained.json", {"a": 1}),
     "files from a node": lambda to: unpack(RunFiles({"a/b.json": b"content" * 10}), Store(to)),
     "checkpoint": lambda to: TrainingFolder(to).save({"step": 1, "weights": torch.arange(100.0)}),

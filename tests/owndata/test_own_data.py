@@ -27,7 +27,7 @@ def test_own_tasks_corpora_and_model_are_used_from_one_profile(world: Path, tmp_
     words += ["--tasks", "my-pairs,my-classes,my-pictures"]
     done = CliRunner().invoke(cli, words, catch_exceptions=False)
     assert done.exit_code == 0, done.output
-    (result,) = Store(tmp_path / "results").indexed()
+    (result,) = Store(tmp_path / "results").frames()
     scores = {evaluation.suite: evaluation.scores for evaluation in result.evaluations}
     assert set(scores["sts"]) == {"my-pairs"}
     assert scores["transfer"]["my-classes"]["n_train"] == 22
@@ -136,6 +136,6 @@ def test_what_is_odd_in_the_files_is_told_when_planned_and_kept_in_the_result(wo
     assert all(f"warning   {line}" in planned.output for line in of_text + of_labels), planned.output
     done = CliRunner().invoke(cli, words, catch_exceptions=False)
     assert done.exit_code == 0, done.output
-    (result,) = Store(tmp_path / "results").indexed()
+    (result,) = Store(tmp_path / "results").frames()
     assert result.warnings == of_text
     assert result.evaluations[0].warnings[:1] == of_labels

@@ -44,7 +44,7 @@ def test_features_with_and_without_ids_are_planned_and_trained_on(world: Path, f
     write(world.with_name(file))
     finished = harness.execute(plan(world, file), executor="serial")
     assert (len(finished), finished.failures) == (1, ())
-    assert finished.runs[0].whole().teachers["image"].source == str(world.with_name(file))
+    assert finished.runs[0].teachers["image"].source == str(world.with_name(file))
 
 
 def with_captions(world: Path, features: str = "captions.npz") -> str:
@@ -63,7 +63,7 @@ def with_captions(world: Path, features: str = "captions.npz") -> str:
 def test_kdmcse_trains_on_features_of_images_and_captions(world: Path, captions: str) -> None:
     finished = harness.execute(plan(world, with_captions(world, captions), "kdmcse"), executor="serial")
     assert (len(finished), finished.failures) == (1, ())
-    teachers = finished.runs[0].whole().teachers
+    teachers = finished.runs[0].teachers
     assert teachers["image"].source == str(world.with_name("f.parquet"))
     assert teachers["caption"].source == str(world.with_name(captions.partition('"')[0]))
 
@@ -91,7 +91,7 @@ def test_the_recipe_of_the_documentation_trains_kdmcse_and_dalr(
     finished = harness.execute(harness.plan(str(tmp_path / "mine.toml"), **grid), executor="serial")
     assert (len(finished), finished.failures) == (2, ())
     for run, role in zip(finished.runs, ("caption", "teacher1"), strict=True):
-        sources = {name: teacher.source for name, teacher in run.whole().teachers.items()}
+        sources = {name: teacher.source for name, teacher in run.teachers.items()}
         assert sources == {"image": str(tmp_path / "features.parquet"), role: str(tmp_path / "captions.npy")}
 
 

@@ -70,7 +70,7 @@ def test_odd_content_with_a_valid_digest_is_refused_by_the_name_of_its_file(what
     path = _written(store, REFUSED[what])
     with pytest.raises(UserError, match=re.escape(str(path))):
         store.read(path)
-    assert [str(path) in line for line in store.indexed().problems] == [True]
+    assert [str(path) in line for line in store.frames().problems] == [True]
     into = Store(tmp_path / "all")
     done = merge(into, {"lab": store})
     assert [str(path) in line for line in done.problems] == [True]

@@ -6,18 +6,17 @@ import json
 import multiprocessing
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas
 import pytest
 from builders import result
 
+from harness.errors import UserError
 from harness.files import sealed
 from harness.store import (
-    Chosen,
     Result,
-    StaleIndexError,
     Store,
     earlier_backends,
     frame_of,
@@ -61,27 +60,21 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def same(store: Store) -> bool:
     """Whether the index gives what the files hold."""
-    (whole, problems), indexed = store.load(), store.indexed()
+    (whole, problems), indexed = store.load(), store.frames()
     pandas.testing.assert_frame_equal(frame_of(indexed), frame_of(whole), check_categorical=False)
     return [*indexed] == whole and list(indexed.problems) == problems and metrics_of(indexed) == metrics_of(whole)
 
 
-def fields(results: Sequence[Result]) -> list[dict[str, object]]:
-    """Everything that light records hold themselves: no curves."""
-    names = Result.model_fields.keys() - {"dev", "losses"}
-    return [{name: getattr(run, name) for name in names} for run in results]
-
-
-def test_the_index_holds_all_of_a_result_but_its_curves(store: Store) -> None:
+def test_the_index_holds_what_tables_need_of_every_result(store: Store) -> None:
     assert same(store)
-    again = store.indexed()
+    again = store.frames()
     assert same(store)
-    assert fields(again) == fields(store.load()[0])
-    assert [run.dev for run in again[:3]] == [run.dev for run in store.load()[0][:3]]
-    assert again[0].model_dump_json() == store.load()[0][0].model_dump_json()
-    assert {run.profile for run in again.of_profile("small")} == {"small"}
-    assert fields(again.of_profile("small")) == [values for values in fields(again) if values["profile"] == "small"]
-    assert len(again.of_profile("none")) == 0
+    whole, _ = store.load()
+    small = [run for run in whole if run.profile == "small"]
+    assert 0 < len(small) < len(whole)
+    assert [*again.where(profile=["small"])] == small
+    assert [*again[1:9:3]] == whole[1:9:3]
+    assert (len(again.where(profile=["none"])), again[-1]) == (0, whole[-1])
 
 
 def test_two_files_of_one_training_are_one_result(tmp_path: Path, always: None) -> None:
@@ -93,7 +86,7 @@ def test_two_files_of_one_training_are_one_result(tmp_path: Path, always: None) 
     assert [evaluation.suite for evaluation in whole.evaluations] == ["sts", "geometry"]
     for _ in range(2):
         assert same(store)
-        assert fields(store.indexed()) == fields([whole])
+        assert [*store.frames()] == [whole]
 
 
 def test_a_copy_with_an_edited_score_is_not_used_and_two_that_differ_are_both_named(
@@ -128,24 +121,25 @@ def test_a_copy_with_an_edited_score_is_not_used_and_two_that_differ_are_both_na
 
 
 def test_a_file_that_changed_but_for_its_size_and_time_is_known_once_it_is_read(store: Store) -> None:
-    count = len(store.indexed())
-    path = store.files()[0]
+    count = len(store.frames())
+    path, *others = store.files()
     content, times = path.read_bytes(), path.stat().st_mtime_ns
     path.write_bytes(content.replace(b'"seed":0', b'"seed":"'))
     os.utime(path, ns=(times, times))
-    indexed = store.indexed()
-    assert len(indexed) == count, "trusted by size and time"
-    with pytest.raises(StaleIndexError, match=f"{path.name} cannot be used"):
-        [run.dev for run in indexed]
-    store.forget_index()
-    assert len(store.indexed()) == count - 1
-    assert str(path) in store.indexed().problems[0]
+    frames = store.frames()
+    assert len(frames) == count, "trusted by size and time"
+    with pytest.raises(UserError, match=f"{path.name} cannot be used"):
+        frames[0]
+    assert len([*frames.readable()]) == count - 1
+    path.write_bytes(others[0].read_bytes())
+    with pytest.raises(UserError, match=f"{path.name} has changed in the meantime"):
+        frames[0]
 
 
 def test_only_new_and_changed_files_are_read(store: Store, reads: list[str]) -> None:
-    assert len(store.indexed()) == len(reads) > 10
+    assert len(store.frames()) == len(reads) > 10
     reads.clear()
-    assert len(store.indexed())
+    assert len(store.frames())
     assert reads == []
     later, earlier, gone, *_ = store.files()
     gone.unlink()
@@ -157,17 +151,17 @@ def test_only_new_and_changed_files_are_read(store: Store, reads: list[str]) -> 
     new = store.path(store.save(result()))
     os.utime(new, ns=(10**18, 10**18))
     reads.clear()
-    assert [run.train_seconds for run in store.indexed()].count(4321.0) == 2
+    assert store.frames().runs["train_seconds"].tolist().count(4321.0) == 2
     assert sorted(reads) == sorted(path.name for path in (later, earlier, new))
     reads.clear()
-    assert len(store.indexed())
+    assert len(store.frames())
     assert reads == []
     assert same(store)
 
 
 def test_a_file_is_read_again_while_its_time_may_hide_a_change(store: Store) -> None:
     path = store.path(store.save(result()))
-    assert len(store.indexed())
+    assert len(store.frames())
     times = path.stat()
     path.write_text(path.read_text().replace('"train_seconds":', '"train_seconds":1'))
     path.write_text(path.read_text().rstrip("\n"))
@@ -177,7 +171,7 @@ def test_a_file_is_read_again_while_its_time_may_hide_a_change(store: Store) -> 
 
 
 def test_a_damaged_result_is_named_until_it_is_repaired(store: Store) -> None:
-    assert store.indexed().problems == []
+    assert store.frames().problems == []
     path = store.files()[3]
     text = path.read_text()
     path.write_text(text[:100])
@@ -186,14 +180,14 @@ def test_a_damaged_result_is_named_until_it_is_repaired(store: Store) -> None:
     path.with_name("seed-8-0000.json").mkdir()
     for _ in range(2):
         assert same(store)
-        results = store.indexed()
+        results = store.frames()
         assert len(results) == len(store.files()) - 3
         for each in (path, link, path.with_name("seed-8-0000.json")):
             assert [str(each) in line for line in results.problems].count(True) == 1
     link.unlink()
     path.with_name("seed-8-0000.json").rmdir()
     path.write_text(text)
-    assert store.indexed().problems == []
+    assert store.frames().problems == []
     assert same(store)
 
 
@@ -210,13 +204,13 @@ DAMAGES: dict[str, Callable[[bytes], bytes] | None] = {
 
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_index_is_made_again(store: Store, reads: list[str], damage: str) -> None:
-    assert len(store.indexed())
+    assert len(store.frames())
     (path,) = store.root.glob(".cache/*")
     content, damaged = path.read_bytes(), DAMAGES[damage]
     path.unlink()
     path.write_bytes(damaged(content)) if damaged else path.mkdir()
     reads.clear()
-    assert len(store.indexed()) == len(reads)
+    assert len(store.frames()) == len(reads)
     assert same(store)
     assert damaged is None or path.read_bytes() == content
 
@@ -225,7 +219,7 @@ def test_few_results_and_a_folder_that_cannot_be_written_have_no_index(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = Store(tmp_path)
-    assert not len(store.indexed())
+    assert not len(store.frames())
     store.save(result())
     assert same(store)
     assert not (tmp_path / ".cache").exists()
@@ -240,7 +234,7 @@ def _read_often(root: Path, seeds: range) -> None:
     store = Store(root)
     for seed in seeds:
         store.save(result(seed=seed))
-        assert {run.spec.seed for run in store.indexed().of_profile("tiny")} >= set(range(seeds.start, seed + 1))
+        assert {*store.frames().where(profile=["tiny"]).runs["seed"]} >= set(range(seeds.start, seed + 1))
 
 
 def test_two_writers_leave_a_right_index(store: Store) -> None:
@@ -251,23 +245,14 @@ def test_two_writers_leave_a_right_index(store: Store) -> None:
     for worker in workers:
         worker.join()
     assert [worker.exitcode for worker in workers] == [0, 0]
-    assert len(store.indexed()) == len(store.files())
+    assert len(store.frames()) == len(store.files())
     assert same(store)
     assert not list(store.root.glob(".cache/*.tmp"))
-
-
-def test_a_choice_of_results_makes_each_when_it_is_asked_for(store: Store) -> None:
-    results = store.indexed()
-    chosen = Chosen(results, [3, 0, 2])
-    assert [run.fingerprint for run in chosen] == [results[at].fingerprint for at in (3, 0, 2)]
-    assert [run.fingerprint for run in chosen[1:]] == [results[at].fingerprint for at in (0, 2)]
-    assert (len(chosen), len(chosen[:2]), chosen[-1].fingerprint) == (3, 2, results[2].fingerprint)
-    assert chosen[0] is not chosen[0]
 
 
 def test_results_of_earlier_backends_are_counted_without_reading_any(store: Store) -> None:
     store.save(result(backend=1))
     store.save(result("none", backend=1, hyperparameters={"method": {}, "encoder": {"pooling": "cls"}}))
-    results = store.indexed()
+    results = store.frames()
     assert earlier_backends(results) == earlier_backends(list(results))
     assert "1 result was made by backend 1" in earlier_backends(results), "what trains nothing has no backend"

@@ -83,7 +83,7 @@ def test_every_result_is_kept_with_its_lab_and_counted_once(labs: dict[str, Stor
     assert [(lab, done.count(lab, "new")) for lab in labs] == [("a", 2), ("b", 2)]
     assert (done.conflicts, done.problems) == ([], [])
     results = into.load()[0]
-    assert [result.fingerprint for result in into.indexed()] == [result.fingerprint for result in results]
+    assert [result.fingerprint for result in into.frames()] == [result.fingerprint for result in results]
     assert len({result.fingerprint for result in results}) == len(results) == 3
     for lab, store in labs.items():
         held = labs_of(into)[lab]

@@ -59,7 +59,7 @@ def test_what_finished_runs_took_is_known_from_the_index(tmp_path: Path, monkeyp
     for seed in range(3):
         path = store.path(store.save(finished("cpu", 4_000.0, seed=seed)))
         os.utime(path, ns=(10**18, 10**18))
-    assert len(store.indexed()) == 3
+    assert len(store.frames()) == 3
     reads: list[Path] = []
     monkeypatch.setattr(Store, "read", lambda self, path: reads.append(path))
     (job,) = jobs(tmp_path / "other", "simcse")

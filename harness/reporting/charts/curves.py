@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -22,12 +22,14 @@ from harness.reporting.charts.plot import (
 from harness.reporting.seeds.groups import Label
 from harness.reporting.seeds.summary import SummaryTable
 from harness.spec import BASELINE, UNTRAINED
-from harness.store import Chosen, Result
+from harness.store import Result, frames_of
 
 #: steps and values
 Points = tuple[tuple[float, float], ...]
-#: results of all seeds by label
-SeedRuns = Mapping[Label, Sequence[Result]]
+#: rows of frames by label, in order of seeds
+SeedRuns = Mapping[Label, Sequence[int]]
+#: reads the result of a row; None if its file is damaged
+ReadRun = Callable[[int], Result | None]
 #: Profiles with more runs than this show means only; single seeds are on the pages of the runs.
 MOST_SEEDS = 400
 #: Variants in one chart; more cannot be told apart.
@@ -75,18 +77,19 @@ class CurvePlace(NamedTuple):
 Charts = Mapping[tuple[str, str], Sequence[Series]]
 
 
-def shown_runs(results: Sequence[Result], tables: Sequence[SummaryTable]) -> dict[Label, Chosen]:
-    """The results that the rows of tables show, by label, in order of seeds; other groups of runs are left out."""
+def shown_runs(results: Sequence[Result], tables: Sequence[SummaryTable]) -> SeedRuns:
+    """The runs that the rows of tables show; other groups of runs are left out."""
     labels = {(row.label.profile, row.group): row.label for table in reversed(tables) for row in table.rows}
     numbered: dict[Label, list[tuple[int, int]]] = {label: [] for label in sorted(labels.values())}
-    for number, result in enumerate(results):
-        label = labels.get((result.profile, result.group))
-        if label is not None:
-            numbered[label].append((result.spec.seed, number))
-    return {label: Chosen(results, [number for _, number in sorted(runs)]) for label, runs in numbered.items() if runs}
+    frames = frames_of(results)
+    columns = frames.texts("profile"), frames.texts("group"), frames.table["seed"].to_pylist()
+    for row, (profile, group, seed) in enumerate(zip(*columns, strict=True)):
+        if label := labels.get((profile, group)):
+            numbered[label].append((seed, row))
+    return {label: [row for _, row in sorted(runs)] for label, runs in numbered.items() if runs}
 
 
-def curve_places(runs: SeedRuns) -> list[CurvePlace]:
+def curve_places(runs: SeedRuns, read: ReadRun) -> list[CurvePlace]:
     """The charts of one profile's runs in the tables, for at most MOST_PLACES pairs of setting and encoder.
 
     Each pair has a chart for each dev task and each unweighted loss term. Of more than MOST_VARIANTS variants, only the
@@ -102,7 +105,7 @@ def curve_places(runs: SeedRuns) -> list[CurvePlace]:
     few = sum(len(runs[label]) for labels in places.values() for label in labels) <= MOST_SEEDS
     shown = []
     for place, labels in drawn.items():
-        charts = _charts(runs, labels, every if len(every) <= LOOKS else _indices(labels))
+        charts = _charts(runs, read, labels, every if len(every) <= LOOKS else _indices(labels))
         legend = _legend(charts)
         left_out = "" if len(labels) == len(places[place]) else f" ({len(labels)} of {len(places[place])} variants)"
         plots = tuple(_plot(place, *chart, series, legend, few) for chart, series in charts.items())
@@ -120,11 +123,11 @@ def _drawn(labels: Sequence[Label]) -> list[Label]:
     return [label for label in labels if label in first]
 
 
-def _charts(runs: SeedRuns, labels: Sequence[Label], indices: Mapping[str, int]) -> Charts:
+def _charts(runs: SeedRuns, read: ReadRun, labels: Sequence[Label], indices: Mapping[str, int]) -> Charts:
     """The charts of a place, dev scores first. Reads each result once."""
     points: dict[tuple[str, str], dict[Label, list[Points]]] = {}
     for label in labels:
-        for curve in (curve for result in runs[label] for curve in _curves(result.whole())):
+        for curve in (curve for result in map(read, runs[label]) if result for curve in _curves(result)):
             points.setdefault((curve.term, curve.y_label), {}).setdefault(label, []).append(curve.points)
     return {
         chart: [

@@ -18,7 +18,6 @@ from harness.reporting.figures.vega import drawn
 from harness.reporting.seeds.groups import Group, Label, PlaceRuns
 from harness.reporting.seeds.wording import data_of
 from harness.spec import UNTRAINED, Place, SpecError
-from harness.store import Result
 
 
 @dataclass(frozen=True)
@@ -60,10 +59,6 @@ class Material:
         variants = {variant for spec in specs for variant in spec.variants}
         return PlaceRuns.of(self.contents.frame_with_parts([self.profile], variants), self.profile).groups
 
-    @cached_property
-    def _results(self) -> Mapping[str, Result]:
-        return self.contents.by_fingerprint(self.profile)
-
     def figure(self, paper: Paper, name: str) -> ReportFigure:
         """One figure of a paper. It is empty if there are no runs or its kind is broken."""
         spec, data = paper.figures[name], self.data(paper, name)
@@ -93,7 +88,8 @@ class Material:
     def data(self, paper: Paper, name: str) -> FigureData:
         spec = paper.figures[name]
         places = self._places(spec)
-        runs = [self._run(place, spec.suite) for place in places if spec.suite in self._groups.get(place, ())]
+        found = (self._run(place, spec.suite) for place in places if spec.suite in self._groups.get(place, ()))
+        runs = [run for run in found if run]
         alike = [
             other for other, figure in paper.figures.items() if (figure.kind, figure.metric) == (spec.kind, spec.metric)
         ]
@@ -138,8 +134,11 @@ class Material:
         pairs = sorted({(group.setting, group.encoder) for group in self._groups if group.setting != UNTRAINED})
         return [Place(variant, *where) for where in pairs for variant in spec.variants]
 
-    def _run(self, place: Place, suite: str) -> FigureRun:
-        """The runs of a place with the scores of all their suites, and the result of the first seed in `suite`."""
+    def _run(self, place: Place, suite: str) -> FigureRun | None:
+        """The runs of a place with the scores of all their suites, and the result of the first seed in `suite`.
+
+        None if that result's file is damaged.
+        """
         groups = self._groups[place]
         scores = {Score(name, *column): cell for name, kept in groups.items() for column, cell in kept.scores.items()}
         parts: dict[tuple[Score, str], dict[int, float]] = {}
@@ -149,5 +148,6 @@ class Material:
             for task, metric, part, seed, value in zip(*columns, strict=True):
                 parts.setdefault((Score(name, task, metric), part), {})[int(seed)] = float(value)
         fingerprint = str(groups[suite].lines["fingerprint"].iloc[0])  # lines are in order of seeds
+        result = self.contents.result_of(self.profile, fingerprint)
         label = Label(self.profile, *place, "")
-        return FigureRun(label, self._results[fingerprint], scores, parts, self.contents.arrays)
+        return FigureRun(label, result, scores, parts, self.contents.arrays) if result else None

@@ -287,11 +287,12 @@ class LeaderboardSection(ReportSection):
     def boards(self) -> Sequence[Board]:
         """The leaderboards: the papers' profile, then other real texts, then the toy world; STS before other suites."""
         contents, times = self.contents, dict[tuple[str, str], list[float]]()
-        for result in contents.results:
-            times.setdefault((result.profile, result.group), []).append(result.train_seconds / 60)
+        ran = contents.frames.runs
+        for *group, spent in zip(ran["profile"], ran["group"], ran["minutes"], strict=True):
+            times.setdefault((group[0], group[1]), []).append(spent)
         minutes = {group: sum(some) / len(some) for group, some in times.items()}
         papers = {facts.name: facts.paper for facts in contents.methods}
-        runs = Counter(result.profile for result in contents.results)
+        runs = Counter(contents.frames.texts("profile"))
         every = [
             forest
             for table in contents.tables

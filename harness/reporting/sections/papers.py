@@ -26,7 +26,6 @@ from harness.reporting.tables.filled import stand_in_tables
 from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section
 from harness.reporting.tables.paper_grids import no_run_yet, paper_grid, table_title, verdict_note
 from harness.spec import Place
-from harness.store import Result
 
 #: decimals of a cosine
 DIGITS = 4
@@ -74,21 +73,17 @@ class _Finder:
     def is_paper(self) -> bool:
         return self.profile.name == PAPER_PROFILE
 
-    @cached_property
-    def _by_fingerprint(self) -> Mapping[str, Result]:
-        return self.contents.by_fingerprint(self.profile.name)
-
     def answers(self, entry: NeighbourTable) -> tuple[int | None, dict[Place, Answers | None]]:
         """The seed shown, and each model's answers to the same queries, None where there are none.
 
         The seed is the one that most models have been run with, in a tie the lowest.
         """
-        results = self._results(entry)
-        seeds = sorted({seed for runs in results.values() for seed in runs})
+        every = self._runs(entry)
+        seeds = sorted({seed for runs in every.values() for seed in runs})
         if not seeds:
-            return None, dict.fromkeys(results)
-        seed = max(seeds, key=lambda number: (sum(number in runs for runs in results.values()), -number))
-        mine = {place: self._read(runs[seed], entry) if seed in runs else None for place, runs in results.items()}
+            return None, dict.fromkeys(every)
+        seed = max(seeds, key=lambda number: (sum(number in runs for runs in every.values()), -number))
+        mine = {place: self._read(runs[seed], entry) if seed in runs else None for place, runs in every.items()}
         queries = next((answer.queries for answer in mine.values() if answer), ())
         same = {place: answer if answer and answer.queries == queries else None for place, answer in mine.items()}
         return seed if queries else None, same
@@ -101,18 +96,19 @@ class _Finder:
         number = "".join(f"{size:,} " for size in sizes[-1:])
         return f"the {number}captions of the test images of {entry.task}"
 
-    def _results(self, entry: NeighbourTable) -> dict[Place, dict[int, Result]]:
-        names, results = StandIns.of(self.profile, self.contents.teacher_options), {}
+    def _runs(self, entry: NeighbourTable) -> dict[Place, dict[int, str]]:
+        """The fingerprints of each model's runs by seed."""
+        names, runs = StandIns.of(self.profile, self.contents.teacher_options), {}
         for place in (names.place(*pair, encoder) for encoder in entry.encoders for pair in pairs_of(entry)):
             if place is not None:
                 kept = self.runs.groups.get(place, {}).get(entry.suite)
-                mine = map(self._by_fingerprint.__getitem__, kept.lines["fingerprint"] if kept else ())
-                results[place] = {result.spec.seed: result for result in mine}
-        return results
+                runs[place] = dict(zip(kept.lines["seed"], kept.lines["fingerprint"], strict=True)) if kept else {}
+        return runs
 
-    def _read(self, result: Result, entry: NeighbourTable) -> Answers | None:
-        """A result's answers on the table's task; under other profiles on the first task that has any."""
-        arrays = self.contents.arrays(result)
+    def _read(self, fingerprint: str, entry: NeighbourTable) -> Answers | None:
+        """A run's answers on the table's task; under other profiles on the first task that has any."""
+        result = self.contents.result_of(self.profile.name, fingerprint)
+        arrays = self.contents.arrays(result) if result else {}
         tasks = [name.task for name in arrays if name.what == "neighbours"]
         task = next((candidate for candidate in tasks if candidate == entry.task or not self.is_paper), None)
         if task is None:

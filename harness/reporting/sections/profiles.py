@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -17,6 +18,7 @@ from harness.reporting.sections.base import ReportSection
 from harness.reporting.seeds.gains import forests, importance
 from harness.reporting.seeds.summary import SummaryTable
 from harness.reporting.tables.grids import Grid, summary_grid
+from harness.store import Frames
 
 #: charts of one kind on a page of a profile; the tables have the rest
 MOST_PLOTS = 24
@@ -46,7 +48,7 @@ class ProfilesSection(ReportSection):
         commands = self.contents.commands
         for profile, stem in pages.profiles.items():
             tables = [table for table in self.contents.tables if table.profile == profile]
-            runs = shown_runs(self.contents.results, tables)
+            runs = shown_runs(self.contents.frames, tables)
             pages.write(
                 "profile.html",
                 f"profiles/{stem}.html",
@@ -55,9 +57,9 @@ class ProfilesSection(ReportSection):
                 untrained=commands.untrained(
                     profile, sorted({variant for table in tables for variant in table.lacking})
                 ),
-                curves=curve_places(runs),
+                curves=curve_places(runs, self.contents.result),
                 more_curves=max(0, len({(label.setting, label.encoder) for label in runs}) - MOST_PLACES),
-                **_glance(tables, _defaults(runs)),
+                **_glance(tables, _defaults(self.contents.frames, runs)),
             )
 
 
@@ -71,11 +73,10 @@ def _glance(tables: Sequence[SummaryTable], defaults: UnnamedOptions) -> dict[st
     return {name: list(islice(every, MOST_PLOTS)) for name, every in plots.items()}
 
 
-def _defaults(runs: SeedRuns) -> UnnamedOptions:
-    return {
-        label: {**results[0].hyperparameters.get("training", {}), **results[0].hyperparameters.get("method", {})}
-        for label, results in runs.items()
-    }
+def _defaults(frames: Frames, runs: SeedRuns) -> UnnamedOptions:
+    texts = frames.texts("hyperparameters")
+    values = {label: json.loads(texts[rows[0]]) for label, rows in runs.items()}
+    return {label: {**groups.get("training", {}), **groups.get("method", {})} for label, groups in values.items()}
 
 
 class MethodsSection(ReportSection):

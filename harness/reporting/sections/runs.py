@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
-from typing import NamedTuple
+from math import isnan
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from harness.commands import Commands
 from harness.formatting import duration, fixed
@@ -17,7 +18,19 @@ from harness.reporting.charts.plot import plain
 from harness.reporting.pages import TEMPLATES, Pages, anchor, numbered, plain_json, slug, slugs
 from harness.reporting.sections.base import ReportSection
 from harness.reporting.tables.grids import ABSENT
-from harness.store import Chosen, Evaluation, Result, TeacherUse, is_earlier, overrides_text
+from harness.store import (
+    BACKEND_VERSION,
+    Frames,
+    Result,
+    TeacherUse,
+    declared_metrics,
+    is_earlier,
+    lines_of,
+    overrides_text,
+)
+
+if TYPE_CHECKING:
+    import pandas
 
 #: Most lines of a log on a page, half from its start and half from its end.
 LOG_LINES = 300
@@ -43,25 +56,6 @@ class ScoreTable:
     folded: bool = False
 
 
-def in_order(results: Sequence[Result]) -> Chosen:
-    """Sort results by profile, place and seed."""
-
-    def key(result: Result) -> tuple[str, str, str, str, str, int, str]:
-        spec, overrides = result.spec, overrides_text(result.overrides)
-        return (result.profile, spec.setting, spec.encoder, spec.variant, overrides, spec.seed, result.finished)
-
-    keys = list(map(key, results))
-    return Chosen(results, sorted(range(len(keys)), key=keys.__getitem__))
-
-
-class RunLine(NamedTuple):
-    """The line of a run in the index: its page, and the average of each suite that has one as text."""
-
-    page: str
-    result: Result
-    averages: Mapping[str, str]
-
-
 class Ran(NamedTuple):
     """The runs of one profile, setting and encoder."""
 
@@ -84,30 +78,37 @@ class RunsSection(ReportSection):
     is_shown = True
 
     @cached_property
-    def results(self) -> Chosen:
-        return in_order(self.contents.results)
+    def runs(self) -> pandas.DataFrame:
+        return in_order(self.contents.frames)
 
     @property
     def ran(self) -> Sequence[Ran]:
-        return list(what_ran(self.results))
+        return what_ran(self.contents.frames, self.runs)
 
     def write(self, pages: Pages) -> None:
-        results = self.results
-        names = run_names(results)
-        _write_index(pages, names, results)
+        frames, runs = self.contents.frames, self.runs
+        _write_index(pages, runs, evaluated_of(frames))
         pages.write("run.html", "runs/run.html", curve=run_spec())
         pages.put("runs/run.js", (TEMPLATES / "run.js").read_bytes())
         siblings: dict[tuple[str, str], dict[int, str]] = {}
-        for name, result in zip(names, results, strict=True):
-            siblings.setdefault((result.profile, result.group), {})[result.spec.seed] = name
-        for name, result in zip(names, results, strict=True):
-            whole, seeds = result.whole(), dict(sorted(siblings[result.profile, result.group].items()))
-            shown = {
-                **_content(whole, self.contents.log(whole), self.contents.commands),
-                "crumbs": _crumbs(whole, pages),
-                "seeds": seeds,
-            }
-            pages.put(f"runs/{name}.js", f"showRun({plain_json(shown)});\n".encode())
+        for run in lines_of(runs):
+            siblings.setdefault((run.profile, run.group), {})[run.seed] = run.page
+        for row, page in zip(runs.index.tolist(), runs["page"], strict=True):
+            if result := self.contents.result(row):
+                shown = {
+                    **_content(result, self.contents.log(result), self.contents.commands),
+                    "crumbs": _crumbs(result, pages),
+                    "seeds": dict(sorted(siblings[result.profile, result.group].items())),
+                }
+                pages.put(f"runs/{page}.js", f"showRun({plain_json(shown)});\n".encode())
+
+
+def in_order(frames: Frames) -> pandas.DataFrame:
+    """The runs by profile, place and seed, with the name of their `page`; the index is the row in `frames`."""
+    order = ["profile", "setting", "encoder", "variant", "overrides", "seed", "finished"]
+    texts = frames.runs.assign(key=frames.keys).astype({name: object for name in order if name != "seed"})
+    runs = texts.sort_values(order, kind="stable")
+    return runs.assign(page=run_names(zip(runs["key"], runs["fingerprint"], strict=True)))
 
 
 def _crumbs(result: Result, pages: Pages) -> list[tuple[str, str]]:
@@ -119,17 +120,67 @@ def _crumbs(result: Result, pages: Pages) -> list[tuple[str, str]]:
     ]
 
 
-def what_ran(results: Sequence[Result]) -> Iterator[Ran]:
-    """The variants, seeds and suites of each profile, setting and encoder."""
-    places: dict[tuple[str, str, str], tuple[Counter[str], set[int], dict[str, None]]] = {}
-    for result in results:
-        place = (result.profile, result.spec.setting, result.spec.encoder)
-        variants, seeds, suites = places.setdefault(place, (Counter(), set(), {}))
-        variants[result.spec.variant] += 1
-        seeds.add(result.spec.seed)
-        suites.update(dict.fromkeys(result.suites))
-    for place, (variants, seeds, suites) in sorted(places.items()):
-        yield Ran(*place, sorted(variants), spans(seeds), list(suites), variants.total())
+class RunLine(NamedTuple):
+    """The line of a run in the index: the average of each suite that has one as text, and an earlier `backend`.
+
+    `run` is the run's line of a frame, `best` its best dev score; `seconds` and `warnings` are of training and tests.
+    """
+
+    run: Any
+    averages: Mapping[str, str]
+    backend: int | None
+    best: float | None
+    seconds: float
+    warnings: int
+
+
+class Evaluated(NamedTuple):
+    """An evaluation of a run: its suite, its protocol as JSON, and its average in each metric."""
+
+    suite: str
+    declared: str
+    seconds: float
+    warnings: str
+    average: dict[str, float]
+
+
+def evaluated_of(frames: Frames) -> Mapping[int, Sequence[Evaluated]]:
+    """The evaluations of each run with any, by row."""
+    evaluations = [frames.evaluations[name] for name in ("suite", "declared", "seconds", "warnings")]
+    every = [
+        Evaluated(suite, declared, seconds, said, {})
+        for suite, declared, seconds, said in zip(*evaluations, strict=True)
+    ]
+    means = frames.scores[frames.scores["task"] == AVERAGE]
+    for at, metric, value in zip(means["evaluation"], means["metric"], means["value"], strict=True):
+        every[at].average[metric] = value
+    of_run: dict[int, list[Evaluated]] = {}
+    for run, evaluated in zip(frames.evaluations["run"], every, strict=True):
+        of_run.setdefault(run, []).append(evaluated)
+    return of_run
+
+
+def _by_place(runs: pandas.DataFrame) -> dict[tuple[str, str, str], pandas.DataFrame]:
+    """The runs of each profile, setting and encoder."""
+    grouped: Iterable[tuple[Any, pandas.DataFrame]] = runs.groupby(["profile", "setting", "encoder"])
+    return dict(iter(grouped))
+
+
+def what_ran(frames: Frames, runs: pandas.DataFrame) -> list[Ran]:
+    """The variants, seeds and suites of each profile, setting and encoder, of runs in order."""
+    suites: dict[int, list[str]] = {}
+    for run, suite in zip(frames.evaluations["run"], frames.evaluations["suite"], strict=True):
+        suites.setdefault(run, []).append(suite)
+    return [
+        Ran(
+            *place,
+            sorted(some["variant"].unique()),
+            spans(some["seed"]),
+            list(dict.fromkeys(suite for row in some.index for suite in suites.get(row, ()))),
+            len(some),
+        )
+        for place, some in _by_place(runs).items()
+    ]
 
 
 def spans(seeds: Iterable[int]) -> str:
@@ -141,50 +192,51 @@ def spans(seeds: Iterable[int]) -> str:
     return ", ".join(texts)
 
 
-def _write_index(pages: Pages, names: Sequence[str], results: Sequence[Result]) -> None:
+def _write_index(pages: Pages, runs: pandas.DataFrame, evaluated: Mapping[int, Sequence[Evaluated]]) -> None:
     """The index of runs: one page, or one for each profile, setting and encoder."""
 
-    def write(page: str, rows: Sequence[int]) -> None:
-        lines, averages = run_lines([names[row] for row in rows], Chosen(results, rows))
+    def write(page: str, some: pandas.DataFrame) -> None:
+        lines, averages = run_lines(some, evaluated)
         columns = {suite: f"{suite} {metric.name}" for suite, metric in averages.items()}
-        shown = {"lines": lines, "columns": columns, "places": {}, "runs": len(rows), "is_earlier": is_earlier}
-        pages.write("runs.html", f"runs/{page}.html", **shown)
+        pages.write("runs.html", f"runs/{page}.html", lines=lines, columns=columns, places={}, runs=len(some))
 
-    if len(results) <= MOST_LINES:
-        write("index", range(len(results)))
+    if len(runs) <= MOST_LINES:
+        write("index", runs)
         return
-    by_place: dict[tuple[str, str, str], list[int]] = {}
-    for row, result in enumerate(results):
-        by_place.setdefault((result.profile, result.spec.setting, result.spec.encoder), []).append(row)
+    by_place = _by_place(runs)
     stems = slugs("/".join(place) for place in by_place)
-    places = {f"index-{stems['/'.join(place)]}": (*place, len(rows)) for place, rows in by_place.items()}
-    pages.write("runs.html", "runs/index.html", lines=[], columns={}, places=places, runs=len(results))
-    for page, rows in zip(places, by_place.values(), strict=True):
-        write(page, rows)
+    places = {f"index-{stems['/'.join(place)]}": (*place, len(some)) for place, some in by_place.items()}
+    pages.write("runs.html", "runs/index.html", lines=[], columns={}, places=places, runs=len(runs))
+    for page, some in zip(places, by_place.values(), strict=True):
+        write(page, some)
 
 
-def run_lines(names: Sequence[str], results: Sequence[Result]) -> tuple[list[RunLine], dict[str, Metric]]:
-    """The lines of runs whose pages have these `names`, and for each suite the metric whose average is shown.
+def run_lines(
+    runs: pandas.DataFrame, evaluated: Mapping[int, Sequence[Evaluated]]
+) -> tuple[list[RunLine], dict[str, Metric]]:
+    """The lines of runs, and for each suite the metric whose average is shown.
 
     This is the first metric with an average, in the first run that has any average in the suite.
     """
     shown: dict[str, Metric] = {}
     lines = []
-    for name, result in zip(names, results, strict=True):
-        averages = {}
-        for evaluation in result.current:
-            suite, scores = evaluation.suite, evaluation.scores.get(AVERAGE, {})
-            if suite not in shown and scores:
-                shown[suite] = _columns(evaluation, {(AVERAGE,): scores})[0][0]
-            if metric := shown.get(suite):
-                averages[suite] = fixed(scores[metric.name], metric.digits) if metric.name in scores else ABSENT
-        lines.append(RunLine(name, result, averages))
+    for run in lines_of(runs):
+        mine, averages = evaluated.get(run.Index, ()), {}
+        for each in {each.suite: each for each in mine}.values():
+            if each.suite not in shown and each.average:
+                shown[each.suite] = _columns(declared_metrics(each.declared), {(AVERAGE,): each.average})[0][0]
+            if metric := shown.get(each.suite):
+                averages[each.suite] = _cell(each.average, metric)
+        seconds = run.train_seconds + sum(each.seconds for each in mine)
+        warnings = sum(len(json.loads(text)) for text in (run.warnings, *(each.warnings for each in mine)))
+        backend = run.backend if run.training and run.backend < BACKEND_VERSION else None
+        lines.append(RunLine(run, averages, backend, None if isnan(run.dev) else run.dev, seconds, warnings))
     return lines, shown
 
 
-def run_names(results: Sequence[Result]) -> list[str]:
-    """A unique stem for the page of each run, made of its key and fingerprint, in the order of the results."""
-    return numbered(f"{slug(result.spec.key)}-{slug(result.fingerprint[:12])}" for result in results)
+def run_names(runs: Iterable[tuple[str, str]]) -> list[str]:
+    """A unique stem for the page of each run, made of its key and its fingerprint."""
+    return numbered(f"{slug(key)}-{slug(fingerprint[:12])}" for key, fingerprint in runs)
 
 
 def score_tables(result: Result) -> Iterator[ScoreTable]:
@@ -192,22 +244,22 @@ def score_tables(result: Result) -> Iterator[ScoreTable]:
     for evaluation in result.current:
         suite, title = evaluation.suite, f"{evaluation.suite}, protocol {evaluation.protocol.version}"
         tasks: Rows = {(task,): scores for task, scores in evaluation.scores.items()}
-        main, others = _columns(evaluation, tasks)
+        main, others = _columns(evaluation.protocol.metrics, tasks)
         if main:
             yield _table(title, suite, ("task",), main, tasks)
         if others:
             yield _table("other metrics", suite, ("task",), others, tasks, folded=True)
         parts: Rows = {(task, part): of for task, by_part in evaluation.parts.items() for part, of in by_part.items()}
         if parts:
-            main, others = _columns(evaluation, parts)
+            main, others = _columns(evaluation.protocol.metrics, parts)
             about = BY_TRAINING if any(is_by_training(part) for _, part in parts) else ""
             yield _table(f"parts of the tasks{about}", suite, ("task", "part"), [*main, *others], parts, folded=True)
 
 
-def _columns(evaluation: Evaluation, rows: Rows) -> tuple[list[Metric], list[Metric]]:
+def _columns(metrics: Iterable[Metric], rows: Rows) -> tuple[list[Metric], list[Metric]]:
     """The metrics to show at once, first those that tables show, and the metrics to fold away."""
     names = dict.fromkeys(name for scores in rows.values() for name in scores)
-    declared = {metric.name: metric for metric in evaluation.protocol.metrics if metric.name in names}
+    declared = {metric.name: metric for metric in metrics if metric.name in names}
     metrics = [*declared.values(), *(_undeclared(name, rows) for name in names if name not in declared)]
     main = [metric for metric in metrics if metric.shown]
     rest = [metric for metric in metrics if not metric.shown]
@@ -224,13 +276,12 @@ def _undeclared(name: str, rows: Rows) -> Metric:
 def _table(
     title: str, suite: str, heads: tuple[str, ...], columns: Sequence[Metric], rows: Rows, *, folded: bool = False
 ) -> ScoreTable:
-    def cells(scores: Mapping[str, float]) -> tuple[str, ...]:
-        return tuple(
-            fixed(scores[metric.name], metric.digits) if metric.name in scores else ABSENT for metric in columns
-        )
-
-    texts = tuple((at, cells(scores)) for at, scores in rows.items())
+    texts = tuple((at, tuple(_cell(scores, metric) for metric in columns)) for at, scores in rows.items())
     return ScoreTable(title, suite, heads, tuple(metric.name for metric in columns), texts, folded)
+
+
+def _cell(scores: Mapping[str, float], metric: Metric) -> str:
+    return fixed(scores[metric.name], metric.digits) if metric.name in scores else ABSENT
 
 
 def _teacher_text(use: TeacherUse) -> str:

@@ -25,7 +25,6 @@ from harness.reporting.seeds.wording import suite_title
 from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section, cell_text, seeds_text
 from harness.spec import BASELINE
 from harness.stats import ALPHA, paired_t_test
-from harness.store import frame_of
 
 if TYPE_CHECKING:
     import pandas
@@ -48,7 +47,7 @@ class SeenSection(ReportSection):
     @cached_property
     def tables(self) -> list[SeenTable]:
         """One for each profile, suite, setting and encoder with scores by what training has seen."""
-        return seen_tables(frame_of(self.contents.results, (SEEN, UNSEEN)), self.contents.metrics)
+        return seen_tables(self.contents.frames.flat((SEEN, UNSEEN)), self.contents.metrics)
 
     @cached_property
     def parts(self) -> Sequence[Part]:

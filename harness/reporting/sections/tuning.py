@@ -33,7 +33,7 @@ from harness.reporting.tables.grids import (
 )
 from harness.spec import BASELINE
 from harness.stats import Summary, expected_best, summarise
-from harness.store import Result, frame_of, overrides_text, some_of
+from harness.store import Result, frames_of, lines_of, overrides_text
 from harness.store.tunings import TunedMethod, Tuning
 
 
@@ -157,29 +157,25 @@ def tuned_reports(
 
 def _report(tuning: Tuning, results: Sequence[Result], tables: Sequence[SummaryTable]) -> TunedReport:
     wanted, overrides = set(tuning.variants), overrides_text(tuning.overrides)
-    fits = [
-        result.profile == tuning.profile
-        and result.spec.variant in wanted
-        and result.best_dev is not None
-        and overrides_text(result.overrides) == overrides
-        for result in results
-    ]
-    mine = some_of(results, fits)
-    frame = frame_of(mine, ())
+    frames = frames_of(results)
+    fits = (frames.runs["profile"] == tuning.profile) & (frames.runs["overrides"] == overrides)
+    fits &= frames.runs["variant"].isin(wanted) & frames.runs["dev"].notna()
+    mine = frames.taken(frames.runs.index[fits].tolist())
+    frame = mine.flat(())
     chosen = {label: group.group for (label, _), group in reversed(kept_groups(frame).items())}
-    runs: dict[tuple[str, str], dict[tuple[str, int], Result]] = {}
-    for own in mine:
-        spec = own.spec
-        if chosen.get(Label(tuning.profile, spec.variant, spec.setting, spec.encoder, overrides)) == own.group:
-            runs.setdefault((spec.setting, spec.encoder), {})[spec.variant, spec.seed] = own
+    runs: dict[tuple[str, str], dict[tuple[str, int], float]] = {}
+    dev: dict[tuple[str, str], str] = {}
+    for run in lines_of(mine.runs):
+        if chosen.get(Label(tuning.profile, run.variant, run.setting, run.encoder, overrides)) == run.group:
+            runs.setdefault((run.setting, run.encoder), {})[run.variant, run.seed] = run.dev
+            dev.setdefault((run.setting, run.encoder), f"{run.dev_metric} on {run.dev_task}")
     groups: dict[tuple[str, str], dict[tuple[str, str], Group]] = {}
     for (label, suite), group in kept_groups(frame[frame["group"].isin(set(chosen.values()))]).items():
         groups.setdefault((label.setting, label.encoder), {})[label.variant, suite] = group
     places = []
     for at in sorted(runs):
         lines = tuple(_tuned(tuning, method, runs[at], groups[at]) for method in tuning.methods)
-        dev = next(iter(runs[at].values())).dev
-        places.append(TunedPlace(*at, lines, f"{dev.metric} on {dev.task}"))
+        places.append(TunedPlace(*at, lines, dev[at]))
     shown = (table for table in tables if table.profile == tuning.profile)
     return TunedReport(tuning, tuple(places), tuple(filter(None, (_table(tuning, places, metric) for metric in shown))))
 
@@ -187,33 +183,32 @@ def _report(tuning: Tuning, results: Sequence[Result], tables: Sequence[SummaryT
 def _tuned(
     tuning: Tuning,
     method: TunedMethod,
-    runs: Mapping[tuple[str, int], Result],
+    runs: Mapping[tuple[str, int], float],
     groups: Mapping[tuple[str, str], Group],
 ) -> TunedLine:
-    """A method in one place; `runs` are by trial and seed, `groups` by trial and suite."""
+    """A method in one place; `runs` are best dev scores by trial and seed, `groups` by trial and suite."""
     seeds = sorted({seed for _, seed in runs})
-    done = {seed: [runs[trial, seed] for trial in method.trials if (trial, seed) in runs] for seed in seeds}
+    done = {seed: {trial: runs[trial, seed] for trial in method.trials if (trial, seed) in runs} for seed in seeds}
     lacking = {seed: tuning.trials - len(some) for seed, some in done.items() if len(some) < tuning.trials}
-    full = {seed: [result.best_dev or 0.0 for result in some] for seed, some in done.items() if seed not in lacking}
-    curves = [expected_best(scores) for scores in full.values()]
-    picks = tuple(_pick(done[seed], scores, groups) for seed, scores in full.items())
+    full = {seed: some for seed, some in done.items() if seed not in lacking}
+    curves = [expected_best([*scores.values()]) for scores in full.values()]
+    picks = tuple(_pick(seed, scores, groups) for seed, scores in full.items())
     expected = tuple(summarise(values) for values in zip(*curves, strict=True))
     every = (group.freshness for trial in method.trials for (name, _), group in groups.items() if name == trial)
     stale = dict.fromkeys(freshness.state for freshness in every if freshness.is_stale)
     return TunedLine(method, picks, expected, lacking, Freshness(len(picks), " and ".join(stale)))
 
 
-def _pick(trials: Sequence[Result], dev: Sequence[float], groups: Mapping[tuple[str, str], Group]) -> Pick:
-    """The trial with the best dev score; of equal ones, the first drawn."""
-    best = max(range(len(dev)), key=dev.__getitem__)
-    spec = trials[best].spec
+def _pick(seed: int, dev: Mapping[str, float], groups: Mapping[tuple[str, str], Group]) -> Pick:
+    """The trial with the best dev score of a seed; of equal ones, the first drawn."""
+    best = max(dev, key=dev.__getitem__)
     scores = {
-        Score(suite, *column): Cell.of([values[spec.seed]], group.caveats(column, seeds=[spec.seed]))
+        Score(suite, *column): Cell.of([values[seed]], group.caveats(column, seeds=[seed]))
         for (variant, suite), group in groups.items()
         for column, values in group.scores.items()
-        if variant == spec.variant and spec.seed in values
+        if variant == best and seed in values
     }
-    return Pick(spec.seed, spec.variant, dev[best], summarise(dev).mean, scores)
+    return Pick(seed, best, dev[best], summarise([*dev.values()]).mean, scores)
 
 
 def _table(tuning: Tuning, places: Sequence[TunedPlace], table: SummaryTable) -> SummaryTable | None:

@@ -18,7 +18,7 @@ from harness.reporting.seeds.groups import Cell, Group, Label, kept_groups
 from harness.reporting.seeds.summary import Block, summary_tables
 from harness.reporting.tables.filled import filled_tables
 from harness.spec import UNTRAINED, Variant, parse_encoder, parse_setting, split
-from harness.store import PRESENT, UNKNOWN, Result, frame_of, metrics_of, overrides_text
+from harness.store import PRESENT, UNKNOWN, Result, frames_of, metrics_of, overrides_text
 
 if TYPE_CHECKING:
     import pandas
@@ -46,7 +46,8 @@ def compare_variants(
     The keyword arguments restrict the runs of both; without `overrides`, runs without any are preferred. Raises
     UserError when no runs match, with what there is, or when several do, with the option that tells them apart.
     """
-    frame, metrics = frame_of(results, ()), metrics_of(results)
+    results = frames_of(results)
+    frame, metrics = results.flat(()), metrics_of(results)
     score = find_score(metric, frame, metrics)
     declared = metrics.get(score.suite, {}).get(score.metric, Metric(score.metric))
     shared = {
@@ -248,7 +249,7 @@ class ListedGroup(NamedTuple):
 
 def listed_groups(results: Sequence[Result]) -> list[ListedGroup]:
     """The groups of results with scores, those of one label together, the newest first."""
-    frame = frame_of(results, ()).drop_duplicates(["profile", "fingerprint", "suite", "protocol"])
+    frame = frames_of(results).flat(()).drop_duplicates(["profile", "fingerprint", "suite", "protocol"])
     grouped = frame.astype({"finished": str}).groupby([*Label._fields, "group"], sort=False, observed=True)
     counted = grouped.agg(seeds=("seed", set), finished=("finished", "max"), states=("present", "unique")).reset_index()
     listed = [ListedGroup(Label(*row[:5]), *row[5:]) for row in counted.itertuples(index=False, name=None)]
@@ -259,20 +260,18 @@ def listed_groups(results: Sequence[Result]) -> list[ListedGroup]:
 def named_runs(results: Sequence[Result], text: str) -> list[Result]:
     """The runs of a key, or of a NAME#GROUP. Raises UserError if there are none, or several groups."""
     name, group = of_group(text)
-    named = [
-        result
-        for result in results
-        if name in ("", result.spec.key, result.spec.variant, result.spec.key.rpartition("/")[0])
-        and (result.group.startswith(group) or result.fingerprint.startswith(group))
-    ]
-    if not named:
-        known = {name for result in results for name in (result.spec.key, result.spec.variant)}
+    frames = frames_of(results)
+    rows, groups = list[int](), dict[tuple[str, str], str]()
+    columns = map(frames.texts, ("variant", "profile", "group", "fingerprint"))
+    for row, (key, variant, profile, *ids) in enumerate(zip(frames.keys, *columns, strict=True)):
+        place = key.rpartition("/")[0]
+        if name in ("", key, variant, place) and any(each.startswith(group) for each in ids):
+            rows.append(row)
+            groups[profile, ids[0]] = f"{place}#{ids[0][:_DIGITS]}"
+    if not rows:
+        known = {*frames.keys, *frames.texts("variant")}
         hint = suggest(text, known, "`harness results list` shows the groups of runs")
         raise UserError(f"no result is named {text}; {hint}")
-    groups = {
-        (result.profile, result.group): f"{result.spec.key.rpartition('/')[0]}#{result.group[:_DIGITS]}"
-        for result in named
-    }
     if len(groups) > 1:
         raise UserError(f"{text} names several groups of runs: {', '.join(groups.values())}; choose one of them")
-    return named
+    return [*frames.taken(rows)]

@@ -39,7 +39,7 @@ from harness.reporting.tables.cells import (
 )
 from harness.spec import DEFAULT_READING, Place, SpecError, Variant
 from harness.stats import ALPHA
-from harness.store import Result, frame_of, of_profile
+from harness.store import Result, frames_of
 
 if TYPE_CHECKING:
     import pandas
@@ -86,7 +86,7 @@ def stand_in_tables(
 
 def filled_tables(profile: str, results: Sequence[Result], commands: Commands = DEFAULT_COMMANDS) -> list[FilledTable]:
     """Fill the papers' tables by one profile's results."""
-    frame, papers = frame_of(of_profile(results, profile)), read_papers()
+    frame, papers = frames_of(results).where(profile=[profile]).flat(), read_papers()
     shipped = [load_profile(profile)] if profile in shipped_profiles() else []
     filled = [
         *paper_tables(papers, read_published(), frame, commands=commands),

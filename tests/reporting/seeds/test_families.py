@@ -21,13 +21,13 @@ REFERENCE = ROOT / "results" / "reference"
 
 @pytest.fixture(scope="module")
 def tables() -> list[SummaryTable]:
-    results = Store(REFERENCE).indexed()
+    results = Store(REFERENCE).frames()
     summaries = summary_tables(frame_of(results, ()), metrics_of(results))
     return [table for table in summaries if table.suite == "sts"]
 
 
 def test_every_command_reaches_the_same_verdict(tables: list[SummaryTable]) -> None:
-    results, checked = Results(REFERENCE, Store(REFERENCE).indexed()), 0
+    results, checked = Results(REFERENCE, Store(REFERENCE).frames()), 0
     page = (ROOT / "docs" / "reference-results.md").read_text("utf-8")
     for forest in (forest for table in tables for forest in forests(table)):
         for gain in (gain for gain in forest.gains if gain.cell.corrected):
@@ -62,7 +62,7 @@ def test_a_pair_of_a_claim_is_compared_in_the_family_of_its_table(names: tuple[s
 
 
 def test_a_pair_of_a_papers_table_is_compared_in_the_family_of_its_row() -> None:
-    filled = [table for table in filled_tables("tiny", Store(REFERENCE).indexed()) if table.table.test]
+    filled = [table for table in filled_tables("tiny", Store(REFERENCE).frames()) if table.table.test]
     lines = [line for table in filled for line in table.lines]
     line, cell = next(
         (line, cell.measured)
@@ -73,7 +73,7 @@ def test_a_pair_of_a_papers_table_is_compared_in_the_family_of_its_row() -> None
     assert line.against
     score = next(iter(line.scores.values()))
     where = {"profile": "tiny", "setting": line.place.setting, "encoder": line.place.encoder}
-    comparison = Results(REFERENCE, Store(REFERENCE).indexed()).compare(
+    comparison = Results(REFERENCE, Store(REFERENCE).frames()).compare(
         line.place.variant, line.against, ".".join(score), **where
     )
     assert comparison.corrected == cell.corrected

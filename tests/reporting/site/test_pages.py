@@ -18,7 +18,8 @@ from harness import __version__
 from harness.papers.audit import audit
 from harness.papers.published import read_published
 from harness.reporting.pages import LONGEST, notes_html, slug, slugs
-from harness.reporting.sections.runs import run_names, spans, what_ran
+from harness.reporting.sections.runs import in_order, run_names, spans, what_ran
+from harness.store import frames_of
 
 VOID = {"meta", "br", "hr", "img", "input", "link", "wbr"}
 
@@ -134,7 +135,8 @@ def test_seeds_are_shown_as_spans(seeds: list[int], text: str) -> None:
 
 def test_runs_are_grouped_by_profile_setting_and_encoder() -> None:
     results = [*over_seeds("mcse", [1.0, 2.0]), *over_seeds("simcse", [1.0]), result(setting="wiki", profile="small")]
-    first, second = what_ran(results)
+    frames = frames_of(results)
+    first, second = what_ran(frames, in_order(frames))
     assert (first.profile, first.setting, first.seeds, first.runs) == ("small", "wiki", "0", 1)
     assert (second.variants, second.seeds, second.suites, second.runs) == (["mcse", "simcse"], "0–1", ["sts"], 3)
 
@@ -169,9 +171,8 @@ def test_a_slug_is_a_plain_name(text: str) -> None:
 
 def test_names_that_look_alike_have_pages_of_their_own() -> None:
     assert list(slugs(["a b", "a/b", "A-B", "a b"]).values()) == ["a-b", "a-b--2", "a-b--3"]
-    twice = result("mcse", 1)
-    names = run_names([twice, twice, result("mcse", 2)])
-    assert len(set(names)) == 3
+    twice = ("mcse/toy/toy-bert/seed-1", "ab" * 32)
+    assert len(set(run_names([twice, twice, ("mcse/toy/toy-bert/seed-2", "cd" * 32)]))) == 3
 
 
 def test_notes_show_html_as_text_and_keep_known_links_only() -> None:

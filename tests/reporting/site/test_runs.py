@@ -14,9 +14,9 @@ from harness.metrics import Metric
 from harness.reporting.build import render
 from harness.reporting.contents import Contents
 from harness.reporting.sections import runs
-from harness.reporting.sections.runs import run_lines, score_tables
+from harness.reporting.sections.runs import evaluated_of, in_order, run_lines, score_tables
 from harness.spec import split
-from harness.store import Evaluation, Protocol, Result, Store
+from harness.store import Evaluation, Protocol, Result, Store, frames_of
 
 
 def test_the_command_of_a_run_names_that_run() -> None:
@@ -59,7 +59,8 @@ def test_many_further_metrics_are_folded_behind_the_main_one() -> None:
 def test_the_index_shows_the_main_average_of_every_suite() -> None:
     metrics = (Metric("hidden", shown=False), Metric("good", digits=0))
     results = [evaluated(metrics, {"Avg": {"hidden": 1.0, "good": 12.34}}), result()]
-    lines, columns = run_lines([str(number) for number in range(len(results))], results)
+    frames = frames_of(results)
+    lines, columns = run_lines(in_order(frames), evaluated_of(frames))
     assert [(suite, metric.name) for suite, metric in columns.items()] == [("plugged", "good"), ("sts", "spearman")]
     assert [line.averages for line in lines] == [{"plugged": "12"}, {"sts": "70.00"}]
 
