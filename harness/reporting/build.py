@@ -1,7 +1,7 @@
 """Write a report of a store: report.md, report.tex, report.csv, tables.csv and a static site, section by section.
 
-The folder of a report is written beside its target and then swapped in, so that a killed process leaves the old one. A
-file in the folder lists all files of the report. Files that are not listed are never deleted.
+The folder of a report is written beside its target and then swapped in, so that a process killed while it writes
+leaves the old one. A file in the folder lists all files of the report. Files that are not listed are never deleted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from harness import __version__
 from harness.caches import is_unusable, keep_text, kept_text
 from harness.command_line import DEFAULT_MARGIN
 from harness.errors import UserError
-from harness.files import temporary_beside
+from harness.files import ABANDONED_S, remove_leftovers, temporary_beside
 from harness.formatting import count_of
 from harness.method.naming import take_titles
 from harness.registry import names
@@ -70,8 +70,10 @@ def new_folder(out: Path) -> Iterator[Path]:
         raise UserError(f"{out} cannot be the folder of a report, which is replaced as a whole; give another --out")
     fresh, old = (temporary_beside(out).with_suffix(suffix) for suffix in (".new", ".old"))
     with _os_errors_as(f"the report cannot be written to {out}"):
-        _clean_up(out)
         _refuse_foreign(out)
+        for left in (fresh, old):  # by killed reports
+            pattern = glob.escape(left.name).replace(f".{os.getpid()}.", ".[0-9]*.")
+            remove_leftovers(out.parent, pattern, ABANDONED_S)
         fresh.mkdir(parents=True)
     try:
         with _os_errors_as(f"the report cannot be written to {out}", is_unusable):
@@ -97,37 +99,10 @@ def _os_errors_as(what: str, which: Callable[[OSError], bool] = lambda error: Tr
 
 
 def _swap(fresh: Path, old: Path, out: Path) -> None:
-    try:
-        if out.exists():
-            out.rename(old)
-        fresh.rename(out)
-    finally:
-        if old.exists() and not out.exists():
-            old.rename(out)
+    if out.exists():
+        out.rename(old)
+    fresh.rename(out)
     shutil.rmtree(old, ignore_errors=True)
-
-
-def _clean_up(out: Path) -> None:
-    """Clean up after killed reports: restore an old report that was moved away, delete unfinished new ones."""
-    stem = temporary_beside(out).name.rsplit(".", 2)[0]
-    for path in filter(_is_abandoned, sorted(out.parent.glob(f"{glob.escape(stem)}.*.*"))):
-        if path.suffix == ".old" and (path / MARK).is_file() and not out.exists():
-            path.rename(out)
-        elif path.suffix == ".new" or (path / MARK).is_file():
-            shutil.rmtree(path)
-
-
-def _is_abandoned(path: Path) -> bool:
-    process = path.name.split(".")[-2]
-    if not process.isdigit():
-        return False
-    try:
-        os.kill(int(process), 0)
-    except ProcessLookupError:
-        return True
-    except OSError:
-        return False
-    return int(process) == os.getpid()
 
 
 def _refuse_foreign(out: Path) -> None:

@@ -39,7 +39,6 @@ from harness.errors import UserError, first_line, worded
 from harness.files import (
     DamagedError,
     open_within,
-    put_aside,
     read_within,
     remove_leftovers,
     sealed,
@@ -236,7 +235,7 @@ class Store:
         path, there = self.path(result).with_suffix(".log"), ""
         with suppress(UserError):  # it is replaced
             there = self.log(result)
-        _write(path, text if text.startswith(there) else there + text)
+        write_text(path, text if text.startswith(there) else there + text)
 
     def log(self, result: Result) -> str:
         """A result's log, one line per event; empty where there is none. Raises UserError naming one that is a link."""
@@ -261,8 +260,8 @@ class Store:
         """Record a failure and the run's log, in place of the run's previous failure."""
         path = self._failure_path(failure.fingerprint)
         if log:
-            _write(path.with_suffix(".log"), log)
-        _write(path, sealed(failure.model_dump_json()))
+            write_text(path.with_suffix(".log"), log)
+        write_text(path, sealed(failure.model_dump_json()))
         return path
 
     def forget_failure(self, profile: str, spec: Spec, fingerprint: str) -> None:
@@ -302,13 +301,6 @@ class Store:
                 problems.append(str(error))
         results, contradictions = merged_by_training(usable)
         return [*results.values()], problems + contradictions
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a file completely or not at all; a folder in its place is put aside."""
-    if path.is_dir() and not path.is_symlink():
-        put_aside(path, "it is a folder", "a new file is written")
-    write_text(path, text)
 
 
 def file_name(name: str) -> str:

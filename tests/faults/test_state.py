@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import failure, result
 from click.testing import CliRunner
 from faults_tools import ODD_KINDS, SHORT, cut, flip, hashes, misplace, outcome, short_run
 
@@ -229,20 +228,6 @@ def test_what_is_no_file_in_a_results_folder_is_named_and_never_waited_for(
     assert not store.failures()
     assert str(failed) in caplog.text
     assert log not in [each.path for each in stored_logs(store)]
-
-
-def test_a_folder_in_place_of_a_log_or_of_a_record_of_failure_is_put_aside(tmp_path: Path) -> None:
-    store, run = Store(tmp_path), result()
-    store.save(run)
-    log, record = store.path(run).with_suffix(".log"), store.save_failure(failure(run))
-    for path in (log, record):
-        misplace(path, "folder")
-        (path / "mine").touch()
-    store.save_log(run, "a line")
-    store.save_failure(failure(run))
-    assert store.log(run) == "a line"
-    assert store.failures() == [failure(run)]
-    assert [(path.with_name(f"{path.name}.damaged") / "mine").is_file() for path in (log, record)] == [True, True]
 
 
 @pytest.mark.faults
