@@ -18,6 +18,7 @@ import os
 import re
 import shutil
 import stat
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -132,11 +133,10 @@ def replaced(path: Path) -> Iterator[BinaryIO]:
 
 
 def temporary_beside(path: Path) -> Path:
-    """A hidden temporary name in the folder of `path`, unique to this process, to be renamed to `path`."""
-    name = f".{path.name}.{os.getpid()}.tmp"
-    return path.with_name(
-        name if len(name.encode()) <= LONGEST_NAME else f".{text_hash(path.name)[:32]}.{os.getpid()}.tmp"
-    )
+    """A hidden temporary name in the folder of `path`, unique to this thread, to be renamed to `path`."""
+    mine = f"{os.getpid()}-{threading.get_native_id()}.tmp"
+    name = f".{path.name}.{mine}"
+    return path.with_name(name if len(name.encode()) <= LONGEST_NAME else f".{text_hash(path.name)[:32]}.{mine}")
 
 
 def fill_folder(folder: Path, fill: Callable[[Path], None]) -> None:

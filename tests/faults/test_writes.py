@@ -275,7 +275,7 @@ def export(results: Path, to: Path) -> None:
 
 
 def test_an_export_removes_what_a_killed_one_to_its_place_left_and_nothing_else(tmp_path: Path, usual: Path) -> None:
-    mine = f".x.{os.getpid()}.tmp"
+    mine = f".x.{os.getpid()}-{threading.get_native_id()}.tmp"
     left = {name: tmp_path / name / "half" for name in (".x.1.tmp", ".x.2.tmp", ".y.1.tmp", ".x.tmp", mine)}
     for name, path in left.items():
         path.parent.mkdir()

@@ -6,7 +6,6 @@ import csv
 import io
 from collections.abc import Sequence
 
-import pandas
 import pytest
 from builders import result, tables
 
@@ -21,7 +20,7 @@ from harness.reporting.seeds.gains import forests, lead_text
 from harness.reporting.seeds.lookup import compare_variants
 from harness.reporting.tables.grids import marks, summary_grid
 from harness.reporting.tables.texts import csv_table, latex_table, markdown_table
-from harness.store import Result, frame_of, metrics_of
+from harness.store import Frames, Result, frame_of, frames_of, metrics_of
 from harness.store.tunings import make_tuning
 
 AVG = Column("Avg", "spearman")
@@ -68,13 +67,15 @@ def test_a_collapsed_run_is_marked_wherever_its_score_stands() -> None:
 def stale_frame(monkeypatch: pytest.MonkeyPatch) -> None:
     """All runs of MCSE are of earlier code."""
 
-    def frame(results: Sequence[Result], parts: Sequence[str] | None = None) -> pandas.DataFrame:
-        scores = frame_of(results, parts)
-        scores["present"] = ["method code" if method == "mcse" else "present" for method in scores["method"]]
-        return scores
+    def states(frames: Frames) -> list[str]:
+        methods = frames.runs["method"][frames.evaluations["run"]]
+        return ["method code" if method == "mcse" else "present" for method in methods]
 
-    monkeypatch.setattr("harness.reporting.sections.tuning.frame_of", frame)
-    monkeypatch.setattr("builders.frame_of", frame)
+    def stale(results: Sequence[Result]) -> Frames:
+        return frames_of(results).judged(states)
+
+    monkeypatch.setattr("harness.reporting.sections.tuning.frames_of", stale)
+    monkeypatch.setattr("builders.frame_of", lambda results, parts=None: stale(results).flat(parts))
 
 
 def test_tasks_that_selected_the_weights_and_stale_runs_are_marked_in_maps_rankings_and_files(
