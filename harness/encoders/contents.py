@@ -23,17 +23,9 @@ _KNOWN = (
     *("router_config.json", "model.safetensors", "model-*-of-*.safetensors", "pytorch_model*.bin"),
     *("model.*.safetensors", "tf_model*.h5", "flax_model*.msgpack", "rust_model.ot", "*.onnx", "openvino_*", "*.gguf"),
     *("consolidated*", "training_args.bin", "optimizer*", "scheduler*", "scaler*", "rng_state*", "random_states*"),
-    *(
-        "heads.safetensors",
-        "mcse.pt",
-        "colbert_linear.pt",
-        "sparse_linear.pt",
-        "model_head.*",
-        "config_setfit.json",
-        "data_config.json",
-    ),
+    *("mcse.pt", "colbert_linear.pt", "sparse_linear.pt", "model_head.*", "config_setfit.json", "data_config.json"),
     *("generation_config.json", "*processor_config.json", "train*_config.json", "ort_config.json", "onnx_config.json"),
-    "open_clip_*",
+    *("open_clip_*", "heads.safetensors"),
 )
 #: names of files that can hold weights, or settings of these
 _DATA = (

@@ -128,9 +128,9 @@ class Packing:
 def packing_of(model: Any, rows: Sequence[Sequence[int]]) -> Packing | None:
     """Return the packing of a model on the CPU; None unless packed rows of these token ids equal padded ones."""
     before = model.config._attn_implementation
-    if before != "sdpa" or not _registered():
+    if before != "sdpa":
         return None
-    model.config._attn_implementation = _NAME
+    _attend_by_rows(model)
     training = model.training
     try:
         packing = _tried(model.eval(), rows)
@@ -141,11 +141,9 @@ def packing_of(model: Any, rows: Sequence[Sequence[int]]) -> Packing | None:
     return packing
 
 
-def known_packing(model: Any, first: int, *, direct: bool) -> Packing | None:
+def known_packing(model: Any, first: int, *, direct: bool) -> Packing:
     """Return the packing that `packing_of` has found for an equal model; `direct` is whether it has layers."""
-    if not _registered():
-        return None
-    model.config._attn_implementation = _NAME
+    _attend_by_rows(model)
     return Packing(first, layers_of(model) if direct else ())
 
 
@@ -229,16 +227,14 @@ def _same(compute: Callable[[], tuple[Tensor, ...]], wanted: tuple[Tensor, ...])
     )
 
 
-def _registered() -> bool:
-    """Register the attention function in transformers; False for a version too old to allow that."""
-    try:
-        from transformers import AttentionInterface
-        from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
-    except ImportError:
-        return False
+def _attend_by_rows(model: Any) -> None:
+    """Let a model of transformers call the attention function of packed rows."""
+    from transformers import AttentionInterface
+    from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
+
     AttentionInterface.register(_NAME, _attention)
     AttentionMaskInterface.register(_NAME, sdpa_mask)
-    return True
+    model.config._attn_implementation = _NAME
 
 
 def _attention(

@@ -22,7 +22,7 @@ from harness.encoders.packed import Packing, first_tokens, known_packing, packed
 from harness.encoders.patches import media_forward
 from harness.encoders.poolings import MODULES, pooling_named
 from harness.encoders.rows import Packed, TokenRows
-from harness.encoders.trial import RowsOfBatch, TrialFindings, TrialKey, naming, try_modules, try_student
+from harness.encoders.trial import RowsOfBatch, TrialFindings, TrialKey, tried, try_modules, try_student
 from harness.encoders.weights import (
     check_configuration,
     check_modules,
@@ -109,11 +109,7 @@ class Student(nn.Module):
             model.pooler = nn.Identity()  # some encoders call theirs unconditionally
         tokenizer.padding_side = "right"  # as rows are padded here, and for those who load an exported model
         key = TrialKey(folder, pooling, own_head, trusted, max_length)
-        known = key.known()
-        with naming(what, folder):
-            student = cls(model, tokenizer, pooling, max_length=max_length, found=known)
-        if known is None:
-            key.keep(student.found)
+        student = tried(key, what, lambda known: cls(model, tokenizer, pooling, max_length=max_length, found=known))
         if with_pooler and pooler is not None:
             student.read_through(nn.Sequential(pooler.dense, nn.Tanh()))
         return student
@@ -318,16 +314,10 @@ class SentenceModules(nn.Module):
             )
         if not trusted:
             refuse_code(folder)
-        remedy = "correct the folder, or read the encoder alone with --pooling"
-        with reading("sentence-transformers model", folder, remedy):
+        what, remedy = "sentence-transformers model", "correct the folder, or read the encoder alone with --pooling"
+        with reading(what, folder, remedy):
             model = _loaded(folder, trusted)
-        key = TrialKey(folder, MODULES, trusted=trusted)
-        known = key.known()
-        with naming("sentence-transformers model", folder):
-            loaded = cls(model, known)
-        if known is None:
-            key.keep(loaded.found)
-        return loaded
+        return tried(TrialKey(folder, MODULES, trusted=trusted), what, lambda known: cls(model, known))
 
     @property
     def device(self) -> torch.device:

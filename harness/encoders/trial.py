@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 from harness.caches import cache_folder, keep_text
 from harness.code import code_of, state_of_code
@@ -31,6 +30,8 @@ from harness.sources import digest
 if TYPE_CHECKING:
     import numpy as np
 
+#: a student, or modules of sentence-transformers
+Tried = TypeVar("Tried", bound=Any)
 #: how the rows of a batch pass the model; rows of equal length need no padding
 RowsOfBatch = Literal["packed", "padded", "equal lengths"]
 #: longest sequence of tests: the papers' evaluation cuts at the encoder's own limit only
@@ -106,13 +107,16 @@ def _version(library: str) -> str:
         return ""
 
 
-@contextmanager
-def naming(what: str, folder: Path) -> Iterator[None]:
-    """Put the model's folder before the message of a UserError."""
+def tried(key: TrialKey, what: str, make: Callable[[TrialFindings | None], Tried]) -> Tried:
+    """Make a model from what is known of it; else it is tried, and the answer kept. A UserError names its folder."""
+    known = key.known()
     try:
-        yield
+        made = make(known)
     except UserError as error:
-        raise UserError(f"the {what} {folder} cannot be used: {error}") from error
+        raise UserError(f"the {what} {key.folder} cannot be used: {error}") from error
+    if known is None:
+        key.keep(made.found)
+    return made
 
 
 def _texts(tokenizer: Any, longest: int) -> list[str]:
@@ -272,8 +276,7 @@ def _longest(student: Any, max_length: int) -> int:
     """Tokens at which sentences of tests are cut. Raises UserError if the model does not read `max_length` tokens."""
     own = min(LONGEST, getattr(student.tokenizer, "model_max_length", LONGEST))
     asked = max(own, max_length)
-    table = _positions(student.model)
-    most = _largest(student, asked) if table is None else min(asked, table)
+    most = _largest(student, asked)
     if most < max_length:
         raise UserError(
             f"max_length = {max_length}, and the encoder reads {most} tokens at most; give --set max_length={most} "
@@ -282,22 +285,13 @@ def _longest(student: Any, max_length: int) -> int:
     return min(own, most)
 
 
-def _positions(model: Any) -> int | None:
-    """Tokens for which a model laid out like BERT has position embeddings; None where it has no table of them."""
-    from torch import nn
-
-    table = getattr(getattr(model, "embeddings", None), "position_embeddings", None)
-    if not isinstance(table, nn.Embedding):
-        return None
-    return table.num_embeddings - (0 if table.padding_idx is None else table.padding_idx + 1)
-
-
 def _largest(student: Any, length: int) -> int:
     """The most tokens up to `length` that a model reads."""
     low, high, middle = 0, length + 1, length
+    token = 5 if getattr(student.model.config, "pad_token_id", None) != 5 else 6  # pads have no positions in RoBERTa
     while high - low > 1:
         try:
-            student.layers([[5] * middle])
+            student.layers([[token] * middle])
             low = middle
         except UNREADABLE:
             high = middle

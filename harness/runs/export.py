@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from glob import escape
 from pathlib import Path
@@ -23,9 +22,8 @@ from harness.encoders.student import SentenceModules, Student
 from harness.errors import UserError, first_line
 from harness.evaluation.suites import Suite
 from harness.fetching.repositories import find_or_make, upload
-from harness.files import expand, fill_folder, temporary_beside, write_text
+from harness.files import ABANDONED_S, expand, fill_folder, remove_leftovers, temporary_beside, write_text
 from harness.formatting import count_of, fixed, for_markdown
-from harness.locks import try_lock
 from harness.method import Method, method_named
 from harness.metrics import AVERAGE, Metric, Score
 from harness.papers.citing import entry, works_of
@@ -191,10 +189,6 @@ def _hub_task(suite: str) -> str:
         return ""
 
 
-#: the file that marks a folder as an unfinished export; the exporting process holds a lock on it
-_MARK = ".harness-export.lock"
-
-
 def check_new(to: Path, option: str) -> None:
     """Raise UserError where the folder that an option names is neither new nor empty."""
     folder = expand(to).resolve()
@@ -205,42 +199,23 @@ def check_new(to: Path, option: str) -> None:
 def write_whole(to: Path, option: str, fill: Callable[[Path], None]) -> Path:
     """Fill a temporary folder and rename it to `to`, which must be empty or missing; on failure, remove it.
 
-    Raises UserError if `to` cannot be written.
+    What an export to the same folder left when it was killed is removed a day later. Raises UserError if `to` cannot be
+    written.
     """
     folder = expand(to).resolve()
+    fresh = temporary_beside(folder)
+    remove_leftovers(folder.parent, f".{escape(folder.name)}.*.tmp", ABANDONED_S)
     try:
-        _write(folder, fill)
+        fill_folder(fresh, fill)
+        try:
+            fresh.replace(folder)
+        except OSError:
+            shutil.rmtree(fresh, ignore_errors=True)
+            raise
     except (OSError, SafetensorError) as error:
         reason = error.strerror if isinstance(error, OSError) else first_line(error)
         raise UserError(f"{option} {to} cannot be written: {reason}; give another folder") from error
     return folder
-
-
-def _write(folder: Path, fill: Callable[[Path], None]) -> None:
-    fresh = temporary_beside(folder)
-    _remove_leftovers(folder)
-
-    with ExitStack() as held:
-
-        def fill_marked(path: Path) -> None:
-            held.enter_context(try_lock(path / _MARK))
-            fill(path)
-
-        fill_folder(fresh, fill_marked)
-        try:
-            (fresh / _MARK).unlink()
-            fresh.replace(folder)
-        except BaseException:
-            shutil.rmtree(fresh, ignore_errors=True)
-            raise
-
-
-def _remove_leftovers(folder: Path) -> None:
-    """Remove unfinished folders left by killed exports to the same folder: their mark is not locked."""
-    for mark in folder.parent.glob(f"{escape(temporary_beside(folder).name.rsplit('.', 2)[0])}.*.tmp/{_MARK}"):
-        with try_lock(mark) as free:
-            if free:
-                shutil.rmtree(mark.parent, ignore_errors=True)
 
 
 @dataclass(frozen=True)
