@@ -36,8 +36,6 @@ RUN = "run:"
 #: the kind of teacher that the harness fits, and the features that it computes
 LIT = "lit"
 LIT_GIVES: tuple[FeatureKind, ...] = ("image", "caption")
-#: the most levels of `lit` teachers fitted on each other; more are a mistake, and each level doubles the work
-LIT_DEEPEST = 5
 
 
 @dataclass(frozen=True)
@@ -266,11 +264,6 @@ class _TeacherFinder:
             raise UserError(
                 f"the teacher '{name}' of the profile '{profile.name}' would read its own features; "
                 "name other teachers in its keys images and captions"
-            )
-        if len(outer) > LIT_DEEPEST:
-            raise UserError(
-                f"the teacher '{outer[0]}' of the profile '{profile.name}' is fitted on teachers that "
-                f"are fitted on others, {len(outer)} deep; name teachers that are models"
             )
         if why := self._refusal(name, of):
             return UnavailableTeacher(name, of, why)
