@@ -13,8 +13,7 @@ import math
 import os
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import distributions
@@ -23,7 +22,7 @@ from typing import Protocol, runtime_checkable
 
 from harness.caches import cached_note, known_hash
 from harness.errors import MissingData, UserError
-from harness.files import expand, open_regular
+from harness.files import expand, open_regular, text_hash
 from harness.formatting import duration, fixed
 
 log = logging.getLogger(__name__)
@@ -178,23 +177,11 @@ def file_hash(path: Path) -> str:
 
     Raises UserError if it is not a regular file or cannot be read.
     """
-
-    def compute() -> str:
-        with _plain_errors(path):
-            return _HASHING.file(path, stat.st_size)
-
-    with _plain_errors(path), open_regular(path) as stream:
-        stat = os.fstat(stream.fileno())
-    key = hashlib.sha256(
-        f"{path.resolve()}\0{stat.st_size}\0{stat.st_mtime_ns}\0{stat.st_ctime_ns}".encode()
-    ).hexdigest()
-    return known_hash(f"hashes/{key}", compute)
-
-
-@contextmanager
-def _plain_errors(path: Path) -> Iterator[None]:
     try:
-        yield
+        with open_regular(path) as stream:
+            stat = os.fstat(stream.fileno())
+        key = text_hash(f"{path.resolve()}\0{stat.st_size}\0{stat.st_mtime_ns}\0{stat.st_ctime_ns}")
+        return known_hash(f"hashes/{key}", lambda: _HASHING.file(path, stat.st_size))
     except OSError as error:
         raise UserError(f"{path} cannot be read ({error.strerror}); put a readable file in its place") from error
 

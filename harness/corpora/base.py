@@ -14,11 +14,10 @@ from seeds among the options, all randomness of `Media.batch` from its generator
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal, overload
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
@@ -41,29 +40,6 @@ class Sentences:
 
     def __len__(self) -> int:
         return len(self.texts)
-
-
-class LazyTexts(Sequence[str]):
-    """n texts that are read at the first access."""
-
-    def __init__(self, count: int, read: Callable[[], Sequence[str]]) -> None:
-        self._count, self._read = count, read
-
-    def __len__(self) -> int:
-        return self._count
-
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[str]: ...
-
-    def __getitem__(self, index: int | slice) -> str | Sequence[str]:
-        return self._texts[index]
-
-    @cached_property
-    def _texts(self) -> Sequence[str]:
-        return self._read()
 
 
 @dataclass(frozen=True)

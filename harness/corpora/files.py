@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from harness.corpora.base import CorpusSource, LazyTexts, Pairs, Sentences, Triplets, check_positive
+from harness.corpora.base import CorpusSource, Pairs, Sentences, Triplets, check_positive
 from harness.corpora.captions import COLUMNS, ReadCaptions, layout_of, read_captions
 from harness.corpora.images import CaptionFeatureFile, CaptionImages, FeatureFile, StoredFeatures
 from harness.errors import RESTORE, UnavailableError, UserError
@@ -174,10 +174,10 @@ class CaptionsFile(FileSource, CorpusSource):
         return super().missing(root) + (self._all.missing(root) if self._all else [])
 
     def load(self, root: Path | None) -> Pairs:
-        counts = [len(texts) for texts in self._captions(root).texts]
-        images = len(counts)
-        image_of = np.repeat(np.arange(images), counts) if self.captions == "all" else None
-        texts = LazyTexts(images if image_of is None else len(image_of), lambda: list(self.texts(root)))
+        by_image = self._captions(root).texts
+        images = len(by_image)
+        image_of = np.repeat(np.arange(images), list(map(len, by_image))) if self.captions == "all" else None
+        texts = list(self._drawn(by_image))
         pixels = self.pixels.pixels(root, images) if self.pixels else None
         captions = self._stored_captions(root)
         return Pairs(texts, pixels, self._stored(root, images), image_of=image_of, caption_features=captions)
@@ -189,7 +189,10 @@ class CaptionsFile(FileSource, CorpusSource):
         return StoredFeatures(self.stored_captions, root, lambda: list(self.texts(root)))
 
     def texts(self, root: Path | None) -> Iterator[str]:
-        for image, texts in enumerate(self._captions(root).texts):
+        return self._drawn(self._captions(root).texts)
+
+    def _drawn(self, by_image: Sequence[Sequence[str]]) -> Iterator[str]:
+        for image, texts in enumerate(by_image):
             if self.captions == "all" or len(texts) == 1:
                 yield from texts
             else:

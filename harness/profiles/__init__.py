@@ -18,10 +18,8 @@ from harness.profiles.schema import Profile, Rule, Training
 from harness.registry import suggest
 from harness.tomlfiles import toml_content, validated
 
-__all__ = ["MOST_LAYERS", "Profile", "Rule", "Training", "load_profile", "shipped_profiles"]
+__all__ = ["Profile", "Rule", "Training", "load_profile", "shipped_profiles"]
 
-#: maximum depth of `extends`; more is a mistake
-MOST_LAYERS = 10
 _RULES = "hyperparameters"
 #: keys that are derived from the file
 _GIVEN = ("name", "origin")
@@ -84,10 +82,6 @@ def _layers_of(path: Path) -> list[Layer]:
         known = [layer.path.resolve() for layer in layers]
         if path.resolve() in known:
             raise UserError(f"the profile {layers[0].path} extends itself, through {path}; remove one 'extends'")
-        if len(layers) == MOST_LAYERS:
-            raise UserError(
-                f"the profile {layers[0].path} extends a chain of more than {MOST_LAYERS} profiles; extend fewer"
-            )
         layers.append(Layer(path, _located(content, path.parent)))
         if "extends" not in content:
             return layers[::-1]

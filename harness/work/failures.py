@@ -156,12 +156,7 @@ def pickling_errors_as_plugin_errors() -> Iterator[None]:
 
 def all_of(error: BaseException | str) -> str:
     """The traceback of an error; empty for a text."""
-    if isinstance(error, str):
-        return ""
-    try:
-        return "".join(traceback.format_exception(error))
-    except Exception as odd:  # the exception's own code
-        return f"the traceback cannot be read: {type(odd).__name__}"
+    return "" if isinstance(error, str) else "".join(traceback.format_exception(error))
 
 
 def death_text(code: int | None, log: str) -> str:

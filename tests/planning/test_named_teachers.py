@@ -172,7 +172,7 @@ def test_features_are_kept_apart_by_what_decodes_and_computes_them(
             known = KnownPairs.of_corpus(used.corpora[0])
             found.append(used.teacher.key(known, context))
         image = pictures.features["image"].teacher
-        return [*found, image.key(replace(known, stored={("image", image.name): "a file"}), context)]
+        return [*found, image.key(replace(known, stored={(image.of, image.name): "a file"}), context)]
 
     before = keys()
     moved = {}
