@@ -33,7 +33,7 @@ from harness.reporting.tables.grids import (
 )
 from harness.spec import BASELINE
 from harness.stats import Summary, expected_best, summarise
-from harness.store import Result, frames_of, lines_of, overrides_text
+from harness.store import Result, frame_of, frames_of, lines_of, overrides_text
 from harness.store.tunings import TunedMethod, Tuning
 
 
@@ -161,7 +161,7 @@ def _report(tuning: Tuning, results: Sequence[Result], tables: Sequence[SummaryT
     fits = (frames.runs["profile"] == tuning.profile) & (frames.runs["overrides"] == overrides)
     fits &= frames.runs["variant"].isin(wanted) & frames.runs["dev"].notna()
     mine = frames.taken(frames.runs.index[fits].tolist())
-    frame = mine.flat(())
+    frame = frame_of(mine, ())
     chosen = {label: group.group for (label, _), group in reversed(kept_groups(frame).items())}
     runs: dict[tuple[str, str], dict[tuple[str, int], float]] = {}
     dev: dict[tuple[str, str], str] = {}
