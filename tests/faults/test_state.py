@@ -23,7 +23,7 @@ from faults_tools import ODD_KINDS, cut, flip, hashes, misplace, outcome, short_
 import harness
 from harness.caches import cache_folder
 from harness.cli.main import cli
-from harness.planning.events import Event
+from harness.events import Event
 from harness.store import Store, index
 from harness.store.logs import stored_logs
 from harness.store.tunings import read_tunings
