@@ -9,11 +9,10 @@ from functools import cache
 from pathlib import Path
 
 import harness
-from harness.planning.events import Event, Listener
+from harness.events import Event, TrainingProgress, tell
 from harness.planning.plan import Plan
 from harness.runs.environment import Seat
 from harness.store import Result, Store
-from harness.training.record import TrainingProgress
 from harness.work.job import Prepared, RunJob
 
 REFERENCE = Path(__file__).parent.parent / "results" / "reference"
@@ -37,12 +36,12 @@ def peak_mb() -> float:
 class FakeRun(RunJob):
     """A run that sleeps, reports now and then, and saves a result under its own key and fingerprint."""
 
-    def carry_out(self, seat: Seat, listen: Listener) -> Result:
-        listen(Event("start", self.key, device="cpu"))
+    def carry_out(self, seat: Seat) -> Result:
+        tell(Event("start", device="cpu"))
         until = time.monotonic() + SECONDS
         for report in range(1, REPORTS + 1):
             time.sleep(max(0.0, until - time.monotonic()) / (REPORTS + 1 - report))
-            listen(Event("progress", self.key, progress=TrainingProgress(report, REPORTS, 10.0, {"text": 0.1})))
+            tell(Event("progress", progress=TrainingProgress(report, REPORTS, 10.0, {"text": 0.1})))
         result = result_of(self)
         self.store.save_log(result, "a line of a log\n" * 100)
         return self.store.save(result)
@@ -51,7 +50,7 @@ class FakeRun(RunJob):
 class EmptyRun(RunJob):
     """A run that has ended."""
 
-    def carry_out(self, seat: Seat, listen: Listener) -> Prepared:  # type: ignore[override]
+    def carry_out(self, seat: Seat) -> Prepared:  # type: ignore[override]
         return Prepared(self.id)
 
 
@@ -61,8 +60,8 @@ class IdleRun(RunJob):
 
     together: int = 1
 
-    def carry_out(self, seat: Seat, listen: Listener) -> Prepared:  # type: ignore[override]
-        listen(Event("start", self.key, device="cpu"))
+    def carry_out(self, seat: Seat) -> Prepared:  # type: ignore[override]
+        tell(Event("start", device="cpu"))
         (self.store.root / f"idle-{self.id}").touch()
         while len([*self.store.root.glob("idle-*")]) < self.together:
             time.sleep(SECONDS / 10)

@@ -121,7 +121,7 @@ def train(root: Path, count: int) -> None:
     before, clock = resident_mb("RssAnon"), time.perf_counter()
     inventory = Inventory(profile, root, {"student": FolderModel(student())})
     run = resolve(profile, RunSpec.parse("mcse/wiki+coco/student/seed-0"), {})
-    bench = Bench(Store(root / "results"), "cpu", lambda event: None)
+    bench = Bench(Store(root / "results"), "cpu")
     features = run_features(Experiments(inventory, {}).of(run), bench)
     data = training_data(features, model.tokenizer)
     batches = Batches(model, data, run.training, {}, seed=0, setting="wiki+coco", rule=by_batches)

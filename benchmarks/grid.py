@@ -26,7 +26,7 @@ from queue import SimpleQueue
 import click
 from fake_runs import SECONDS, EmptyRun, FakeRun, IdleRun, peak_mb, planned
 
-from harness.planning.events import Event, Listener
+from harness.events import Event, Listener
 from harness.runs.environment import Execution, Seat
 from harness.store import Store
 from harness.work.base import Executor

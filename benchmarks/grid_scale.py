@@ -13,8 +13,7 @@ from typing import TypeVar
 
 from fake_runs import peak_mb, planned, result_of
 
-from harness.planning.events import Event
-from harness.training.record import TrainingProgress
+from harness.events import Event, TrainingProgress
 from harness.work.job import RunJob
 from harness.work.jobs import jobs_of
 from harness.work.queue import Queue

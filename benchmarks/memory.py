@@ -21,7 +21,7 @@ import click
 import torch
 
 from harness import api
-from harness.planning.events import Event, Listener
+from harness.events import Event, Listener, listening
 from harness.processors import keep_freed_memory
 from harness.runs.train import Bench, train
 from harness.store import Store
@@ -85,7 +85,8 @@ def training(run: Run, listen: Listener) -> None:
             results=folder,
             data_root=run.data_root,
         )
-        train(plan.todo[0].experiment, Bench(Store(Path(folder)), "cpu", listen))
+        with listening("", listen):
+            train(plan.todo[0].experiment, Bench(Store(Path(folder)), "cpu"))
 
 
 def needs(run: Run, found: Queue[float]) -> None:

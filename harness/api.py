@@ -35,12 +35,12 @@ from harness.command_line import (
 )
 from harness.encoders.modules import declared_pooling
 from harness.errors import MissingData, UserError
+from harness.events import Listener, both
 from harness.fetching import shown
 from harness.fetching.downloads import FetchList
 from harness.files import expand
 from harness.formatting import count_of
 from harness.planning.encoders import with_tried_encoders
-from harness.planning.events import Listener, both
 from harness.planning.missing import fetch_list, how_to_get, lacking
 from harness.planning.plan import Plan, make_plan, suites_without_data
 from harness.planning.present import Present
@@ -155,7 +155,7 @@ def execute(how: PlanToExecute) -> Results:
     `wait` "yes" it returns when all have ended. `chunk` costs a second forward pass. A run that takes longer than
     `run_timeout` (seconds, "30m", "1h30m") saves, stops and counts as failed; the limit also applies to the preparation
     of runs, such as tokens or features. `progress=True` shows progress in a terminal or a notebook; a function is
-    called with every `harness.planning.events.Event`.
+    called with every `harness.events.Event`.
     """
     plan = how.plan
     for name, value in {"jobs": how.jobs, "chunk": how.chunk}.items():

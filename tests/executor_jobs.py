@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.planning.events import Event, Listener, Stage
+from harness.events import Event, Stage, tell
 from harness.planning.inventory import Inventory
 from harness.planning.plan import Plan, make_plan
 from harness.planning.request import Request
@@ -107,14 +107,14 @@ class Errand(Job):
         with path.open("a") as stream:
             stream.write(f"{text}\n")
 
-    def carry_out(self, seat: Seat, listen: Listener) -> End:
+    def carry_out(self, seat: Seat) -> End:
         self.note(f"{seat.device} {seat.cpus}")
-        listen(Event("start", self.key, device="cpu"))
+        tell(Event("start", device="cpu"))
         if self.killed:
             os.kill(os.getpid(), signal.SIGKILL)
         while notes(self.store.root, self.key).count("stopped") < self.stops:
             try:
-                listen(Event("prepare", self.key, stage=Stage("tokens", "stub", 0)))
+                tell(Event("prepare", stage=Stage("tokens", "stub", 0)))
             except BaseException:
                 self.note("stopped")
                 raise
@@ -135,7 +135,7 @@ class Stub(Errand):
     wants: float = 0.0
     seconds: float = 0.0
 
-    def carry_out(self, seat: Seat, listen: Listener) -> End:
+    def carry_out(self, seat: Seat) -> End:
         about = {"name": self.key, "pid": os.getpid(), "share": seat.gpu_share, "cores": own_cores()}
         time.sleep(self.seconds)
         self.note(json.dumps({**about, "card": os.environ["CUDA_VISIBLE_DEVICES"]}))

@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 #: small modules that all others may import; each imports only those before it
 SHARED = (
-    *("errors", "seeds", "stopping", "spec", "metrics", "formatting", "processors", "locks", "registry"),
+    *("errors", "seeds", "stopping", "events", "spec", "metrics", "formatting", "processors", "locks", "registry"),
     *("tomlfiles", "files", "tables", "caches", "sources", "arrays", "code"),
 )
 FLOORS = {

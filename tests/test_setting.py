@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from executor_jobs import ignore
 
 from harness.encoders.student import Student
 from harness.errors import UserError
@@ -41,7 +40,7 @@ def data_and_batches(tmp_path: Path, setting: str, method: str, seed: int = 0) -
     made = plan(tmp_path, setting, method, seed)
     (run,) = made.runs
     student = Student.load(made.inventory.encoder("toy-bert").source.path())
-    data = training_data(run_features(run.experiment, Bench(Store(tmp_path), "cpu", ignore)), student.tokenizer)
+    data = training_data(run_features(run.experiment, Bench(Store(tmp_path), "cpu")), student.tokenizer)
     return data, Batches(student, data, run.resolved.training, {}, seed=seed, setting=setting, rule=by_batches)
 
 
@@ -141,7 +140,7 @@ def data_of_few(tmp_path: Path, profile: Profile, which: str, variant: str) -> T
     made = plan(tmp_path, f"few[captions={which}]", variant, profile=profile)
     run = next(planned for planned in made.runs if str(planned.resolved.spec.variant) == variant)
     tokenizer = Student.load(made.inventory.encoder("toy-bert").source.path()).tokenizer
-    return training_data(run_features(run.experiment, Bench(Store(tmp_path), "cpu", ignore)), tokenizer)
+    return training_data(run_features(run.experiment, Bench(Store(tmp_path), "cpu")), tokenizer)
 
 
 def test_images_of_several_captions_have_their_features_once(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ from functools import cache
 from pathlib import Path
 
 import torch
-from executor_jobs import ignore
 
 from harness.encoders.student import Student
 from harness.grid import resolve
@@ -49,7 +48,7 @@ def loaded(variant: str) -> tuple[Experiment, Student, TrainingData]:
     profile, spec = load_profile("tiny"), RunSpec.parse(f"{variant}/toy/toy-bert/seed-0")
     asked = Experiments(Inventory(profile, None, {}), SHORT).of(resolve(profile, spec, SHORT))
     student = Student.load(asked.encoder.source.path(), asked.resolved.pooling)
-    return asked, student, training_data(run_features(asked, Bench(Store(Path()), "cpu", ignore)), student.tokenizer)
+    return asked, student, training_data(run_features(asked, Bench(Store(Path()), "cpu")), student.tokenizer)
 
 
 def trainer(variant: str, precision: str, device: torch.device, folder: Path, chunk: int | None = None) -> Trainer:

@@ -136,12 +136,12 @@ def _texts(tokenizer: Any, longest: int) -> list[str]:
 def try_student(student: Any, max_length: int) -> None:
     """Set how a student on the CPU reads rows: its `found` and its `packing`.
 
-    `max_length` are the tokens of a training sentence, 0 for none. Random states and the student's mode stay as they
+    `max_length` are the tokens of a training sentence, 0 for none. Random states and modes of modules stay as they
     are. Raises UserError for a model that cannot be used with its pooling, and for sentences that it cannot read.
     """
     import torch
 
-    name, training = type(student.model).__name__, student.training
+    name, modes = type(student.model).__name__, [(module, module.training) for module in student.modules()]
     student.packing, student.found = None, TrialFindings()
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         try:
@@ -160,7 +160,8 @@ def try_student(student: Any, max_length: int) -> None:
                 f"{name} fails on sentences of the trial: {first_line(error)}; use another encoder or pooling"
             ) from error
         finally:
-            student.train(training)
+            for module, mode in modes:
+                module.training = mode
 
 
 def _try_rows(student: Any, texts: Sequence[str], rows: Sequence[Sequence[int]]) -> None:

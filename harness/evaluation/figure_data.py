@@ -33,8 +33,8 @@ from harness.evaluation.suites import (
     pairs_of,
     row_blocks,
     sentences_of,
-    told,
     units,
+    with_progress,
 )
 from harness.metrics import AVERAGE, ArrayName
 from harness.seeds import derive_seed, generator
@@ -114,7 +114,7 @@ class FiguresSuite(Suite):
         scores: dict[str, Values] = {}
         arrays: dict[ArrayName, np.ndarray] = {}
         warnings: list[str] = []
-        for name, task in told(embed, self._tasks):
+        for name, task in with_progress(embed, self._tasks):
             if name in self.image_tasks:
                 data: ImagesWithCaptions = task.load(root)
                 scores[name], drawn = self._of_captions(name, data, embed)

@@ -112,7 +112,7 @@ class Embedder:
         return self.embed(sentences)
 
 
-def told(embed: Embedder, tasks: Mapping[str, T]) -> Iterator[tuple[str, T]]:
+def with_progress(embed: Embedder, tasks: Mapping[str, T]) -> Iterator[tuple[str, T]]:
     """Yield tasks by name, reporting each to the embedder first."""
     for done, (name, task) in enumerate(tasks.items()):
         embed.report(name, done, len(tasks))
@@ -356,7 +356,7 @@ class PairSuite(Suite):
 def scored(embed: Embedder, tasks: Mapping[str, T], score: Callable[[str, T], TaskScores]) -> dict[str, TaskScores]:
     """Score tasks, reporting each to the embedder first; a task with non-finite vectors gets only a warning."""
     scores = {}
-    for name, task in told(embed, tasks):
+    for name, task in with_progress(embed, tasks):
         try:
             scores[name] = score(name, task)
         except NotFiniteError as error:

@@ -26,8 +26,8 @@ from harness.encoders.locate import MissingModel, ModelSource
 from harness.encoders.media import DECODING
 from harness.encoders.teachers import Teacher, check_vocabulary, declared_teacher, open_teacher
 from harness.errors import UnavailableError, UserError
+from harness.events import Event, Stage, tell
 from harness.method import Feature
-from harness.planning.events import Stage
 from harness.planning.inventory import Ingredient, UsedCorpus, read_by
 from harness.seeds import generator
 from harness.sources import Checkable, Generated, Missing, Source, digest, installed, reading_code
@@ -83,7 +83,6 @@ class FeatureContext:
     max_length: int
     device: str
     trained: Callable[[str], Path]
-    listen: Callable[[Stage], None]
 
 
 @dataclass(frozen=True)
@@ -175,7 +174,7 @@ class NamedTeacher(ABC):
             self._from_file(known) if self.is_stored(known) else self._compute(known, context),
             dtype="float16" if self.of == "tokens" else "float32",
             chunk=CHUNK,
-            report=lambda done, rows: context.listen(Stage("features", subject, done, rows)),
+            report=lambda done, rows: tell(Event("prepare", stage=Stage("features", subject, done, rows))),
         )
 
     def stacked(self, listed: Sequence[KnownPairs], context: FeatureContext) -> Stacked:

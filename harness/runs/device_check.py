@@ -29,10 +29,10 @@ from harness.encoders.student import Student
 from harness.encoders.teachers import open_teacher
 from harness.encoders.trial import TrialFindings
 from harness.errors import UserError, first_line
+from harness.events import Event, listening
 from harness.grid import resolve
 from harness.method import Dimensions, method_named
 from harness.planning.estimate import training_steps
-from harness.planning.events import Event, Listener
 from harness.planning.experiments import Experiments
 from harness.planning.inventory import Inventory
 from harness.processors import safe_path
@@ -302,11 +302,11 @@ def _wait(device: Device) -> None:
         torch.cuda.synchronize()
 
 
-def _toy(method: str, device: str, folder: str, listen: Listener = lambda event: None) -> Trainer:
+def _toy(method: str, device: str, folder: str) -> Trainer:
     profile = load_profile("tiny")
     run = resolve(profile, RunSpec.parse(f"{method}/toy/toy-bert/seed-0"), _SHORT)
     experiment = Experiments(Inventory(profile, None, {}), _SHORT).of(run)
-    return trainer_of(experiment, Bench(Store(Path(folder)), device, listen))
+    return trainer_of(experiment, Bench(Store(Path(folder)), device))
 
 
 def _one_step(method: str, device: str) -> NamedNumbers:
@@ -340,8 +340,8 @@ def _curves(device: str, *, stopped: bool) -> NamedNumbers:
 
     with TemporaryDirectory() as folder:
         if stopped:
-            with suppress(Stopped):
-                _toy("simcse", device, folder, stop).run()
+            with suppress(Stopped), listening("", stop):
+                _toy("simcse", device, folder).run()
         trainer = _toy("simcse", device, folder)
         record = trainer.run()
         if stopped and not trainer.first:

@@ -27,7 +27,7 @@ from harness.registry import GROUPS
 from harness.sources import digest
 
 if TYPE_CHECKING:
-    from harness.planning.events import Listener
+    from harness.events import Listener
 
 Device = Literal["cpu", "cuda"]
 DeviceChoice = Literal["auto", "cpu", "cuda"]

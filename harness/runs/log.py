@@ -8,8 +8,8 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
+from harness.events import Event, Stage
 from harness.formatting import visible
-from harness.planning.events import Event, Stage
 from harness.store.logs import make_way
 
 #: The fraction of the training time above which waiting for images or recordings is logged.

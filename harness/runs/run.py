@@ -16,7 +16,7 @@ from torch import nn
 from harness.corpora.base import Pairs
 from harness.encoders.student import SentenceModules, Student
 from harness.evaluation.suites import Embedder, EmbedFunction
-from harness.planning.events import Event, Listener, Stage, both
+from harness.events import Event, Stage, listening, tell
 from harness.planning.inventory import Inventory
 from harness.planning.plan import PlannedRun
 from harness.planning.seen import RunTraining
@@ -41,9 +41,7 @@ from harness.store.logs import running_log
 ROWS = 4096
 
 
-def run_one(
-    run: PlannedRun, inventory: Inventory, store: Store, seat: Seat, listen: Listener, chunk: int | None = None
-) -> Result:
+def run_one(run: PlannedRun, inventory: Inventory, store: Store, seat: Seat, chunk: int | None = None) -> Result:
     """Train and evaluate a run from wherever an earlier process stopped; save and return its result.
 
     The seat names the device. `chunk` rows of a batch are encoded at a time in training, all of them for None.
@@ -51,10 +49,9 @@ def run_one(
     Raises UserError for missing or wrong inputs, TrainingError where training cannot continue.
     """
     started = _now()
-    with RunLog(running_log(store, run.fingerprint), run.key) as log:
-        report = both(log, listen)
-        report(Event("start", run.key, device=seat.device))
-        bench = Bench(store, seat.device, report, chunk)
+    with RunLog(running_log(store, run.fingerprint), run.key) as log, listening(run.key, log):
+        tell(Event("start", device=seat.device))
+        bench = Bench(store, seat.device, chunk)
         trained = train(run.experiment, bench)
         evaluations = _evaluate(run, inventory, trained, bench)
         log.write("done")
@@ -64,7 +61,7 @@ def run_one(
 
 def _evaluate(run: PlannedRun, inventory: Inventory, trained: Trained, bench: Bench) -> list[Evaluation]:
     """Evaluate the suites to do; each is saved as it ends, so that a killed run does not repeat it."""
-    watch = _Watch(run.key, bench.listen)
+    watch = _Watch()
     embedders = _embedders(run, inventory, trained, bench, watch)
     evaluations = []
     for name in run.todo:
@@ -72,7 +69,7 @@ def _evaluate(run: PlannedRun, inventory: Inventory, trained: Trained, bench: Be
         evaluation = kept_evaluation(bench.store, run.fingerprint, name, protocol)
         if evaluation is None:
             watch.suite = name
-            bench.listen(Event("suite", run.key, suite=name))
+            tell(Event("suite", suite=name))
             clock = time.perf_counter()
             scored = suite.evaluate(embedders[suite.remembers], inventory.root)
             inventory.check_protocol(name)
@@ -88,7 +85,7 @@ def _evaluate(run: PlannedRun, inventory: Inventory, trained: Trained, bench: Be
                 finished=_now(),
             )
             keep_evaluation(bench.store, run.fingerprint, evaluation, scored.arrays)
-            bench.listen(Event("evaluated", run.key, suite=name, seconds=evaluation.seconds))
+            tell(Event("evaluated", suite=name, seconds=evaluation.seconds))
         evaluations.append(evaluation)
     return evaluations
 
@@ -97,8 +94,6 @@ def _evaluate(run: PlannedRun, inventory: Inventory, trained: Trained, bench: Be
 class _Watch:
     """Reports how far the evaluation of `suite` is; sentences once a second at most."""
 
-    run: str
-    listen: Listener
     suite: str = ""
     last: float = -math.inf
 
@@ -111,7 +106,7 @@ class _Watch:
             self._tell(Stage("sentences", self.suite, done, total))
 
     def _tell(self, stage: Stage) -> None:
-        self.listen(Event("evaluate", self.run, stage=stage))
+        tell(Event("evaluate", stage=stage))
 
 
 def _embedders(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -20,9 +20,9 @@ from harness.encoders.heads import read_projections
 from harness.encoders.student import SentenceModules, Student, open_model
 from harness.errors import UserError
 from harness.evaluation.sts import dev_scorer
+from harness.events import Event, Stage, TrainingProgress, listening, tell
 from harness.grid import Resolved
 from harness.method import Method
-from harness.planning.events import Event, Listener, Stage
 from harness.planning.experiments import Experiment
 from harness.planning.inventory import UsedCorpus
 from harness.planning.teachers import FeatureContext, KnownPairs
@@ -34,7 +34,7 @@ from harness.spec import MEDIA, Stream
 from harness.store import Store
 from harness.training.batching import Mixing
 from harness.training.folder import TrainingFolder
-from harness.training.record import TrainingProgress, TrainingRecord
+from harness.training.record import TrainingRecord
 from harness.training.streams import Subset, TrainingData
 from harness.training.trainer import Trainer, build_method
 
@@ -44,14 +44,13 @@ PATIENCE_S = 0.5
 
 @dataclass(frozen=True)
 class Bench:
-    """Where runs are trained: the store of their working folders and the device. `listen` gets their events.
+    """Where runs are trained: the store of their working folders and the device.
 
     `chunk` is the number of rows of a batch that are encoded at a time; None encodes batches whole.
     """
 
     store: Store
     device: str
-    listen: Listener
     chunk: int | None = None
 
     def folder(self, experiment: Experiment) -> Path:
@@ -98,7 +97,7 @@ def trainer_of(experiment: Experiment, bench: Bench) -> Trainer:
 
     def report(made: TrainingProgress) -> None:
         took = peak_memory_mb(bench.device)
-        bench.listen(Event("progress", experiment.key, device=bench.device, progress=made, memory_mb=took))
+        tell(Event("progress", device=bench.device, progress=made, memory_mb=took))
 
     return Trainer(
         student,
@@ -131,7 +130,6 @@ def run_features(experiment: Experiment, bench: Bench) -> RunFeatures:
         max_length=experiment.resolved.training.max_length,
         device=bench.device,
         trained=lambda fingerprint: _teacher_folder(experiment, fingerprint, bench),
-        listen=lambda made: bench.listen(Event("prepare", experiment.key, stage=made)),
     )
     return RunFeatures(experiment, context)
 
@@ -148,7 +146,8 @@ def _teacher_folder(experiment: Experiment, fingerprint: str, bench: Bench) -> P
     while not folder.has_ended:
         with bench.store.lock(fingerprint) as acquired:
             if acquired:
-                train(teacher, bench)
+                with listening(teacher.key):
+                    train(teacher, bench)
         time.sleep(0 if acquired else PATIENCE_S)
     return folder.best
 
@@ -183,14 +182,12 @@ def training_data(features: RunFeatures, tokenizer: PreTrainedTokenizerBase) -> 
 
     Raises MissingData or UserError.
     """
-    run, listen = features.experiment.resolved, features.context.listen
+    run = features.experiment.resolved
     streams: dict[Stream, list[UsedCorpus]] = {}
     for corpus in features.experiment.corpora:
         streams.setdefault(corpus.stream, []).append(corpus)
     media = {stream: _media(run, listed) for stream, listed in streams.items() if stream in MEDIA}
-    tokens = {
-        stream: _tokens(run, listed, tokenizer, listen) for stream, listed in streams.items() if stream not in MEDIA
-    }
+    tokens = {stream: _tokens(run, listed, tokenizer) for stream, listed in streams.items() if stream not in MEDIA}
     pairs = [KnownPairs.of_corpus(corpus) for corpus in streams.get("pairs", []) if run.features]
     loaded: list[Media | Pairs] = [*media.values(), *(known.pairs for known in pairs)]
     warnings = (*features.experiment.remarks, *(line for corpus in loaded for line in corpus.warnings))
@@ -204,19 +201,12 @@ def unread_text(run: Resolved, mixing: Mixing) -> Iterator[str]:
         yield f"{run.spec.variant} uses pairs in every step of {run.spec.setting}: the text ({text}) is never read"
 
 
-def _tokens(
-    run: Resolved,
-    listed: Sequence[UsedCorpus],
-    tokenizer: PreTrainedTokenizerBase,
-    listen: Callable[[Stage], None],
-) -> Tokens:
-    files = [token_file(corpus, tokenizer, run.training.max_length, listen) for corpus in listed]
+def _tokens(run: Resolved, listed: Sequence[UsedCorpus], tokenizer: PreTrainedTokenizerBase) -> Tokens:
+    files = [token_file(corpus, tokenizer, run.training.max_length) for corpus in listed]
     return Tokens(files, tokenizer.pad_token_id, listed[0].read.source.per_row)
 
 
-def token_file(
-    corpus: UsedCorpus, tokenizer: PreTrainedTokenizerBase, max_length: int, listen: Callable[[Stage], None]
-) -> TokenFile:
+def token_file(corpus: UsedCorpus, tokenizer: PreTrainedTokenizerBase, max_length: int) -> TokenFile:
     """The tokens of a corpus, memory-mapped from the cache; a corpus that is not cached is tokenised first."""
     read = corpus.read
     expected = cache(lambda: read.source.expected(read.root))
@@ -225,7 +215,7 @@ def token_file(
         lambda: read.current().texts(read.root),
         tokenizer,
         max_length,
-        lambda done: listen(Stage("tokens", corpus.name, done, expected())),
+        lambda done: tell(Event("prepare", stage=Stage("tokens", corpus.name, done, expected()))),
     )
 
 

@@ -1,4 +1,4 @@
-"""What a training reports and records besides weights: progress, dev scores and the loss curve."""
+"""What a training records besides weights: dev scores and the loss curve."""
 
 from __future__ import annotations
 
@@ -13,25 +13,6 @@ if TYPE_CHECKING:
 
 class TrainingError(Exception):
     """Training that cannot continue, such as a loss that is not finite."""
-
-
-@dataclass(frozen=True)
-class TrainingProgress:
-    """Progress of a training.
-
-    `rate` is in steps per second, `terms` are means over the last steps, `dev` is the latest dev score, taken at
-    this step if `scored`; `first` is the step at which this process resumed, `waited` the fraction of time that steps
-    waited for images or recordings.
-    """
-
-    step: int
-    steps: int
-    rate: float
-    terms: Mapping[str, float]
-    dev: float | None = None
-    scored: bool = False
-    first: int = 0
-    waited: float = 0.0
 
 
 @dataclass

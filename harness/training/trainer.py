@@ -21,6 +21,7 @@ from harness.encoders.precision import autocast, check_precision, float32_produc
 from harness.encoders.student import Student
 from harness.errors import UserError, first_line
 from harness.evaluation.suites import EmbedFunction
+from harness.events import TrainingProgress
 from harness.files import DamagedError, put_aside
 from harness.method import Dimensions, Encode, Method, Patches
 from harness.profiles import Training
@@ -28,7 +29,7 @@ from harness.seeds import derive_seed, generator
 from harness.spec import Stream, fresh_size
 from harness.stopping import Stopped, stop_requested
 from harness.training.folder import TrainingFolder, load_checkpoint
-from harness.training.record import LossWindow, TrainingError, TrainingProgress, TrainingRecord
+from harness.training.record import LossWindow, TrainingError, TrainingRecord
 from harness.training.stepper import Chunked, Stepper
 from harness.training.streams import Batches, TrainingData
 

@@ -20,8 +20,8 @@ from harness.caches import check_cache
 from harness.command_line import harness_command
 from harness.commands import note_typed
 from harness.errors import UserError
+from harness.events import Event, Listener, both
 from harness.locks import try_lock
-from harness.planning.events import Event, Listener, both
 from harness.planning.plan import Plan, PlannedRun
 from harness.planning.states import STATES, RunState
 from harness.registry import get_class, suggest

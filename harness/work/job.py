@@ -14,7 +14,7 @@ from enum import Enum
 from pathlib import Path
 
 from harness.errors import UserError
-from harness.planning.events import Event, Listener
+from harness.events import Event, Listener, listening
 from harness.planning.inventory import Inventory
 from harness.planning.plan import PlannedRun
 from harness.processors import keep_freed_memory, use_cores
@@ -89,7 +89,7 @@ class Job(ABC):
         """Raise UserError if this machine has no device on which the job can run."""
 
     @abstractmethod
-    def carry_out(self, seat: Seat, listen: Listener) -> End:
+    def carry_out(self, seat: Seat) -> End:
         """Do the work, under the job's lock. Raises whatever goes wrong."""
 
     @abstractmethod
@@ -103,20 +103,20 @@ class Job(ABC):
         the job saves what it has at its next event or step.
         """
 
-        def report(event: Event) -> None:
-            listen(event)
+        def stop_if_asked(event: Event) -> None:
             if event.kind != "progress":  # training saves, then stops by itself
                 stop_here()
 
         try:
-            with use_cores(seat.cpus), self.store.lock(self.id) as acquired:
-                return self._carried_out(seat, report) if acquired else Again.HELD
+            heard = listening(self.key, listen, stop_if_asked)
+            with use_cores(seat.cpus), heard, self.store.lock(self.id) as acquired:
+                return self._carried_out(seat) if acquired else Again.HELD
         except (OSError, UserError) as error:  # from the lock
             return self.fail(error)
 
-    def _carried_out(self, seat: Seat, report: Listener) -> End | Again:
+    def _carried_out(self, seat: Seat) -> End | Again:
         try:
-            return self.carry_out(seat, report)
+            return self.carry_out(seat)
         except Stopped:
             return Again.STOPPED
         except Interrupted:
@@ -181,7 +181,7 @@ class RunJob(Job):
         done = stored and all(stored.evaluated(suite, protocol(suite)) for suite in self.run.todo)
         return stored if done else None
 
-    def carry_out(self, seat: Seat, listen: Listener) -> Result:
+    def carry_out(self, seat: Seat) -> Result:
         """Train and evaluate the run; one that was finished since it was planned is not repeated."""
         end_redo(self.store, self.inventory.profile.name, self.spec, self.id)  # left by a process killed at that point
         if finished := self.finished():
@@ -190,7 +190,7 @@ class RunJob(Job):
 
         remove_leftovers_of(self.store, self.inventory.profile.name, self.spec, self.id)
         with time_limit(self.limit_s):
-            return run_one(self.run, self.inventory, self.store, seated(seat), listen, self.chunk)
+            return run_one(self.run, self.inventory, self.store, seated(seat), self.chunk)
 
     def fail(self, error: BaseException | str) -> Failure:
         failure = Failure(

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from harness.corpora.base import Pairs
 from harness.evaluation.retrieval import RetrievalTask
 from harness.evaluation.suites import HasImages
-from harness.planning.events import Event, Listener, Stage
 from harness.planning.experiments import Experiment
 from harness.planning.inventory import Ingredient, Inventory, UsedCorpus
 from harness.planning.plan import Plan, PlannedRun
@@ -148,23 +147,19 @@ class Preparation(Job):
     def resources(self, known: Estimates) -> Resources:
         return self.takes
 
-    def carry_out(self, seat: Seat, listen: Listener) -> Prepared:
-        """Make it on the seat's device; events have the preparation's key."""
+    def carry_out(self, seat: Seat) -> Prepared:
+        """Make it on the seat's device."""
         from harness.runs.train import Bench
 
         self.experiment.check_code()
         device = seated(seat).device
         with time_limit(self.limit_s):
-            self.make(self.experiment, Bench(self.store, device, lambda event: listen(self._own(event))))
+            self.make(self.experiment, Bench(self.store, device))
         return Prepared(self.id)
 
     def fail(self, error: BaseException | str) -> Prepared:
         """Its end; the runs that need it record the failure."""
         return Prepared(self.id, described(error))
-
-    def _own(self, event: Event) -> Event:
-        """The first run's event under this preparation's key; events of teachers trained for it stay unchanged."""
-        return Event("prepare", self.key, stage=event.stage) if event.run == self.experiment.key else event
 
 
 def _tokens(corpus: UsedCorpus, experiment: Experiment, bench: Bench) -> None:
@@ -172,13 +167,10 @@ def _tokens(corpus: UsedCorpus, experiment: Experiment, bench: Bench) -> None:
     from harness.encoders.weights import load_tokenizer, reading
     from harness.runs.train import token_file
 
-    def listen(stage: Stage) -> None:
-        bench.listen(Event("prepare", experiment.key, stage=stage))
-
     run, source = experiment.resolved, experiment.encoder.source
     with reading("model folder", source.path(), "it needs the files of a tokenizer, as transformers saves them"):
         tokenizer = load_tokenizer(source.path())
-    token_file(corpus, tokenizer, run.training.max_length, listen)
+    token_file(corpus, tokenizer, run.training.max_length)
 
 
 def _recordings(corpus: UsedCorpus, experiment: Experiment, bench: Bench) -> None:

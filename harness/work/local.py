@@ -13,7 +13,7 @@ from multiprocessing.connection import Connection, wait
 from time import monotonic, sleep
 
 from harness.errors import PlugInError, UserError
-from harness.planning.events import Listener
+from harness.events import Listener
 from harness.processors import cores, memory_kills
 from harness.runs.environment import DeviceChoice, Execution, Jobs, Seat, pick_device
 from harness.store.logs import make_way

@@ -17,8 +17,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from harness.events import Event, Listener
 from harness.formatting import count_of, duration, fixed, one_line, visible
-from harness.planning.events import Event, Listener
 from harness.store import Store
 from harness.work.tally import Tally, Work, result_text
 

@@ -12,7 +12,7 @@ from bisect import insort
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
-from harness.planning.events import Event, Listener
+from harness.events import Event, Listener
 from harness.store import Result
 from harness.work.job import Again, End, Job, Prepared, RunJob, cause, error_of
 from harness.work.resources import Estimates, Resources

@@ -20,8 +20,8 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 
+from harness.events import Event, Listener, both
 from harness.files import DamagedError, note_in, open_regular, sealed, write_bytes
-from harness.planning.events import Event, Listener, both
 from harness.runs.environment import Seat
 from harness.store import Failure, Result
 from harness.work.job import Again, End, Job, Prepared

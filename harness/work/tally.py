@@ -7,13 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.events import Event, Stage, TrainingProgress
 from harness.formatting import duration
 from harness.metrics import AVERAGE
-from harness.planning.events import Event, Stage
 from harness.runs.log import stage_text
 from harness.store import Evaluation, Result, Store
 from harness.store.logs import failed_log, running_log
-from harness.training.record import TrainingProgress
 
 Clock = Callable[[], float]
 

@@ -11,7 +11,7 @@ import pytest
 from executor_jobs import Errand, Told, errand, ignore, performed, plan, scores, stubs
 from ray_nodes import NODE, cluster, ray
 
-from harness.planning.events import Event
+from harness.events import Event
 from harness.runs.environment import Device, Execution
 from harness.store import Result, Store
 from harness.work.base import DEATHS, execute

@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 from executor_jobs import Told, ignore, jobs, plan, scores
 
-from harness.planning.events import Event
+from harness.events import Event
 from harness.runs.environment import Execution
 from harness.store import Failure, Result, Store
 from harness.store.folder import submission

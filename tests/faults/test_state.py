@@ -17,14 +17,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import failure, result
 from click.testing import CliRunner
 from faults_tools import ODD_KINDS, SHORT, cut, flip, hashes, misplace, outcome, short_run
 
 import harness
 from harness.caches import cache_folder
 from harness.cli.main import cli
+from harness.events import Event
 from harness.files import sealed, unsealed
-from harness.planning.events import Event
 from harness.store import Store, index
 from harness.store.logs import stored_logs
 from harness.store.tunings import read_tunings

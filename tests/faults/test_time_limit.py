@@ -118,7 +118,7 @@ def test_a_job_in_slurm_gives_a_run_up_that_hangs(tmp_path: Path, monkeypatch: p
 
     released = threading.Event()
     monkeypatch.setattr(slurm_task, "GRACE_S", 0.2)
-    monkeypatch.setattr(RunJob, "carry_out", lambda job, seat, listen: released.wait(60))
+    monkeypatch.setattr(RunJob, "carry_out", lambda job, seat: released.wait(60))
     (job,) = jobs(tmp_path, "simcse")
     handled = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     task = slurm_task.SlurmTask(replace(job, limit_s=0.3), Seat("cpu", 1), Software.here(), ())

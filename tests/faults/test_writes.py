@@ -28,9 +28,9 @@ from harness.caches import known_hash
 from harness.code import Declarations
 from harness.encoders.features import cached_features, cached_ragged
 from harness.errors import UserError
+from harness.events import Event
 from harness.files import replaced, write_bytes, write_note
 from harness.metrics import ArrayName
-from harness.planning.events import Event
 from harness.planning.seen import cached_hashes
 from harness.runs.export import export as write_export
 from harness.runs.log import RunLog

@@ -49,7 +49,7 @@ def experiment(variant: str, profile: Profile, **overrides: int) -> Experiment:
 
 
 def features_of(made: Experiment, tmp_path: Path) -> dict[str, np.ndarray]:
-    features = run_features(made, Bench(Store(tmp_path), "cpu", lambda event: None))
+    features = run_features(made, Bench(Store(tmp_path), "cpu"))
     tokenizer = Student.load(student_folder()).tokenizer
     data = training_data(features, tokenizer)
     return {role: values[np.arange(20)] for role, values in data.features.items()}
@@ -137,7 +137,7 @@ def test_published_features_are_read_and_images_stand_in_for_missing_ones(tmp_pa
     assert computed.source == features("kdmcse").source == "computed"
     assert not [need for need in computed.needs if need.missing]
     listed = [KnownPairs.of_corpus(corpus) for corpus in computed.corpora]
-    context = FeatureContext(student_folder(), 32, "cpu", lambda _: Path(), lambda _: None)
+    context = FeatureContext(student_folder(), 32, "cpu", lambda _: Path())
     vectors = computed.load(listed, 0, context)
     captions = 2 if "all" in setting else 1
     assert len(vectors) == 3 * captions
@@ -168,7 +168,7 @@ def test_features_are_kept_apart_by_what_decodes_and_computes_them(
         found = []
         for made, role in ((pictures, "image"), (captions, "caption")):
             used = made.features[role]
-            context = run_features(made, Bench(Store(tmp_path), "cpu", lambda event: None)).context
+            context = run_features(made, Bench(Store(tmp_path), "cpu")).context
             known = KnownPairs.of_corpus(used.corpora[0])
             found.append(used.teacher.key(known, context))
         image = pictures.features["image"].teacher

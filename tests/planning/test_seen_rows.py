@@ -104,7 +104,7 @@ def test_all_three_texts_of_a_triplet_are_read() -> None:
 
 def finished(selection: Selection, folder: Path) -> Result:
     plan = make_plan(make_request(selection), Store(folder))
-    return run_one(plan.runs[0], plan.inventory, Store(folder), Seat("cpu"), lambda event: None)
+    return run_one(plan.runs[0], plan.inventory, Store(folder), Seat("cpu"))
 
 
 def test_a_run_scores_pairs_by_the_sentences_that_its_few_steps_read(tmp_path: Path) -> None:

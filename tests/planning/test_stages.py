@@ -12,7 +12,7 @@ from executor_jobs import plan
 
 from harness import sources
 from harness.corpora.files import SentencesFile
-from harness.planning.events import Event, Stage
+from harness.events import Event, Stage
 from harness.planning.plan import Plan
 from harness.profiles import load_profile
 from harness.runs.environment import Execution

@@ -11,7 +11,7 @@ from plugin_packages import Install
 
 import harness
 from harness.errors import UserError
-from harness.planning.events import Event
+from harness.events import Event
 from harness.work.tracking import listener
 
 CODE = '''\

@@ -60,7 +60,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def own(results: Path, key: str) -> Student:
     """The run's own student, with the head that the trainer kept beside it."""
     (run,) = (planned for planned in plan(results, *METHODS, **SHORT).runs if planned.key == key)
-    return train(run.experiment, Bench(Store(results), "cpu", ignore)).student
+    return train(run.experiment, Bench(Store(results), "cpu")).student
 
 
 def sentence_transformer(folder: Path) -> Any:

@@ -11,12 +11,11 @@ from pathlib import Path
 import pytest
 from executor_jobs import ignore, plan
 
-from harness.planning.events import Event, Listener, Stage
+from harness.events import Event, Listener, Stage, TrainingProgress
 from harness.runs import log as log_module
 from harness.runs.environment import Execution
 from harness.runs.log import RunLog
 from harness.store import Store
-from harness.training.record import TrainingProgress
 from harness.work.base import execute
 
 TIME = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ  "

@@ -29,7 +29,7 @@ class KilledError(Exception):
 
 def carried_out(made: Plan) -> Result:
     """The result of the one run of a plan."""
-    return run_one(made.runs[0], made.inventory, made.store, Seat("cpu"), ignore)
+    return run_one(made.runs[0], made.inventory, made.store, Seat("cpu"))
 
 
 def test_a_run_killed_between_its_arrays_and_its_result_has_both_in_the_end(

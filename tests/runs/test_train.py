@@ -6,6 +6,7 @@ What a kill leaves is resumed in tests/faults.
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +16,8 @@ from executor_jobs import STUDENT, TAUGHT, plan, with_lit
 from harness.corpora.base import Pairs
 from harness.encoders.student import Student
 from harness.errors import UserError
+from harness.events import Event, listening
 from harness.grid import resolve
-from harness.planning.events import Event
 from harness.planning.experiments import Experiment, Experiments
 from harness.planning.inventory import Inventory
 from harness.planning.plan import Plan
@@ -43,8 +44,9 @@ def events() -> list[Event]:
 
 
 @pytest.fixture
-def bench(tmp_path: Path, events: list[Event]) -> Bench:
-    return Bench(Store(tmp_path), "cpu", events.append)
+def bench(tmp_path: Path, events: list[Event]) -> Iterator[Bench]:
+    with listening("", events.append):
+        yield Bench(Store(tmp_path), "cpu")
 
 
 @pytest.fixture

@@ -108,7 +108,7 @@ def test_features_of_teachers_are_computed_without_tf32(tmp_path: Path, monkeypa
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", True)
     with fake_cuda():
-        training_data(run_features(asked, Bench(Store(tmp_path), "cuda", lambda event: None)), student.tokenizer)
+        training_data(run_features(asked, Bench(Store(tmp_path), "cuda")), student.tokenizer)
     assert seen
     assert set(seen) == {(False, False)}
 

@@ -17,6 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from harness.corpora.tokens import Tokens, cached_tokens
 from harness.encoders.patches import ImagePatches
 from harness.encoders.student import Student
+from harness.events import TrainingProgress
 from harness.files import CHECKSUMS, DamagedError, seal_folder
 from harness.method import Dimensions, Method
 from harness.profiles import Training
@@ -26,7 +27,7 @@ from harness.toy import clip_folder, student_folder
 from harness.toy.corpora import ToyImages, ToySentences
 from harness.training import trainer as trainer_module
 from harness.training.folder import TrainingFolder
-from harness.training.record import LossWindow, TrainingError, TrainingProgress, TrainingRecord
+from harness.training.record import LossWindow, TrainingError, TrainingRecord
 from harness.training.streams import Batches, TrainingData
 from harness.training.trainer import Trainer
 

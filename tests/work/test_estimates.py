@@ -11,7 +11,7 @@ import pytest
 from builders import result
 from executor_jobs import jobs
 
-from harness.planning.events import Event
+from harness.events import Event
 from harness.store import Result, Store, index
 from harness.work.queue import Queue
 from harness.work.resources import (

@@ -9,7 +9,7 @@ import pytest
 from executor_jobs import READER, STUDENT, TAUGHT, ignore, jobs, plan, stubs, with_lit
 
 from harness.errors import UserError
-from harness.planning.events import Event
+from harness.events import Event, listening
 from harness.runs.environment import Seat
 from harness.runs.train import Bench, run_features
 from harness.store import Failure, Result, Store
@@ -64,11 +64,12 @@ def test_a_run_finds_what_was_prepared(tmp_path: Path, monkeypatch: pytest.Monke
     assert {event.run for event in made} == {job.key for job in prepared}
     events = list[Event]()
     data = run.inventory.retrieval_task("ToyRetrieval").source.load(None)
-    features = run_features(run.run.experiment, Bench(Store(tmp_path), "cpu", events.append))
+    features = run_features(run.run.experiment, Bench(Store(tmp_path), "cpu"))
     content = run.inventory.retrieval_content("ToyRetrieval")
-    captions = features.of_captions(data.texts, content)
-    assert captions is not None
-    assert (len(captions), len(features.of_images(data.images, content))) == (len(data.texts), 1000)
+    with listening("", events.append):
+        captions = features.of_captions(data.texts, content)
+        assert captions is not None
+        assert (len(captions), len(features.of_images(data.images, content))) == (len(data.texts), 1000)
     assert not events, "nothing is computed"
 
 

@@ -19,7 +19,7 @@ from executor_jobs import Errand, errand, ignore, jobs, performed, stubs
 
 import harness
 from harness.cli.run import describe_cards
-from harness.planning.events import Event, Listener, both
+from harness.events import Event, both
 from harness.processors import cores
 from harness.runs.environment import Execution, Jobs
 from harness.work.forkserver import SERVER_ENVIRONMENT
@@ -100,7 +100,7 @@ def test_a_server_that_cannot_start_is_one_line() -> None:
 class Patricide(Errand):
     """Kills the server that its process was forked from, and goes on."""
 
-    def carry_out(self, seat: Seat, listen: Listener) -> End:
+    def carry_out(self, seat: Seat) -> End:
         os.kill(os.getppid(), signal.SIGKILL)
         time.sleep(60)
         raise AssertionError

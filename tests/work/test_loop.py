@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from executor_jobs import errand
 
-from harness.planning.events import Event
+from harness.events import Event
 from harness.runs.environment import Execution
 from harness.work import base
 from harness.work.base import Death, Executor, StartedJob

@@ -14,7 +14,6 @@ import pytest
 from executor_jobs import Errand, errand, ignore
 
 from harness import processors
-from harness.planning.events import Listener
 from harness.runs.environment import Execution, Seat
 from harness.work.job import End, Prepared
 from harness.work.local import Local
@@ -50,7 +49,7 @@ class Hungry(Errand):
 
     counter: Path = Path()
 
-    def carry_out(self, seat: Seat, listen: Listener) -> End:
+    def carry_out(self, seat: Seat) -> End:
         self.counter.write_text(self.counter.read_text().replace("kill 2", "kill 3"))
         os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError
@@ -120,7 +119,7 @@ print(end.error)
 class Large(Errand):
     """Takes more memory than the group has."""
 
-    def carry_out(self, seat: Seat, listen: Listener) -> End:
+    def carry_out(self, seat: Seat) -> End:
         bytearray(b"x") * (4 << 30)
         raise AssertionError
 

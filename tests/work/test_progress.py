@@ -13,11 +13,10 @@ import pytest
 from builders import result
 from rich.console import Console
 
-from harness.planning.events import Event, EventKind, Stage
+from harness.events import Event, EventKind, Stage, TrainingProgress
 from harness.sources import digest
 from harness.store import Store
 from harness.store.logs import failed_log, running_log
-from harness.training.record import TrainingProgress
 from harness.work import progress
 from harness.work.progress import LOOK_S, SILENCE_S, Lines, display, logging_above, view
 from harness.work.tally import Tally, progress_text

@@ -16,7 +16,7 @@ from executor_jobs import TAUGHT, Errand, errand, ignore, jobs, notes, plan, sco
 from faults_tools import contents
 from ray_nodes import NODE, cluster, ray
 
-from harness.planning.events import Event, Listener
+from harness.events import Event
 from harness.runs.environment import Execution, Seat
 from harness.stopping import Interrupted
 from harness.store import Failure, Result, Store
@@ -74,7 +74,7 @@ def test_a_stopped_driver_leaves_checkpoints_from_which_the_next_continues(nodes
 class Telling(Errand):
     """Fails with its threads and the environment that it has on the worker."""
 
-    def carry_out(self, seat: Seat, listen: Listener) -> Prepared:
+    def carry_out(self, seat: Seat) -> Prepared:
         names = ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "CUDA_VISIBLE_DEVICES", "HARNESS_CACHE", "OTHER")
         raise RuntimeError([seat.threads, *(os.environ.get(name) for name in names)])
 

@@ -10,9 +10,8 @@ from builders import result
 from executor_jobs import errand
 from faults_tools import files_up_to
 
+from harness.events import Event, Stage, TrainingProgress
 from harness.files import sealed
-from harness.planning.events import Event, Stage
-from harness.training.record import TrainingProgress
 from harness.work.job import Again, Prepared
 from harness.work.report import STAGE_S, Report
 
@@ -100,7 +99,7 @@ def test_an_event_is_read_as_it_was_written(tmp_path: Path) -> None:
     events = [
         Event("progress", "a", "cpu", progress=made, memory_mb=7.5),
         Event("evaluate", "a", stage=Stage("tasks", "sts", 1, None, "é\u2028\n")),
-        Event("done", "a", result=result()),
+        Event("evaluated", "a", suite="sts", seconds=0.5),
     ]
     report = Report(tmp_path / "7.jsonl", itertools.count(step=10.0).__next__)
     for event in events:

@@ -16,7 +16,7 @@ from executor_jobs import TAUGHT, errand, ignore, jobs, notes, plan
 
 from harness.cli.main import cli
 from harness.errors import UserError
-from harness.planning.events import Event
+from harness.events import Event
 from harness.runs.environment import Execution
 from harness.stopping import Interrupted
 from harness.store import Result, Store

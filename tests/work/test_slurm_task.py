@@ -18,7 +18,7 @@ import pytest
 import slurm_standin
 from executor_jobs import errand, jobs, notes
 
-from harness.planning.events import Event
+from harness.events import Event
 from harness.runs.environment import Seat, Software
 from harness.stopping import stop_requested, withdraw_stop
 from harness.store import Result, Store

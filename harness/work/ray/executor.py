@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import PlugInError, UserError, first_line
-from harness.planning.events import Listener
+from harness.events import Listener
 from harness.runs.environment import Execution, Seat, Software
 from harness.work.base import Death, Executor, StartedJob
 from harness.work.failures import SMALLER, pickling_errors_as_plugin_errors

@@ -21,8 +21,8 @@ from typing import Any
 import ray
 
 from harness.errors import UserError
+from harness.events import Event
 from harness.files import write_bytes
-from harness.planning.events import Event
 from harness.runs.environment import Seat, Software
 from harness.stopping import request_stop, withdraw_stop
 from harness.store import Failure, Result, Store

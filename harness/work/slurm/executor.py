@@ -14,8 +14,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from harness.errors import UserError, first_line
+from harness.events import Listener
 from harness.locks import locked
-from harness.planning.events import Listener
 from harness.processors import SAFE_PATH
 from harness.runs.environment import SHARED_VARIABLES, DeviceChoice, Execution, Jobs, Seat, Software
 from harness.store import Store

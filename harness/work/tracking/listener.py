@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from queue import SimpleQueue
 
-from harness.planning.events import Event, Listener
+from harness.events import Event, Listener
 from harness.planning.plan import Plan, PlannedRun
 from harness.processors import safe_path
 from harness.sources import digest
