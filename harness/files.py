@@ -132,9 +132,14 @@ def replaced(path: Path) -> Iterator[BinaryIO]:
     _flush_names(path.parent)
 
 
+def own_mark() -> str:
+    """What tells the temporary names of this thread from those of others."""
+    return f"{os.getpid()}-{threading.get_native_id()}"
+
+
 def temporary_beside(path: Path) -> Path:
     """A hidden temporary name in the folder of `path`, unique to this thread, to be renamed to `path`."""
-    mine = f"{os.getpid()}-{threading.get_native_id()}.tmp"
+    mine = f"{own_mark()}.tmp"
     name = f".{path.name}.{mine}"
     return path.with_name(name if len(name.encode()) <= LONGEST_NAME else f".{text_hash(path.name)[:32]}.{mine}")
 

@@ -7,7 +7,6 @@ leaves the old one. A file in the folder lists all files of the report. Files th
 from __future__ import annotations
 
 import glob
-import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,7 +19,7 @@ from harness import __version__
 from harness.caches import is_unusable, keep_text, kept_text
 from harness.command_line import DEFAULT_MARGIN
 from harness.errors import UserError
-from harness.files import ABANDONED_S, remove_leftovers, temporary_beside
+from harness.files import ABANDONED_S, own_mark, remove_leftovers, temporary_beside
 from harness.formatting import count_of
 from harness.method.naming import take_titles
 from harness.registry import names
@@ -72,7 +71,7 @@ def new_folder(out: Path) -> Iterator[Path]:
     with _os_errors_as(f"the report cannot be written to {out}"):
         _refuse_foreign(out)
         for left in (fresh, old):  # by killed reports
-            pattern = glob.escape(left.name).replace(f".{os.getpid()}.", ".[0-9]*.")
+            pattern = glob.escape(left.name).replace(f".{own_mark()}.", ".[0-9]*.")
             remove_leftovers(out.parent, pattern, ABANDONED_S)
         fresh.mkdir(parents=True)
     try:

@@ -29,7 +29,7 @@ from harness.code import Declarations
 from harness.encoders.features import cached_features, cached_ragged
 from harness.errors import UserError
 from harness.events import Event
-from harness.files import replaced, write_bytes, write_note
+from harness.files import own_mark, replaced, write_bytes, write_note
 from harness.metrics import ArrayName
 from harness.planning.seen import cached_hashes
 from harness.runs.export import export as write_export
@@ -276,7 +276,7 @@ def export(results: Path, to: Path) -> None:
 def test_an_export_removes_what_a_killed_one_to_its_place_left_a_day_later_and_nothing_else(
     tmp_path: Path, usual: Path
 ) -> None:
-    mine = f".x.{os.getpid()}-{threading.get_native_id()}.tmp"
+    mine = f".x.{own_mark()}.tmp"
     left = {name: tmp_path / name / "half" for name in (".x.1.tmp", ".x.2.tmp", ".y.1.tmp", ".x.tmp", mine)}
     for name, path in left.items():
         path.parent.mkdir()
