@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from schema_words import default_in_words, key_table, models_in, type_in_words
 
 from harness import registry
-from harness.profiles import MOST_LAYERS, Profile
+from harness.profiles import Profile
 
 _HEAD = f"""# Profiles: every key of the file
 
@@ -26,7 +26,7 @@ is used as it is, and any other is relative to the data root (`--data-root`, or 
 **`extends`** inherits the tables of another profile: a shipped one by name, or a file by a path that ends in `.toml`,
 relative to this file. Tables are merged by key, rules are appended (the later one wins), and everything else is
 replaced, lists too. A table of another `kind` replaces the whole table; `hub`, `folder` and `registered` replace each
-other, and so do `epochs` and `steps`. A chain has at most {MOST_LAYERS} profiles. Results name the file itself, and no
+other, and so do `epochs` and `steps`. Results name the file itself, and no
 file may have the name of a shipped profile.
 
 **Your own tables** are tab-separated (no quoting) or comma-separated (quoted where necessary) with a header, JSON with

@@ -30,7 +30,7 @@ _EVENTS = ("open", "os.rename", "os.remove", "os.mkdir")
 
 def named(path: str) -> str:
     """A path without what differs from run to run: fingerprints and the numbers of processes."""
-    return re.sub(r"[0-9a-f]{12,}", "H", re.sub(r"\.\d+\.(tmp|new|part)\b", r".\1", path))
+    return re.sub(r"[0-9a-f]{12,}", "H", re.sub(r"\.\d+-\d+\.(tmp|new|part)\b", r".\1", path))
 
 
 def operation(root: str, event: str, given: tuple[Any, ...]) -> str | None:
