@@ -13,7 +13,7 @@ from schema_words import default_in_words, key_table, models_in, type_in_words
 from harness import registry
 from harness.profiles import Profile
 
-_HEAD = f"""# Profiles: every key of the file
+_HEAD = """# Profiles: every key of the file
 
 <!-- made by `python tools/profiles_page.py > docs/profiles.md` from the schema; edit the schema -->
 

@@ -41,7 +41,7 @@ _LIBRARIES = ("torch", "transformers", "tokenizers", "sentence-transformers")
 #: token ids of rows of one, some and many tokens, small enough for any vocabulary
 _ROWS = ((5,), (6, 7, 8), (5, 9, 7, 6, 8, 9, 5), (8, 6))
 #: words of a sentence of the trial, and tokens at which its longest one is cut
-_FEW, _MANY = 6, 48
+_FEW, _MANY = 6, 24
 #: largest difference of equal vectors, and smallest of different ones, relative to the largest value
 _CLOSE, _MOVED = 1e-4, 1e-7
 
@@ -277,13 +277,24 @@ def _longest(student: Any, max_length: int) -> int:
     """Tokens at which sentences of tests are cut. Raises UserError if the model does not read `max_length` tokens."""
     own = min(LONGEST, getattr(student.tokenizer, "model_max_length", LONGEST))
     asked = max(own, max_length)
-    most = _largest(student, asked)
+    table = _positions(student.model)
+    most = _largest(student, asked) if table is None else min(asked, table)
     if most < max_length:
         raise UserError(
             f"max_length = {max_length}, and the encoder reads {most} tokens at most; give --set max_length={most} "
             "or fewer"
         )
     return min(own, most)
+
+
+def _positions(model: Any) -> int | None:
+    """Tokens for which a model laid out like BERT has position embeddings; None where it has no table of them."""
+    from torch import nn
+
+    table = getattr(getattr(model, "embeddings", None), "position_embeddings", None)
+    if not isinstance(table, nn.Embedding):
+        return None
+    return table.num_embeddings - (0 if table.padding_idx is None else table.padding_idx + 1)
 
 
 def _largest(student: Any, length: int) -> int:
