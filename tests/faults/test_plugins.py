@@ -12,7 +12,7 @@ from plugin_packages import Install
 
 from harness.planning.plan import Plan
 from harness.store import Store
-from harness.work import base, crew
+from harness.work import base
 from harness.work.job import Job
 from harness.work.jobs import jobs_of
 
@@ -51,7 +51,7 @@ def test_bad_methods_fail_alone_and_the_good_runs_end_as_without_them(
 ) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(crew, "GRACE_S", 0.3)
+    monkeypatch.setattr(base, "GRACE_S", 0.3)
     install("bad_methods", CODE, {"methods": NAMES})
     good = "simcse,simcse[temperature=0.1]"
     names = ",".join(sorted(NAMES.keys() - left_out, key="bad-sleeps".__ne__))  # it waits while the others run
