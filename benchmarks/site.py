@@ -34,7 +34,7 @@ from harness.reporting.tables.grids import summary_grid
 from harness.store import Store
 contents = Contents.of(Store(Path(sys.argv[1])))
 grids = [summary_grid(table) for table in contents.tables]
-filled = paper_tables(read_papers(), read_published(), contents.frame_with_parts(["paper"]))
+filled = paper_tables(read_papers(), read_published(), contents.frames)
 boards = LeaderboardSection("leaderboard", contents)
 print(len(boards.sentences), "sentences,", len(SeenSection("seen", contents).tables), "of seen pairs")
 """

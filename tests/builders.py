@@ -19,7 +19,6 @@ from harness.store import (
     Result,
     Spec,
     TeacherUse,
-    frame_of,
     metrics_of,
 )
 
@@ -27,8 +26,6 @@ from harness.store import (
 Scores = dict[str, dict[str, dict[str, float]]]
 #: task -> (seen pairs, their score, unseen pairs, their score); None for too few pairs
 Split = Mapping[str, tuple[float, float | None, float, float | None]]
-
-frame = frame_of
 
 
 def _metrics(suite: str) -> tuple[Metric, ...]:
@@ -38,7 +35,7 @@ def _metrics(suite: str) -> tuple[Metric, ...]:
 
 def tables(results: Sequence[Result]) -> list[SummaryTable]:
     """The summary tables of results, by the metrics that their suites declare."""
-    return summary_tables(frame_of(results), metrics_of(results))
+    return summary_tables(results, metrics_of(results))
 
 
 def error_tables(settings: Sequence[str] = ("toy",), **errors: float) -> list[SummaryTable]:
@@ -50,7 +47,7 @@ def error_tables(settings: Sequence[str] = ("toy",), **errors: float) -> list[Su
         for name, some in scores.items()
         for seed, score in enumerate(some)
     ]
-    return summary_tables(frame_of(results), {"probing": {"error": Metric("error", larger_is_better=False, digits=3)}})
+    return summary_tables(results, {"probing": {"error": Metric("error", larger_is_better=False, digits=3)}})
 
 
 def result(

@@ -132,15 +132,15 @@ def show_summaries(results: Sequence[Result], stored: Sequence[Result] = ()) -> 
     `stored` are these and all other results of the folder: their tests count in the families, and their untrained
     encoders are shown.
     """
-    from harness.reporting.seeds.groups import Label
+    from harness.reporting.seeds.cells import Label
     from harness.reporting.seeds.summary import summary_tables
     from harness.reporting.tables.grids import summary_grid
-    from harness.store import frame_of, metrics_of, unscored
+    from harness.store import frames_of, metrics_of, unscored
 
     lines = unscored(results)
-    every, frame = stored or results, frame_of(results)
-    shown = {Label(*label) for label in frame[list(Label._fields)].drop_duplicates().itertuples(index=False)}
-    tables = summary_tables(frame_of(every), metrics_of(every), lines, shown)
+    every, runs = stored or results, frames_of(results).runs
+    shown = {Label(*label) for label in runs[list(Label._fields)].drop_duplicates().itertuples(index=False)}
+    tables = summary_tables(every, metrics_of(every), lines, shown)
     for summary in tables:
         lines.pop((summary.profile, summary.suite), None)
         _show(summary_grid(summary), "setting / encoder")
@@ -154,9 +154,9 @@ def show_tuning(tuning: Tuning, results: Sequence[Result], commands: Commands) -
     """Print the tables of a tuning: expected best dev scores, test scores and what each seed picked."""
     from harness.reporting.sections.tuning import tuned_grids, tuned_reports
     from harness.reporting.seeds.summary import summary_tables
-    from harness.store import frame_of, metrics_of
+    from harness.store import metrics_of
 
-    for report in tuned_reports([tuning], results, summary_tables(frame_of(results), metrics_of(results))):
+    for report in tuned_reports([tuning], results, summary_tables(results, metrics_of(results))):
         for grid in tuned_grids(report, commands):
             _show(grid, "setting / encoder")
 

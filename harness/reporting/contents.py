@@ -12,7 +12,7 @@ from harness.command_line import DEFAULT_MARGIN
 from harness.commands import Commands, no_results
 from harness.errors import UserError
 from harness.metrics import Metrics
-from harness.papers.published import PAPER_PROFILE, Paper, PublishedNumbers, read_papers, read_published
+from harness.papers.published import Paper, PublishedNumbers, read_papers, read_published
 from harness.profiles import Profile, load_profile, shipped_profiles
 from harness.reporting.seeds.summary import SummaryTable, summary_tables
 from harness.reporting.tables.cells import FilledTable
@@ -32,8 +32,6 @@ from harness.store.files import NamedArrays
 from harness.store.tunings import Tuning, read_tunings
 
 if TYPE_CHECKING:
-    import pandas
-
     from harness.reporting.methods import MethodFacts
 
 S = TypeVar("S")
@@ -89,14 +87,6 @@ class Contents:
                 self.problems.append(str(error))
             return otherwise
 
-    def frame_with_parts(self, profiles: Collection[str], variants: Collection[str] | None = None) -> pandas.DataFrame:
-        """One row for each score of some profiles' runs, also of parts of tasks; runs with `--set` are left out.
-
-        `variants` restricts the rows to these. Parts have several times as many rows as whole tasks.
-        """
-        wanted = {} if variants is None else {"variant": variants}
-        return self.frames.where(profile=profiles, overrides=["{}"], **wanted).flat()
-
     def result(self, row: int) -> Result | None:
         """The result of a row of `frames`; None if its file is damaged, which `problems` then reports."""
         return self._read(self.frames.result, row, None)
@@ -129,7 +119,7 @@ class Contents:
 
     @cached_property
     def tables(self) -> list[SummaryTable]:
-        return summary_tables(self.frames.flat(()), self.metrics, self.unscored)
+        return summary_tables(self.frames, self.metrics, self.unscored)
 
     @cached_property
     def papers(self) -> Sequence[Paper]:
@@ -145,12 +135,8 @@ class Contents:
         return [load_profile(name) for name in shipped_profiles() if name in self.profiles]
 
     @cached_property
-    def paper_frame(self) -> pandas.DataFrame:
-        return self.frame_with_parts([PAPER_PROFILE, *(profile.name for profile in self.stand_in_profiles)])
-
-    @cached_property
     def filled(self) -> Sequence[FilledTable]:
-        return paper_tables(self.papers, self.published, self.paper_frame, self.margin, self.commands)
+        return paper_tables(self.papers, self.published, self.frames, self.margin, self.commands)
 
     @property
     def earlier(self) -> str:

@@ -14,7 +14,7 @@ from typing import TextIO
 
 from harness.formatting import for_csv
 from harness.method.naming import name_of
-from harness.reporting.seeds.groups import Cell, Label
+from harness.reporting.seeds.cells import Cell, Label
 from harness.reporting.seeds.summary import SummaryTable
 from harness.store import Frames, Result, declared_metrics, frames_of
 

@@ -120,7 +120,7 @@ def named_grid(name: str, profile: str, results: Sequence[Result], commands: Com
     else:
         mine = frames_of(results).where(profile=[profile])
         lines = unscored(mine)
-        tables = summary_tables(mine.flat(()), metrics_of(mine), lines)
+        tables = summary_tables(mine, metrics_of(mine), lines)
         notes = {table.suite: commands.untrained(profile, table.lacking) for table in tables}
         grids = {table.suite: summary_grid(table, whole=whole, note=notes[table.suite]) for table in tables}
         if name not in grids and (profile, name) in lines:

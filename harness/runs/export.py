@@ -35,10 +35,10 @@ from harness.reporting.tables.grids import ABSENT, cell_text
 from harness.runs.finished import FinishedRun, find_result
 from harness.sources import data_root
 from harness.spec import Variant, canonical
-from harness.store import Result, Store, frame_of, metrics_of
+from harness.store import Result, Store, metrics_of
 
 if TYPE_CHECKING:
-    import pandas
+    pass
 
 
 class Provenance(NamedTuple):
@@ -84,12 +84,12 @@ class CardScore(NamedTuple):
         return ABSENT if self.own is None else fixed(self.own, self.metric.digits)
 
 
-def model_card(result: Result, facts: ModelFacts, frame: pandas.DataFrame) -> str:
+def model_card(result: Result, facts: ModelFacts, seeds: Sequence[Result]) -> str:
     """The text of README.md for the exported model of a run.
 
-    `frame` is the frame of scores of all seeds of the run's experiment. Texts from results and profiles are escaped.
+    `seeds` are the results of all seeds of the run's experiment. Texts from results and profiles are escaped.
     """
-    scores = [score for table in summary_tables(frame, metrics_of([result])) for score in _scores(result, table)]
+    scores = [score for table in summary_tables(seeds, metrics_of([result])) for score in _scores(result, table)]
     method = method_named(result.spec.method)
     reading = Variant.parse(result.spec.variant).reading
     values = result.hyperparameters
@@ -110,7 +110,7 @@ def model_card(result: Result, facts: ModelFacts, frame: pandas.DataFrame) -> st
         bibtex=_Verbatim("\n\n".join(entry(key) for key in works_of(result.spec.method))),
         scores=scores,
         smaller=list(dict.fromkeys(score.metric.name for score in scores if not score.metric.larger_is_better)),
-        seeds=count_of(frame["seed"].nunique(), "seed"),
+        seeds=count_of(len({run.spec.seed for run in seeds}), "seed"),
         version=__version__,
     )
     return f"---\n{_front_matter(result, facts, method, scores)}\n---\n\n{body}"
@@ -248,7 +248,7 @@ def export(what: str, to: Path, results: Path, profile: str | None = None, encod
         )
     facts = model_facts(run, student)
     seeds, problems = siblings(result, store)
-    card = model_card(result, facts, frame_of(seeds))
+    card = model_card(result, facts, seeds)
 
     def fill(path: Path) -> None:
         student.save(path)

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.metrics import Metric, Score
+from harness.reporting.seeds.cells import Label
 from harness.reporting.seeds.comparison import Comparison, Side
-from harness.reporting.seeds.groups import Label
 from harness.store import DevCurve, Store
 
 SIMCSE = [70.1, 70.9, 69.6, 70.4, 70.0]

@@ -7,7 +7,6 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from builders import frame
 
 from harness import registry
 from harness.errors import UserError
@@ -211,7 +210,7 @@ def test_errors_name_file_table_and_key(tmp_path: Path, old: str, new: str, says
 def test_a_row_without_a_printed_number_is_refused(tmp_path: Path) -> None:
     paper = read_paper(write(tmp_path, GOOD.replace('published = "mcse"', 'published = "mcse:clip"')))
     with pytest.raises(UserError, match=r"mcse.toml, table \[tables.T1.rows.1\], key 'published'.*mcse,T1,mcse,clip,"):
-        paper_tables([paper], read_published(), frame([]))
+        paper_tables([paper], read_published(), [])
 
 
 def test_a_bad_line_of_published_numbers_is_named(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from builders import frame, result
+from builders import result
 from huggingface_hub import ModelCard
 from markdown_it import MarkdownIt
 
@@ -36,7 +36,7 @@ def made(variant: str = "mcse@official", seed: int = 0, **given: Any) -> Result:
 def test_the_front_matter_is_read_back_and_the_body_has_licence_and_bibtex() -> None:
     run, base = made(), "google-bert/bert-base-uncased"
     facts = ModelFacts("cls", True, 64, 512, "BERT", base_model=base, language="en", licence="apache-2.0")
-    card = ModelCard(model_card(run, facts, frame([run])))
+    card = ModelCard(model_card(run, facts, [run]))
     data = card.data
     assert (data.base_model, data.language, data.license) == (base, "en", "apache-2.0")
     assert data.library_name == "sentence-transformers"
@@ -57,7 +57,7 @@ def test_the_front_matter_is_read_back_and_the_body_has_licence_and_bibtex() -> 
 def test_unknown_facts_are_left_out() -> None:
     run = made("none[pooling=mean]", scores={"geometry": {"STS12": {"uniformity": -1.0, "alignment": 0.5}}})
     facts = ModelFacts("avg-first-last", modules=False, width=64, longest=64, encoder="toy-bert")
-    text = model_card(run, facts, frame([run]))
+    text = model_card(run, facts, [run])
     names = set(yaml.safe_load(text.split("---")[1]))
     assert names == {"license", "library_name", "pipeline_tag", "pooling", "tags"}
     assert "sentence-transformers" not in ModelCard(text).data.tags
@@ -69,21 +69,21 @@ def test_unknown_facts_are_left_out() -> None:
 
 def test_scores_are_shown_with_mean_and_deviation() -> None:
     runs = [*(made(seed=seed) for seed in range(2)), made(seed=2, scores=sts(72.0))]
-    text = model_card(runs[1], FACTS, frame(runs))
+    text = model_card(runs[1], FACTS, runs)
     assert f"| sts | STS12 | spearman | 71.00 | 71.00 ± {np.std([70, 71, 72], ddof=1):.2f} | 3 |" in text
     assert "| sts | STS13 | spearman | 60.00 | 60.00 ± 0.00 | 2 |" in text, "one seed was not scored on it"
-    alone = model_card(runs[0], FACTS, frame(runs[:1]))
+    alone = model_card(runs[0], FACTS, runs[:1])
     assert "| sts | STS12 | spearman | 70.00 | 70.00 | 1 |" in alone
     assert "(1 seed)" in alone
     assert "Smaller is better" not in alone
-    text = model_card(made(scores=sts(70.0)), FACTS, frame([made(scores=sts(70.0)), made(seed=1)]))
+    text = model_card(made(scores=sts(70.0)), FACTS, [made(scores=sts(70.0)), made(seed=1)])
     assert "| sts | STS13 | spearman | – | 60.00 | 1 |" in text
     assert [entry.dataset_name for entry in ModelCard(text).data.eval_results] == ["STS12"]
 
 
 def test_the_method_is_described_with_what_was_left_out() -> None:
     run = made(method={"without": "info"})
-    text = model_card(run, FACTS, frame([run]))
+    text = model_card(run, FACTS, [run])
     assert "Zhang et al., MCSE" in text
     assert "Loss terms: text; left out: info." in text
     assert "Reading official: the public code: the two views" in text
@@ -95,7 +95,7 @@ def test_the_method_is_described_with_what_was_left_out() -> None:
 @pytest.mark.parametrize("pooling", ["cls", "pooler", "mean", "avg-first-last"])
 def test_each_pooling_has_lines_that_compile(pooling: str) -> None:
     run = made()
-    text = model_card(run, ModelFacts(pooling, pooling != "avg-first-last", 64, 77, "toy-bert"), frame([run]))
+    text = model_card(run, ModelFacts(pooling, pooling != "avg-first-last", 64, 77, "toy-bert"), [run])
     blocks = re.findall(r"```python\n(.*?)```", text, re.S)
     assert len(blocks) == (1 if pooling == "avg-first-last" else 2)
     for block in blocks:
@@ -119,7 +119,7 @@ def test_hostile_texts_stay_texts() -> None:
     run = run.model_copy(update={"dev": run.dev.model_copy(update={"task": HOSTILE})})
     one_of = Provenance(HOSTILE, HOSTILE)
     facts = ModelFacts("cls", True, 64, 64, HOSTILE, HOSTILE, None, HOSTILE, (one_of,), (one_of,))
-    text = model_card(run, facts, frame([run]))
+    text = model_card(run, facts, [run])
     data = ModelCard(text).data
     assert data.base_model == HOSTILE
     assert data.model_name == display_name(run)
@@ -128,7 +128,7 @@ def test_hostile_texts_stay_texts() -> None:
     shown = render(text.split("\n---\n", 1)[1])
     plain = made()
     calm = ModelFacts("cls", True, 64, 64, "a", "b", None, "c", (Provenance("d", "e"),), (Provenance("f", "g"),))
-    expected = render(model_card(plain, calm, frame([plain])).split("\n---\n", 1)[1])
+    expected = render(model_card(plain, calm, [plain]).split("\n---\n", 1)[1])
 
     def tags(page: str, *names: str) -> list[int]:
         return [page.count(f"<{name}>") + page.count(f"<{name} ") for name in names]

@@ -19,7 +19,7 @@ from harness.reporting.charts.plot import (
     rows_of,
     variant_scales,
 )
-from harness.reporting.seeds.groups import Label
+from harness.reporting.seeds.cells import Label
 from harness.reporting.seeds.summary import SummaryTable
 from harness.spec import BASELINE, UNTRAINED
 from harness.store import Result, frames_of

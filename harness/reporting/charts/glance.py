@@ -34,9 +34,9 @@ from harness.reporting.charts.plot import (
     variant_scales,
 )
 from harness.reporting.seeds.caveats import weakness_notes
+from harness.reporting.seeds.cells import Cell, Label, Row
 from harness.reporting.seeds.gains import Forest, Gain, main_baseline
-from harness.reporting.seeds.groups import Cell, Label
-from harness.reporting.seeds.summary import Block, Row, SummaryTable
+from harness.reporting.seeds.summary import Block, SummaryTable
 from harness.reporting.seeds.wording import judged
 from harness.reporting.tables.grids import marks, summary_text
 from harness.spec import SpecError, Variant

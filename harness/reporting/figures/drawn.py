@@ -15,9 +15,11 @@ from harness.registry import errors_of, get_instance
 from harness.reporting.contents import Contents
 from harness.reporting.figures.kinds import FigureData, FigureKind, FigureRun
 from harness.reporting.figures.vega import drawn
-from harness.reporting.seeds.groups import Group, Label, PlaceRuns
+from harness.reporting.seeds.cells import Row
+from harness.reporting.seeds.choose import by_place, chosen, profile_runs, rows_of
 from harness.reporting.seeds.wording import data_of
 from harness.spec import UNTRAINED, Place, SpecError
+from harness.store import Frames
 
 
 @dataclass(frozen=True)
@@ -54,10 +56,15 @@ class Material:
         return self.profile == PAPER_PROFILE
 
     @cached_property
-    def _groups(self) -> Mapping[Place, Mapping[str, Group]]:
+    def _frames(self) -> Frames:
         specs = (spec for paper in self.contents.papers for spec in paper.figures.values())
         variants = {variant for spec in specs for variant in spec.variants}
-        return PlaceRuns.of(self.contents.frame_with_parts([self.profile], variants), self.profile).groups
+        return profile_runs(self.contents.frames, self.profile, variants)
+
+    @cached_property
+    def _rows(self) -> Mapping[Place, Mapping[str, Row]]:
+        scores = self._frames.scores, self._frames.parts
+        return by_place(rows_of(self._frames, chosen(self._frames, *scores), *scores))
 
     def figure(self, paper: Paper, name: str) -> ReportFigure:
         """One figure of a paper. It is empty if there are no runs or its kind is broken."""
@@ -88,7 +95,7 @@ class Material:
     def data(self, paper: Paper, name: str) -> FigureData:
         spec = paper.figures[name]
         places = self._places(spec)
-        found = (self._run(place, spec.suite) for place in places if spec.suite in self._groups.get(place, ()))
+        found = (self._run(place, spec.suite) for place in places if spec.suite in self._rows.get(place, ()))
         runs = [run for run in found if run]
         alike = [
             other for other, figure in paper.figures.items() if (figure.kind, figure.metric) == (spec.kind, spec.metric)
@@ -131,7 +138,7 @@ class Material:
         """The places of a figure's runs; in another profile, its variants in every setting and encoder with runs."""
         if self.is_paper:
             return [Place(*pair, encoder) for encoder in spec.encoders for pair in pairs_of(spec)]
-        pairs = sorted({(group.setting, group.encoder) for group in self._groups if group.setting != UNTRAINED})
+        pairs = sorted({(group.setting, group.encoder) for group in self._rows if group.setting != UNTRAINED})
         return [Place(variant, *where) for where in pairs for variant in spec.variants]
 
     def _run(self, place: Place, suite: str) -> FigureRun | None:
@@ -139,15 +146,15 @@ class Material:
 
         None if that result's file is damaged.
         """
-        groups = self._groups[place]
-        scores = {Score(name, *column): cell for name, kept in groups.items() for column, cell in kept.scores.items()}
-        parts: dict[tuple[Score, str], dict[int, float]] = {}
-        for name, kept in groups.items():
-            lines = kept.lines[kept.lines["part"] != ""]
-            columns = (lines[column] for column in ("task", "metric", "part", "seed", "value"))
-            for task, metric, part, seed, value in zip(*columns, strict=True):
-                parts.setdefault((Score(name, task, metric), part), {})[int(seed)] = float(value)
-        fingerprint = str(groups[suite].lines["fingerprint"].iloc[0])  # lines are in order of seeds
-        result = self.contents.result_of(self.profile, fingerprint)
-        label = Label(self.profile, *place, "")
-        return FigureRun(label, result, scores, parts, self.contents.arrays) if result else None
+        rows = self._rows[place]
+        scores = {
+            Score(name, *column): cell.by_seed for name, row in rows.items() for column, cell in row.cells.items()
+        }
+        parts = {
+            (Score(name, *column), part): cell.by_seed
+            for name, row in rows.items()
+            for (part, column), cell in row.parts.items()
+        }
+        first = rows[suite].runs[0]
+        result = self.contents.result_of(self.profile, self._frames.texts("fingerprint")[first])
+        return FigureRun(rows[suite].label, result, scores, parts, self.contents.arrays) if result else None

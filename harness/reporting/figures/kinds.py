@@ -15,7 +15,7 @@ from harness.metrics import AVERAGE, ArrayName, Metric, Metrics, Score
 from harness.papers.published import Published, PublishedKey
 from harness.papers.schema import FigureSpec
 from harness.reporting.charts.plot import ChartSpec
-from harness.reporting.seeds.groups import Label
+from harness.reporting.seeds.cells import Label
 from harness.stats import Summary, summarise
 
 if TYPE_CHECKING:

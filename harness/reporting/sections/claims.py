@@ -16,8 +16,8 @@ from harness.papers.published import ABLATION_SCORE, Ablation, PublishedNumbers,
 from harness.reporting.pages import Pages
 from harness.reporting.sections.base import Part, ReportSection
 from harness.reporting.seeds.caveats import Weakness, weakness_notes
-from harness.reporting.seeds.groups import Cell, corrected, trained_apart
-from harness.reporting.seeds.summary import Block, Row, SummaryTable
+from harness.reporting.seeds.cells import Cell, Row, compared, trained_apart
+from harness.reporting.seeds.summary import Block, SummaryTable
 from harness.reporting.seeds.wording import certainty, judged
 from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section
 from harness.stats import ALPHA
@@ -93,8 +93,8 @@ def claim_tests(claims: Sequence[Ablation], block: Block, metric: Metric) -> Ite
             for claim in of_table
             if {claim.better, claim.worse} <= {*rows}
         ]
-        tests = [better.test(worse, column, metric)._replace(is_method=True) for _, better, worse in pairs]
-        yield from (ClaimTest(*pair, cell) for pair, cell in zip(pairs, corrected(tests), strict=True))
+        cells = compared([(better, worse) for _, better, worse in pairs], column, metric, one_family=True)
+        yield from (ClaimTest(*pair, cell) for pair, cell in zip(pairs, cells, strict=True))
 
 
 def _line(test: ClaimTest, metric: Metric, published: PublishedNumbers) -> Line:

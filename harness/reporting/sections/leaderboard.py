@@ -16,10 +16,10 @@ from harness.metrics import AVERAGE, Score, Significance
 from harness.papers.published import PAPER_PROFILE
 from harness.reporting.charts.plot import INK, ChartSpec, Plot, quantity, rows_of, tooltip
 from harness.reporting.sections.base import ReportSection
+from harness.reporting.seeds.cells import Row, ahead, compare
 from harness.reporting.seeds.comparison import Comparison, Side
 from harness.reporting.seeds.gains import Forest, Gain, forests, headline, importance, methods
-from harness.reporting.seeds.groups import ahead, compare
-from harness.reporting.seeds.summary import Row, blocks_of
+from harness.reporting.seeds.summary import blocks_of
 from harness.reporting.seeds.wording import Sentence, judged, suite_title
 from harness.reporting.tables.grids import ABSENT, CellText, cell_text, summary_text
 from harness.stats import FEWEST_SEEDS

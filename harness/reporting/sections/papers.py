@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from harness.formatting import count_of, fixed
 from harness.method.naming import name_of
-from harness.metrics import ArrayName, Score
+from harness.metrics import ArrayName, Column, Score
 from harness.papers.needed import StandIns
 from harness.papers.published import PAPER_PROFILE, Paper, Published
 from harness.papers.schema import NeighbourTable, pairs_of
@@ -20,12 +20,14 @@ from harness.reporting.csvfiles import CsvFields, measured_fields
 from harness.reporting.figures.drawn import Material, ReportFigure
 from harness.reporting.pages import Pages
 from harness.reporting.sections.base import ReportSection
-from harness.reporting.seeds.groups import PlaceRuns
+from harness.reporting.seeds.cells import Row
+from harness.reporting.seeds.choose import by_place, chosen, profile_runs, rows_of
 from harness.reporting.tables.cells import FilledTable, PaperCell
 from harness.reporting.tables.filled import stand_in_tables
 from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section
 from harness.reporting.tables.paper_grids import no_run_yet, paper_grid, table_title, verdict_note
 from harness.spec import Place
+from harness.store import Frames
 
 #: decimals of a cosine
 DIGITS = 4
@@ -51,8 +53,7 @@ def neighbour_grids(contents: Contents) -> dict[str, list[Grid]]:
         profile for profile in contents.stand_in_profiles if profile.stands_for and profile.name != PAPER_PROFILE
     ]
     suites = {entry.suite for paper in contents.papers for entry in paper.neighbours.values()}
-    frame = contents.paper_frame[contents.paper_frame["suite"].isin(suites)]
-    finders = [_Finder(contents, profile, PlaceRuns.of(frame, profile.name)) for profile in profiles]
+    finders = [_Finder.of(contents, profile, suites) for profile in profiles]
     grids_of: dict[str, list[Grid]] = {}
     for paper in contents.papers:
         for name, entry in paper.neighbours.items():
@@ -67,7 +68,15 @@ class _Finder:
 
     contents: Contents
     profile: Profile
-    runs: PlaceRuns
+    frames: Frames
+    rows: Mapping[Place, Mapping[str, Row]]
+
+    @classmethod
+    def of(cls, contents: Contents, profile: Profile, suites: Collection[str]) -> _Finder:
+        frames = profile_runs(contents.frames, profile.name)
+        here = frames.evaluations["suite"].isin(suites).to_numpy()
+        scores = frames.scores[here[frames.scores["evaluation"].to_numpy()]]
+        return cls(contents, profile, frames, by_place(rows_of(frames, chosen(frames, scores), scores)))
 
     @property
     def is_paper(self) -> bool:
@@ -90,19 +99,22 @@ class _Finder:
 
     def pool(self, entry: NeighbourTable) -> str:
         """The captions that runs searched, with their number where there are runs."""
-        lines = self.runs.lines
-        here = (lines["suite"] == entry.suite) & (lines["task"] == entry.task) & (lines["metric"] == "n_texts")
-        sizes = sorted({int(value) for value in lines[here]["value"]})
+        column = Column(entry.task, "n_texts")
+        rows = (row for suites in self.rows.values() for suite, row in suites.items() if suite == entry.suite)
+        sizes = sorted({int(value) for row in rows if column in row.cells for value in row.cells[column].values})
         number = "".join(f"{size:,} " for size in sizes[-1:])
         return f"the {number}captions of the test images of {entry.task}"
 
     def _runs(self, entry: NeighbourTable) -> dict[Place, dict[int, str]]:
         """The fingerprints of each model's runs by seed."""
         names, runs = StandIns.of(self.profile, self.contents.teacher_options), {}
+        fingerprints = self.frames.texts("fingerprint")
         for place in (names.place(*pair, encoder) for encoder in entry.encoders for pair in pairs_of(entry)):
             if place is not None:
-                kept = self.runs.groups.get(place, {}).get(entry.suite)
-                runs[place] = dict(zip(kept.lines["seed"], kept.lines["fingerprint"], strict=True)) if kept else {}
+                row, fingerprints = self.rows.get(place, {}).get(entry.suite), self.frames.texts("fingerprint")
+                runs[place] = (
+                    {seed: fingerprints[run] for seed, run in zip(row.seeds, row.runs, strict=True)} if row else {}
+                )
         return runs
 
     def _read(self, fingerprint: str, entry: NeighbourTable) -> Answers | None:
@@ -174,7 +186,7 @@ class PapersSection(ReportSection):
         contents = self.contents
         stand_ins = stand_in_tables(
             contents.papers,
-            contents.paper_frame,
+            contents.frames,
             contents.stand_in_profiles,
             contents.teacher_options,
             contents.commands,

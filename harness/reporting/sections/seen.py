@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from harness.formatting import fixed, signed
 from harness.method.naming import name_of
@@ -19,15 +18,14 @@ from harness.reporting.csvfiles import CsvFields, measured_fields
 from harness.reporting.figures.drawn import ReportFigure
 from harness.reporting.figures.vega import INK, axis, by_series, drawn, entry, grid, n_of, rows
 from harness.reporting.sections.base import Part, ReportSection
-from harness.reporting.seeds.caveats import Weakness, weakness_notes
-from harness.reporting.seeds.groups import Cell, Group, Label, kept_groups, weakness_of
+from harness.reporting.seeds.caveats import Weakness, joined_caveats, weakness_notes
+from harness.reporting.seeds.cells import Cell, Label, Row
+from harness.reporting.seeds.choose import chosen, rows_of
 from harness.reporting.seeds.wording import suite_title
 from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section, cell_text, seeds_text
 from harness.spec import BASELINE
 from harness.stats import ALPHA, paired_t_test
-
-if TYPE_CHECKING:
-    import pandas
+from harness.store import Result, frames_of
 
 
 class SeenSection(ReportSection):
@@ -47,7 +45,7 @@ class SeenSection(ReportSection):
     @cached_property
     def tables(self) -> list[SeenTable]:
         """One for each profile, suite, setting and encoder with scores by what training has seen."""
-        return seen_tables(self.contents.frames.flat((SEEN, UNSEEN)), self.contents.metrics)
+        return seen_tables(self.contents.frames, self.contents.metrics)
 
     @cached_property
     def parts(self) -> Sequence[Part]:
@@ -109,7 +107,7 @@ class SeenLine:
     """
 
     label: Label
-    runs: Group
+    runs: Row
     metric: str
     pairs: Numbers
     scores: Numbers
@@ -119,21 +117,21 @@ class SeenLine:
     problem: str = ""
 
     @classmethod
-    def of(cls, label: Label, runs: Group, metric: str) -> SeenLine:
+    def of(cls, runs: Row, metric: str) -> SeenLine:
         pairs: dict[tuple[str, str], Mapping[int, float]] = {}
         scores: dict[tuple[str, str], Mapping[int, float]] = {}
         for part in (SEEN, UNSEEN):
-            for column, by_seed in runs.scores_of(part).items():
+            for column, cell in runs.of_part(part).items():
                 if column.metric in ("n", metric):
-                    (pairs if column.metric == "n" else scores)[column.task, part] = by_seed
-        return cls(label, runs, metric, pairs, scores)
+                    (pairs if column.metric == "n" else scores)[column.task, part] = cell.by_seed
+        return cls(runs.label, runs, metric, pairs, scores)
 
     @property
     def is_baseline(self) -> bool:
         return self.label.variant == BASELINE
 
     def weakness(self) -> Weakness:
-        return weakness_of(self.label, (cell.scores for cell in self.cells.values()), self.runs.freshness)
+        return self.runs.weakness_in(cell.scores for cell in self.cells.values() if cell.scores)
 
     @cached_property
     def cells(self) -> Mapping[tuple[str, str], SeenCell]:
@@ -146,11 +144,10 @@ class SeenLine:
         both = [seed for seed in self.shared if seed in mine and seed in theirs]
         if both:
             test = paired_t_test([mine[seed] for seed in both], [theirs[seed] for seed in both])
-            gains = replace(Cell.of([mine[seed] - theirs[seed] for seed in both]), test=test)
-        tasks = self.averaged.get(task, ())
-        caveats = self.runs.caveats(Column(AVERAGE if tasks else task, self.metric), tasks)
-        scores = Cell.of(list(mine.values()), caveats) if mine else None
-        return SeenCell(Cell.of(list(self.pairs[task, part].values())), scores, gains)
+            gains = replace(Cell.of({seed: mine[seed] - theirs[seed] for seed in both}), test=test)
+        there = (self.runs.parts.get((part, Column(name, self.metric))) for name in self.averaged.get(task, [task]))
+        scores = Cell.of(mine, joined_caveats(cell.caveats for cell in there if cell)) if mine else None
+        return SeenCell(Cell.of(self.pairs[task, part]), scores, gains)
 
     def seen(self, seed: int) -> float:
         """The number of seen pairs in all tasks together."""
@@ -251,12 +248,14 @@ class SeenTable:
         yield from weakness_notes(row.weakness() for row in self.rows)
 
 
-def seen_tables(frame: pandas.DataFrame, metrics: Metrics) -> list[SeenTable]:
+def seen_tables(results: Sequence[Result], metrics: Metrics) -> list[SeenTable]:
     """Build a table for each profile, suite, setting and encoder with scores on seen or unseen pairs."""
     kept: dict[tuple[str, str, str, str], list[SeenLine]] = {}
-    for (label, suite), group in kept_groups(frame[frame["part"].isin((SEEN, UNSEEN))], frame).items():
-        place = (label.profile, suite, label.setting, label.encoder)
-        kept.setdefault(place, []).append(SeenLine.of(label, group, _main(metrics, suite).name))
+    frames = frames_of(results)
+    scores = frames.parts[frames.parts["part"].isin((SEEN, UNSEEN))]
+    for row in rows_of(frames, chosen(frames, scores), scores):
+        place = (row.label.profile, row.suite, row.label.setting, row.label.encoder)
+        kept.setdefault(place, []).append(SeenLine.of(row, _main(metrics, row.suite).name))
     return [
         _table(f"seen-{number}-{place[0]}-{place[1]}", place, runs, _main(metrics, place[1]))
         for number, (place, runs) in enumerate(sorted(kept.items()), start=1)

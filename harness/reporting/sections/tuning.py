@@ -16,9 +16,10 @@ from harness.reporting.csvfiles import CsvFields, summary_rows
 from harness.reporting.figures.drawn import ReportFigure
 from harness.reporting.figures.vega import SeriesLook, axis, by_series, curves, drawn, entry, grid, n_of, spread
 from harness.reporting.sections.base import Part, ReportSection
-from harness.reporting.seeds.caveats import Freshness, Weakness, freshness_notes, joined_caveats, weakness_notes
-from harness.reporting.seeds.groups import Cell, Group, Label, kept_groups
-from harness.reporting.seeds.summary import Row, SummaryTable, blocks_of, table_of_blocks
+from harness.reporting.seeds.caveats import GroupState, Weakness, freshness_notes, joined_caveats, weakness_notes
+from harness.reporting.seeds.cells import Cell, Label, Row
+from harness.reporting.seeds.choose import chosen, rows_of
+from harness.reporting.seeds.summary import SummaryTable, blocks_of, table_of_blocks
 from harness.reporting.seeds.wording import suite_title
 from harness.reporting.tables.grids import (
     ABSENT,
@@ -33,7 +34,7 @@ from harness.reporting.tables.grids import (
 )
 from harness.spec import BASELINE
 from harness.stats import Summary, expected_best, summarise
-from harness.store import Result, frame_of, frames_of, lines_of, overrides_text
+from harness.store import Result, frames_of, lines_of, overrides_text
 from harness.store.tunings import TunedMethod, Tuning
 
 
@@ -104,7 +105,7 @@ class TunedLine:
     picks: tuple[Pick, ...]
     expected: tuple[Summary, ...]
     lacking: Mapping[int, int]
-    freshness: Freshness
+    freshness: GroupState
 
 
 @dataclass(frozen=True)
@@ -161,17 +162,18 @@ def _report(tuning: Tuning, results: Sequence[Result], tables: Sequence[SummaryT
     fits = (frames.runs["profile"] == tuning.profile) & (frames.runs["overrides"] == overrides)
     fits &= frames.runs["variant"].isin(wanted) & frames.runs["dev"].notna()
     mine = frames.taken(frames.runs.index[fits].tolist())
-    frame = frame_of(mine, ())
-    chosen = {label: group.group for (label, _), group in reversed(kept_groups(frame).items())}
+    first = chosen(mine, mine.scores).drop_duplicates([*Label._fields])[[*Label._fields, "group"]]
+    group_of = {Label(*label): group for *label, group in first.itertuples(index=False, name=None)}
     runs: dict[tuple[str, str], dict[tuple[str, int], float]] = {}
     dev: dict[tuple[str, str], str] = {}
     for run in lines_of(mine.runs):
-        if chosen.get(Label(tuning.profile, run.variant, run.setting, run.encoder, overrides)) == run.group:
+        if group_of.get(Label(tuning.profile, run.variant, run.setting, run.encoder, overrides)) == run.group:
             runs.setdefault((run.setting, run.encoder), {})[run.variant, run.seed] = run.dev
             dev.setdefault((run.setting, run.encoder), f"{run.dev_metric} on {run.dev_task}")
-    groups: dict[tuple[str, str], dict[tuple[str, str], Group]] = {}
-    for (label, suite), group in kept_groups(frame[frame["group"].isin(set(chosen.values()))]).items():
-        groups.setdefault((label.setting, label.encoder), {})[label.variant, suite] = group
+    groups: dict[tuple[str, str], dict[tuple[str, str], Row]] = {}
+    mine = mine.taken(mine.runs.index[mine.runs["group"].isin(set(group_of.values()))].tolist())
+    for row in rows_of(mine, chosen(mine, mine.scores), mine.scores):
+        groups.setdefault((row.label.setting, row.label.encoder), {})[row.label.variant, row.suite] = row
     places = []
     for at in sorted(runs):
         lines = tuple(_tuned(tuning, method, runs[at], groups[at]) for method in tuning.methods)
@@ -184,7 +186,7 @@ def _tuned(
     tuning: Tuning,
     method: TunedMethod,
     runs: Mapping[tuple[str, int], float],
-    groups: Mapping[tuple[str, str], Group],
+    groups: Mapping[tuple[str, str], Row],
 ) -> TunedLine:
     """A method in one place; `runs` are best dev scores by trial and seed, `groups` by trial and suite."""
     seeds = sorted({seed for _, seed in runs})
@@ -196,17 +198,17 @@ def _tuned(
     expected = tuple(summarise(values) for values in zip(*curves, strict=True))
     every = (group.freshness for trial in method.trials for (name, _), group in groups.items() if name == trial)
     stale = dict.fromkeys(freshness.state for freshness in every if freshness.is_stale)
-    return TunedLine(method, picks, expected, lacking, Freshness(len(picks), " and ".join(stale)))
+    return TunedLine(method, picks, expected, lacking, GroupState(len(picks), " and ".join(stale)))
 
 
-def _pick(seed: int, dev: Mapping[str, float], groups: Mapping[tuple[str, str], Group]) -> Pick:
+def _pick(seed: int, dev: Mapping[str, float], groups: Mapping[tuple[str, str], Row]) -> Pick:
     """The trial with the best dev score of a seed; of equal ones, the first drawn."""
     best = max(dev, key=dev.__getitem__)
     scores = {
-        Score(suite, *column): Cell.of([values[seed]], group.caveats(column, seeds=[seed]))
-        for (variant, suite), group in groups.items()
-        for column, values in group.scores.items()
-        if variant == best and seed in values
+        Score(suite, *column): cell.of_seed(seed)
+        for (variant, suite), row in groups.items()
+        for column, cell in row.cells.items()
+        if variant == best and seed in cell.seeds
     }
     return Pick(seed, best, dev[best], summarise([*dev.values()]).mean, scores)
 
@@ -236,10 +238,11 @@ def _row(line: TunedLine, label: Label, table: SummaryTable) -> Row:
     cells = {}
     for column in table.columns:
         score = Score(table.suite, *column)
-        if some := [pick.scores[score] for pick in line.picks if score in pick.scores]:
-            caveats = joined_caveats(cell.caveats for cell in some)
-            cells[column] = Cell.of([cell.values[0] for cell in some], caveats)
-    return Row(label, "", tuple(pick.seed for pick in line.picks), line.freshness, {}, cells, is_method=True)
+        if some := {pick.seed: pick.scores[score] for pick in line.picks if score in pick.scores}:
+            caveats = joined_caveats(cell.caveats for cell in some.values())
+            cells[column] = Cell.of({seed: cell.values[0] for seed, cell in some.items()}, caveats)
+    seeds = tuple(pick.seed for pick in line.picks)
+    return Row(label, table.suite, "", "", seeds, line.freshness, {}, "", (), cells)
 
 
 #: decimals of dev scores

@@ -1,22 +1,19 @@
 """Weaknesses of a score itself, whatever it is compared with; they are reported wherever the score is shown.
 
-A caveat is a mark at the score: a collapsed model, weights selected on a test. Freshness describes all runs of a row:
-how they relate to the present code, data and values, and to other runs of its label.
+A caveat is a mark at the score: a collapsed model, weights selected on a test. The freshness of a group of runs says
+how it relates to the present code, data and values, and to other runs of its label.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from harness.formatting import count_of
 from harness.metrics import AVERAGE
 from harness.spec import UNTRAINED
-from harness.store import PRESENT, UNKNOWN
-
-if TYPE_CHECKING:
-    import pandas
+from harness.store import PRESENT, UNKNOWN, Frames
 
 COLLAPSED, SELECTED = "‡", "§"
 _WORDS = {
@@ -40,7 +37,7 @@ class Caveat(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Freshness:
+class GroupState:
     """The number of seeds of a group of runs, and its state, a value of the frame's column `present`.
 
     `hidden` are the seeds and states of the other groups with the same label, which are not shown.
@@ -88,20 +85,23 @@ def has_collapsed(alignment: float | None, uniformity: float) -> bool:
     return spread < SMALLEST_SPREAD or (alignment is not None and alignment < CLOSEST_POSITIVES * spread)
 
 
-def collapsed_runs(frame: pandas.DataFrame) -> Mapping[str, frozenset[int]]:
-    """The seeds of collapsed runs by group, as far as a frame has their alignment and uniformity."""
-    wanted = frame["metric"].isin(["alignment", "uniformity"]) & (frame["part"] == "")
-    lines = frame[wanted & (frame["task"] != AVERAGE) & (frame["setting"] != UNTRAINED)]
+def collapsed_runs(frames: Frames) -> Mapping[str, frozenset[int]]:
+    """The seeds of collapsed runs by group, as far as results have their alignment and uniformity."""
+    scores, evaluations, runs = frames.scores, frames.evaluations, frames.runs
+    lines = scores[scores["metric"].isin(["alignment", "uniformity"]) & (scores["task"] != AVERAGE)]
+    lines = lines.join(evaluations[["run", "suite"]], on="evaluation")
+    lines = lines.join(runs[["group", "seed", "setting"]], on="run")
+    lines = lines[lines["setting"] != UNTRAINED]
     measured: dict[tuple[str, int, str, str], dict[str, float]] = {}
     columns = ("group", "seed", "suite", "task", "metric", "value")
     for *run, metric, value in zip(*(lines[name].tolist() for name in columns), strict=True):
         group, seed, suite, task = run
         measured.setdefault((group, seed, suite, task), {})[metric] = value
-    runs: dict[str, set[int]] = {}
+    collapsed: dict[str, set[int]] = {}
     for (group, seed, *_), values in measured.items():
         if "uniformity" in values and has_collapsed(values.get("alignment"), values["uniformity"]):
-            runs.setdefault(group, set()).add(seed)
-    return {group: frozenset(seeds) for group, seeds in runs.items()}
+            collapsed.setdefault(group, set()).add(seed)
+    return {group: frozenset(seeds) for group, seeds in collapsed.items()}
 
 
 def caveats(collapsed: Collection[int], dev: Collection[str], task: str, tasks: Collection[str]) -> tuple[Caveat, ...]:
@@ -125,7 +125,7 @@ class Weakness(NamedTuple):
     where: str
     name: str
     caveats: tuple[Caveat, ...]
-    freshness: Freshness
+    freshness: GroupState
 
     @property
     def marks(self) -> str:

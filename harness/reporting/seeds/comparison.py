@@ -8,8 +8,8 @@ from functools import cached_property
 
 from harness.formatting import count_of, interval_text, p_value, signed
 from harness.metrics import Metric, Score
-from harness.reporting.seeds.caveats import Caveat, Freshness, Weakness
-from harness.reporting.seeds.groups import Corrected, Label, ahead
+from harness.reporting.seeds.caveats import Caveat, GroupState, Weakness
+from harness.reporting.seeds.cells import Corrected, Label, ahead
 from harness.spec import UNTRAINED
 from harness.stats import (
     ALPHA,
@@ -41,7 +41,7 @@ class Side:
 
     label: Label
     scores: Mapping[int, float]
-    freshness: Freshness
+    freshness: GroupState
     caveats: tuple[Caveat, ...]
     pooling: str = ""
     asked: str = ""

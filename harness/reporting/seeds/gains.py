@@ -13,8 +13,8 @@ from harness.formatting import count_of, fixed, interval_text, p_value
 from harness.method.naming import VariantName, name_of
 from harness.metrics import Column, Metric, Significance
 from harness.reporting.seeds.caveats import freshness_notes, weakness_notes
-from harness.reporting.seeds.groups import Cell, Label, ahead, compare, corrected, trained_apart
-from harness.reporting.seeds.summary import Block, Row, SummaryTable
+from harness.reporting.seeds.cells import Cell, Label, Row, ahead, compare, compared, trained_apart
+from harness.reporting.seeds.summary import Block, SummaryTable
 from harness.reporting.seeds.wording import Sentence, certainty, judged
 from harness.reporting.tables.grids import summary_text
 from harness.spec import CONTROLS, Variant
@@ -33,7 +33,7 @@ def has_trained_pooling(block: Block, row: Row) -> bool:
 def untrained_tests(block: Block, column: Column, metric: Metric, untrained: Row) -> Mapping[Label, Cell]:
     """The trained rows of a block tested against an untrained one: methods are one family, variants another."""
     rows = [row for row in block.trained if column in row.cells]
-    cells = corrected([row.test(untrained, column, metric) for row in rows])
+    cells = compared([(row, untrained) for row in rows], column, metric)
     return {row.label: cell for row, cell in zip(rows, cells, strict=True)}
 
 

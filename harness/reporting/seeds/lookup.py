@@ -5,23 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from string import hexdigits
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from harness.errors import UserError
 from harness.metrics import Metric, Metrics, Score
 from harness.papers.published import ABLATION_SCORE, read_ablations
 from harness.registry import suggest
 from harness.reporting.sections.claims import claim_tests
+from harness.reporting.seeds.cells import Cell, Label, Row
+from harness.reporting.seeds.choose import chosen, rows_of
 from harness.reporting.seeds.comparison import Comparison, Side
 from harness.reporting.seeds.gains import untrained_tests
-from harness.reporting.seeds.groups import Cell, Group, Label, kept_groups
 from harness.reporting.seeds.summary import Block, summary_tables
 from harness.reporting.tables.filled import filled_tables
 from harness.spec import UNTRAINED, Variant, parse_encoder, parse_setting, split
-from harness.store import PRESENT, UNKNOWN, Result, frames_of, metrics_of, overrides_text
-
-if TYPE_CHECKING:
-    import pandas
+from harness.store import PRESENT, UNKNOWN, Frames, Result, frames_of, metrics_of, overrides_text
 
 #: names of `Label` -> the text that they must have
 LabelFields = Mapping[str, str]
@@ -46,9 +44,8 @@ def compare_variants(
     The keyword arguments restrict the runs of both; without `overrides`, runs without any are preferred. Raises
     UserError when no runs match, with what there is, or when several do, with the option that tells them apart.
     """
-    results = frames_of(results)
-    frame, metrics = results.flat(()), metrics_of(results)
-    score = find_score(metric, frame, metrics)
+    frames, metrics = frames_of(results), metrics_of(results)
+    score = find_score(metric, frames, metrics)
     declared = metrics.get(score.suite, {}).get(score.metric, Metric(score.metric))
     shared = {
         "profile": profile,
@@ -59,30 +56,27 @@ def compare_variants(
     fields = {name: text for name, text in shared.items() if text}
     (a, first_group), (b, second_group) = map(of_group, (a, b))
     wanted = described(a, fields), described(b, fields)
-    suite = frame[frame["suite"] == score.suite]
-    lines = suite[(suite["task"] == score.task) & (suite["metric"] == score.metric)]
-    groups = _groups(lines, "", frame)
-    shelves = [_groups(lines, asked, frame) if asked else groups for asked in (first_group, second_group)]
-    labels = _choose(shelves, *wanted)
+    rows = _rows(frames, score)
+    groups_of_each_side = [_rows(frames, score, asked) if asked else rows for asked in (first_group, second_group)]
+    labels = _choose(groups_of_each_side, *wanted)
 
-    tasks = frozenset(map(str, suite["task"].unique()))
+    def side(label: Label, rows: Mapping[Label, Row] = rows, asked: str = "") -> Side:
+        row = rows[label]
+        cell = row.cells[score.column]
+        return Side(label, cell.by_seed, row.freshness, cell.caveats, row.pooling, asked)
 
-    def side(label: Label, groups: Mapping[Label, Group] = groups, asked: str = "") -> Side:
-        group = groups[label]
-        scores, weak = group.scores[score.column], group.caveats(score.column, tasks)
-        return Side(label, scores, group.freshness, weak, group.pooling, asked)
-
-    first, second = map(side, labels, shelves, (first_group, second_group))
+    first, second = map(side, labels, groups_of_each_side, (first_group, second_group))
     encoders = {(label.profile, label.encoder) for label in labels}
-    others = (label for label in sorted(groups) if (label.profile, label.encoder) in encoders and label not in labels)
+    others = (label for label in sorted(rows) if (label.profile, label.encoder) in encoders and label not in labels)
     untrained = tuple(side(label) for label in others if label.setting == UNTRAINED)
-    tables = summary_tables(suite[suite["profile"].isin({label.profile for label in labels})], metrics)
+    mine = frames.where(profile={label.profile for label in labels})
+    tables = summary_tables(mine, metrics, only=score.suite)
     blocks = [block for table in tables for block in table.blocks]
     comparison = Comparison(first, second, score, declared, untrained)
     if first_group or second_group:  # a comparison of named groups is in no family
         return comparison
     tests = comparison.deciding, replace(comparison, a=second, b=first).deciding
-    pairs = _tested_pairs(results, blocks, comparison)
+    pairs = _tested_pairs(frames, blocks, comparison)
     tested = (cell for *pair, cell in pairs if cell and cell.test in tests and {*pair} == {*labels})
     return replace(comparison, corrected=next((cell.corrected for cell in tested), None))
 
@@ -118,17 +112,22 @@ def of_group(text: str) -> tuple[str, str]:
     return (name, group) if mark and group and not set(group) - set(hexdigits.lower()) else (text, "")
 
 
-def _groups(lines: pandas.DataFrame, asked: str, every: pandas.DataFrame) -> dict[Label, Group]:
-    """The group that stands for each label, among all groups or those found by `asked`.
+def _rows(frames: Frames, score: Score, asked: str = "") -> dict[Label, Row]:
+    """The row of each label with a score, of the group that stands for it among all or those found by `asked`.
 
-    `asked` begins a group's name or a fingerprint in it; `lines` are some of `every`. Raises UserError if none fits.
+    `asked` begins a group's name or a fingerprint in it. Raises UserError if none fits.
     """
+    runs, evaluations, scores = frames.runs, frames.evaluations, frames.scores
+    wanted = evaluations["suite"] == score.suite
     if asked:
-        begins = [lines[name].astype(str).str.startswith(asked) for name in ("group", "fingerprint")]
-        lines = lines[lines["group"].isin(set(lines["group"][begins[0] | begins[1]]))]
-        if not len(lines):
-            raise UserError(f"no run with this score has a group or fingerprint that begins with {asked}")
-    return {label: group for (label, _), group in kept_groups(lines, every).items()}
+        begins = [runs[name].astype(str).str.startswith(asked) for name in ("group", "fingerprint")]
+        mine = runs["group"].isin(set(runs["group"][begins[0] | begins[1]]))
+        wanted &= mine.to_numpy()[evaluations["run"].to_numpy()]
+    here = scores["evaluation"].isin(evaluations.index[wanted])
+    here &= (scores["task"] == score.task) & (scores["metric"] == score.metric)
+    if asked and not here.any():
+        raise UserError(f"no run with this score has a group or fingerprint that begins with {asked}")
+    return {row.label: row for row in rows_of(frames, chosen(frames, scores[here]), scores)}
 
 
 def described(text: str, shared: LabelFields) -> dict[str, str]:
@@ -148,12 +147,13 @@ def described(text: str, shared: LabelFields) -> dict[str, str]:
     return {**shared, **given, "variant": str(variant)}
 
 
-def find_score(text: str, frame: pandas.DataFrame, metrics: Metrics) -> Score:
+def find_score(text: str, frames: Frames, metrics: Metrics) -> Score:
     """Look up SUITE.TASK[.METRIC]; the metric defaults to the only one that the suite's tables show.
 
     Raises UserError with what there is.
     """
-    distinct = frame[["suite", "task", "metric"]].drop_duplicates()
+    scores = frames.scores.join(frames.evaluations["suite"], on="evaluation")
+    distinct = scores[["suite", "task", "metric"]].drop_duplicates()
     there = sorted(Score(*map(str, at)) for at in distinct.itertuples(index=False))
     matching = [at for at in there if text in (".".join(at), ".".join(at[:2]), at.suite)]
     if not matching:
@@ -167,14 +167,16 @@ def find_score(text: str, frame: pandas.DataFrame, metrics: Metrics) -> Score:
     return matching[0] if len(matching) == 1 else shown[0]
 
 
-def _choose(shelves: Sequence[Mapping[Label, Group]], first: LabelFields, second: LabelFields) -> tuple[Label, Label]:
+def _choose(
+    groups_of_each_side: Sequence[Mapping[Label, Row]], first: LabelFields, second: LabelFields
+) -> tuple[Label, Label]:
     """The only pair of labels that match; fields that neither description gives must be equal in both."""
-    described = list(zip(shelves, (first, second), strict=True))
+    described = list(zip(groups_of_each_side, (first, second), strict=True))
     sides = [[label for label in groups if _fits(label, fields)] for groups, fields in described]
     for (groups, fields), labels in zip(described, sides, strict=True):
         if not labels:
             raise UserError(_unknown(fields, groups))
-    here, there = shelves
+    here, there = groups_of_each_side
     free = {name for name in ("setting", "encoder") if name in first and name in second}
     pairs = [(a, b) for a in sides[0] for b in sides[1] if _comparable(a, b, free)]
     pairs = [(a, b) for a, b in pairs if a != b or here[a].group != there[b].group]

@@ -11,64 +11,24 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from harness.formatting import count_of
 from harness.method.naming import name_of
 from harness.metrics import AVERAGE, Column, Metric, Metrics
-from harness.reporting.seeds.caveats import Freshness, Weakness, notes_by_place, weakness_notes
-from harness.reporting.seeds.groups import (
-    Cell,
-    FamilyTest,
-    Group,
-    Label,
-    compare,
-    corrected,
-    kept_groups,
-    weakness_of,
-)
+from harness.reporting.seeds.caveats import notes_by_place, weakness_notes
+from harness.reporting.seeds.cells import Label, Row, compared
+from harness.reporting.seeds.choose import chosen, rows_of
 from harness.reporting.seeds.wording import heading
 from harness.spec import BASELINE, UNTRAINED
 from harness.stats import ALPHA, FEWEST_SEEDS
+from harness.store import Frames, Result, frames_of
 
 if TYPE_CHECKING:
     import pandas
 
 #: what bold print means, where there is any
 BOLD = "Bold: the best mean of each setting and encoder."
-
-
-@dataclass(frozen=True)
-class Row:
-    """One label with the values of its `training`. `freshness` is that of its runs.
-
-    `is_method` says whether it is tested among the methods or among their variants; `pooling` is that of its runs.
-    """
-
-    label: Label
-    group: str
-    seeds: tuple[int, ...]
-    freshness: Freshness
-    training: Mapping[str, str]
-    cells: Mapping[Column, Cell]
-    is_method: bool
-    pooling: str = ""
-
-    @cached_property
-    def data(self) -> tuple[object, ...]:
-        """Its seeds and all its scores; rows with equal data come from equal trainings."""
-        return self.seeds, *((column, cell.values) for column, cell in sorted(self.cells.items()))
-
-    def test(self, other: Row, column: Column, metric: Metric) -> FamilyTest:
-        """The test against another row: one-sample if the other is an untrained encoder."""
-        cell = compare(self.cells[column], other.cells[column], metric, untrained=not other.is_trained)
-        return FamilyTest(cell, (self.data, other.data), self.is_method)
-
-    def weakness(self, columns: Iterable[Column] | None = None) -> Weakness:
-        """What weakens its scores in some columns, by default in all."""
-        return weakness_of(self.label, map(self.cells.get, self.cells if columns is None else columns), self.freshness)
-
-    @property
-    def is_trained(self) -> bool:
-        return self.label.setting != UNTRAINED
 
 
 @dataclass(frozen=True)
@@ -143,25 +103,26 @@ class SummaryTable:
 
 
 def summary_tables(
-    frame: pandas.DataFrame,
+    results: Sequence[Result],
     metrics: Metrics,
     unscored: Mapping[tuple[str, str], Sequence[str]] = MappingProxyType({}),
     shown: Collection[Label] | None = None,
+    only: str | None = None,
 ) -> list[SummaryTable]:
-    """Build a table for each profile and suite of a frame of scores, of the metrics that the suites declare as shown.
+    """Build a table for each profile and suite of results, of the metrics that the suites declare as shown.
 
     A suite without averages, such as `figures`, has no table. `unscored` are notes on runs that lack scores, by profile
     and suite. All rows are tested together; with `shown`, only rows of these labels, the untrained encoders and the
-    rows that they are tested against are kept.
+    rows that they are tested against are kept. `only` is the one suite whose tables are wanted.
     """
-    kept: dict[tuple[str, str], dict[Label, Group]] = {}
+    frames = frames_of(results)
+    scores = _shown(frames, metrics, only)
+    kept: dict[tuple[str, str], list[Row]] = {}
     labels: dict[str, set[Label]] = {}
-    for (label, suite), group in kept_groups(_shown(frame, metrics)).items():
-        kept.setdefault((label.profile, suite), {})[label] = group
-        labels.setdefault(label.profile, set()).add(label)
-    tables = [
-        _table(*place, groups, metrics.get(place[1], {}), labels[place[0]], shown) for place, groups in kept.items()
-    ]
+    for row in rows_of(frames, chosen(frames, scores), scores):
+        kept.setdefault((row.label.profile, row.suite), []).append(row)
+        labels.setdefault(row.label.profile, set()).add(row.label)
+    tables = [_table(*place, rows, metrics.get(place[1], {}), labels[place[0]], shown) for place, rows in kept.items()]
     return [
         replace(table, notes=(*table.notes, *unscored.get((table.profile, table.suite), ())))
         for table in tables
@@ -169,31 +130,29 @@ def summary_tables(
     ]
 
 
-def _shown(frame: pandas.DataFrame, metrics: Metrics) -> pandas.DataFrame:
-    """The lines of whole tasks in metrics that tables show; all metrics of a suite that declares none as shown."""
-    kept = (frame["part"] == "").to_numpy()
+def _shown(frames: Frames, metrics: Metrics, only: str | None) -> pandas.DataFrame:
+    """The scores in metrics that tables show; in all metrics of a suite that declares none as shown."""
+    scores = frames.scores
+    suites = frames.evaluations["suite"].array.take(scores["evaluation"].to_numpy())
+    kept = np.ones(len(scores), bool) if only is None else suites == only
     for suite, declared in metrics.items():
         if shown := [name for name, metric in declared.items() if metric.shown]:
-            kept = kept & ((frame["suite"] != suite) | frame["metric"].isin(shown)).to_numpy()
-    return frame if kept.all() else frame[kept]
+            kept &= (suites != suite) | scores["metric"].isin(shown).to_numpy()
+    return scores if kept.all() else scores[kept]
 
 
 def _table(
     profile: str,
     suite: str,
-    groups: Mapping[Label, Group],
+    rows: Sequence[Row],
     declared: Mapping[str, Metric],
     labels: Collection[Label],
     shown: Collection[Label] | None,
 ) -> SummaryTable:
-    columns = _columns(groups.values(), declared)
+    columns = _columns(rows, declared)
     metrics = {column.metric: declared.get(column.metric, Metric(column.metric)) for column in columns}
-    rows = []
-    for label, group in groups.items():
-        known, runs = group.cells(), (group.group, group.seeds, group.freshness, group.training)
-        cells = {column: known[column] for column in columns if column in known}
-        rows.append(Row(label, *runs, cells, label.is_method, group.pooling))
-    blocks = blocks_of(rows, metrics)
+    in_order = ({column: row.cells[column] for column in columns if column in row.cells} for row in rows)
+    blocks = blocks_of([replace(row, cells=cells) for row, cells in zip(rows, in_order, strict=True)], metrics)
     if shown is not None:
         blocks = tuple(_of_labels(block, shown) for block in blocks if any(row.label in shown for row in block.rows))
     untrained = {label.encoder for label in labels if label.setting == UNTRAINED}
@@ -245,9 +204,9 @@ def blocks_of(rows: Iterable[Row], metrics: Mapping[str, Metric], base: str = BA
     return tuple(_tested(block, metrics) for block in blocks)
 
 
-def _columns(groups: Iterable[Group], declared: Mapping[str, Metric]) -> tuple[Column, ...]:
+def _columns(rows: Iterable[Row], declared: Mapping[str, Metric]) -> tuple[Column, ...]:
     """Tasks in order, the average last; a suite that declares no shown metrics has all metrics of its average."""
-    there = dict.fromkeys(column for group in groups for column in group.scores)
+    there = dict.fromkeys(column for row in rows for column in row.cells)
     metrics = [name for name, metric in declared.items() if metric.shown]
     metrics = metrics or [column.metric for column in there if column.task == AVERAGE]
     tasks = dict.fromkeys(column.task for column in there if column.task != AVERAGE)
@@ -270,8 +229,7 @@ def _tested(block: Block, metrics: Mapping[str, Metric]) -> Block:
     cells = {row.label: dict(row.cells) for row in block.rows}
     for column in dict.fromkeys(column for row in block.rows for column in row.cells):
         both = [(row, base) for row, base in pairs if column in row.cells and column in base.cells]
-        tests = [row.test(base, column, metrics[column.metric]) for row, base in both]
-        for (row, _), cell in zip(both, corrected(tests), strict=True):
+        for (row, _), cell in zip(both, compared(both, column, metrics[column.metric]), strict=True):
             cells[row.label][column] = cell
     return replace(block, rows=tuple(replace(row, cells=cells[row.label]) for row in block.rows))
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from harness.formatting import p_value
 from harness.metrics import Column, Significance
-from harness.reporting.seeds.groups import Cell
+from harness.reporting.seeds.cells import Cell
 
 _SUITES = {
     "sts": "STS",

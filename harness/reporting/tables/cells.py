@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -13,8 +13,8 @@ from harness.method.naming import name_of
 from harness.metrics import Agreement, Score
 from harness.papers.published import PAPER_PROFILE, Paper, Published
 from harness.papers.schema import PaperColumn, PaperRow, PaperTable
-from harness.reporting.seeds.caveats import Freshness, Weakness, joined_caveats
-from harness.reporting.seeds.groups import Cell, FamilyTest, corrected
+from harness.reporting.seeds.caveats import GroupState, Weakness, joined_caveats
+from harness.reporting.seeds.cells import Cell, corrected
 from harness.spec import Place
 from harness.stats import (
     ALPHA,
@@ -127,7 +127,7 @@ class FilledLine:
     scores: Mapping[str, Score]
     part: str
     seeds: int
-    freshness: tuple[Freshness, ...]
+    freshness: tuple[GroupState, ...]
     against: str | None
     apart: str
     command: str | None
@@ -137,7 +137,7 @@ class FilledLine:
         cells = (cell.measured for name, cell in self.cells.items() if columns is None or name in columns)
         caveats = joined_caveats(cell.caveats for cell in cells if cell)
         where, name = f"{self.place.setting} / {self.place.encoder}", name_of(self.place.variant).text
-        yield from (Weakness(where, name, caveats, freshness) for freshness in self.freshness or [Freshness()])
+        yield from (Weakness(where, name, caveats, freshness) for freshness in self.freshness or [GroupState()])
 
 
 @dataclass(frozen=True)
@@ -278,15 +278,16 @@ def _word(verdict: Agreement, margin: float | None) -> str:
 
 def correct_tests(blocks: Sequence[EncoderRows], alpha: float) -> None:
     """Correct the paper's own tests, in place: those of a column, encoder and setting against one row are a family."""
-    families: dict[tuple[object, ...], list[tuple[FilledLine, str, FamilyTest]]] = {}
+    families: dict[tuple[object, ...], list[tuple[FilledLine, str, Cell, Hashable]]] = {}
     for encoder, rows in blocks:
         for line in (line for row in rows for line in row.lines):
             data = tuple((name, cell.measured.values) for name, cell in line.cells.items() if cell.measured)
             for name, cell in line.cells.items():
                 if cell.measured and cell.measured.test:
                     key = (encoder, line.family, line.place.setting, line.against, name)
-                    families.setdefault(key, []).append((line, name, FamilyTest(cell.measured, data)))
+                    families.setdefault(key, []).append((line, name, cell.measured, data))
     for family in families.values():
-        cells = corrected([comparison for _, _, comparison in family], alpha)
-        for (line, name, _), measured in zip(family, cells, strict=True):
+        lines, names, tested, data_of = zip(*family, strict=True)
+        cells = corrected(tested, data_of, {*data_of}, alpha)
+        for line, name, measured in zip(lines, names, cells, strict=True):
             line.cells[name] = replace(line.cells[name], measured=measured)

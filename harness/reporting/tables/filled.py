@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from harness.command_line import DEFAULT_MARGIN
 from harness.commands import DEFAULT_COMMANDS, Commands
@@ -27,7 +27,8 @@ from harness.papers.published import (
 )
 from harness.papers.schema import WITH_EVERY_RUN, Definition, PaperColumn, PaperRow, PaperTable
 from harness.profiles import Profile, load_profile, shipped_profiles
-from harness.reporting.seeds.groups import Cell, Group, PlaceRuns, compare, trained_apart
+from harness.reporting.seeds.cells import Cell, Row, compare, trained_apart
+from harness.reporting.seeds.choose import by_place, chosen, profile_runs, rows_of
 from harness.reporting.tables.cells import (
     EncoderRows,
     Family,
@@ -39,10 +40,7 @@ from harness.reporting.tables.cells import (
 )
 from harness.spec import DEFAULT_READING, Place, SpecError, Variant
 from harness.stats import ALPHA
-from harness.store import Result, frames_of
-
-if TYPE_CHECKING:
-    import pandas
+from harness.store import Frames, Result, frames_of
 
 #: suite of the numbers that come with every run -> their column in the frame
 _COLUMNS = {"dev": "dev", "cost": "minutes"}
@@ -51,7 +49,7 @@ _COLUMNS = {"dev": "dev", "cost": "minutes"}
 def paper_tables(
     papers: Sequence[Paper],
     published: PublishedNumbers,
-    frame: pandas.DataFrame,
+    results: Sequence[Result],
     margin: float = DEFAULT_MARGIN,
     commands: Commands = DEFAULT_COMMANDS,
 ) -> list[FilledTable]:
@@ -60,13 +58,13 @@ def paper_tables(
     Raises UserError for a row whose printed number is not in `published`.
     """
     profile = load_profile(PAPER_PROFILE)
-    filler = _Filler(profile, StandIns.of(profile), PlaceRuns.of(frame, PAPER_PROFILE).groups, margin, commands)
+    filler = _Filler(profile, StandIns.of(profile), *_runs(papers, results, profile), margin, commands)
     return [filler.paper_table(paper, name, published) for paper in papers for name in paper.tables]
 
 
 def stand_in_tables(
     papers: Sequence[Paper],
-    frame: pandas.DataFrame,
+    results: Sequence[Result],
     profiles: Sequence[Profile],
     options: TeacherOptions = teacher_options,
     commands: Commands = DEFAULT_COMMANDS,
@@ -78,21 +76,31 @@ def stand_in_tables(
     tables = []
     for profile in profiles:
         if profile.stands_for is not None and profile.name != PAPER_PROFILE:
-            groups = PlaceRuns.of(frame, profile.name).groups
-            filler = _Filler(profile, StandIns.of(profile, options), groups, None, commands)
+            filler = _Filler(profile, StandIns.of(profile, options), *_runs(papers, results, profile), None, commands)
             tables += [filler.stand_in_table(paper, name) for paper in papers for name in paper.tables]
     return [table for table in tables if len(table.rows) > 1 and all(row.is_measured for row in table.planned_rows)]
 
 
 def filled_tables(profile: str, results: Sequence[Result], commands: Commands = DEFAULT_COMMANDS) -> list[FilledTable]:
     """Fill the papers' tables by one profile's results."""
-    frame, papers = frames_of(results).where(profile=[profile]).flat(), read_papers()
+    papers = read_papers()
     shipped = [load_profile(profile)] if profile in shipped_profiles() else []
     filled = [
-        *paper_tables(papers, read_published(), frame, commands=commands),
-        *stand_in_tables(papers, frame, shipped, commands=commands),
+        *paper_tables(papers, read_published(), results, commands=commands),
+        *stand_in_tables(papers, results, shipped, commands=commands),
     ]
     return [table for table in filled if table.profile == profile]
+
+
+def _runs(
+    papers: Sequence[Paper], results: Sequence[Result], profile: Profile
+) -> tuple[Frames, Mapping[Place, Mapping[str, Row]]]:
+    """The runs of a profile, and their rows by place and suite, with the parts of tasks that papers define."""
+    frames = profile_runs(frames_of(results), profile.name)
+    tables = [(table, row) for paper in papers for table in paper.tables.values() for row in table.rows]
+    wanted = {definition.part for table, row in tables for definition in table.definitions_of(row)}
+    scores = frames.scores, frames.parts[frames.parts["part"].isin(wanted)]
+    return frames, by_place(rows_of(frames, chosen(frames, *scores), *scores))
 
 
 class _Side(NamedTuple):
@@ -118,7 +126,8 @@ class _Filler:
 
     profile: Profile
     names: StandIns
-    groups: Mapping[Place, Mapping[str, Group]]
+    frames: Frames
+    rows: Mapping[Place, Mapping[str, Row]]
     margin: float | None
     commands: Commands
     _cells: dict[tuple[Place, str], Mapping[Score, Cell]] = field(default_factory=dict)
@@ -126,7 +135,7 @@ class _Filler:
     @cached_property
     def readings(self) -> Sequence[str]:
         """The readings of all runs, except the default one."""
-        return sorted({_reading(place.variant) for place in self.groups} - {DEFAULT_READING})
+        return sorted({_reading(place.variant) for place in self.rows} - {DEFAULT_READING})
 
     @cached_property
     def released(self) -> Mapping[RowKey, Sequence[Place]]:
@@ -135,18 +144,16 @@ class _Filler:
     def cells(self, place: Place, part: str = "") -> Mapping[Score, Cell]:
         """The scores over seeds of a place, of one part of each task or of whole tasks; none if it was not run."""
         if (place, part) not in self._cells:
-            groups = self.groups.get(place, {})
+            rows = self.rows.get(place, {})
             scores = {
-                Score(suite, *column): cell
-                for suite, group in groups.items()
-                for column, cell in group.cells(part).items()
+                Score(suite, *column): cell for suite, row in rows.items() for column, cell in row.of_part(part).items()
             }
-            self._cells[place, part] = scores if part else scores | _with_every_run(list(groups.values()))
+            self._cells[place, part] = scores if part else scores | _with_every_run(self.frames, list(rows.values()))
         return self._cells[place, part]
 
     def training(self, place: Place) -> Mapping[str, str]:
         """The values of the training of a place's runs; none if it was not run."""
-        return next((group.training for group in self.groups.get(place, {}).values()), {})
+        return next((row.training for row in self.rows.get(place, {}).values()), {})
 
     def paper_table(self, paper: Paper, name: str, published: PublishedNumbers) -> FilledTable:
         table, blocks = paper.tables[name], []
@@ -185,7 +192,7 @@ class _Filler:
         """The command that evaluates the table's public weights; None if all have every score, or there are none."""
         table, mine = f"{paper.name}:{name}", set(filter(self.names.has_suite, paper.tables[name].suites))
         places = {place for key, some in self.released.items() if key.table == table for place in some}
-        if all(mine <= self.groups.get(place, {}).keys() for place in places):
+        if all(mine <= self.rows.get(place, {}).keys() for place in places):
             return None
         return self.commands.run("--released", profile=self.profile.name, table=table)
 
@@ -212,7 +219,7 @@ class _Filler:
         yield _Side("", own, self._place(other, encoder) if other else None)
         for reading in () if row.published_only else self.readings:
             there = self._place(row, encoder, reading)
-            if there and there != own and there in self.groups:
+            if there and there != own and there in self.rows:
                 yield _Side(reading, there, self._place(other, encoder, reading) if other else None)
 
     def _place(self, row: PaperRow, encoder: str, reading: str = DEFAULT_READING) -> Place | None:
@@ -256,7 +263,7 @@ class _Filler:
             scores=scores,
             part=definition.part,
             seeds=max(counts),
-            freshness=tuple(group.freshness for group in self.groups.get(place, {}).values()) if own else (),
+            freshness=tuple(each.freshness for each in self.rows.get(place, {}).values()) if own else (),
             against=rival.variant if rival else None,
             apart=trained_apart(self.training(place), self.training(rival)) if rival else "",
             command=self._command(place, row, table) if due else None,
@@ -273,12 +280,13 @@ class _Filler:
         )
 
 
-def _with_every_run(groups: Sequence[Group]) -> dict[Score, Cell]:
+def _with_every_run(frames: Frames, rows: Sequence[Row]) -> dict[Score, Cell]:
     """Dev score and minutes of the runs in the suite with the most seeds."""
-    if not groups:
+    if not rows:
         return {}
-    runs = max(groups, key=lambda group: len(group.seeds)).lines.drop_duplicates("seed")
-    values = {suite: [float(value) for value in runs[name].dropna()] for suite, name in _COLUMNS.items()}
+    row = max(rows, key=lambda row: len(row.seeds))
+    runs = frames.runs.iloc[[*row.runs]].set_index("seed")
+    values: dict[str, dict[int, float]] = {suite: runs[name].dropna().to_dict() for suite, name in _COLUMNS.items()}
     return {Score(suite, *WITH_EVERY_RUN[suite][0]): Cell.of(numbers) for suite, numbers in values.items() if numbers}
 
 

@@ -10,9 +10,9 @@ from typing import Literal
 from harness.formatting import fixed
 from harness.method.naming import VariantName
 from harness.metrics import AVERAGE, Column, Significance, Verdict
-from harness.reporting.seeds.caveats import Freshness
-from harness.reporting.seeds.groups import Cell
-from harness.reporting.seeds.summary import Block, Row, SummaryTable
+from harness.reporting.seeds.caveats import GroupState
+from harness.reporting.seeds.cells import Cell, Row
+from harness.reporting.seeds.summary import Block, SummaryTable
 from harness.reporting.seeds.wording import metric_words, suite_title
 from harness.reporting.tables.cells import Coverage
 from harness.stats import Summary
@@ -184,7 +184,7 @@ def cell_text(cell: Cell | None, digits: int, seeds: int) -> CellText:
     return replace(summary_text(cell.summary, digits, star(cell), count), caveats=marks(cell))
 
 
-def seeds_text(seeds: int, freshness: Freshness) -> str:
+def seeds_text(seeds: int, freshness: GroupState) -> str:
     """A number of seeds, or a seed, with a word if its runs are stale or incomplete."""
     return f"{seeds} ({freshness.mark})" if freshness.mark else str(seeds)
 

@@ -14,8 +14,8 @@ from harness.reporting.charts import curves
 from harness.reporting.charts.curves import MOST_POINTS, MOST_SEEDS, MOST_VARIANTS, CurvePlace, curve_places, shown_runs
 from harness.reporting.charts.glance import forest_plot, heat_plots, scale_of, sweep_plot, sweeps
 from harness.reporting.charts.plot import LOOKS, Plot, look
+from harness.reporting.seeds.cells import Label
 from harness.reporting.seeds.gains import forests
-from harness.reporting.seeds.groups import Label
 from harness.store import Result
 
 LOW, HIGH = [20.0, 24.0, 22.5], [70.0, 73.0, 72.2]

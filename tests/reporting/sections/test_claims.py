@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from builders import frame, over_seeds, tables
+from builders import over_seeds, tables
 
 from harness.papers.published import printed_difference, read_ablations, read_published
 from harness.registry import get, names
 from harness.reporting.sections.claims import claims_grid
+from harness.reporting.seeds.cells import trained_apart
 from harness.reporting.seeds.gains import forests, lead_text
-from harness.reporting.seeds.groups import kept_groups, trained_apart
 from harness.reporting.tables.grids import code_of
 from harness.spec import Variant
 from harness.store import Result
@@ -80,8 +80,8 @@ def trained(variant: str, *values: float, epochs: int = 3, precision: str = "fp3
 
 
 def test_values_that_both_sides_have_are_compared() -> None:
-    groups = kept_groups(frame(trained("mcse", 1.0) + trained("simcse", 2.0, epochs=1)))
-    mine, other = (group.training for group in groups.values())
+    (table,) = tables(trained("mcse", 1.0) + trained("simcse", 2.0, epochs=1))
+    other, mine = (row.training for row in table.rows)
     assert mine == {"batch_size": "64", "epochs": "3", "learning_rate": "3e-05", "precision": "fp32", "steps": "None"}
     assert trained_apart(mine, other) == "epochs 3 against 1"
     assert trained_apart(mine, {"epochs": "3", "unreached": "rest"}) == ""

@@ -20,7 +20,7 @@ from harness.reporting.seeds.gains import forests, lead_text
 from harness.reporting.seeds.lookup import compare_variants
 from harness.reporting.tables.grids import marks, summary_grid
 from harness.reporting.tables.texts import csv_table, latex_table, markdown_table
-from harness.store import Frames, Result, frame_of, frames_of, metrics_of
+from harness.store import Frames, Result, frames_of, metrics_of
 from harness.store.tunings import make_tuning
 
 AVG = Column("Avg", "spearman")
@@ -75,7 +75,7 @@ def stale_frame(monkeypatch: pytest.MonkeyPatch) -> None:
         return frames_of(results).judged(states)
 
     monkeypatch.setattr("harness.reporting.sections.tuning.frames_of", stale)
-    monkeypatch.setattr("builders.frame_of", lambda results, parts=None: stale(results).flat(parts))
+    monkeypatch.setattr("harness.reporting.seeds.summary.frames_of", stale)
 
 
 def test_tasks_that_selected_the_weights_and_stale_runs_are_marked_in_maps_rankings_and_files(
@@ -133,7 +133,7 @@ def test_scores_on_seen_pairs_have_the_marks_of_their_runs() -> None:
 
     results = [run("mcse", seed, *shape) for seed, shape in enumerate([COLLAPSED, HEALTHY, COLLAPSED])]
     results += [run("simcse", seed, *HEALTHY) for seed in range(3)]
-    (table,) = seen_tables(frame_of(results), metrics_of(results))
+    (table,) = seen_tables(results, metrics_of(results))
     base, mine = seen_grid(table).sections[0].lines
     assert [cell.caveats for cell in base.cells[1::3]] == ["§", "§"]
     assert [cell.caveats for cell in mine.cells[1::3]] == ["‡§", "‡§"]

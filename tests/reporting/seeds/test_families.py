@@ -13,7 +13,7 @@ from harness.reporting.seeds.gains import forests
 from harness.reporting.seeds.summary import SummaryTable, summary_tables
 from harness.reporting.tables.filled import filled_tables
 from harness.reporting.tables.grids import star
-from harness.store import Store, frame_of, metrics_of
+from harness.store import Store, metrics_of
 
 ROOT = Path(__file__).resolve().parents[3]
 REFERENCE = ROOT / "results" / "reference"
@@ -22,7 +22,7 @@ REFERENCE = ROOT / "results" / "reference"
 @pytest.fixture(scope="module")
 def tables() -> list[SummaryTable]:
     results = Store(REFERENCE).frames()
-    summaries = summary_tables(frame_of(results, ()), metrics_of(results))
+    summaries = summary_tables(results, metrics_of(results))
     return [table for table in summaries if table.suite == "sts"]
 
 

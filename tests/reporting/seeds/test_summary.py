@@ -20,12 +20,12 @@ from harness.formatting import duration, fixed, p_value, signed
 from harness.metrics import Column, Metric, Significance
 from harness.reporting.charts.glance import heat_plots
 from harness.reporting.sections.ranking import ranking_tables
+from harness.reporting.seeds.cells import Cell
 from harness.reporting.seeds.gains import forests, headline
-from harness.reporting.seeds.groups import Cell
 from harness.reporting.seeds.lookup import compare_variants
 from harness.reporting.seeds.summary import summary_tables
 from harness.reporting.tables.grids import cell_text, summary_grid
-from harness.store import Result, frame_of, metrics_of
+from harness.store import Result, metrics_of
 
 AVG = Column("Avg", "spearman")
 SIMCSE, MCSE = [20.0, 24.0, 22.5], [70.0, 73.0, 72.2]
@@ -218,7 +218,7 @@ def test_a_selection_is_tested_in_the_families_of_the_folder() -> None:
     runs += over_seeds("dalr", [22.0, 23.0, 26.0]) + over_seeds("none[pooling=cls]", [1.0], setting="none")
     (whole,) = tables(runs)
     wanted = {row.label for row in whole.rows if row.label.variant == "mcse"}
-    (part,) = summary_tables(frame_of(runs), metrics_of(runs), shown=wanted)
+    (part,) = summary_tables(runs, metrics_of(runs), shown=wanted)
     assert [row.label.variant for row in part.rows] == ["none[pooling=cls]", "simcse", "mcse"]
     assert all(row in whole.rows for row in part.rows)
 

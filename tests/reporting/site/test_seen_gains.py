@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import scipy.stats
-from builders import Split, frame, over_seeds, split
+from builders import Split, over_seeds, split
 from site_samples import rendered, shown_run
 
 from harness.metrics import AVERAGE, SEEN, UNSEEN
@@ -36,7 +36,7 @@ def runs(variant: str, scores: tuple[tuple[float, ...], ...], pairs: float = 189
 
 
 def tables(results: list[Result]) -> list[SeenTable]:
-    return seen_tables(frame(results), metrics_of(results))
+    return seen_tables(results, metrics_of(results))
 
 
 def stored(results: list[Result], task: str, part: str) -> list[float]:

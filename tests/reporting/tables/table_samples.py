@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from builders import frame, result, sts
+from builders import result, sts
 
 from harness.papers.published import read_papers, read_published
 from harness.profiles import Profile, load_profile
@@ -35,13 +35,13 @@ def weights(name: str, value: float, pooling: str = "cls", **given: Any) -> Resu
 
 def table(results: Sequence[Result], name: str = "mcse:T1") -> FilledTable:
     """A paper's table from the runs of the paper profile."""
-    filled = paper_tables(PAPERS, PUBLISHED, frame(results))
+    filled = paper_tables(PAPERS, PUBLISHED, results)
     return next(candidate for candidate in filled if f"{candidate.paper.name}:{candidate.name}" == name)
 
 
 def stand_ins(results: Sequence[Result], profile: Profile | None = None) -> dict[str, FilledTable]:
     """The tables that the runs of a profile fill, by default those of `tiny`."""
-    filled = stand_in_tables(PAPERS, frame(results), [profile or load_profile("tiny"), load_profile("paper")])
+    filled = stand_in_tables(PAPERS, results, [profile or load_profile("tiny"), load_profile("paper")])
     return {f"{stand_in.paper.name}:{stand_in.name}": stand_in for stand_in in filled}
 
 

@@ -6,13 +6,13 @@ from functools import partial
 
 import pytest
 import scipy.stats
-from builders import frame, over_seeds, result
+from builders import over_seeds, result
 from table_samples import PAPERS, PLACE, PUBLISHED, lines, runs, stand_ins, table
 
 from harness.metrics import Agreement
 from harness.papers.published import Published
 from harness.profiles import load_profile
-from harness.reporting.seeds.groups import Cell
+from harness.reporting.seeds.cells import Cell
 from harness.reporting.tables.cells import Judgement, PaperCell, row_verdict
 from harness.reporting.tables.filled import paper_tables
 from harness.reporting.tables.grids import ABSENT, CellText, Grid, code_of
@@ -99,7 +99,7 @@ def test_what_five_seeds_leave_open_more_would_decide() -> None:
 
 def test_only_numbers_in_points_have_a_margin() -> None:
     """Alignment, uniformity and minutes have none; everything else that the papers print is a score x 100."""
-    columns = {(entry.paper.name, entry.name): entry.columns for entry in paper_tables(PAPERS, PUBLISHED, frame([]))}
+    columns = {(entry.paper.name, entry.name): entry.columns for entry in paper_tables(PAPERS, PUBLISHED, [])}
     without = {(column.suite, column.metric) for some in columns.values() for column in some if not column.points}
     assert without == {("geometry", "alignment"), ("geometry", "uniformity"), ("cost", "minutes")}
     scores = {column.metric for some in columns.values() for column in some if column.points}

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from builders import frame, result
+from builders import result
 from table_samples import PAPERS, PUBLISHED, runs, stand_ins
 
 from harness.metrics import Agreement
@@ -43,7 +43,7 @@ def grids() -> dict[str, Grid]:
     results += [result(variant, seed) for variant in ("mcse[text_teacher=clip]", "kdmcse") for seed in range(2)]
     toy = stand_ins(results)
     assert toy
-    every = map(paper_grid, (*paper_tables(PAPERS, PUBLISHED, frame(results)), *toy.values()))
+    every = map(paper_grid, (*paper_tables(PAPERS, PUBLISHED, results), *toy.values()))
     return {grid.key: grid for grid in every}
 
 

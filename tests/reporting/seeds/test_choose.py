@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
-from builders import frame, over_seeds, result, sts, tables
+from builders import over_seeds, result, sts, tables
 
 from harness.metrics import Column, Metric, Significance
-from harness.reporting.seeds.groups import Label, compare, kept_groups
-from harness.store import Protocol
+from harness.reporting.seeds.cells import Label, Row, compare
+from harness.reporting.seeds.choose import chosen, rows_of
+from harness.store import Protocol, Result, frames_of
 
 LABEL = Label("tiny", "mcse", "toy", "toy-bert", "")
+
+
+def rows(results: Sequence[Result]) -> dict[str, Row]:
+    """The rows of one label by suite."""
+    frames = frames_of(results)
+    made = rows_of(frames, chosen(frames, frames.scores), frames.scores)
+    assert {row.label for row in made} == {LABEL}
+    return {row.suite: row for row in made}
+
+
 AVG = Column("Avg", "spearman")
 
 
@@ -17,18 +30,18 @@ def test_protocols_of_one_training_are_never_mixed() -> None:
     old = over_seeds("mcse", [1.0, 2.0], version=1, finished="2026-01-01T00:00:00+00:00")
     new = over_seeds("mcse", [70.0, 71.0], version=2, finished="2026-02-01T00:00:00+00:00")
     assert {run.group for run in old} == {run.group for run in new}, "the training is the same"
-    kept = kept_groups(frame(old + new))[LABEL, "sts"]
+    kept = rows(old + new)["sts"]
     assert (kept.protocol, len(kept.freshness.hidden)) == (new[0].evaluations[0].protocol.key, 1)
-    assert list(kept.scores[AVG].values()) == [70.0, 71.0]
+    assert kept.cells[AVG].by_seed == {0: 70.0, 1: 71.0}
 
 
 def test_each_suite_has_its_own_group() -> None:
     both = [result("mcse", seed, {**sts(A=70.0), "geometry": {"Avg": {"alignment": 0.2}}}) for seed in (0, 1)]
     later = over_seeds("mcse", [60.0, 61.0, 62.0], data="other", finished="2027-01-01T00:00:00+00:00")
-    kept = kept_groups(frame(both + later))
-    assert kept[LABEL, "sts"].seeds == (0, 1, 2)
-    assert kept[LABEL, "geometry"].seeds == (0, 1)
-    assert [len(kept[LABEL, suite].freshness.hidden) for suite in ("sts", "geometry")] == [1, 0]
+    kept = rows(both + later)
+    assert kept["sts"].seeds == (0, 1, 2)
+    assert kept["geometry"].seeds == (0, 1)
+    assert [len(kept[suite].freshness.hidden) for suite in ("sts", "geometry")] == [1, 0]
 
 
 @pytest.mark.parametrize(
@@ -46,9 +59,10 @@ def test_the_present_group_stands_for_a_label_and_else_the_newest(
 ) -> None:
     old = over_seeds("mcse", [1.0, 2.0, 3.0], data="old", finished="2026-01-01T00:00:00+00:00")
     new = over_seeds("mcse", [9.0], data="new", finished="2026-02-01T00:00:00+00:00")
-    scores = frame(old + new)
-    scores["present"] = [states[group == new[0].group] for group in scores["group"]]
-    kept = kept_groups(scores)[LABEL, "sts"]
+    frames = frames_of(old + new).judged(
+        lambda frames: [states[group == new[0].group] for group in frames.runs["group"]]
+    )
+    kept = rows(frames)["sts"]
     assert kept.group == {"old": old, "new": new}[shown][0].group
     assert kept.freshness.mark == mark
     assert ("changed since: method code" in str(kept.freshness)) == ("method code" in states)

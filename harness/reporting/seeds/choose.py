@@ -1,0 +1,157 @@
+"""Which runs stand for a row of a table, and the row with its cells.
+
+One label may have been run more than once with something else changed: another data set, another version of a suite.
+One group of its runs is shown for each suite, of one training and one protocol; the others are counted, never mixed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from harness.metrics import Column
+from harness.papers.published import PAPER_PROFILE
+from harness.reporting.seeds.caveats import GroupState, caveats, collapsed_runs
+from harness.reporting.seeds.cells import Cell, Label, PartColumn, Row
+from harness.spec import Place
+from harness.store import PRESENT, UNKNOWN, Frames, lines_of, unjudged
+
+if TYPE_CHECKING:
+    import pandas
+
+_LABEL = list(Label._fields)
+#: which group stands for a label: a present one before one of unknown state, and that before a stale one
+_RANKS = {PRESENT: 2, UNKNOWN: 1}
+
+
+def chosen(frames: Frames, *scores: pandas.DataFrame) -> pandas.DataFrame:
+    """The evaluations of one group of runs and one protocol for each label and suite, the present one if there is one.
+
+    Of present groups, the one with most seeds is chosen, of others the newest. Only evaluations with some of the
+    `scores` count. The lines are ordered by `row`, a number for each label and suite, and by seed; `evaluation` and
+    `run` are rows of the frames, `freshness` is the group's.
+    """
+    import pandas
+
+    with_scores = np.zeros(len(frames.evaluations), bool)
+    for some in scores:
+        with_scores[some["evaluation"].to_numpy()] = True
+    every = frames.evaluations[["run", "suite", "protocol", "finished"]].assign(state=frames.present)[with_scores]
+    every = every.rename_axis("evaluation").reset_index()
+    every = every.join(frames.runs[[*_LABEL, "group", "seed"]], on="run")
+    every["time"] = pandas.factorize(every["finished"], sort=True)[0]
+    every["row"] = every.groupby([*_LABEL, "suite"], observed=True, sort=False).ngroup()
+    grouped = every.groupby(["row", "group", "protocol"], observed=True, sort=False)
+    groups = grouped.agg(seeds=("seed", "nunique"), time=("time", "max"), state=("state", "first")).reset_index()
+    # texts, since categories would be sorted by first appearance
+    groups = groups.astype({"group": str, "protocol": str, "state": object})
+    groups["rank"] = groups["state"].map(_RANKS).fillna(0)
+    groups["most"] = groups["seeds"].where(groups["state"] == PRESENT, 0)
+    groups = groups.sort_values(["row", "rank", "most", "time", "group", "protocol"], ascending=False)
+    best = groups.drop_duplicates("row")
+    kept = every.assign(number=grouped.ngroup())
+    kept = kept[kept["number"].isin(best.index)].sort_values(["row", "seed"])
+    return kept.assign(freshness=kept["row"].map(_states(groups)))
+
+
+def _states(groups: pandas.DataFrame) -> dict[int, GroupState]:
+    """The freshness of each row's first group; the others are hidden."""
+    found: dict[int, list[tuple[int, str]]] = {}
+    for row, seeds, state in zip(*(groups[name].tolist() for name in ("row", "seeds", "state")), strict=True):
+        found.setdefault(row, []).append((seeds, state))
+    return {row: GroupState(*best, tuple(hidden)) for row, (best, *hidden) in found.items()}
+
+
+def rows_of(frames: Frames, kept: pandas.DataFrame, *scores: pandas.DataFrame) -> list[Row]:
+    """The rows of chosen evaluations, with the cells of all their `scores`, of whole tasks and of parts."""
+    numbers, collapsed = _by_row(kept, scores), collapsed_runs(frames)
+    runs = frames.runs[["dev_task", "training", "pooling"]]
+    lines: dict[int, list[Any]] = {}
+    for line in lines_of(kept.join(runs, on="run")):
+        lines.setdefault(line.row, []).append(line)
+    return [_row(some, numbers[row], collapsed.get(some[0].group, ())) for row, some in lines.items() if row in numbers]
+
+
+#: seed -> score, by part and column
+Numbers = Mapping[PartColumn, Mapping[int, float]]
+
+
+def _by_row(kept: pandas.DataFrame, scores: Sequence[pandas.DataFrame]) -> Mapping[int, Numbers]:
+    """The scores of chosen evaluations by row; of two of a seed, the first counts."""
+    rows, seeds, evaluations = (kept[name].to_numpy() for name in ("row", "seed", "evaluation"))
+    found: dict[int, dict[PartColumn, dict[int, float]]] = {}
+    for some in scores:
+        of_score = some["evaluation"].to_numpy()
+        places = np.full(max(evaluations.max(initial=-1), of_score.max(initial=-1)) + 1, -1)
+        places[evaluations] = np.arange(len(kept))
+        at = places[of_score]
+        lines = np.flatnonzero(at >= 0)
+        lines = lines[np.argsort(at[lines], kind="stable")]
+        columns = some[["part", "task", "metric"]].iloc[lines]
+        keys, names = _numbered(columns)
+        at = at[lines]
+        values = some["value"].to_numpy()[lines]
+        for row, seed, key, value in zip(rows[at].tolist(), seeds[at].tolist(), keys, values.tolist(), strict=True):
+            found.setdefault(row, {}).setdefault(names[key], {}).setdefault(seed, value)
+    return found
+
+
+def _numbered(columns: pandas.DataFrame) -> tuple[list[int], list[PartColumn]]:
+    """A number for each line's part and column, and what the numbers stand for."""
+    names = columns.drop_duplicates()
+    found = [(part, Column(task, metric)) for part, task, metric in names.itertuples(index=False, name=None)]
+    return columns.groupby([*columns], observed=True, sort=False).ngroup().tolist(), found
+
+
+def _row(lines: Sequence[Any], numbers: Numbers, collapsed: Collection[int]) -> Row:
+    """The row of the evaluations of one group, in order of seeds."""
+    first, runs = lines[0], dict[int, int]()
+    for line in lines:
+        runs.setdefault(line.seed, line.run)
+    dev, tasks = {line.dev_task for line in lines}, {column.task for _, column in numbers}
+    free = unjudged(first.suite)
+    cells: dict[Column, Cell] = {}
+    parts: dict[PartColumn, Cell] = {}
+    for (part, column), by_seed in numbers.items():
+        # selection on a test is no caveat for a metric that is not judged
+        weak = caveats(collapsed, () if column.metric in free else dev, column.task, tasks)
+        if part:
+            parts[part, column] = Cell.of(by_seed, weak)
+        else:
+            cells[column] = Cell.of(by_seed, weak)
+    label, pairs = Label(*(getattr(first, name) for name in _LABEL)), first.training.split(",")
+    return Row(
+        label=label,
+        suite=first.suite,
+        group=first.group,
+        protocol=first.protocol,
+        seeds=tuple(runs),
+        freshness=first.freshness,
+        training={name: value for name, _, value in (pair.partition("=") for pair in pairs) if name},
+        pooling=first.pooling,
+        runs=tuple(runs.values()),
+        cells=cells,
+        parts=parts,
+        is_method=label.is_method,
+    )
+
+
+def profile_runs(frames: Frames, profile: str, variants: Collection[str] | None = None) -> Frames:
+    """The runs of a profile without `--set`, of all or of some variants.
+
+    Runs of the paper profile may be compared with printed numbers, so only those of the profile in this package
+    count, not those of a user's profile of the same name.
+    """
+    wanted: dict[str, Collection[str]] = {"profile": [profile], "overrides": ["{}"]}
+    wanted |= {"profile_origin": ["package"]} if profile == PAPER_PROFILE else {}
+    return frames.where(**wanted, **({} if variants is None else {"variant": variants}))
+
+
+def by_place(rows: Iterable[Row]) -> dict[Place, dict[str, Row]]:
+    """The rows of one profile without `--set`, by place and suite."""
+    found: dict[Place, dict[str, Row]] = {}
+    for row in rows:
+        found.setdefault(Place(*row.label[1:4]), {})[row.suite] = row
+    return found
