@@ -18,7 +18,7 @@ CODE = '''\
 
 
     class Times(ReportSection):
-        place = 450
+        order = 450
         title = menu = "Times <of runs>"
 
         @property

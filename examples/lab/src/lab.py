@@ -63,7 +63,7 @@ class Relational(Method):
 class Cost(ReportSection):
     """Seconds and megabytes of each run."""
 
-    place = 450
+    order = 450
     title = menu = "Cost"
 
     @property

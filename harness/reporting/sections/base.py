@@ -30,12 +30,12 @@ class Part(NamedTuple):
 class ReportSection:
     """A feature of a report, from its data to its page. It is made once for each report.
 
-    Sections are in the order of `place` on the overview, in the menu and in the files. `title` is the heading on the
+    `order` is the place of a section on the overview, in the menu and in the files. `title` is the heading on the
     overview, `about` a line below it, `menu` its entry in the menu of all pages, if it has one. The tables
     of the parts stand on the overview; with a `lede`, on a page of their own, NAME.html, linked from the overview.
     """
 
-    place: ClassVar[int] = 1000
+    order: ClassVar[int] = 1000
     title: ClassVar[str] = ""
     about: ClassVar[str] = ""
     menu: ClassVar[str] = ""
@@ -115,4 +115,4 @@ def report_sections(contents: Contents) -> list[ReportSection]:
             if name in own:
                 raise
             contents.problems.append(str(error))
-    return sorted(made, key=lambda section: section.place)
+    return sorted(made, key=lambda section: section.order)

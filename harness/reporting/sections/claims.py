@@ -26,7 +26,7 @@ from harness.stats import ALPHA
 class ClaimsSection(ReportSection):
     """The papers' ablation claims, tested with the runs."""
 
-    place = 500
+    order = 500
     title = "Ablations"
 
     @cached_property
@@ -122,7 +122,7 @@ def _measured(cell: Cell, worse: Cell, digits: int) -> tuple[CellText, CellText]
 class AuditSection(ReportSection):
     """What the papers state, recomputed from their printed numbers."""
 
-    place = 900
+    order = 900
     title = "Audit of the printed numbers"
     menu = "Audit"
     overview = "overview/audit.html"

@@ -16,7 +16,7 @@ from harness.store.labs import Copy, repeated
 class LabsSection(ReportSection):
     """The runs that several labs have, if there are any."""
 
-    place = 550
+    order = 550
     title = "Reproducibility: the same runs in several labs"
 
     @cached_property

@@ -278,7 +278,7 @@ def _source(paper: str) -> str:
 class LeaderboardSection(ReportSection):
     """Which method leads where, as tables whose choices a script puts at the top."""
 
-    place = 100
+    order = 100
     title = "Leaderboard"
     overview = "overview/leaderboard.html"
     is_shown = True

@@ -175,7 +175,7 @@ def _notes(paper: Paper, name: str, entry: NeighbourTable, finder: _Finder, seed
 class PapersSection(ReportSection):
     """The tables and figures of each paper, and the same rows and figures from other profiles."""
 
-    place = 400
+    order = 400
     title = "Printed and measured"
     menu = "Papers"
     overview = "overview/papers.html"

@@ -27,7 +27,7 @@ MOST_PLOTS = 24
 class ProfilesSection(ReportSection):
     """The tables and charts of each profile."""
 
-    place = 300
+    order = 300
     title = "Tables and curves"
     menu = "Tables"
     is_shown = True
@@ -82,7 +82,7 @@ def _defaults(frames: Frames, runs: SeedRuns) -> UnnamedOptions:
 class MethodsSection(ReportSection):
     """A page for each method with results."""
 
-    place = 800
+    order = 800
     title = menu = "Methods"
     is_shown = True
 

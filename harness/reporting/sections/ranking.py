@@ -25,7 +25,7 @@ from harness.stats import FEWEST_SEEDS, bootstrap_ranking
 class RankingSection(ReportSection):
     """The variants of each profile and suite ranked over settings and encoders."""
 
-    place = 350
+    order = 350
     title = "Rankings"
 
     @cached_property

@@ -71,7 +71,7 @@ class Ran(NamedTuple):
 class RunsSection(ReportSection):
     """What ran where, the index of runs, and the page of a run."""
 
-    place = 200
+    order = 200
     title = menu = "Runs"
     overview = "overview/runs.html"
     home = "runs/index.html"
@@ -353,7 +353,7 @@ def _shortened(log: str) -> str:
 class FailuresSection(ReportSection):
     """Failed runs and runs without some scores, on the overview."""
 
-    place = 950
+    order = 950
     title = "Failures"
     overview = "overview/failures.html"
 

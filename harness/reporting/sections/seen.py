@@ -31,7 +31,7 @@ from harness.store import Result, frames_of
 class SeenSection(ReportSection):
     """Scores by what training has seen, where it has seen test pairs."""
 
-    place = 600
+    order = 600
     title = "Test pairs that training has seen"
     menu = "Seen pairs"
     about = "Scores on test pairs of which training read a sentence, and on the others."

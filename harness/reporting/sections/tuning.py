@@ -41,7 +41,7 @@ from harness.store.tunings import TunedMethod, Tuning
 class TuningSection(ReportSection):
     """Methods tuned at equal budgets."""
 
-    place = 700
+    order = 700
     title = menu = "Equal budgets"
     about = "Methods tuned with equally many trials each; each seed picks by its dev score."
     lede = (

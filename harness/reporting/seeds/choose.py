@@ -74,11 +74,11 @@ def rows_of(frames: Frames, kept: pandas.DataFrame, *scores: pandas.DataFrame) -
     return [_row(some, numbers[row], collapsed.get(some[0].group, ())) for row, some in lines.items() if row in numbers]
 
 
-#: seed -> score, by part and column
-Numbers = Mapping[PartColumn, Mapping[int, float]]
+#: the scores of a row: seed -> score, by part and column
+RowScores = Mapping[PartColumn, Mapping[int, float]]
 
 
-def _by_row(kept: pandas.DataFrame, scores: Sequence[pandas.DataFrame]) -> Mapping[int, Numbers]:
+def _by_row(kept: pandas.DataFrame, scores: Sequence[pandas.DataFrame]) -> Mapping[int, RowScores]:
     """The scores of chosen evaluations by row; of two of a seed, the first counts."""
     rows, seeds, evaluations = (kept[name].to_numpy() for name in ("row", "seed", "evaluation"))
     found: dict[int, dict[PartColumn, dict[int, float]]] = {}
@@ -105,7 +105,7 @@ def _numbered(columns: pandas.DataFrame) -> tuple[list[int], list[PartColumn]]:
     return columns.groupby([*columns], observed=True, sort=False).ngroup().tolist(), found
 
 
-def _row(lines: Sequence[Any], numbers: Numbers, collapsed: Collection[int]) -> Row:
+def _row(lines: Sequence[Any], numbers: RowScores, collapsed: Collection[int]) -> Row:
     """The row of the evaluations of one group, in order of seeds."""
     first, runs = lines[0], dict[int, int]()
     for line in lines:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import isnan
 from typing import NamedTuple
 
 from harness.command_line import DEFAULT_MARGIN
@@ -285,8 +286,11 @@ def _with_every_run(frames: Frames, rows: Sequence[Row]) -> dict[Score, Cell]:
     if not rows:
         return {}
     row = max(rows, key=lambda row: len(row.seeds))
-    runs = frames.runs.iloc[[*row.runs]].set_index("seed")
-    values: dict[str, dict[int, float]] = {suite: runs[name].dropna().to_dict() for suite, name in _COLUMNS.items()}
+    of_runs = {suite: frames.runs[name].iloc[[*row.runs]].tolist() for suite, name in _COLUMNS.items()}
+    values = {
+        suite: {seed: value for seed, value in zip(row.seeds, numbers, strict=True) if not isnan(value)}
+        for suite, numbers in of_runs.items()
+    }
     return {Score(suite, *WITH_EVERY_RUN[suite][0]): Cell.of(numbers) for suite, numbers in values.items() if numbers}
 
 

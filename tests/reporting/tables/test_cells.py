@@ -24,7 +24,7 @@ FEW = "too few seeds"
 
 
 def cell(*values: float) -> Cell:
-    return Cell.of(values)
+    return Cell.of(dict(enumerate(values)))
 
 
 def printed(value: float, std: float | None = 0.5, seeds: int | None = 5) -> Published:
