@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 from harness.metrics import Column, Metric
 from harness.registry import names, suggest
 from harness.spec import Variant, parse_setting
+from harness.stats import ALPHA
 from harness.store import unjudged
 from harness.tomlfiles import Name
 
@@ -201,6 +202,11 @@ class PaperTable(PaperPart):
 
     def rows_of(self, encoder: str) -> Iterator[tuple[int, PaperRow]]:
         return ((at, row) for at, row in enumerate(self.rows) if row.encoders is None or encoder in row.encoders)
+
+    @property
+    def alpha(self) -> float:
+        """The level of significance of its tests."""
+        return self.test.alpha if self.test else ALPHA
 
     @property
     def suites(self) -> tuple[str, ...]:

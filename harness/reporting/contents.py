@@ -87,18 +87,9 @@ class Contents:
                 self.problems.append(str(error))
             return otherwise
 
-    def result(self, row: int) -> Result | None:
-        """The result of a row of `frames`; None if its file is damaged, which `problems` then reports."""
-        return self._read(self.frames.result, row, None)
-
-    def result_of(self, profile: str, fingerprint: str) -> Result | None:
-        """The result of a training under a profile, as `result` reads it."""
-        return self.result(self._rows[profile, fingerprint])
-
-    @cached_property
-    def _rows(self) -> Mapping[tuple[str, str], int]:
-        runs = zip(*map(self.frames.texts, ("profile", "fingerprint")), strict=True)
-        return {run: row for row, run in enumerate(runs)}
+    def result(self, row: int, frames: Frames | None = None) -> Result | None:
+        """The result of a row of `frames`, by default of all; None if its file is damaged, which `problems` reports."""
+        return self._read((frames or self.frames).result, row, None)
 
     @cached_property
     def frames(self) -> Frames:

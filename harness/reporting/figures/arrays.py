@@ -94,7 +94,8 @@ def scatter(data: FigureData) -> Drawing | str:
     panels = []
     for at, run in enumerate(arrays):
         gold, cosines = (run.arrays[ArrayName(task, what)] for what in ("gold", "cosine"))
-        rank = run.scores.get(Score(data.spec.suite, task, "spearman"), {}).get(run.result.spec.seed)
+        ranks = run.cell(Score(data.spec.suite, task, "spearman"))
+        rank = ranks.by_seed.get(run.result.spec.seed) if ranks else None
         x, y = axis("x", f"gold score, 0 to 5 (n = {len(gold):,})"), axis("y", "cosine")
         title = run.label.variant + ("" if rank is None else f", Spearman {rank:.2f}")
         panels.append({"title": title, **_cloud(np.stack([gold, cosines], 1), entry(at, ""), x, y, 7)})

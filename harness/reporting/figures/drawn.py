@@ -8,17 +8,17 @@ from functools import cached_property
 
 from harness.errors import PlugInError
 from harness.formatting import count_of
-from harness.metrics import AVERAGE, Score
+from harness.metrics import AVERAGE
 from harness.papers.published import PAPER_PROFILE, Paper
 from harness.papers.schema import FigureSpec, pairs_of
 from harness.registry import errors_of, get_instance
 from harness.reporting.contents import Contents
 from harness.reporting.figures.kinds import FigureData, FigureKind, FigureRun
 from harness.reporting.figures.vega import drawn
-from harness.reporting.seeds.cells import Row
-from harness.reporting.seeds.choose import by_place, chosen, profile_runs, rows_of
+from harness.reporting.seeds.cells import Label, Row
+from harness.reporting.seeds.choose import profile_runs, rows_by_label
 from harness.reporting.seeds.wording import data_of
-from harness.spec import UNTRAINED, Place, SpecError
+from harness.spec import UNTRAINED, SpecError
 from harness.store import Frames
 
 
@@ -62,9 +62,8 @@ class Material:
         return profile_runs(self.contents.frames, self.profile, variants)
 
     @cached_property
-    def _rows(self) -> Mapping[Place, Mapping[str, Row]]:
-        scores = self._frames.scores, self._frames.parts
-        return by_place(rows_of(self._frames, chosen(self._frames, *scores), *scores))
+    def _rows(self) -> Mapping[Label, Mapping[str, Row]]:
+        return rows_by_label(self._frames, self._frames.scores, self._frames.parts)
 
     def figure(self, paper: Paper, name: str) -> ReportFigure:
         """One figure of a paper. It is empty if there are no runs or its kind is broken."""
@@ -86,7 +85,8 @@ class Material:
         except (PlugInError, SpecError) as error:  # a broken kind, or a strange name in a result
             return replace(blank, empty=str(error))
         runs = "; ".join(
-            f"{run.label.name} / {run.label.place} ({count_of(run.seeds(spec.suite), 'seed')})" for run in drawing.runs
+            f"{run.label.name} / {run.label.place} ({count_of(len(run.rows[spec.suite].seeds), 'seed')})"
+            for run in drawing.runs
         )
         end = spec.note if self.is_paper else f"Drawn like the paper's figure ({spec.title}); not comparable with it."
         caption = f"{drawing.text} Runs of profile {self.profile}: {runs}. {end}"
@@ -94,15 +94,13 @@ class Material:
 
     def data(self, paper: Paper, name: str) -> FigureData:
         spec = paper.figures[name]
-        places = self._places(spec)
-        found = (self._run(place, spec.suite) for place in places if spec.suite in self._rows.get(place, ()))
-        runs = [run for run in found if run]
+        runs = list(self._runs(spec))
         alike = [
             other for other, figure in paper.figures.items() if (figure.kind, figure.metric) == (spec.kind, spec.metric)
         ]
         data = FigureData(spec, runs, self.contents.metrics, spec.task, index=alike.index(name))
         if not self.is_paper:
-            tasks = (score.task for run in runs for score in run.scores if score.suite == spec.suite)
+            tasks = (column.task for run in runs for column in run.rows[spec.suite].cells)
             return replace(data, task=next((task for task in tasks if task != AVERAGE), ""))
         published = self.contents.published
         numbers = {key.task: number.value for key, number in published.items() if key[:2] == (paper.name, name)}
@@ -119,11 +117,11 @@ class Material:
             if missing:
                 yield self.contents.commands.run(profile=self.profile, methods=missing, seeds=spec.seeds, suites=suites)
             return
-        seeds = {Place(*run.label[1:4]): run.seeds(spec.suite) for run in data.runs}
         variants: dict[tuple[str, str], list[str]] = {}
-        for place in self._places(spec):
-            if seeds.get(place, 0) < spec.seeds:
-                variants.setdefault((place.setting, place.encoder), []).append(place.variant)
+        seeds = {run.label: len(run.rows[spec.suite].seeds) for run in data.runs}
+        for label in self._labels(spec):
+            if seeds.get(label, 0) < spec.seeds:
+                variants.setdefault((label.setting, label.encoder), []).append(label.variant)
         for (setting, encoder), methods in variants.items():
             yield self.contents.commands.run(
                 profile=self.profile,
@@ -134,27 +132,17 @@ class Material:
                 suites=suites,
             )
 
-    def _places(self, spec: FigureSpec) -> list[Place]:
-        """The places of a figure's runs; in another profile, its variants in every setting and encoder with runs."""
+    def _labels(self, spec: FigureSpec) -> list[Label]:
+        """The labels of a figure's runs; in another profile, its variants in every setting and encoder with runs."""
         if self.is_paper:
-            return [Place(*pair, encoder) for encoder in spec.encoders for pair in pairs_of(spec)]
-        pairs = sorted({(group.setting, group.encoder) for group in self._rows if group.setting != UNTRAINED})
-        return [Place(variant, *where) for where in pairs for variant in spec.variants]
+            return [Label(self.profile, *pair, encoder, "") for encoder in spec.encoders for pair in pairs_of(spec)]
+        pairs = sorted({(label.setting, label.encoder) for label in self._rows if label.setting != UNTRAINED})
+        return [Label(self.profile, variant, *where, "") for where in pairs for variant in spec.variants]
 
-    def _run(self, place: Place, suite: str) -> FigureRun | None:
-        """The runs of a place with the scores of all their suites, and the result of the first seed in `suite`.
-
-        None if that result's file is damaged.
-        """
-        rows = self._rows[place]
-        scores = {
-            Score(name, *column): cell.by_seed for name, row in rows.items() for column, cell in row.cells.items()
-        }
-        parts = {
-            (Score(name, *column), part): cell.by_seed
-            for name, row in rows.items()
-            for (part, column), cell in row.parts.items()
-        }
-        first = rows[suite].runs[0]
-        result = self.contents.result_of(self.profile, self._frames.texts("fingerprint")[first])
-        return FigureRun(rows[suite].label, result, scores, parts, self.contents.arrays) if result else None
+    def _runs(self, spec: FigureSpec) -> Iterator[FigureRun]:
+        """The runs that a figure's suite has scores of; without those whose first result's file is damaged."""
+        for label in self._labels(spec):
+            rows = self._rows.get(label, {})
+            result = self.contents.result(rows[spec.suite].runs[0], self._frames) if spec.suite in rows else None
+            if result:
+                yield FigureRun(label, rows, result, self.contents.arrays)

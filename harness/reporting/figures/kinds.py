@@ -15,8 +15,8 @@ from harness.metrics import AVERAGE, ArrayName, Metric, Metrics, Score
 from harness.papers.published import Published, PublishedKey
 from harness.papers.schema import FigureSpec
 from harness.reporting.charts.plot import ChartSpec
-from harness.reporting.seeds.cells import Label
-from harness.stats import Summary, summarise
+from harness.reporting.seeds.cells import Cell, Label, Row
+from harness.stats import Summary
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,12 +29,11 @@ BySeed = Mapping[int, float]
 
 @dataclass(frozen=True)
 class FigureRun:
-    """Runs that differ only in their seed: scores, scores of parts of tasks, and the result of the lowest seed."""
+    """Runs that differ only in their seed: their row in each suite, and the result of the lowest seed."""
 
     label: Label
+    rows: Mapping[str, Row]
     result: Result
-    scores: Mapping[Score, BySeed]
-    parts: Mapping[tuple[Score, str], BySeed]
     read_arrays: Callable[[Result], Mapping[ArrayName, np.ndarray]] = field(repr=False)
 
     @cached_property
@@ -42,14 +41,14 @@ class FigureRun:
         """Arrays stored beside the result of the lowest seed; empty if there are none."""
         return self.read_arrays(self.result)
 
+    def cell(self, score: Score) -> Cell | None:
+        """A score over seeds; None if no seed has it."""
+        return self.rows[score.suite].cell(score.column) if score.suite in self.rows else None
+
     def summary(self, score: Score) -> Summary | None:
         """Mean and standard deviation over seeds; None if no seed has the score."""
-        values = self.scores.get(score)
-        return summarise(list(values.values())) if values else None
-
-    def seeds(self, suite: str) -> int:
-        """Number of seeds with a score in a suite."""
-        return len({seed for score, values in self.scores.items() if score.suite == suite for seed in values})
+        cell = self.cell(score)
+        return cell.summary if cell else None
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ def data_scale(data: FigureData) -> Drawing | str:
 
     A variant that was trained on a setting without options is a horizontal line.
     """
-    shown = [run for run in data.runs if data.average in run.scores]
+    shown = [run for run in data.runs if run.cell(data.average)]
     settings = [parse_setting(run.label.setting) for run in shown]
     pairs = dict.fromkeys((setting.name, option) for setting in settings for option, _ in setting.options)
     every = [_panel(shown, data.average, *pair) for pair in pairs]
@@ -222,13 +222,11 @@ def _gains(data: FigureData, worse: FigureRun, better: FigureRun) -> dict[Bar, S
 
 
 def _scores(data: FigureData, run: FigureRun) -> dict[Bar, BySeed]:
-    subsets = {(score, part): cell for (score, part), cell in run.parts.items() if not is_by_training(part)}
-    scores = {**subsets, **{(score, ""): cell for score, cell in run.scores.items() if score.task != AVERAGE}}
-    return {
-        Bar(score.task, part): cell
-        for (score, part), cell in scores.items()
-        if (score.suite, score.metric) == (data.spec.suite, data.spec.metric)
-    }
+    row, metric = run.rows[data.spec.suite], data.spec.metric
+    subsets = {at: cell for at, cell in row.parts.items() if not is_by_training(at[0])}
+    whole = {("", column): cell for column, cell in row.cells.items() if column.task != AVERAGE}
+    every = {**subsets, **whole}.items()
+    return {Bar(column.task, part): cell.by_seed for (part, column), cell in every if column.metric == metric}
 
 
 def _bar_panel(param: str, setting: str, bars: Mapping[Bar, Summary], unit: str) -> ChartSpec:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,7 +10,6 @@ from functools import cached_property
 import numpy as np
 
 from harness.formatting import count_of, fixed
-from harness.method.naming import name_of
 from harness.metrics import ArrayName, Column, Score
 from harness.papers.needed import StandIns
 from harness.papers.published import PAPER_PROFILE, Paper, Published
@@ -20,13 +20,12 @@ from harness.reporting.csvfiles import CsvFields, measured_fields
 from harness.reporting.figures.drawn import Material, ReportFigure
 from harness.reporting.pages import Pages
 from harness.reporting.sections.base import ReportSection
-from harness.reporting.seeds.cells import Row
-from harness.reporting.seeds.choose import by_place, chosen, profile_runs, rows_of
+from harness.reporting.seeds.cells import Label, Row
+from harness.reporting.seeds.choose import profile_runs, rows_by_label
 from harness.reporting.tables.cells import FilledTable, PaperCell
 from harness.reporting.tables.filled import stand_in_tables
 from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section
 from harness.reporting.tables.paper_grids import no_run_yet, paper_grid, table_title, verdict_note
-from harness.spec import Place
 from harness.store import Frames
 
 #: decimals of a cosine
@@ -48,18 +47,15 @@ def neighbour_grids(contents: Contents) -> dict[str, list[Grid]]:
     The paper profile's tables may be empty; those of other profiles with stand-ins are shown if all their models have
     answers. Runs with overrides are left out.
     """
-    profiles = [load_profile(PAPER_PROFILE)]
-    profiles += [
-        profile for profile in contents.stand_in_profiles if profile.stands_for and profile.name != PAPER_PROFILE
-    ]
+    others = [profile for profile in contents.stand_in_profiles if profile.stands_for]
+    profiles = {profile.name: profile for profile in (load_profile(PAPER_PROFILE), *others)}
     suites = {entry.suite for paper in contents.papers for entry in paper.neighbours.values()}
-    finders = [_Finder.of(contents, profile, suites) for profile in profiles]
-    grids_of: dict[str, list[Grid]] = {}
+    finders = [_Finder.of(contents, profile, suites) for profile in profiles.values()]
+    grids: dict[str, list[Grid]] = {}
     for paper in contents.papers:
-        for name, entry in paper.neighbours.items():
-            grids = [_grid(paper, name, entry, finder) for finder in finders]
-            grids_of.setdefault(paper.name, []).extend(grid for grid in grids if grid)
-    return grids_of
+        made = (_grid(paper, name, finder) for name in paper.neighbours for finder in finders)
+        grids[paper.name] = [grid for grid in made if grid]
+    return grids
 
 
 @dataclass(frozen=True)
@@ -69,57 +65,50 @@ class _Finder:
     contents: Contents
     profile: Profile
     frames: Frames
-    rows: Mapping[Place, Mapping[str, Row]]
+    rows: Mapping[Label, Mapping[str, Row]]
 
     @classmethod
     def of(cls, contents: Contents, profile: Profile, suites: Collection[str]) -> _Finder:
         frames = profile_runs(contents.frames, profile.name)
         here = frames.evaluations["suite"].isin(suites).to_numpy()
         scores = frames.scores[here[frames.scores["evaluation"].to_numpy()]]
-        return cls(contents, profile, frames, by_place(rows_of(frames, chosen(frames, scores), scores)))
+        return cls(contents, profile, frames, rows_by_label(frames, scores))
 
     @property
     def is_paper(self) -> bool:
         return self.profile.name == PAPER_PROFILE
 
-    def answers(self, entry: NeighbourTable) -> tuple[int | None, dict[Place, Answers | None]]:
+    def answers(self, entry: NeighbourTable) -> tuple[int | None, dict[Label, Answers | None]]:
         """The seed shown, and each model's answers to the same queries, None where there are none.
 
         The seed is the one that most models have been run with, in a tie the lowest.
         """
         every = self._runs(entry)
-        seeds = sorted({seed for runs in every.values() for seed in runs})
-        if not seeds:
-            return None, dict.fromkeys(every)
-        seed = max(seeds, key=lambda number: (sum(number in runs for runs in every.values()), -number))
-        mine = {place: self._read(runs[seed], entry) if seed in runs else None for place, runs in every.items()}
+        counts = Counter(seed for runs in every.values() for seed in runs)
+        seed = min(counts, key=lambda number: (-counts[number], number), default=None)
+        mine = {label: self._read(runs.get(seed), entry) for label, runs in every.items()}
         queries = next((answer.queries for answer in mine.values() if answer), ())
-        same = {place: answer if answer and answer.queries == queries else None for place, answer in mine.items()}
+        same = {label: answer if answer and answer.queries == queries else None for label, answer in mine.items()}
         return seed if queries else None, same
 
     def pool(self, entry: NeighbourTable) -> str:
         """The captions that runs searched, with their number where there are runs."""
-        column = Column(entry.task, "n_texts")
-        rows = (row for suites in self.rows.values() for suite, row in suites.items() if suite == entry.suite)
-        sizes = sorted({int(value) for row in rows if column in row.cells for value in row.cells[column].values})
-        number = "".join(f"{size:,} " for size in sizes[-1:])
-        return f"the {number}captions of the test images of {entry.task}"
+        rows = (suites[entry.suite] for suites in self.rows.values() if entry.suite in suites)
+        cells = [row.cell(Column(entry.task, "n_texts")) for row in rows]
+        size = max((int(value) for cell in cells if cell for value in cell.values), default=None)
+        return f"the {'' if size is None else f'{size:,} '}captions of the test images of {entry.task}"
 
-    def _runs(self, entry: NeighbourTable) -> dict[Place, dict[int, str]]:
-        """The fingerprints of each model's runs by seed."""
-        names, runs = StandIns.of(self.profile, self.contents.teacher_options), {}
-        fingerprints = self.frames.texts("fingerprint")
-        for place in (names.place(*pair, encoder) for encoder in entry.encoders for pair in pairs_of(entry)):
-            if place is not None:
-                row, fingerprints = self.rows.get(place, {}).get(entry.suite), self.frames.texts("fingerprint")
-                runs[place] = (
-                    {seed: fingerprints[run] for seed, run in zip(row.seeds, row.runs, strict=True)} if row else {}
-                )
-        return runs
+    def _runs(self, entry: NeighbourTable) -> dict[Label, dict[int | None, int]]:
+        """The runs of each model by seed."""
+        names = StandIns.of(self.profile, self.contents.teacher_options)
+        places = (names.place(*pair, encoder) for encoder in entry.encoders for pair in pairs_of(entry))
+        labels = [Label(self.profile.name, *place, "") for place in places if place]
+        rows = ((label, self.rows.get(label, {}).get(entry.suite)) for label in labels)
+        return {label: dict(zip(row.seeds, row.runs, strict=True)) if row else {} for label, row in rows}
 
-    def _read(self, fingerprint: str, entry: NeighbourTable) -> Answers | None:
+    def _read(self, run: int | None, entry: NeighbourTable) -> Answers | None:
         """A run's answers on the table's task; under other profiles on the first task that has any."""
-        result = self.contents.result_of(self.profile.name, fingerprint)
+        result = None if run is None else self.contents.result(run, self.frames)
         arrays = self.contents.arrays(result) if result else {}
         tasks = [name.task for name in arrays if name.what == "neighbours"]
         task = next((candidate for candidate in tasks if candidate == entry.task or not self.is_paper), None)
@@ -130,13 +119,14 @@ class _Finder:
         return Answers(tuple(map(str, queries)), sentences[:, : entry.top], cosines[:, : entry.top])
 
 
-def _grid(paper: Paper, name: str, entry: NeighbourTable, finder: _Finder) -> Grid | None:
+def _grid(paper: Paper, name: str, finder: _Finder) -> Grid | None:
     """A table; None for a profile with stand-ins unless all models, two or more, have answers."""
+    entry = paper.neighbours[name]
     seed, answers = finder.answers(entry)
     full = bool(answers) and all(answers.values())
     if not finder.is_paper and not (full and len(answers) > 1):
         return None
-    models = [f"{name_of(place.variant)} / {place.setting}" for place in answers]
+    models = [f"{label.name} / {label.setting}" for label in answers]
     columns, profile = list(answers.values()), finder.profile.name
     queries = next((answer.queries for answer in columns if answer), ())
     return Grid(
@@ -251,14 +241,13 @@ def paper_rows(filled: FilledTable) -> Iterator[CsvFields]:
     lines = [(row.row, line) for row in filled.rows for line in (*row.released, *row.lines)]
     for row, line in lines:
         for column in filled.columns:
-            score = line.scores.get(column.name, Score(column.suite, column.task, column.metric))
             cell = line.cells[column.name]
+            score = cell.score or Score(column.suite, column.task, column.metric)
             yield {
-                **{"table": table, "profile": filled.profile, "command": line.command},
+                **{"table": table, "command": line.command, "part": line.part},
                 **score._asdict(),
-                "part": line.part,
-                **line.place._asdict(),
-                **(measured_fields(cell.measured, line.against) if cell.measured else {}),
+                **line.label._asdict(),
+                **(measured_fields(cell.measured, line.against and line.against.variant) if cell.measured else {}),
                 "weakened_by": "; ".join(dict.fromkeys(filter(None, map(str, line.weaknesses([column.name]))))),
                 **(_published(cell, cell.published, row.source) if cell.published else {}),
             }

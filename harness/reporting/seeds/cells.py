@@ -57,6 +57,11 @@ class Label(NamedTuple):
         return self.parsed.name if self.parsed else self.variant
 
     @property
+    def reading(self) -> str:
+        """The reading of its method; the default one if it is not a valid variant."""
+        return self.parsed.reading if self.parsed else DEFAULT_READING
+
+    @property
     def is_method(self) -> bool:
         """Whether it is a method as its profile trains it: no option, the default reading and no `--set`."""
         variant = self.parsed
@@ -160,6 +165,10 @@ class Row:
     def data(self) -> tuple[object, ...]:
         """Its seeds and all its scores; rows with equal data come from equal trainings."""
         return self.seeds, *((column, cell.values) for column, cell in sorted(self.cells.items()))
+
+    def cell(self, column: Column, part: str = "") -> Cell | None:
+        """The cell of a whole task, or of a part of one; None if no seed has it."""
+        return self.parts.get((part, column)) if part else self.cells.get(column)
 
     def of_part(self, part: str) -> Mapping[Column, Cell]:
         """The cells of one part of each task that has it; those of whole tasks for the part ''."""

@@ -6,7 +6,7 @@ One group of its runs is shown for each suite, of one training and one protocol;
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +15,6 @@ from harness.metrics import Column
 from harness.papers.published import PAPER_PROFILE
 from harness.reporting.seeds.caveats import GroupState, caveats, collapsed_runs
 from harness.reporting.seeds.cells import Cell, Label, PartColumn, Row
-from harness.spec import Place
 from harness.store import PRESENT, UNKNOWN, Frames, lines_of, unjudged
 
 if TYPE_CHECKING:
@@ -149,9 +148,9 @@ def profile_runs(frames: Frames, profile: str, variants: Collection[str] | None 
     return frames.where(**wanted, **({} if variants is None else {"variant": variants}))
 
 
-def by_place(rows: Iterable[Row]) -> dict[Place, dict[str, Row]]:
-    """The rows of one profile without `--set`, by place and suite."""
-    found: dict[Place, dict[str, Row]] = {}
-    for row in rows:
-        found.setdefault(Place(*row.label[1:4]), {})[row.suite] = row
+def rows_by_label(frames: Frames, *scores: pandas.DataFrame) -> dict[Label, dict[str, Row]]:
+    """The rows with some of the `scores`, by label and suite."""
+    found: dict[Label, dict[str, Row]] = {}
+    for row in rows_of(frames, chosen(frames, *scores), *scores):
+        found.setdefault(row.label, {})[row.suite] = row
     return found

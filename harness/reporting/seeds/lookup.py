@@ -97,10 +97,9 @@ def _tested_pairs(
             yield test.better.label, test.worse.label, test.cell
     profile = comparison.a.label.profile
     for line in (line for table in filled_tables(profile, results) for line in table.lines):
-        label = Label(profile, *line.place, "")
-        for name, score in line.scores.items():
-            if line.against and score == comparison.score:
-                yield label, label._replace(variant=line.against), line.cells[name].measured
+        for cell in line.cells.values():
+            if line.against and cell.score == comparison.score:
+                yield line.label, line.against, cell.measured
 
 
 def of_group(text: str) -> tuple[str, str]:

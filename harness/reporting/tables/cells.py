@@ -9,13 +9,11 @@ from functools import cached_property
 from typing import NamedTuple
 
 from harness.formatting import count_of, points
-from harness.method.naming import name_of
 from harness.metrics import Agreement, Score
 from harness.papers.published import PAPER_PROFILE, Paper, Published
 from harness.papers.schema import PaperColumn, PaperRow, PaperTable
-from harness.reporting.seeds.caveats import GroupState, Weakness, joined_caveats
-from harness.reporting.seeds.cells import Cell, corrected
-from harness.spec import Place
+from harness.reporting.seeds.caveats import Weakness
+from harness.reporting.seeds.cells import Cell, Label, Row, corrected
 from harness.stats import (
     ALPHA,
     FEWEST_SEEDS,
@@ -42,12 +40,14 @@ class PaperCell:
     """A printed and a measured number, each None if there is none, and their comparison.
 
     `measured.test` is the paper's own test, against the row that the paper compares with. `margin` is the largest
-    difference, in points, that counts as reproduced; None for a number that is not in points.
+    difference, in points, that counts as reproduced; None for a number that is not in points. `score` is the one of
+    runs that fills it, None if nothing is measured for it.
     """
 
     published: Published | None = None
     measured: Cell | None = None
     margin: float | None = None
+    score: Score | None = None
 
     @property
     def difference(self) -> float | None:
@@ -104,8 +104,11 @@ class PaperCell:
         return None if needed is None else max(needed, min(mine.n, printed.n) + 1)
 
 
-class Family(NamedTuple):
-    """Lines tested and ranked together: they share a reading, "" for the rows' own, and a definition."""
+class LineOrigin(NamedTuple):
+    """What tells the lines of a row apart: a reading, "" for the row's own, and a definition.
+
+    Lines of one origin are tested and ranked together.
+    """
 
     reading: str = ""
     definition: str = ""
@@ -113,31 +116,36 @@ class Family(NamedTuple):
 
 @dataclass(frozen=True)
 class FilledLine:
-    """Measured numbers of a row, with the printed ones beside them: cells by column.
+    """Measured numbers of the runs of a label, with the printed ones beside them: cells by column.
 
-    `reading` and the definition of its `family` tell the lines of a row apart. `place`, `scores` (by column) and `part`
-    say which numbers fill it, `against` which variant they are tested against, and `apart` which values of the training
-    the two do not share. `command` starts the missing runs, None if there are none.
+    `rows` are the runs by suite, and `part` the part of each task that is scored. `against` is the label of the runs
+    that they are tested against, `apart` says which values of the training the two do not share. `command` starts the
+    missing runs, None if there are none.
     """
 
-    reading: str
-    family: Family
-    place: Place
+    label: Label
+    origin: LineOrigin
+    rows: Mapping[str, Row]
     cells: dict[str, PaperCell]
-    scores: Mapping[str, Score]
     part: str
-    seeds: int
-    freshness: tuple[GroupState, ...]
-    against: str | None
+    against: Label | None
     apart: str
     command: str | None
 
+    @property
+    def data(self) -> Hashable:
+        """All its scores; lines with equal data come from equal trainings."""
+        return tuple((name, cell.measured.values) for name, cell in self.cells.items() if cell.measured)
+
+    @property
+    def seeds(self) -> int:
+        return max((cell.measured.summary.n for cell in self.cells.values() if cell.measured), default=0)
+
     def weaknesses(self, columns: Collection[str] | None = None) -> Iterator[Weakness]:
         """Weaknesses of its measured numbers, by default in all columns. Each suite's runs have their own freshness."""
-        cells = (cell.measured for name, cell in self.cells.items() if columns is None or name in columns)
-        caveats = joined_caveats(cell.caveats for cell in cells if cell)
-        where, name = f"{self.place.setting} / {self.place.encoder}", name_of(self.place.variant).text
-        yield from (Weakness(where, name, caveats, freshness) for freshness in self.freshness or [GroupState()])
+        shown = (cell.measured for name, cell in self.cells.items() if columns is None or name in columns)
+        cells = [cell for cell in shown if cell]
+        return (row.weakness_in(cells) for row in self.rows.values())
 
 
 @dataclass(frozen=True)
@@ -160,10 +168,10 @@ class FilledRow:
     def is_measured(self) -> bool:
         return any(line.seeds for line in self.lines)
 
-    def beside(self, family: Family) -> FilledLine | None:
-        """Its line to rank in a family: the one in the family's reading, else its own, by the family's definition."""
-        by_family = {line.family: line for line in self.lines}
-        return by_family.get(family) or by_family.get(Family(definition=family.definition))
+    def line_from(self, origin: LineOrigin) -> FilledLine | None:
+        """Its line to rank with those of an origin: the one in its reading, else its own, by the same definition."""
+        lines = {line.origin: line for line in self.lines}
+        return lines.get(origin) or lines.get(LineOrigin(definition=origin.definition))
 
 
 #: an encoder and its rows
@@ -276,18 +284,16 @@ def _word(verdict: Agreement, margin: float | None) -> str:
     return f"{verdict} (±{points(margin)})" if margin and verdict is Agreement.REPRODUCED else str(verdict)
 
 
-def correct_tests(blocks: Sequence[EncoderRows], alpha: float) -> None:
+def correct_tests(lines: Sequence[FilledLine], alpha: float) -> None:
     """Correct the paper's own tests, in place: those of a column, encoder and setting against one row are a family."""
-    families: dict[tuple[object, ...], list[tuple[FilledLine, str, Cell, Hashable]]] = {}
-    for encoder, rows in blocks:
-        for line in (line for row in rows for line in row.lines):
-            data = tuple((name, cell.measured.values) for name, cell in line.cells.items() if cell.measured)
-            for name, cell in line.cells.items():
-                if cell.measured and cell.measured.test:
-                    key = (encoder, line.family, line.place.setting, line.against, name)
-                    families.setdefault(key, []).append((line, name, cell.measured, data))
-    for family in families.values():
-        lines, names, tested, data_of = zip(*family, strict=True)
-        cells = corrected(tested, data_of, {*data_of}, alpha)
-        for line, name, measured in zip(lines, names, cells, strict=True):
-            line.cells[name] = replace(line.cells[name], measured=measured)
+    families: dict[tuple[str, Hashable], list[FilledLine]] = {}
+    for line in lines:
+        for name, cell in line.cells.items():
+            if cell.measured and cell.measured.test:
+                key = line.origin, line.label.setting, line.label.encoder, line.against
+                families.setdefault((name, key), []).append(line)
+    for (name, _), family in families.items():
+        tested = [measured for line in family if (measured := line.cells[name].measured)]
+        data = [line.data for line in family]
+        for line, correct in zip(family, corrected(tested, data, {*data}, alpha), strict=True):
+            line.cells[name] = replace(line.cells[name], measured=correct)

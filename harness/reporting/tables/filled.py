@@ -6,11 +6,10 @@ papers' settings, encoders and tasks fill tables of the same rows without printe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from math import isnan
-from typing import NamedTuple
 
 from harness.command_line import DEFAULT_MARGIN
 from harness.commands import DEFAULT_COMMANDS, Commands
@@ -26,25 +25,26 @@ from harness.papers.published import (
     read_papers,
     read_published,
 )
-from harness.papers.schema import WITH_EVERY_RUN, Definition, PaperColumn, PaperRow, PaperTable
+from harness.papers.schema import WITH_EVERY_RUN, PaperRow, PaperTable
 from harness.profiles import Profile, load_profile, shipped_profiles
-from harness.reporting.seeds.cells import Cell, Row, compare, trained_apart
-from harness.reporting.seeds.choose import by_place, chosen, profile_runs, rows_of
+from harness.reporting.seeds.cells import Cell, Label, Row, compare, trained_apart
+from harness.reporting.seeds.choose import profile_runs, rows_by_label
 from harness.reporting.tables.cells import (
     EncoderRows,
-    Family,
     FilledLine,
     FilledRow,
     FilledTable,
+    LineOrigin,
     PaperCell,
     correct_tests,
 )
-from harness.spec import DEFAULT_READING, Place, SpecError, Variant
-from harness.stats import ALPHA
-from harness.store import Frames, Result, frames_of
+from harness.spec import DEFAULT_READING, Variant
+from harness.store import Result, frames_of
 
 #: suite of the numbers that come with every run -> their column in the frame
 _COLUMNS = {"dev": "dev", "cost": "minutes"}
+#: the rows of the runs of a label, by suite
+SuiteRows = Mapping[str, Row]
 
 
 def paper_tables(
@@ -59,8 +59,9 @@ def paper_tables(
     Raises UserError for a row whose printed number is not in `published`.
     """
     profile = load_profile(PAPER_PROFILE)
-    filler = _Filler(profile, StandIns.of(profile), *_runs(papers, results, profile), margin, commands)
-    return [filler.paper_table(paper, name, published) for paper in papers for name in paper.tables]
+    rows = _rows(papers, results, profile)
+    filler = _Filler(profile, StandIns.of(profile), rows, commands, published, margin)
+    return [filler.table(paper, name) for paper in papers for name in paper.tables]
 
 
 def stand_in_tables(
@@ -77,233 +78,169 @@ def stand_in_tables(
     tables = []
     for profile in profiles:
         if profile.stands_for is not None and profile.name != PAPER_PROFILE:
-            filler = _Filler(profile, StandIns.of(profile, options), *_runs(papers, results, profile), None, commands)
-            tables += [filler.stand_in_table(paper, name) for paper in papers for name in paper.tables]
+            rows = _rows(papers, results, profile)
+            filler = _Filler(profile, StandIns.of(profile, options), rows, commands)
+            tables += [filler.table(paper, name) for paper in papers for name in paper.tables]
     return [table for table in tables if len(table.rows) > 1 and all(row.is_measured for row in table.planned_rows)]
 
 
 def filled_tables(profile: str, results: Sequence[Result], commands: Commands = DEFAULT_COMMANDS) -> list[FilledTable]:
     """Fill the papers' tables by one profile's results."""
-    papers = read_papers()
+    if profile == PAPER_PROFILE:
+        return paper_tables(read_papers(), read_published(), results, commands=commands)
     shipped = [load_profile(profile)] if profile in shipped_profiles() else []
-    filled = [
-        *paper_tables(papers, read_published(), results, commands=commands),
-        *stand_in_tables(papers, results, shipped, commands=commands),
-    ]
-    return [table for table in filled if table.profile == profile]
+    return stand_in_tables(read_papers(), results, shipped, commands=commands)
 
 
-def _runs(
-    papers: Sequence[Paper], results: Sequence[Result], profile: Profile
-) -> tuple[Frames, Mapping[Place, Mapping[str, Row]]]:
-    """The runs of a profile, and their rows by place and suite, with the parts of tasks that papers define."""
+def _rows(papers: Sequence[Paper], results: Sequence[Result], profile: Profile) -> Mapping[Label, SuiteRows]:
+    """The rows of a profile's runs, with the parts of tasks that papers define and the numbers of every run."""
     frames = profile_runs(frames_of(results), profile.name)
-    tables = [(table, row) for paper in papers for table in paper.tables.values() for row in table.rows]
-    wanted = {definition.part for table, row in tables for definition in table.definitions_of(row)}
-    scores = frames.scores, frames.parts[frames.parts["part"].isin(wanted)]
-    return frames, by_place(rows_of(frames, chosen(frames, *scores), *scores))
+    tables = (table for paper in papers for table in paper.tables.values())
+    wanted = {definition.part for table in tables for definition in table.definitions}
+    rows = rows_by_label(frames, frames.scores, frames.parts[frames.parts["part"].isin(wanted)])
+    values = {suite: frames.runs[name].tolist() for suite, name in _COLUMNS.items()}
+    return {label: {**some, **_of_every_run(some, values)} for label, some in rows.items()}
 
 
-class _Side(NamedTuple):
-    """The place of a row's runs in one `reading`, "" for its own, and of the `rival` runs they are tested against.
+def _of_every_run(rows: SuiteRows, values: Mapping[str, Sequence[float]]) -> SuiteRows:
+    """Rows for the dev score and the minutes of the runs in the suite with the most seeds."""
+    row, found = max(rows.values(), key=lambda row: len(row.seeds)), {}
+    for suite, of_run in values.items():
+        by_seed = {seed: of_run[run] for seed, run in zip(row.seeds, row.runs, strict=True) if not isnan(of_run[run])}
+        if by_seed:
+            found[suite] = replace(row, suite=suite, cells={WITH_EVERY_RUN[suite][0]: Cell.of(by_seed)}, parts={})
+    return found
 
-    Runs of `public` weights have no reading and no rival; `setting` is the one they were trained in, which decides the
-    tasks that fit.
-    """
 
-    reading: str
-    place: Place
-    rival: Place | None = None
-    public: bool = False
-    setting: str = ""
+def _cell(rows: SuiteRows, score: Score | None, part: str) -> Cell | None:
+    return rows[score.suite].cell(score.column, part) if score and score.suite in rows else None
 
 
 @dataclass(frozen=True)
 class _Filler:
-    """Fills tables with a profile's runs by place and suite. `names` translates the papers' names into the profile's.
+    """Fills tables with the runs of a profile. `names` translates the papers' names into the profile's.
 
-    Cells are computed when they are first needed.
+    The paper profile alone has `published` numbers, and a `margin` of their verdicts.
     """
 
     profile: Profile
     names: StandIns
-    frames: Frames
-    rows: Mapping[Place, Mapping[str, Row]]
-    margin: float | None
+    rows: Mapping[Label, SuiteRows]
     commands: Commands
-    _cells: dict[tuple[Place, str], Mapping[Score, Cell]] = field(default_factory=dict)
+    published: PublishedNumbers | None = None
+    margin: float | None = None
 
     @cached_property
     def readings(self) -> Sequence[str]:
         """The readings of all runs, except the default one."""
-        return sorted({_reading(place.variant) for place in self.rows} - {DEFAULT_READING})
+        return sorted({label.reading for label in self.rows} - {DEFAULT_READING})
 
     @cached_property
-    def released(self) -> Mapping[RowKey, Sequence[Place]]:
-        return released_places(self.profile)
+    def released(self) -> Mapping[RowKey, Sequence[Label]]:
+        """The labels of public weights by the rows that they should reproduce."""
+        places = released_places(self.profile).items()
+        return {key: [Label(self.profile.name, *place, "") for place in some] for key, some in places}
 
-    def cells(self, place: Place, part: str = "") -> Mapping[Score, Cell]:
-        """The scores over seeds of a place, of one part of each task or of whole tasks; none if it was not run."""
-        if (place, part) not in self._cells:
-            rows = self.rows.get(place, {})
-            scores = {
-                Score(suite, *column): cell for suite, row in rows.items() for column, cell in row.of_part(part).items()
-            }
-            self._cells[place, part] = scores if part else scores | _with_every_run(self.frames, list(rows.values()))
-        return self._cells[place, part]
-
-    def training(self, place: Place) -> Mapping[str, str]:
-        """The values of the training of a place's runs; none if it was not run."""
-        return next((row.training for row in self.rows.get(place, {}).values()), {})
-
-    def paper_table(self, paper: Paper, name: str, published: PublishedNumbers) -> FilledTable:
-        table, blocks = paper.tables[name], []
-        for encoder in table.encoders:
-            rows = [
-                self._row(row, paper, name, encoder, _printed(paper, name, index, encoder, published))
-                for index, row in table.rows_of(encoder)
-            ]
-            blocks.append((encoder, tuple(row for row in rows if row)))
-        return self._table(paper, name, tuple(blocks), table.columns)
-
-    def stand_in_table(self, paper: Paper, name: str) -> FilledTable:
-        """Rows that share a stand-in are one row; quoted rows are kept if they were run."""
-        table = paper.tables[name]
+    def table(self, paper: Paper, name: str) -> FilledTable:
+        """Fill a table. Without print, rows of one label are one row, and quoted ones are kept if they were run."""
+        table, whole = paper.tables[name], self.commands.run(profile=self.profile.name, table=f"{paper.name}:{name}")
         blocks: list[EncoderRows] = []
         for encoder in table.encoders:
-            rows: dict[Place, FilledRow] = {}
-            for _, row in table.rows_of(encoder):
-                filled = None if row.published_only else self._row(row, paper, name, encoder, {})
-                if filled and (row.planned or filled.is_measured):
-                    rows.setdefault(filled.own.place, filled)
+            rows: dict[object, FilledRow] = {}
+            for index, row in table.rows_of(encoder):
+                filled = self._row(paper, name, index, encoder)
+                if filled and self.published is not None:
+                    rows[index] = filled
+                elif filled and (row.planned or (filled.is_measured and not row.published_only)):
+                    rows.setdefault(filled.own.label, filled)
             if rows:
-                blocks.append((next(iter(rows)).encoder, tuple(rows.values())))
-        used = {column for _, rows in blocks for row in rows for column in row.own.cells}
-        columns = tuple(column for column in table.columns if column.name in used)
-        return self._table(paper, name, tuple(blocks), columns)
-
-    def _table(
-        self, paper: Paper, name: str, blocks: tuple[EncoderRows, ...], columns: tuple[PaperColumn, ...]
-    ) -> FilledTable:
-        table, whole = paper.tables[name], self.commands.run(profile=self.profile.name, table=f"{paper.name}:{name}")
-        correct_tests(blocks, _alpha(table))
-        return FilledTable(paper, name, table, blocks, columns, whole, self.profile.name, self._released(paper, name))
+                blocks.append((next(iter(rows.values())).own.label.encoder, tuple(rows.values())))
+        made = FilledTable(paper, name, table, tuple(blocks), (), whole, self.profile.name, self._released(paper, name))
+        correct_tests(made.lines, table.alpha)
+        own = [(name, cell) for row in made.rows for name, cell in row.own.cells.items()]
+        used = {name for name, cell in own if cell.published or cell.score}
+        return replace(made, columns=tuple(column for column in table.columns if column.name in used))
 
     def _released(self, paper: Paper, name: str) -> str | None:
         """The command that evaluates the table's public weights; None if all have every score, or there are none."""
         table, mine = f"{paper.name}:{name}", set(filter(self.names.has_suite, paper.tables[name].suites))
-        places = {place for key, some in self.released.items() if key.table == table for place in some}
-        if all(mine <= self.rows.get(place, {}).keys() for place in places):
+        labels = [label for key, some in self.released.items() if key.table == table for label in some]
+        if all(mine <= self.rows.get(label, {}).keys() for label in labels):
             return None
         return self.commands.run("--released", profile=self.profile.name, table=table)
 
-    def _row(
-        self, row: PaperRow, paper: Paper, name: str, encoder: str, printed: Mapping[str, Published]
-    ) -> FilledRow | None:
+    def _row(self, paper: Paper, name: str, index: int, encoder: str) -> FilledRow | None:
         """A filled row of the table `name`; None if it has no stand-in."""
-        table = paper.tables[name]
-        place, definitions = self._place(row, encoder), table.definitions_of(row)
-        if place is None or not self._scores(row, table, definitions[0], place.setting):
+        table, row = paper.tables[name], paper.tables[name].rows[index]
+        printed = _printed(paper, name, index, encoder, self.published) if self.published is not None else {}
+        label, other = self._label(row, encoder), table.compared(row)
+        if label is None or not any(self.names.score(row, column, label.setting) for column in table.columns):
             return None
-        lines = []
-        for side in self._sides(row, table, encoder, place):
-            own = [self._line(row, table, side, definition, printed) for definition in definitions]
-            lines += [own[0], *(line for line in own[1:] if line.seeds)]
+        fill = partial(self._lines, table, row, printed)
+        lines = fill(label, self._label(other, encoder))
+        for reading in () if row.published_only else self.readings:
+            there = self._label(row, encoder, reading)
+            if there and there != label and there in self.rows:
+                lines += fill(there, self._label(other, encoder, reading), reading)
         public = self.released.get(RowKey.of(paper.name, name, row, encoder), ())
-        sides = (_Side("", there, public=True, setting=place.setting) for there in public)
-        weights = (self._line(row, table, side, definition, printed) for side in sides for definition in definitions)
+        weights = (line for weights in public for line in fill(weights, trained_in=label.setting))
         return FilledRow(row, tuple(lines), tuple(line for line in weights if line.seeds))
 
-    def _sides(self, row: PaperRow, table: PaperTable, encoder: str, own: Place) -> Iterator[_Side]:
-        """A row's own runs, then those of each other reading."""
-        other = table.compared(row)
-        yield _Side("", own, self._place(other, encoder) if other else None)
-        for reading in () if row.published_only else self.readings:
-            there = self._place(row, encoder, reading)
-            if there and there != own and there in self.rows:
-                yield _Side(reading, there, self._place(other, encoder, reading) if other else None)
+    def _label(self, row: PaperRow | None, encoder: str, reading: str = DEFAULT_READING) -> Label | None:
+        """What a row's runs are called in a reading; None without a row or a stand-in."""
+        place = row and self.names.place(str(Variant.parse(row.variant).read_as(reading)), row.setting, encoder)
+        return Label(self.profile.name, *place, "") if place else None
 
-    def _place(self, row: PaperRow, encoder: str, reading: str = DEFAULT_READING) -> Place | None:
-        """Where a row is run in a reading; None if it has no stand-in."""
-        return self.names.place(str(Variant.parse(row.variant).read_as(reading)), row.setting, encoder)
+    def _lines(
+        self,
+        table: PaperTable,
+        row: PaperRow,
+        printed: Mapping[str, Published],
+        label: Label,
+        against: Label | None = None,
+        reading: str = "",
+        trained_in: str = "",
+    ) -> list[FilledLine]:
+        """The lines of the runs of a label by each definition: the first, and any others with numbers.
 
-    def _scores(self, row: PaperRow, table: PaperTable, definition: Definition, setting: str) -> dict[str, Score]:
-        """The scores of runs of a setting that fill a row, by column."""
-        scores = {column.name: self.names.score(row, column, setting) for column in table.columns}
-        named = {name: score for name, score in scores.items() if score}
-        return {
-            name: score._replace(metric=definition.metrics.get(name, score.metric)) for name, score in named.items()
-        }
+        Public weights were `trained_in` a setting, which decides the tasks that fit; they lack no seeds.
+        """
+        rows = self.rows.get(label, {})
+        mine = {} if row.published_only and not trained_in else rows
+        theirs = self.rows.get(against, {}) if against else {}
+        apart, lines = trained_apart(*map(_training, (mine, theirs))), list[FilledLine]()
+        for definition in table.definitions_of(row):
+            own = not lines
+            cells = {}
+            for column in table.columns:
+                score = self.names.score(row, column, trained_in or label.setting)
+                score = score and score._replace(metric=definition.metrics.get(column.name, score.metric))
+                measured, other = (_cell(some, score, definition.part) for some in (mine, theirs))
+                if measured and other:
+                    measured = compare(measured, other, column.measure, table.alpha)
+                shown = printed.get(column.name) if own or definition.compared else None
+                cells[column.name] = PaperCell(shown, measured, self.margin if column.points else None, score)
+            counts = [cell.measured.summary.n if cell.measured else 0 for cell in cells.values() if cell.score]
+            due = own and not (row.published_only or trained_in) and min(counts) < (row.seeds or table.seeds)
+            command = self._command(label, row, table) if due else None
+            origin = LineOrigin(reading, definition.label)
+            lines.append(FilledLine(label, origin, rows, cells, definition.part, against, apart, command))
+        return [line for line in lines if line is lines[0] or line.seeds]
 
-    def _line(
-        self, row: PaperRow, table: PaperTable, side: _Side, definition: Definition, printed: Mapping[str, Published]
-    ) -> FilledLine:
-        """The cells of a row by one definition, tested against those of its rival."""
-        place, rival = side.place, side.rival
-        scores = self._scores(row, table, definition, side.setting or place.setting)
-        own = definition == table.definitions_of(row)[0]
-        empty = row.published_only and not side.public
-        of_score = {} if empty else self.cells(place, definition.part)
-        against = self.cells(rival, definition.part) if rival else {}
-        cells = {}
-        for column in table.columns:
-            number, score = printed.get(column.name), scores.get(column.name)
-            cell = of_score.get(score) if score else None
-            if score and cell and score in against:
-                cell = compare(cell, against[score], column.measure, _alpha(table))
-            if number or score:
-                shown = number if own or definition.compared else None
-                cells[column.name] = PaperCell(shown, cell, margin=self.margin if column.points else None)
-        counts = [of_score[score].summary.n if score in of_score else 0 for score in scores.values()]
-        due = own and min(counts) < (row.seeds or table.seeds) and not (row.published_only or side.public)
-        return FilledLine(
-            reading=_reading(place.variant),
-            family=Family(side.reading, definition.label),
-            place=place,
-            cells=cells,
-            scores=scores,
-            part=definition.part,
-            seeds=max(counts),
-            freshness=tuple(each.freshness for each in self.rows.get(place, {}).values()) if own else (),
-            against=rival.variant if rival else None,
-            apart=trained_apart(self.training(place), self.training(rival)) if rival else "",
-            command=self._command(place, row, table) if due else None,
-        )
-
-    def _command(self, place: Place, row: PaperRow, table: PaperTable) -> str:
+    def _command(self, label: Label, row: PaperRow, table: PaperTable) -> str:
         return self.commands.run(
             profile=self.profile.name,
-            methods=place.variant,
-            settings=place.setting,
-            encoders=place.encoder,
+            methods=label.variant,
+            settings=label.setting,
+            encoders=label.encoder,
             seeds=row.seeds or table.seeds,
             suites=[name for name in table.suites if self.names.has_suite(name)],
         )
 
 
-def _with_every_run(frames: Frames, rows: Sequence[Row]) -> dict[Score, Cell]:
-    """Dev score and minutes of the runs in the suite with the most seeds."""
-    if not rows:
-        return {}
-    row = max(rows, key=lambda row: len(row.seeds))
-    of_runs = {suite: frames.runs[name].iloc[[*row.runs]].tolist() for suite, name in _COLUMNS.items()}
-    values = {
-        suite: {seed: value for seed, value in zip(row.seeds, numbers, strict=True) if not isnan(value)}
-        for suite, numbers in of_runs.items()
-    }
-    return {Score(suite, *WITH_EVERY_RUN[suite][0]): Cell.of(numbers) for suite, numbers in values.items() if numbers}
-
-
-def _reading(variant: str) -> str:
-    """The reading of a result's variant; the default one if the name is not a valid variant."""
-    try:
-        return Variant.parse(variant).reading
-    except SpecError:
-        return DEFAULT_READING
-
-
-def _alpha(table: PaperTable) -> float:
-    return table.test.alpha if table.test else ALPHA
+def _training(rows: SuiteRows) -> Mapping[str, str]:
+    """The values of the training of a label's runs; none without runs."""
+    return next((row.training for row in rows.values()), {})
 
 
 def _printed(paper: Paper, name: str, index: int, encoder: str, published: PublishedNumbers) -> dict[str, Published]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from harness.commands import DEFAULT_COMMANDS, Commands
 from harness.formatting import count_of, fixed, p_value, points, signed
-from harness.method.naming import VariantName, name_of
+from harness.method.naming import VariantName
 from harness.metrics import AVERAGE
 from harness.papers.published import PAPER_PROFILE, Paper
 from harness.papers.schema import PaperColumn
@@ -34,7 +34,6 @@ from harness.reporting.tables.grids import (
     star,
     summary_text,
 )
-from harness.spec import Place
 from harness.stats import ALPHA
 from harness.store import Result
 
@@ -87,16 +86,13 @@ def no_run_yet(profile: str) -> str:
 
 
 def _block_lines(filled: FilledTable, rows: Sequence[FilledRow]) -> Iterator[Line]:
-    own = [row.own for row in rows]
-    printed = _best(filled, rows, own, lambda cell: cell.published.value if cell.published else None)
+    own = (row.own.cells.items() for row in rows)
+    printed = _best(
+        filled, rows, [{name: cell.published.value for name, cell in some if cell.published} for some in own]
+    )
     measured = {
-        name: _best(
-            filled,
-            rows,
-            [row.beside(name) for row in rows],
-            lambda cell: cell.measured.summary.mean if cell.measured else None,
-        )
-        for name in {line.family for line in filled.lines}
+        origin: _best(filled, rows, [_means(row.line_from(origin)) for row in rows])
+        for origin in {line.origin for line in filled.lines}
     }
     for at, row in enumerate(rows):
         name = _named(row)
@@ -105,19 +101,15 @@ def _block_lines(filled: FilledTable, rows: Sequence[FilledRow]) -> Iterator[Lin
             what = _public(row, line)
             parts += _compared_lines(filled, line, what, f", {what}")
         for line in row.lines:
-            parts += _measured_lines(filled, row, line, at, measured[line.family])
+            parts += _measured_lines(filled, row, line, at, measured[line.origin])
         for index, (what, kind, cells) in enumerate(parts):
             span = 0 if index else len(parts)
-            yield Line((name, row.own.place.setting, what), tuple(cells), kind, span, _group(filled, row))
+            yield Line((name, row.own.label.setting, what), tuple(cells), kind, span, _group(filled, row))
 
 
 def _named(row: FilledRow) -> VariantName:
-    name, mark = name_of(row.own.place.variant), f" ({row.row.mark})" if row.row.mark else ""
+    name, mark = row.own.label.name, f" ({row.row.mark})" if row.row.mark else ""
     return VariantName(name.text + mark, name.code + mark)
-
-
-def _where(place: Place) -> str:
-    return f"{name_of(place.variant)} / {place.setting} / {place.encoder}"
 
 
 def _printed_line(filled: FilledTable, line: FilledLine, at: int, bold: BoldCells) -> LineText:
@@ -155,27 +147,24 @@ def _compared_lines(
 
 def _seeds(line: FilledLine) -> str:
     """The number of seeds of a line, with a word where its runs are stale or incomplete."""
-    return ", ".join(
-        dict.fromkeys(
-            [count_of(line.seeds, "seed"), *(freshness.mark for freshness in line.freshness if freshness.mark)]
-        )
-    )
+    marks = (row.freshness.mark for row in line.rows.values())
+    return ", ".join(dict.fromkeys([count_of(line.seeds, "seed"), *filter(None, marks)]))
 
 
 def _public(row: FilledRow, line: FilledLine) -> str:
     """The name of a line of public weights, with that of the model if a row has several."""
-    several = len({weights.place for weights in row.released}) > 1
-    texts = (AUTHORS, line.place.encoder if several else "", line.family.definition)
+    several = len({weights.label for weights in row.released}) > 1
+    texts = (AUTHORS, line.label.encoder if several else "", line.origin.definition)
     return ", ".join(text for text in texts if text)
 
 
 def _label(row: FilledRow, line: FilledLine) -> str:
     """What tells a line from the others of its row: its reading, if there are several, and its definition."""
     named = ""
-    if any(line.family.reading for line in row.lines):
-        elsewhere = line.place.setting != row.own.place.setting
-        named = line.reading + (f" on {line.place.setting}" if elsewhere else "")
-    return "".join(f", {text}" for text in (named, line.family.definition) if text)
+    if any(line.origin.reading for line in row.lines):
+        elsewhere = line.label.setting != row.own.label.setting
+        named = line.label.reading + (f" on {line.label.setting}" if elsewhere else "")
+    return "".join(f", {text}" for text in (named, line.origin.definition) if text)
 
 
 def _printed(column: PaperColumn, cell: PaperCell, bold: bool) -> CellText:
@@ -208,26 +197,25 @@ def _verdict(judgement: Judgement | None) -> CellText:
 
 def _group(filled: FilledTable, row: FilledRow) -> str:
     """The group of a row within its encoder: rows of one group compete for bold print."""
-    return row.own.place.setting if filled.table.groups == "setting" else ""
+    return row.own.label.setting if filled.table.groups == "setting" else ""
 
 
-def _best(
-    filled: FilledTable,
-    rows: Sequence[FilledRow],
-    lines: Sequence[FilledLine | None],
-    value: Callable[[PaperCell], float | None],
-) -> BoldCells:
-    """Find the best values of each group by column; each row has one line or None.
+def _means(line: FilledLine | None) -> Mapping[str, float]:
+    cells = line.cells.items() if line else ()
+    return {name: cell.measured.summary.mean for name, cell in cells if cell.measured}
+
+
+def _best(filled: FilledTable, rows: Sequence[FilledRow], numbers: Sequence[Mapping[str, float]]) -> BoldCells:
+    """Find the best of each row's `numbers` in each group by column.
 
     Tied values are all best, unless all values of the group are equal.
     """
     cells = set()
-    for column in (column for column in filled.columns if column.measure.judged):
+    for column in (column for column in filled.columns if column.measure.judged and not column.published_only):
         groups: dict[str, dict[int, float]] = {}
-        for at, (row, line) in enumerate(zip(rows, lines, strict=True)):
-            number = value(line.cells[column.name]) if line else None
-            if number is not None and not (row.row.published_only or column.published_only):
-                groups.setdefault(_group(filled, row), {})[at] = number
+        for at, (row, mine) in enumerate(zip(rows, numbers, strict=True)):
+            if column.name in mine and not row.row.published_only:
+                groups.setdefault(_group(filled, row), {})[at] = mine[column.name]
         for values in groups.values():
             best = max(values.values()) if column.better == "higher" else min(values.values())
             if len(set(values.values())) > 1:
@@ -282,7 +270,8 @@ def _tests(filled: FilledTable) -> Iterator[str]:
 
 def _notes(filled: FilledTable) -> Iterator[str]:
     if not filled.is_paper:
-        tasks = {name: score.task for line in filled.lines for name, score in line.scores.items()}
+        cells = (item for line in filled.lines for item in line.cells.items())
+        tasks = {name: cell.score.task for name, cell in cells if cell.score}
         several = ", ".join(f"{column.name} is {tasks[column.name]}" for column in filled.columns)
         same = len(set(tasks.values())) == 1 and len(tasks) > 1
         yield f"All columns: {next(iter(tasks.values()))}." if same else f"Columns: {several}."
@@ -298,8 +287,8 @@ def _all_lines(filled: FilledTable) -> list[FilledLine]:
 
 
 def _lines(filled: FilledTable) -> Iterator[str]:
-    shown = {line.family for line in _all_lines(filled) if line.seeds}
-    if any(family.reading for family in shown):
+    shown = {line.origin for line in _all_lines(filled) if line.seeds}
+    if any(origin.reading for origin in shown):
         yield (
             "A row that was run in several readings of its method has a measured line for each: paper follows the "
             "text, official the public code. Stars and bold print compare lines of one reading."
@@ -307,7 +296,7 @@ def _lines(filled: FilledTable) -> Iterator[str]:
     labels = [
         definition.label
         for definition in filled.table.definitions
-        if definition.label in {family.definition for family in shown}
+        if definition.label in {origin.definition for origin in shown}
     ]
     if len(labels) > 1:
         yield (
@@ -315,7 +304,7 @@ def _lines(filled: FilledTable) -> Iterator[str]:
             "compares lines of one definition."
         )
     public = [
-        f"{_where(row.own.place)} is {line.place.encoder}, {name_of(line.place.variant)}"
+        f"{row.own.label.name} / {row.own.label.place} is {line.label.encoder}, {line.label.name}"
         for row in filled.rows
         for line in row.released
     ]
@@ -328,9 +317,9 @@ def _lines(filled: FilledTable) -> Iterator[str]:
 
 def _comparisons(filled: FilledTable) -> Iterator[str]:
     apart = [
-        f"{_where(line.place)}: {line.apart} of {name_of(line.against or '')}"
+        f"{line.label.name} / {line.label.place}: {line.apart} of {line.against.name}"
         for line in filled.lines
-        if line.apart and line.seeds
+        if line.against and line.apart and line.seeds
     ]
     if apart:
         yield f"Trained differently from the row they are compared with: {'; '.join(dict.fromkeys(apart))}."

@@ -51,7 +51,7 @@ def row(
     """The row of a variant, not a quoted one."""
     key = (variant, setting, encoder)
     return next(
-        candidate for candidate in filled.rows if candidate.own.place == key and not candidate.row.published_only
+        candidate for candidate in filled.rows if candidate.own.label[1:4] == key and not candidate.row.published_only
     )
 
 

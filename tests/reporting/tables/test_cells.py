@@ -205,7 +205,7 @@ def test_retrieval_reads_the_set_that_the_row_names_in_the_split_of_its_training
         "retrieval": {"Flickr30k-Entities": recalls, "COCO": {name: value / 2 for name, value in recalls.items()}}
     }
     runs = [result("mcse", 0, scores, **{**PLACE, "setting": setting}) for setting in ("wiki+flickr", "wiki+coco")]
-    rows = {row.own.place.setting: row for row in table(runs, "mcse:T6").rows if row.own.seeds}
+    rows = {row.own.label.setting: row for row in table(runs, "mcse:T6").rows if row.own.seeds}
     means = {
         s: [paper_cell.measured.summary.mean for paper_cell in row.own.cells.values() if paper_cell.measured]
         for s, row in rows.items()

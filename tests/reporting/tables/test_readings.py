@@ -55,7 +55,7 @@ def test_each_reading_has_its_line_below_print(both: list[Result]) -> None:
 def test_a_reading_is_tested_against_the_same_reading_and_changes_no_star_of_another(both: list[Result]) -> None:
     """Holm's correction is over the tests of one reading: here one test each, which it leaves as it is."""
     own, code = row(table(both), "mcse").lines
-    assert (own.against, code.against) == ("simcse", "simcse@official")
+    assert (own.against.variant, code.against.variant) == ("simcse", "simcse@official")
     for line, values, rival in ((own, MCSE, SIMCSE), (code, MCSE_CODE, SIMCSE_CODE)):
         cell = line.cells["Avg"].measured
         assert cell.test.p == cell.p == pytest.approx(scipy.stats.ttest_ind(values, rival).pvalue)
@@ -93,11 +93,11 @@ def test_rows_are_counted_by_their_own_reading(both: list[Result]) -> None:
 
 def test_a_reading_that_was_not_run_in_the_row_is_not_shown() -> None:
     filled = table(runs("mcse", MCSE) + runs("mcse@official", MCSE_CODE, setting="wiki+flickr"))
-    assert [line.reading for line in row(filled, "mcse").lines] == ["paper"]
+    assert [line.label.reading for line in row(filled, "mcse").lines] == ["paper"]
     assert [line.heads[2] for line in lines(filled, "mcse")][:2] == ["printed, 5 seeds", "measured, 3 seeds"]
     filled = table(runs("mcse[images=shuffled]@official", MCSE_CODE))
-    assert [line.reading for line in row(filled, "mcse[images=shuffled]").lines] == ["paper", "official"]
-    assert [line.reading for line in row(filled, "mcse").lines] == ["paper"]
+    assert [line.label.reading for line in row(filled, "mcse[images=shuffled]").lines] == ["paper", "official"]
+    assert [line.label.reading for line in row(filled, "mcse").lines] == ["paper"]
 
 
 def test_a_row_that_names_its_reading_keeps_it() -> None:
@@ -105,7 +105,7 @@ def test_a_row_that_names_its_reading_keeps_it() -> None:
     filled = table(results, name="nonling:T1")
     named = [named_row for named_row in filled.rows if named_row.row.variant == "simcse@official"]
     assert any(named_row.is_measured for named_row in named)
-    assert [line.place.variant for named_row in named for line in named_row.lines] == ["simcse@official"] * len(named)
+    assert [line.label.variant for named_row in named for line in named_row.lines] == ["simcse@official"] * len(named)
 
 
 def test_an_incomplete_reading_comes_with_its_command(both: list[Result]) -> None:
@@ -169,7 +169,7 @@ def retrieval(variant: str, parts: bool = True) -> list[Result]:
 
 
 def lines_of(filled: FilledTable, variant: str) -> dict[str, FilledLine]:
-    return {line.family.definition: line for line in table_samples.row(filled, variant).lines}
+    return {line.origin.definition: line for line in table_samples.row(filled, variant).lines}
 
 
 def said(filled: FilledTable, variant: str) -> dict[str, Line]:
