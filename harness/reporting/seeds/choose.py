@@ -7,6 +7,7 @@ One group of its runs is shown for each suite, of one training and one protocol;
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -56,6 +57,12 @@ def chosen(frames: Frames, *scores: pandas.DataFrame) -> pandas.DataFrame:
     return kept.assign(freshness=kept["row"].map(_states(groups)))
 
 
+def groups_of(kept: pandas.DataFrame) -> dict[Label, str]:
+    """The chosen group of each label, in the first of its suites."""
+    first = kept.drop_duplicates(_LABEL)
+    return {Label(*label): group for *label, group in first[[*_LABEL, "group"]].itertuples(index=False, name=None)}
+
+
 def _states(groups: pandas.DataFrame) -> dict[int, GroupState]:
     """The freshness of each row's first group; the others are hidden."""
     found: dict[int, list[tuple[int, str]]] = {}
@@ -80,29 +87,14 @@ RowScores = Mapping[PartColumn, Mapping[int, float]]
 
 def _by_row(kept: pandas.DataFrame, scores: Sequence[pandas.DataFrame]) -> Mapping[int, RowScores]:
     """The scores of chosen evaluations by row; of two of a seed, the first counts."""
-    rows, seeds, evaluations = (kept[name].to_numpy() for name in ("row", "seed", "evaluation"))
     found: dict[int, dict[PartColumn, dict[int, float]]] = {}
+    column_of = cache(Column)
     for some in scores:
-        of_score = some["evaluation"].to_numpy()
-        places = np.full(max(evaluations.max(initial=-1), of_score.max(initial=-1)) + 1, -1)
-        places[evaluations] = np.arange(len(kept))
-        at = places[of_score]
-        lines = np.flatnonzero(at >= 0)
-        lines = lines[np.argsort(at[lines], kind="stable")]
-        columns = some[["part", "task", "metric"]].iloc[lines]
-        keys, names = _numbered(columns)
-        at = at[lines]
-        values = some["value"].to_numpy()[lines]
-        for row, seed, key, value in zip(rows[at].tolist(), seeds[at].tolist(), keys, values.tolist(), strict=True):
-            found.setdefault(row, {}).setdefault(names[key], {}).setdefault(seed, value)
+        lines = some.merge(kept[["evaluation", "row", "seed"]], on="evaluation").sort_values(["row", "seed"])
+        columns = (lines[name].tolist() for name in ("row", "seed", "part", "task", "metric", "value"))
+        for row, seed, part, task, metric, value in zip(*columns, strict=True):
+            found.setdefault(row, {}).setdefault((part, column_of(task, metric)), {}).setdefault(seed, value)
     return found
-
-
-def _numbered(columns: pandas.DataFrame) -> tuple[list[int], list[PartColumn]]:
-    """A number for each line's part and column, and what the numbers stand for."""
-    names = columns.drop_duplicates()
-    found = [(part, Column(task, metric)) for part, task, metric in names.itertuples(index=False, name=None)]
-    return columns.groupby([*columns], observed=True, sort=False).ngroup().tolist(), found
 
 
 def _row(lines: Sequence[Any], numbers: RowScores, collapsed: Collection[int]) -> Row:
