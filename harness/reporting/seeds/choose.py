@@ -51,9 +51,8 @@ def chosen(frames: Frames, *scores: pandas.DataFrame) -> pandas.DataFrame:
     groups["rank"] = groups["state"].map(_RANKS).fillna(0)
     groups["most"] = groups["seeds"].where(groups["state"] == PRESENT, 0)
     groups = groups.sort_values(["row", "rank", "most", "time", "group", "protocol"], ascending=False)
-    best = groups.drop_duplicates("row")
-    kept = every.assign(number=grouped.ngroup())
-    kept = kept[kept["number"].isin(best.index)].sort_values(["row", "seed"])
+    best = groups.drop_duplicates("row").index
+    kept = every[grouped.ngroup().isin(best)].sort_values(["row", "seed"])
     return kept.assign(freshness=kept["row"].map(_states(groups)))
 
 
@@ -104,21 +103,17 @@ def _row(lines: Sequence[Any], numbers: RowScores, collapsed: Collection[int]) -
         runs.setdefault(line.seed, line.run)
     dev, tasks = {line.dev_task for line in lines}, {column.task for _, column in numbers}
     free = unjudged(first.suite)
-    cells: dict[Column, Cell] = {}
-    parts: dict[PartColumn, Cell] = {}
-    for (part, column), by_seed in numbers.items():
+
+    def cell(column: Column, by_seed: Mapping[int, float]) -> Cell:
         # selection on a test is no caveat for a metric that is not judged
-        weak = caveats(collapsed, () if column.metric in free else dev, column.task, tasks)
-        if part:
-            parts[part, column] = Cell.of(by_seed, weak)
-        else:
-            cells[column] = Cell.of(by_seed, weak)
+        return Cell.of(by_seed, caveats(collapsed, () if column.metric in free else dev, column.task, tasks))
+
     label, pairs = Label(*(getattr(first, name) for name in _LABEL)), first.training.split(",")
     return Row(
         label=label,
         seeds=tuple(runs),
-        cells=cells,
-        parts=parts,
+        cells={column: cell(column, some) for (part, column), some in numbers.items() if not part},
+        parts={(part, column): cell(column, some) for (part, column), some in numbers.items() if part},
         suite=first.suite,
         group=first.group,
         protocol=first.protocol,
