@@ -18,7 +18,7 @@ from harness.reporting.figures.vega import SeriesLook, axis, by_series, curves, 
 from harness.reporting.sections.base import Part, ReportSection
 from harness.reporting.seeds.caveats import GroupState, Weakness, freshness_notes, joined_caveats, weakness_notes
 from harness.reporting.seeds.cells import Cell, Label, Row
-from harness.reporting.seeds.choose import chosen, rows_of
+from harness.reporting.seeds.choose import chosen, groups_of, rows_of
 from harness.reporting.seeds.summary import SummaryTable, blocks_of, table_of_blocks
 from harness.reporting.seeds.wording import suite_title
 from harness.reporting.tables.grids import (
@@ -162,8 +162,7 @@ def _report(tuning: Tuning, results: Sequence[Result], tables: Sequence[SummaryT
     fits = (frames.runs["profile"] == tuning.profile) & (frames.runs["overrides"] == overrides)
     fits &= frames.runs["variant"].isin(wanted) & frames.runs["dev"].notna()
     mine = frames.taken(frames.runs.index[fits].tolist())
-    first = chosen(mine, mine.scores).drop_duplicates([*Label._fields])[[*Label._fields, "group"]]
-    group_of = {Label(*label): group for *label, group in first.itertuples(index=False, name=None)}
+    group_of = groups_of(chosen(mine, mine.scores))
     runs: dict[tuple[str, str], dict[tuple[str, int], float]] = {}
     dev: dict[tuple[str, str], str] = {}
     for run in lines_of(mine.runs):
