@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 
     from harness.store import Result
 
-#: seed -> score
-BySeed = Mapping[int, float]
-
 
 @dataclass(frozen=True)
 class FigureRun:

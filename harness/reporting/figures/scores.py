@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from harness.metrics import AVERAGE, Score, is_by_training
 from harness.reporting.charts.plot import ChartSpec, line_at, number
-from harness.reporting.figures.kinds import BySeed, Drawing, FigureData, FigureKind, FigureRun
+from harness.reporting.figures.kinds import Drawing, FigureData, FigureKind, FigureRun
 from harness.reporting.figures.vega import (
     COLOURS,
     INK,
@@ -29,6 +28,7 @@ from harness.reporting.figures.vega import (
     rows,
     spread,
 )
+from harness.reporting.seeds.cells import PartColumn
 from harness.spec import Variant, parse_setting
 from harness.stats import Summary, summarise
 
@@ -176,13 +176,6 @@ def _value(run: FigureRun, option: str) -> float | None:
     return number(dict(Variant.parse(run.label.variant).options).get(option, str(used)))
 
 
-class Bar(NamedTuple):
-    """Where a gain is measured: a task, and its subset if it has subsets."""
-
-    task: str
-    subset: str
-
-
 def subset_gain(data: FigureData) -> Drawing | str:
     """The gain of the second variant over the first on each subset, one panel for each setting."""
     worse, better = data.spec.variants[:2]
@@ -209,33 +202,34 @@ def subset_gain(data: FigureData) -> Drawing | str:
     return Drawing(grid(panels, share=True), text, [run for pair in pairs for run in pair])
 
 
-def _gains(data: FigureData, worse: FigureRun, better: FigureRun) -> dict[Bar, Summary]:
-    """Differences by task and subset; by task if no task has subsets."""
-    before, after = _scores(data, worse), _scores(data, better)
+def _gains(data: FigureData, worse: FigureRun, better: FigureRun) -> dict[PartColumn, Summary]:
+    """Differences by subset and task; by task if no task has subsets."""
+    before, after = _cells(data, worse), _cells(data, better)
     gains = {
-        bar: [cell[seed] - before[bar][seed] for seed in sorted(before[bar].keys() & cell.keys())]
-        for bar, cell in after.items()
-        if bar in before
+        at: [cell[seed] - before[at][seed] for seed in sorted(before[at].keys() & cell.keys())]
+        for at, cell in after.items()
+        if at in before
     }
-    summaries = {bar: summarise(values) for bar, values in gains.items() if values}
-    return {bar: gain for bar, gain in summaries.items() if bar.subset} or summaries
+    summaries = {at: summarise(values) for at, values in gains.items() if values}
+    return {at: gain for at, gain in summaries.items() if at[0]} or summaries
 
 
-def _scores(data: FigureData, run: FigureRun) -> dict[Bar, BySeed]:
-    row, metric = run.rows[data.spec.suite], data.spec.metric
+def _cells(data: FigureData, run: FigureRun) -> dict[PartColumn, dict[int, float]]:
+    """The scores by seed of subsets and whole tasks in the figure's metric, without those of seen and unseen pairs."""
+    row = run.rows[data.spec.suite]
     subsets = {at: cell for at, cell in row.parts.items() if not is_by_training(at[0])}
     whole = {("", column): cell for column, cell in row.cells.items() if column.task != AVERAGE}
     every = {**subsets, **whole}.items()
-    return {Bar(column.task, part): cell.by_seed for (part, column), cell in every if column.metric == metric}
+    return {at: cell.by_seed for at, cell in every if at[1].metric == data.spec.metric}
 
 
-def _bar_panel(param: str, setting: str, bars: Mapping[Bar, Summary], unit: str) -> ChartSpec:
-    entries = [entry(index, task) for index, task in enumerate(dict.fromkeys(bar.task for bar in bars))]
-    values = [spread(bar.task, place, gain) for place, (bar, gain) in enumerate(bars.items())]
+def _bar_panel(param: str, setting: str, bars: Mapping[PartColumn, Summary], unit: str) -> ChartSpec:
+    entries = [entry(index, task) for index, task in enumerate(dict.fromkeys(column.task for _, column in bars))]
+    values = [spread(column.task, place, gain) for place, ((_, column), gain) in enumerate(bars.items())]
     labels = {"title": None, "labelExpr": f"{param}[datum.value]", "labelAngle": -50, "labelLimit": 0, "grid": False}
     x = {"field": "x", "type": "ordinal", "axis": labels}
     ends = {"y": axis("lo", unit), "y2": {"field": "hi"}}
-    names = [bar.subset or bar.task for bar in bars]
+    names = [part or column.task for part, column in bars]
     return {
         "title": setting,
         "width": max(380, 22 * len(bars)),

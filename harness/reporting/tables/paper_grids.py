@@ -30,9 +30,7 @@ from harness.reporting.tables.grids import (
     Line,
     LineKind,
     Section,
-    marks,
-    star,
-    summary_text,
+    cell_text,
 )
 from harness.stats import ALPHA
 from harness.store import Result
@@ -41,8 +39,6 @@ from harness.store import Result
 AUTHORS = "authors' weights"
 #: the heading of a line, its kind and its cells
 LineText = tuple[str, LineKind, list[CellText]]
-#: position of a row in its block, and column, of the cells in bold
-BoldCells = set[tuple[int, str]]
 
 
 def paper_grid(filled: FilledTable) -> Grid:
@@ -96,12 +92,12 @@ def _block_lines(filled: FilledTable, rows: Sequence[FilledRow]) -> Iterator[Lin
     }
     for at, row in enumerate(rows):
         name = _named(row)
-        parts = [_printed_line(filled, row.own, at, printed)] if filled.is_paper else []
+        parts = [_printed_line(filled, row.own, printed[at])] if filled.is_paper else []
         for line in row.released:
             what = _public(row, line)
             parts += _compared_lines(filled, line, what, f", {what}")
         for line in row.lines:
-            parts += _measured_lines(filled, row, line, at, measured[line.origin])
+            parts += _measured_lines(filled, row, line, measured[line.origin][at])
         for index, (what, kind, cells) in enumerate(parts):
             span = 0 if index else len(parts)
             yield Line((name, row.own.label.setting, what), tuple(cells), kind, span, _group(filled, row))
@@ -112,22 +108,19 @@ def _named(row: FilledRow) -> VariantName:
     return VariantName(name.text + mark, name.code + mark)
 
 
-def _printed_line(filled: FilledTable, line: FilledLine, at: int, bold: BoldCells) -> LineText:
+def _printed_line(filled: FilledTable, line: FilledLine, bold: Collection[str]) -> LineText:
     pairs = [(column, line.cells[column.name]) for column in filled.columns]
     stated = {cell.published.seeds for _, cell in pairs if cell.published}
     seeds = stated.pop() if len(stated) == 1 else None
-    texts = [_printed(column, cell, (at, column.name) in bold) for column, cell in pairs]
+    texts = [_printed(column, cell, column.name in bold) for column, cell in pairs]
     return "printed" + (f", {count_of(seeds, 'seed')}" if seeds else ""), "published", texts
 
 
-def _measured_lines(
-    filled: FilledTable, row: FilledRow, line: FilledLine, at: int, bold: BoldCells
-) -> Iterator[LineText]:
+def _measured_lines(filled: FilledTable, row: FilledRow, line: FilledLine, bold: Collection[str]) -> Iterator[LineText]:
     """The measured numbers of a line, and how they differ from print."""
     label = _label(row, line)
     if line.seeds:
-        columns = {name for row_at, name in bold if row_at == at}
-        yield from _compared_lines(filled, line, f"measured{label}, {_seeds(line)}", label, columns)
+        yield from _compared_lines(filled, line, f"measured{label}, {_seeds(line)}", label, bold)
     elif filled.is_measured and not row.row.published_only:
         yield f"measured{label}, no run yet", "absent", [CellText(ABSENT)] * len(filled.columns)
 
@@ -137,7 +130,8 @@ def _compared_lines(
 ) -> Iterator[LineText]:
     """The numbers of a measured line, headed `what`, and how they differ from print, headed with its `label`."""
     pairs = [(column, line.cells[column.name]) for column in filled.columns]
-    yield what, "measured", [_measured(column, cell, line.seeds, column.name in bold) for column, cell in pairs]
+    texts = ((column, cell_text(cell.measured, column.decimals, line.seeds)) for column, cell in pairs)
+    yield what, "measured", [replace(text, bold=column.name in bold) for column, text in texts]
     judgements = [cell.judgement for _, cell in pairs]
     verdict = row_verdict([judgement for judgement in judgements if judgement], filled.margin)
     if verdict:
@@ -175,14 +169,6 @@ def _printed(column: PaperColumn, cell: PaperCell, bold: bool) -> CellText:
     return CellText(fixed(number.value, column.decimals), spread, BETTER if number.star else "", bold=bold)
 
 
-def _measured(column: PaperColumn, cell: PaperCell, seeds: int, bold: bool) -> CellText:
-    if cell.measured is None:
-        return CellText(ABSENT)
-    n = cell.measured.summary.n
-    text = summary_text(cell.measured.summary, column.decimals, star(cell.measured))
-    return replace(text, bold=bold, extra="" if n == seeds else f"n = {n}", caveats=marks(cell.measured))
-
-
 def _difference(column: PaperColumn, cell: PaperCell) -> CellText:
     if cell.difference is None:
         return CellText(ABSENT)
@@ -205,22 +191,22 @@ def _means(line: FilledLine | None) -> Mapping[str, float]:
     return {name: cell.measured.summary.mean for name, cell in cells if cell.measured}
 
 
-def _best(filled: FilledTable, rows: Sequence[FilledRow], numbers: Sequence[Mapping[str, float]]) -> BoldCells:
-    """Find the best of each row's `numbers` in each group by column.
+def _best(filled: FilledTable, rows: Sequence[FilledRow], numbers: Sequence[Mapping[str, float]]) -> list[set[str]]:
+    """For each row, the columns in which it has the best of its group's `numbers`.
 
     Tied values are all best, unless all values of the group are equal.
     """
-    cells = set()
+    best: list[set[str]] = [set() for _ in rows]
     for column in (column for column in filled.columns if column.measure.judged and not column.published_only):
         groups: dict[str, dict[int, float]] = {}
         for at, (row, mine) in enumerate(zip(rows, numbers, strict=True)):
             if column.name in mine and not row.row.published_only:
                 groups.setdefault(_group(filled, row), {})[at] = mine[column.name]
-        for values in groups.values():
-            best = max(values.values()) if column.better == "higher" else min(values.values())
-            if len(set(values.values())) > 1:
-                cells |= {(at, column.name) for at, number in values.items() if number == best}
-    return cells
+        for values in (some for some in groups.values() if len({*some.values()}) > 1):
+            top = max(values.values()) if column.better == "higher" else min(values.values())
+            for at in (at for at, number in values.items() if number == top):
+                best[at].add(column.name)
+    return best
 
 
 def verdict_note(margin: float | None) -> str:
