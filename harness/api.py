@@ -181,7 +181,7 @@ def execute(how: PlanToExecute) -> Results:
             )
     finished = tuple(end for end in ends if isinstance(end, Result))
     failures = tuple(end for end in ends if isinstance(end, Failure))
-    return Results(plan.store.root, finished, failures, (*plan.errors, *(run.problem for run in plan.damaged)))
+    return Results(plan.store, finished, failures, (*plan.errors, *(run.problem for run in plan.damaged)))
 
 
 def _check_inputs(plan: Plan) -> None:
@@ -243,7 +243,7 @@ def results(folder: str | Path = DEFAULT_RESULTS, profile: str | None = None) ->
     """
     store = Store(Path(folder))
     frames = store.frames().judged(Present(store.root, profile))
-    return Results(store.root, frames, tuple(store.failures()), tuple(frames.problems))
+    return Results(store, frames, tuple(store.failures()), frames.problems)
 
 
 @checked

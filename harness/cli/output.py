@@ -18,7 +18,6 @@ from harness.errors import UserError
 from harness.formatting import one_line, visible
 
 if TYPE_CHECKING:
-    from harness.commands import Commands
     from harness.reporting.results import Results
     from harness.reporting.tables.grids import Grid
     from harness.store import Result
@@ -150,22 +149,18 @@ def show_summaries(results: Sequence[Result], stored: Sequence[Result] = ()) -> 
     return sorted({encoder for summary in tables for encoder in summary.lacking})
 
 
-def show_tuning(tuning: Tuning, results: Sequence[Result], commands: Commands) -> None:
+def show_tuning(tuning: Tuning, results: Results) -> None:
     """Print the tables of a tuning: expected best dev scores, test scores and what each seed picked."""
     from harness.reporting.sections.tuning import tuned_grids, tuned_reports
-    from harness.reporting.seeds.summary import summary_tables
-    from harness.store import metrics_of
 
-    for report in tuned_reports([tuning], results, summary_tables(results, metrics_of(results))):
-        for grid in tuned_grids(report, commands):
+    for report in tuned_reports([tuning], results.runs, results.tables):
+        for grid in tuned_grids(report, results.commands):
             _show(grid, "setting / encoder")
 
 
-def show_paper_tables(names: Iterable[str], profile: str, results: Sequence[Result], commands: Commands) -> None:
-    """Print the papers' tables of these names (mcse:T1) that have results, the readings of a row below each other."""
-    from harness.reporting.tables.paper_grids import papers_grids
-
-    grids = papers_grids(profile, results, commands)
+def show_paper_tables(names: Iterable[str], results: Results) -> None:
+    """Print the papers' tables of these names (mcse:T1) that have results of the one profile, reading by reading."""
+    grids = results.paper_grids
     for name in names:
         if name in grids and not grids[name].empty:
             _show(grids[name], "encoder")

@@ -98,14 +98,13 @@ def cite(profile: str | None, methods: str | None, results: Path) -> None:
     from harness.method import method_named
     from harness.papers.citing import Used, bibtex, used_by
     from harness.profiles import load_profile
-    from harness.store import frames_of
 
     name = load_profile(profile).name if profile else None
     asked = [text.strip() for text in methods.split(",")] if methods else []
     papers = {method: method_named(method).paper for method in asked}
     loaded = read_results(results)
     wanted = ({"profile": [name]} if name else {}) | ({"method": asked} if asked else {})
-    chosen = frames_of(loaded.runs).where(**wanted)
+    chosen = loaded.frames.where(**wanted)
     if not (chosen or asked):
         raise UserError(f"{no_results(results, loaded.problems, name)}, or give --methods")
     used = used_by(chosen)
@@ -127,7 +126,6 @@ def compare(a: str, b: str, metric: str, results: Path, **only: Any) -> None:
     Each may be a VARIANT/SETTING/ENCODER, and NAME#GROUP names the runs of an earlier state of code, data or values; a
     variant is found under any spelling of its options. Without --set, runs without overrides are preferred.
     """
-    from harness.commands import Commands
     from harness.planning.names import stored_spelling
     from harness.reporting.seeds.lookup import of_group
 
@@ -137,7 +135,7 @@ def compare(a: str, b: str, metric: str, results: Path, **only: Any) -> None:
     first, second = (f"{name}#{group}" if group else name for name, group in ((first, a_group), (second, b_group)))
     if first == second:
         raise UserError(f"{a} and {b} are the same variant; name two")
-    _show_comparison(loaded.compare(first, second, metric, **only), Commands(loaded.folder))
+    _show_comparison(loaded.compare(first, second, metric, **only), loaded.commands)
 
 
 def _show_comparison(comparison: Comparison, commands: Commands) -> None:

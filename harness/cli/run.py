@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -255,21 +255,22 @@ def _show_results(context: click.Context, plan: Plan, results: Results) -> None:
     if not plan.todo:
         echo(f"nothing to do: every {'other ' if plan.damaged or plan.errors else ''}run of this plan is finished")
     if len(results):
-        from harness.commands import Commands
         from harness.planning.present import Present
-        from harness.store import frames_of
 
-        in_folder = frames_of(read_results(plan.store.root, named={run.problem for run in plan.damaged}).runs)
-        commands, profile = Commands(results.folder), plan.request.profile.name
-        stored = in_folder.judged(Present(plan.store.root, inventory=plan.inventory)).where(profile=[profile])
-        lacking = show_summaries(results.runs, stored)
+        in_folder = read_results(plan.store.root, named={run.problem for run in plan.damaged})
+        judged = in_folder.frames.judged(Present(plan.store.root, inventory=plan.inventory))
+        profile = plan.request.profile.name
+        stored = replace(in_folder, runs=judged).of_profile(profile)
+        lacking = show_summaries(results.runs, stored.runs)
         if plan.request.tuning:
             mine = {run.fingerprint for run in results.runs}
-            kept = (stored.runs["setting"] == UNTRAINED) | stored.runs["fingerprint"].isin(mine)
-            show_tuning(plan.request.tuning, stored.taken(stored.runs.index[kept].tolist()), commands)
+            runs = stored.frames.runs
+            kept = (runs["setting"] == UNTRAINED) | runs["fingerprint"].isin(mine)
+            tried = replace(stored, runs=stored.frames.taken(runs.index[kept].tolist()))
+            show_tuning(plan.request.tuning, tried)
         if plan.request.entries:
-            show_paper_tables(plan.request.entries, profile, stored, commands)
-        if line := commands.untrained(profile, lacking):
+            show_paper_tables(plan.request.entries, stored)
+        if line := stored.commands.untrained(profile, lacking):
             echo(line)
     if plan.todo and not _show_submitted(plan, results):
         folder = results.folder

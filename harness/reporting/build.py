@@ -152,8 +152,8 @@ def write_report(
     take_titles({name: name for name in names("method")} | {facts.name: facts.title for facts in methods})
     contents = replace(contents, methods=methods, margin=margin)
     page = render(contents, out, one_file=one_file)
-    skipped = (*contents.warnings, *contents.problems)
-    return WrittenReport(page, len(contents.results), (*skipped, *filter(None, [contents.earlier]), *broken))
+    skipped = (*contents.problems, *contents.found)
+    return WrittenReport(page, len(contents.runs), (*skipped, *filter(None, [contents.earlier]), *broken))
 
 
 def render(contents: Contents, out: Path, *, one_file: bool = False) -> Path:
@@ -164,7 +164,7 @@ def render(contents: Contents, out: Path, *, one_file: bool = False) -> Path:
     sections = report_sections(contents)
     written = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     where = f" of profile {contents.profile}" if contents.profile else ""
-    made = f"harness {__version__}, written {written} from {count_of(len(contents.results), 'result')}{where}"
+    made = f"harness {__version__}, written {written} from {count_of(len(contents.runs), 'result')}{where}"
     footer = "; ".join(filter(None, (made, contents.earlier)))
     with new_folder(out) as folder:
         with (folder / "report.csv").open("w", encoding="utf-8", newline="") as stream:

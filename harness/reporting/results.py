@@ -11,16 +11,19 @@ from typing import TYPE_CHECKING
 from harness.command_line import TableFormat, parse_overrides
 from harness.commands import Commands, no_results
 from harness.errors import UserError
+from harness.metrics import Metrics
 from harness.papers.needed import own_case
+from harness.papers.published import PAPER_PROFILE
 from harness.profiles import load_profile
 from harness.registry import suggest
 from harness.reporting.seeds.comparison import Comparison
 from harness.reporting.seeds.lookup import compare_variants
-from harness.reporting.seeds.summary import summary_tables
+from harness.reporting.seeds.summary import SummaryTable, summary_tables
+from harness.reporting.tables.filled import filled_tables
 from harness.reporting.tables.grids import Grid, code_of, summary_grid
-from harness.reporting.tables.paper_grids import papers_grids
+from harness.reporting.tables.paper_grids import paper_grid
 from harness.reporting.tables.texts import FORMATS
-from harness.store import Failure, Result, frames_of, metrics_of, unscored
+from harness.store import Failure, Frames, Result, Store, frames_of, metrics_of, unscored
 from harness.tomlfiles import checked
 
 if TYPE_CHECKING:
@@ -31,13 +34,19 @@ if TYPE_CHECKING:
 class Results:
     """Finished runs in one folder, and failures. Its length is the number of runs.
 
-    `problems` has one line for each result file that cannot be read, and for each wrong input of a plan.
+    `problems` has one line for each result file that cannot be read, and for each wrong input of a plan. `profile` is
+    set if the runs are those of one profile only. Tables are computed once.
     """
 
-    folder: Path
+    store: Store
     runs: Sequence[Result]
-    failures: tuple[Failure, ...] = ()
-    problems: tuple[str, ...] = ()
+    failures: Sequence[Failure] = ()
+    problems: Sequence[str] = ()
+    profile: str | None = None
+
+    @property
+    def folder(self) -> Path:
+        return self.store.root
 
     def __len__(self) -> int:
         return len(self.runs)
@@ -48,8 +57,53 @@ class Results:
     @cached_property
     def frame(self) -> pandas.DataFrame:
         """One row per score; `harness.store.FRAME_COLUMNS` documents the columns."""
-        frame = frames_of(self.runs).flat()
+        frame = self.frames.flat()
         return frame.astype(dict.fromkeys(frame.select_dtypes(exclude="number").columns, str))
+
+    @cached_property
+    def frames(self) -> Frames:
+        return frames_of(self.runs)
+
+    @cached_property
+    def commands(self) -> Commands:
+        return Commands(self.folder)
+
+    @cached_property
+    def metrics(self) -> Metrics:
+        return metrics_of(self.frames)
+
+    @cached_property
+    def unscored(self) -> Mapping[tuple[str, str], Sequence[str]]:
+        """One line for each run that lacks the scores of some tasks, by profile and suite."""
+        return unscored(self.frames)
+
+    @cached_property
+    def tables(self) -> list[SummaryTable]:
+        return summary_tables(self.frames, self.metrics, self.unscored)
+
+    @cached_property
+    def profiles(self) -> list[str]:
+        return sorted({*self.frames.texts("profile")})
+
+    @cached_property
+    def paper_grids(self) -> Mapping[str, Grid]:
+        """The papers' tables by name ("mcse:T1") as the runs of its one profile fill them.
+
+        Those of a profile with stand-ins are there if every row has a run.
+        """
+        filled = filled_tables(self.profile or PAPER_PROFILE, self.frames, self.commands)
+        return {f"{table.paper.name}:{table.name}": paper_grid(table) for table in filled}
+
+    @cached_property
+    def _by_profile(self) -> dict[str, Results]:
+        return {}
+
+    def of_profile(self, profile: str) -> Results:
+        """The results of one profile."""
+        if profile not in self._by_profile:
+            runs = self.frames.where(profile=[profile])
+            self._by_profile[profile] = Results(self.store, runs, profile=profile)
+        return self._by_profile[profile]
 
     @checked
     def table(self, name: str, profile: str | None = None) -> pandas.DataFrame:
@@ -58,7 +112,7 @@ class Results:
         One row per line of the table: mean and sample standard deviation over seeds with stars for significance; the
         numbers themselves are in `.frame`. `profile` is needed if the folder has results of several.
         """
-        return frame_of_grid(named_grid(name, self._profile(profile), self.runs, Commands(self.folder), whole=True))
+        return frame_of_grid(self.of_profile(self._profile(profile)).grid(name, whole=True))
 
     @checked
     def text(self, name: str, text_format: TableFormat = "markdown", profile: str | None = None) -> str:
@@ -66,7 +120,7 @@ class Results:
 
         Raises UserError for a name that has no table under the profile.
         """
-        return FORMATS[text_format](named_grid(name, self._profile(profile), self.runs, Commands(self.folder)))
+        return FORMATS[text_format](self.of_profile(self._profile(profile)).grid(name))
 
     @checked
     def compare(
@@ -92,6 +146,26 @@ class Results:
             self.runs, a, b, metric, profile=name, setting=setting, encoder=encoder, overrides=overrides
         )
 
+    def grid(self, name: str, *, whole: bool = False) -> Grid:
+        """A suite's summary ("sts") or a paper's table ("mcse:T1") of its one profile.
+
+        `whole` keeps averages that repeat a suite's only task. Raises UserError for a name that has no table.
+        """
+        tables = [] if ":" in name else self.tables
+        notes = [self.commands.untrained(table.profile, table.lacking) for table in tables]
+        grids = {
+            table.suite: summary_grid(table, whole=whole, note=note) for table, note in zip(tables, notes, strict=True)
+        }
+        grids |= self.paper_grids if ":" in name else {}
+        lines = [line for (_, suite), some in self.unscored.items() if suite == name for line in some]
+        if name not in grids and lines:
+            raise UserError(f"no run of profile '{self.profile}' has a score in '{name}': {'; '.join(lines)}")
+        own = own_case(name, grids)
+        if own in grids:
+            return grids[own]
+        known = [table for table, grid in grids.items() if not grid.empty]
+        raise UserError(f"no table '{name}' in the results of profile '{self.profile}'; {suggest(name, known)}")
+
     def _check_runs(self) -> None:
         if not self.runs:
             raise no_results(self.folder, self.problems)
@@ -100,36 +174,12 @@ class Results:
         if asked is not None:
             return load_profile(asked).name
         self._check_runs()
-        names = sorted({*frames_of(self.runs).texts("profile")})
-        if len(names) != 1:
+        if len(self.profiles) != 1:
             raise UserError(
-                f"{self.folder} has results of the profiles {', '.join(names)}; choose one (--profile NAME, in Python "
-                "profile=NAME)"
+                f"{self.folder} has results of the profiles {', '.join(self.profiles)}; choose one (--profile NAME, "
+                "in Python profile=NAME)"
             )
-        return names[0]
-
-
-def named_grid(name: str, profile: str, results: Sequence[Result], commands: Commands, *, whole: bool = False) -> Grid:
-    """Return a suite's summary ("sts") or a paper's table ("mcse:T1") of one profile's results.
-
-    `whole` keeps averages that repeat a suite's only task. Raises UserError for a name that has no table under the
-    profile.
-    """
-    if ":" in name:
-        grids = papers_grids(profile, results, commands)
-    else:
-        mine = frames_of(results).where(profile=[profile])
-        lines = unscored(mine)
-        tables = summary_tables(mine, metrics_of(mine), lines)
-        notes = {table.suite: commands.untrained(profile, table.lacking) for table in tables}
-        grids = {table.suite: summary_grid(table, whole=whole, note=notes[table.suite]) for table in tables}
-        if name not in grids and (profile, name) in lines:
-            raise UserError(f"no run of profile '{profile}' has a score in '{name}': {'; '.join(lines[profile, name])}")
-    own = own_case(name, grids)
-    if own in grids:
-        return grids[own]
-    known = [table for table, grid in grids.items() if not grid.empty]
-    raise UserError(f"no table '{name}' in the results of profile '{profile}'; {suggest(name, known)}")
+        return self.profiles[0]
 
 
 def frame_of_grid(grid: Grid) -> pandas.DataFrame:

@@ -15,10 +15,10 @@ from cli_words import Typed
 import harness
 from harness.cli.output import show_paper_tables
 from harness.command_line import Selection
-from harness.commands import DEFAULT_COMMANDS
 from harness.planning.plan import make_plan
 from harness.planning.request import make_request
 from harness.reporting.contents import Contents
+from harness.reporting.results import Results
 from harness.reporting.sections.tuning import TuningSection
 from harness.store import Store
 from harness.toy import student_folder
@@ -43,7 +43,7 @@ def test_the_tables_that_were_asked_for_are_printed(capsys: pytest.CaptureFixtur
     cell: dict[str, Any] = {"profile": "paper", "setting": "flickr", "encoder": "bert-base-uncased"}
     variants = {"mcse": 74.0, "mcse@official": 73.0}
     finished = [result(name, seed, sts(Any=value), **cell) for name, value in variants.items() for seed in range(2)]
-    show_paper_tables(["mcse:T2", "mcse:F3", "kdmcse:T1"], "paper", finished, DEFAULT_COMMANDS)
+    show_paper_tables(["mcse:T2", "mcse:F3", "kdmcse:T1"], Results(Store(Path()), finished, profile="paper"))
     printed = capsys.readouterr().out
     assert re.search(r"printed, 5 seeds .*\n(.*\n)*.* measured, paper, 2 seeds +74\.0", printed)
     assert re.search(r"measured, official, 2 seeds +73\.0", printed)

@@ -25,14 +25,14 @@ CODE = '''\
         def parts(self):
             lines = [
                 Line((one.spec.variant, str(one.spec.seed)), (CellText(f"{one.train_seconds:.0f}"),), "plain")
-                for one in self.contents.results
+                for one in self.contents.runs
             ]
             sections = (Section("all runs", tuple(lines)),)
             grid = Grid("times", "Seconds", ("variant", "seed"), ("seconds",), (False,), sections, ())
             return [Part("", "", [grid])]
 
         def rows(self):
-            runs = self.contents.results
+            runs = self.contents.runs
             return [{"table": "times", "variant": one.spec.variant, "mean": one.train_seconds} for one in runs]
 
 
@@ -67,6 +67,6 @@ def test_sections_are_on_pages_and_in_files_and_those_that_fail_are_left_out(ins
     page = (out / "again.html").read_text("utf-8")
     assert "A page of its own." in page
     assert "<td>77</td>" in " ".join(page.split())
-    broken, text = sorted(contents.problems)
+    broken, text = sorted(contents.found)
     assert "the report section 'broken' (package times, times:Broken) cannot be made: ZeroDivisionError" in broken
     assert "the report section 'text' (package times, times:CODE) cannot be loaded" in text

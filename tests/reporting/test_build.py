@@ -79,8 +79,8 @@ def test_a_damaged_result_is_left_out_with_a_warning(tmp_path: Path) -> None:
     good, bad = (store.save(saved) for saved in over_seeds("simcse", [20.0, 24.0]))
     store.path(bad).write_text("{")
     contents = Contents.of(store, "tiny")
-    assert [*contents.results] == [good]
-    (line,) = contents.warnings
+    assert [*contents.runs] == [good]
+    (line,) = contents.problems
     assert store.path(bad).name in line
 
 

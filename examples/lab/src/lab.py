@@ -69,7 +69,7 @@ class Cost(ReportSection):
     @property
     def parts(self) -> Sequence[Part]:
         """One table of all runs that trained."""
-        runs = [one for one in self.contents.results if one.dev.steps]
+        runs = [one for one in self.contents.runs if one.dev.steps]
         lines = tuple(
             Line(
                 (one.spec.variant, str(one.spec.seed)),

@@ -114,5 +114,5 @@ def report_sections(contents: Contents) -> list[ReportSection]:
         except PlugInError as error:
             if name in own:
                 raise
-            contents.problems.append(str(error))
+            contents.found.append(str(error))
     return sorted(made, key=lambda section: section.order)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import groupby
-from typing import NamedTuple
 
 from harness.formatting import count_of, interval_text, signed
 from harness.method.naming import name_of
@@ -16,8 +15,9 @@ from harness.papers.published import ABLATION_SCORE, Ablation, PublishedNumbers,
 from harness.reporting.pages import Pages
 from harness.reporting.sections.base import Part, ReportSection
 from harness.reporting.seeds.caveats import Weakness, weakness_notes
-from harness.reporting.seeds.cells import Cell, Row, compared, trained_apart
-from harness.reporting.seeds.summary import Block, SummaryTable
+from harness.reporting.seeds.cells import Cell, trained_apart
+from harness.reporting.seeds.claims import ClaimTest, claim_tests
+from harness.reporting.seeds.summary import SummaryTable
 from harness.reporting.seeds.wording import certainty, judged
 from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section
 from harness.stats import ALPHA
@@ -72,29 +72,6 @@ def claims_grid(claims: Sequence[Ablation], tables: Sequence[SummaryTable], publ
             "two-sided, equal variances, after Holm's correction over the claims of a table); alone: only before it.",
         ),
     )
-
-
-class ClaimTest(NamedTuple):
-    """A claim with the rows that it is about and the test of the better one, corrected over the claims of its table."""
-
-    claim: Ablation
-    better: Row
-    worse: Row
-    cell: Cell
-
-
-def claim_tests(claims: Sequence[Ablation], block: Block, metric: Metric) -> Iterator[ClaimTest]:
-    """Test the claims whose two variants have runs in a setting and encoder. The claims of a table are a family."""
-    column = ABLATION_SCORE.column
-    rows = {row.label.variant: row for row in block.rows if not row.label.overrides and column in row.cells}
-    for _, of_table in groupby(claims, key=lambda claim: (claim.paper, claim.tables)):
-        pairs = [
-            (claim, rows[claim.better], rows[claim.worse])
-            for claim in of_table
-            if {claim.better, claim.worse} <= {*rows}
-        ]
-        cells = compared([(better, worse) for _, better, worse in pairs], column, metric, one_family=True)
-        yield from (ClaimTest(*pair, cell) for pair, cell in zip(pairs, cells, strict=True))
 
 
 def _line(test: ClaimTest, metric: Metric, published: PublishedNumbers) -> Line:

@@ -51,7 +51,7 @@ class TuningSection(ReportSection):
 
     @cached_property
     def reports(self) -> list[TunedReport]:
-        return tuned_reports(self.contents.tunings, self.contents.results, self.contents.tables)
+        return tuned_reports(self.contents.tunings, self.contents.runs, self.contents.tables)
 
     @cached_property
     def parts(self) -> Sequence[Part]:

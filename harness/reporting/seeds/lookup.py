@@ -11,9 +11,9 @@ from harness.errors import UserError
 from harness.metrics import Metric, Metrics, Score
 from harness.papers.published import ABLATION_SCORE, read_ablations
 from harness.registry import suggest
-from harness.reporting.sections.claims import claim_tests
 from harness.reporting.seeds.cells import Cell, Label, Row
 from harness.reporting.seeds.choose import chosen, groups_of, rows_of
+from harness.reporting.seeds.claims import claim_tests
 from harness.reporting.seeds.comparison import Comparison
 from harness.reporting.seeds.gains import untrained_tests
 from harness.reporting.seeds.summary import Block, summary_tables

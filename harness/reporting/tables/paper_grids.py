@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from harness.commands import DEFAULT_COMMANDS, Commands
 from harness.formatting import count_of, fixed, p_value, points, signed
 from harness.method.naming import VariantName
 from harness.metrics import AVERAGE
@@ -21,7 +20,6 @@ from harness.reporting.tables.cells import (
     PaperCell,
     row_verdict,
 )
-from harness.reporting.tables.filled import filled_tables
 from harness.reporting.tables.grids import (
     ABSENT,
     BETTER,
@@ -33,7 +31,6 @@ from harness.reporting.tables.grids import (
     cell_text,
 )
 from harness.stats import ALPHA
-from harness.store import Result
 
 #: the name of a line of public weights
 AUTHORS = "authors' weights"
@@ -58,16 +55,6 @@ def paper_grid(filled: FilledTable) -> Grid:
         groups=tuple(way for way, _ in headings) if any(way for way, _ in headings) else (),
         legend=tuple(_legend(filled)),
     )
-
-
-def papers_grids(profile: str, results: Sequence[Result], commands: Commands = DEFAULT_COMMANDS) -> dict[str, Grid]:
-    """Return the papers' tables by name ("mcse:T1") as one profile's results fill them.
-
-    Those of a profile with stand-ins are there if every row has a run.
-    """
-    return {
-        f"{table.paper.name}:{table.name}": paper_grid(table) for table in filled_tables(profile, results, commands)
-    }
 
 
 def table_title(paper: Paper, name: str, title: str, profile: str) -> str:

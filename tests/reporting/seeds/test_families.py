@@ -27,7 +27,7 @@ def tables() -> list[SummaryTable]:
 
 
 def test_every_command_reaches_the_same_verdict(tables: list[SummaryTable]) -> None:
-    results, checked = Results(REFERENCE, Store(REFERENCE).frames()), 0
+    results, checked = Results(Store(REFERENCE), Store(REFERENCE).frames()), 0
     page = (ROOT / "docs" / "reference-results.md").read_text("utf-8")
     for forest in (forest for table in tables for forest in forests(table)):
         for gain in (gain for gain in forest.gains if gain.cell.corrected):
@@ -54,7 +54,7 @@ def test_every_command_reaches_the_same_verdict(tables: list[SummaryTable]) -> N
 def test_a_pair_of_a_claim_is_compared_in_the_family_of_its_table(names: tuple[str, str]) -> None:
     values = {"": [70.0, 72.0, 74.0], "[without=rank]": [66.0, 68.0, 70.0], "[without=ima]": [65.5, 67.0, 69.5]}
     runs = [run for name, scores in values.items() for run in over_seeds(f"dalr{name}", scores)]
-    comparison = Results(Path(), runs).compare(*names)
+    comparison = Results(Store(Path()), runs).compare(*names)
     assert (comparison.corrected is None) == (names[1] != "dalr")
     if comparison.corrected:
         assert comparison.corrected.tests == 2
@@ -72,5 +72,5 @@ def test_a_pair_of_a_papers_table_is_compared_in_the_family_of_its_row() -> None
     )
     score = next(each.score for each in line.cells.values() if each.score)
     sides = ("/".join(label[1:4]) for label in (line.label, line.against))
-    comparison = Results(REFERENCE, Store(REFERENCE).frames()).compare(*sides, ".".join(score), profile="tiny")
+    comparison = Results(Store(REFERENCE), Store(REFERENCE).frames()).compare(*sides, ".".join(score), profile="tiny")
     assert comparison.corrected == cell.corrected

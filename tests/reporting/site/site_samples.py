@@ -98,4 +98,4 @@ def rendered(out: Path, results: Sequence[Result], *, everything: bool = False) 
     store = Store(out.parent / "nowhere")
     if not everything:
         return render(Contents(store, results), out)
-    return render(Contents(store, results, failures(), described(), tunings=[TUNING]), out, one_file=True)
+    return render(Contents(store, results, failures(), methods=described(), tunings=[TUNING]), out, one_file=True)
