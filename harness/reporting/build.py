@@ -29,7 +29,7 @@ from harness.reporting.methods import methods_from_a_process
 from harness.reporting.pages import TEMPLATES, Pages, slugs, write_one_file
 from harness.reporting.sections.base import ReportSection, report_sections
 from harness.reporting.tables.texts import latex, markdown
-from harness.store import Judge, Store
+from harness.store import Judge, Store, earlier_backends
 
 _NOTICE = (
     "/* Vega, Vega-Lite, Vega-Embed and the libraries that they use. Copyright (c) University of Washington "
@@ -152,8 +152,8 @@ def write_report(
     take_titles({name: name for name in names("method")} | {facts.name: facts.title for facts in methods})
     contents = replace(contents, methods=methods, margin=margin)
     page = render(contents, out, one_file=one_file)
-    skipped = (*contents.problems, *contents.found)
-    return WrittenReport(page, len(contents.runs), (*skipped, *filter(None, [contents.earlier]), *broken))
+    skipped = (*contents.problems, *contents.found, *filter(None, [earlier_backends(contents.frames)]), *broken)
+    return WrittenReport(page, len(contents.runs), skipped)
 
 
 def render(contents: Contents, out: Path, *, one_file: bool = False) -> Path:
@@ -165,7 +165,7 @@ def render(contents: Contents, out: Path, *, one_file: bool = False) -> Path:
     written = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     where = f" of profile {contents.profile}" if contents.profile else ""
     made = f"harness {__version__}, written {written} from {count_of(len(contents.runs), 'result')}{where}"
-    footer = "; ".join(filter(None, (made, contents.earlier)))
+    footer = "; ".join(filter(None, (made, earlier_backends(contents.frames))))
     with new_folder(out) as folder:
         with (folder / "report.csv").open("w", encoding="utf-8", newline="") as stream:
             write_runs(contents.frames, stream)

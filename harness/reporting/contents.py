@@ -16,13 +16,7 @@ from harness.profiles import Profile, load_profile, shipped_profiles
 from harness.reporting.results import Results
 from harness.reporting.tables.cells import FilledTable
 from harness.reporting.tables.filled import paper_tables
-from harness.store import (
-    Frames,
-    Judge,
-    Result,
-    Store,
-    earlier_backends,
-)
+from harness.store import Frames, Judge, Result, Store
 from harness.store.files import NamedArrays
 from harness.store.tunings import Tuning, read_tunings
 
@@ -96,11 +90,6 @@ class Contents(Results):
     @cached_property
     def filled(self) -> Sequence[FilledTable]:
         return paper_tables(self.papers, self.published, self.frames, self.margin, self.commands)
-
-    @property
-    def earlier(self) -> str:
-        """One line on results of earlier backends; empty where there are none."""
-        return earlier_backends(self.frames)
 
     @cached_property
     def variants(self) -> Mapping[str, Counter[str]]:

@@ -60,8 +60,7 @@ def paper_tables(
     """
     profile = load_profile(PAPER_PROFILE)
     rows = _rows(papers, results, profile)
-    filler = _Filler(profile, StandIns.of(profile), rows, commands, published, margin)
-    return [filler.table(paper, name) for paper in papers for name in paper.tables]
+    return _Filler(profile, StandIns.of(profile), rows, commands, published, margin).tables(papers)
 
 
 def stand_in_tables(
@@ -75,12 +74,10 @@ def stand_in_tables(
 
     No cell has a printed number. A table needs at least two rows with a stand-in.
     """
-    tables = []
-    for profile in profiles:
-        if profile.stands_for is not None and profile.name != PAPER_PROFILE:
-            rows = _rows(papers, results, profile)
-            filler = _Filler(profile, StandIns.of(profile, options), rows, commands)
-            tables += [filler.table(paper, name) for paper in papers for name in paper.tables]
+    tables: list[FilledTable] = []
+    for profile in (each for each in profiles if each.stands_for and each.name != PAPER_PROFILE):
+        rows = _rows(papers, results, profile)
+        tables += _Filler(profile, StandIns.of(profile, options), rows, commands).tables(papers)
     return [table for table in tables if len(table.rows) > 1 and all(row.is_measured for row in table.planned_rows)]
 
 
@@ -141,7 +138,10 @@ class _Filler:
         places = released_places(self.profile).items()
         return {key: [Label(self.profile.name, *place, "") for place in some] for key, some in places}
 
-    def table(self, paper: Paper, name: str) -> FilledTable:
+    def tables(self, papers: Sequence[Paper]) -> list[FilledTable]:
+        return [self._table(paper, name) for paper in papers for name in paper.tables]
+
+    def _table(self, paper: Paper, name: str) -> FilledTable:
         """Fill a table. Without print, rows of one label are one row, and quoted ones are kept if they were run."""
         table, whole = paper.tables[name], self.commands.run(profile=self.profile.name, table=f"{paper.name}:{name}")
         blocks: list[EncoderRows] = []
