@@ -142,7 +142,7 @@ def compare(a: str, b: str, metric: str, results: Path, **only: Any) -> None:
 
 def _show_comparison(comparison: Comparison, commands: Commands) -> None:
     a, b = comparison.a, comparison.b
-    places = " and ".join(dict.fromkeys(f"{side.label.setting} / {side.label.encoder}" for side in (a, b)))
+    places = " and ".join(dict.fromkeys(row.label.place for row in (a, b)))
     score = " ".join(comparison.score)
     echo(f"{a.name} against {b.name}: {score}, profile {a.label.profile}, {places}")
     plain_table(("", "value", "95% interval", "p"), [*_means(comparison), *_tests(comparison)])
@@ -155,12 +155,14 @@ def _show_comparison(comparison: Comparison, commands: Commands) -> None:
 
 def _means(comparison: Comparison) -> Iterator[TextRow]:
     from harness.reporting.tables.grids import summary_text
+    from harness.stats import mean_interval
 
     digits = comparison.metric.digits
-    for side in (comparison.a, comparison.b, *comparison.untrained):
-        counted = ", ".join(filter(None, (count_of(len(side.scores), "seed"), side.freshness.mark)))
-        text = str(summary_text(side.summary, digits, extra=counted))
-        yield side.name, text, _between(side.interval, digits), ""
+    for row in (comparison.a, comparison.b, *comparison.untrained):
+        summary = comparison.cell(row).summary
+        counted = ", ".join(filter(None, (count_of(summary.n, "seed"), row.freshness.mark)))
+        text = str(summary_text(summary, digits, extra=counted))
+        yield row.name, text, _between(mean_interval(summary), digits), ""
 
 
 def _tests(comparison: Comparison) -> Iterator[TextRow]:

@@ -37,17 +37,7 @@ def list_command(profile: str | None, results: Path) -> None:
     from harness.store import frames_of
 
     listed = frames_of(read_results(results, profile).runs)
-    rows = [
-        (
-            group.named,
-            group.label.overrides,
-            group.label.profile,
-            ",".join(map(str, sorted(group.seeds))),
-            group.finished[:16],
-            group.state,
-        )
-        for group in listed_groups(listed.where(profile=[load_profile(profile).name]) if profile else listed)
-    ]
+    rows = listed_groups(listed.where(profile=[load_profile(profile).name]) if profile else listed)
     plain_table(("runs", "--set", "profile", "seeds", "finished", "state"), rows)
 
 

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.metrics import Metric, Score
-from harness.reporting.seeds.cells import Label
-from harness.reporting.seeds.comparison import Comparison, Side
+from harness.reporting.seeds.cells import Cell, Label, Row
+from harness.reporting.seeds.comparison import Comparison
 from harness.store import DevCurve, Store
 
 SIMCSE = [70.1, 70.9, 69.6, 70.4, 70.0]
@@ -156,11 +156,16 @@ def test_settings_and_overrides_tell_runs_apart(put: Callable[..., None], typed:
 @settings(max_examples=40)
 @given(st.lists(st.floats(60, 61), min_size=3, max_size=6), st.lists(st.floats(60, 61), min_size=3, max_size=6))
 def test_no_row_contradicts_the_conclusion(a: list[float], b: list[float]) -> None:
-    sides = [
-        Side(Label("tiny", name, "toy", "bert", ""), dict(enumerate(values)), 0, frozenset())
+    score = Score("sts", "Avg", "spearman")
+    rows = [
+        Row(
+            Label("tiny", name, "toy", "bert", ""),
+            tuple(range(len(values))),
+            {score.column: Cell.of(dict(enumerate(values)))},
+        )
         for name, values in (("mcse", a), ("simcse", b))
     ]
-    comparison = Comparison(*sides, Score("sts", "Avg", "spearman"), Metric("spearman"), frozenset())
+    comparison = Comparison(*rows, score, Metric("spearman"))
     said, shown = (
         comparison.conclusion(),
         [test.p < 0.05 for test in (comparison.pooled, comparison.welch, comparison.paired) if test],

@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 from harness.formatting import interval_text, p_value, signed
 from harness.method.naming import name_of
-from harness.metrics import AVERAGE, Score, Significance
+from harness.metrics import AVERAGE, Column, Score, Significance
 from harness.papers.published import PAPER_PROFILE
 from harness.reporting.charts.plot import INK, ChartSpec, Plot, quantity, rows_of, tooltip
 from harness.reporting.sections.base import ReportSection
 from harness.reporting.seeds.cells import Row, ahead, compare
-from harness.reporting.seeds.comparison import Comparison, Side
+from harness.reporting.seeds.comparison import Comparison
 from harness.reporting.seeds.gains import Forest, Gain, forests, headline, importance, methods
 from harness.reporting.seeds.summary import blocks_of
 from harness.reporting.seeds.wording import Sentence, judged, suite_title
@@ -85,20 +85,12 @@ class BoardMethod(NamedTuple):
     variants: Sequence[BoardRow]
 
 
-class Wins(NamedTuple):
-    """On how many of `tasks` each method has a better mean than each other method."""
-
-    names: Sequence[str]
-    counts: Sequence[Sequence[int]]
-    tasks: int
-
-
 @dataclass(frozen=True)
 class Board:
-    """The leaderboard of a profile, setting, encoder and metric. `minutes` are of training, by group of runs."""
+    """The leaderboard of a profile, setting, encoder and metric. `minutes` are of training, by run."""
 
     forest: Forest
-    minutes: Mapping[tuple[str, str], float]
+    minutes: Mapping[int, float]
     papers: Mapping[str, str]
 
     @cached_property
@@ -126,8 +118,9 @@ class Board:
         for number, same in enumerate(by_method.values()):
             first, *others = sorted(same, key=lambda gain: not gain.row.is_method)
             score = cell_text(first.cell, digits, len(first.row.seeds))
-            minutes = self.minutes.get((first.row.label.profile, first.row.group), 0.0)
-            entries.append(BoardRow(number, first, score, [_reading(rest) for rest in others], minutes))
+            spent = [self.minutes.get(run, 0.0) for run in first.row.runs]
+            mean = sum(spent) / len(spent)
+            entries.append(BoardRow(number, first, score, [_reading_mark(rest) for rest in others], mean))
         return entries
 
     @cached_property
@@ -154,21 +147,23 @@ class Board:
         return str(1 + sum(cell.verdict is Significance.BETTER for cell in tests))
 
     @cached_property
-    def wins(self) -> Wins | None:
-        """The wins per task of the methods; None for fewer than two methods or tasks."""
+    def tasks(self) -> Sequence[Column]:
+        """The columns of its metric, without the average."""
+        columns, metric = self.forest.table.columns, self.forest.column.metric
+        return [column for column in columns if column.task != AVERAGE and column.metric == metric]
+
+    @cached_property
+    def wins(self) -> Mapping[str, Sequence[int]]:
+        """On how many tasks each method has a better mean than each other; none for fewer than two methods or tasks."""
         rows, metric = [gain.row for gain in methods(self.forest)], self.forest.metric
-        tasks = [
-            column for column in self.forest.table.columns if column.task != AVERAGE and column.metric == metric.name
-        ]
-        if len(rows) < 2 or len(tasks) < 2:
-            return None
+        if len(rows) < 2 or len(self.tasks) < 2:
+            return {}
 
         def wins(first: Row, second: Row) -> int:
-            both = (task for task in tasks if task in first.cells and task in second.cells)
+            both = (task for task in self.tasks if task in first.cells and task in second.cells)
             return sum(ahead(first.cells[task].summary.mean, second.cells[task].summary.mean, metric) for task in both)
 
-        counts = [[wins(first, second) for second in rows] for first in rows]
-        return Wins([row.label.name.text for row in rows], counts, len(tasks))
+        return {first.label.name.text: [wins(first, second) for second in rows] for first in rows}
 
     @cached_property
     def cost(self) -> Plot | None:
@@ -224,15 +219,12 @@ class Board:
     def _pair(self, a: BoardRow, b: BoardRow) -> Sequence[object]:
         """The conclusion on two rows, and each test that could be made: name, p-value or bound."""
         column, metric = self.forest.column, self.forest.metric
-        if any(len(entry.gain.cell.values) < len(entry.gain.row.seeds) for entry in (a, b)):
-            return ["Not compared here: some seeds have no score.", []]
-        sides = [_side(entry.gain) for entry in (a, b)]
         family = None
         for first, second in ((a.gain, b.gain), (b.gain, a.gain)):
             base = self.forest.block.baseline(first.row.label)
             family = first.cell.corrected if base and base.data == second.row.data else family
-        pair = Comparison(sides[0], sides[1], Score(self.forest.table.suite, *column), metric, corrected=family)
-        if pair.one_sample or min(len(side.scores) for side in sides) < FEWEST_SEEDS:
+        pair = Comparison(a.gain.row, b.gain.row, Score(self.forest.table.suite, *column), metric, corrected=family)
+        if pair.one_sample or min(cell.summary.n for cell in pair.cells) < FEWEST_SEEDS:
             return [pair.conclusion(), []]
         parametric = {"pooled t-test": pair.pooled, "Welch's t-test": pair.welch, "paired t-test": pair.paired}
         tests = [[name, p_value(test.p)] for name, test in parametric.items() if test]
@@ -247,11 +239,6 @@ class Board:
         return [pair.conclusion(), tests]
 
 
-def _side(gain: Gain) -> Side:
-    row, cell = gain.row, gain.cell
-    return Side(row.label, dict(zip(row.seeds, cell.values, strict=True)), row.freshness, cell.caveats, row.pooling)
-
-
 def said(gain: Gain, digits: int) -> tuple[str, str]:
     """A gain with its interval, and what its test says."""
     if gain.kind == "baseline":
@@ -261,7 +248,7 @@ def said(gain: Gain, digits: int) -> tuple[str, str]:
     return f"{signed(gain.size, digits)}{ends}", test
 
 
-def _reading(gain: Gain) -> str:
+def _reading_mark(gain: Gain) -> str:
     """Such as `@official` if the variant is its method in that reading without other changes, else its name."""
     variant = gain.row.label.parsed
     if variant is None or variant.options or gain.row.label.overrides:
@@ -286,11 +273,8 @@ class LeaderboardSection(ReportSection):
     @cached_property
     def boards(self) -> Sequence[Board]:
         """The leaderboards: the papers' profile, then other real texts, then the toy world; STS before other suites."""
-        contents, times = self.contents, dict[tuple[str, str], list[float]]()
-        ran = contents.frames.runs
-        for *group, spent in zip(ran["profile"], ran["group"], ran["minutes"], strict=True):
-            times.setdefault((group[0], group[1]), []).append(spent)
-        minutes = {group: sum(some) / len(some) for group, some in times.items()}
+        contents = self.contents
+        minutes = dict(enumerate(contents.frames.runs["minutes"].tolist()))
         papers = {facts.name: facts.paper for facts in contents.methods}
         runs = Counter(contents.frames.texts("profile"))
         every = [

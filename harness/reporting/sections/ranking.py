@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -15,11 +14,12 @@ from harness.metrics import Column, Metric
 from harness.reporting.csvfiles import CsvFields
 from harness.reporting.sections.base import ReportSection
 from harness.reporting.seeds.caveats import weakness_notes
+from harness.reporting.seeds.cells import Row
 from harness.reporting.seeds.gains import has_trained_pooling
 from harness.reporting.seeds.summary import Block, SummaryTable
 from harness.reporting.seeds.wording import heading, suite_title
 from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section
-from harness.stats import FEWEST_SEEDS, bootstrap_ranking
+from harness.stats import FEWEST_SEEDS, Ranking, bootstrap_ranking
 
 
 class RankingSection(ReportSection):
@@ -52,46 +52,31 @@ def ranking_rows(table: RankingTable) -> Iterator[CsvFields]:
     """Mean ranks, from best to worst, each with the next variant."""
     profile, suite = table.source.profile, table.source.suite
     shared = {"table": "ranking", "profile": profile, "suite": suite, **table.column._asdict()}
-    following = [*(row.name.code for row in table.rows[1:]), None]
-    for row, after in zip(table.rows, following, strict=True):
-        rank = {"mean": row.rank, "low": row.low, "high": row.high, "against": after, "flip": row.flip}
-        yield {**shared, "variant": row.name.code, "n": row.seeds, **rank, "weakened_by": row.marks.strip()}
+    names = [rows[0].label.name.code for rows in table.rows]
+    columns = table.rows, names, [*names[1:], None], table.ranks, table.flips
+    for rows, name, after, (mean, low, high), flip in zip(*columns, strict=True):
+        rank = {"mean": mean, "low": low, "high": high, "against": after, "flip": flip}
+        weak = {"weakened_by": table.marks(rows).strip()}
+        yield {**shared, "variant": name, "n": table.seeds(rows), **rank, **weak}
 
 
-#: the values of each variant over seeds, in one place
-ByPlace = Mapping[VariantName, Sequence[float]]
-
-
-class RankedRow(NamedTuple):
-    """A variant with its mean rank, the interval of that rank, and its mean score in each place.
-
-    `seeds` is its smallest number of seeds in any place, and `marks` are those of its caveats. `flip` is the chance
-    that the next row is ahead with other seeds; None in the last row.
-    """
-
-    name: VariantName
-    seeds: int
-    rank: float
-    low: float
-    high: float
-    means: tuple[float, ...]
-    flip: float | None
-    marks: str = ""
+#: the row of each variant in one place
+ByPlace = Mapping[VariantName, Row]
 
 
 @dataclass(frozen=True)
 class RankingTable:
     """The variants of a summary table from best to worst in one average, over `places` that have all of them.
 
-    `level` is that of the intervals; `notes` say what is not ranked, and what weakens the scores.
+    `rows` are those of each variant, one for each place. `notes` say what is not ranked, and what weakens the scores.
     """
 
     source: SummaryTable
     column: Column
     places: tuple[str, ...]
-    rows: tuple[RankedRow, ...]
-    level: float
-    notes: tuple[str, ...]
+    rows: tuple[tuple[Row, ...], ...]
+    ranking: Ranking
+    notes: tuple[str, ...] = ()
 
     @property
     def metric(self) -> Metric:
@@ -101,6 +86,26 @@ class RankingTable:
     def title(self) -> str:
         return ": ".join(filter(None, heading(self.column, several=True)))
 
+    @property
+    def ranks(self) -> list[tuple[float, float, float]]:
+        """The mean rank of each variant and the ends of its interval."""
+        ranking = self.ranking
+        numbers = (some[ranking.order].tolist() for some in (ranking.mean_rank, ranking.low, ranking.high))
+        return list(zip(*numbers, strict=True))
+
+    @property
+    def flips(self) -> list[float | None]:
+        """The chance that the next variant is ahead with other seeds; None for the last one."""
+        return [*self.ranking.flips.tolist(), None]
+
+    def seeds(self, rows: Sequence[Row]) -> int:
+        """The smallest number of seeds of a variant in any place."""
+        return min(row.cells[self.column].summary.n for row in rows)
+
+    def marks(self, rows: Sequence[Row]) -> str:
+        """The marks of a variant's caveats in all places."""
+        return "".join(dict.fromkeys(row.weakness([self.column]).marks for row in rows))
+
 
 def ranking_tables(tables: Sequence[SummaryTable]) -> list[RankingTable]:
     """A ranking for each judged average of each summary table with at least two variants in two places."""
@@ -109,36 +114,35 @@ def ranking_tables(tables: Sequence[SummaryTable]) -> list[RankingTable]:
 
 def _of(table: SummaryTable, column: Column) -> Iterator[RankingTable]:
     blocks = {block.place: block for block in table.blocks if block.trained}
-    by_place = {place: scores for place, block in blocks.items() if (scores := _scores(block, column))}
+    by_place = {place: rows for place, block in blocks.items() if (rows := _rows(block, column))}
     places, names = _common(by_place)
     if len(names) < 2:
         return
-    kept = [block for block in table.blocks if block.place in places]
-    weak = {
-        name: [row.weakness([column]) for block in kept for row in block.rows if row.label.name == name]
-        for name in names
-    }
-    rows, level = _ranked([by_place[place] for place in places], names, table.metric(column).larger_is_better)
-    marked = [row._replace(marks="".join(dict.fromkeys(weakness.marks for weakness in weak[row.name]))) for row in rows]
-    untrained = [(block, row) for block in blocks.values() for row in block.untrained]
-    every = dict.fromkeys(name for scores in by_place.values() for name in scores)
-    trained = {*names} - {row.label.name for _, row in untrained}
-    pooled = {row.label.name for block, row in untrained if not has_trained_pooling(block, row)}
-    notes = (
-        _note(
-            f"Unreliable intervals, fewer than {FEWEST_SEEDS} seeds",
-            [f"{row.name} ({row.seeds})" for row in rows if row.name in trained and row.seeds < FEWEST_SEEDS],
-        ),
-        _note("Read by another pooling than most trained variants", [name for name in names if name in pooled]),
-        _note("Not ranked, not run in every place", [name for name in every if name not in names]),
-        *weakness_notes(weakness for some in weak.values() for weakness in some),
-        _note(
-            "Places not used, without some of these variants",
-            [place for place in by_place if place not in places],
-            "; ",
-        ),
+    every = [[by_place[place][name] for place in places] for name in names]
+    ranking = _ranking(every, column, table.metric(column).larger_is_better)
+    ranked = tuple(tuple(every[at]) for at in ranking.order.tolist())
+    made = RankingTable(table, column, tuple(places), ranked, ranking)
+    yield replace(made, notes=tuple(filter(None, _notes(made, blocks, by_place, names))))
+
+
+def _notes(
+    table: RankingTable, blocks: Mapping[str, Block], by_place: Mapping[str, ByPlace], names: Sequence[VariantName]
+) -> Iterator[str]:
+    """What is not ranked, and what weakens the scores of ranked variants; some notes are empty."""
+    few = [(rows[0], table.seeds(rows)) for rows in table.rows if table.seeds(rows) < FEWEST_SEEDS]
+    yield _note(
+        f"Unreliable intervals, fewer than {FEWEST_SEEDS} seeds",
+        [f"{row.label.name} ({seeds})" for row, seeds in few if row.is_trained],
     )
-    yield RankingTable(table, column, tuple(places), tuple(marked), level, tuple(filter(None, notes)))
+    untrained = ((block, row) for block in blocks.values() for row in block.untrained)
+    pooled = {row.label.name for block, row in untrained if not has_trained_pooling(block, row)}
+    yield _note("Read by another pooling than most trained variants", [name for name in names if name in pooled])
+    every = dict.fromkeys(name for rows in by_place.values() for name in rows)
+    yield _note("Not ranked, not run in every place", [name for name in every if name not in names])
+    kept = [rows for place, rows in by_place.items() if place in table.places]
+    yield from weakness_notes(rows[name].weakness([table.column]) for name in names for rows in kept)
+    unused = [place for place in by_place if place not in table.places]
+    yield _note("Places not used, without some of these variants", unused, "; ")
 
 
 def _note(text: str, listed: Sequence[object], separator: str = ", ") -> str:
@@ -146,8 +150,8 @@ def _note(text: str, listed: Sequence[object], separator: str = ", ") -> str:
     return f"{text}: {separator.join(map(str, listed))}." if listed else ""
 
 
-def _scores(block: Block, column: Column) -> ByPlace:
-    return {row.label.name: row.cells[column].values for row in block.rows if column in row.cells}
+def _rows(block: Block, column: Column) -> ByPlace:
+    return {row.label.name: row for row in block.rows if column in row.cells}
 
 
 def _common(by_place: Mapping[str, ByPlace]) -> tuple[list[str], list[VariantName]]:
@@ -164,30 +168,15 @@ def _common(by_place: Mapping[str, ByPlace]) -> tuple[list[str], list[VariantNam
     return sorted(best[1]), best[2]
 
 
-def _ranked(
-    places: Sequence[ByPlace], names: Sequence[VariantName], larger_is_better: bool
-) -> tuple[list[RankedRow], float]:
-    seeds = max(len(scores[name]) for scores in places for name in names)
-    values = np.full((len(names), len(places), seeds), np.nan)
-    for at, scores in enumerate(places):
-        for row, name in enumerate(names):
-            values[row, at, : len(scores[name])] = scores[name]
-    ranking = bootstrap_ranking(values if larger_is_better else -values)
-    means = np.nanmean(values, axis=2)
-    flips = [*ranking.flips.tolist(), None]
-    rows = [
-        RankedRow(
-            names[at],
-            min(len(scores[names[at]]) for scores in places),
-            float(ranking.mean_rank[at]),
-            float(ranking.low[at]),
-            float(ranking.high[at]),
-            tuple(means[at].tolist()),
-            flip,
-        )
-        for at, flip in zip(ranking.order.tolist(), flips, strict=True)
-    ]
-    return rows, ranking.level
+def _ranking(variants: Sequence[Sequence[Row]], column: Column, larger_is_better: bool) -> Ranking:
+    """The ranking of variants by their rows, one for each place."""
+    scores = [[row.cells[column].values for row in rows] for rows in variants]
+    seeds = max(len(some) for rows in scores for some in rows)
+    values = np.full((len(variants), len(variants[0]), seeds), np.nan)
+    for variant, rows in enumerate(scores):
+        for place, some in enumerate(rows):
+            values[variant, place, : len(some)] = some
+    return bootstrap_ranking(values if larger_is_better else -values)
 
 
 #: decimals of ranks
@@ -202,7 +191,7 @@ LEGEND = (
 
 def ranking_grid(table: RankingTable) -> Grid:
     """Tabulate a ranking: ranks with their intervals, the chance of another order, and the means in each place."""
-    columns = ("mean rank", f"{table.level:.0%} interval", "chance to swap with the next", *table.places)
+    columns = ("mean rank", f"{table.ranking.level:.0%} interval", "chance to swap with the next", *table.places)
     places = count_of(len(table.places), "place")
     name = f"{suite_title(table.source.suite)} {table.title}"
     return Grid(
@@ -211,14 +200,15 @@ def ranking_grid(table: RankingTable) -> Grid:
         ("variant", "seeds"),
         columns,
         (False,) * len(columns),
-        (Section("settings and encoders", tuple(_line(table, row) for row in table.rows)),),
+        (Section("settings and encoders", tuple(map(partial(_line, table), table.rows, table.ranks, table.flips))),),
         table.notes,
         legend=LEGEND,
     )
 
 
-def _line(table: RankingTable, row: RankedRow) -> Line:
-    means = (CellText(fixed(mean, table.metric.digits)) for mean in row.means)
-    flip = ABSENT if row.flip is None else f"{row.flip:.0%}"
-    ranks = (CellText(fixed(row.rank, DIGITS)), CellText(interval_text(row.low, row.high, DIGITS)), CellText(flip))
-    return Line((row.name, f"{row.seeds}{row.marks}"), (*ranks, *means), "plain")
+def _line(table: RankingTable, rows: Sequence[Row], rank: tuple[float, float, float], flip: float | None) -> Line:
+    mean, low, high = rank
+    means = (CellText(fixed(row.cells[table.column].summary.mean, table.metric.digits)) for row in rows)
+    shown = (fixed(mean, DIGITS), interval_text(low, high, DIGITS), ABSENT if flip is None else f"{flip:.0%}")
+    heads = (rows[0].label.name, f"{table.seeds(rows)}{table.marks(rows)}")
+    return Line(heads, (*map(CellText, shown), *means), "plain")

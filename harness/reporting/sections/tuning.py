@@ -242,7 +242,7 @@ def _row(line: TunedLine, label: Label, table: SummaryTable) -> Row:
             caveats = joined_caveats(cell.caveats for cell in some.values())
             cells[column] = Cell.of({seed: cell.values[0] for seed, cell in some.items()}, caveats)
     seeds = tuple(pick.seed for pick in line.picks)
-    return Row(label, table.suite, "", "", seeds, line.freshness, {}, "", (), cells)
+    return Row(label, seeds, cells, suite=table.suite, freshness=line.freshness)
 
 
 #: decimals of dev scores

@@ -133,21 +133,28 @@ class Row:
 
     `group` and `protocol` identify what they share, `freshness` says how that relates to the present code, data and
     values. `runs` are their rows in the frames that they are from, in the order of `seeds`. `parts` are the cells of
-    parts of tasks. `is_method` says whether it is tested among the methods or among their variants.
+    parts of tasks. `is_method` says whether it is tested among the methods or among their variants. `asked` is the
+    start of its group that a user gave.
     """
 
     label: Label
-    suite: str
-    group: str
-    protocol: str
     seeds: tuple[int, ...]
-    freshness: GroupState
-    training: Mapping[str, str]
-    pooling: str
-    runs: tuple[int, ...]
     cells: Mapping[Column, Cell]
     parts: Mapping[PartColumn, Cell] = field(default_factory=dict)
+    suite: str = ""
+    group: str = ""
+    protocol: str = ""
+    freshness: GroupState = field(default_factory=GroupState)
+    training: Mapping[str, str] = field(default_factory=dict)
+    pooling: str = ""
+    runs: tuple[int, ...] = ()
     is_method: bool = True
+    asked: str = ""
+
+    @property
+    def name(self) -> str:
+        """How a user names it: the variant, with its overrides and the group that was asked for, if there are any."""
+        return f"{self.label}#{self.asked}" if self.asked else str(self.label)
 
     @cached_property
     def data(self) -> tuple[object, ...]:

@@ -124,16 +124,16 @@ def _row(lines: Sequence[Any], numbers: RowScores, collapsed: Collection[int]) -
     label, pairs = Label(*(getattr(first, name) for name in _LABEL)), first.training.split(",")
     return Row(
         label=label,
+        seeds=tuple(runs),
+        cells=cells,
+        parts=parts,
         suite=first.suite,
         group=first.group,
         protocol=first.protocol,
-        seeds=tuple(runs),
         freshness=first.freshness,
         training={name: value for name, _, value in (pair.partition("=") for pair in pairs) if name},
         pooling=first.pooling,
         runs=tuple(runs.values()),
-        cells=cells,
-        parts=parts,
         is_method=label.is_method,
     )
 

@@ -50,11 +50,11 @@ def untrained_texts(forest: Forest) -> Iterator[str]:
     if not trained or not untrained:
         return
     ranked = sorted(untrained, key=lambda row: -row.cells[column].summary.mean)
-    bar = next((row for row in ranked if has_trained_pooling(block, row)), ranked[0])
-    yield _untrained_text(forest, bar, trained, [row for row in ranked if row is not bar])
+    reference = next((row for row in ranked if has_trained_pooling(block, row)), ranked[0])
+    yield _untrained_text(forest, reference, trained, [row for row in ranked if row is not reference])
 
 
-def _untrained_text(forest: Forest, bar: Row, trained: Sequence[Row], others: Sequence[Row]) -> str:
+def _untrained_text(forest: Forest, untrained: Row, trained: Sequence[Row], others: Sequence[Row]) -> str:
     block, column, metric = forest.block, forest.column, forest.metric
 
     def mean(row: Row) -> float:
@@ -63,16 +63,15 @@ def _untrained_text(forest: Forest, bar: Row, trained: Sequence[Row], others: Se
     def scored(row: Row) -> str:
         return f"{summary_text(row.cells[column].summary, metric.digits)} ({row.label.name})"
 
-    behind, top = [row for row in trained if mean(row) < mean(bar)], max(trained, key=mean)
-    pooling = "" if has_trained_pooling(block, bar) else ", at another pooling than the trained"
-    scores = (
-        f"untrained {scored(bar)}{pooling}, best trained {scored(top)}, {metric.title}, {forest.table.suite} average"
-    )
+    behind, top = [row for row in trained if mean(row) < mean(untrained)], max(trained, key=mean)
+    pooling = "" if has_trained_pooling(block, untrained) else ", at another pooling than the trained"
+    where = f"{metric.title}, {forest.table.suite} average"
+    scores = f"untrained {scored(untrained)}{pooling}, best trained {scored(top)}, {where}"
     above = "; ".join(scored(row) for row in others if mean(row) > mean(top))
     more = f" At another pooling, the untrained encoder is ahead of all: {above}." if above else ""
     if not behind:
         return f"Every trained variant beats the untrained encoder: {scores}.{more}"
-    tests = untrained_tests(block, column, metric, bar)
+    tests = untrained_tests(block, column, metric, untrained)
     few = sum(cell.test is None for cell in tests.values())
     certain = sum(cell.holds and cell.verdict is Significance.WORSE for cell in tests.values())
     count = count_of(len(trained), "trained variant")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from string import hexdigits
-from typing import NamedTuple
 
 from harness.errors import UserError
 from harness.metrics import Metric, Metrics, Score
@@ -14,12 +13,12 @@ from harness.registry import suggest
 from harness.reporting.sections.claims import claim_tests
 from harness.reporting.seeds.cells import Cell, Label, Row
 from harness.reporting.seeds.choose import chosen, rows_of
-from harness.reporting.seeds.comparison import Comparison, Side
+from harness.reporting.seeds.comparison import Comparison
 from harness.reporting.seeds.gains import untrained_tests
 from harness.reporting.seeds.summary import Block, summary_tables
 from harness.reporting.tables.filled import filled_tables
 from harness.spec import UNTRAINED, Variant, parse_encoder, parse_setting, split
-from harness.store import PRESENT, UNKNOWN, Frames, Result, frames_of, metrics_of, overrides_text
+from harness.store import PRESENT, UNKNOWN, Frames, Result, frames_of, lines_of, metrics_of, overrides_text
 
 #: names of `Label` -> the text that they must have
 LabelFields = Mapping[str, str]
@@ -60,15 +59,13 @@ def compare_variants(
     groups_of_each_side = [_rows(frames, score, asked) if asked else rows for asked in (first_group, second_group)]
     labels = _choose(groups_of_each_side, *wanted)
 
-    def side(label: Label, rows: Mapping[Label, Row] = rows, asked: str = "") -> Side:
-        row = rows[label]
-        cell = row.cells[score.column]
-        return Side(label, cell.by_seed, row.freshness, cell.caveats, row.pooling, asked)
-
-    first, second = map(side, labels, groups_of_each_side, (first_group, second_group))
+    first, second = (
+        replace(found[label], asked=asked)
+        for found, label, asked in zip(groups_of_each_side, labels, (first_group, second_group), strict=True)
+    )
     encoders = {(label.profile, label.encoder) for label in labels}
     others = (label for label in sorted(rows) if (label.profile, label.encoder) in encoders and label not in labels)
-    untrained = tuple(side(label) for label in others if label.setting == UNTRAINED)
+    untrained = tuple(rows[label] for label in others if label.setting == UNTRAINED)
     mine = frames.where(profile={label.profile for label in labels})
     tables = summary_tables(mine, metrics, only=score.suite)
     blocks = [block for table in tables for block in table.blocks]
@@ -223,40 +220,39 @@ def _several(pairs: Sequence[tuple[Label, Label]]) -> str:
     return f"both have runs with several overrides ({' | '.join(values)}); choose with --set"
 
 
-#: digits of a group that are shown
-_DIGITS = 8
+#: characters of a group, and of a time, that are shown
+_DIGITS, _MINUTES = 8, 16
 
 
-class ListedGroup(NamedTuple):
-    """One group of a label: its seeds, when the last of its scores was made, and its states as in the frame."""
+def listed_groups(frames: Frames) -> list[tuple[str, ...]]:
+    """The groups of runs with scores, those of one label together, the newest first.
 
-    label: Label
-    group: str
-    seeds: set[int]
-    finished: str
-    states: Sequence[str]
+    As texts: how commands name it, its overrides, profile and seeds, when the last of its scores was made, and whether
+    it is present or what has changed since.
+    """
+    evaluations = frames.evaluations.assign(state=frames.present)
+    evaluations = evaluations[evaluations.index.isin(frames.scores["evaluation"])]
+    evaluations = evaluations.join(frames.runs[[*Label._fields, "group", "seed"]], on="run")
+    grouped = evaluations.groupby([*Label._fields, "group"], sort=False, observed=True)
+    groups = grouped.agg(seeds=("seed", "unique"), finished=("finished", "max"), states=("state", "unique"))
+    newest = groups.reset_index().sort_values("finished", ascending=False, kind="stable")
+    return [
+        (
+            f"{group.variant}/{group.setting}/{group.encoder}#{group.group[:_DIGITS]}",
+            group.overrides,
+            group.profile,
+            ",".join(map(str, sorted(group.seeds))),
+            group.finished[:_MINUTES],
+            _said(group.states),
+        )
+        for group in sorted(lines_of(newest), key=lambda group: group[1:6])
+    ]
 
-    @property
-    def named(self) -> str:
-        """How commands name it."""
-        return f"{self.label.variant}/{self.label.setting}/{self.label.encoder}#{self.group[:_DIGITS]}"
 
-    @property
-    def state(self) -> str:
-        """Whether it is present, or what has changed since; unknown otherwise."""
-        changed = [state for state in self.states if state not in (PRESENT, UNKNOWN)]
-        said = f"changed since: {' and '.join(changed)}" if changed else ""
-        return said or ("unknown" if UNKNOWN in self.states else PRESENT)
-
-
-def listed_groups(results: Sequence[Result]) -> list[ListedGroup]:
-    """The groups of results with scores, those of one label together, the newest first."""
-    frame = frames_of(results).flat(()).drop_duplicates(["profile", "fingerprint", "suite", "protocol"])
-    grouped = frame.astype({"finished": str}).groupby([*Label._fields, "group"], sort=False, observed=True)
-    counted = grouped.agg(seeds=("seed", set), finished=("finished", "max"), states=("present", "unique")).reset_index()
-    listed = [ListedGroup(Label(*row[:5]), *row[5:]) for row in counted.itertuples(index=False, name=None)]
-    newest = sorted(listed, key=lambda group: group.finished, reverse=True)
-    return sorted(newest, key=lambda group: group.label)
+def _said(states: Sequence[str]) -> str:
+    """Whether a group with these states is present, or what has changed since; unknown otherwise."""
+    changed = [state for state in states if state not in (PRESENT, UNKNOWN)]
+    return f"changed since: {' and '.join(changed)}" if changed else "unknown" if UNKNOWN in states else PRESENT
 
 
 def named_runs(results: Sequence[Result], text: str) -> list[Result]:
