@@ -167,9 +167,10 @@ def _report(tuning: Tuning, results: Sequence[Result], tables: Sequence[SummaryT
     frames = frames.where(group={*chosen(frames, frames.scores).drop_duplicates([*Label._fields])["group"]})
     kept, places = chosen(frames, frames.scores), []
     for at, runs in frames.runs.astype({"setting": str, "encoder": str}).groupby(["setting", "encoder"]):
-        here = kept[kept["run"].isin(runs.index)]
+        here, (setting, encoder) = kept[kept["run"].isin(runs.index)], map(str, at)
         lines = tuple(_tuned(tuning, method, frames, runs, here) for method in tuning.methods)
-        places.append(TunedPlace(*at, lines, f"{runs['dev_metric'].iloc[0]} on {runs['dev_task'].iloc[0]}"))
+        dev = f"{runs['dev_metric'].iloc[0]} on {runs['dev_task'].iloc[0]}"
+        places.append(TunedPlace(setting, encoder, lines, dev))
     shown = (table for table in tables if table.profile == tuning.profile)
     return TunedReport(tuning, tuple(places), tuple(filter(None, (_table(tuning, places, metric) for metric in shown))))
 
