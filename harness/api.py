@@ -305,7 +305,8 @@ def load_model(
     Raises UserError for an unknown run, missing weights and a folder that cannot be read.
     """
     from harness.encoders.student import open_model
-    from harness.runs.finished import FinishedRun, find_result
+    from harness.planning.names import find_result
+    from harness.runs.finished import FinishedRun
 
     folder = expand(model)
     if folder.is_dir():

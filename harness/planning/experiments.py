@@ -28,11 +28,9 @@ from harness.planning.teachers import (
 from harness.registry import suggest
 from harness.setting import kept_rows
 from harness.sources import Checkable, Missing, digest
-from harness.spec import CONTROLS, FeatureKind, RunSpec, Stream, fresh_size
+from harness.spec import CONTROLS, RUN, FeatureKind, RunSpec, Stream, fresh_size
 from harness.store import BACKEND_VERSION
 
-#: prefix of the key of a run that is a teacher
-RUN = "run:"
 #: the kind of teacher that the harness fits, and the features that it computes
 LIT = "lit"
 LIT_GIVES: tuple[FeatureKind, ...] = ("image", "caption")

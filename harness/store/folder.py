@@ -41,6 +41,8 @@ from harness.store.schema import Evaluation, Protocol, Result, Spec
 
 #: The record of a training that has ended, in the run's work folder.
 RECORD_FILE = "trained.json"
+#: Subfolder of a work folder for the best model of the training.
+BEST = "best"
 #: Subfolder of a work folder for mteb's own files of tasks in the result; those of tasks in progress are in `mteb`.
 SCORED_BY_MTEB = "mteb-scored"
 #: the name of a checkpoint: its step, and the hash of its content
