@@ -260,7 +260,7 @@ def test_data_sets_of_the_hub_train_as_the_documentation_says(standin, world, ha
     (world / "pictures" / "metadata.jsonl").write_text("\n".join(rows) + "\n")
     for row in range(len(texts)):
         Image.new("RGB", (8, 8), (row, 0, 0)).save(world / "pictures" / f"{row}.png")
-    typed = ("--settings", "hub", "--methods", "simcse,simcse-sup,mcse", "--seeds", "1")
+    typed = ("--methods", "simcse,simcse-sup,mcse", "--seeds", "1")
     shown = harness("fetch", "--dry-run", *typed, profile="./data.toml").stdout
     assert "train-*-of-00001.parquet of the hub's data set, licence cc-by-nc-4.0" in shown
     refused = harness("run", "--fetch", *typed, profile="./data.toml")
