@@ -35,7 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from harness.errors import UserError, first_line, worded
+from harness.errors import NewerError, UserError, first_line, worded
 from harness.files import (
     DamagedError,
     open_within,
@@ -140,7 +140,7 @@ class Store:
         return Frames.of_files(self.root, self.read, refreshed(self.root, files, self.read))
 
     def read(self, path: Path) -> Result:
-        """Read one file. Raises UserError naming a file that cannot be used."""
+        """Read one file. Raises UserError naming a file that cannot be used, NewerError for one of a newer harness."""
         try:
             content = read_within(self.root, path)
         except OSError as error:
@@ -380,7 +380,7 @@ def _of_seed(folder: Path, seed: int) -> list[Path]:
     return sorted(folder.glob(f"seed-{seed}-*.json"))
 
 
-def _newer(path: Path, body: bytes, error: ValidationError) -> UserError | None:
+def _newer(path: Path, body: bytes, error: ValidationError) -> NewerError | None:
     """The error for a result of a newer harness, by its schema or by fields that this one does not know; else None."""
     version = json.loads(body)["schema_version"]
     if version > SCHEMA_VERSION:
@@ -389,7 +389,7 @@ def _newer(path: Path, body: bytes, error: ValidationError) -> UserError | None:
         what = f"fields that this harness does not know ({_reason(error)})"
     else:
         return None
-    return UserError(f"the result {path} has {what}; update harness to use it")
+    return NewerError(f"the result {path} has {what}; update harness to use it")
 
 
 def _reason(error: Exception) -> str:

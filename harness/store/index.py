@@ -4,10 +4,11 @@ RESULTS/.cache/index-SCHEMA.VERSION.bin, an Arrow IPC stream (lz4), and its CRC-
 
 The table has one row per result file; a row's evaluations, and the scores in them, are nested lists.
 
-The index is a cache. A result file is read again when its size or time differ from the index's, and for a while after
-it was written, since a second change within one tick of the file system's clock would go unnoticed. A damaged index is
-rebuilt; a folder that cannot be written has none. Concurrent writers are safe: each replaces the
-whole file, and the last one wins.
+The index is a cache. A result file is read again when its size or a time differs from the index's (the time of its
+content, which programs can set, or that of its last change, which they cannot), and for a while after it was written,
+since a second change within one tick of the file system's clock would go unnoticed. A damaged index is rebuilt; a
+folder that cannot be written has none. Concurrent writers are safe: each replaces the whole file, and the last one
+wins.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from harness.files import ABANDONED_S, open_regular, remove_leftovers, replaced
 from harness.store.schema import SCHEMA_VERSION, Evaluation, Result, Spec
 
 #: Increased when the columns change; each schema of results has indexes of its own.
-INDEX_VERSION: Final = 3
+INDEX_VERSION: Final = 4
 #: Folders with fewer files than this have no index: reading the files takes a few hundredths of a second.
 WORTH_FILES: Final = 200
 #: Age in ns from which a file's time is trusted when it is read; file systems keep times to two seconds or better.
@@ -58,13 +59,15 @@ JSON = ("overrides", "hyperparameters", "teachers", "hardware", "packages", "rev
 #: columns that are fields of a result
 _FIELDS = ("profile", "profile_origin", "fingerprint", "group", "started", "finished")
 _NUMBERS = ("backend", "train_seconds", "peak_memory_mb")
+#: columns that tell whether a file has changed, as in `Listed`
+_STATUS = ("size", "mtime", "ctime")
 #: `problem` is what is wrong with a file that cannot be used, `dev` the best dev score
 SCHEMA = pa.schema(
     {
         **dict.fromkeys(("path", "problem", "fingerprint", "started", "finished"), _OWN),
         **dict.fromkeys(("profile", "profile_origin", "method", "variant", "setting", "encoder", "group"), _SHARED),
         **dict.fromkeys(("dev_task", "dev_metric", *JSON), _SHARED),
-        **dict.fromkeys(("seed", "backend", "size", "mtime"), pa.int64()),
+        **dict.fromkeys(("seed", "backend", *_STATUS), pa.int64()),
         **dict.fromkeys(("dev", "train_seconds", "peak_memory_mb"), pa.float64()),
         "evaluations": pa.list_(pa.struct(_EVALUATION)),
     }
@@ -75,33 +78,36 @@ ReadResult = Callable[[Path], Result]
 
 
 class Listed(NamedTuple):
-    """A result file: its path below the folder of results, its size in bytes and its time in ns."""
+    """A result file: its path below the folder of results, its size in bytes, and in ns the times of its content and of
+    its last change.
+    """
 
     path: str
     size: int
     mtime: int
+    ctime: int
 
 
 def listed(root: Path, path: str) -> Listed:
     """The entry of a file; if it is not a readable file, it is always tried again."""
-    try:
+    with suppress(OSError):
         status = (root / path).lstat()
-    except OSError:
-        return Listed(path, 0, _UNSETTLED)
-    return Listed(path, status.st_size, status.st_mtime_ns if stat.S_ISREG(status.st_mode) else _UNSETTLED)
+        if stat.S_ISREG(status.st_mode):
+            return Listed(path, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    return Listed(path, 0, _UNSETTLED, _UNSETTLED)
 
 
 def refreshed(root: Path, files: Sequence[Listed], read: ReadResult) -> pa.Table:
     """The table of result files, in their order; only new and changed ones are read."""
     known = _load(root)
     rows = {path: row for row, path in enumerate(known["path"].to_pylist())}
-    sizes, times = known["size"].to_pylist(), known["mtime"].to_pylist()
+    status = [*zip(*(known[name].to_pylist() for name in _STATUS), strict=True)]
     settled = time.time_ns() - _SETTLED_NS
     fresh: dict[str, Listed] = {}
     for file in files:
         row = rows.get(file.path)
-        if row is None or file.mtime == _UNSETTLED or (sizes[row], times[row]) != file[1:]:
-            fresh[file.path] = file if file.mtime < settled else file._replace(mtime=_UNSETTLED)
+        if row is None or file.mtime == _UNSETTLED or status[row] != file[1:]:
+            fresh[file.path] = file if max(file.mtime, file.ctime) < settled else file._replace(mtime=_UNSETTLED)
     if not fresh and len(files) == len(rows):
         return known
     places = rows | {path: len(rows) + number for number, path in enumerate(fresh)}
