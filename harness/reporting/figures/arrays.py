@@ -11,9 +11,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from harness.metrics import ArrayName, Score
-from harness.reporting.charts.plot import ChartSpec
 from harness.reporting.figures.kinds import Drawing, FigureData, FigureKind, FigureRun
-from harness.reporting.figures.vega import SeriesLook, axis, by_series, entry, grid, lines_at, rows
+from harness.reporting.look import ChartSpec, Look, axis, by_series, entry, grid, lines_at, rows_of
 
 #: Largest number of bins of a histogram of ranks.
 BINS = 50
@@ -82,7 +81,7 @@ def _steps(
     bars = zip(heights.tolist(), edges[:-1].tolist(), edges[1:].tolist(), strict=True)
     values = [{"series": name, "height": height, "low": low, "high": high} for height, low, high in bars]
     encoding = {"x": x, "x2": {"field": "high"}, "y": y, "y2": {"datum": 0}, "color": colour}
-    return {**rows(values), "mark": {"type": "rect", "opacity": 0.55}, "encoding": encoding}
+    return {**rows_of(values), "mark": {"type": "rect", "opacity": 0.55}, "encoding": encoding}
 
 
 def scatter(data: FigureData) -> Drawing | str:
@@ -102,12 +101,12 @@ def scatter(data: FigureData) -> Drawing | str:
     return Drawing(grid(panels, 2, share=True), text, arrays)
 
 
-def _cloud(xy: np.ndarray, look: SeriesLook, x: ChartSpec, y: ChartSpec, size: int) -> ChartSpec:
+def _cloud(xy: np.ndarray, look: Look, x: ChartSpec, y: ChartSpec, size: int) -> ChartSpec:
     """The layer of a cloud: points (n, 2) of one look."""
     mark = {"type": "point", "filled": True, "strokeWidth": 0, "size": size, "opacity": 1}
     mark |= {"color": look.colour, "shape": look.shape}
     values = [{"x": float(f"{x:.5g}"), "y": float(f"{y:.5g}")} for x, y in xy.tolist()]
-    return {**rows(values), "mark": mark, "encoding": {"x": x, "y": y}}
+    return {**rows_of(values), "mark": mark, "encoding": {"x": x, "y": y}}
 
 
 def t_sne(data: FigureData) -> Drawing | str:
@@ -154,7 +153,7 @@ def _planes(
         looks = by_series([entry(at, name) for at, name in enumerate(names)], 1)
         shown = {"color": looks["color"], "shape": looks["shape"], "opacity": {"value": 0}}
         legend = {
-            **rows({"series": name} for name in names),
+            **rows_of({"series": name} for name in names),
             "mark": {"type": "point", "filled": True},
             "encoding": shown,
         }

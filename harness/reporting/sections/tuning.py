@@ -11,10 +11,9 @@ from harness.commands import DEFAULT_COMMANDS, Commands
 from harness.formatting import count_of, fixed
 from harness.method.naming import name_of
 from harness.metrics import AVERAGE, Column, Score
-from harness.reporting.charts.plot import ChartSpec
 from harness.reporting.csvfiles import CsvFields, summary_rows
 from harness.reporting.figures.drawn import ReportFigure
-from harness.reporting.figures.vega import SeriesLook, axis, by_series, curves, drawn, entry, grid, n_of, spread
+from harness.reporting.look import ChartSpec, Look, axis, by_series, curves, drawn, entry, grid, n_of, spread
 from harness.reporting.sections.base import Part, ReportSection
 from harness.reporting.seeds.caveats import Freshness, Weakness, freshness_notes, joined_caveats, weakness_notes
 from harness.reporting.seeds.groups import Cell, Group, Label, kept_groups
@@ -378,7 +377,7 @@ def tuned_figures(report: TunedReport) -> list[ReportFigure]:
     return [ReportFigure(key, "", report.tuning.profile, title, text, svg, pdf)]
 
 
-def _panel(place: TunedPlace, entries: Sequence[SeriesLook]) -> ChartSpec:
+def _panel(place: TunedPlace, entries: Sequence[Look]) -> ChartSpec:
     values = [
         spread(series.name, trials, best)
         for line, series in zip(place.lines, entries, strict=True)
