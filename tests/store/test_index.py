@@ -178,6 +178,16 @@ def test_a_file_is_read_again_while_its_time_may_hide_a_change(store: Store, mon
     assert same(store)
 
 
+def test_a_result_that_another_user_was_refused_is_read_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(self: Store, path: Path) -> Result:
+        raise UserError(f"{path}: no permission")
+
+    with monkeypatch.context() as other:
+        other.setattr(Store, "read", refused)
+        assert not len(store.frames())
+    assert same(store)
+
+
 def test_a_damaged_result_is_named_until_it_is_repaired(store: Store) -> None:
     assert store.frames().problems == []
     path = store.files()[3]
