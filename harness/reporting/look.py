@@ -28,7 +28,7 @@ COLOURS = 7
 DASHES = ((1, 0), (7, 3), (2, 3), (9, 3, 2, 3), (14, 4))
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right")
 LOOKS = COLOURS * len(DASHES)
-INK, SOFT, HAIR, GROUND = "var(--ink)", "var(--soft)", "var(--rule)", "var(--ground)"
+INK, SOFT, GROUND = "var(--ink)", "var(--soft)", "var(--ground)"
 #: longest line of a name beside an axis, in characters
 LONGEST = 30
 #: of figures: colours, shapes and dashes of series, and the colours of lines and texts
@@ -95,7 +95,7 @@ class Plot:
     unscripted: str = "The numbers stand in the tables."
 
 
-def look_of(index: int) -> Look:
+def of_variant(index: int) -> Look:
     """The look of a variant by its index; -1 is the baseline, in ink. No two of the first LOOKS look alike."""
     if index < 0:
         return Look(INK, DASHES[0], "circle")
@@ -103,7 +103,7 @@ def look_of(index: int) -> Look:
     return Look(f"var(--c{index % COLOURS})", DASHES[turn % len(DASHES)], SHAPES[(index + turn) % len(SHAPES)])
 
 
-def entry(index: int, name: str) -> Look:
+def of_series(index: int, name: str) -> Look:
     """The look of a figure's series by its index; the pairs of colour and mark repeat after 49."""
     turn = index // len(PALETTE)
     shape = MARKS[(index + turn) % len(MARKS)]

@@ -170,7 +170,7 @@ def _legend(charts: Charts) -> tuple[look.LegendEntry, ...]:
     alone = {line.index for chart in charts.values() if not any(each.is_method for each in chart) for line in chart}
     return tuple(
         look.LegendEntry(
-            index + 1, line.name, look.look_of(index), len(line.seeds), not line.is_method and index not in alone
+            index + 1, line.name, look.of_variant(index), len(line.seeds), not line.is_method and index not in alone
         )
         for index, line in sorted(series.items())
     )

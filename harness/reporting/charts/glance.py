@@ -280,7 +280,7 @@ def sweep_plot(sweep: Sweep) -> look.Plot:
     metric, place = sweep.table.metric(sweep.column), sweep.block.place
     shown = list(sweep.lines.items())[:MOST_LINES]
     legend = tuple(
-        look.LegendEntry(at, label.name, look.look_of(at), max(cell.summary.n for cell in cells.values()))
+        look.LegendEntry(at, label.name, look.of_variant(at), max(cell.summary.n for cell in cells.values()))
         for at, (label, cells) in enumerate(shown)
     )
     rows = [row for at, (_, cells) in enumerate(shown) for row in _sweep_rows(at, cells, metric.digits)]

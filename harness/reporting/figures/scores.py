@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from harness.metrics import AVERAGE, Score, is_by_training
 from harness.reporting import look
@@ -65,7 +64,7 @@ def _entries(shown: Sequence[LevelCurve]) -> dict[str, look.Look]:
     points = {
         name: [point for curve in shown if curve.name == name for point in curve.points.values()] for name in names
     }
-    return {name: look.entry(at, f"{name} ({look.n_of(points[name])})") for at, name in enumerate(names)}
+    return {name: look.of_series(at, f"{name} ({look.n_of(points[name])})") for at, name in enumerate(names)}
 
 
 def _drawn(param: str, panel: LevelPanel, data: FigureData, entries: Mapping[str, look.Look]) -> look.ChartSpec:
@@ -161,11 +160,8 @@ def _value(run: FigureRun, option: str) -> float | None:
     return look.number(dict(Variant.parse(run.label.variant).options).get(option, str(used)))
 
 
-class Bar(NamedTuple):
-    """Where a gain is measured: a task, and its subset if it has subsets."""
-
-    task: str
-    subset: str
+#: where a gain is measured: a task and its subset, '' if it has none
+Bar = tuple[str, str]
 
 
 def subset_gain(data: FigureData) -> Drawing | str:
@@ -203,26 +199,26 @@ def _gains(data: FigureData, worse: FigureRun, better: FigureRun) -> dict[Bar, S
         if bar in before
     }
     summaries = {bar: summarise(values) for bar, values in gains.items() if values}
-    return {bar: gain for bar, gain in summaries.items() if bar.subset} or summaries
+    return {(task, subset): gain for (task, subset), gain in summaries.items() if subset} or summaries
 
 
 def _scores(data: FigureData, run: FigureRun) -> dict[Bar, BySeed]:
     subsets = {(score, part): cell for (score, part), cell in run.parts.items() if not is_by_training(part)}
     scores = {**subsets, **{(score, ""): cell for score, cell in run.scores.items() if score.task != AVERAGE}}
     return {
-        Bar(score.task, part): cell
+        (score.task, part): cell
         for (score, part), cell in scores.items()
         if (score.suite, score.metric) == (data.spec.suite, data.spec.metric)
     }
 
 
 def _bar_panel(param: str, setting: str, bars: Mapping[Bar, Summary], unit: str) -> look.ChartSpec:
-    entries = [look.entry(index, task) for index, task in enumerate(dict.fromkeys(bar.task for bar in bars))]
-    values = [look.spread(bar.task, place, gain) for place, (bar, gain) in enumerate(bars.items())]
+    entries = [look.of_series(index, task) for index, task in enumerate(dict.fromkeys(task for task, _ in bars))]
+    values = [look.spread(task, place, gain) for place, ((task, _), gain) in enumerate(bars.items())]
     labels = {"title": None, "labelExpr": f"{param}[datum.value]", "labelAngle": -50, "labelLimit": 0, "grid": False}
     x = {"field": "x", "type": "ordinal", "axis": labels}
     ends = {"y": look.axis("lo", unit), "y2": {"field": "hi"}}
-    names = [bar.subset or bar.task for bar in bars]
+    names = [subset or task for task, subset in bars]
     return {
         "title": setting,
         "width": max(380, 22 * len(bars)),
@@ -257,7 +253,7 @@ def alignment_uniformity(data: FigureData) -> Drawing | str:
     printed = list(_printed_points(shown, data))
     names = dict.fromkeys(run.label.variant for run in shown)
     seeds = {name: look.n_of(x for run, x, _ in points if run.label.variant == name) for name in names}
-    entries = {name: look.entry(index, f"{name} ({seeds[name]})") for index, name in enumerate(names)}
+    entries = {name: look.of_series(index, f"{name} ({seeds[name]})") for index, name in enumerate(names)}
     axes = {
         field: look.axis(field, _axis_label(data, name)) for field, name in (("x", "uniformity"), ("y", "alignment"))
     }

@@ -363,7 +363,7 @@ def seen_figures(table: SeenTable) -> list[ReportFigure]:
 def _spec(compared: Sequence[SeenLine], task: str, unit: str) -> look.ChartSpec:
     """The mean gains with their intervals, seen above unseen pairs in each row."""
     parts = (SEEN, UNSEEN)
-    entries = [look.entry(at, f"{part.strip('[]')} pairs") for at, part in enumerate(parts)]
+    entries = [look.of_series(at, f"{part.strip('[]')} pairs") for at, part in enumerate(parts)]
     gains = [
         (at, series.name, cell)
         for at, row in enumerate(compared)
