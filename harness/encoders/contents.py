@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -63,8 +64,11 @@ def account_for(folder: Path, read: Collection[str] = ()) -> None:
 
 def remarks_on(folder: Path) -> list[str]:
     """What a user should know of a model that is read in part: one line on the weights of a classifier."""
-    named = read_settings(folder / "config.json").get("architectures") or ()
-    classifiers = [str(name) for name in named if str(name).endswith(_CLASSIFIERS)]
+    named: object = None
+    with suppress(UserError):  # the trial of the model names a damaged file
+        named = read_settings(folder / "config.json").get("architectures")
+    listed = named if isinstance(named, list) else []
+    classifiers = [str(name) for name in listed if str(name).endswith(_CLASSIFIERS)]
     return [f"weights of a classifier ({name}); its head is left out" for name in classifiers]
 
 
