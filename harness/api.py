@@ -105,7 +105,8 @@ def _keywords_of(made: Callable[P, S]) -> Callable[[Callable[[S], T]], Callable[
 def plan(selection: Selection) -> Plan:
     """Plan the runs of a selection: which are done, which are to do, and what is missing. Trains nothing.
 
-    Names are a sequence, or one text with commas; a profile may be a path to a TOML file, an encoder `NAME=FOLDER`.
+    Names are a sequence, or one text with commas; a profile may be a path to a TOML file, an encoder `NAME=FOLDER`
+    or `NAME=run:KEY`, the model of an earlier run.
     `set` is a mapping or KEY=VALUE texts; a list of values, {"lambda": [0.1, 1]}, makes a variant for each, as
     "mcse[lambda=0.1|1]" does. `tune` ("mcse:lambda=0.01|0.1|1,temperature=0.05|0.1", or several such texts) runs
     `trials` configurations of each method, in addition to `methods` if given; reports compare them at equal budgets.
@@ -305,7 +306,8 @@ def load_model(
     Raises UserError for an unknown run, missing weights and a folder that cannot be read.
     """
     from harness.encoders.student import open_model
-    from harness.runs.finished import FinishedRun, find_result
+    from harness.planning.names import find_result
+    from harness.runs.finished import FinishedRun
 
     folder = expand(model)
     if folder.is_dir():

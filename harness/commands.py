@@ -20,7 +20,7 @@ from harness.errors import UserError
 from harness.files import DamagedError, note_in, read_within, write_note
 from harness.formatting import first_of
 from harness.profiles import load_profile, shipped_profiles
-from harness.spec import UNTRAINED
+from harness.spec import RUN, UNTRAINED
 from harness.store import Result
 from harness.store.files import NAMED, file_name
 
@@ -45,7 +45,7 @@ def read_typed(results: Path, profile: str) -> Typed:
         return Typed(
             profile=noted.profile if Path(noted.profile).is_file() else "",
             data_root=noted.data_root if Path(noted.data_root).is_dir() else "",
-            encoders={name: folder for name, folder in noted.encoders.items() if Path(folder).is_dir()},
+            encoders={name: at for name, at in noted.encoders.items() if Path(at.removeprefix(RUN)).is_dir()},
         )
     return Typed()
 

@@ -130,6 +130,10 @@ def parse_setting(text: str) -> Variant:
     return setting
 
 
+#: prefix of the name of a run whose model is a teacher or an encoder
+RUN = "run:"
+
+
 def parse_encoder(text: str) -> str:
     """Check an encoder's name: a profile's name or a hub name such as owner/model. Raises SpecError."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?", text):

@@ -178,7 +178,7 @@ def _problems(plan: Plan) -> Iterator[str]:
     yield from _skipped(plan)
     yield from (f"warning   {line}" for line in plan.warnings)
     for run in plan.damaged:
-        yield f"damaged   {run.problem}"
+        yield f"{run.state:9} {run.problem}"
     if line := _without_baseline(plan):
         yield line
     for state, note in dict.fromkeys((run.state, run.note) for run in plan.todo if run.note):
@@ -277,7 +277,7 @@ def _show_results(context: click.Context, plan: Plan, results: Results) -> None:
     for line in _skipped(plan):
         echo(line)
     if plan.damaged:
-        echo(f"{count_of(len(plan.damaged), 'run')} skipped: their results are damaged (see above)", err=True)
+        echo(f"{count_of(len(plan.damaged), 'run')} skipped: their results cannot be used (see above)", err=True)
     if results.failures:
         echo(
             f"{len(results.failures)} of {len(plan.todo)} runs failed; `harness status` with the same options lists "

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.code import code_of
+from harness.encoders.contents import remarks_on
 from harness.encoders.locate import ModelSource
 from harness.encoders.teachers import declared_teacher
 from harness.errors import UnavailableError, UserError
@@ -28,11 +29,9 @@ from harness.planning.teachers import (
 from harness.registry import suggest
 from harness.setting import kept_rows
 from harness.sources import Checkable, Missing, digest
-from harness.spec import CONTROLS, FeatureKind, RunSpec, Stream, fresh_size
+from harness.spec import CONTROLS, RUN, FeatureKind, RunSpec, Stream, fresh_size
 from harness.store import BACKEND_VERSION
 
-#: prefix of the key of a run that is a teacher
-RUN = "run:"
 #: the kind of teacher that the harness fits, and the features that it computes
 LIT = "lit"
 LIT_GIVES: tuple[FeatureKind, ...] = ("image", "caption")
@@ -104,9 +103,11 @@ class Experiment:
 
     @cached_property
     def remarks(self) -> tuple[str, ...]:
-        """What a user should know of the corpora: counts of odd rows, and rows that do not fill a batch."""
-        batch = self.resolved.training.batch_size
-        lines = [f"{corpus.name}: {line}" for corpus in self.corpora for line in corpus.found.remarks]
+        """What a user should know of the encoder, and of the corpora: odd rows, and fewer than a batch has."""
+        batch, name = self.resolved.training.batch_size, self.resolved.spec.encoder
+        found = () if self.encoder.missing else remarks_on(self.encoder.source.path())
+        lines = [f"encoder {name}: {line}" for line in found]
+        lines += [f"{corpus.name}: {line}" for corpus in self.corpora for line in corpus.found.remarks]
         for stream in dict.fromkeys(corpus.stream for corpus in self.corpora):
             used = [corpus for corpus in self.corpora if corpus.stream == stream]
             counts, kept = [corpus.found.rows for corpus in used], kept_rows(self.resolved.options, stream)

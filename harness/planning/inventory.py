@@ -14,7 +14,7 @@ from harness.commands import Typed
 from harness.corpora.base import CorpusSource
 from harness.corpora.images import FeatureFile
 from harness.corpora.retrieval import CaptionedFile
-from harness.encoders.locate import MAIN, FolderModel, HubModel, ModelSource
+from harness.encoders.locate import MAIN, FolderModel, HubModel, ModelSource, noted_model
 from harness.errors import UnavailableError, UserError
 from harness.evaluation.retrieval import RetrievalTask
 from harness.evaluation.sts import OwnPairs
@@ -28,7 +28,7 @@ from harness.profiles.schema import ClassificationTable, ModelTable, RetrievalTa
 from harness.registry import errors_of, get, get_class, get_instance, names, suggest
 from harness.setting import read_with
 from harness.sources import OWN_FILE, Checkable, Findings, Missing, data_root, digest, placed
-from harness.spec import FeatureKind, Stream
+from harness.spec import RUN, FeatureKind, Stream
 from harness.store import Protocol as EvaluationProtocol
 from harness.store import Result
 from harness.tomlfiles import check_arguments
@@ -138,7 +138,7 @@ class Inventory:
     @classmethod
     def noted(cls, profile: Profile, typed: Typed) -> Inventory:
         """An inventory with the data root and encoder folders that runs of the profile last used."""
-        folders = {name: FolderModel(Path(at)) for name, at in typed.encoders.items()}
+        folders = {name: noted_model(at) for name, at in typed.encoders.items()}
         return cls(profile, data_root(typed.data_root or None), folders)
 
     def __getstate__(self) -> dict[str, object]:
@@ -183,6 +183,8 @@ class Inventory:
             with errors_of(kind, table.registered):
                 return FolderModel(get(kind, table.registered)())
         folder = Path(str(table.folder))
+        if str(folder).startswith(RUN):
+            return FolderModel(folder, "train that run first, and name its folder of results with --results")
         if self.root is None and not folder.is_absolute():
             return FolderModel(folder, "set the data root that contains it: --data-root or HARNESS_DATA")
         return FolderModel(placed(self.root, str(folder)))

@@ -12,16 +12,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from harness.commands import read_typed
-from harness.encoders.locate import FolderModel
+from harness.commands import Commands, read_typed
+from harness.encoders.locate import FolderModel, RunModelFolder
 from harness.errors import UserError
+from harness.files import DamagedError, check_folder, expand
 from harness.grid import Resolved, resolve
 from harness.planning.inventory import Inventory
 from harness.profiles import load_profile, shipped_profiles
 from harness.registry import names, suggest
-from harness.spec import UNTRAINED, OptionValue, RunSpec, SpecError, Variant, parse_encoder, split
+from harness.spec import RUN, UNTRAINED, OptionValue, RunSpec, SpecError, Variant, parse_encoder, split
 from harness.store import Result, Spec, Store, find_results, frames_of
 from harness.store.files import is_named, several
+from harness.store.folder import BEST, redo_of
 
 
 def find_run(store: Store, text: str, profile: str | None = None) -> list[Result]:
@@ -41,6 +43,61 @@ def find_run(store: Store, text: str, profile: str | None = None) -> list[Result
         if not results:
             raise
         return results
+
+
+def find_result(what: str, results: Path, profile: str | None = None) -> tuple[Result, Store]:
+    """Find the one result of a run's key (in any spelling, below `results`) or of a result file, and its store.
+
+    Raises UserError if no result or several match.
+    """
+    matching = find_run(Store(results), what, profile)
+    store = Store.holding(Path(what)) if what.endswith(".json") else Store(results)
+    if len(matching) > 1:
+        listed = ", ".join(str(store.path(result)) for result in matching)
+        raise UserError(f"{results} has {len(matching)} results of {what}; give the file of one of them: {listed}")
+    return matching[0], store
+
+
+def best_model(result: Result, store: Store) -> Path:
+    """The folder of a trained run's best model. Raises UserError where it is missing, damaged or being replaced."""
+    key, commands = result.spec.key, Commands(store.root)
+    if redo_of(store, result.fingerprint):
+        raise UserError(
+            f"{key} is being trained again, and its former weights are in {store.root / '.superseded'}; "
+            f"`{commands.again(result, store.root)}` finishes that"
+        )
+    # in its own folder of results, a run that is trained again counts as finished
+    again, best = commands.again(result, Path("AGAIN")), store.work(result.fingerprint) / BEST
+    if not (best / "config.json").is_file():
+        raise UserError(
+            f"the weights of {key} are not in {store.root / '.work'}; train the run again in another folder with "
+            f"`{again}` and use that folder"
+        )
+    try:
+        check_folder(best)
+    except DamagedError as error:
+        raise UserError(
+            f"the weights of {key} in {best} are damaged ({error}); restore them, or train the run again in another "
+            f"folder with `{again}` and use that folder"
+        ) from error
+    return best
+
+
+def run_model(text: str, results: Path) -> RunModelFolder:
+    """The trained model that `run:` and the name of a run, its result file or the model's folder stand for.
+
+    Raises UserError for a run that trains nothing, and as `find_result` and `best_model` do.
+    """
+    what = text.removeprefix(RUN)
+    folder = expand(what)
+    if not folder.is_dir():
+        result, store = find_result(what, results)
+        if result.spec.setting == UNTRAINED:
+            raise UserError(f"{text} trained nothing; give its encoder: --encoders {result.spec.encoder}")
+        folder = best_model(result, store)
+    elif folder.resolve().parts[-3::2] != (".work", BEST):
+        raise UserError(f"{text} is no model of a run in a folder of results; give NAME={what}, or the key of a run")
+    return RunModelFolder(folder.resolve())
 
 
 def _named(store: Store, text: str, profile: str | None) -> list[Result]:

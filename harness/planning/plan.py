@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.code import declarations
-from harness.errors import MissingData, PlugInError, UnavailableError, UserError
+from harness.errors import MissingData, NewerError, PlugInError, UnavailableError, UserError
 from harness.formatting import count_of, first_of, one_line
 from harness.grid import Resolved, Skipped, UnfitSettingError, check_overrides, check_setting, expand, resolve
 from harness.method.declared import declared_method
@@ -16,7 +16,7 @@ from harness.planning.experiments import Experiment, Experiments
 from harness.planning.inventory import Inventory
 from harness.planning.present import changes
 from harness.planning.request import Request
-from harness.planning.states import RunState
+from harness.planning.states import LEFT_ALONE, RunState
 from harness.sources import OWN_FILE, Missing, digest
 from harness.spec import RunSpec
 from harness.store import Failure, Result, Spec, Store
@@ -37,7 +37,7 @@ REDONE = "will be trained again; the old results move to .superseded when the ne
 class PlannedRun:
     """A run with its state. `todo` are the suites still to evaluate, `absent` their missing inputs besides data.
 
-    A damaged run has a `problem` and is not executed: the user restores its result or moves it away. For other runs,
+    A run with a `problem` is not executed: the user restores its result, moves it away, or updates. For other runs,
     `note` says what will be done, if the state does not tell, and `changed` lists differences from an earlier result.
     `redo` is the command that asked to train the run again (see `harness.store.folder`).
     """
@@ -107,12 +107,14 @@ class Plan:
 
     @property
     def counts(self) -> str:
-        """One line: the profile, and the numbers of runs that are done, to do and damaged."""
+        """One line: the profile, and the numbers of runs that are done, to do, damaged and of a newer harness."""
         teachers = {teacher.key for run in self.runs for teacher in run.experiment.teachers}
         added = sum(run.key in teachers and run.resolved.spec.variant not in self.request.methods for run in self.runs)
         counts = [count_of(len(self.runs), "run") + (f" ({count_of(added, 'teacher')} among them)" if added else "")]
         counts += [f"{len(self.done)} done", f"{len(self.todo)} to do"]
-        counts += [f"{len(self.damaged)} damaged"] if self.damaged else []
+        newer = sum(run.state == "newer" for run in self.damaged)
+        counts += [f"{len(self.damaged) - newer} damaged"] if len(self.damaged) > newer else []
+        counts += [f"{newer} written by a newer harness"] if newer else []
         return f"profile {self.request.profile.name}: {', '.join(counts)}"
 
     @property
@@ -123,12 +125,12 @@ class Plan:
     @property
     def todo(self) -> list[PlannedRun]:
         """Runs still to train or to evaluate."""
-        return [run for run in self.runs if run.state not in ("done", "damaged")]
+        return [run for run in self.runs if run.state not in LEFT_ALONE]
 
     @property
     def damaged(self) -> list[PlannedRun]:
         """Runs whose result cannot be used; they are neither done nor to do."""
-        return [run for run in self.runs if run.state == "damaged"]
+        return [run for run in self.runs if run.problem]
 
     @property
     def warnings(self) -> list[str]:
@@ -265,12 +267,13 @@ def _planned(
     try:
         result = store.find(*key, experiment.fingerprint)
     except UserError as error:
-        return PlannedRun(experiment, "damaged", (), problem=str(error))
+        state: RunState = "newer" if isinstance(error, NewerError) else "damaged"
+        return PlannedRun(experiment, state, (), problem=str(error))
     if redo:
         result = None
     failure = next((failed for failed in failures if failed.concerns(*key, experiment.fingerprint)), None)
     todo = tuple(name for name in suites if result is None or not inventory.scored(result, name))
-    state: RunState = "missing"
+    state = "missing"
     note, changed = "", tuple[str, ...]()
     if redo:
         note = REDONE

@@ -18,11 +18,11 @@ from harness.grid import Overrides, listed_values, one_value_each, swept
 from harness.method.declared import declared_method
 from harness.papers.needed import Runs, merged, released_runs, released_spec, wanted_runs
 from harness.planning.inventory import Inventory
-from harness.planning.names import model_name
+from harness.planning.names import model_name, run_model
 from harness.profiles import Profile, load_profile, shipped_profiles
 from harness.registry import get_class, names, suggest
 from harness.sources import data_root
-from harness.spec import UNTRAINED, RunSpec, SpecError, Variant, parse_encoder, parse_seeds, parse_setting, split
+from harness.spec import RUN, UNTRAINED, RunSpec, SpecError, Variant, parse_encoder, parse_seeds, parse_setting, split
 from harness.store import Store, find_results
 from harness.store.tunings import Tuning, make_tuning
 
@@ -63,15 +63,17 @@ class Request:
         return Typed(
             profile=str(Path(named).resolve()) if named not in shipped_profiles() else "",
             data_root=str(self.data.resolve()) if self.data else "",
-            encoders={
-                name: str(source.folder) for name, source in self.given.items() if isinstance(source, FolderModel)
-            },
+            encoders={name: source.typed for name, source in self.given.items() if isinstance(source, FolderModel)},
         )
 
 
 def make_request(selection: Selection) -> Request:
     """Resolve a selection. Raises UserError for a name, a place or a combination that is wrong."""
     request = replace(_of_all_tasks(selection), selection=selection)
+    known = request.profile.encoders
+    named = {name: known[name].folder or "" for name in request.encoders if name in known}
+    runs = {name: run_model(at, Path(selection.results)) for name, at in named.items() if at.startswith(RUN)}
+    request = replace(request, given={**runs, **request.given})
     return request if selection.tasks is None else _of_tasks(request, selection.tasks)
 
 
@@ -121,7 +123,7 @@ def _of_all_tasks(selection: Selection) -> Request:
             "--readings works only with --table, --figure or --paper; in a grid, name readings in --methods, as in "
             "mcse,mcse@official"
         )
-    encoders, given = _encoders(_listed(selection.encoders) or profile.defaults.encoders)
+    encoders, given = _encoders(_listed(selection.encoders) or profile.defaults.encoders, Path(selection.results))
     overrides, lists = listed_values(selection.set)
     tuning = _tuning(selection, profile)
     methods = _listed(selection.methods) or ([] if tuning else profile.defaults.methods)
@@ -171,7 +173,7 @@ def _check_named(selection: Selection) -> None:
 def _paper_request(selection: Selection, profile: Profile, seeds: tuple[int, ...] | None, data: Path | None) -> Request:
     """The runs of tables and figures, each once. `--encoders` may give folders of encoders, but not choose them."""
     option = next(name for name in ("table", "figure", "paper") if getattr(selection, name))
-    encoders, given = _encoders(_listed(selection.encoders))
+    encoders, given = _encoders(_listed(selection.encoders), Path(selection.results))
     chosen = {name: getattr(selection, name) for name in ("methods", "settings", "suites", "tasks")}
     chosen |= {} if len(given) == len(encoders) else {"encoders": selection.encoders}
     for name, value in chosen.items():
@@ -192,7 +194,7 @@ def _released_request(selection: Selection, profile: Profile, data: Path | None)
     Suites default to all that are not opt-in; those of images only for weights with published heads. `--encoders` may
     give folders of weights, but not choose them.
     """
-    encoders, given = _encoders(_listed(selection.encoders))
+    encoders, given = _encoders(_listed(selection.encoders), Path(selection.results))
     tables, papers = _listed(selection.table), _listed(selection.paper)
     refused = ["methods", "settings", "seeds", "figure", "readings", "set"]
     refused += ["suites", "tasks"] if tables or papers else []
@@ -351,12 +353,17 @@ def _seeds(seeds: int | str | Sequence[int]) -> tuple[int, ...]:
     return parse_seeds(str(seeds) if isinstance(seeds, int | str) else f"{','.join(map(str, seeds))},")
 
 
-def _encoders(items: Sequence[str]) -> tuple[list[str], dict[str, ModelSource]]:
-    """Names of encoders, and the sources of those given as NAME=DIR, as a path or as OWNER/NAME@COMMIT."""
+def _encoders(items: Sequence[str], results: Path) -> tuple[list[str], dict[str, ModelSource]]:
+    """Names of encoders, and the sources of those given as NAME=DIR, as a path, a run or OWNER/NAME@COMMIT."""
     encoders: list[str] = []
     given: dict[str, ModelSource] = {}
     for item in items:
-        name, equals, folder = item.partition("=")
+        name, equals, folder = ("", "", item) if item.startswith(RUN) else item.partition("=")
+        if folder.startswith(RUN):
+            model = run_model(folder, results)
+            encoders.append(parse_encoder(name or f"run-{model.run[:12]}"))
+            given[encoders[-1]] = model
+            continue
         if not equals and item.startswith((".", "/", "~")):
             name, folder = expand(item).resolve().name, item
         hub, at, commit = name.partition("@")

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-RunState = Literal["done", "running", "queued", "trained", "failed", "missing", "damaged"]
+RunState = Literal["done", "running", "queued", "trained", "failed", "missing", "damaged", "newer"]
+#: states of runs that are not executed
+LEFT_ALONE = ("done", "damaged", "newer")
 #: the states of a run in the order of `status`; a plan knows all but `running` and `queued`, which jobs report
 STATES: Mapping[RunState, str] = {
     "done": "trained and evaluated",
@@ -15,4 +17,5 @@ STATES: Mapping[RunState, str] = {
     "failed": "the line shows the error, or how SLURM ended the job",
     "missing": "not yet trained, or to be trained again; the line shows why",
     "damaged": "its result cannot be read; restore it or move it away",
+    "newer": "its result was written by a newer harness; update this one",
 }

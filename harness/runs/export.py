@@ -28,11 +28,12 @@ from harness.method import Method, method_named
 from harness.metrics import AVERAGE, Metric, Score
 from harness.papers.citing import entry, works_of
 from harness.planning.inventory import Inventory
+from harness.planning.names import find_result
 from harness.registry import get_class
 from harness.reporting.pages import environment
 from harness.reporting.seeds.summary import SummaryTable, summary_tables
 from harness.reporting.tables.grids import ABSENT, cell_text
-from harness.runs.finished import FinishedRun, find_result
+from harness.runs.finished import FinishedRun
 from harness.sources import data_root
 from harness.spec import Variant, canonical
 from harness.store import Result, Store, metrics_of

@@ -62,7 +62,7 @@ class Trained:
     """A model at its best checkpoint, and the record of its training.
 
     `heads` project captions and image features into one space, None if the method has none. `warnings` concern the
-    training data, `rows` are the rows of each text stream that the training has read.
+    encoder and the training data, `rows` are the rows of each text stream that the training has read.
     """
 
     student: Student | SentenceModules
@@ -80,7 +80,8 @@ def train(experiment: Experiment, bench: Bench) -> Trained:
     if experiment.dev is None:
         model = open_model(source.path(), run.pooling, trusted=source.trusted).to(device)
         heads = read_projections(source.path() / source.beside) if experiment.features else None
-        return Trained(model, heads and (heads[0].to(device), heads[1].to(device)), TrainingRecord())
+        heads = heads and (heads[0].to(device), heads[1].to(device))
+        return Trained(model, heads, TrainingRecord(), experiment.remarks)
     trainer = trainer_of(experiment, bench)
     warnings = (*trainer.batches.data.warnings, *unread_text(run, trainer.batches.mixing))
     record = trainer.run()

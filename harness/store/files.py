@@ -17,7 +17,6 @@ schema raises its number and comes with an upgrade of records with the previous 
 from __future__ import annotations
 
 import io
-import json
 import logging
 import os
 import re
@@ -35,7 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from harness.errors import UserError, first_line, worded
+from harness.errors import NewerError, UserError, first_line, worded
 from harness.files import (
     DamagedError,
     open_within,
@@ -95,6 +94,7 @@ _ADDED = 64
 NAMED = 6
 
 _FINGERPRINT = re.compile(r"[0-9a-f]{6,64}")
+_VERSION = re.compile(rb'"schema_version": ?([0-9]{1,9})\b')
 
 
 class Store:
@@ -134,13 +134,12 @@ class Store:
 
     def frames(self) -> Frames:
         """All results as data frames, from the index: only new and changed files are read."""
-        from harness.store.index import listed, refreshed
+        from harness.store.index import refreshed
 
-        files = [listed(self.root, path) for path in _result_paths(self.root)]
-        return Frames.of_files(self.root, self.read, refreshed(self.root, files, self.read))
+        return Frames.of_files(self.root, self.read, refreshed(self.root, _result_paths(self.root), self.read))
 
     def read(self, path: Path) -> Result:
-        """Read one file. Raises UserError naming a file that cannot be used."""
+        """Read one file. Raises UserError naming a file that cannot be used, NewerError for one of a newer harness."""
         try:
             content = read_within(self.root, path)
         except OSError as error:
@@ -148,14 +147,13 @@ class Store:
             raise UserError(f"{reason}; restore it, or move it away") from error
         try:
             body = unsealed(content)
-            try:
-                return Result.model_validate_json(body)
-            except ValidationError as error:  # a newer schema, or already wrong when written
-                raise _newer(path, body, error) or error from None
-        except (DamagedError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise UserError(
-                f"the result {path} cannot be used ({_reason(error)}); restore it, or move it away to repeat that run"
-            ) from error
+            return Result.model_validate_json(body)
+        except DamagedError as error:
+            why = str(error)
+        except ValidationError as error:  # of a newer schema, or already wrong when written
+            _refuse_newer(path, body, error)
+            why = _reason(error)
+        raise UserError(f"the result {path} cannot be used ({why}); restore it, or move it away to repeat that run")
 
     def find(self, profile: str, spec: Spec, fingerprint: str) -> Result | None:
         """The finished result of a run. Raises UserError where a file of it is damaged."""
@@ -282,7 +280,7 @@ class Store:
             return Failure.model_validate_json(unsealed(read_within(self.root, path)))
         except FileNotFoundError:
             return None
-        except (DamagedError, OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
+        except (DamagedError, OSError, ValueError) as error:
             log.warning("the failure record %s cannot be read (%s); remove it", path, first_line(error))
             return None
 
@@ -380,20 +378,18 @@ def _of_seed(folder: Path, seed: int) -> list[Path]:
     return sorted(folder.glob(f"seed-{seed}-*.json"))
 
 
-def _newer(path: Path, body: bytes, error: ValidationError) -> UserError | None:
-    """The error for a result of a newer harness, by its schema or by fields that this one does not know; else None."""
-    version = json.loads(body)["schema_version"]
-    if version > SCHEMA_VERSION:
-        what = f"schema {version} and this harness reads up to {SCHEMA_VERSION}"
+def _refuse_newer(path: Path, body: bytes, error: ValidationError) -> None:
+    """Raise NewerError for a result of a newer harness, by its schema or by fields that this one does not know."""
+    version = _VERSION.search(body)
+    if version and int(version[1]) > SCHEMA_VERSION:
+        what = f"schema {int(version[1])} and this harness reads up to {SCHEMA_VERSION}"
     elif all(wrong["type"] == "extra_forbidden" for wrong in error.errors()):
         what = f"fields that this harness does not know ({_reason(error)})"
     else:
-        return None
-    return UserError(f"the result {path} has {what}; update harness to use it")
+        return
+    raise NewerError(f"the result {path} has {what}; update harness to use it")
 
 
-def _reason(error: Exception) -> str:
-    if not isinstance(error, ValidationError):
-        return first_line(error)
+def _reason(error: ValidationError) -> str:
     first = error.errors()[0]
     return ": ".join(filter(None, (".".join(map(str, first["loc"])), worded(first))))

@@ -41,16 +41,12 @@ from harness.store.schema import Evaluation, Protocol, Result, Spec
 
 #: The record of a training that has ended, in the run's work folder.
 RECORD_FILE = "trained.json"
+#: Subfolder of a work folder for the best model of the training.
+BEST = "best"
 #: Subfolder of a work folder for mteb's own files of tasks in the result; those of tasks in progress are in `mteb`.
 SCORED_BY_MTEB = "mteb-scored"
 #: the name of a checkpoint: its step, and the hash of its content
 CHECKPOINT = re.compile(r"checkpoint-([0-9]+)-([0-9a-f]{32})\.pt")
-
-
-class Note(BaseModel):
-    """Base of the notes in work folders; one with a wrong type or an unknown key counts as none."""
-
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
 
 def in_progress(store: Store, fingerprint: str) -> bool:
@@ -189,12 +185,14 @@ def _clear_evaluations(work: Path) -> None:
     shutil.rmtree(work / "mteb", ignore_errors=True)
 
 
-class Redo(Note):
-    """The note on a run to train again.
+class Redo(BaseModel):
+    """The note on a run to train again; one with a wrong type or an unknown key counts as none.
 
     `asked` identifies the command that asked for it, by a hash of its runs. `earlier` is the name of the folder for the
     run's former files; `cleared` says that its work has been moved there, `moved` that its result has.
     """
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
     asked: str
     earlier: str = Field(pattern=r"^[0-9A-Za-z-]+$")

@@ -235,6 +235,14 @@ class Result(Record):
         return self.model_copy(update={"evaluations": [*self.evaluations, *added]})
 
 
+def differences(first: Result, second: Result) -> list[str]:
+    """In what both results of one training hold but not alike: suites under one protocol, and "dev scores"."""
+    held = {evaluation.key: (evaluation.scores, evaluation.parts) for evaluation in first.evaluations}
+    found = {evaluation.key: (evaluation.scores, evaluation.parts) for evaluation in second.evaluations}
+    suites = [key[0] for key, scores in found.items() if held.get(key, scores) != scores]
+    return [*dict.fromkeys(suites), *(["dev scores"] if first.dev.scores != second.dev.scores else [])]
+
+
 class Failure(Record):
     """The last failure of a run. Failures are listed, and never part of tables."""
 

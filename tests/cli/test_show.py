@@ -10,9 +10,8 @@ from builders import failure, result
 from cli_words import Typed
 
 from harness.grid import resolve
-from harness.planning.names import stored_spelling
+from harness.planning.names import find_result, stored_spelling
 from harness.profiles import load_profile
-from harness.runs.finished import find_result
 from harness.spec import RunSpec
 from harness.store import Result, Store
 from harness.store import logs as logs_module

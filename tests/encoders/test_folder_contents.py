@@ -15,6 +15,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from harness.encoders.contents import remarks_on
 from harness.encoders.student import SentenceModules, Student, open_model
 from harness.errors import UserError
 from harness.toy import student_folder
@@ -111,6 +112,22 @@ def test_settings_of_another_kind_of_model_are_refused(
     edit(folder / file, **values)
     with pytest.raises(UserError, match=says):
         open_model(folder, pooling)
+
+
+@pytest.mark.parametrize(
+    ("config", "heads"),
+    [
+        ('{"architectures": ["XLMRobertaForSequenceClassification"]}', 1),
+        ('{"architectures": ["BertForTokenClassification", "BertModel"]}', 1),
+        ('{"architectures": ["BertForPreTraining"]}', 0),
+        *((text, 0) for text in ("{}", "{", "[1]", '{"architectures": 5}', '{"architectures": [5]}')),
+    ],
+)
+def test_a_head_that_is_left_out_is_said_once_and_a_damaged_file_is_left_to_the_trial(
+    config: str, heads: int, tmp_path: Path
+) -> None:
+    (tmp_path / "config.json").write_text(config)
+    assert len(remarks_on(tmp_path)) == heads
 
 
 def test_a_lone_adapter_and_a_layer_without_its_list_are_named(folder: Path, tmp_path: Path) -> None:

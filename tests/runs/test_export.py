@@ -20,10 +20,10 @@ from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.evaluation.sts import STSSuite
 from harness.evaluation.suites import Embedder
+from harness.planning.names import find_result
 from harness.planning.plan import Plan
 from harness.runs.environment import Execution
 from harness.runs.export import export
-from harness.runs.finished import find_result
 from harness.runs.train import Bench, train
 from harness.store import Result, Store
 from harness.store.labs import check_identity

@@ -132,7 +132,7 @@ def test_the_same_training_under_a_second_name_is_no_reproduction(labs: dict[str
     done = merge(into, {"c": Store(copied)})
     assert {lab for lab, _ in done.states} == {"a"}
     assert sorted(labs_of(into)) == ["a", "b"]
-    assert [[copy.lab for copy in copies] for copies in repeated(into)] == [["a", "b"]]
+    assert [[*copies] for copies in repeated(into)] == [["a", "b"]]
 
 
 def test_names_of_labs_survive_a_merge_of_merged_stores(labs: dict[str, Store], tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from harness.papers.schema import FigureSpec, pairs_of
 from harness.registry import errors_of, get_instance
 from harness.reporting.contents import Contents
 from harness.reporting.figures.kinds import FigureData, FigureKind, FigureRun
-from harness.reporting.figures.vega import drawn
+from harness.reporting.look import drawn
 from harness.reporting.seeds.cells import Row
 from harness.reporting.seeds.choose import by_place, chosen, profile_runs, rows_of
 from harness.reporting.seeds.wording import data_of

@@ -9,26 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from harness.metrics import AVERAGE, Score, is_by_training
-from harness.reporting.charts.plot import ChartSpec, line_at, number
+from harness.reporting import look
 from harness.reporting.figures.kinds import BySeed, Drawing, FigureData, FigureKind, FigureRun
-from harness.reporting.figures.vega import (
-    COLOURS,
-    INK,
-    PRINTED,
-    SeriesLook,
-    axis,
-    by_series,
-    curves,
-    entry,
-    grid,
-    lines_at,
-    n_of,
-    rows,
-    spread,
-)
 from harness.spec import Variant, parse_setting
 from harness.stats import Summary, summarise
 
@@ -72,22 +56,22 @@ def data_scale(data: FigureData) -> Drawing | str:
     text = (
         f"Average of {data.spec.suite}, mean ± standard deviation over seeds. The values on the axis are evenly spaced."
     )
-    return Drawing(grid(panels, 3, share=True), text, shown)
+    return Drawing(look.grid(panels, 3, share=True), text, shown)
 
 
-def _entries(shown: Sequence[LevelCurve]) -> dict[str, SeriesLook]:
+def _entries(shown: Sequence[LevelCurve]) -> dict[str, look.Look]:
     names = dict.fromkeys(curve.name for curve in shown if not curve.constant)
     points = {
         name: [point for curve in shown if curve.name == name for point in curve.points.values()] for name in names
     }
-    return {name: entry(at, f"{name} ({n_of(points[name])})") for at, name in enumerate(names)}
+    return {name: look.of_series(at, f"{name} ({look.n_of(points[name])})") for at, name in enumerate(names)}
 
 
-def _drawn(param: str, panel: LevelPanel, data: FigureData, entries: Mapping[str, SeriesLook]) -> ChartSpec:
-    places = {number(text): float(at) for at, text in enumerate(panel.levels)}
+def _drawn(param: str, panel: LevelPanel, data: FigureData, entries: Mapping[str, look.Look]) -> look.ChartSpec:
+    places = {look.number(text): float(at) for at, text in enumerate(panel.levels)}
     printed = [(name, value, places[value]) for name, value in data.printed if value in places]
     labels = {"values": list(range(len(panel.levels))), "labelExpr": f"{param}[datum.value]", "grid": False}
-    x = axis("x", PARTS.get(panel.option, panel.option), axis=labels)
+    x = look.axis("x", PARTS.get(panel.option, panel.option), axis=labels)
     layers = _layers(panel.curves, data, entries, x, printed)
     return {"title": panel.setting, "params": [{"name": param, "value": panel.levels}], "layer": layers}
 
@@ -95,27 +79,27 @@ def _drawn(param: str, panel: LevelPanel, data: FigureData, entries: Mapping[str
 def _layers(
     shown: Sequence[LevelCurve],
     data: FigureData,
-    entries: Mapping[str, SeriesLook],
-    x: ChartSpec,
+    entries: Mapping[str, look.Look],
+    x: look.ChartSpec,
     printed: Sequence[tuple[str, float, float]],
-) -> list[ChartSpec]:
+) -> list[look.ChartSpec]:
     """Curves, constants as horizontal lines, and printed values as vertical ones at their places."""
     points = [
-        spread(entries[curve.name].name, place, point)
+        look.spread(entries[curve.name].name, place, point)
         for curve in shown
         if not curve.constant
         for place, point in sorted(curve.points.items())
     ]
     constant = [
-        (f"{curve.name} ({n_of([point])})", point.mean)
+        (f"{curve.name} ({look.n_of([point])})", point.mean)
         for curve in shown
         if curve.constant
         for point in curve.points.values()
     ]
     marks = [(f"printed: {name}, {value:g}", point) for name, value, point in printed]
     unit = data.metric(data.spec.suite, data.spec.metric).title
-    y, looks = axis("y", f"average of {data.spec.suite}, {unit}"), by_series(list(entries.values()))
-    return [*lines_at("y", constant, INK), *lines_at("x", marks), curves(points, x, y, looks)]
+    y, looks = look.axis("y", f"average of {data.spec.suite}, {unit}"), look.by_series(list(entries.values()))
+    return [*look.lines_at("y", constant, look.BLACK), *look.lines_at("x", marks), look.curves(points, x, y, looks)]
 
 
 def _panel(runs: Sequence[FigureRun], score: Score, base: str, option: str) -> LevelPanel:
@@ -131,7 +115,7 @@ def _panel(runs: Sequence[FigureRun], score: Score, base: str, option: str) -> L
         for name, value in setting.options
         if name == option
     }
-    levels = sorted(values, key=lambda text: (number(text) is None, number(text) or 0.0, text))
+    levels = sorted(values, key=lambda text: (look.number(text) is None, look.number(text) or 0.0, text))
     plain = "all" if option in PARTS else "none"
     if Variant(base) in settings.values():
         levels = [*levels, plain] if option in PARTS else [plain, *levels]
@@ -165,22 +149,19 @@ def margin_sweep(data: FigureData) -> Drawing | str:
 
     shown = list(curves_of.values())
     printed = [(name, value, value) for name, value in data.printed]
-    layers = _layers(shown, data, _entries(shown), axis("x", option, axis={"grid": False}), printed)
+    layers = _layers(shown, data, _entries(shown), look.axis("x", option, axis={"grid": False}), printed)
     text = f"Average of {data.spec.suite} against the {option}, mean ± standard deviation over seeds."
-    return Drawing(grid([{"layer": layers, "width": 380, "height": 240}]), text, data.runs)
+    return Drawing(look.grid([{"layer": layers, "width": 380, "height": 240}]), text, data.runs)
 
 
 def _value(run: FigureRun, option: str) -> float | None:
     """The value of a method's option: as the variant names it, or as the run used it."""
     used = run.result.hyperparameters.get("method", {}).get(option)
-    return number(dict(Variant.parse(run.label.variant).options).get(option, str(used)))
+    return look.number(dict(Variant.parse(run.label.variant).options).get(option, str(used)))
 
 
-class Bar(NamedTuple):
-    """Where a gain is measured: a task, and its subset if it has subsets."""
-
-    task: str
-    subset: str
+#: where a gain is measured: a task and its subset, '' if it has none
+Bar = tuple[str, str]
 
 
 def subset_gain(data: FigureData) -> Drawing | str:
@@ -198,7 +179,7 @@ def subset_gain(data: FigureData) -> Drawing | str:
 
     metric = data.metric(data.spec.suite, data.spec.metric)
     panels = [
-        _bar_panel(f"names{at}", setting, bars, f"gain, {metric.title} ({n_of(bars.values())})")
+        _bar_panel(f"names{at}", setting, bars, f"gain, {metric.title} ({look.n_of(bars.values())})")
         for at, (setting, bars) in enumerate(gains)
         if bars
     ]
@@ -206,7 +187,7 @@ def subset_gain(data: FigureData) -> Drawing | str:
         f"{better} minus {worse} in {metric.name} on each subset, mean ± deviation of the differences by seed, "
         "over the seeds of both."
     )
-    return Drawing(grid(panels, share=True), text, [run for pair in pairs for run in pair])
+    return Drawing(look.grid(panels, share=True), text, [run for pair in pairs for run in pair])
 
 
 def _gains(data: FigureData, worse: FigureRun, better: FigureRun) -> dict[Bar, Summary]:
@@ -218,39 +199,39 @@ def _gains(data: FigureData, worse: FigureRun, better: FigureRun) -> dict[Bar, S
         if bar in before
     }
     summaries = {bar: summarise(values) for bar, values in gains.items() if values}
-    return {bar: gain for bar, gain in summaries.items() if bar.subset} or summaries
+    return {(task, subset): gain for (task, subset), gain in summaries.items() if subset} or summaries
 
 
 def _scores(data: FigureData, run: FigureRun) -> dict[Bar, BySeed]:
     subsets = {(score, part): cell for (score, part), cell in run.parts.items() if not is_by_training(part)}
     scores = {**subsets, **{(score, ""): cell for score, cell in run.scores.items() if score.task != AVERAGE}}
     return {
-        Bar(score.task, part): cell
+        (score.task, part): cell
         for (score, part), cell in scores.items()
         if (score.suite, score.metric) == (data.spec.suite, data.spec.metric)
     }
 
 
-def _bar_panel(param: str, setting: str, bars: Mapping[Bar, Summary], unit: str) -> ChartSpec:
-    entries = [entry(index, task) for index, task in enumerate(dict.fromkeys(bar.task for bar in bars))]
-    values = [spread(bar.task, place, gain) for place, (bar, gain) in enumerate(bars.items())]
+def _bar_panel(param: str, setting: str, bars: Mapping[Bar, Summary], unit: str) -> look.ChartSpec:
+    entries = [look.of_series(index, task) for index, task in enumerate(dict.fromkeys(task for task, _ in bars))]
+    values = [look.spread(task, place, gain) for place, ((task, _), gain) in enumerate(bars.items())]
     labels = {"title": None, "labelExpr": f"{param}[datum.value]", "labelAngle": -50, "labelLimit": 0, "grid": False}
     x = {"field": "x", "type": "ordinal", "axis": labels}
-    ends = {"y": axis("lo", unit), "y2": {"field": "hi"}}
-    names = [bar.subset or bar.task for bar in bars]
+    ends = {"y": look.axis("lo", unit), "y2": {"field": "hi"}}
+    names = [subset or task for task, subset in bars]
     return {
         "title": setting,
         "width": max(380, 22 * len(bars)),
         "params": [{"name": param, "value": names}],
-        **rows(values),
+        **look.rows_of(values),
         "encoding": {"x": x},
         "layer": [
             {
                 "mark": {"type": "bar"},
-                "encoding": {"y": axis("y", unit), "color": by_series(entries, 5)["color"]},
+                "encoding": {"y": look.axis("y", unit), "color": look.by_series(entries, 5)["color"]},
             },
-            {"mark": {"type": "rule", "color": INK}, "encoding": ends},
-            line_at({"x": None, "y": {"datum": 0}}, color=INK),
+            {"mark": {"type": "rule", "color": look.BLACK}, "encoding": ends},
+            look.line_at({"x": None, "y": {"datum": 0}}, color=look.BLACK),
         ],
     }
 
@@ -271,9 +252,11 @@ def alignment_uniformity(data: FigureData) -> Drawing | str:
     shown = [run for run, _, _ in points]
     printed = list(_printed_points(shown, data))
     names = dict.fromkeys(run.label.variant for run in shown)
-    seeds = {name: n_of(x for run, x, _ in points if run.label.variant == name) for name in names}
-    entries = {name: entry(index, f"{name} ({seeds[name]})") for index, name in enumerate(names)}
-    axes = {field: axis(field, _axis_label(data, name)) for field, name in (("x", "uniformity"), ("y", "alignment"))}
+    seeds = {name: look.n_of(x for run, x, _ in points if run.label.variant == name) for name in names}
+    entries = {name: look.of_series(index, f"{name} ({seeds[name]})") for index, name in enumerate(names)}
+    axes = {
+        field: look.axis(field, _axis_label(data, name)) for field, name in (("x", "uniformity"), ("y", "alignment"))
+    }
     unit = f"sts average, {data.metric(COLOUR.suite, COLOUR.metric).title}"
     layers = _geometry_layers(points, printed, entries, unit, axes)
     text = (
@@ -283,16 +266,16 @@ def alignment_uniformity(data: FigureData) -> Drawing | str:
     if printed:
         text += " Hollow grey points are printed (KDMCSE Table 2, DALR Table 6)."
     panel = {"width": 400, "height": 300, "layer": layers}
-    return Drawing(grid([panel]), text, shown)
+    return Drawing(look.grid([panel]), text, shown)
 
 
 def _geometry_layers(
     points: Sequence[tuple[FigureRun, Summary, Summary]],
     printed: Sequence[tuple[str, str, float, float]],
-    entries: Mapping[str, SeriesLook],
+    entries: Mapping[str, look.Look],
     unit: str,
-    axes: dict[str, ChartSpec],
-) -> list[ChartSpec]:
+    axes: dict[str, look.ChartSpec],
+) -> list[look.ChartSpec]:
     """Deviations, points with their settings, and printed points."""
     values = [
         {
@@ -308,9 +291,9 @@ def _geometry_layers(
         {"series": entries[variant].name, "setting": f"{setting}, printed", "x": x, "y": y}
         for variant, setting, x, y in printed
     ]
-    shape = by_series(list(entries.values()), 3)["shape"]
-    shape["legend"] = {"title": None, "columns": 3, "symbolFillColor": "white", "symbolStrokeColor": INK}
-    fill: ChartSpec = {"value": COLOURS[0]}
+    shape = look.by_series(list(entries.values()), 3)["shape"]
+    shape["legend"] = {"title": None, "columns": 3, "symbolFillColor": "white", "symbolStrokeColor": look.BLACK}
+    fill: look.ChartSpec = {"value": look.PALETTE[0]}
     if all(row["score"] is not None for row in values):
         legend = {"orient": "right", "title": unit, "titleOrient": "right", "gradientLength": 250, "format": ".1f"}
         fill = {
@@ -324,18 +307,18 @@ def _geometry_layers(
     layers = [
         {"mark": grey, "encoding": {"x": {**x, "field": "x1"}, "x2": {"field": "x2"}, "y": y}},
         {"mark": grey, "encoding": {"x": x, "y": {**y, "field": "y1"}, "y2": {"field": "y2"}}},
-        {"mark": {**mark, "stroke": INK, "strokeWidth": 1}, "encoding": {**axes, "shape": shape, "fill": fill}},
+        {"mark": {**mark, "stroke": look.BLACK, "strokeWidth": 1}, "encoding": {**axes, "shape": shape, "fill": fill}},
         _setting_names(axes, -6),
     ]
-    hollow = {"mark": {**mark, "stroke": PRINTED, "fill": None}, "encoding": {**axes, "shape": shape}}
+    hollow = {"mark": {**mark, "stroke": look.PRINTED, "fill": None}, "encoding": {**axes, "shape": shape}}
     return [
-        {**rows(values), "layer": layers},
-        *([{**rows(others), "layer": [hollow, _setting_names(axes, 9)]}] if others else []),
+        {**look.rows_of(values), "layer": layers},
+        *([{**look.rows_of(others), "layer": [hollow, _setting_names(axes, 9)]}] if others else []),
     ]
 
 
-def _setting_names(axes: Mapping[str, ChartSpec], below: int) -> ChartSpec:
-    text = {"type": "text", "align": "left", "dx": 8, "dy": below, "fontSize": 9, "color": INK}
+def _setting_names(axes: Mapping[str, look.ChartSpec], below: int) -> look.ChartSpec:
+    text = {"type": "text", "align": "left", "dx": 8, "dy": below, "fontSize": 9, "color": look.BLACK}
     return {"mark": text, "encoding": {**axes, "text": {"field": "setting", "type": "nominal"}}}
 
 

@@ -14,7 +14,7 @@ from harness.commands import Commands
 from harness.formatting import duration, fixed
 from harness.metrics import AVERAGE, Metric, is_by_training
 from harness.reporting.charts.curves import RunCurve, curve_title, run_curves, run_spec
-from harness.reporting.charts.plot import plain
+from harness.reporting.look import plain
 from harness.reporting.pages import TEMPLATES, Pages, anchor, numbered, plain_json, slug, slugs
 from harness.reporting.sections.base import ReportSection
 from harness.reporting.tables.grids import ABSENT

@@ -13,10 +13,9 @@ from functools import cached_property
 from harness.formatting import fixed, signed
 from harness.method.naming import name_of
 from harness.metrics import AVERAGE, SEEN, UNSEEN, Column, Metric, Metrics
-from harness.reporting.charts.plot import ChartSpec, line_at, named_axis
+from harness.reporting import look
 from harness.reporting.csvfiles import CsvFields, measured_fields
 from harness.reporting.figures.drawn import ReportFigure
-from harness.reporting.figures.vega import INK, axis, by_series, drawn, entry, grid, n_of, rows
 from harness.reporting.sections.base import Part, ReportSection
 from harness.reporting.seeds.caveats import Weakness, joined_caveats, weakness_notes
 from harness.reporting.seeds.cells import Cell, Label, Row
@@ -334,14 +333,14 @@ def seen_figures(table: SeenTable) -> list[ReportFigure]:
     )
     if table.fewest_seen(table.mean) < FEWEST_PAIRS:
         text += f" Fewer than {FEWEST_PAIRS} pairs are seen: the gain on them says nothing."
-    svg, pdf = drawn(title, _spec(table, compared))
+    svg, pdf = look.drawn(title, _spec(table, compared))
     return [ReportFigure(f"gains-{table.key}", "", table.profile, title, text, svg, pdf)]
 
 
-def _spec(table: SeenTable, compared: Sequence[Row]) -> ChartSpec:
+def _spec(table: SeenTable, compared: Sequence[Row]) -> look.ChartSpec:
     """The mean gains with their intervals, seen above unseen pairs in each row."""
     parts = (SEEN, UNSEEN)
-    entries = [entry(at, f"{part.strip('[]')} pairs") for at, part in enumerate(parts)]
+    entries = [look.of_series(at, f"{part.strip('[]')} pairs") for at, part in enumerate(parts)]
     gains = [
         (at, series.name, table.gains[row.label, part, table.mean])
         for at, row in enumerate(compared)
@@ -357,9 +356,9 @@ def _spec(table: SeenTable, compared: Sequence[Row]) -> ChartSpec:
         }
         for at, name, cell in gains
     ]
-    seeds = n_of(cell.summary for _, _, cell in gains)
-    looks, title = by_series(entries), f"gain over {name_of(BASELINE)}, {table.metric.title} ({seeds})"
-    y, height, params = named_axis([row.label.name.text for row in compared])
+    seeds = look.n_of(cell.summary for _, _, cell in gains)
+    looks, title = look.by_series(entries), f"gain over {name_of(BASELINE)}, {table.metric.title} ({seeds})"
+    y, height, params = look.named_axis([row.label.name.text for row in compared])
     offset = {
         "field": "series",
         "type": "nominal",
@@ -367,12 +366,16 @@ def _spec(table: SeenTable, compared: Sequence[Row]) -> ChartSpec:
         "scale": {"domain": [series.name for series in entries]},
     }
     layers = [
-        {"mark": {"type": "rule"}, "encoding": {"x": axis("lo", title), "x2": {"field": "hi"}}},
+        {"mark": {"type": "rule"}, "encoding": {"x": look.axis("lo", title), "x2": {"field": "hi"}}},
         {
             "mark": {"type": "point", "filled": True, "size": 30, "opacity": 1},
-            "encoding": {"x": axis("x", title), "shape": looks["shape"]},
+            "encoding": {"x": look.axis("x", title), "shape": looks["shape"]},
         },
     ]
-    rows_of_both = {**rows(values), "encoding": {"y": y, "yOffset": offset, "color": looks["color"]}, "layer": layers}
-    layers = [line_at({"x": {"datum": 0}}, color=INK), rows_of_both]
-    return grid([{"width": 400, "height": max(height, 45 * len(compared)), "params": params, "layer": layers}])
+    both = {
+        **look.rows_of(values),
+        "encoding": {"y": y, "yOffset": offset, "color": looks["color"]},
+        "layer": layers,
+    }
+    layers = [look.line_at({"x": {"datum": 0}}, color=look.BLACK), both]
+    return look.grid([{"width": 400, "height": max(height, 45 * len(compared)), "params": params, "layer": layers}])

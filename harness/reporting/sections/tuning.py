@@ -11,10 +11,9 @@ from harness.commands import DEFAULT_COMMANDS, Commands
 from harness.formatting import count_of, fixed
 from harness.method.naming import name_of
 from harness.metrics import AVERAGE, Column
-from harness.reporting.charts.plot import ChartSpec
 from harness.reporting.csvfiles import CsvFields, summary_rows
 from harness.reporting.figures.drawn import ReportFigure
-from harness.reporting.figures.vega import SeriesLook, axis, by_series, curves, drawn, entry, grid, n_of, spread
+from harness.reporting.look import ChartSpec, Look, axis, by_series, curves, drawn, grid, n_of, of_series, spread
 from harness.reporting.sections.base import Part, ReportSection
 from harness.reporting.seeds.caveats import GroupState, Weakness, freshness_notes, joined_caveats, weakness_notes
 from harness.reporting.seeds.cells import Label, Row
@@ -360,12 +359,12 @@ def tuned_figures(report: TunedReport) -> list[ReportFigure]:
         "deviation. Methods are compared fairly at equal numbers of trials only."
     )
     lines = places[0].lines
-    entries = [entry(index, f"{line.method.base} ({n_of(line.expected)})") for index, line in enumerate(lines)]
+    entries = [of_series(index, f"{line.method.base} ({n_of(line.expected)})") for index, line in enumerate(lines)]
     svg, pdf = drawn(title, grid([_panel(place, entries) for place in places], 3))
     return [ReportFigure(key, "", report.tuning.profile, title, text, svg, pdf)]
 
 
-def _panel(place: TunedPlace, entries: Sequence[SeriesLook]) -> ChartSpec:
+def _panel(place: TunedPlace, entries: Sequence[Look]) -> ChartSpec:
     values = [
         spread(series.name, trials, best)
         for line, series in zip(place.lines, entries, strict=True)
