@@ -49,7 +49,7 @@ class Results:
     def frame(self) -> pandas.DataFrame:
         """One row per score; `harness.store.FRAME_COLUMNS` documents the columns."""
         frame = frames_of(self.runs).flat()
-        return frame.astype(dict.fromkeys(frame.columns[frame.dtypes == "category"], str))
+        return frame.astype(dict.fromkeys(frame.select_dtypes(exclude="number").columns, str))
 
     @checked
     def table(self, name: str, profile: str | None = None) -> pandas.DataFrame:

@@ -231,32 +231,14 @@ class Frames(Sequence[Result]):
                 times.setdefault((method, encoder), {}).setdefault(what, []).append(seconds)
         return times
 
-    def flat(self, parts: Collection[str] | None = None) -> pandas.DataFrame:
-        """One row per score, with the columns FRAME_COLUMNS, in the order of the results and of their evaluations.
-
-        `parts` are the parts of tasks that are included besides the whole tasks, None for all.
-        """
+    def flat(self) -> pandas.DataFrame:
+        """One row per score of a task or a part of it, with the columns FRAME_COLUMNS, in the order of evaluations."""
         import pandas
 
-        scores = self.scores
-        if parts is None or parts:
-            some = self.parts if parts is None else self.parts[self.parts["part"].isin([*parts])]
-            scores = _in_order(scores, some)
-        of_evaluation = scores["evaluation"].to_numpy()
-        evaluations = self.evaluations.assign(
-            present=self.present, finished=self.evaluations["finished"].astype("category")
-        )
-        of_run = evaluations["run"].to_numpy()[of_evaluation]
-        runs = self.runs.assign(fingerprint=self.runs["fingerprint"].astype("category"))
-        columns = {
-            name: scores[name].array
-            if name in _OF_SCORES
-            else evaluations[name].array.take(of_evaluation)
-            if name in _OF_EVALUATIONS
-            else runs[name].array.take(of_run)
-            for name in FRAME_COLUMNS
-        }
-        return pandas.DataFrame(columns, copy=False)
+        evaluations = self.evaluations.assign(present=self.present)[["run", *_OF_EVALUATIONS]]
+        runs = self.runs[[name for name in FRAME_COLUMNS if name not in (*_OF_EVALUATIONS, *_OF_SCORES)]]
+        scores = pandas.concat([self.scores, self.parts]).sort_values("evaluation", kind="stable", ignore_index=True)
+        return scores.join(evaluations, on="evaluation").join(runs, on="run")[[*FRAME_COLUMNS]]
 
 
 def frames_of(results: Sequence[Result]) -> Frames:
@@ -272,9 +254,9 @@ def _unread(path: Path) -> Result:
     raise UserError(f"the result {path} is in no file")
 
 
-def frame_of(results: Sequence[Result], parts: Collection[str] | None = None) -> pandas.DataFrame:
+def frame_of(results: Sequence[Result]) -> pandas.DataFrame:
     """One row per score of results; see `Frames.flat`."""
-    return frames_of(results).flat(parts)
+    return frames_of(results).flat()
 
 
 def lines_of(frame: pandas.DataFrame) -> Iterator[Any]:
@@ -307,23 +289,6 @@ def _named(column: pandas.Series, name: Callable[[str], str]) -> pandas.Series:
 
     codes, names = pandas.factorize(pandas.Index([name(text) for text in column.cat.categories], dtype=object))
     return pandas.Series(pandas.Categorical.from_codes(codes[column.cat.codes], names), column.index)
-
-
-def _in_order(first: pandas.DataFrame, second: pandas.DataFrame) -> pandas.DataFrame:
-    """The scores of both, by evaluation."""
-    import pandas
-    from pandas.api.types import union_categoricals
-
-    if not (len(first) and len(second)):
-        return first if len(first) else second
-    columns = {
-        name: union_categoricals([first[name], second[name]])
-        if name in ("task", "part", "metric")
-        else np.concatenate([first[name], second[name]])
-        for name in first
-    }
-    both = pandas.DataFrame(columns, copy=False)
-    return both.take(np.argsort(columns["evaluation"], kind="stable"))
 
 
 @cache

@@ -156,25 +156,14 @@ def test_settings_and_overrides_tell_runs_apart(put: Callable[..., None], typed:
 @settings(max_examples=40)
 @given(st.lists(st.floats(60, 61), min_size=3, max_size=6), st.lists(st.floats(60, 61), min_size=3, max_size=6))
 def test_no_row_contradicts_the_conclusion(a: list[float], b: list[float]) -> None:
-    score = Score("sts", "Avg", "spearman")
-    rows = [
-        Row(
-            Label("tiny", name, "toy", "bert", ""),
-            tuple(range(len(values))),
-            {score.column: Cell.of(dict(enumerate(values)))},
-        )
-        for name, values in (("mcse", a), ("simcse", b))
-    ]
+    score, cells = Score("sts", "Avg", "spearman"), (Cell.of(dict(enumerate(values))) for values in (a, b))
+    labels = [Label("tiny", name, "toy", "bert", "") for name in ("mcse", "simcse")]
+    rows = (Row(label, cell.seeds, {score.column: cell}) for label, cell in zip(labels, cells, strict=True))
     comparison = Comparison(*rows, score, Metric("spearman"))
-    said, shown = (
-        comparison.conclusion(),
-        [test.p < 0.05 for test in (comparison.pooled, comparison.welch, comparison.paired) if test],
-    )
-    assert (
-        ("the tests disagree" in said)
-        or len(set(comparison.decisions().values())) == 1
-        or said.startswith("No conclusion")
-    )
+    said = comparison.conclusion()
+    shown = [test.p < 0.05 for test in (comparison.pooled, comparison.welch, comparison.paired) if test]
+    agree = len(set(comparison.decisions().values())) == 1
+    assert agree or "the tests disagree" in said or said.startswith("No conclusion")
     if " is better " in said or " is worse " in said:
         assert shown[0]
         assert all(shown) or "the tests disagree" in said

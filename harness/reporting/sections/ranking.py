@@ -52,8 +52,7 @@ def ranking_rows(table: RankingTable) -> Iterator[CsvFields]:
     """Mean ranks, from best to worst, each with the next variant."""
     profile, suite = table.source.profile, table.source.suite
     shared = {"table": "ranking", "profile": profile, "suite": suite, **table.column._asdict()}
-    names = [rows[0].label.name.code for rows in table.rows]
-    columns = table.rows, names, [*names[1:], None], table.ranks, table.flips
+    columns = table.rows, table.names, [*table.names[1:], None], table.ranks, table.flips
     for rows, name, after, (mean, low, high), flip in zip(*columns, strict=True):
         rank = {"mean": mean, "low": low, "high": high, "against": after, "flip": flip}
         weak = {"weakened_by": table.marks(rows).strip()}
@@ -85,6 +84,11 @@ class RankingTable:
     @property
     def title(self) -> str:
         return ": ".join(filter(None, heading(self.column, several=True)))
+
+    @property
+    def names(self) -> list[str]:
+        """How commands name the variants."""
+        return [rows[0].label.name.code for rows in self.rows]
 
     @property
     def ranks(self) -> list[tuple[float, float, float]]:

@@ -179,7 +179,8 @@ def seen_tables(results: Sequence[Result], metrics: Metrics) -> list[SeenTable]:
     """Build a table for each profile, suite, setting and encoder with scores on seen or unseen pairs."""
     kept: dict[tuple[str, str, str, str], list[Row]] = {}
     frames = frames_of(results)
-    scores = frames.parts[frames.parts["part"].isin((SEEN, UNSEEN))]
+    shown = {PAIRS, *(_main(metrics, suite).name for suite in frames.evaluations["suite"].unique())}
+    scores = frames.parts[frames.parts["part"].isin((SEEN, UNSEEN)) & frames.parts["metric"].isin(shown)]
     for row in rows_of(frames, chosen(frames, scores), scores):
         kept.setdefault((row.label.profile, row.suite, row.label.setting, row.label.encoder), []).append(row)
     return [

@@ -101,10 +101,9 @@ class Cell:
 
     def of_seed(self, seed: int) -> Cell:
         """The cell of one of its seeds, with the caveats that are about it."""
-        here = ((caveat.mark, {seed} & {*caveat.about}) for caveat in self.caveats if caveat.mark == COLLAPSED)
-        others = (caveat for caveat in self.caveats if caveat.mark != COLLAPSED)
-        collapsed = (Caveat(mark, (seed,)) for mark, about in here if about)
-        return Cell.of({seed: self.by_seed[seed]}, (*collapsed, *others))
+        about = (caveat for caveat in self.caveats if caveat.mark != COLLAPSED or seed in caveat.about)
+        mine = (caveat._replace(about=(seed,)) if caveat.mark == COLLAPSED else caveat for caveat in about)
+        return Cell.of({seed: self.by_seed[seed]}, tuple(mine))
 
     @property
     def holds(self) -> bool:

@@ -7,6 +7,7 @@ One group of its runs is shown for each suite, of one training and one protocol;
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -50,10 +51,15 @@ def chosen(frames: Frames, *scores: pandas.DataFrame) -> pandas.DataFrame:
     groups["rank"] = groups["state"].map(_RANKS).fillna(0)
     groups["most"] = groups["seeds"].where(groups["state"] == PRESENT, 0)
     groups = groups.sort_values(["row", "rank", "most", "time", "group", "protocol"], ascending=False)
-    best = groups.drop_duplicates("row")
-    kept = every.assign(number=grouped.ngroup())
-    kept = kept[kept["number"].isin(best.index)].sort_values(["row", "seed"])
+    best = groups.drop_duplicates("row").index
+    kept = every[grouped.ngroup().isin(best)].sort_values(["row", "seed"])
     return kept.assign(freshness=kept["row"].map(_states(groups)))
+
+
+def groups_of(kept: pandas.DataFrame) -> dict[Label, str]:
+    """The chosen group of each label, in the first of its suites."""
+    first = kept.drop_duplicates(_LABEL)
+    return {Label(*label): group for *label, group in first[[*_LABEL, "group"]].itertuples(index=False, name=None)}
 
 
 def _states(groups: pandas.DataFrame) -> dict[int, GroupState]:
@@ -80,29 +86,14 @@ RowScores = Mapping[PartColumn, Mapping[int, float]]
 
 def _by_row(kept: pandas.DataFrame, scores: Sequence[pandas.DataFrame]) -> Mapping[int, RowScores]:
     """The scores of chosen evaluations by row; of two of a seed, the first counts."""
-    rows, seeds, evaluations = (kept[name].to_numpy() for name in ("row", "seed", "evaluation"))
     found: dict[int, dict[PartColumn, dict[int, float]]] = {}
+    column_of = cache(Column)
     for some in scores:
-        of_score = some["evaluation"].to_numpy()
-        places = np.full(max(evaluations.max(initial=-1), of_score.max(initial=-1)) + 1, -1)
-        places[evaluations] = np.arange(len(kept))
-        at = places[of_score]
-        lines = np.flatnonzero(at >= 0)
-        lines = lines[np.argsort(at[lines], kind="stable")]
-        columns = some[["part", "task", "metric"]].iloc[lines]
-        keys, names = _numbered(columns)
-        at = at[lines]
-        values = some["value"].to_numpy()[lines]
-        for row, seed, key, value in zip(rows[at].tolist(), seeds[at].tolist(), keys, values.tolist(), strict=True):
-            found.setdefault(row, {}).setdefault(names[key], {}).setdefault(seed, value)
+        lines = some.merge(kept[["evaluation", "row", "seed"]], on="evaluation").sort_values(["row", "seed"])
+        columns = (lines[name].tolist() for name in ("row", "seed", "part", "task", "metric", "value"))
+        for row, seed, part, task, metric, value in zip(*columns, strict=True):
+            found.setdefault(row, {}).setdefault((part, column_of(task, metric)), {}).setdefault(seed, value)
     return found
-
-
-def _numbered(columns: pandas.DataFrame) -> tuple[list[int], list[PartColumn]]:
-    """A number for each line's part and column, and what the numbers stand for."""
-    names = columns.drop_duplicates()
-    found = [(part, Column(task, metric)) for part, task, metric in names.itertuples(index=False, name=None)]
-    return columns.groupby([*columns], observed=True, sort=False).ngroup().tolist(), found
 
 
 def _row(lines: Sequence[Any], numbers: RowScores, collapsed_of: Mapping[str, Collection[int]]) -> Row:
@@ -113,21 +104,17 @@ def _row(lines: Sequence[Any], numbers: RowScores, collapsed_of: Mapping[str, Co
         runs.setdefault(line.seed, line.run)
     dev, tasks = {line.dev_task for line in lines}, {column.task for _, column in numbers}
     free = unjudged(first.suite)
-    cells: dict[Column, Cell] = {}
-    parts: dict[PartColumn, Cell] = {}
-    for (part, column), by_seed in numbers.items():
+
+    def cell(column: Column, by_seed: Mapping[int, float]) -> Cell:
         # selection on a test is no caveat for a metric that is not judged
-        weak = caveats(collapsed, () if column.metric in free else dev, column.task, tasks)
-        if part:
-            parts[part, column] = Cell.of(by_seed, weak)
-        else:
-            cells[column] = Cell.of(by_seed, weak)
+        return Cell.of(by_seed, caveats(collapsed, () if column.metric in free else dev, column.task, tasks))
+
     label, pairs = Label(*(getattr(first, name) for name in _LABEL)), first.training.split(",")
     return Row(
         label=label,
         seeds=tuple(runs),
-        cells=cells,
-        parts=parts,
+        cells={column: cell(column, some) for (part, column), some in numbers.items() if not part},
+        parts={(part, column): cell(column, some) for (part, column), some in numbers.items() if part},
         suite=first.suite,
         group=first.group,
         protocol=first.protocol,

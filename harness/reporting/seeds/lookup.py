@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from string import hexdigits
+from typing import TYPE_CHECKING
 
 from harness.errors import UserError
 from harness.metrics import Metric, Metrics, Score
@@ -12,13 +13,16 @@ from harness.papers.published import ABLATION_SCORE, read_ablations
 from harness.registry import suggest
 from harness.reporting.sections.claims import claim_tests
 from harness.reporting.seeds.cells import Cell, Label, Row
-from harness.reporting.seeds.choose import chosen, rows_of
+from harness.reporting.seeds.choose import chosen, groups_of, rows_of
 from harness.reporting.seeds.comparison import Comparison
 from harness.reporting.seeds.gains import untrained_tests
 from harness.reporting.seeds.summary import Block, summary_tables
 from harness.reporting.tables.filled import filled_tables
 from harness.spec import UNTRAINED, Variant, parse_encoder, parse_setting, split
 from harness.store import PRESENT, UNKNOWN, Frames, Result, frames_of, lines_of, metrics_of, overrides_text
+
+if TYPE_CHECKING:
+    import pandas
 
 #: names of `Label` -> the text that they must have
 LabelFields = Mapping[str, str]
@@ -55,21 +59,19 @@ def compare_variants(
     fields = {name: text for name, text in shared.items() if text}
     (a, first_group), (b, second_group) = map(of_group, (a, b))
     wanted = described(a, fields), described(b, fields)
-    rows = _rows(frames, score)
-    groups_of_each_side = [_rows(frames, score, asked) if asked else rows for asked in (first_group, second_group)]
+    kept, asked = _chosen(frames, score), (first_group, second_group)
+    sides = [_chosen(frames, score, group) if group else kept for group in asked]
+    groups_of_each_side = [*map(groups_of, sides)]
     labels = _choose(groups_of_each_side, *wanted)
-
-    first, second = (
-        replace(found[label], asked=asked)
-        for found, label, asked in zip(groups_of_each_side, labels, (first_group, second_group), strict=True)
-    )
+    found = (_rows(frames, side, [label]) for side, label in zip(sides, labels, strict=True))
+    first, second = (replace(row, asked=group) for (row,), group in zip(found, asked, strict=True))
     encoders = {(label.profile, label.encoder) for label in labels}
-    others = (label for label in sorted(rows) if (label.profile, label.encoder) in encoders and label not in labels)
-    untrained = tuple(rows[label] for label in others if label.setting == UNTRAINED)
+    others = (label for label in groups_of(kept) if label.setting == UNTRAINED and label not in labels)
+    untrained = _rows(frames, kept, [label for label in others if (label.profile, label.encoder) in encoders])
     mine = frames.where(profile={label.profile for label in labels})
     tables = summary_tables(mine, metrics, only=score.suite)
     blocks = [block for table in tables for block in table.blocks]
-    comparison = Comparison(first, second, score, declared, untrained)
+    comparison = Comparison(first, second, score, declared, tuple(untrained))
     if first_group or second_group:  # a comparison of named groups is in no family
         return comparison
     tests = comparison.deciding, replace(comparison, a=second, b=first).deciding
@@ -109,8 +111,8 @@ def of_group(text: str) -> tuple[str, str]:
     return (name, group) if mark and group and not set(group) - set(hexdigits.lower()) else (text, "")
 
 
-def _rows(frames: Frames, score: Score, asked: str = "") -> dict[Label, Row]:
-    """The row of each label with a score, of the group that stands for it among all or those found by `asked`.
+def _chosen(frames: Frames, score: Score, asked: str = "") -> pandas.DataFrame:
+    """The evaluations with a score, of the group that stands for each label among all or those found by `asked`.
 
     `asked` begins a group's name or a fingerprint in it. Raises UserError if none fits.
     """
@@ -124,7 +126,14 @@ def _rows(frames: Frames, score: Score, asked: str = "") -> dict[Label, Row]:
     here &= (scores["task"] == score.task) & (scores["metric"] == score.metric)
     if asked and not here.any():
         raise UserError(f"no run with this score has a group or fingerprint that begins with {asked}")
-    return {row.label: row for row in rows_of(frames, chosen(frames, scores[here]), scores)}
+    return chosen(frames, scores[here])
+
+
+def _rows(frames: Frames, kept: pandas.DataFrame, wanted: Collection[Label]) -> list[Row]:
+    """The rows of some labels, in order of these."""
+    labels = map(Label._make, kept[[*Label._fields]].itertuples(index=False, name=None))
+    rows = rows_of(frames, kept[[label in wanted for label in labels]], frames.scores)
+    return sorted(rows, key=lambda row: row.label)
 
 
 def described(text: str, shared: LabelFields) -> dict[str, str]:
@@ -165,7 +174,7 @@ def find_score(text: str, frames: Frames, metrics: Metrics) -> Score:
 
 
 def _choose(
-    groups_of_each_side: Sequence[Mapping[Label, Row]], first: LabelFields, second: LabelFields
+    groups_of_each_side: Sequence[Mapping[Label, str]], first: LabelFields, second: LabelFields
 ) -> tuple[Label, Label]:
     """The only pair of labels that match; fields that neither description gives must be equal in both."""
     described = list(zip(groups_of_each_side, (first, second), strict=True))
@@ -176,7 +185,7 @@ def _choose(
     here, there = groups_of_each_side
     free = {name for name in ("setting", "encoder") if name in first and name in second}
     pairs = [(a, b) for a in sides[0] for b in sides[1] if _comparable(a, b, free)]
-    pairs = [(a, b) for a, b in pairs if a != b or here[a].group != there[b].group]
+    pairs = [(a, b) for a, b in pairs if a != b or here[a] != there[b]]
     pairs = [pair for pair in pairs if not any(label.overrides for label in pair)] or pairs
     if not pairs:
         raise UserError(

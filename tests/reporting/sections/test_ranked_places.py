@@ -21,10 +21,6 @@ def ranking(results: Sequence[Result]) -> RankingTable:
     return table
 
 
-def names(table: RankingTable) -> list[str]:
-    return [rows[0].label.name.code for rows in table.rows]
-
-
 WIKI = runs("wiki", simcse=[70.0, 71, 72], mcse=[80.0, 81, 82], dalr=[75.0, 76, 77])
 NLI = runs("nli", simcse=[60.0, 61, 62], mcse=[65.0, 66, 67], dalr=[66.0, 65.5, 67])
 
@@ -32,7 +28,7 @@ NLI = runs("nli", simcse=[60.0, 61, 62], mcse=[65.0, 66, 67], dalr=[66.0, 65.5, 
 def test_ranks_are_averaged_over_settings() -> None:
     table = ranking(WIKI + NLI)
     assert table.places == ("nli / toy-bert", "wiki / toy-bert")
-    assert names(table) == ["mcse", "dalr", "simcse"]
+    assert table.names == ["mcse", "dalr", "simcse"]
     assert [rank for rank, *_ in table.ranks] == [1.5, 1.5, 3.0]
     first, *others = table.flips
     assert 0 < (first or 0) < 1
@@ -48,17 +44,17 @@ def test_ranks_are_averaged_over_settings() -> None:
 
 def test_the_untrained_encoder_is_ranked_in_every_place_and_smaller_errors_first() -> None:
     table = ranking(WIKI + NLI + over_seeds("none", [99.0], setting="none"))
-    assert names(table) == ["none", "mcse", "dalr", "simcse"]
+    assert table.names == ["none", "mcse", "dalr", "simcse"]
     assert table.ranks[0][0] == 1.0
     assert not any("Unreliable" in note for note in ranking_grid(table).notes)
     (errors,) = ranking_tables(error_tables(["a", "b"], simcse=0.3, mcse=0.1))
-    assert names(errors) == ["mcse", "simcse"], "smaller is better"
+    assert errors.names == ["mcse", "simcse"], "smaller is better"
 
 
 def test_what_is_not_everywhere_is_named() -> None:
     extra = runs("wiki", kdmcse=[1.0, 2.0]) + runs("flickr", mcse=[1.0])
     table = ranking(WIKI + NLI + extra)
-    assert {*names(table)} == {"simcse", "mcse", "dalr"}
+    assert {*table.names} == {"simcse", "mcse", "dalr"}
     notes = ranking_grid(table).notes
     assert "Not ranked, not run in every place: KDMCSE." in notes
     assert "Places not used, without some of these variants: flickr / toy-bert." in notes

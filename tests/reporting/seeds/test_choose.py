@@ -8,22 +8,17 @@ import pytest
 from builders import over_seeds, result, sts, tables
 
 from harness.metrics import Column, Metric, Significance
-from harness.reporting.seeds.cells import Label, Row, compare
+from harness.reporting.seeds.cells import Row, compare
 from harness.reporting.seeds.choose import chosen, rows_of
 from harness.store import Protocol, Result, frames_of
 
-LABEL = Label("tiny", "mcse", "toy", "toy-bert", "")
+AVG = Column("Avg", "spearman")
 
 
 def rows(results: Sequence[Result]) -> dict[str, Row]:
-    """The rows of one label by suite."""
+    """The rows of one label, by suite."""
     frames = frames_of(results)
-    made = rows_of(frames, chosen(frames, frames.scores), frames.scores)
-    assert {row.label for row in made} == {LABEL}
-    return {row.suite: row for row in made}
-
-
-AVG = Column("Avg", "spearman")
+    return {row.suite: row for row in rows_of(frames, chosen(frames, frames.scores), frames.scores)}
 
 
 def test_protocols_of_one_training_are_never_mixed() -> None:
@@ -48,6 +43,7 @@ def test_each_suite_has_its_own_group() -> None:
     ("states", "shown", "mark"),
     [
         (("present", "method code"), "old", ""),
+        (("present", "present"), "old", ""),
         (("method code", "present"), "new", "incomplete"),
         (("", "method code"), "old", ""),
         (("", ""), "new", "incomplete"),
@@ -59,10 +55,7 @@ def test_the_present_group_stands_for_a_label_and_else_the_newest(
 ) -> None:
     old = over_seeds("mcse", [1.0, 2.0, 3.0], data="old", finished="2026-01-01T00:00:00+00:00")
     new = over_seeds("mcse", [9.0], data="new", finished="2026-02-01T00:00:00+00:00")
-    frames = frames_of(old + new).judged(
-        lambda frames: [states[group == new[0].group] for group in frames.runs["group"]]
-    )
-    kept = rows(frames)["sts"]
+    kept = rows(frames_of(old + new).judged(lambda _: [states[run in new] for run in old + new]))["sts"]
     assert kept.group == {"old": old, "new": new}[shown][0].group
     assert kept.freshness.mark == mark
     assert ("changed since: method code" in str(kept.freshness)) == ("method code" in states)
