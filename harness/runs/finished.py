@@ -16,7 +16,6 @@ from harness.planning.names import find_run
 from harness.profiles import Profile, load_profile, shipped_profiles
 from harness.spec import RunSpec
 from harness.store import Result, Store
-from harness.store.folder import redo_of
 from harness.training.folder import TrainingFolder
 
 
@@ -61,11 +60,6 @@ class FinishedRun:
         return open_model(self._best() if self.resolved.trains else self._untrained(), self.pooling)
 
     def _best(self) -> Path:
-        if redo_of(self.store, self.result.fingerprint):
-            raise UserError(
-                f"{self.result.spec.key} is being trained again, and its former weights are in "
-                f"{self.store.root / '.superseded'}; `{self._command(self.store.root)}` finishes that"
-            )
         folder = TrainingFolder(self.store.work(self.result.fingerprint))
         best = folder.best
         if not (best / "config.json").is_file():

@@ -28,7 +28,7 @@ from harness.registry import get_class, suggest
 from harness.runs.environment import DeviceChoice, Execution, Jobs, Seat
 from harness.stopping import Interrupted, request_stop, stop_on_signals, withdraw_stop
 from harness.store import Failure, Result, Store
-from harness.store.folder import Submission, begin_redo, in_progress, submissions
+from harness.store.folder import Submission, in_progress, submissions, supersede
 from harness.work.failures import GRACE_S, TimeLimitError, seconds_of
 from harness.work.job import Again, End, Job, Prepared, RunJob
 from harness.work.jobs import jobs_of
@@ -125,8 +125,19 @@ class Executor:
         Raises UserError before anything runs if `check` refuses a job. After the first signal to stop, no more jobs
         start, and running ones save and stop; then Interrupted is raised.
         """
+        self.admit(jobs)
+        return self.work_until_stopped(jobs, listen)
+
+    def admit(self, jobs: Sequence[Job]) -> None:
+        """Check all jobs, then move away what runs to train again have. Raises UserError, before anything is moved."""
         for job in jobs:
             self.check(job)
+        again = [job for job in jobs if isinstance(job, RunJob) and job.run.redo]
+        if again:
+            supersede(again[0].store, ((job.inventory.profile.name, job.spec, job.id) for job in again))
+
+    def work_until_stopped(self, jobs: Sequence[Job], listen: Listener) -> list[End]:
+        """Work until all jobs have ended or this process is asked to stop; return their ends. Raises Interrupted."""
         queue, signals = Queue(jobs, listen), list[int]()
 
         def stop(number: int) -> None:
@@ -256,7 +267,6 @@ def execute(plan: Plan, listen: Listener, how: Execution | None = None) -> list[
         _check_writable(plan.store)
         note_typed(plan.store.root, plan.request.profile.name, plan.request.typed)
         check_cache()
-        _begin_to_redo(plan)
         listed = jobs_of(plan, how.chunk, limit_s)
         kind = get_class("executor", how.executor or DEFAULT, Executor)
         chosen = how.jobs or kind.default_jobs(how.device)
@@ -276,16 +286,6 @@ def _left_as_it_was(root: Path) -> Iterator[None]:
         if made and root.is_dir() and {path.name for path in root.iterdir()} <= {".locks", ".typed"}:
             shutil.rmtree(root)
         raise
-
-
-def _begin_to_redo(plan: Plan) -> None:
-    """Note the runs to train again, by the commands that asked for it, and move their former work away."""
-    asked: dict[str, dict[str, str]] = {}
-    for run in plan.todo:
-        if run.redo:
-            asked.setdefault(run.redo, {})[run.fingerprint] = run.key
-    for command, runs in asked.items():
-        begin_redo(plan.store, runs, command)
 
 
 def check_executor(how: Execution) -> None:

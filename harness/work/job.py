@@ -22,7 +22,6 @@ from harness.runs.environment import DeviceChoice, Seat, pick_device
 from harness.stopping import Interrupted, Stopped, stop_here
 from harness.store import Failure, Result, Spec, Store
 from harness.store.files import remove_leftovers_of
-from harness.store.folder import end_redo, redo_of
 from harness.store.logs import running_log
 from harness.work.failures import SMALLER, all_of, described, time_limit
 from harness.work.resources import Estimates, Resources
@@ -173,9 +172,7 @@ class RunJob(Job):
             check_precision(self.run.resolved.training.precision, chosen)
 
     def finished(self) -> Result | None:
-        """Its result if every planned suite has been evaluated, else None; None while it is trained again."""
-        if redo_of(self.store, self.id):
-            return None
+        """Its result if every planned suite has been evaluated, else None."""
         stored = self.store.find(self.inventory.profile.name, self.spec, self.id)
         protocol = self.inventory.protocol
         done = stored and all(stored.evaluated(suite, protocol(suite)) for suite in self.run.todo)
@@ -183,7 +180,6 @@ class RunJob(Job):
 
     def carry_out(self, seat: Seat) -> Result:
         """Train and evaluate the run; one that was finished since it was planned is not repeated."""
-        end_redo(self.store, self.inventory.profile.name, self.spec, self.id)  # left by a process killed at that point
         if finished := self.finished():
             return finished
         from harness.runs.run import run_one

@@ -76,9 +76,7 @@ class Ray(Executor):
             return super().execute(jobs, listen)
 
     def check(self, job: Job) -> None:
-        """Refuse a job that needs a GPU if the cluster has none, and a run to redo without a shared results folder."""
-        if not self.shared and isinstance(job, RunJob) and job.run.redo:
-            raise UserError("--redo works only in a shared results folder; remove --no-shared-folder")
+        """Refuse a job that needs a GPU if the cluster has none."""
         if self._card_mb is None:
             job.check("cpu")
 

@@ -105,8 +105,7 @@ class Slurm(Executor):
 
         Returns no ends if it does not wait. Raises UserError if SLURM refuses.
         """
-        for job in jobs:
-            self.check(job)
+        self.admit(jobs)
         if not jobs:
             return []
         queue = Queue(jobs, listen)
@@ -114,7 +113,7 @@ class Slurm(Executor):
         with locked(jobs[0].store.root / ".locks" / "slurm.lock", "submission to SLURM"):
             sent = self._submit(jobs, self.submitter)
         if self.waits:
-            return super().execute(jobs, listen)
+            return self.work_until_stopped(jobs, listen)
         if not sent:
             log.warning("all runs are already submitted to SLURM; following them here (Ctrl-C stops only this command)")
             self.work(queue, listen)
