@@ -50,7 +50,7 @@ class Tally:
 
     @property
     def active(self) -> list[Work]:
-        return [work for work in self.running.values() if work.key in self.planned]
+        return [work for work in self.slowest() if work.key in self.planned]
 
     @property
     def preparing(self) -> int:
@@ -90,6 +90,7 @@ class Tally:
         return f"evaluating {event.suite}"
 
     def slowest(self) -> list[Work]:
+        """All in progress, the longest-running first: a list of their own, since a view is drawn in another thread."""
         return sorted(self.running.values(), key=lambda work: work.since)
 
     def log(self, key: str) -> Path | None:
