@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import logging
 import math
-import shutil
 import signal
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from time import monotonic
 from typing import Any, ClassVar, Final, TypeVar
 
@@ -20,7 +17,7 @@ from harness.caches import check_cache
 from harness.command_line import harness_command
 from harness.commands import note_typed
 from harness.errors import UserError
-from harness.events import Event, Listener, both
+from harness.events import Listener, both
 from harness.locks import try_lock
 from harness.planning.plan import Plan, PlannedRun
 from harness.planning.states import STATES, RunState
@@ -79,7 +76,7 @@ class Executor:
         self.options = options
         self.asked: Mapping[str, str] = options.executor_options or {}
         self.queue = Queue(())
-        self.listen: Listener = ignore
+        self.listen: Listener = lambda event: None
         #: jobs that were given to processes, and how many processes died with each
         self.out: dict[Job, StartedJob] = {}
         self.deaths = Counter[Job]()
@@ -126,7 +123,7 @@ class Executor:
         start, and running ones save and stop; then Interrupted is raised.
         """
         self.admit(jobs)
-        return self.work_until_stopped(jobs, listen)
+        return self.work_until_stopped(Queue(jobs, listen), listen)
 
     def admit(self, jobs: Sequence[Job]) -> None:
         """Check all jobs, then move away what runs to train again have. Raises UserError, before anything is moved."""
@@ -136,9 +133,9 @@ class Executor:
         if again:
             supersede(again[0].store, ((job.inventory.profile.name, job.spec, job.id) for job in again))
 
-    def work_until_stopped(self, jobs: Sequence[Job], listen: Listener) -> list[End]:
+    def work_until_stopped(self, queue: Queue, listen: Listener) -> list[End]:
         """Work until all jobs have ended or this process is asked to stop; return their ends. Raises Interrupted."""
-        queue, signals = Queue(jobs, listen), list[int]()
+        signals: list[int] = []
 
         def stop(number: int) -> None:
             signals.append(number)
@@ -250,10 +247,6 @@ class Executor:
         self.queue.end(started.job, end)
 
 
-def ignore(event: Event) -> None:
-    """A listener that does nothing."""
-
-
 def execute(plan: Plan, listen: Listener, how: Execution | None = None) -> list[Result | Failure]:
     """Carry out the unfinished runs of a plan; return their ends in the order they came.
 
@@ -263,29 +256,17 @@ def execute(plan: Plan, listen: Listener, how: Execution | None = None) -> list[
     """
     how = how or Execution()
     limit_s = None if how.run_timeout is None else seconds_of(how.run_timeout)
-    with _left_as_it_was(plan.store.root):
-        _check_writable(plan.store)
-        note_typed(plan.store.root, plan.request.profile.name, plan.request.typed)
-        check_cache()
-        listed = jobs_of(plan, how.chunk, limit_s)
-        kind = get_class("executor", how.executor or DEFAULT, Executor)
-        chosen = how.jobs or kind.default_jobs(how.device)
-        runs = sum(isinstance(job, RunJob) for job in listed)
-        fitting = chosen if chosen == "auto" else max(1, min(chosen, runs))
-        ends = kind(replace(how, jobs=fitting)).execute(listed, listen)
+    check_cache()
+    listed = jobs_of(plan, how.chunk, limit_s)
+    kind = get_class("executor", how.executor or DEFAULT, Executor)
+    chosen = how.jobs or kind.default_jobs(how.device)
+    runs = sum(isinstance(job, RunJob) for job in listed)
+    fitting = chosen if chosen == "auto" else max(1, min(chosen, runs))
+    executor = kind(replace(how, jobs=fitting))
+    _check_writable(plan.store)
+    note_typed(plan.store.root, plan.request.profile.name, plan.request.typed)
+    ends = executor.execute(listed, listen)
     return [end for end in ends if not isinstance(end, Prepared)]
-
-
-@contextmanager
-def _left_as_it_was(root: Path) -> Iterator[None]:
-    """Remove a results folder created by a command that is then refused."""
-    made = not root.exists()
-    try:
-        yield
-    except UserError:
-        if made and root.is_dir() and {path.name for path in root.iterdir()} <= {".locks", ".typed"}:
-            shutil.rmtree(root)
-        raise
 
 
 def check_executor(how: Execution) -> None:

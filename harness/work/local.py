@@ -30,7 +30,7 @@ from harness.work.resources import (
     CoreSeats,
     Seats,
     free_memory_mb,
-    visible_gpus,
+    visible_names,
 )
 
 #: The fraction of the machine's free memory that runs on the CPU may be expected to take.
@@ -57,9 +57,10 @@ class Local(Executor):
         """The slots of this machine for the jobs of a queue."""
         jobs = self.jobs
         if pick_device(self.options.device) == "cuda":
-            cards = visible_gpus(_memory_of)
+            cards = visible_names()
             runs = sum(isinstance(job, RunJob) for job in queue.waiting)
-            return CardSeats(cards, min(runs, MOST_ON_A_CARD * len(cards)) if jobs == "auto" else jobs)
+            most = min(runs, MOST_ON_A_CARD * len(cards)) if jobs == "auto" else jobs
+            return CardSeats(cards, _memory_of, most)
         return CoreSeats(_jobs_on_cores(queue) if jobs == "auto" else jobs)
 
     def start(self) -> None:

@@ -166,27 +166,6 @@ def free_memory_mb() -> float:
     return min(limits, default=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e6)
 
 
-@dataclass(frozen=True)
-class Gpu:
-    """A GPU, or a MIG instance, by its name in CUDA_VISIBLE_DEVICES, with its memory in MB.
-
-    `free_mb` returns the memory that no process uses now.
-    """
-
-    name: str
-    memory_mb: float
-    free_mb: Callable[[], float]
-
-
-def visible_gpus(ask: Callable[[str], tuple[float, float]]) -> list[Gpu]:
-    """The GPUs that this process may use; `ask` returns the free and the total memory of one, by its name, in MB."""
-
-    def gpu(name: str) -> Gpu:
-        return Gpu(name, ask(name)[1], lambda: ask(name)[0])
-
-    return [gpu(name) for name in visible_names()]
-
-
 def visible_names() -> list[str]:
     """The GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them.
 
@@ -226,16 +205,20 @@ class CoreSeats:
 class CardSeats:
     """GPUs: each job on the card with the most free memory, several on one where their memory fits.
 
+    `cards` are their names in CUDA_VISIBLE_DEVICES, `memory_of` returns the free and the total memory of one in MB.
     `jobs` is the most that use a GPU at a time, None for as many as fit. A job too large for now
     reserves the emptiest GPU, so that smaller jobs cannot starve it. Jobs that need no GPU run beside them.
     """
 
-    def __init__(self, cards: Sequence[Gpu], jobs: int | None = None) -> None:
-        self._cards, self._jobs = cards, jobs or MOST_ON_A_CARD * len(cards)
+    def __init__(
+        self, cards: Sequence[str], memory_of: Callable[[str], tuple[float, float]], jobs: int | None = None
+    ) -> None:
+        self._cards, self._memory_of, self._jobs = cards, memory_of, jobs or MOST_ON_A_CARD * len(cards)
+        self._memory = [memory_of(card)[1] for card in cards]
         #: the most jobs on one card; a job that never shares its card has no memory limit
         self._each = most_on_each(len(cards), self._jobs)
         #: for each card, the memory that others do not use, and its seats with their shares of that memory
-        self._usable = [USABLE * card.memory_mb for card in cards]
+        self._usable = [USABLE * memory for memory in self._memory]
         self._taken: list[dict[Seat, float]] = [{} for _ in cards]
         #: card -> the job that it is reserved for
         self._reserved: dict[int, str] = {}
@@ -262,18 +245,17 @@ class CardSeats:
             return None
         self._reserved = {number: name for number, name in self._reserved.items() if name != job}
         lone = alone or self._each == 1
-        given = 1.0 if lone else share * self._usable[card] / self._cards[card].memory_mb
-        environment = {VISIBLE: self._cards[card].name, **({} if lone else SHARED)}
+        given = 1.0 if lone else share * self._usable[card] / self._memory[card]
+        environment = {VISIBLE: self._cards[card], **({} if lone else SHARED)}
         seat = Seat("cuda", self._cpus, 1.0 if share == 1 else given, environment, card)
         self._taken[card][seat] = share
         return seat
 
     def _look(self, number: int) -> float:
         """The memory that is free on a card now; the use by others is measured while none of these jobs is on it."""
-        card = self._cards[number]
-        free = card.free_mb()
+        free = self._memory_of(self._cards[number])[0]
         if not self._taken[number]:
-            self._usable[number] = max(1.0, min(USABLE * card.memory_mb, free))
+            self._usable[number] = max(1.0, min(USABLE * self._memory[number], free))
         return free
 
     def free(self, seat: Seat) -> None:
