@@ -17,7 +17,7 @@ from harness.events import Event, TrainingProgress
 from harness.work.job import RunJob
 from harness.work.jobs import jobs_of
 from harness.work.queue import Queue
-from harness.work.resources import CardSeats
+from harness.work.resources import Seats
 from harness.work.tally import Tally
 
 T = TypeVar("T")
@@ -52,7 +52,7 @@ def costing(work: Callable[[], T]) -> tuple[T, float]:
 def _look_at(jobs: Sequence[RunJob], slots: int) -> None:
     """Print what it costs to find that no run has room."""
     cards = [str(number) for number in range(slots)]
-    seats, queue = CardSeats(cards, lambda name: (80_000, 80_000), slots), Queue(jobs)
+    seats, queue = Seats(slots, cards, lambda name: (80_000, 80_000)), Queue(jobs)
 
     def fits(job: object) -> bool:
         assert isinstance(job, RunJob)

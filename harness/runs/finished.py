@@ -89,9 +89,9 @@ class FinishedRun:
             raise UserError(f"{folder} is not the encoder that {key} evaluated; give that one with --encoder")
         return folder
 
-    def _command(self, results: Path | None = None) -> str:
-        """The command to train the run again, by default in a new results folder: in its own, it counts as finished."""
-        return Commands(self.store.root).again(self.result, results or Path("AGAIN"))
+    def _command(self) -> str:
+        """The command to train the run again in a new results folder: in its own, it counts as finished."""
+        return Commands(self.store.root).again(self.result, Path("AGAIN"))
 
 
 def _profile(result: Result, given: str | None, typed: Typed) -> Profile:

@@ -73,7 +73,6 @@ class Submission(BaseModel):
     system: str
     id: str
     key: str
-    folder: Path
     log: Path
 
 

@@ -202,10 +202,6 @@ class Executor:
         """Free the resources of a process that has ended or is about to."""
         started.report.remove()
 
-    def delivered(self, started: StartedJob, end: End) -> End:
-        """The end of a job, once its files are in the store."""
-        return end
-
     def look(self) -> bool:
         """Pass on what processes have reported; return whether one has ended."""
         before = len(self.out)
@@ -215,7 +211,7 @@ class Executor:
             if isinstance(end, str):
                 self.close(started, started.job.fail(end))
             elif end is not None:
-                self.close(started, end if isinstance(end, Again) else self.delivered(started, end))
+                self.close(started, end)
             elif death is not None:
                 self._handle_death(started, death)
             elif limit_s is not None and monotonic() > started.started + limit_s + 2 * GRACE_S:

@@ -26,8 +26,6 @@ from harness.work.report import Report, perform
 from harness.work.resources import (
     MOST_ON_A_CARD,
     VISIBLE,
-    CardSeats,
-    CoreSeats,
     Seats,
     free_memory_mb,
     visible_names,
@@ -60,8 +58,8 @@ class Local(Executor):
             cards = visible_names()
             runs = sum(isinstance(job, RunJob) for job in queue.waiting)
             most = min(runs, MOST_ON_A_CARD * len(cards)) if jobs == "auto" else jobs
-            return CardSeats(cards, _memory_of, most)
-        return CoreSeats(_jobs_on_cores(queue) if jobs == "auto" else jobs)
+            return Seats(most, cards, _memory_of)
+        return Seats(_jobs_on_cores(queue) if jobs == "auto" else jobs)
 
     def start(self) -> None:
         while (job := self.queue.take(self._seat)) is not None:
@@ -135,7 +133,7 @@ def _memory_of(name: str) -> tuple[float, float]:
             answer: tuple[float, float] = ours.recv()
         except (EOFError, OSError) as error:
             process.join()
-            why = death_text(process.exitcode, "")
+            why = death_text(process.exitcode or 0, "")
             raise UserError(f"the GPU {name} cannot be used: {why}; name others in {VISIBLE}") from error
     return answer
 

@@ -8,7 +8,7 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -91,10 +91,8 @@ def logging_above() -> Iterator[None]:
 
     Otherwise the handlers keep the stream that was standard error when they were made.
     """
-    changed = [
-        handler for handler in logging.getLogger().handlers if getattr(handler, "stream", None) is sys.__stderr__
-    ]
-    streams = [handler for handler in changed if isinstance(handler, logging.StreamHandler)]
+    handlers = [each for each in logging.getLogger().handlers if isinstance(each, logging.StreamHandler)]
+    streams = [handler for handler in handlers if handler.stream is sys.__stderr__]
     for handler in streams:
         handler.setStream(sys.stderr)
     try:
@@ -189,13 +187,13 @@ class Lines(_Ends):
     about all of them replaces the lines about each.
     """
 
-    def __init__(self, tally: Tally, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, tally: Tally, console: Console) -> None:
         super().__init__(tally, console)
-        self.clock = clock
+        self.clock = tally.clock
         #: the time of each run's last line, and the runs that had a line about their training
         self.last: dict[str, float] = {}
         self.training: set[str] = set()
-        self.summed = clock()
+        self.summed = self.clock()
 
     def other(self, event: Event) -> None:
         work = self.tally.running.get(event.run)
@@ -254,12 +252,8 @@ class _Notebook(_Ends):
     def line(self, text: str) -> None:
         self.ends.append(one_line(text))
 
-    def whole(self) -> Table:
-        whole = Table.grid()
-        for text in self.ends:
-            whole.add_row(Text(text))
-        whole.add_row(view(self.tally, self.console.width, self.console.height))
-        return whole
+    def whole(self) -> Group:
+        return Group(*map(Text, self.ends), view(self.tally, self.console.width, self.console.height))
 
     def draw(self) -> None:
         self.output.update(self.whole())

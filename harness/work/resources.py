@@ -185,49 +185,39 @@ def most_on_each(cards: int, jobs: int) -> int:
     return min(MOST_ON_A_CARD, -(-jobs // cards))
 
 
-class CoreSeats:
-    """A fixed number of jobs at a time, each with an equal share of the cores."""
+class Seats:
+    """The slots of a machine: its cores or, with `cards`, its GPUs.
 
-    def __init__(self, jobs: int) -> None:
-        self._left, self._cpus = jobs, Seat.equal("cpu", jobs).cpus
-
-    def take(self, job: str, needs: Callable[[], Resources], *, alone: bool = False) -> Seat | None:
-        """A seat for a job, by its id, or None where there is no room now; `alone` asks for a whole card."""
-        if not self._left:
-            return None
-        self._left -= 1
-        return Seat("cpu", self._cpus, environment=NO_GPU)
-
-    def free(self, seat: Seat) -> None:
-        self._left += 1
-
-
-class CardSeats:
-    """GPUs: each job on the card with the most free memory, several on one where their memory fits.
-
-    `cards` are their names in CUDA_VISIBLE_DEVICES, `memory_of` returns the free and the total memory of one in MB.
-    `jobs` is the most that use a GPU at a time, None for as many as fit. A job too large for now
-    reserves the emptiest GPU, so that smaller jobs cannot starve it. Jobs that need no GPU run beside them.
+    Without cards, `jobs` run at a time, each with an equal share of the cores. With cards, each job is on the one with
+    the most free memory, several on one where their memory fits; `jobs` is the most that use a GPU at a time, None for
+    as many as fit. A job too large for now reserves the emptiest GPU, so that smaller jobs cannot starve it. Jobs that
+    need no GPU run beside them. `cards` are names in CUDA_VISIBLE_DEVICES, `memory_of` returns the free and the total
+    memory of one in MB.
     """
 
     def __init__(
-        self, cards: Sequence[str], memory_of: Callable[[str], tuple[float, float]], jobs: int | None = None
+        self,
+        jobs: int | None,
+        cards: Sequence[str] = (),
+        memory_of: Callable[[str], tuple[float, float]] = lambda card: (0.0, 0.0),
     ) -> None:
         self._cards, self._memory_of, self._jobs = cards, memory_of, jobs or MOST_ON_A_CARD * len(cards)
         self._memory = [memory_of(card)[1] for card in cards]
         #: the most jobs on one card; a job that never shares its card has no memory limit
-        self._each = most_on_each(len(cards), self._jobs)
+        self._each = most_on_each(len(cards), self._jobs) if cards else 0
         #: for each card, the memory that others do not use, and its seats with their shares of that memory
         self._usable = [USABLE * memory for memory in self._memory]
         self._taken: list[dict[Seat, float]] = [{} for _ in cards]
         #: card -> the job that it is reserved for
         self._reserved: dict[int, str] = {}
         self._cpus = max(1, cores() // self._jobs)
-        self._without = max(1, cores() // PREPARING_CPUS)
+        #: seats without a GPU that are free, and the cores of each
+        self._without = max(1, cores() // PREPARING_CPUS) if cards else self._jobs
+        self._cpus_without = min(PREPARING_CPUS, cores()) if cards else self._cpus
 
     def take(self, job: str, needs: Callable[[], Resources], *, alone: bool = False) -> Seat | None:
-        asked = needs()
-        if not asked.gpu_memory_mb:
+        """A seat for a job, by its id, or None where there is no room now; `alone` asks for a whole card."""
+        if not self._cards or not (asked := needs()).gpu_memory_mb:
             return self._on_cores()
         if sum(map(len, self._taken)) >= self._jobs:
             return None
@@ -268,12 +258,8 @@ class CardSeats:
         if not self._without:
             return None
         self._without -= 1
-        return Seat("cpu", min(PREPARING_CPUS, cores()), environment=NO_GPU)
+        return Seat("cpu", self._cpus_without, environment=NO_GPU)
 
     def _left(self, card: int) -> float:
         """The free share of a card's usable memory."""
         return 1.0 - sum(self._taken[card].values())
-
-
-#: The slots of a machine.
-Seats = CoreSeats | CardSeats

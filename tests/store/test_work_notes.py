@@ -42,8 +42,8 @@ def test_a_file_that_is_no_checkpoint_is_ignored(name: str, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     "noted",
     [
-        {"system": "SLURM", "id": 3, "key": "k", "folder": "f", "log": "l"},
-        {"system": "SLURM", "id": "3", "key": "k", "folder": "f"},
+        {"system": "SLURM", "id": 3, "key": "k", "log": "l"},
+        {"system": "SLURM", "id": "3", "key": "k"},
         {},
     ],
 )

@@ -25,7 +25,7 @@ from harness.work.forkserver import SERVER_ENVIRONMENT
 from harness.work.job import End, Job, Prepared
 from harness.work.local import Local
 from harness.work.queue import Queue
-from harness.work.resources import CardSeats, Resources, Seat, Seats, visible_names
+from harness.work.resources import Resources, Seat, Seats, visible_names
 
 #: eight cards of 80 GB
 BOX = [f"GPU-{number}" for number in range(8)]
@@ -33,9 +33,9 @@ BOX = [f"GPU-{number}" for number in range(8)]
 needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked up in /proc")
 
 
-def seats_on(cards: list[str], jobs: int | None = None) -> CardSeats:
+def seats_on(cards: list[str], jobs: int | None = None) -> Seats:
     """Seats on cards that no other process uses."""
-    return CardSeats(cards, lambda name: (80_000, 80_000), jobs)
+    return Seats(jobs, cards, lambda name: (80_000, 80_000))
 
 
 class Box(Local):
@@ -80,7 +80,7 @@ def test_jobs_on_cards_see_their_own_alone_and_are_repeated_alone_where_they_did
         assert [round(note["share"], 2) for note in notes_of[job.id]] == [0.25, 1.0]
     assert [note["card"] for note in notes_of[without.id]] == [""]
     assert {round(note["share"], 3) for job in pairs for note in notes_of[job.id]} == {0.375}
-    assert {note["card"] for job in pairs for note in notes_of[job.id]} <= {card for card in BOX}
+    assert {note["card"] for job in pairs for note in notes_of[job.id]} <= set(BOX)
 
 
 #: an interpreter that ends at once in place of the server
@@ -142,7 +142,7 @@ def test_cards_are_shared_by_memory(
 
 def test_what_others_use_of_a_card_is_not_given_away_and_asked_again_before_each_start() -> None:
     free = {"full": 500.0, "empty": 79_000.0}
-    seats = CardSeats(list(free), lambda name: (free[name], 80_000))
+    seats = Seats(None, list(free), lambda name: (free[name], 80_000))
     first, second = (seats.take(str(number), small) for number in range(2))
     assert [seat.card for seat in (first, second) if seat] == [1, 1]
     free["empty"] = 1_000.0

@@ -40,7 +40,7 @@ class Plan:
         self.prints = {key(seed): digest(seed) for seed in range(total)}
         self.tally = Tally(self.prints, self.store, lambda: self.now)
         self.out = io.StringIO()
-        self.lines = Lines(self.tally, Console(file=self.out, width=20), lambda: self.now)
+        self.lines = Lines(self.tally, Console(file=self.out, width=20))
 
     def at(self, now: float, *events: Event) -> None:
         self.now = now

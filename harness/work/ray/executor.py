@@ -228,9 +228,11 @@ class Ray(Executor):
         self._over.pop(started.job, None)
         self._rest.pop(started.job)
 
-    def delivered(self, started: StartedJob, end: End) -> End:
-        """The end of a job, stored here where the node does not see the folder."""
-        return end if self.shared else deliver(end, RunFiles(self._rest[started.job]), started.job.store)
+    def close(self, started: StartedJob, end: End | Again) -> None:
+        """Report the end of a job, which is stored here first where the node does not see the folder."""
+        if not self.shared and not isinstance(end, Again):
+            end = deliver(end, RunFiles(self._rest[started.job]), started.job.store)
+        super().close(started, end)
 
     def cancel(self) -> None:
         for started in self.out.values():

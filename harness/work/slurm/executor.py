@@ -274,7 +274,7 @@ class Slurm(Executor):
         notes = {}
         for job, number in zip(jobs, (submitted.job_id for submitted in sent), strict=True):
             log = JobPaths(folder, number).stdout
-            notes[job.id] = Submission(system=SYSTEM, id=number, key=job.key, folder=folder, log=log)
+            notes[job.id] = Submission(system=SYSTEM, id=number, key=job.key, log=log)
             note_submission(self.store, job.id, notes[job.id])
         return notes
 
