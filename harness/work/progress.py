@@ -252,8 +252,10 @@ class _Notebook(_Ends):
     def line(self, text: str) -> None:
         self.ends.append(one_line(text))
 
-    def whole(self) -> Group:
-        return Group(*map(Text, self.ends), view(self.tally, self.console.width, self.console.height))
+    def whole(self) -> Table:  # which a notebook can show, unlike a group
+        whole = Table.grid()
+        whole.add_row(Group(*map(Text, self.ends), view(self.tally, self.console.width, self.console.height)))
+        return whole
 
     def draw(self) -> None:
         self.output.update(self.whole())
