@@ -9,7 +9,6 @@ import errno
 import re
 import signal
 import threading
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -148,11 +147,6 @@ def pickling_errors_as_plugin_errors() -> Iterator[None]:
         yield
     except Exception as error:
         raise PlugInError(f"it cannot be sent to its process: {described(error)}") from error
-
-
-def all_of(error: BaseException | str) -> str:
-    """The traceback of an error; empty for a text."""
-    return "" if isinstance(error, str) else "".join(traceback.format_exception(error))
 
 
 def death_text(code: int, log: str) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import Enum
 from pathlib import Path
+from traceback import format_exception
 
 from harness.errors import UserError
 from harness.events import Event, Listener, listening
@@ -23,7 +24,7 @@ from harness.stopping import Interrupted, Stopped, stop_here
 from harness.store import Failure, Result, Spec, Store
 from harness.store.files import remove_leftovers_of
 from harness.store.logs import running_log
-from harness.work.failures import SMALLER, all_of, described, time_limit
+from harness.work.failures import SMALLER, described, time_limit
 from harness.work.resources import Estimates, Resources
 
 log = logging.getLogger(__name__)
@@ -193,7 +194,7 @@ class RunJob(Job):
             profile=self.inventory.profile.name,
             fingerprint=self.id,
             error=described(error),
-            traceback=all_of(error),
+            traceback="" if isinstance(error, str) else "".join(format_exception(error)),
             when=datetime.now(UTC).isoformat(timespec="seconds"),
         )
         try:

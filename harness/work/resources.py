@@ -55,10 +55,6 @@ class Resources:
     memory_mb: int = 2_000
     gpu_memory_mb: int = 0
 
-    def gpus(self, card_mb: float) -> float:
-        """The fraction of a GPU of `card_mb` MB, at most 1."""
-        return min(1.0, self.gpu_memory_mb / card_mb)
-
 
 def model_mb(folder: Path) -> tuple[float, float]:
     """Megabytes of an encoder's float32 weights, and of the activations that one token keeps for the backward pass."""
@@ -227,7 +223,7 @@ class Seats:
         if not free:
             return None
         card = max(free, key=lambda number: (self._left(number) * self._usable[number], -number))
-        share = 1.0 if alone else asked.gpus(self._usable[card])
+        share = 1.0 if alone else min(1.0, asked.gpu_memory_mb / self._usable[card])
         short = bool(self._taken[card]) and free[card] < asked.gpu_memory_mb
         if share > self._left(card) or short or not open_:
             if job not in self._reserved.values():
