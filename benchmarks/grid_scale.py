@@ -16,7 +16,7 @@ from harness.events import Event, TrainingProgress
 from harness.work.job import RunJob
 from harness.work.jobs import jobs_of
 from harness.work.queue import Queue
-from harness.work.resources import CardSeats, Gpu
+from harness.work.resources import Seats
 from harness.work.tally import Tally
 
 T = TypeVar("T")
@@ -50,7 +50,8 @@ def costing(work: Callable[[], T]) -> tuple[T, float]:
 
 def _look_at(jobs: Sequence[RunJob], slots: int) -> None:
     """Print what it costs to find that no run has room."""
-    seats, queue = CardSeats([Gpu(str(number), 80_000, lambda: 80_000) for number in range(slots)], slots), Queue(jobs)
+    cards = [str(number) for number in range(slots)]
+    seats, queue = Seats(slots, cards, lambda name: (80_000, 80_000)), Queue(jobs)
 
     def fits(job: object) -> bool:
         assert isinstance(job, RunJob)

@@ -110,7 +110,7 @@ def plan(selection: Selection) -> Plan:
     `set` is a mapping or KEY=VALUE texts; a list of values, {"lambda": [0.1, 1]}, makes a variant for each, as
     "mcse[lambda=0.1|1]" does. `tune` ("mcse:lambda=0.01|0.1|1,temperature=0.05|0.1", or several such texts) runs
     `trials` configurations of each method, in addition to `methods` if given; reports compare them at equal budgets.
-    With `redo`, an old result moves to RESULTS/.superseded once the new one is complete.
+    With `redo`, `execute` first moves old results to RESULTS/.superseded.
 
     >>> import harness
     >>> for planned in harness.plan("tiny", methods="simcse,mcse", seeds=1).runs:

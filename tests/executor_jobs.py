@@ -19,7 +19,7 @@ from harness.planning.request import Request
 from harness.processors import own_cores
 from harness.profiles import Profile, load_profile
 from harness.profiles.schema import TeacherTable
-from harness.runs.environment import DeviceChoice, Seat
+from harness.runs.environment import Seat
 from harness.spec import Variant, parse_setting
 from harness.store import Result, Store
 from harness.work.job import End, Job, Prepared, RunJob
@@ -97,9 +97,6 @@ class Errand(Job):
 
     def resources(self, known: Estimates) -> Resources:
         return Resources(memory_mb=700, gpu_memory_mb=self.memory_mb)
-
-    def check(self, device: DeviceChoice) -> None:
-        """Runs anywhere."""
 
     def note(self, text: str) -> None:
         path = self.store.root / "notes" / self.key

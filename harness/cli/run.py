@@ -51,7 +51,7 @@ def run(
     """Train and evaluate a grid of runs.
 
     A grid combines methods, settings, encoders and seeds. Finished runs are skipped, interrupted runs resume. With
-    --redo, an old result moves to RESULTS/.superseded once the new one is complete.
+    --redo, old results move to RESULTS/.superseded first; after a stop, the command without --redo goes on.
     """
     from harness import api
     from harness.planning.encoders import with_tried_encoders
@@ -281,12 +281,17 @@ def _show_results(context: click.Context, plan: Plan, results: Results) -> None:
     if results.failures:
         echo(
             f"{len(results.failures)} of {len(plan.todo)} runs failed; `harness status` with the same options lists "
-            "them, `harness show RUN` prints the traceback of one, running the same command retries them",
+            f"them, `harness show RUN` prints the traceback of one, running {_again(plan)} retries them",
             err=True,
         )
     _refuse(context, plan)
     if results.failures or plan.damaged:
         context.exit(1)
+
+
+def _again(plan: Plan) -> str:
+    """What to type so that a plan goes on."""
+    return "the same command without --redo" if plan.request.selection.redo else "the same command"
 
 
 def _show_submitted(plan: Plan, results: Results) -> bool:
@@ -299,6 +304,6 @@ def _show_submitted(plan: Plan, results: Results) -> bool:
     numbers = " ".join(sorted({job.id.partition("_")[0] for job in jobs}, key=int))
     echo(
         f"{count_of(len(jobs), 'run')} in {jobs[0].system}: `harness status` with the same options shows where they "
-        f"are, running the same command again follows them, `scancel {numbers}` cancels them"
+        f"are, running {_again(plan)} again follows them, `scancel {numbers}` cancels them"
     )
     return True

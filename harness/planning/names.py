@@ -23,7 +23,7 @@ from harness.registry import names, suggest
 from harness.spec import RUN, UNTRAINED, OptionValue, RunSpec, SpecError, Variant, parse_encoder, split
 from harness.store import Result, Spec, Store, find_results, frames_of
 from harness.store.files import is_named, several
-from harness.store.folder import BEST, redo_of
+from harness.store.folder import BEST
 
 
 def find_run(store: Store, text: str, profile: str | None = None) -> list[Result]:
@@ -59,13 +59,8 @@ def find_result(what: str, results: Path, profile: str | None = None) -> tuple[R
 
 
 def best_model(result: Result, store: Store) -> Path:
-    """The folder of a trained run's best model. Raises UserError where it is missing, damaged or being replaced."""
+    """The folder of a trained run's best model. Raises UserError where it is missing or damaged."""
     key, commands = result.spec.key, Commands(store.root)
-    if redo_of(store, result.fingerprint):
-        raise UserError(
-            f"{key} is being trained again, and its former weights are in {store.root / '.superseded'}; "
-            f"`{commands.again(result, store.root)}` finishes that"
-        )
     # in its own folder of results, a run that is trained again counts as finished
     again, best = commands.again(result, Path("AGAIN")), store.work(result.fingerprint) / BEST
     if not (best / "config.json").is_file():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,11 +17,11 @@ from harness.planning.inventory import Inventory
 from harness.planning.present import changes
 from harness.planning.request import Request
 from harness.planning.states import LEFT_ALONE, RunState
-from harness.sources import OWN_FILE, Missing, digest
+from harness.sources import OWN_FILE, Missing
 from harness.spec import RunSpec
 from harness.store import Failure, Result, Spec, Store
 from harness.store.files import NAMED, check_names
-from harness.store.folder import begins_to_redo, checkpoint_step, has_training, redo_of
+from harness.store.folder import checkpoint_step, has_training
 
 #: notes on unfinished runs: what will be done, and why
 UNSCORED = "trained; some suites will be evaluated"
@@ -30,7 +30,7 @@ STALE = "results exist for another configuration only; will be trained"
 UNSURE = "results exist, perhaps of this run: inputs that are missing belong to its identity"
 RESUMED = "interrupted; resumes at step {}"
 KEPT = "the saved weights will be evaluated; --redo trains them again"
-REDONE = "will be trained again; the old results move to .superseded when the new ones are complete"
+REDONE = "will be trained again; old results move to .superseded; after a stop the command without --redo goes on"
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class PlannedRun:
 
     A run with a `problem` is not executed: the user restores its result, moves it away, or updates. For other runs,
     `note` says what will be done, if the state does not tell, and `changed` lists differences from an earlier result.
-    `redo` is the command that asked to train the run again (see `harness.store.folder`).
+    `redo` asks to train the run again, whatever it has.
     """
 
     experiment: Experiment
@@ -51,7 +51,7 @@ class PlannedRun:
     problem: str = ""
     note: str = ""
     changed: tuple[str, ...] = ()
-    redo: str = ""
+    redo: bool = False
 
     @property
     def key(self) -> str:
@@ -189,8 +189,6 @@ def make_plan(request: Request, store: Store) -> Plan:
     declarations().save()
     failures = store.failures()
     specs = {run.spec for run in runs}
-    asked = {experiment.fingerprint for experiment in ordered.values() if experiment.resolved.spec in specs}
-    redo = _to_redo(request, asked, ordered.values(), store)
     planned = []
     for experiment in ordered.values():
         wanted = request.suites if request.wanted is None else request.wanted.get(experiment.resolved.spec, ())
@@ -198,7 +196,8 @@ def make_plan(request: Request, store: Store) -> Plan:
         unfit = {name: experiment.unfit_for(inventory.suites[name], inventory.root) for name in suites}
         skipped += [Skipped(f"{spec.variant}/{spec.setting}, suite {name}", why) for name, why in unfit.items() if why]
         suites = [name for name in suites if not unfit[name]]
-        planned.append(_planned(experiment, inventory, suites, store, failures, redo.get(experiment.fingerprint, "")))
+        redo = request.selection.redo and spec in specs  # not a teacher that nobody asked for
+        planned.append(_planned(experiment, inventory, suites, store, failures, redo=redo))
         for name in without_data.keys() & wanted:
             more = experiment.missing_for(inventory.suites[name], inventory.root)
             without_data[name] = tuple(dict.fromkeys((*without_data[name], *more)))
@@ -212,19 +211,6 @@ def check_left(runs: Collection[object], skipped: Sequence[Skipped], refused: Ma
     if whys and not runs:
         more = f" (and {len(whys) - 1} more)" if len(whys) > 1 else ""
         raise UserError(("" if refused else "every run is skipped, nothing can be trained: ") + whys[0] + more)
-
-
-def _to_redo(request: Request, asked: set[str], experiments: Iterable[Experiment], store: Store) -> dict[str, str]:
-    """The runs to train again, fingerprint -> command: those of stopped commands, and those requested now.
-
-    Repeating a stopped command trains only the runs that it did not finish.
-    """
-    noted = {experiment.fingerprint: redo_of(store, experiment.fingerprint) for experiment in experiments}
-    commands = {fingerprint: note.asked for fingerprint, note in noted.items() if note}
-    command = digest(sorted(asked))
-    if request.selection.redo and (command not in commands.values() or begins_to_redo(store, command)):
-        commands = dict.fromkeys(asked, command) | commands
-    return commands
 
 
 def _resolved(request: Request) -> tuple[list[Resolved], list[Skipped]]:
@@ -260,7 +246,8 @@ def _planned(
     suites: Sequence[str],
     store: Store,
     failures: Sequence[Failure],
-    redo: str,
+    *,
+    redo: bool,
 ) -> PlannedRun:
     key = (inventory.profile.name, Spec.of(experiment.resolved.spec))
     check_names(*key, suites)

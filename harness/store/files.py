@@ -4,7 +4,7 @@ RESULTS/PROFILE/VARIANT/SETTING/ENCODER/seed-N-FINGERPRINT.json             a fi
 RESULTS/.../seed-N-FINGERPRINT.SUITE-PROTOCOL.npz                           arrays of one of its evaluations
 RESULTS/.../seed-N-FINGERPRINT.log                                          its log, one line per event
 RESULTS/failed/FINGERPRINT.json                                             the last failure of a run, its log beside it
-RESULTS/.superseded/                                        old results of runs that were trained again (folder.py)
+RESULTS/.superseded/                                        old results: dropped, or trained again (folder.py)
 RESULTS/.work/FINGERPRINT/                          checkpoints and best model; where it was submitted (folder.py)
 RESULTS/.slurm/                                     what SLURM keeps of the jobs that it was given
 RESULTS/.locks/                                                             one lock per training

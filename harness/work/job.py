@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import Enum
 from pathlib import Path
+from traceback import format_exception
 
 from harness.errors import UserError
 from harness.events import Event, Listener, listening
@@ -22,9 +23,8 @@ from harness.runs.environment import DeviceChoice, Seat, pick_device
 from harness.stopping import Interrupted, Stopped, stop_here
 from harness.store import Failure, Result, Spec, Store
 from harness.store.files import remove_leftovers_of
-from harness.store.folder import end_redo, redo_of
 from harness.store.logs import running_log
-from harness.work.failures import SMALLER, all_of, described, time_limit
+from harness.work.failures import SMALLER, described, time_limit
 from harness.work.resources import Estimates, Resources
 
 log = logging.getLogger(__name__)
@@ -84,8 +84,7 @@ class Job(ABC):
     def resources(self, known: Estimates) -> Resources:
         """The resources it needs, estimated from similar runs."""
 
-    @abstractmethod
-    def check(self, device: DeviceChoice) -> None:
+    def check(self, device: DeviceChoice) -> None:  # noqa: B027 - any device will do for a preparation
         """Raise UserError if this machine has no device on which the job can run."""
 
     @abstractmethod
@@ -173,9 +172,7 @@ class RunJob(Job):
             check_precision(self.run.resolved.training.precision, chosen)
 
     def finished(self) -> Result | None:
-        """Its result if every planned suite has been evaluated, else None; None while it is trained again."""
-        if redo_of(self.store, self.id):
-            return None
+        """Its result if every planned suite has been evaluated, else None."""
         stored = self.store.find(self.inventory.profile.name, self.spec, self.id)
         protocol = self.inventory.protocol
         done = stored and all(stored.evaluated(suite, protocol(suite)) for suite in self.run.todo)
@@ -183,7 +180,6 @@ class RunJob(Job):
 
     def carry_out(self, seat: Seat) -> Result:
         """Train and evaluate the run; one that was finished since it was planned is not repeated."""
-        end_redo(self.store, self.inventory.profile.name, self.spec, self.id)  # left by a process killed at that point
         if finished := self.finished():
             return finished
         from harness.runs.run import run_one
@@ -198,7 +194,7 @@ class RunJob(Job):
             profile=self.inventory.profile.name,
             fingerprint=self.id,
             error=described(error),
-            traceback=all_of(error),
+            traceback="" if isinstance(error, str) else "".join(format_exception(error)),
             when=datetime.now(UTC).isoformat(timespec="seconds"),
         )
         try:

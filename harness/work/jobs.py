@@ -19,7 +19,7 @@ from harness.planning.experiments import Experiment
 from harness.planning.inventory import Ingredient, Inventory, UsedCorpus
 from harness.planning.plan import Plan, PlannedRun
 from harness.planning.teachers import KnownPairs, NamedTeacher
-from harness.runs.environment import DeviceChoice, Seat
+from harness.runs.environment import Seat
 from harness.sources import digest
 from harness.spec import MEDIA
 from harness.store import Store
@@ -140,9 +140,6 @@ class Preparation(Job):
     experiment: Experiment
     make: Make
     takes: Resources
-
-    def check(self, device: DeviceChoice) -> None:
-        """Accept all preparations; the runs are checked."""
 
     def resources(self, known: Estimates) -> Resources:
         return self.takes

@@ -44,7 +44,7 @@ from harness.work.report import Report
 
 RESULT, FINGERPRINT = result(), "ab" * 32
 ARRAYS = {ArrayName("task", "what", ""): np.arange(1000.0)}
-NOTE = Submission(system="SLURM", id="7", key="k", folder=Path("f"), log=Path("l"))
+NOTE = Submission(system="SLURM", id="7", key="k", log=Path("l"))
 
 
 def _declare() -> None:
