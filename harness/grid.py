@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from harness.code import declarations
 from harness.command_line import parse_overrides, parse_set
 from harness.corpora.base import CorpusSource
-from harness.errors import PlugInError, UserError, worded
+from harness.errors import PlugInError, UnavailableError, UserError, worded
 from harness.method import Feature, OwnSteps
 from harness.method.declared import DeclaredMethod, Layers, declared_method
 from harness.profiles import Profile, Rule, Training
@@ -94,34 +94,56 @@ class UnfitSettingError(UserError):
     """A method that cannot be trained in a setting."""
 
 
-def expand(
+def grid(
     profile: Profile,
     methods: Sequence[Variant],
     settings: Sequence[Variant],
     encoders: Sequence[str],
     seeds: Sequence[int],
-    overrides: Overrides,
-) -> tuple[list[Resolved], list[Skipped]]:
+) -> list[RunSpec]:
     """The runs of a grid, seeds outermost, so that every row of a table has its first seed early.
 
-    Raises UserError for unknown methods, settings and values, and PlugInError for a method that cannot be used.
+    A method that does not train has one run of each encoder. Raises UserError for an unknown method or setting and for
+    more than MOST_RUNS, and PlugInError for a method that cannot be used.
     """
-    runs: dict[RunSpec, Resolved] = {}
-    skipped: dict[Skipped, None] = {}
     number = len(methods) * len(settings) * len(encoders) * len(seeds)
     if number > MOST_RUNS:
         raise UserError(f"this grid has {number:,} runs, more than {MOST_RUNS:,}; name fewer methods or seeds")
-    check_overrides(methods, overrides)
-    for seed, encoder, setting, variant in itertools.product(seeds, encoders, settings, methods):
+    trains = {variant: declared_method(variant.name).trains for variant in methods}
+    for setting in settings:
+        check_setting(profile, setting)
+    return list(
+        dict.fromkeys(
+            RunSpec(variant, setting, encoder, seed)
+            if trains[variant]
+            else RunSpec(variant, Variant(UNTRAINED), encoder, 0)
+            for seed, encoder, setting, variant in itertools.product(seeds, encoders, settings, methods)
+        )
+    )
+
+
+def resolve_all(
+    profile: Profile, specs: Collection[RunSpec], overrides: Overrides, *, strict: bool = True
+) -> tuple[list[Resolved], list[Skipped]]:
+    """Resolve runs in their order; those that cannot be trained in their setting are skipped.
+
+    Unless `strict`, a run whose setting the profile does not have, or whose plug-in fails, is skipped too. Raises
+    UserError and PlugInError.
+    """
+    runs, skipped = list[Resolved](), dict[Skipped, None]()
+    check_overrides({spec.variant for spec in specs}, overrides)
+    for spec in specs:
         try:
-            trains = declared_method(variant.name).trains
-            check_setting(profile, setting)
-            spec = RunSpec(variant, setting if trains else Variant(UNTRAINED), encoder, seed if trains else 0)
-            runs[spec] = runs.get(spec) or resolve(profile, spec, overrides)
-            _refuse_idle_epochs(profile, runs[spec])
-        except UnfitSettingError as error:
-            skipped[Skipped(f"{variant}/{setting}", str(error))] = None
-    return list(runs.values()), list(skipped)
+            run = resolve(profile, spec, overrides)
+        except (UnfitSettingError, UnavailableError, PlugInError) as error:
+            if strict and not isinstance(error, UnfitSettingError):
+                raise
+            skipped[Skipped(f"{spec.variant}/{spec.setting}", str(error))] = None
+        else:
+            if strict:
+                _refuse_idle_epochs(profile, run)
+            runs.append(run)
+    return runs, list(skipped)
 
 
 def resolve(profile: Profile, spec: RunSpec, overrides: Overrides) -> Resolved:
@@ -211,7 +233,7 @@ def _training(profile: Profile, values: Mapping[str, OptionValue | None]) -> Tra
         raise UserError(f"{what} refused: {worded(first)}") from error
 
 
-def check_overrides(methods: Sequence[Variant], overrides: Overrides) -> None:
+def check_overrides(methods: Iterable[Variant], overrides: Overrides) -> None:
     """Raise UserError for a key of `--set` that is an option neither of the training nor of any of the methods."""
     _refuse_both("--set", overrides)
     known = set(Training.model_fields)
@@ -229,10 +251,10 @@ def _refuse_both(source: str, values: Mapping[str, OptionValue]) -> None:
 
 
 def check_setting(profile: Profile, setting: Variant) -> tuple[SettingOption, ...]:
-    """The options of a setting. Raises UserError for a setting that the profile does not have."""
+    """The options of a setting. Raises UserError, UnavailableError for a setting that the profile does not have."""
     if setting.name not in profile.settings:
         hint = suggest(setting.name, sorted(profile.settings))
-        raise UserError(f"the profile '{profile.name}' has no setting '{setting.name}'; {hint}")
+        raise UnavailableError(f"the profile '{profile.name}' has no setting '{setting.name}'; {hint}")
     return setting_options(setting, _streams(profile, setting).values())
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -159,10 +159,19 @@ def describe_cards(runs: int, jobs: Jobs | None, device: DeviceChoice) -> None:
 def _axes(plan: Plan) -> Iterator[str]:
     """Lines on the grid and on the progress of each table and figure; a run that two of them share counts in both."""
     request = plan.request
-    axes = {name: getattr(request, name) for name in ("methods", "settings", "encoders", "seeds", "suites", "tasks")}
-    for name, values in {**axes, "set": [f"{key}={value}" for key, value in request.overrides.items()]}.items():
+    trained = [spec for spec in request.wanted if spec.setting.name != UNTRAINED]
+    axes: dict[str, Sequence[object]] = {
+        "methods": request.methods,
+        "settings": [spec.setting for spec in trained],
+        "encoders": request.encoders,
+        "seeds": [spec.seed for spec in trained],
+        "suites": request.suites,
+        "tasks": request.tasks,
+        "set": [f"{key}={value}" for key, value in request.overrides.items()],
+    }
+    for name, values in axes.items():
         if values:
-            yield f"{name:9} {', '.join(map(str, values))}"
+            yield f"{name:9} {', '.join(map(str, dict.fromkeys(values)))}"
     if request.tuning:
         spaces = " and of ".join(method.typed for method in request.tuning.methods)
         yield f"{'tune':9} {count_of(request.tuning.trials, 'configuration')} each of {spaces}"
@@ -219,7 +228,7 @@ def _without_baseline(plan: Plan) -> str:
     """A hint to add the baseline, if neither the grid nor the folder of results has it; else empty."""
     request = plan.request
     trained = [run for run in plan.todo if run.resolved.trains]
-    if not trained or request.wanted is not None or any(method.name == BASELINE for method in request.methods):
+    if not trained or not request.strict or any(method.name == BASELINE for method in request.methods):
         return ""
     if len(plan.store.frames().where(variant=[BASELINE], profile=[request.profile.name])):
         return ""

@@ -10,15 +10,13 @@ from pathlib import Path
 from harness.code import declarations
 from harness.errors import MissingData, PlugInError, UnavailableError, UserError
 from harness.formatting import count_of, first_of, one_line
-from harness.grid import Resolved, Skipped, UnfitSettingError, check_overrides, check_setting, expand, resolve
-from harness.method.declared import declared_method
+from harness.grid import Resolved, Skipped, UnfitSettingError, resolve_all
 from harness.planning.experiments import Experiment, Experiments
 from harness.planning.inventory import Inventory
 from harness.planning.present import changes
 from harness.planning.request import Request
 from harness.planning.states import RunState
 from harness.sources import OWN_FILE, Missing, digest
-from harness.spec import RunSpec
 from harness.store import Failure, Result, Spec, Store
 from harness.store.files import NAMED, check_names
 from harness.store.folder import begins_to_redo, checkpoint_step, has_training, redo_of
@@ -108,8 +106,7 @@ class Plan:
     @property
     def counts(self) -> str:
         """One line: the profile, and the numbers of runs that are done, to do and damaged."""
-        teachers = {teacher.key for run in self.runs for teacher in run.experiment.teachers}
-        added = sum(run.key in teachers and run.resolved.spec.variant not in self.request.methods for run in self.runs)
+        added = sum(run.resolved.spec not in self.request.wanted for run in self.runs)
         counts = [count_of(len(self.runs), "run") + (f" ({count_of(added, 'teacher')} among them)" if added else "")]
         counts += [f"{len(self.done)} done", f"{len(self.todo)} to do"]
         counts += [f"{len(self.damaged)} damaged"] if self.damaged else []
@@ -158,9 +155,9 @@ def make_plan(request: Request, store: Store) -> Plan:
     error of the runs that need it. Raises UserError, also if no run is left.
     """
     inventory = request.inventory
-    without_data = suites_without_data(request, inventory)
+    without_data = suites_without_data(request.suites, inventory)
     remarks = tuple(line for name in request.suites for line in inventory.check_tasks(name))
-    runs, skipped = _resolved(request)
+    runs, skipped = resolve_all(request.profile, request.wanted, request.overrides, strict=request.strict)
     experiments = Experiments(inventory, request.overrides)
     with suppress(PlugInError):  # of a corpus, which concerns the runs that train on it
         _ = any(run.trains for run in runs) and inventory.corpora
@@ -176,7 +173,7 @@ def make_plan(request: Request, store: Store) -> Plan:
             experiment = experiments.of(run)
             _ = experiment.fingerprint
         except (UnfitSettingError, UnavailableError, PlugInError, MissingData) as error:
-            if request.wanted is None and not isinstance(error, UnfitSettingError):
+            if request.strict and not isinstance(error, UnfitSettingError):
                 raise
             skipped.append(Skipped(f"{run.spec.variant}/{run.spec.setting}", str(error)))
         except UserError as error:
@@ -191,8 +188,9 @@ def make_plan(request: Request, store: Store) -> Plan:
     redo = _to_redo(request, asked, ordered.values(), store)
     planned = []
     for experiment in ordered.values():
-        wanted = request.suites if request.wanted is None else request.wanted.get(experiment.resolved.spec, ())
-        spec, suites = experiment.resolved.spec, [name for name in wanted if name not in without_data]
+        spec = experiment.resolved.spec
+        wanted = request.wanted.get(spec, request.suites if request.strict else ())
+        suites = [name for name in wanted if name not in without_data]
         unfit = {name: experiment.unfit_for(inventory.suites[name], inventory.root) for name in suites}
         skipped += [Skipped(f"{spec.variant}/{spec.setting}, suite {name}", why) for name, why in unfit.items() if why]
         suites = [name for name in suites if not unfit[name]]
@@ -223,33 +221,6 @@ def _to_redo(request: Request, asked: set[str], experiments: Iterable[Experiment
     if request.selection.redo and (command not in commands.values() or begins_to_redo(store, command)):
         commands = dict.fromkeys(asked, command) | commands
     return commands
-
-
-def _resolved(request: Request) -> tuple[list[Resolved], list[Skipped]]:
-    """The runs, seeds outermost, and the skipped runs: those that cannot be trained or are not in the profile."""
-    profile, overrides = request.profile, request.overrides
-    if request.wanted is None:
-        return expand(profile, request.methods, request.settings, request.encoders, request.seeds, overrides)
-    check_overrides(request.methods, overrides)
-    runs, skipped = [], []
-    for spec in sorted(request.wanted, key=lambda spec: spec.seed):
-        try:
-            _check_names(request, spec)
-            runs.append(resolve(profile, spec, overrides))
-        except (UnfitSettingError, PlugInError) as error:
-            skipped.append(Skipped(f"{spec.variant}/{spec.setting}/{spec.encoder}", str(error)))
-    return runs, skipped
-
-
-def _check_names(request: Request, spec: RunSpec) -> None:
-    """Raise UnfitSettingError for a run whose encoder or setting the profile does not have."""
-    if not {spec.encoder} & {*request.profile.encoders, *request.profile.released, *request.given}:
-        raise UnfitSettingError(f"the profile '{request.profile.name}' has no encoder '{spec.encoder}'")
-    if declared_method(spec.variant.name).trains:
-        try:
-            check_setting(request.profile, spec.setting)
-        except UserError as error:
-            raise UnfitSettingError(str(error)) from error
 
 
 def _planned(
@@ -304,7 +275,7 @@ def _beside(others: Sequence[Result], experiment: Experiment) -> tuple[str, tupl
     return (STALE, min(known, key=len)) if all(known) else (UNSURE, ())
 
 
-def suites_without_data(request: Request, inventory: Inventory) -> dict[str, tuple[Missing, ...]]:
-    """Requested suites that cannot run, with their missing inputs. Raises UserError for an unknown suite."""
-    absent = {name: tuple(inventory.suite(name).missing(inventory.root)) for name in request.suites}
+def suites_without_data(names: Iterable[str], inventory: Inventory) -> dict[str, tuple[Missing, ...]]:
+    """Suites that cannot run, with their missing inputs. Raises UserError for an unknown suite."""
+    absent = {name: tuple(inventory.suite(name).missing(inventory.root)) for name in names}
     return {name: missing for name, missing in absent.items() if missing}
