@@ -16,7 +16,7 @@ from harness.code import declarations
 from harness.command_line import parse_overrides, parse_set
 from harness.corpora.base import CorpusSource
 from harness.errors import PlugInError, UnavailableError, UserError, worded
-from harness.method import Feature, OwnSteps
+from harness.method import CaptionRows, Feature, OwnSteps
 from harness.method.declared import DeclaredMethod, Layers, declared_method
 from harness.profiles import Profile, Rule, Training
 from harness.registry import errors_of, get_class, names, suggest
@@ -35,11 +35,12 @@ class Resolved:
 
     `layers` are the values of the method's options, later layers overriding earlier ones; `identity` are the values
     that distinguish experiments. `streams` maps the setting's corpora that the method learns from, in order, to their
-    streams. `features` has the teacher features that the method reads, by role; `dev` is the similarity task that
-    selects the best checkpoint. `options` are the setting's, and any that the method requires of the corpora.
-    `own_steps` are the streams that the method trains in steps of their own; `pooling` names the pooling of its
-    sentence vectors. `sources` has the origin of each value that is not a default of the method or of `Training`: the
-    `source` of a rule, '[training]' of the profile, '--set', or the variant with the option.
+    streams. `features` has the teacher features that the method reads, by role, and `captions` which captions of an
+    image; `dev` is the similarity task that selects the best checkpoint. `options` are the setting's, and any that the
+    method requires of the corpora. `own_steps` are the streams that the method trains in steps of their own; `pooling`
+    names the pooling of its sentence vectors. `sources` has the origin of each value that is not a default of the
+    method or of `Training`: the `source` of a rule, '[training]' of the profile, '--set', or the variant with the
+    option.
     """
 
     spec: RunSpec
@@ -50,6 +51,7 @@ class Resolved:
     overrides: Overrides
     streams: Mapping[str, Stream]
     features: Mapping[str, Feature]
+    captions: CaptionRows
     dev: str
     options: tuple[SettingOption, ...]
     own_steps: Mapping[Stream, OwnSteps]
@@ -73,11 +75,7 @@ class Resolved:
         """Raise UserError where the method's class in this process differs from what the run was planned with."""
         variant, method = self.spec.variant, self.method  # imported: from here on, its class is asked
         found = declared_method(method.name).configured(str(variant), variant.reading, self.layers)
-        every = any(isinstance(option, Captions) and option.which == "all" for option in self.options)
-        asked_every = "all" in (found.captions, dict(self.spec.setting.options).get("captions"))
-        reads = (found.own_steps, found.features, asked_every) if self.trains else ({}, {}, False)
-        planned = (self.trains, self.identity, self.pooling, self.own_steps, self.features, every)
-        if (method.trains, found.identity, found.pooling, *reads) != planned:
+        if method.trains != self.trains or any(getattr(self, name) != value for name, value in found.items()):
             declarations().save()  # in place of the answers that the plan was made with
             raise UserError(f"{variant.name} has changed since the run was planned; run the same command again")
 
@@ -169,16 +167,19 @@ def resolve(profile: Profile, spec: RunSpec, overrides: Overrides) -> Resolved:
     of_training: dict[str, OptionValue | None] = {"steps": None} if "epochs" in values and "steps" not in values else {}
     of_training |= {key: layer.pop(key) for layer in layers for key in Training.model_fields.keys() & layer.keys()}
     configured = method.configured(str(variant), variant.reading, (values, named))
-    training, dev = _training(profile, of_training), profile.dev_of(setting.name)
-    decided = spec, method.trains, (values, named), configured.identity, training, dict(overrides)
-    if not method.trains:
-        return Resolved(*decided, {}, {}, dev, (), {}, configured.pooling, sources)
-    options = check_setting(profile, setting)
-    streams = _used(profile, method, setting)
-    if configured.captions == "all":
-        options = (*options, Captions("all"))
-    reads = configured.own_steps, configured.pooling
-    return Resolved(*decided, streams, configured.features, dev, options, *reads, sources)
+    options = check_setting(profile, setting) if method.trains else ()
+    return Resolved(
+        spec,
+        method.trains,
+        (values, named),
+        training=_training(profile, of_training),
+        overrides=dict(overrides),
+        streams=_used(profile, method, setting) if method.trains else {},
+        dev=profile.dev_of(setting.name),
+        options=(*options, Captions("all")) if method.trains and configured["captions"] == "all" else options,
+        sources=sources,
+        **configured,
+    )
 
 
 def _rules(profile: Profile, spec: RunSpec) -> Iterator[tuple[str, Mapping[str, OptionValue]]]:

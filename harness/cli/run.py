@@ -13,17 +13,25 @@ from harness.cli.options import GroupedOptions, accept_option, names_option, opt
 from harness.cli.output import complain, echo, read_results, show_paper_tables, show_summaries, show_tuning
 from harness.command_line import Selection, harness_command, parse_texts
 from harness.formatting import count_of, duration, fixed, one_line
-from harness.planning.states import STATES
 from harness.runs.environment import DeviceChoice, Execution, Jobs
 from harness.spec import BASELINE, UNTRAINED
 from harness.work.failures import seconds_of
 from harness.work.tracking.base import tracker_places
 
 if TYPE_CHECKING:
-    from harness.planning.plan import Plan
+    from harness.planning.plan import Plan, RunState
     from harness.reporting.results import Results
 
-_STATE_LINES = [f"{name:9} {text}" for name, text in STATES.items()]
+_STATES: dict[RunState, str] = {
+    "done": "trained and evaluated",
+    "running": "in another process, or in SLURM",
+    "queued": "submitted to SLURM, not yet started",
+    "trained": "some suites are not yet evaluated",
+    "failed": "the line shows the error, or how SLURM ended the job",
+    "missing": "not yet trained, or to be trained again; the line shows why",
+    "damaged": "its result cannot be read; restore it or move it away",
+}
+_STATE_LINES = [f"{name:9} {text}" for name, text in _STATES.items()]
 
 
 @click.command(cls=GroupedOptions)

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from harness.code import declarations
 from harness.errors import MissingData, PlugInError, UnavailableError, UserError
@@ -15,12 +16,13 @@ from harness.planning.experiments import Experiment, Experiments
 from harness.planning.inventory import Inventory
 from harness.planning.present import changes
 from harness.planning.request import Request
-from harness.planning.states import RunState
 from harness.sources import OWN_FILE, Missing, digest
 from harness.store import Failure, Result, Spec, Store
 from harness.store.files import NAMED, check_names
 from harness.store.folder import begins_to_redo, checkpoint_step, has_training, redo_of
 
+#: the states of a run in the order of `harness status`; running and queued come from jobs, the others from a plan
+RunState = Literal["done", "running", "queued", "trained", "failed", "missing", "damaged"]
 #: notes on unfinished runs: what will be done, and why
 UNSCORED = "trained; some suites will be evaluated"
 RETRIED = "failed earlier; will retry"
@@ -259,13 +261,13 @@ def _planned(
         others = sorted(
             (stored for stored in store.seeds(*key)[0] if stored.spec == key[1]), key=lambda earlier: earlier.finished
         )
-        note, changed = _beside(others, experiment)
+        note, changed = _compare_with_older_results(others, experiment)
     absent = (item for name in todo for item in experiment.missing_for(inventory.suites[name], inventory.root))
     absences = tuple(dict.fromkeys(absent))
     return PlannedRun(experiment, state, todo, result, failure, absences, note=note, changed=changed, redo=redo)
 
 
-def _beside(others: Sequence[Result], experiment: Experiment) -> tuple[str, tuple[str, ...]]:
+def _compare_with_older_results(others: Sequence[Result], experiment: Experiment) -> tuple[str, tuple[str, ...]]:
     """The note on a run that has earlier results under its key, and what has changed since them."""
     if not others:
         return STALE, ()
