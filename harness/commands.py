@@ -98,8 +98,8 @@ class Commands:
         spec = result.spec
         return self.run(
             profile=result.profile,
-            methods=spec.variant,
-            settings=spec.setting,
+            methods=str(spec.variant),
+            settings=str(spec.setting),
             encoders=spec.encoder,
             seeds=f"{spec.seed},",
             set=dict(sorted(result.overrides.items())),

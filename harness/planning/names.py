@@ -20,7 +20,7 @@ from harness.planning.inventory import Inventory
 from harness.profiles import load_profile, shipped_profiles
 from harness.registry import names, suggest
 from harness.spec import UNTRAINED, OptionValue, RunSpec, SpecError, Variant, parse_encoder, split
-from harness.store import Result, Spec, Store, find_results, frames_of
+from harness.store import Result, Store, find_results, frames_of
 from harness.store.files import is_named, several
 
 
@@ -85,7 +85,7 @@ def stored_spelling(results: Sequence[Result], text: str, profile: str | None = 
     for stored in runs.taken(spelled.index.tolist()).readable():
         asked = replace(RunSpec.parse(stored.spec.key), variant=variant)
         if is_same(stored, asked, profile):
-            return "/".join((stored.spec.variant, *parts[1:]))
+            return "/".join((str(stored.spec.variant), *parts[1:]))
     return text
 
 
@@ -94,7 +94,7 @@ def _respelled(store: Store, asked: RunSpec, profile: str | None) -> Iterator[Re
     name = None if profile is None else load_profile(profile).name
     for spelled in store.spellings(asked):
         try:
-            results = store.of_key(Spec.of(spelled))
+            results = store.of_key(spelled)
         except UserError:
             if any(_mean_the_same(spelled, asked, each) for each in ([profile] if profile else shipped_profiles())):
                 raise
@@ -123,7 +123,7 @@ def _stored(result: Result, run: Resolved) -> list[Any]:
     method: Mapping[str, OptionValue] = result.hyperparameters["method"]  # type: ignore[assignment]
     training = result.hyperparameters["training"]
     return [
-        Variant.parse(result.spec.variant).reading,
+        result.spec.variant.reading,
         {name: method.get(name) for name in run.identity},
         {name: training.get(name) for name in (run.training.model_dump() if run.trains else ())},
         result.hyperparameters["encoder"]["pooling"],

@@ -17,7 +17,7 @@ from harness.planning.inventory import Inventory
 from harness.planning.present import changes
 from harness.planning.request import Request
 from harness.sources import OWN_FILE, Missing, digest
-from harness.store import Failure, Result, Spec, Store
+from harness.store import Failure, Result, Store
 from harness.store.files import NAMED, check_names
 from harness.store.folder import begins_to_redo, checkpoint_step, has_training, redo_of
 
@@ -233,7 +233,7 @@ def _planned(
     failures: Sequence[Failure],
     redo: str,
 ) -> PlannedRun:
-    key = (inventory.profile.name, Spec.of(experiment.resolved.spec))
+    key = (inventory.profile.name, experiment.resolved.spec)
     check_names(*key, suites)
     try:
         result = store.find(*key, experiment.fingerprint)

@@ -36,8 +36,9 @@ from harness.files import (
     write_note,
 )
 from harness.locks import is_held
+from harness.spec import RunSpec
 from harness.store.files import NamedArrays, Store, read_named_arrays, write_named_arrays
-from harness.store.schema import Evaluation, Protocol, Result, Spec
+from harness.store.schema import Evaluation, Protocol, Result
 
 #: The record of a training that has ended, in the run's work folder.
 RECORD_FILE = "trained.json"
@@ -270,7 +271,7 @@ def new_results(store: Store, fingerprint: str) -> Store:
     return store if redo_of(store, fingerprint) is None else Store(store.work(fingerprint) / "new")
 
 
-def end_redo(store: Store, profile: str, spec: Spec, fingerprint: str) -> None:
+def end_redo(store: Store, profile: str, spec: RunSpec, fingerprint: str) -> None:
     """Replace a run's earlier result by its new one, if that is complete. To be called under the run's lock."""
     note, new = redo_of(store, fingerprint), new_results(store, fingerprint)
     if note is None or (new.find(profile, spec, fingerprint) is None and not note.moved):

@@ -75,9 +75,9 @@ def test_pictures_are_reproducible_with_text_and_a_title() -> None:
 
 
 def test_hostile_names_are_escaped() -> None:
-    evil = "<script>alert(1)</script>"
+    evil = "simcse[x=<script>alert(1)</script>]"
     spec = PAPERS["mcse"].figures["F2"].model_copy(update={"variants": (evil,), "title": evil})
-    run = result(evil, 0, {"geometry": {"ToySTS": {"alignment": 0.3, "uniformity": -2.0}}}, setting='"><script>')
+    run = result(evil, 0, {"geometry": {"ToySTS": {"alignment": 0.3, "uniformity": -2.0}}}, setting='toy[x="><script>]')
     shown = figure("mcse-F2", [run], profile="tiny", F2=spec)
     assert "<script" not in shown.svg
     assert f"{evil} (n = 1)" in texts(shown)
