@@ -84,7 +84,7 @@ class Commands:
         noted, chosen = self._of(profile), dict[str, Any](options)
         if chosen.get("settings") == UNTRAINED:
             del chosen["settings"]
-        if "table" in chosen and not words:
+        if chosen.keys() & {"table", "figure"} and not words:
             chosen["encoders"] = list(noted.encoders)
         if encoders := chosen.get("encoders"):
             names = [encoders] if isinstance(encoders, str) else encoders
