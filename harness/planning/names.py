@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from harness.commands import read_typed
+from harness.commands import read_places
 from harness.encoders.locate import FolderModel
 from harness.errors import UserError
 from harness.grid import Resolved, resolve
@@ -143,8 +143,8 @@ def model_name(model: FolderModel, asked: str | None, inventory: Inventory, stor
     content = model.fingerprint(None)
     untrained = store.frames().where(setting=[UNTRAINED]).readable()
     known = sorted({result.spec.encoder for result in untrained if result.identity.get("encoder") == content})
-    typed = read_typed(store.root, inventory.profile.name).encoders
-    mine = next((name for name, path in typed.items() if Path(path) == folder), None)
+    given = read_places(store.root, inventory.profile.name).encoders
+    mine = next((name for name, path in given.items() if Path(path) == folder), None)
     if asked is None and mine is not None:
         return mine
     if asked is None:

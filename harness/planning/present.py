@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.code import declarations
-from harness.commands import read_typed
+from harness.commands import read_places
 from harness.errors import UserError
 from harness.grid import resolve
 from harness.planning.experiments import Experiment, Experiments
@@ -50,7 +50,7 @@ class Present:
         return states
 
     def _found(self, name: str) -> Inventory | None:
-        noted = read_typed(self._results, name)
+        noted = read_places(self._results, name)
         try:
             return self._planned.get(name) or Inventory.noted(
                 self._profiles.get(name) or load_profile(noted.profile or name), noted

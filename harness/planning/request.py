@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from harness.command_line import Names, Selection
-from harness.commands import Typed
+from harness.commands import LastPlaces
 from harness.encoders.locate import FolderModel, HubModel, ModelSource
 from harness.encoders.modules import declared_pooling
 from harness.errors import UserError
@@ -66,10 +66,10 @@ class Request:
         return Inventory(self.profile, data_root(self.data), self.given, self.tasks)
 
     @property
-    def typed(self) -> Typed:
+    def places(self) -> LastPlaces:
         """The files and folders that the user gave."""
         named = self.selection.profile
-        return Typed(
+        return LastPlaces(
             profile=str(Path(named).resolve()) if named not in shipped_profiles() else "",
             data_root=str(self.data.resolve()) if self.data else "",
             encoders={

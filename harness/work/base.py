@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Final, TypeVar, get_args
 
 from harness.caches import check_cache
 from harness.command_line import harness_command
-from harness.commands import note_typed
+from harness.commands import note_places
 from harness.errors import UserError
 from harness.events import Event, Listener, both
 from harness.locks import try_lock
@@ -253,7 +253,7 @@ def execute(plan: Plan, listen: Listener, how: Execution | None = None) -> list[
     limit_s = None if how.run_timeout is None else seconds_of(how.run_timeout)
     with _left_as_it_was(plan.store.root):
         _check_writable(plan.store)
-        note_typed(plan.store.root, plan.request.profile.name, plan.request.typed)
+        note_places(plan.store.root, plan.request.profile.name, plan.request.places)
         check_cache()
         _begin_to_redo(plan)
         listed = jobs_of(plan, how.chunk, limit_s)
@@ -272,7 +272,7 @@ def _left_as_it_was(root: Path) -> Iterator[None]:
     try:
         yield
     except UserError:
-        if made and root.is_dir() and {path.name for path in root.iterdir()} <= {".locks", ".typed"}:
+        if made and root.is_dir() and {path.name for path in root.iterdir()} <= {".locks", ".last-places"}:
             shutil.rmtree(root)
         raise
 

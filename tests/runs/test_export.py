@@ -190,7 +190,7 @@ def test_the_folder_of_an_untrained_encoder_is_asked_for_and_checked(results: Pa
     assert done.exit_code == 0, done.output
     key = "none[pooling=mean]/none/outside/seed-0"
     export(key, tmp_path / "noted", tmp_path / "results")
-    shutil.rmtree(tmp_path / "results" / ".typed")  # as in results of another machine
+    shutil.rmtree(tmp_path / "results" / ".last-places")  # as in results of another machine
     with pytest.raises(UserError, match="give that folder with --encoder"):
         export(key, tmp_path / "model", tmp_path / "results")
     export(key, tmp_path / "model", tmp_path / "results", encoder=outside)
