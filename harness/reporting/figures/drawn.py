@@ -17,7 +17,7 @@ from harness.reporting.figures.kinds import FigureData, FigureKind, FigureRun
 from harness.reporting.figures.vega import drawn
 from harness.reporting.seeds.groups import Group, Label, PlaceRuns
 from harness.reporting.seeds.wording import data_of
-from harness.spec import UNTRAINED, Place, SpecError
+from harness.spec import UNTRAINED, Place
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Material:
                 if isinstance(drawing, str):
                     return replace(blank, empty=drawing)
                 svg, pdf = drawn(title, drawing.spec)
-        except (PlugInError, SpecError) as error:  # a broken kind, or a strange name in a result
+        except PlugInError as error:
             return replace(blank, empty=str(error))
         runs = "; ".join(
             f"{run.label.name} / {run.label.place} ({count_of(run.seeds(spec.suite), 'seed')})" for run in drawing.runs

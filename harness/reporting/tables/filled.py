@@ -37,7 +37,7 @@ from harness.reporting.tables.cells import (
     PaperCell,
     correct_tests,
 )
-from harness.spec import DEFAULT_READING, Place, SpecError, Variant
+from harness.spec import DEFAULT_READING, Place, Variant
 from harness.stats import ALPHA
 from harness.store import Result, frames_of
 
@@ -126,7 +126,7 @@ class _Filler:
     @cached_property
     def readings(self) -> Sequence[str]:
         """The readings of all runs, except the default one."""
-        return sorted({_reading(place.variant) for place in self.groups} - {DEFAULT_READING})
+        return sorted({Variant.parse(place.variant).reading for place in self.groups} - {DEFAULT_READING})
 
     @cached_property
     def released(self) -> Mapping[RowKey, Sequence[Place]]:
@@ -255,7 +255,7 @@ class _Filler:
         counts = [of_score[score].summary.n if score in of_score else 0 for score in scores.values()]
         due = own and row.planned and not side.public and min(counts) < (row.seeds or table.seeds)
         return FilledLine(
-            reading=_reading(place.variant),
+            reading=Variant.parse(place.variant).reading,
             family=Family(side.reading, definition.label),
             place=place,
             cells=cells,
@@ -276,14 +276,6 @@ def _with_every_run(groups: Sequence[Group]) -> dict[Score, Cell]:
     runs = max(groups, key=lambda group: len(group.seeds)).lines.drop_duplicates("seed")
     values = {suite: [float(value) for value in runs[name].dropna()] for suite, name in _COLUMNS.items()}
     return {Score(suite, *WITH_EVERY_RUN[suite][0]): Cell.of(numbers) for suite, numbers in values.items() if numbers}
-
-
-def _reading(variant: str) -> str:
-    """The reading of a result's variant; the default one if the name is not a valid variant."""
-    try:
-        return Variant.parse(variant).reading
-    except SpecError:
-        return DEFAULT_READING
 
 
 def _alpha(table: PaperTable) -> float:
