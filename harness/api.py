@@ -44,7 +44,7 @@ from harness.planning.encoders import with_tried_encoders
 from harness.planning.missing import fetch_list, how_to_get, lacking
 from harness.planning.plan import Plan, make_plan, suites_without_data
 from harness.planning.present import Present
-from harness.planning.request import make_request, model_request
+from harness.planning.request import inventory_of, listed_settings, listed_suites, make_request, model_request
 from harness.planning.seen import Overlaps, overlaps_of
 from harness.processors import passive_threads
 from harness.reporting.build import WrittenReport, write_report
@@ -344,12 +344,13 @@ def evaluate(
 
     from harness.evaluation.suites import Embedder
 
-    request = make_request(Selection(profile, suites=suites, data_root=data_root))
-    inventory = request.inventory
-    for name, missing in suites_without_data(request, inventory).items():
+    selection = Selection(profile, suites=suites, data_root=data_root)
+    inventory = inventory_of(selection)
+    named = listed_suites(selection, inventory.profile)
+    for name, missing in suites_without_data(named, inventory).items():
         raise MissingData(f"the suite {name} has no data: {missing[0]}")
     rows = []
-    for name in request.suites:
+    for name in named:
         scored = inventory.suites[name].evaluate(Embedder(model), inventory.root)
         blocks = [(task, "", values) for task, values in scored.scores.items()]
         blocks += [(task, part, values) for task, parts in scored.parts.items() for part, values in parts.items()]
@@ -377,8 +378,10 @@ def overlaps(
 
     Raises UserError for an unknown name, MissingData for a missing corpus.
     """
-    request = make_request(Selection(profile, settings=settings, suites=suites, data_root=data_root))
-    return overlaps_of(request.inventory, request.settings, request.suites if suites else ())
+    selection = Selection(profile, settings=settings, suites=suites, data_root=data_root)
+    inventory = inventory_of(selection)
+    asked = listed_suites(selection, inventory.profile) if suites else ()
+    return overlaps_of(inventory, listed_settings(selection, inventory.profile), asked)
 
 
 @checked

@@ -11,6 +11,7 @@ import pytest
 from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.fetching.archives import write_parquet
+from harness.grid import grid
 from harness.method import by_batches
 from harness.planning.plan import Plan, make_plan
 from harness.planning.request import Request
@@ -32,8 +33,8 @@ def plan(tmp_path: Path, settings: str, methods: str, seed: int = 0, profile: Pr
     profile = profile.model_copy(update={"training": profile.training.model_copy(update={"steps": None})})
     asked = [parse_setting(text) for text in split(settings)]
     variants = [Variant.parse(text) for text in split(methods)]
-    request = Request(profile, variants, asked, ["toy-bert"], (seed,), ["sts"], EPOCHS, data=tmp_path)
-    return make_plan(request, Store(tmp_path))
+    wanted = dict.fromkeys(grid(profile, variants, asked, ["toy-bert"], (seed,)), ("sts",))
+    return make_plan(Request(profile, wanted, EPOCHS, data=tmp_path), Store(tmp_path))
 
 
 def data_and_batches(tmp_path: Path, setting: str, method: str, seed: int = 0) -> tuple[TrainingData, Batches]:

@@ -9,8 +9,7 @@ from harness.encoders.modules import transformer_folder
 from harness.encoders.trial import TrialFindings, TrialKey
 from harness.errors import UserError
 from harness.files import read_regular
-from harness.planning.plan import Plan, PlannedRun, check_left
-from harness.planning.states import LEFT_ALONE
+from harness.planning.plan import LEFT_ALONE, Plan, PlannedRun, check_left
 
 
 def with_tried_encoders(plan: Plan) -> Plan:

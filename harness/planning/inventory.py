@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
 from harness.code import code_of, code_of_module
-from harness.commands import Typed
+from harness.commands import LastPlaces
 from harness.corpora.base import CorpusSource
 from harness.corpora.images import FeatureFile
 from harness.corpora.retrieval import CaptionedFile
@@ -136,10 +136,10 @@ class Inventory:
         self._protocols: dict[str, EvaluationProtocol] = {}
 
     @classmethod
-    def noted(cls, profile: Profile, typed: Typed) -> Inventory:
+    def noted(cls, profile: Profile, places: LastPlaces) -> Inventory:
         """An inventory with the data root and encoder folders that runs of the profile last used."""
-        folders = {name: noted_model(at) for name, at in typed.encoders.items()}
-        return cls(profile, data_root(typed.data_root or None), folders)
+        folders = {name: noted_model(at) for name, at in places.encoders.items()}
+        return cls(profile, data_root(places.data_root or None), folders)
 
     def __getstate__(self) -> dict[str, object]:
         """Leave out corpora and suites, which are rebuilt on demand: other packages' may not be picklable."""

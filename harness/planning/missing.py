@@ -50,7 +50,7 @@ def fetch_command(plan: Plan) -> str:
     given, methods = request.selection, [str(variant) for variant in request.methods]
     names = ("table", "figure", "paper", "readings", "settings", "encoders", "seeds", "suites", "tasks")
     chosen = {name: getattr(given, name) for name in names}
-    grid = request.wanted is None and methods != list(request.profile.defaults.methods)
+    grid = request.strict and methods != list(request.profile.defaults.methods)
     return harness_command(
         "fetch",
         *(["--released"] if given.released else []),
@@ -117,14 +117,15 @@ def fetch_list(missing: Iterable[Missing], root: Path | None, ask: bool = True) 
 
 def missing_encoders(plan: Plan) -> list[str]:
     """The encoders of a plan whose weights are not on this machine; a folder with them can be given instead."""
-    return [name for name in plan.request.encoders if plan.inventory.encoder(name).missing]
+    missing = (run.resolved.spec.encoder for run in plan.todo if run.experiment.encoder.missing)
+    return list(dict.fromkeys(missing))
 
 
 def costly_suites(plan: Plan) -> Iterator[str]:
     """Name each suite that alone causes a quarter of a plan's download or more, with the option that leaves it out."""
     request, root = plan.request, plan.inventory.root
     whole = fetch_list(lacking(plan), root, ask=False)
-    for name in plan.without_data if request.wanted is None and len(request.suites) > 1 else ():
+    for name in plan.without_data if request.strict and len(request.suites) > 1 else ():
         others = (item for suite, missing in plan.without_data.items() if suite != name for item in missing)
         size = whole.size - fetch_list([*plan.missing, *others], root, ask=False).size
         if size and size >= whole.size / 4:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from harness.commands import Commands, read_typed
+from harness.commands import Commands, read_places
 from harness.encoders.locate import FolderModel, RunModelFolder
 from harness.errors import UserError
 from harness.files import DamagedError, check_folder, expand
@@ -21,7 +21,7 @@ from harness.planning.inventory import Inventory
 from harness.profiles import load_profile, shipped_profiles
 from harness.registry import names, suggest
 from harness.spec import RUN, UNTRAINED, OptionValue, RunSpec, SpecError, Variant, parse_encoder, split
-from harness.store import Result, Spec, Store, find_results, frames_of
+from harness.store import Result, Store, find_results, frames_of
 from harness.store.files import is_named, several
 from harness.store.folder import BEST
 
@@ -87,7 +87,7 @@ def run_model(text: str, results: Path) -> RunModelFolder:
     folder = expand(what)
     if not folder.is_dir():
         result, store = find_result(what, results)
-        if result.spec.setting == UNTRAINED:
+        if str(result.spec.setting) == UNTRAINED:
             raise UserError(f"{text} trained nothing; give its encoder: --encoders {result.spec.encoder}")
         folder = best_model(result, store)
     elif folder.resolve().parts[-3::2] != (".work", BEST):
@@ -137,7 +137,7 @@ def stored_spelling(results: Sequence[Result], text: str, profile: str | None = 
     for stored in runs.taken(spelled.index.tolist()).readable():
         asked = replace(RunSpec.parse(stored.spec.key), variant=variant)
         if is_same(stored, asked, profile):
-            return "/".join((stored.spec.variant, *parts[1:]))
+            return "/".join((str(stored.spec.variant), *parts[1:]))
     return text
 
 
@@ -146,7 +146,7 @@ def _respelled(store: Store, asked: RunSpec, profile: str | None) -> Iterator[Re
     name = None if profile is None else load_profile(profile).name
     for spelled in store.spellings(asked):
         try:
-            results = store.of_key(Spec.of(spelled))
+            results = store.of_key(spelled)
         except UserError:
             if any(_mean_the_same(spelled, asked, each) for each in ([profile] if profile else shipped_profiles())):
                 raise
@@ -175,7 +175,7 @@ def _stored(result: Result, run: Resolved) -> list[Any]:
     method: Mapping[str, OptionValue] = result.hyperparameters["method"]  # type: ignore[assignment]
     training = result.hyperparameters["training"]
     return [
-        Variant.parse(result.spec.variant).reading,
+        result.spec.variant.reading,
         {name: method.get(name) for name in run.identity},
         {name: training.get(name) for name in (run.training.model_dump() if run.trains else ())},
         result.hyperparameters["encoder"]["pooling"],
@@ -195,8 +195,8 @@ def model_name(model: FolderModel, asked: str | None, inventory: Inventory, stor
     content = model.fingerprint(None)
     untrained = store.frames().where(setting=[UNTRAINED]).readable()
     known = sorted({result.spec.encoder for result in untrained if result.identity.get("encoder") == content})
-    typed = read_typed(store.root, inventory.profile.name).encoders
-    mine = next((name for name, path in typed.items() if Path(path) == folder), None)
+    given = read_places(store.root, inventory.profile.name).encoders
+    mine = next((name for name, path in given.items() if Path(path) == folder), None)
     if asked is None and mine is not None:
         return mine
     if asked is None:

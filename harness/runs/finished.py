@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from pathlib import Path
 
-from harness.commands import Typed, read_typed
+from harness.commands import LastPlaces, read_places
 from harness.encoders.student import SentenceModules, Student, open_model
 from harness.errors import UserError
 from harness.files import expand
@@ -27,8 +27,8 @@ class FinishedRun:
         Raises UserError if the profile is missing or a different one.
         """
         self.result, self.store, self.given_encoder = result, store, encoder
-        self._typed = read_typed(store.root, result.profile)
-        self.profile = _profile(result, profile, self._typed)
+        self._places = read_places(store.root, result.profile)
+        self.profile = _profile(result, profile, self._places)
         if encoder is not None and self.resolved.trains:
             raise UserError(f"{result.spec.key} is a trained run with stored weights; remove --encoder")
 
@@ -50,24 +50,24 @@ class FinishedRun:
         """The folder of an encoder that was not trained. Raises UserError if its content has changed."""
         key, name = self.result.spec.key, self.result.spec.encoder
         given = {} if self.given_encoder is None else {name: str(expand(self.given_encoder).resolve())}
-        typed = self._typed.model_copy(update={"encoders": self._typed.encoders | given})
-        if name not in typed.encoders and name not in self.profile.encoders and "/" not in name:
+        places = self._places.model_copy(update={"encoders": self._places.encoders | given})
+        if name not in places.encoders and name not in self.profile.encoders and "/" not in name:
             raise UserError(f"{key} evaluated a model in a folder; give that folder with --encoder")
-        inventory = Inventory.noted(self.profile, typed)
+        inventory = Inventory.noted(self.profile, places)
         folder = inventory.encoder(name).source.path()
         if Experiments(inventory, self.result.overrides).of(self.resolved).fingerprint != self.result.fingerprint:
             raise UserError(f"{folder} is not the encoder that {key} evaluated; give that one with --encoder")
         return folder
 
 
-def _profile(result: Result, given: str | None, typed: Typed) -> Profile:
+def _profile(result: Result, given: str | None, places: LastPlaces) -> Profile:
     """The profile of a run. Raises UserError if it is not available, or a different one is given."""
-    if not given and not typed.profile and result.profile not in shipped_profiles():
+    if not given and not places.profile and result.profile not in shipped_profiles():
         raise UserError(
             f"the profile '{result.profile}' of {result.spec.key} is not part of this package; "
             f"give its file with --profile ./{result.profile}.toml"
         )
-    profile = load_profile(given or typed.profile or result.profile)
+    profile = load_profile(given or places.profile or result.profile)
     if profile.name != result.profile:
         raise UserError(f"{result.spec.key} is a run of the profile '{result.profile}', not of '{profile.name}'")
     return profile

@@ -30,7 +30,6 @@ from harness.store import (
     Evaluation,
     LossCurves,
     Result,
-    Spec,
     Store,
     TeacherUse,
 )
@@ -144,7 +143,7 @@ def _result(
     features = run.experiment.features
     return Result(
         backend=BACKEND_VERSION,
-        spec=Spec.of(resolved.spec),
+        spec=resolved.spec,
         profile=profile.name,
         profile_origin=profile.origin,
         overrides=dict(resolved.overrides),

@@ -51,7 +51,7 @@ from harness.metrics import ArrayName
 from harness.registry import suggest
 from harness.spec import RunSpec, Variant
 from harness.store.frames import Frames, merged_by_training
-from harness.store.schema import SCHEMA_VERSION, Evaluation, Failure, Result, Spec
+from harness.store.schema import SCHEMA_VERSION, Evaluation, Failure, Result
 
 #: numbers or texts of any shape
 Array = NDArray[Any]
@@ -108,9 +108,9 @@ class Store:
         """The store that a result file lies in."""
         return cls(path.resolve().parents[:5][-1])
 
-    def folder(self, profile: str, spec: Spec) -> Path:
+    def folder(self, profile: str, spec: RunSpec) -> Path:
         """The folder of a run and of its other seeds."""
-        names = (profile, spec.variant, spec.setting, spec.encoder)
+        names = (profile, str(spec.variant), str(spec.setting), spec.encoder)
         return self.root.joinpath(*map(file_name, names))
 
     def path(self, result: Result) -> Path:
@@ -155,7 +155,7 @@ class Store:
             why = _reason(error)
         raise UserError(f"the result {path} cannot be used ({why}); restore it, or move it away to repeat that run")
 
-    def find(self, profile: str, spec: Spec, fingerprint: str) -> Result | None:
+    def find(self, profile: str, spec: RunSpec, fingerprint: str) -> Result | None:
         """The finished result of a run. Raises UserError where a file of it is damaged."""
         path = self._path(profile, spec, fingerprint)
         if not os.path.lexists(path):
@@ -165,7 +165,7 @@ class Store:
             raise UserError(f"{path} contains the result of a different run than its file name states; move it away")
         return result
 
-    def of_key(self, spec: Spec) -> list[Result]:
+    def of_key(self, spec: RunSpec) -> list[Result]:
         """All results with one key, under any profile and configuration.
 
         Raises UserError if a file is damaged, or two files of one training contradict each other.
@@ -179,7 +179,7 @@ class Store:
 
     def spellings(self, run: RunSpec) -> list[RunSpec]:
         """The runs with results that equal a run except for the method's options and reading."""
-        folder = self.folder("", Spec.of(run)).relative_to(self.root)
+        folder = self.folder("", run).relative_to(self.root)
         pattern = f"[!.]*/{escape(file_name(run.variant.name))}*/{escape(str(Path(*folder.parts[1:])))}"
         runs = dict[RunSpec, None]()
         for path in sorted(self.root.glob(f"{pattern}/seed-{run.seed}-*.json")):
@@ -188,11 +188,11 @@ class Store:
                 runs[replace(run, variant=variant)] = None
         return list(runs)
 
-    def has_key(self, profile: str, spec: Spec) -> bool:
+    def has_key(self, profile: str, spec: RunSpec) -> bool:
         """Whether a run's key has a result under any configuration."""
         return bool(_of_seed(self.folder(profile, spec), spec.seed))
 
-    def seeds(self, profile: str, spec: Spec) -> tuple[list[Result], list[str]]:
+    def seeds(self, profile: str, spec: RunSpec) -> tuple[list[Result], list[str]]:
         """The results of a run's key under any seed and configuration, and a line for each file that is left out."""
         return self._loaded(sorted(self.folder(profile, spec).glob("seed-*.json")))
 
@@ -208,7 +208,7 @@ class Store:
         self.forget_failure(result.profile, result.spec, result.fingerprint)
         return kept
 
-    def files_of(self, profile: str, spec: Spec, fingerprint: str) -> list[Path]:
+    def files_of(self, profile: str, spec: RunSpec, fingerprint: str) -> list[Path]:
         """The files of a training that exist: its result, then its log and arrays."""
         path = self._path(profile, spec, fingerprint)
         beside = sorted(path.parent.glob(f"{escape(path.stem)}.*"))
@@ -262,7 +262,7 @@ class Store:
         write_text(path, sealed(failure.model_dump_json()))
         return path
 
-    def forget_failure(self, profile: str, spec: Spec, fingerprint: str) -> None:
+    def forget_failure(self, profile: str, spec: RunSpec, fingerprint: str) -> None:
         path = self._failure_path(fingerprint)
         failure = self._failure(path)
         if failure and failure.concerns(profile, spec, fingerprint):
@@ -287,7 +287,7 @@ class Store:
     def _failure_path(self, fingerprint: str) -> Path:
         return self.root / "failed" / f"{fingerprint[:16]}.json"
 
-    def _path(self, profile: str, spec: Spec, fingerprint: str) -> Path:
+    def _path(self, profile: str, spec: RunSpec, fingerprint: str) -> Path:
         return self.folder(profile, spec) / f"seed-{spec.seed}-{fingerprint[:16]}.json"
 
     def _loaded(self, paths: Iterable[Path]) -> tuple[list[Result], list[str]]:
@@ -307,16 +307,16 @@ def file_name(name: str) -> str:
     return f"%2E{text[1:]}" if text.startswith(".") else text
 
 
-def check_names(profile: str, spec: Spec, suites: Iterable[str]) -> None:
+def check_names(profile: str, spec: RunSpec, suites: Iterable[str]) -> None:
     """Raise UserError if a name of the run is too long for the path of its result or arrays."""
-    parts = {"profile": profile, "variant": spec.variant, "setting": spec.setting, "encoder": spec.encoder}
-    for what, name in parts.items():
+    names = {"variant": str(spec.variant), "setting": str(spec.setting), "encoder": spec.encoder}
+    for what, name in {"profile": profile, **names}.items():
         _check_name(what, name, len(file_name(name).encode()))
     for suite in suites:
         _check_name("suite", suite, len(file_name(suite).encode()) + len(f"seed-{spec.seed}") + _ADDED)
 
 
-def remove_leftovers_of(store: Store, profile: str, spec: Spec, fingerprint: str) -> None:
+def remove_leftovers_of(store: Store, profile: str, spec: RunSpec, fingerprint: str) -> None:
     """Remove a run's temporary files left by killed processes. To be called under the run's lock."""
     remove_leftovers(store.work(fingerprint))
     remove_leftovers(store.folder(profile, spec), f".seed-{spec.seed}-{fingerprint[:16]}*.tmp")
@@ -356,7 +356,7 @@ def find_results(store: Store, text: str, profile: str | None = None) -> list[Re
             raise UserError(f"there is no file {path}; give a result file or a run's key")
         results = [store.read(path)]
     else:
-        results = store.of_key(Spec.of(RunSpec.parse(text)))
+        results = store.of_key(RunSpec.parse(text))
     results = [result for result in results if profile in (None, result.profile)]
     if not results:
         where = f"{store.root} under the profile '{profile}'" if profile else str(store.root)

@@ -33,8 +33,9 @@ from harness.files import (
     write_note,
 )
 from harness.locks import is_held
+from harness.spec import RunSpec
 from harness.store.files import NamedArrays, Store, read_named_arrays, write_named_arrays
-from harness.store.schema import Evaluation, Protocol, Result, Spec
+from harness.store.schema import Evaluation, Protocol, Result
 
 #: The record of a training that has ended, in the run's work folder.
 RECORD_FILE = "trained.json"
@@ -179,7 +180,7 @@ def _clear_evaluations(work: Path) -> None:
     shutil.rmtree(work / "mteb", ignore_errors=True)
 
 
-def supersede(store: Store, runs: Iterable[tuple[str, Spec, str]]) -> list[Path]:
+def supersede(store: Store, runs: Iterable[tuple[str, RunSpec, str]]) -> list[Path]:
     """Move what each run, (profile, spec, fingerprint), has to a results folder of its own; return these folders.
 
     Raises UserError, before anything is moved, where one of them is in progress; and where a file cannot be moved.
@@ -192,7 +193,7 @@ def supersede(store: Store, runs: Iterable[tuple[str, Spec, str]]) -> list[Path]
 
 
 @contextmanager
-def _alone(store: Store, spec: Spec, fingerprint: str) -> Iterator[None]:
+def _alone(store: Store, spec: RunSpec, fingerprint: str) -> Iterator[None]:
     """Hold a run's lock. Raises UserError where the run is in progress or submitted."""
     with store.lock(fingerprint) as mine:
         if not mine or submission(store, fingerprint):
@@ -200,7 +201,7 @@ def _alone(store: Store, spec: Spec, fingerprint: str) -> Iterator[None]:
         yield
 
 
-def _move_away(store: Store, profile: str, spec: Spec, fingerprint: str) -> Path:
+def _move_away(store: Store, profile: str, spec: RunSpec, fingerprint: str) -> Path:
     """Move the work and then the result of a run: until the result is moved, the same command finds the run again."""
     work, target = store.work(fingerprint), Store(store.root / ".superseded" / _unused_name(store, fingerprint))
     with _alone(store, spec, fingerprint):

@@ -32,7 +32,7 @@ from pyarrow import json as arrow_json
 
 from harness.errors import UserError
 from harness.files import ABANDONED_S, open_regular, remove_leftovers, replaced
-from harness.store.schema import SCHEMA_VERSION, Evaluation, Result, Spec
+from harness.store.schema import SCHEMA_VERSION, Evaluation, Result
 
 #: Increased when the columns change; each schema of results has indexes of its own.
 INDEX_VERSION: Final = 4
@@ -115,7 +115,7 @@ def row_of(result: Result) -> dict[str, object]:
     texts = result.model_dump(include={*JSON})
     return {
         **{name: getattr(result, name) for name in (*_FIELDS, *_NUMBERS)},
-        **{name: getattr(result.spec, name) for name in Spec.model_fields},
+        **result.spec.names,
         **{name: json.dumps(texts[name]) for name in JSON},
         "dev": result.dev.best_score,
         "dev_task": "" if result.dev.best_step is None else result.dev.task,

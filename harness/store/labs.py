@@ -22,7 +22,6 @@ from harness.errors import UserError
 from harness.files import expand
 from harness.formatting import count_of
 from harness.sources import digest
-from harness.spec import Variant
 from harness.store.files import Store, read_named_arrays
 from harness.store.schema import Result, differences
 from harness.store.tunings import read_tunings, save_tuning
@@ -117,23 +116,20 @@ def check_identity(result: Result) -> bool:
     identity = result.identity
     if not identity:
         return False
-    variant = Variant.parse(result.spec.variant)
+    spec = result.spec
     told: Mapping[str, tuple[object, object]] = {
         "fingerprint": (digest(identity), result.fingerprint),
         "group": (digest({**identity, "seed": None}), result.group),
-        "seed": (identity.get("seed"), result.spec.seed),
-        "method": (identity.get("method"), result.spec.method),
-        "variant": ((variant.name, variant.reading), (result.spec.method, identity.get("reading"))),
+        "seed": (identity.get("seed"), spec.seed),
+        "method": (identity.get("method"), spec.variant.name),
+        "variant": (identity.get("reading"), spec.variant.reading),
         "training": (identity.get("training", {}), result.hyperparameters.get("training", {})),
-        "setting": (
-            identity.get("setting", ""),
-            result.spec.setting.partition("[")[0] if "setting" in identity else "",
-        ),
+        "setting": (identity.get("setting", spec.setting.name), spec.setting.name),
         "backend": (identity.get("backend", result.backend), result.backend),
     }
     wrong = [what for what, (computed, stated) in told.items() if computed != stated]
     if wrong:
-        raise UserError(f"{result.spec.key}: its {' and '.join(wrong)} do not match the identity stored in it")
+        raise UserError(f"{spec}: its {' and '.join(wrong)} do not match the identity stored in it")
     return True
 
 

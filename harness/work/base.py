@@ -11,16 +11,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import monotonic
-from typing import Any, ClassVar, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar, get_args
 
 from harness.caches import check_cache
 from harness.command_line import harness_command
-from harness.commands import note_typed
+from harness.commands import note_places
 from harness.errors import UserError
 from harness.events import Listener, both
 from harness.locks import try_lock
-from harness.planning.plan import Plan, PlannedRun
-from harness.planning.states import STATES, RunState
+from harness.planning.plan import Plan, PlannedRun, RunState
 from harness.registry import get_class, suggest
 from harness.runs.environment import DeviceChoice, Execution, Jobs, Seat
 from harness.stopping import Interrupted, request_stop, stop_on_signals, withdraw_stop
@@ -260,7 +259,7 @@ def execute(plan: Plan, listen: Listener, how: Execution | None = None) -> list[
     fitting = chosen if chosen == "auto" else max(1, min(chosen, runs))
     executor = kind(replace(how, jobs=fitting))
     _check_writable(plan.store)
-    note_typed(plan.store.root, plan.request.profile.name, plan.request.typed)
+    note_places(plan.store.root, plan.request.profile.name, plan.request.places)
     ends = executor.execute(listed, listen)
     return [end for end in ends if not isinstance(end, Prepared)]
 
@@ -285,7 +284,7 @@ def run_states(plan: Plan) -> list[tuple[RunState, str, str]]:
     """State, key, and reason or location of each run of a plan, in the order of the states."""
     submitted = whereabouts(plan.store)
     listed = [_state(plan, run, submitted.get(plan.store.work(run.fingerprint).name)) for run in plan.runs]
-    return sorted(listed, key=lambda state: list(STATES).index(state[0]))
+    return sorted(listed, key=lambda state: get_args(RunState).index(state[0]))
 
 
 def _state(plan: Plan, run: PlannedRun, submitted: tuple[RunState, str] | None) -> tuple[RunState, str, str]:

@@ -20,8 +20,9 @@ from harness.planning.inventory import Inventory
 from harness.planning.plan import PlannedRun
 from harness.processors import keep_freed_memory, use_cores
 from harness.runs.environment import DeviceChoice, Seat, pick_device
+from harness.spec import RunSpec
 from harness.stopping import Interrupted, Stopped, stop_here
-from harness.store import Failure, Result, Spec, Store
+from harness.store import Failure, Result, Store
 from harness.store.files import remove_leftovers_of
 from harness.store.logs import running_log
 from harness.work.failures import SMALLER, described, time_limit
@@ -155,8 +156,8 @@ class RunJob(Job):
         return running_log(self.store, self.id)
 
     @property
-    def spec(self) -> Spec:
-        return Spec.of(self.run.resolved.spec)
+    def spec(self) -> RunSpec:
+        return self.run.resolved.spec
 
     def resources(self, known: Estimates) -> Resources:
         return known.of(self.run.experiment, self.chunk)

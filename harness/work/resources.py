@@ -110,7 +110,7 @@ class Estimates:
     def learn(self, result: Result) -> None:
         """Record the peak memory of a finished run: of its process on the CPU, of tensors on a GPU."""
         spec = result.spec
-        names = spec.method, spec.setting, spec.encoder
+        names = spec.variant.name, str(spec.setting), spec.encoder
         self._learn(names, result.hyperparameters, result.hardware, result.peak_memory_mb)
 
     def _learn(

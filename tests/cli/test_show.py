@@ -61,7 +61,7 @@ def test_a_run_is_found_under_any_spelling_of_its_values(typed: Typed, tmp_path:
         assert f"{expected.spec.key}  profile tiny" in typed("show", key)[1]
         assert typed("logs", key)[1] == f"log of {expected.spec.variant}\n"
         assert find_result(key, store.root)[0] == expected
-        assert stored_spelling([plain, other], text) == expected.spec.variant
+        assert stored_spelling([plain, other], text) == str(expected.spec.variant)
     assert stored_spelling([plain, other], "mcse[lambda=0.7]") == "mcse[lambda=0.7]"
     assert typed("show", "mcse[lambda=0.7]/toy/toy-bert/seed-0")[0] == 2
     code, out, _ = typed("compare", "mcse[lambda=1]", "mcse[lambda=0.5,temperature=0.05]", "--metric", "sts.Avg")

@@ -81,7 +81,7 @@ def test_answers_of_another_process_are_compared_with_the_class_where_the_run_is
         with pytest.raises(UserError, match="simcse has changed since the run was planned; run the same command again"):
             experiment.check_code()
     experiment.check_code()
-    assert declared_method("simcse").configured("simcse", "paper", ({}, {})).identity["temperature"] == 0.05
+    assert declared_method("simcse").configured("simcse", "paper", ({}, {}))["identity"]["temperature"] == 0.05
 
 
 def test_no_declared_answer_is_kept_by_a_process_whose_code_has_changed_on_disk(tmp_path: Path) -> None:

@@ -152,7 +152,7 @@ def test_a_run_trains_its_teacher_first_and_reads_its_sentences(
     assert any(STUDENT in text for text in carried_out(made))
     (dalr, teacher), problems = bench.store.load()
     assert not problems
-    assert (dalr.spec.method, teacher.spec.method) == ("dalr", "simcse")
+    assert (dalr.spec.variant.name, teacher.spec.variant.name) == ("dalr", "simcse")
     use = dalr.teachers["teacher1"]
     assert (use.teacher, use.of, use.source) == (f"run:{STUDENT}", "caption", "computed")
     assert not plan(tmp_path, TAUGHT).todo

@@ -38,11 +38,11 @@ def made(seed: int = 0, lab: str = "a", variant: str = "simcse", shift: float = 
     """A lab's result: its fingerprint is that of its identity, its scores and clocks are the lab's own."""
     result = record(variant, seed, given.pop("scores", None) or sts(ToySTS=70.0 + seed + shift), **given)
     identity = {
-        "method": result.spec.method,
+        "method": result.spec.variant.name,
         "reading": "paper",
         "seed": seed,
         "training": result.hyperparameters["training"],
-        "setting": result.spec.setting,
+        "setting": result.spec.setting.name,
         "backend": result.backend,
     }
     names = {"fingerprint": digest(identity), "group": digest({**identity, "seed": None}), "identity": identity}

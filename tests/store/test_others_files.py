@@ -105,7 +105,9 @@ def test_what_is_no_small_file_is_left_out_of_a_merge_and_named(
     with little_memory():
         into, problems = merged(theirs)
     assert str(path) in problems
-    assert [each.spec.method for each in into.load()[0]] == (["simcse"] if of is Store.path else ["mcse", "simcse"])
+    assert [str(each.spec.variant) for each in into.load()[0]] == (
+        ["simcse"] if of is Store.path else ["mcse", "simcse"]
+    )
     assert not [each for each in into.root.rglob("*") if each.is_file() and SECRET in each.read_text("latin-1")]
 
 

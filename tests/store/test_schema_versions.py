@@ -27,8 +27,8 @@ SCHEMAS = {
         "Failure": "178dc112d5a57f914eb81ee86305654fd56b76c00c7159282f91515655d43a61",
     },
     4: {
-        "Result": "9cd671b433bc4208b892c2c38552fa216c54e02d5d338564bf9c981a97cf2b80",
-        "Failure": "3bc55c57ca54728688c407bd1cd2aaf36c5991b43263d883fc627c85f4e42124",
+        "Result": "0dfed90036dd7f5869e2e883a78b5b377ff6470a29ec6578a20d0d0e2c4190ad",
+        "Failure": "014ae683c19fe9dc9a9395906148000cfd1e7c8d7b4cdec0e6b3c67715972c18",
     },
 }
 #: version of the index -> digest of its columns

@@ -85,13 +85,10 @@ def test_what_an_untrained_encoder_took_is_known_too(tmp_path: Path) -> None:
     (job,) = jobs(tmp_path, "none")
     measured = result("none", 0).model_copy(
         update={
-            "spec": finished("cuda", 0.0).spec.model_copy(update={"method": "none", "variant": "none"}),
+            "spec": job.run.resolved.spec,
             **{"hyperparameters": {}, "hardware": {"device": "cuda"}, "peak_memory_mb": 700.0},
         }
     )
-    spec = job.run.resolved.spec
-    about = {"setting": str(spec.setting), "encoder": spec.encoder}
-    measured = measured.model_copy(update={"spec": measured.spec.model_copy(update=about)})
     assert job.resources(Estimates([measured])).gpu_memory_mb == round(CONTEXT_MB + MEASURED_MARGIN * 700)
 
 

@@ -18,7 +18,7 @@ from harness.reporting.look import drawn
 from harness.reporting.seeds.cells import Row
 from harness.reporting.seeds.choose import by_place, chosen, profile_runs, rows_of
 from harness.reporting.seeds.wording import data_of
-from harness.spec import UNTRAINED, Place, SpecError
+from harness.spec import UNTRAINED, Place
 from harness.store import Frames
 
 
@@ -75,7 +75,7 @@ class Material:
         blank = ReportFigure(key, paper.name, self.profile, title, spec.note)
         try:
             kind = get_instance("figure kind", spec.kind, FigureKind)
-            blank = replace(blank, commands=tuple(self._commands(data, kind.suites)))
+            blank = replace(blank, commands=tuple(self._commands(f"{paper.name}:{name}", data, kind.suites)))
             if not data.runs:
                 return replace(blank, empty=f"no run of profile {self.profile} yet")
             with errors_of("figure kind", spec.kind, "cannot draw"):
@@ -83,7 +83,7 @@ class Material:
                 if isinstance(drawing, str):
                     return replace(blank, empty=drawing)
                 svg, pdf = drawn(title, drawing.spec)
-        except (PlugInError, SpecError) as error:  # a broken kind, or a strange name in a result
+        except PlugInError as error:
             return replace(blank, empty=str(error))
         runs = "; ".join(
             f"{run.label.name} / {run.label.place} ({count_of(run.seeds(spec.suite), 'seed')})" for run in drawing.runs
@@ -109,30 +109,19 @@ class Material:
         printed = [(text, numbers[task]) for task, text in spec.printed.items() if task in numbers]
         return replace(data, is_paper=True, printed=printed, published=published)
 
-    def _commands(self, data: FigureData, suites: Sequence[str]) -> Iterator[str]:
-        """The commands for the missing runs. `suites` are evaluated in addition to the figure's own."""
-        spec = data.spec
-        suites = list(dict.fromkeys([*suites, spec.suite]))
+    def _commands(self, figure: str, data: FigureData, suites: Sequence[str]) -> Iterator[str]:
+        """The command for the missing runs. `suites` are evaluated in addition to the figure's own."""
+        spec, run = data.spec, self.contents.commands.run
         if not self.is_paper:
+            suites = list(dict.fromkeys([*suites, spec.suite]))
             drawn_variants = {run.label.variant for run in data.runs}
             missing = [variant for variant in spec.variants if variant not in drawn_variants]
             if missing:
-                yield self.contents.commands.run(profile=self.profile, methods=missing, seeds=spec.seeds, suites=suites)
+                yield run(profile=self.profile, methods=missing, seeds=spec.seeds, suites=suites)
             return
         seeds = {Place(*run.label[1:4]): run.seeds(spec.suite) for run in data.runs}
-        variants: dict[tuple[str, str], list[str]] = {}
-        for place in self._places(spec):
-            if seeds.get(place, 0) < spec.seeds:
-                variants.setdefault((place.setting, place.encoder), []).append(place.variant)
-        for (setting, encoder), methods in variants.items():
-            yield self.contents.commands.run(
-                profile=self.profile,
-                methods=methods,
-                settings=setting,
-                encoders=encoder,
-                seeds=spec.seeds,
-                suites=suites,
-            )
+        if any(seeds.get(place, 0) < spec.seeds for place in self._places(spec)):
+            yield run(profile=self.profile, figure=figure)
 
     def _places(self, spec: FigureSpec) -> list[Place]:
         """The places of a figure's runs; in another profile, its variants in every setting and encoder with runs."""

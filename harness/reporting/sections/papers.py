@@ -225,9 +225,9 @@ class PapersSection(ReportSection):
     def without_runs(self) -> Sequence[tuple[str, str]]:
         """One line for each of the papers' tables without a run, with the command that starts its runs."""
         return [
-            (f"{count_of(len(table.planned_rows), 'row')} of {paper_grid(table).title}", table.whole)
+            (f"{count_of(len(table.planned_rows), 'row')} of {paper_grid(table).title}", table.command)
             for table in self.contents.filled
-            if table.planned_rows and not table.coverage.measured
+            if table.command and not table.coverage.measured
         ]
 
     def rows(self) -> Iterable[CsvFields]:
@@ -254,7 +254,7 @@ def paper_rows(filled: FilledTable) -> Iterator[CsvFields]:
             score = line.scores.get(column.name, Score(column.suite, column.task, column.metric))
             cell = line.cells[column.name]
             yield {
-                **{"table": table, "profile": filled.profile, "command": line.command},
+                **{"table": table, "profile": filled.profile, "command": filled.command if line.due else None},
                 **score._asdict(),
                 "part": line.part,
                 **line.place._asdict(),

@@ -39,7 +39,7 @@ from harness.reporting.tables.cells import (
     PaperCell,
     correct_tests,
 )
-from harness.spec import DEFAULT_READING, Place, SpecError, Variant
+from harness.spec import DEFAULT_READING, Place, Variant
 from harness.stats import ALPHA
 from harness.store import Frames, Result, frames_of
 
@@ -136,7 +136,7 @@ class _Filler:
     @cached_property
     def readings(self) -> Sequence[str]:
         """The readings of all runs, except the default one."""
-        return sorted({_reading(place.variant) for place in self.rows} - {DEFAULT_READING})
+        return sorted({Variant.parse(place.variant).reading for place in self.rows} - {DEFAULT_READING})
 
     @cached_property
     def released(self) -> Mapping[RowKey, Sequence[Place]]:
@@ -185,9 +185,15 @@ class _Filler:
     def _table(
         self, paper: Paper, name: str, blocks: tuple[EncoderRows, ...], columns: tuple[PaperColumn, ...]
     ) -> FilledTable:
-        table, whole = paper.tables[name], self.commands.run(profile=self.profile.name, table=f"{paper.name}:{name}")
+        table, missing = paper.tables[name], self._missing(f"{paper.name}:{name}", blocks)
         correct_tests(blocks, _alpha(table))
-        return FilledTable(paper, name, table, blocks, columns, whole, self.profile.name, self._released(paper, name))
+        return FilledTable(paper, name, table, blocks, columns, missing, self.profile.name, self._released(paper, name))
+
+    def _missing(self, table: str, blocks: tuple[EncoderRows, ...]) -> str | None:
+        """The command that runs what is due in a table's rows, in their own reading or in others that were run."""
+        due = {line.family.reading for _, rows in blocks for row in rows for line in row.lines if line.due}
+        readings = [DEFAULT_READING, *sorted(filter(None, due))] if any(due) else None
+        return self.commands.run(profile=self.profile.name, table=table, readings=readings) if due else None
 
     def _released(self, paper: Paper, name: str) -> str | None:
         """The command that evaluates the table's public weights; None if all have every score, or there are none."""
@@ -255,9 +261,9 @@ class _Filler:
                 shown = number if own or definition.compared else None
                 cells[column.name] = PaperCell(shown, cell, margin=self.margin if column.points else None)
         counts = [of_score[score].summary.n if score in of_score else 0 for score in scores.values()]
-        due = own and min(counts) < (row.seeds or table.seeds) and not (row.published_only or side.public)
+        due = own and row.planned and not side.public and min(counts) < (row.seeds or table.seeds)
         return FilledLine(
-            reading=_reading(place.variant),
+            reading=Variant.parse(place.variant).reading,
             family=Family(side.reading, definition.label),
             place=place,
             cells=cells,
@@ -267,17 +273,7 @@ class _Filler:
             freshness=tuple(each.freshness for each in self.rows.get(place, {}).values()) if own else (),
             against=rival.variant if rival else None,
             apart=trained_apart(self.training(place), self.training(rival)) if rival else "",
-            command=self._command(place, row, table) if due else None,
-        )
-
-    def _command(self, place: Place, row: PaperRow, table: PaperTable) -> str:
-        return self.commands.run(
-            profile=self.profile.name,
-            methods=place.variant,
-            settings=place.setting,
-            encoders=place.encoder,
-            seeds=row.seeds or table.seeds,
-            suites=[name for name in table.suites if self.names.has_suite(name)],
+            due=due,
         )
 
 
@@ -292,14 +288,6 @@ def _with_every_run(frames: Frames, rows: Sequence[Row]) -> dict[Score, Cell]:
         for suite, numbers in of_runs.items()
     }
     return {Score(suite, *WITH_EVERY_RUN[suite][0]): Cell.of(numbers) for suite, numbers in values.items() if numbers}
-
-
-def _reading(variant: str) -> str:
-    """The reading of a result's variant; the default one if the name is not a valid variant."""
-    try:
-        return Variant.parse(variant).reading
-    except SpecError:
-        return DEFAULT_READING
 
 
 def _alpha(table: PaperTable) -> float:

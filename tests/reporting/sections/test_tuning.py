@@ -84,7 +84,7 @@ def test_the_expected_best_is_that_of_all_draws_over_seeds() -> None:
 
 def test_a_seed_that_lacks_a_trial_picks_nothing_and_is_named_with_its_command() -> None:
     whole = runs(MCSE) + runs(SIMCSE)
-    (report,) = reports([run for run in whole if (run.spec.variant, run.spec.seed) != (MCSE[2], 1)])
+    (report,) = reports([run for run in whole if (str(run.spec.variant), run.spec.seed) != (MCSE[2], 1)])
     assert [pick.seed for pick in report.places[0].lines[0].picks] == [0, 2]
     grid = expected_grid(report)
     assert "Trials missing: MCSE in toy / toy-bert (1 of seed 1). These seeds have no pick." in grid.notes
