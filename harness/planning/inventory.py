@@ -116,8 +116,8 @@ class UsedCorpus:
     @cached_property
     def images(self) -> str:
         """The fingerprint of its images, whichever captions are rows."""
-        source = self.plain.source
-        return read_by(source.images_fingerprint(self.plain.root), code_of_module(type(source).__module__))
+        source = self.read.source
+        return read_by(source.images_fingerprint(self.read.root), code_of_module(type(source).__module__))
 
 
 class Inventory:
@@ -225,10 +225,6 @@ class Inventory:
     def dev(self, name: str) -> Ingredient[SimilarityTask]:
         """A similarity task, to select the best checkpoint."""
         return self._task(SIMILARITY, name)
-
-    def retrieval_content(self, task: str) -> str:
-        """The fingerprint of a retrieval task's captions, images and stored features."""
-        return self.retrieval_task(task).fingerprint
 
     def retrieval_task(self, name: str) -> Ingredient[RetrievalTask]:
         """A task with images and captions."""

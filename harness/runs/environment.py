@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import platform
-import resource
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -168,16 +167,6 @@ def _code(module: str) -> str:
     if spec and spec.submodule_search_locations is None and spec.origin and spec.origin.endswith(".py"):
         files = [(Path(spec.origin), Path(f"{module}.py"))]
     return digest([[name.as_posix(), path.read_text("utf-8")] for path, name in files])
-
-
-def peak_memory_mb(device: str) -> float:
-    """Largest resident memory of this process so far in MB; on CUDA the largest allocated memory."""
-    if device == "cuda":
-        import torch
-
-        return torch.cuda.max_memory_allocated() / 1e6
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
 
 
 def pick_device(asked: DeviceChoice) -> Device:
