@@ -55,8 +55,8 @@ class Event:
     start: `device`; prepare: `stage`; progress: `progress`, `device` and the most memory taken so far; suite: `suite`,
     whose evaluation starts; evaluate: `stage` of it; evaluated: `suite` and its `seconds`. Three kinds come from the
     queue of jobs alone: done, with a `harness.store.Result`; failed, with an `error`; prepared, with one if it failed.
-    A teacher that is trained for a run reports under its own key, a preparation for several runs (tokens, features)
-    under one such as "tokens of toy-text for toy-bert".
+    A preparation for several runs (tokens, features, weights of a teacher) reports under a key such as "tokens of
+    toy-text for toy-bert".
     """
 
     kind: EventKind

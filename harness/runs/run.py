@@ -34,7 +34,7 @@ def run_one(run: PlannedRun, inventory: Inventory, store: Store, seat: Seat, chu
     Raises UserError for missing or wrong inputs, TrainingError where training cannot continue.
     """
     started, folder = now(), store.work(run.fingerprint)
-    with RunLog(running_log(store, run.fingerprint), run.key) as log, listening(run.key, log):
+    with RunLog(running_log(store, run.fingerprint)) as log, listening(run.key, log):
         tell(Event("start", device=seat.device))
         inputs = load_inputs(run, inventory, seat, teacher_folders(run.experiment, store))
         trained = train(run.experiment, inputs, folder, chunk)
