@@ -11,6 +11,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from harness.stopping import Stopped, stop_requested
+
 EventKind = Literal["start", "prepare", "progress", "suite", "evaluate", "evaluated", "done", "failed", "prepared"]
 
 
@@ -88,10 +90,15 @@ def listening(run: str, *more: Listener) -> Iterator[None]:
 
 
 def tell(event: Event) -> None:
-    """Report what this thread does for the run in work; without a listener nothing happens."""
+    """Report what this thread does for the run in work; without a listener nothing happens.
+
+    Raises Stopped if this process was asked to stop, but while it trains, where the loop saves before it stops.
+    """
     run, listeners = _listening.get()
     for listen in listeners:
         listen(replace(event, run=run))
+    if stop_requested() and event.kind != "progress":
+        raise Stopped
 
 
 def both(first: Listener, second: Listener) -> Listener:

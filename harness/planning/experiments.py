@@ -302,7 +302,7 @@ class _TeacherFinder:
             hint = suggest(name, sorted({*profile.teachers, *stored}))
             return f"the profile '{profile.name}' has no teacher '{name}'; {hint}"
         kind = RunModel.kind if table is None else table.kind
-        gives = LIT_GIVES if kind == LIT else declared_teacher(kind).gives
+        gives = LIT_GIVES if kind == LIT else declared_teacher(kind)[0]
         if of not in gives:
             given = " and ".join(gives)
             return f"the teacher '{name}' ({kind}) computes features of {given}, not of {of}; name another teacher"

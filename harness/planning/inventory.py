@@ -27,7 +27,7 @@ from harness.profiles import Profile
 from harness.profiles.schema import ClassificationTable, ModelTable, RetrievalTable, SimilarityTable
 from harness.registry import errors_of, get, get_class, get_instance, names, suggest
 from harness.setting import read_with
-from harness.sources import OWN_FILE, Checkable, Findings, Missing, data_root, digest, placed
+from harness.sources import OWN_FILE, Checkable, Findings, Missing, data_root, digest, placed, read_by
 from harness.spec import FeatureKind, Stream
 from harness.store import Protocol as EvaluationProtocol
 from harness.store import Result
@@ -69,11 +69,6 @@ class Ingredient(Generic[S]):
 
 def _changed(what: str) -> str:
     return f"{what} has changed since the run was planned; run the same command again"
-
-
-def read_by(content: str, code: str) -> str:
-    """Combine a content's fingerprint with that of another package's code that reads it; unchanged for code ''."""
-    return digest(content, code) if code else content
 
 
 @dataclass(frozen=True)

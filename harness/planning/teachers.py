@@ -30,9 +30,9 @@ from harness.evaluation.retrieval import RetrievalTask
 from harness.evaluation.suites import HasImages
 from harness.events import Event, Stage, tell
 from harness.method import Feature
-from harness.planning.inventory import Ingredient, UsedCorpus, read_by
+from harness.planning.inventory import Ingredient, UsedCorpus
 from harness.seeds import generator
-from harness.sources import Checkable, Generated, Missing, Source, digest, installed, reading_code
+from harness.sources import Checkable, Generated, Missing, Source, digest, installed, read_by, reading_code
 from harness.spec import FeatureKind
 
 if TYPE_CHECKING:
@@ -216,7 +216,8 @@ class FrozenModel(Source):
         if self.precision != "fp32":
             fingerprint = digest(self.precision, fingerprint)
         fingerprint = read_by(fingerprint, code_of("teacher kind", self.kind))
-        if declared_teacher(self.kind).pooled:
+        _, pooled = declared_teacher(self.kind)
+        if pooled:
             return digest(self.kind, self.pooling, read_by(fingerprint, code_of("pooling", self.pooling)))
         return fingerprint if self.kind in BY_MODEL_ALONE else digest(self.kind, fingerprint)
 

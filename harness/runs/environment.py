@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, entry_points, version
 from importlib.util import find_spec
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Literal
 import harness
 from harness.command_line import DEFAULT_DEVICE, Names, option
 from harness.errors import UserError
-from harness.processors import asked_threads, cores
+from harness.processors import asked_threads, cores, keep_freed_memory
 from harness.registry import GROUPS
 from harness.sources import digest
 
@@ -83,6 +83,19 @@ class Seat:
         Sums of floating-point numbers depend on the number of threads in their last bits.
         """
         return asked_threads() or self.cpus
+
+    def taken(self) -> Seat:
+        """The seat with the device decided; this process is then limited to its threads and share of the GPU."""
+        import torch
+
+        device = pick_device(self.device)
+        torch.set_num_threads(self.threads)
+        keep_freed_memory()
+        if device == "cuda":
+            if self.gpu_share < 1:
+                torch.cuda.set_per_process_memory_fraction(self.gpu_share)
+            torch.cuda.reset_peak_memory_stats()  # of this process's previous job
+        return replace(self, device=device)
 
     def hardware(self, chunk: int | None) -> dict[str, str | int]:
         """Device, processor, cores, threads and rows encoded at a time, as results record them."""

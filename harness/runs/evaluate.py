@@ -23,7 +23,6 @@ from harness.planning.plan import PlannedRun
 from harness.planning.seen import RunTraining
 from harness.runs.inputs import Heads, Inputs, TestFeatures
 from harness.runs.train import Trained
-from harness.spec import FeatureKind
 from harness.store import Evaluation, Store
 from harness.store.folder import keep_evaluation, kept_evaluation
 
@@ -80,10 +79,10 @@ def _embedder(suite: Suite, trained: Trained, tests: TestFeatures, known: dict[s
 
     embed: EmbedFunction = partial(student.embed, report=sentences)
     embed = remembering(known, embed) if suite.remembers else embed
-    shared, teacher = (HeadSpace(embed, heads, tests), TeacherSpace(tests)) if heads else (None, None)
+    spaces = Spaces(embed, heads, tests) if heads else None
     library = student.model if isinstance(student, SentenceModules) else None
     views = partial(dropout_views, student)
-    return Embedder(embed, str(student.device), views, shared, teacher, report=report, library=library)
+    return Embedder(embed, str(student.device), views, spaces, spaces, report=report, library=library)
 
 
 def now() -> str:
@@ -92,8 +91,11 @@ def now() -> str:
 
 
 @dataclass(frozen=True)
-class HeadSpace:
-    """Captions and images through the method's own heads (an `ImageTextSpace`)."""
+class Spaces:
+    """Captions and images in the method's space and in the run's frozen teacher's.
+
+    An `ImageTextSpace` and an `ImageTextTeacher`; `tests` are the teacher's features.
+    """
 
     embed: EmbedFunction
     heads: Heads
@@ -104,27 +106,16 @@ class HeadSpace:
         return _through(self.heads[0], self.embed(sentences))
 
     def images(self, pairs: Pairs, task: str) -> np.ndarray:
-        """Project the m images of a retrieval task: (m, p) float32."""
-        return _through(self.heads[1], np.asarray(_features(self.tests, task, "image"), dtype=np.float32))
-
-
-@dataclass(frozen=True)
-class TeacherSpace:
-    """Captions and images as the run's frozen teacher embeds them (an `ImageTextTeacher`)."""
-
-    tests: TestFeatures
+        """Project the m images of a retrieval task: (m, p) float32. Raises UserError for a task without features."""
+        if (task, "image") not in self.tests:
+            raise UserError(f"no features of {task} were loaded: a suite lists its tasks with images in `image_tasks`")
+        return _through(self.heads[1], np.asarray(self.tests[task, "image"], dtype=np.float32))
 
     def both(self, texts: Sequence[str], pairs: Pairs, task: str) -> tuple[np.ndarray, np.ndarray] | None:
-        """Embed captions (n, f) and images (m, f) of a retrieval task; None without a teacher of both."""
+        """The teacher's captions (n, f) and images (m, f) of a retrieval task; None without a teacher of both."""
         if (task, "caption") not in self.tests:
             return None
         return np.asarray(self.tests[task, "caption"]), np.asarray(self.tests[task, "image"])
-
-
-def _features(tests: TestFeatures, task: str, of: FeatureKind) -> np.ndarray:
-    if (task, of) not in tests:
-        raise UserError(f"no features of {task} were loaded; a suite must list its tasks with images in `image_tasks`")
-    return tests[task, of]
 
 
 def remembering(known: dict[str, np.ndarray], embed: EmbedFunction) -> EmbedFunction:

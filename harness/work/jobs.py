@@ -21,7 +21,7 @@ from harness.sources import digest
 from harness.spec import MEDIA
 from harness.store import Store
 from harness.work.failures import described, time_limit
-from harness.work.job import Job, Prepared, RunJob, seated
+from harness.work.job import Job, Prepared, RunJob
 from harness.work.resources import PROCESS_MB, TEACHER_MB, Estimates, Resources, expected
 
 #: makes an input, with a seat
@@ -119,9 +119,8 @@ class Preparation(Job):
     def carry_out(self, seat: Seat) -> Prepared:
         """Make it on the seat's device."""
         self.experiment.check_code()
-        seat = seated(seat)
         with time_limit(self.limit_s):
-            self.make(seat)
+            self.make(seat.taken())
         return Prepared(self.id)
 
     def fail(self, error: BaseException | str) -> Prepared:

@@ -32,6 +32,7 @@ from harness.toy.corpora import ToyPairs
 from harness.training.record import TrainingRecord
 from harness.training.streams import TrainingData
 from harness.work.base import execute
+from harness.work.jobs import jobs_of
 
 SHORT = {"steps": 4, "eval_every": 2, "batch_size": 8}
 
@@ -173,6 +174,11 @@ def test_a_run_trains_its_teacher_first_and_reads_its_sentences(
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "another"))
     again = plan(tmp_path, TAUGHT, seeds=(1,))
     assert [run.resolved.spec.seed for run in again.todo] == [1]
+    weights, *_, student = jobs_of(again)
+    assert (weights.key, weights.id) == (f"weights of {STUDENT}", teacher.fingerprint), "under the lock of its run"
+    assert weights.id in student.needs
+    with pytest.raises(UserError, match=r"is a teacher, and its weights are not in .*best; .* without --no-shared"):
+        inputs_of(again.todo[0].experiment, store)
     carried_out(again)
     assert best.is_dir()
 

@@ -20,7 +20,7 @@ from harness.encoders.teachers import open_teacher
 from harness.method import method_named
 from harness.planning import teachers
 from harness.registry import names
-from harness.runs.evaluate import HeadSpace, dropout_views
+from harness.runs.evaluate import Spaces, dropout_views
 from harness.runs.inputs import training_data
 from harness.toy import clip_folder, student_folder
 from harness.toy.corpora import ToyPairs
@@ -145,7 +145,7 @@ def test_embedding_stays_on_the_device() -> None:
             student = Student.load(student_folder(), pooling).to(CUDA)
             assert student.embed(["a red circle", "a ring"]).shape == (2, 64)
         heads = torch.nn.Linear(64, 8).to(CUDA), torch.nn.Linear(5, 8).to(CUDA)
-        space = HeadSpace(student.embed, heads, {("any", "image"): np.ones((3, 5), dtype=np.float16)})
+        space = Spaces(student.embed, heads, {("any", "image"): np.ones((3, 5), dtype=np.float16)})
         assert space.texts(["a", "b"]).shape == (2, 8)
         assert space.images(ToyPairs(size=3).load(None), "any").shape == (3, 8)
         assert dropout_views(student, ["a red circle", "a"], 3, 0).shape == (2, 3, 64)
