@@ -28,7 +28,6 @@ from harness.encoders.teachers import Teacher, check_vocabulary, declared_teache
 from harness.errors import UnavailableError, UserError
 from harness.evaluation.retrieval import RetrievalTask
 from harness.evaluation.suites import HasImages
-from harness.events import Event, Stage, tell
 from harness.method import Feature
 from harness.planning.inventory import Ingredient, UsedCorpus
 from harness.seeds import generator
@@ -58,14 +57,12 @@ def load_pairs(owner: FeatureOwner, of: FeatureKind = "image") -> Pairs:
     """Load a pair corpus, or the images or the captions of a task. Raises MissingData or UserError."""
     loaded: object
     if isinstance(owner, UsedCorpus):
-        loaded = owner.read.current().load(owner.read.root)
-        what = f"the corpus '{owner.name}' has no image-caption pairs"
+        name, loaded = f"corpus '{owner.name}'", owner.read.current().load(owner.read.root)
     else:
-        data = owner.current().load(owner.root)
+        name, data = f"task '{owner.source.name}'", owner.current().load(owner.root)
         loaded = data.images if of == "image" else Pairs(data.texts)
-        what = f"the images of the task '{owner.source.name}' are not loaded as pairs"
     if not isinstance(loaded, Pairs):
-        raise UserError(f"{what}, but teacher features need them")
+        raise UserError(f"the {name} has no image-caption pairs, but teacher features need them")
     return loaded
 
 
@@ -150,10 +147,8 @@ class NamedTeacher(ABC):
 
         Models compute on the device; `folders` has at least those of the teacher's `runs`.
         """
-        subject = f"{self.name}: features of {self.of.removesuffix('s')}s"
-        stored = self.is_stored(owner) or (
-            isinstance(owner, Ingredient) and self.of == "image" and self.name in pairs.features
-        )
+        of_task = isinstance(owner, Ingredient)
+        stored = self.of == "image" and self.name in pairs.features if of_task else self.is_stored(owner)
         # files of images that were replaced, which planning does not read
         files = pairs.images.content() if self.of == "image" and isinstance(pairs.images, Pixels) and not stored else ""
         return cached_features(
@@ -162,7 +157,7 @@ class NamedTeacher(ABC):
             self._from_file(owner, pairs) if stored else self._compute(owner, pairs, device, folders),
             dtype="float16" if self.of == "tokens" else "float32",
             chunk=CHUNK,
-            report=lambda done, rows: tell(Event("prepare", stage=Stage("features", subject, done, rows))),
+            subject=f"{self.name}: features of {self.of.removesuffix('s')}s",
         )
 
     def stacked(self, corpora: Sequence[UsedCorpus], loaded: Sequence[Pairs], device: str, folders: Folders) -> Stacked:

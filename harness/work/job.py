@@ -84,8 +84,7 @@ class Job(ABC):
     def resources(self, known: Estimates) -> Resources:
         """The resources it needs, estimated from similar runs."""
 
-    @abstractmethod
-    def check(self, device: DeviceChoice) -> None:
+    def check(self, device: DeviceChoice) -> None:  # noqa: B027 - a preparation can run on any device
         """Raise UserError if this machine has no device on which the job can run."""
 
     @abstractmethod

@@ -16,7 +16,7 @@ from harness.planning.experiments import Experiment
 from harness.planning.inventory import Inventory, UsedCorpus
 from harness.planning.plan import Plan, PlannedRun
 from harness.planning.teachers import FeatureOwner, NamedTeacher, load_pairs
-from harness.runs.environment import DeviceChoice, Seat
+from harness.runs.environment import Seat
 from harness.sources import digest
 from harness.spec import MEDIA
 from harness.store import Store
@@ -94,8 +94,7 @@ def _features_of(
     key = f"{teacher.name} features of the {teacher.of.removesuffix('s')}s of {name}"
     make = partial(_features, teacher, owner, read, store)
     needs = [] if stored else [*teacher.runs, *before]
-    on_gpu = not (stored and (teacher.of == "image" or isinstance(owner, UsedCorpus)))
-    takes = Resources(memory_mb=PROCESS_MB + TEACHER_MB, gpu_memory_mb=TEACHER_MB if on_gpu else 0)
+    takes = Resources(memory_mb=PROCESS_MB + TEACHER_MB, gpu_memory_mb=0 if stored else TEACHER_MB)
     return [*before, prepare(teacher.key(owner), key, make, needs, takes)]
 
 
@@ -109,9 +108,6 @@ class Preparation(Job):
     experiment: Experiment
     make: Make
     takes: Resources
-
-    def check(self, device: DeviceChoice) -> None:
-        """Accept all preparations; the runs are checked."""
 
     def resources(self, known: Estimates) -> Resources:
         return self.takes
