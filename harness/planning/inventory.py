@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -93,6 +93,10 @@ class UsedCorpus:
             else:
                 self.plain.source.check_features(self.plain.root, teacher)
             self._checked.add((of, teacher))
+
+    def texts(self) -> Iterator[str]:
+        """The texts of its rows. Raises UserError if they have changed since the run was planned."""
+        return self.read.current().texts(self.read.root)
 
     @cached_property
     def found(self) -> Findings:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import partial
 
 import numpy as np
 import torch
@@ -18,7 +18,6 @@ from harness.encoders.student import SentenceModules, Student, open_model
 from harness.errors import UserError
 from harness.evaluation.sts import dev_scorer
 from harness.evaluation.suites import EmbedFunction
-from harness.events import Event, Stage, tell
 from harness.grid import Resolved
 from harness.planning.experiments import Experiment
 from harness.planning.inventory import Inventory, UsedCorpus
@@ -114,15 +113,8 @@ def _tokens(run: Resolved, listed: Sequence[UsedCorpus], tokenizer: PreTrainedTo
 
 def token_file(corpus: UsedCorpus, tokenizer: PreTrainedTokenizerBase, max_length: int) -> TokenFile:
     """The tokens of a corpus, memory-mapped from the cache; a corpus that is not cached is tokenised first."""
-    read = corpus.read
-    expected = cache(lambda: read.source.expected(read.root))
-    return cached_tokens(
-        read.fingerprint,
-        lambda: read.current().texts(read.root),
-        tokenizer,
-        max_length,
-        lambda done: tell(Event("prepare", stage=Stage("tokens", corpus.name, done, expected()))),
-    )
+    expected = partial(corpus.read.source.expected, corpus.read.root)
+    return cached_tokens(corpus.read.fingerprint, corpus.texts, tokenizer, max_length, corpus.name, expected)
 
 
 def _media(run: Resolved, listed: Sequence[UsedCorpus]) -> Media:
