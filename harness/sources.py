@@ -196,6 +196,11 @@ def digest(*parts: object) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def read_by(content: str, code: str) -> str:
+    """Combine a content's fingerprint with that of another package's code that reads it; unchanged for code ''."""
+    return digest(content, code) if code else content
+
+
 def installed(*packages: str) -> list[str]:
     """The versions of packages that make what is cached, '' for one that is not installed."""
     return [next((found.version for found in distributions(name=name)), "") for name in packages]

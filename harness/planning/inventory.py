@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -27,7 +27,7 @@ from harness.profiles import Profile
 from harness.profiles.schema import ClassificationTable, ModelTable, RetrievalTable, SimilarityTable
 from harness.registry import errors_of, get, get_class, get_instance, names, suggest
 from harness.setting import read_with
-from harness.sources import OWN_FILE, Checkable, Findings, Missing, data_root, digest, placed
+from harness.sources import OWN_FILE, Checkable, Findings, Missing, data_root, digest, placed, read_by
 from harness.spec import RUN, FeatureKind, Stream
 from harness.store import Protocol as EvaluationProtocol
 from harness.store import Result
@@ -71,11 +71,6 @@ def _changed(what: str) -> str:
     return f"{what} has changed since the run was planned; run the same command again"
 
 
-def read_by(content: str, code: str) -> str:
-    """Combine a content's fingerprint with that of another package's code that reads it; unchanged for code ''."""
-    return digest(content, code) if code else content
-
-
 @dataclass(frozen=True)
 class UsedCorpus:
     """A corpus of a profile, `plain`, and as a run reads it, `read`.
@@ -99,6 +94,10 @@ class UsedCorpus:
                 self.plain.source.check_features(self.plain.root, teacher)
             self._checked.add((of, teacher))
 
+    def texts(self) -> Iterator[str]:
+        """The texts of its rows. Raises UserError if they have changed since the run was planned."""
+        return self.read.current().texts(self.read.root)
+
     @cached_property
     def found(self) -> Findings:
         """What reading it shows; nothing while an input is missing. Raises UserError."""
@@ -116,8 +115,8 @@ class UsedCorpus:
     @cached_property
     def images(self) -> str:
         """The fingerprint of its images, whichever captions are rows."""
-        source = self.plain.source
-        return read_by(source.images_fingerprint(self.plain.root), code_of_module(type(source).__module__))
+        source = self.read.source
+        return read_by(source.images_fingerprint(self.read.root), code_of_module(type(source).__module__))
 
 
 class Inventory:
@@ -227,10 +226,6 @@ class Inventory:
     def dev(self, name: str) -> Ingredient[SimilarityTask]:
         """A similarity task, to select the best checkpoint."""
         return self._task(SIMILARITY, name)
-
-    def retrieval_content(self, task: str) -> str:
-        """The fingerprint of a retrieval task's captions, images and stored features."""
-        return self.retrieval_task(task).fingerprint
 
     def retrieval_task(self, name: str) -> Ingredient[RetrievalTask]:
         """A task with images and captions."""

@@ -26,7 +26,7 @@ from harness.evaluation.figure_data import (
 )
 from harness.evaluation.suites import Embedder
 from harness.metrics import ArrayName
-from harness.runs.run import dropout_views
+from harness.runs.evaluate import dropout_views
 from harness.toy import student_folder
 
 RNG = np.random.default_rng(0)

@@ -54,7 +54,7 @@ def _declare() -> None:
 
 
 def _log(folder: Path) -> None:
-    with RunLog(folder / "run.log", "a key") as log:
+    with RunLog(folder / "run.log") as log:
         log.write("a line")
 
 

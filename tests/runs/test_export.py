@@ -25,7 +25,8 @@ from harness.planning.names import find_result
 from harness.planning.plan import Plan
 from harness.runs.environment import Execution
 from harness.runs.export import export
-from harness.runs.train import Bench, train
+from harness.runs.inputs import training_inputs
+from harness.runs.train import train
 from harness.store import Result, Store
 from harness.store.labs import check_identity
 from harness.toy import student_folder
@@ -61,7 +62,8 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def own(results: Path, key: str) -> Student:
     """The run's own student, with the head that the trainer kept beside it."""
     (run,) = (planned for planned in plan(results, *METHODS, **SHORT).runs if planned.key == key)
-    return train(run.experiment, Bench(Store(results), "cpu")).student
+    inputs = training_inputs(run.experiment, "cpu", {})
+    return train(run.experiment, inputs, Store(results).work(run.fingerprint)).student
 
 
 def sentence_transformer(folder: Path) -> Any:

@@ -58,14 +58,14 @@ def test_a_finished_run_is_trained_anew_and_what_it_had_is_kept(tmp_path: Path) 
 def test_a_stopped_redo_goes_on_without_redo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two runs: one ends, the other's process is killed after its training."""
     first = {run.spec.seed: run for run in api.execute(plan(tmp_path, seeds=2)).runs}
-    evaluate = run_module._evaluate
+    evaluate = run_module.evaluate
 
     def killed(run: Any, *given: Any) -> Any:
         if run.resolved.spec.seed == 1:
             raise KeyboardInterrupt
         return evaluate(run, *given)
 
-    monkeypatch.setattr(run_module, "_evaluate", killed)
+    monkeypatch.setattr(run_module, "evaluate", killed)
     api.execute(plan(tmp_path, seeds=2, redo=True))
     monkeypatch.undo()
     assert sorted(superseded(tmp_path), key=lambda kept: kept.spec.seed) == [first[0], first[1]]
