@@ -43,7 +43,7 @@ def test_a_run_starts_from_the_weights_of_an_earlier_one(results: Path, tmp_path
     earlier = first(results)
     chosen = {"methods": ["none[pooling=cls]", "mcse"], "results": results, **SHORT}
     finished = harness.run("tiny", encoders=f"run:{KEY}", executor="serial", **chosen)
-    scores = {run.spec.variant: run.evaluations[0].scores for run in finished.runs}
+    scores = {str(run.spec.variant): run.evaluations[0].scores for run in finished.runs}
     assert scores["none[pooling=cls]"] == earlier.evaluations[0].scores, "the weights are those of the earlier run"
     (trained,) = (run for run in finished.runs if str(run.spec.variant) == "mcse")
     assert trained.spec.encoder == f"run-{earlier.fingerprint[:12]}"
