@@ -143,6 +143,25 @@ def test_a_make_target_names_what_is_there(target: str) -> None:
             assert words.startswith("report")
 
 
+def test_mutants_are_drawn_by_coverage_and_tried(tmp_path: Path) -> None:
+    pytest.importorskip("pytest_cov", reason="no mutant was tried; install pytest-cov")
+    lines = ["a = 1 < 2  # one", "b: 3 = f(x, y=4) + 'text' if not c else 5", "raise ValueError(6)", "g(7)"]
+    (tmp_path / "code.py").write_text("\n".join(lines))
+    mutants = script(ROOT / "tests" / "mutants.py")
+    drawn = mutants.mutants_of(tmp_path / "code.py", {1: ["a::b[c|d]|run", "a::b[c|d]|setup", ""], 2: ["e::f|run"]})
+    afters = {(mutant.after, mutant.tests) for mutant in drawn}
+    first = {(after, ("a::b[c|d]",)) for after in ("(1 <= 2)", "2", "3")}
+    assert afters == first | {
+        (after, ("e::f",)) for after in ("(f(x, y=4) + 'text' if not not c else 5)", *"c56", "(f(x))")
+    }
+    words = ["--count", "2", "--rooms", "harness/seeds.py", "--libraries", "", "--coverage", tmp_path / "coverage"]
+    command = [sys.executable, ROOT / "tests" / "mutants.py", *words, "tests/test_seeds.py"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert re.search(
+        r"^\d+ mutants of executed lines; trying 2\n(not noticed  .*\n)*\d of 2 noticed", done.stdout, re.M
+    )
+
+
 def test_make_clean_keeps_results(tmp_path: Path) -> None:
     shutil.copy(ROOT / "Makefile", tmp_path)
     for name in ("results", "reports/build", ".venv", "dist"):
