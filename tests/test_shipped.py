@@ -152,7 +152,7 @@ def test_mutants_are_drawn_by_coverage_and_tried(tmp_path: Path) -> None:
     afters = {(mutant.after, mutant.tests) for mutant in drawn}
     first = {(after, ("a::b[c|d]",)) for after in ("(1 <= 2)", "2", "3")}
     assert afters == first | {
-        (after, ("e::f",)) for after in ("(f(x, y=4) + 'text' if not not c else 5)", *"c56", "(f(x))")
+        (after, ("e::f",)) for after in ("(f(x, y=4) + 'text' if not not c else 5)", *("(c)", "5", "6", "(f(x))"))
     }
     words = ["--count", "2", "--rooms", "harness/seeds.py", "--libraries", "", "--coverage", tmp_path / "coverage"]
     command = [sys.executable, ROOT / "tests" / "mutants.py", *words, "tests/test_seeds.py"]
