@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 import scipy.stats
 from builders import result
@@ -161,6 +162,8 @@ def test_no_row_contradicts_the_conclusion(a: list[float], b: list[float]) -> No
         for name, values in (("mcse", a), ("simcse", b))
     ]
     comparison = Comparison(*sides, Score("sts", "Avg", "spearman"), Metric("spearman"), frozenset())
+    larger = int(np.sign(np.mean(a) - np.mean(b)))
+    assert set(comparison.decisions().values()) <= {0, larger}
     said, shown = (
         comparison.conclusion(),
         [test.p < 0.05 for test in (comparison.pooled, comparison.welch, comparison.paired) if test],

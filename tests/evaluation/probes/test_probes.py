@@ -196,6 +196,27 @@ def test_solving_in_parts_changes_nothing_and_what_does_not_reach_its_optimum_is
     assert "1 of 1 regressions" in caplog.text
 
 
+def test_the_curvature_given_is_at_least_that_of_the_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Checked at zero, where a softmax is steepest, with penalties from none to more than the rows' own."""
+    x, labels = made(30, 3, 2)
+    bounds, penalties = [], [0.0, 1e-2, 3.0]
+
+    def noted(objective: lbfgs.Objective, start: torch.Tensor, curvature: torch.Tensor, _: torch.Tensor) -> tuple:
+        def loss(point: torch.Tensor) -> torch.Tensor:
+            return objective(point.unsqueeze(0), which)[0].sum()
+
+        for number, bound in enumerate(curvature):
+            which = torch.tensor([number])
+            bounds.append((bound, torch.autograd.functional.hessian(loss, start[number]).diagonal()))
+        return start, 0
+
+    monkeypatch.setattr(lbfgs, "minimise", noted)
+    LBFGSProbe(2, CPU).fit(x, labels, [Split(np.arange(30), np.arange(0))], np.array([penalties]))
+    assert len(bounds) == len(penalties)
+    for bound, curvature in bounds:
+        assert ((curvature <= bound + 1e-9) & (bound < 3 * curvature + 1e-9)).all()
+
+
 def test_separate_problems_are_minimised_together_even_where_a_step_is_too_long() -> None:
     """Quartics of very different scale, with curvature given ten times too small."""
     scales = torch.tensor([1.0, 100.0, 1e-2], dtype=torch.float64)
