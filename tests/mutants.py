@@ -18,17 +18,19 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from typing import TypeVar
 
 import click
 import pytest
 from coverage import CoverageData
 
 ROOT = Path(__file__).resolve().parents[1]
+T = TypeVar("T")
 #: seconds after which the tests of a mutant count as failed: it may loop for ever
 LIMIT = 300
 #: what the tests import and the harness does not change
@@ -109,6 +111,10 @@ def mutants_of(path: Path, tests_by_line: Mapping[int, list[str]]) -> Iterator[M
         yield Mutant(path, node.lineno, *ends, text if isinstance(made, ast.Constant) else f"({text})", tuple(tests))
 
 
+def sample(some: Sequence[T], most: int, rng: random.Random) -> list[T]:
+    return rng.sample(some, min(most, len(some)))
+
+
 def copied(folder: Path) -> Path:
     """A copy of the checkout with packages of its own, and with the shared data beside it."""
     names = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
@@ -154,8 +160,6 @@ def is_noticed(mutant: Mutant, copy: Path, tests: list[str], number: int) -> boo
     finally:
         mutant.path.write_bytes(source)
         os.utime(mutant.path, (times.st_atime, times.st_mtime))
-    if code in (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.NO_TESTS_COLLECTED):
-        raise click.ClickException("the coverage file names tests that are not there; leave out --coverage")
     return code != 0
 
 
@@ -188,11 +192,13 @@ def main(
     for name in sorted(data.measured_files()):
         if any(Path(name).is_relative_to(room) for room in rooms.split(",")) and (copy / name).is_file():
             pool += mutants_of(copy / name, data.contexts_by_lineno(name))
-    tried = rng.sample(pool, min(count, len(pool)))
+    tried = [(mutant, sample(mutant.tests, most, rng)) for mutant in sample(pool, count, rng)]
     click.echo(f"{len(pool)} mutants of executed lines; trying {len(tried)}")
+    if exit_code(copy, "--collect-only", *sorted({test for _, tests in tried for test in tests})):
+        raise click.ClickException(f"{coverage} names tests that are not there; leave it out")
     noticed = 0
-    for number, mutant in enumerate(tried, 1):
-        if is_noticed(mutant, copy, rng.sample(mutant.tests, min(most, len(mutant.tests))), number):
+    for number, (mutant, tests) in enumerate(tried, 1):
+        if is_noticed(mutant, copy, tests, number):
             noticed += 1
             continue
         before = mutant.path.read_bytes()[mutant.start : mutant.end].decode()
