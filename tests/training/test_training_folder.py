@@ -79,6 +79,7 @@ def test_an_ended_training_without_its_best_model_has_not_ended(tmp_path: Path) 
         folder.end(TrainingRecord(dev_steps=[3], dev_scores=[70.0]))
         assert folder.has_ended
         (tmp_path / "best" / "model.safetensors").write_text("others")
+        assert not folder.has_ended
         assert folder.load_ended(Written(), nn.Linear(2, 2)) is None
 
 

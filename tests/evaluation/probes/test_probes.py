@@ -9,6 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 from torch import nn
 
+from harness.evaluation import transfer
 from harness.evaluation.probes import L2, MODES, Mode, Split, held_out, lbfgs, senteval, stratified
 from harness.evaluation.probes.lbfgs import LBFGSProbe
 from harness.evaluation.probes.senteval import SentEvalProbe
@@ -120,6 +121,11 @@ def test_the_last_block_begins_after_pass_200() -> None:
     )
     assert passes == (200, 400)
     assert accuracies[0] < accuracies[1]
+
+
+def test_a_probe_is_made_by_its_name() -> None:
+    made = {name: type(transfer.make_probe(name, SHORT["adam"], "cpu")) for name in transfer.PROBES}
+    assert made == {"senteval": SentEvalProbe, "lbfgs": LBFGSProbe}
 
 
 def test_the_modes_are_the_published_ones() -> None:
