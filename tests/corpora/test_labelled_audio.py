@@ -14,7 +14,7 @@ from made_files import write_tar
 from harness.corpora import labelled_audio
 from harness.corpora.base import Media
 from harness.corpora.labelled_audio import LabelledAudio, samples
-from harness.encoders.media import filterbank, masked, mixed
+from harness.encoders.media import energies, filterbank, masked, mixed
 from harness.errors import UserError
 from harness.seeds import generator
 
@@ -162,6 +162,7 @@ def test_a_mixture_is_cut_or_padded_to_the_first_wave(first: int, second: int) -
         beside = other[sample] - sum(other) / second if sample < second else 0.0
         expected.append(weight * (own[sample] - sum(own) / first) + (1 - weight) * beside)
     np.testing.assert_allclose(mixed(own, other, weight), expected, rtol=1e-12)
+    assert energies(np.ones(10), 16000, bins=8, frames=4).shape == (0, 8)
     assert not filterbank(np.ones(10), 16000, bins=8, frames=4).any(), "shorter than a window: silence"
 
 

@@ -192,6 +192,7 @@ def test_the_layer_of_a_module_is_of_floating_point_numbers(tmp_path: Path) -> N
         (nn.Linear(2, 2), "a pickled object of Python, not weights by name; save the model with `save_pretrained`"),
         ({"state_dict": {"a": torch.zeros(2)}}, "does not hold weights by name alone"),
         ({"a": torch.zeros(2), "epoch": 3}, "does not hold weights by name alone"),
+        ([torch.zeros(2)], "does not hold weights by name alone"),
     ],
 )
 def test_a_file_of_weights_with_other_contents_is_named(content: object, says: str, folder: Path) -> None:
@@ -199,6 +200,13 @@ def test_a_file_of_weights_with_other_contents_is_named(content: object, says: s
     torch.save(content, folder / "pytorch_model.bin")
     with pytest.raises(UserError, match=says):
         Student.load(folder, "mean")
+
+
+def test_weights_by_name_in_a_pickled_file_are_read(folder: Path) -> None:
+    expected = Student.load(folder, "mean").embed(["a red circle"])
+    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+    np.testing.assert_array_equal(Student.load(folder, "mean").embed(["a red circle"]), expected)
 
 
 @pytest.mark.parametrize(
