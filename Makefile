@@ -3,7 +3,7 @@ PYTHON ?= python3
 SECOND ?= python3.13
 BIN := .venv/bin
 
-.PHONY: smoke test docs encoders steady floors wheel long faults cluster trackers setup lint report bench rehearsal clean
+.PHONY: smoke test docs encoders steady floors wheel long faults mutants cluster trackers setup lint report bench rehearsal clean
 
 smoke: setup           ## every method with three seeds on the toy profile, and a report
 	$(BIN)/harness run --profile tiny --jobs 2
@@ -52,6 +52,9 @@ long: .venv/dev        ## what the tests check in part, whole; minutes
 
 faults: .venv/dev      ## the fault suite, whole: every place of every file; tens of minutes
 	$(BIN)/pytest -m faults -n 2 tests/faults
+
+mutants: .venv/dev     ## small changes of the code, drawn at random, that no test notices; hours, or MUTANTS='--count 9 tests/stats'
+	$(BIN)/python tests/mutants.py $(MUTANTS)
 
 cluster: .venv/dev     ## grids on clusters that are started here, with nodes that are killed; minutes
 	$(BIN)/pytest -m cluster --log-cli-level=INFO --log-cli-format='%(message)s'

@@ -110,9 +110,8 @@ def train(root: Path, count: int) -> None:
     from harness.planning.experiments import Experiments
     from harness.planning.inventory import Inventory
     from harness.profiles import load_profile
-    from harness.runs.train import Bench, run_features, training_data
+    from harness.runs.inputs import training_data
     from harness.spec import RunSpec
-    from harness.store import Store
     from harness.training.streams import Batches
 
     torch.set_num_threads(1)
@@ -121,9 +120,7 @@ def train(root: Path, count: int) -> None:
     before, clock = resident_mb("RssAnon"), time.perf_counter()
     inventory = Inventory(profile, root, {"student": FolderModel(student())})
     run = resolve(profile, RunSpec.parse("mcse/wiki+coco/student/seed-0"), {})
-    bench = Bench(Store(root / "results"), "cpu")
-    features = run_features(Experiments(inventory, {}).of(run), bench)
-    data = training_data(features, model.tokenizer)
+    data = training_data(Experiments(inventory, {}).of(run), model.tokenizer, "cpu", {})
     batches = Batches(model, data, run.training, {}, seed=0, setting="wiki+coco", rule=by_batches)
     list(batches.of(0))
     first = time.perf_counter() - clock

@@ -23,7 +23,8 @@ import torch
 from harness import api
 from harness.events import Event, Listener, listening
 from harness.processors import keep_freed_memory
-from harness.runs.train import Bench, train
+from harness.runs.inputs import teacher_folders, training_inputs
+from harness.runs.train import train
 from harness.store import Store
 from harness.training.record import TrainingRecord
 from harness.training.trainer import Trainer
@@ -86,7 +87,9 @@ def training(run: Run, listen: Listener) -> None:
             data_root=run.data_root,
         )
         with listening("", listen):
-            train(plan.todo[0].experiment, Bench(Store(Path(folder)), "cpu"))
+            run, store = plan.todo[0].experiment, Store(Path(folder))
+            inputs = training_inputs(run, "cpu", teacher_folders(run, store))
+            train(run, inputs, store.work(run.fingerprint))
 
 
 def needs(run: Run, found: Queue[float]) -> None:

@@ -45,7 +45,7 @@ import harness
 from harness.papers.audit import audit
 from harness.papers.published import read_published
 results = harness.results(sys.argv[1])
-variants = sorted({run.spec.variant for run in results.runs} - {"simcse"})
+variants = sorted({str(run.spec.variant) for run in results.runs} - {"simcse"})
 where = {"setting": "corpus-0", "encoder": "encoder-0"}
 tasks = any("sts" in run.suites for run in results.runs)
 print(results.compare(variants[-1], "simcse", "sts.Avg.spearman", **where).conclusion() if tasks else "no sts")

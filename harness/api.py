@@ -44,7 +44,7 @@ from harness.planning.encoders import with_tried_encoders
 from harness.planning.missing import fetch_list, how_to_get, lacking
 from harness.planning.plan import Plan, make_plan, suites_without_data
 from harness.planning.present import Present
-from harness.planning.request import make_request, model_request
+from harness.planning.request import inventory_of, listed_settings, listed_suites, make_request, model_request
 from harness.planning.seen import Overlaps, overlaps_of
 from harness.processors import passive_threads
 from harness.reporting.build import WrittenReport, write_report
@@ -105,11 +105,12 @@ def _keywords_of(made: Callable[P, S]) -> Callable[[Callable[[S], T]], Callable[
 def plan(selection: Selection) -> Plan:
     """Plan the runs of a selection: which are done, which are to do, and what is missing. Trains nothing.
 
-    Names are a sequence, or one text with commas; a profile may be a path to a TOML file, an encoder `NAME=FOLDER`.
+    Names are a sequence, or one text with commas; a profile may be a path to a TOML file, an encoder `NAME=FOLDER`
+    or `NAME=run:KEY`, the model of an earlier run.
     `set` is a mapping or KEY=VALUE texts; a list of values, {"lambda": [0.1, 1]}, makes a variant for each, as
     "mcse[lambda=0.1|1]" does. `tune` ("mcse:lambda=0.01|0.1|1,temperature=0.05|0.1", or several such texts) runs
     `trials` configurations of each method, in addition to `methods` if given; reports compare them at equal budgets.
-    With `redo`, an old result moves to RESULTS/.superseded once the new one is complete.
+    With `redo`, `execute` first moves old results to RESULTS/.superseded.
 
     >>> import harness
     >>> for planned in harness.plan("tiny", methods="simcse,mcse", seeds=1).runs:
@@ -305,7 +306,8 @@ def load_model(
     Raises UserError for an unknown run, missing weights and a folder that cannot be read.
     """
     from harness.encoders.student import open_model
-    from harness.runs.finished import FinishedRun, find_result
+    from harness.planning.names import find_result
+    from harness.runs.finished import FinishedRun
 
     folder = expand(model)
     if folder.is_dir():
@@ -342,12 +344,13 @@ def evaluate(
 
     from harness.evaluation.suites import Embedder
 
-    request = make_request(Selection(profile, suites=suites, data_root=data_root))
-    inventory = request.inventory
-    for name, missing in suites_without_data(request, inventory).items():
+    selection = Selection(profile, suites=suites, data_root=data_root)
+    inventory = inventory_of(selection)
+    named = listed_suites(selection, inventory.profile)
+    for name, missing in suites_without_data(named, inventory).items():
         raise MissingData(f"the suite {name} has no data: {missing[0]}")
     rows = []
-    for name in request.suites:
+    for name in named:
         scored = inventory.suites[name].evaluate(Embedder(model), inventory.root)
         blocks = [(task, "", values) for task, values in scored.scores.items()]
         blocks += [(task, part, values) for task, parts in scored.parts.items() for part, values in parts.items()]
@@ -375,8 +378,10 @@ def overlaps(
 
     Raises UserError for an unknown name, MissingData for a missing corpus.
     """
-    request = make_request(Selection(profile, settings=settings, suites=suites, data_root=data_root))
-    return overlaps_of(request.inventory, request.settings, request.suites if suites else ())
+    selection = Selection(profile, settings=settings, suites=suites, data_root=data_root)
+    inventory = inventory_of(selection)
+    asked = listed_suites(selection, inventory.profile) if suites else ()
+    return overlaps_of(inventory, listed_settings(selection, inventory.profile), asked)
 
 
 @checked

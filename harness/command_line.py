@@ -51,7 +51,7 @@ class Selection:
     )
     settings: Names | None = option(None, "Training settings (default: the profile's).", "S,T")
     encoders: Names | None = option(
-        None, "Encoders by name, folders as NAME=DIR (default: the profile's).", "E,NAME=DIR"
+        None, "Encoders by name, folders as NAME=DIR, of runs as run:KEY (default: the profile's).", "E,NAME=DIR"
     )
     seeds: int | str | Sequence[int] | None = option(
         None, "Number of seeds from 0, or a list (default: the profile's).", "N|0,3,7"

@@ -1,8 +1,8 @@
 """Commands for the runs of a folder of results, ready to copy on the machine that made the runs.
 
-RESULTS/.typed/PROFILE.json records the places that the runs of a profile last used: the profile's file, the data root,
-and encoder folders. It is written when runs are executed, and results are compared with the present content of these
-places. It stays on its machine: `results merge` and `push` leave it out.
+RESULTS/.last-places/PROFILE.json records the places that the runs of a profile last used: the profile's file, the data
+root, and encoder folders. It is written when runs are executed, and results are compared with the present content of
+these places. It stays on its machine: `results merge` and `push` leave it out.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from harness.errors import UserError
 from harness.files import DamagedError, note_in, read_within, write_note
 from harness.formatting import first_of
 from harness.profiles import load_profile, shipped_profiles
-from harness.spec import UNTRAINED
+from harness.spec import RUN, UNTRAINED
 from harness.store import Result
 from harness.store.files import NAMED, file_name
 
@@ -28,8 +28,8 @@ from harness.store.files import NAMED, file_name
 UNTRAINED_VARIANTS = ("none[pooling=cls]", "none[pooling=mean]")
 
 
-class Typed(BaseModel):
-    """Typed values that results do not record. A shipped profile has no file, an encoder found by name no folder."""
+class LastPlaces(BaseModel):
+    """Files and folders that the last command was given; a shipped profile and an encoder found by name have none."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -38,29 +38,29 @@ class Typed(BaseModel):
     encoders: dict[str, str] = Field(default_factory=dict)
 
 
-def read_typed(results: Path, profile: str) -> Typed:
+def read_places(results: Path, profile: str) -> LastPlaces:
     """Read the places noted for a profile that still exist; empty without a readable note."""
     with suppress(OSError, DamagedError, ValidationError, ValueError):
-        noted = Typed.model_validate(note_in(read_within(results, _typed_file(results, profile))))
-        return Typed(
+        noted = LastPlaces.model_validate(note_in(read_within(results, _places_file(results, profile))))
+        return LastPlaces(
             profile=noted.profile if Path(noted.profile).is_file() else "",
             data_root=noted.data_root if Path(noted.data_root).is_dir() else "",
-            encoders={name: folder for name, folder in noted.encoders.items() if Path(folder).is_dir()},
+            encoders={name: at for name, at in noted.encoders.items() if Path(at.removeprefix(RUN)).is_dir()},
         )
-    return Typed()
+    return LastPlaces()
 
 
-def note_typed(results: Path, profile: str, typed: Typed) -> None:
+def note_places(results: Path, profile: str, places: LastPlaces) -> None:
     """Note the places that a command was given, keeping earlier encoders; nothing is noted in a read-only folder."""
-    before = read_typed(results, profile)
-    after = typed.model_copy(update={"encoders": before.encoders | typed.encoders})
+    before = read_places(results, profile)
+    after = places.model_copy(update={"encoders": before.encoders | places.encoders})
     if after != before:
         with suppress(OSError):
-            write_note(_typed_file(results, profile), after.model_dump())
+            write_note(_places_file(results, profile), after.model_dump())
 
 
-def _typed_file(results: Path, profile: str) -> Path:
-    return results / ".typed" / f"{file_name(profile)}.json"
+def _places_file(results: Path, profile: str) -> Path:
+    return results / ".last-places" / f"{file_name(profile)}.json"
 
 
 def no_results(results: Path, problems: Sequence[str], profile: str | None = None) -> UserError:
@@ -76,7 +76,7 @@ class Commands:
 
     def __init__(self, results: Path = Path(DEFAULT_RESULTS)) -> None:
         self.results = results
-        self._of = cache(partial(read_typed, results))
+        self._of = cache(partial(read_places, results))
         self._is_named = cache(_is_named)
 
     def run(self, *words: str, profile: str, **options: Option) -> str:
@@ -84,7 +84,7 @@ class Commands:
         noted, chosen = self._of(profile), dict[str, Any](options)
         if chosen.get("settings") == UNTRAINED:
             del chosen["settings"]
-        if "table" in chosen and not words:
+        if chosen.keys() & {"table", "figure"} and not words:
             chosen["encoders"] = list(noted.encoders)
         if encoders := chosen.get("encoders"):
             names = [encoders] if isinstance(encoders, str) else encoders
@@ -98,8 +98,8 @@ class Commands:
         spec = result.spec
         return self.run(
             profile=result.profile,
-            methods=spec.variant,
-            settings=spec.setting,
+            methods=str(spec.variant),
+            settings=str(spec.setting),
             encoders=spec.encoder,
             seeds=f"{spec.seed},",
             set=dict(sorted(result.overrides.items())),

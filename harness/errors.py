@@ -50,6 +50,10 @@ def first_line(error: Exception) -> str:
     return f"{first} {rest[0].strip()}" if rest and first.endswith(":") else first
 
 
+class NewerError(UserError):
+    """A file was written by a newer harness, and is left as it is."""
+
+
 class MissingData(UserError):  # noqa: N818
     """A file or model that a run needs is missing; the message says how to get it."""
 

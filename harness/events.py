@@ -11,6 +11,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from harness.stopping import Stopped, stop_requested
+
 EventKind = Literal["start", "prepare", "progress", "suite", "evaluate", "evaluated", "done", "failed", "prepared"]
 
 
@@ -55,8 +57,8 @@ class Event:
     start: `device`; prepare: `stage`; progress: `progress`, `device` and the most memory taken so far; suite: `suite`,
     whose evaluation starts; evaluate: `stage` of it; evaluated: `suite` and its `seconds`. Three kinds come from the
     queue of jobs alone: done, with a `harness.store.Result`; failed, with an `error`; prepared, with one if it failed.
-    A teacher that is trained for a run reports under its own key, a preparation for several runs (tokens, features)
-    under one such as "tokens of toy-text for toy-bert".
+    A preparation for several runs (tokens, features, weights of a teacher) reports under a key such as "tokens of
+    toy-text for toy-bert".
     """
 
     kind: EventKind
@@ -88,10 +90,15 @@ def listening(run: str, *more: Listener) -> Iterator[None]:
 
 
 def tell(event: Event) -> None:
-    """Report what this thread does for the run in work; without a listener nothing happens."""
+    """Report what this thread does for the run in work; without a listener nothing happens.
+
+    Raises Stopped if this process was asked to stop, but while it trains, where the loop saves before it stops.
+    """
     run, listeners = _listening.get()
     for listen in listeners:
         listen(replace(event, run=run))
+    if stop_requested() and event.kind != "progress":
+        raise Stopped
 
 
 def both(first: Listener, second: Listener) -> Listener:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -15,8 +15,8 @@ from pydantic import ValidationError
 from harness.code import declarations
 from harness.command_line import parse_overrides, parse_set
 from harness.corpora.base import CorpusSource
-from harness.errors import PlugInError, UserError, worded
-from harness.method import Feature, OwnSteps
+from harness.errors import PlugInError, UnavailableError, UserError, worded
+from harness.method import CaptionRows, Feature, OwnSteps
 from harness.method.declared import DeclaredMethod, Layers, declared_method
 from harness.profiles import Profile, Rule, Training
 from harness.registry import errors_of, get_class, names, suggest
@@ -35,11 +35,12 @@ class Resolved:
 
     `layers` are the values of the method's options, later layers overriding earlier ones; `identity` are the values
     that distinguish experiments. `streams` maps the setting's corpora that the method learns from, in order, to their
-    streams. `features` has the teacher features that the method reads, by role; `dev` is the similarity task that
-    selects the best checkpoint. `options` are the setting's, and any that the method requires of the corpora.
-    `own_steps` are the streams that the method trains in steps of their own; `pooling` names the pooling of its
-    sentence vectors. `sources` has the origin of each value that is not a default of the method or of `Training`: the
-    `source` of a rule, '[training]' of the profile, '--set', or the variant with the option.
+    streams. `features` has the teacher features that the method reads, by role, and `captions` which captions of an
+    image; `dev` is the similarity task that selects the best checkpoint. `options` are the setting's, and any that the
+    method requires of the corpora. `own_steps` are the streams that the method trains in steps of their own; `pooling`
+    names the pooling of its sentence vectors. `sources` has the origin of each value that is not a default of the
+    method or of `Training`: the `source` of a rule, '[training]' of the profile, '--set', or the variant with the
+    option.
     """
 
     spec: RunSpec
@@ -50,6 +51,7 @@ class Resolved:
     overrides: Overrides
     streams: Mapping[str, Stream]
     features: Mapping[str, Feature]
+    captions: CaptionRows
     dev: str
     options: tuple[SettingOption, ...]
     own_steps: Mapping[Stream, OwnSteps]
@@ -73,11 +75,7 @@ class Resolved:
         """Raise UserError where the method's class in this process differs from what the run was planned with."""
         variant, method = self.spec.variant, self.method  # imported: from here on, its class is asked
         found = declared_method(method.name).configured(str(variant), variant.reading, self.layers)
-        every = any(isinstance(option, Captions) and option.which == "all" for option in self.options)
-        asked_every = "all" in (found.captions, dict(self.spec.setting.options).get("captions"))
-        reads = (found.own_steps, found.features, asked_every) if self.trains else ({}, {}, False)
-        planned = (self.trains, self.identity, self.pooling, self.own_steps, self.features, every)
-        if (method.trains, found.identity, found.pooling, *reads) != planned:
+        if method.trains != self.trains or any(getattr(self, name) != value for name, value in found.items()):
             declarations().save()  # in place of the answers that the plan was made with
             raise UserError(f"{variant.name} has changed since the run was planned; run the same command again")
 
@@ -94,34 +92,56 @@ class UnfitSettingError(UserError):
     """A method that cannot be trained in a setting."""
 
 
-def expand(
+def grid(
     profile: Profile,
     methods: Sequence[Variant],
     settings: Sequence[Variant],
     encoders: Sequence[str],
     seeds: Sequence[int],
-    overrides: Overrides,
-) -> tuple[list[Resolved], list[Skipped]]:
+) -> list[RunSpec]:
     """The runs of a grid, seeds outermost, so that every row of a table has its first seed early.
 
-    Raises UserError for unknown methods, settings and values, and PlugInError for a method that cannot be used.
+    A method that does not train has one run of each encoder. Raises UserError for an unknown method or setting and for
+    more than MOST_RUNS, and PlugInError for a method that cannot be used.
     """
-    runs: dict[RunSpec, Resolved] = {}
-    skipped: dict[Skipped, None] = {}
     number = len(methods) * len(settings) * len(encoders) * len(seeds)
     if number > MOST_RUNS:
         raise UserError(f"this grid has {number:,} runs, more than {MOST_RUNS:,}; name fewer methods or seeds")
-    check_overrides(methods, overrides)
-    for seed, encoder, setting, variant in itertools.product(seeds, encoders, settings, methods):
+    trains = {variant: declared_method(variant.name).trains for variant in methods}
+    for setting in settings:
+        check_setting(profile, setting)
+    return list(
+        dict.fromkeys(
+            RunSpec(variant, setting, encoder, seed)
+            if trains[variant]
+            else RunSpec(variant, Variant(UNTRAINED), encoder, 0)
+            for seed, encoder, setting, variant in itertools.product(seeds, encoders, settings, methods)
+        )
+    )
+
+
+def resolve_all(
+    profile: Profile, specs: Collection[RunSpec], overrides: Overrides, *, strict: bool = True
+) -> tuple[list[Resolved], list[Skipped]]:
+    """Resolve runs in their order; those that cannot be trained in their setting are skipped.
+
+    Unless `strict`, a run whose setting the profile does not have, or whose plug-in fails, is skipped too. Raises
+    UserError and PlugInError.
+    """
+    runs, skipped = list[Resolved](), dict[Skipped, None]()
+    check_overrides({spec.variant for spec in specs}, overrides)
+    for spec in specs:
         try:
-            trains = declared_method(variant.name).trains
-            check_setting(profile, setting)
-            spec = RunSpec(variant, setting if trains else Variant(UNTRAINED), encoder, seed if trains else 0)
-            runs[spec] = runs.get(spec) or resolve(profile, spec, overrides)
-            _refuse_idle_epochs(profile, runs[spec])
-        except UnfitSettingError as error:
-            skipped[Skipped(f"{variant}/{setting}", str(error))] = None
-    return list(runs.values()), list(skipped)
+            run = resolve(profile, spec, overrides)
+        except (UnfitSettingError, UnavailableError, PlugInError) as error:
+            if strict and not isinstance(error, UnfitSettingError):
+                raise
+            skipped[Skipped(f"{spec.variant}/{spec.setting}", str(error))] = None
+        else:
+            if strict:
+                _refuse_idle_epochs(profile, run)
+            runs.append(run)
+    return runs, list(skipped)
 
 
 def resolve(profile: Profile, spec: RunSpec, overrides: Overrides) -> Resolved:
@@ -147,16 +167,19 @@ def resolve(profile: Profile, spec: RunSpec, overrides: Overrides) -> Resolved:
     of_training: dict[str, OptionValue | None] = {"steps": None} if "epochs" in values and "steps" not in values else {}
     of_training |= {key: layer.pop(key) for layer in layers for key in Training.model_fields.keys() & layer.keys()}
     configured = method.configured(str(variant), variant.reading, (values, named))
-    training, dev = _training(profile, of_training), profile.dev_of(setting.name)
-    decided = spec, method.trains, (values, named), configured.identity, training, dict(overrides)
-    if not method.trains:
-        return Resolved(*decided, {}, {}, dev, (), {}, configured.pooling, sources)
-    options = check_setting(profile, setting)
-    streams = _used(profile, method, setting)
-    if configured.captions == "all":
-        options = (*options, Captions("all"))
-    reads = configured.own_steps, configured.pooling
-    return Resolved(*decided, streams, configured.features, dev, options, *reads, sources)
+    options = check_setting(profile, setting) if method.trains else ()
+    return Resolved(
+        spec,
+        method.trains,
+        (values, named),
+        training=_training(profile, of_training),
+        overrides=dict(overrides),
+        streams=_used(profile, method, setting) if method.trains else {},
+        dev=profile.dev_of(setting.name),
+        options=(*options, Captions("all")) if method.trains and configured["captions"] == "all" else options,
+        sources=sources,
+        **configured,
+    )
 
 
 def _rules(profile: Profile, spec: RunSpec) -> Iterator[tuple[str, Mapping[str, OptionValue]]]:
@@ -211,7 +234,7 @@ def _training(profile: Profile, values: Mapping[str, OptionValue | None]) -> Tra
         raise UserError(f"{what} refused: {worded(first)}") from error
 
 
-def check_overrides(methods: Sequence[Variant], overrides: Overrides) -> None:
+def check_overrides(methods: Iterable[Variant], overrides: Overrides) -> None:
     """Raise UserError for a key of `--set` that is an option neither of the training nor of any of the methods."""
     _refuse_both("--set", overrides)
     known = set(Training.model_fields)
@@ -229,10 +252,10 @@ def _refuse_both(source: str, values: Mapping[str, OptionValue]) -> None:
 
 
 def check_setting(profile: Profile, setting: Variant) -> tuple[SettingOption, ...]:
-    """The options of a setting. Raises UserError for a setting that the profile does not have."""
+    """The options of a setting. Raises UserError, UnavailableError for a setting that the profile does not have."""
     if setting.name not in profile.settings:
         hint = suggest(setting.name, sorted(profile.settings))
-        raise UserError(f"the profile '{profile.name}' has no setting '{setting.name}'; {hint}")
+        raise UnavailableError(f"the profile '{profile.name}' has no setting '{setting.name}'; {hint}")
     return setting_options(setting, _streams(profile, setting).values())
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import re
+import resource
 import signal
 import sys
 import threading
@@ -70,6 +71,16 @@ def passive_threads() -> None:
     variable when torch is imported: call this before, or before starting a process that imports torch.
     """
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+
+def peak_memory_mb(device: str) -> float:
+    """Largest resident memory of this process so far in MB; on CUDA the largest allocated memory."""
+    if device == "cuda":
+        import torch
+
+        return torch.cuda.max_memory_allocated() / 1e6
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
 
 
 def keep_freed_memory() -> None:

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from functools import cache, cached_property
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar, get_origin, get_type_hints
 
 from harness.errors import PlugInError, UserError, worded
@@ -77,15 +78,28 @@ class Registered:
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         _DEFINED[cls] = dict(vars(cls))
+        _BESIDE[cls] = {name: value for name, value in _globals(cls).items() if isinstance(value, FunctionType)}
 
 
+#: class -> what it defines, and the functions that its module has defined or imported before it
 _DEFINED: Final[dict[type, dict[str, Any]]] = {}
+_BESIDE: Final[dict[type, dict[str, FunctionType]]] = {}
+
+
+def _globals(cls: type) -> dict[str, Any]:
+    return vars(sys.modules[cls.__module__]) if cls.__module__ in sys.modules else {}
 
 
 def altered(registered: object) -> str:
-    """The first method or declaration that was replaced since a class, or one that it extends, was defined; or ''."""
+    """What was replaced since a class, or one that it extends, was defined: a member, or a function of its module.
+
+    The first such name, or ''. Functions that stand below the class in the file are not noticed.
+    """
     classes = getattr(registered, "__mro__", ())
     for each in filter(_DEFINED.get, classes):
+        for name, function in _BESIDE[each].items():
+            if _globals(each).get(name) is not function:
+                return f"{each.__module__}.{name}"
         now, defined = vars(each), _DEFINED[each]
         for name in {**defined, **now}:
             value, special = defined.get(name), name.startswith(("__", "_abc_"))

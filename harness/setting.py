@@ -23,7 +23,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from harness.corpora.base import CorpusSource, Triplets
-from harness.errors import UserError
+from harness.errors import UnavailableError
 from harness.registry import Registered, get_class, names, suggest
 from harness.seeds import generator
 from harness.sources import Findings, Missing, digest
@@ -163,19 +163,19 @@ class Captions(SettingOption):
 def setting_options(setting: Variant, streams: Collection[Stream]) -> tuple[SettingOption, ...]:
     """Read the options of a setting whose corpora are of these streams.
 
-    Raises UserError for an unknown option or value, and for an option that applies to none of the streams.
+    Raises UnavailableError for an unknown option or value, and for an option that applies to none of the streams.
     """
     options = []
     for name, text in setting.options:
         if name not in names("setting option"):
             known = suggest(name, names("setting option"))
-            raise UserError(f"the setting '{setting}' has no option '{name}'; {known}")
+            raise UnavailableError(f"the setting '{setting}' has no option '{name}'; {known}")
         try:
             option = get_class("setting option", name, SettingOption)(text)
         except ValueError as error:
-            raise UserError(f"{name}={text} in the setting '{setting}' must be {error}") from error
+            raise UnavailableError(f"{name}={text} in the setting '{setting}' must be {error}") from error
         if not set(option.streams) & set(streams):
-            raise UserError(
+            raise UnavailableError(
                 f"the setting '{setting}' has no {' or '.join(option.streams)}, to which '{name}' applies; "
                 "remove the option"
             )

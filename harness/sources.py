@@ -11,6 +11,7 @@ import json
 import logging
 import math
 import os
+import re
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
@@ -24,6 +25,7 @@ from harness.caches import cached_note, known_hash
 from harness.errors import MissingData, UserError
 from harness.files import expand, open_regular, text_hash
 from harness.formatting import duration, fixed
+from harness.tables import parts_of
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +35,10 @@ LINE_EVERY_S, IDLE_S = 20.0, 5.0
 NOWHERE = Path(os.devnull)
 #: How to get a missing file that is not part of a data set of the catalogue.
 OWN_FILE = "correct its path in the profile ('./...' is relative to the profile, other paths to the data root)"
+
+#: How names of files of the hub begin; several files of one table say how many they are.
+HUB = "hf://"
+_ADDRESS = re.compile(r"hf://datasets/([\w.-]+/[\w.-]+)@([0-9a-f]{40})/([^*]+|[^*]*-\*-of-\d+\.[^*/]+)")
 
 #: Increased with every change of what is found in files.
 EXAMINED_VERSION = 1
@@ -47,6 +53,15 @@ class Missing:
 
     def __str__(self) -> str:
         return f"cannot find {self.what}; {self.how}"
+
+
+@dataclass(frozen=True)
+class MissingHubFile(Missing):
+    """A file of a data set of the hub at a commit, or several (`file` has a `*`), that the local cache lacks."""
+
+    hub: str
+    revision: str
+    file: str
 
 
 @runtime_checkable
@@ -100,8 +115,39 @@ class Generated(Source):
 
 
 def placed(root: Path | None, name: str) -> Path:
-    """The path of a file that a profile names: below the data root, unless it is absolute."""
-    return (NOWHERE if root is None else root) / name
+    """The path of a file that a profile names: below the data root unless it is absolute; in the hub's cache if HUB."""
+    if not name.startswith(HUB):
+        return (NOWHERE if root is None else root) / name
+    from huggingface_hub import constants
+
+    hub, commit, file = hub_address(name)
+    return Path(constants.HF_HUB_CACHE, f"datasets--{hub.replace('/', '--')}", "snapshots", commit, file)
+
+
+def hub_address(name: str) -> tuple[str, str, str]:
+    """Data set, commit and file of a name `hf://datasets/OWNER/NAME@COMMIT/FILE`. Raises UserError."""
+    found = _ADDRESS.fullmatch(name)
+    if found is None or ".." in found[3].split("/"):
+        raise UserError(
+            f"'{name}' names no file at a commit; write hf://datasets/OWNER/NAME@ and the 40 digits of a commit, then "
+            "/FILE, or several files as /NAME-*-of-00004.parquet"
+        )
+    return found[1], found[2], found[3]
+
+
+def absent(root: Path | None, name: str, how: str) -> list[Missing]:
+    """What is missing of a file that a profile names, or of the several files of a table."""
+    try:
+        if all(part.is_file() for part in parts_of(placed(root, name))):
+            return []
+        why = how
+    except UserError as error:
+        why = str(error)
+    if not name.startswith(HUB):
+        return [Missing(name, why)]
+    hub, commit, file = hub_address(name)
+    how = f"run `hf download {hub} --repo-type dataset --revision {commit} --include '{file}'`"
+    return [MissingHubFile(name, how, hub, commit, file)]
 
 
 def is_there(path: Path) -> bool:
@@ -110,24 +156,26 @@ def is_there(path: Path) -> bool:
 
 
 class FileSource(Source):
-    """Files below the data root, or at absolute paths."""
+    """Files below the data root, at absolute paths, or of data sets of the hub; a table may be in several files."""
 
     def __init__(self, files: Iterable[str], how: str = OWN_FILE) -> None:
-        """`files` are paths below the data root, or absolute; `how` says how to get them."""
+        """`files` are paths below the data root, absolute, or HUB; `how` says how to get them. Raises UserError."""
         self.files = tuple(files)
         self.how = how
+        for name in self.files:
+            placed(None, name)
 
     def paths(self, root: Path | None) -> list[Path]:
         """Absolute paths of the files. Raises MissingData."""
         path = self.require(root)
-        return [path / name for name in self.files]
+        return [placed(path, name) for name in self.files]
 
     def missing(self, root: Path | None) -> list[Missing]:
-        return [Missing(name, self.how) for name in self.files if not placed(root, name).is_file()]
+        return [item for name in self.files for item in absent(root, name, self.how)]
 
     def fingerprint(self, root: Path | None) -> str:
         """Hash of the files' bytes, in order."""
-        return digest(*(file_hash(path) for path in self.paths(root)))
+        return digest(*(file_hash(part) for path in self.paths(root) for part in parts_of(path)))
 
     def examine(self, root: Path | None) -> Findings:
         """Read the whole content, for `examined`. Raises UserError naming file and line."""
@@ -146,6 +194,11 @@ def digest(*parts: object) -> str:
     """SHA-256 (hex) of a sequence of JSON values, key order ignored."""
     text = json.dumps(parts, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def read_by(content: str, code: str) -> str:
+    """Combine a content's fingerprint with that of another package's code that reads it; unchanged for code ''."""
+    return digest(content, code) if code else content
 
 
 def installed(*packages: str) -> list[str]:

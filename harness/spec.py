@@ -42,9 +42,11 @@ NO_TEACHER = ("default", "none", *CONTROLS)
 MOST_SEEDS = 10_000
 #: a name with more levels of brackets is a mistake
 MOST_NESTED = 20
+#: what names a run in records and tables
+NAMES = ("method", "variant", "setting", "encoder", "seed")
 _VARIANT = re.compile(r"([A-Za-z0-9][A-Za-z0-9._+-]*)(?:\[(.*)\])?", re.DOTALL)
 _KEY = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
-_SEED = re.compile(r"seed-(0|[1-9][0-9]*)")
+_SEED = re.compile(r"seed-(0|[1-9][0-9]{0,8})")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 #: a run's key, whose setting may contain '+', or a teacher of the profile; text in brackets is masked by NUL
 _TEACHER = r"run:[^/+]+/[^/]+/[^/+]+/seed-\d+|[^/+\0]+"
@@ -110,6 +112,16 @@ class RunSpec:
         encoder = parse_encoder("/".join(parts[2:-1]))
         return cls(Variant.parse(parts[0]), parse_setting(parts[1]), encoder, int(seed.group(1)))
 
+    @property
+    def key(self) -> str:
+        return str(self)
+
+    @property
+    def names(self) -> dict[str, str | int]:
+        """The run as texts, as NAMES lists them: its method without reading and options, then its key in parts."""
+        parts = (self.variant.name, str(self.variant), str(self.setting), self.encoder, self.seed)
+        return dict(zip(NAMES, parts, strict=True))
+
     def __str__(self) -> str:
         return f"{self.variant}/{self.setting}/{self.encoder}/seed-{self.seed}"
 
@@ -128,6 +140,10 @@ def parse_setting(text: str) -> Variant:
     if setting.reading != DEFAULT_READING:
         raise SpecError(f"the setting '{text}' has a reading; only methods have readings")
     return setting
+
+
+#: prefix of the name of a run whose model is a teacher or an encoder
+RUN = "run:"
 
 
 def parse_encoder(text: str) -> str:

@@ -47,12 +47,6 @@ def withdraw_stop() -> None:
     _requested = False
 
 
-def stop_here() -> None:
-    """Raise Stopped at a safe point if this process was asked to stop."""
-    if stop_requested():
-        raise Stopped
-
-
 def stop_at_sigterm() -> None:
     """Let SIGTERM end this process as Ctrl-C does, by an exception; outside the main thread nothing changes."""
 

@@ -1,8 +1,11 @@
 """Data files: lines of text, and tables whose columns are chosen by name.
 
-What a file is follows from its content, never from its name: Parquet, JSON with an object a line, tab-separated (quotes
-have no meaning) or comma-separated (quoted where necessary), each text plain or gzip. Only a header of one column says
-neither; such a table is tab-separated if it is named .tsv. Texts are compared by their words.
+What a file is follows from its content, never from its name: Parquet, Arrow, JSON with an object a line, tab-separated
+(quotes have no meaning) or comma-separated (quoted where necessary), each text plain or gzip. Only a header of one
+column says neither; such a table is tab-separated if it is named .tsv. Texts are compared by their words.
+
+A table, or a text of one row a line, may be in several files: a path with `*` in the file's name, such as
+`train-*.parquet`, or a folder that the library `datasets` saved.
 """
 
 from __future__ import annotations
@@ -17,12 +20,13 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from glob import escape
 from itertools import chain, islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
 
 from harness.errors import RESTORE, UserError, first_line
-from harness.files import open_regular
+from harness.files import open_regular, read_regular
 from harness.formatting import first_of
 
 if TYPE_CHECKING:
@@ -38,11 +42,19 @@ _BLANK = re.compile(r"[\W_]+")
 #: first bytes of the files that are no text, and what they are
 _CONTAINERS = {
     b"PAR1": "parquet",
+    b"ARROW1": "arrow",
+    b"\xff\xff\xff\xff": "arrow",
     b"\x89HDF\r\n\x1a\n": "hdf5",
     b"\x93NUMPY": "npy",
     b"PK\x03\x04": "zip",
     b"\x1f\x8b": "gzip",
 }
+#: files that hold typed columns
+COLUMNAR = ("parquet", "arrow")
+#: the end of a whole stream of Arrow, without which rows may be missing
+_STREAM_END = b"\xff\xff\xff\xff\0\0\0\0"
+#: how the names of a table's files say how many there are
+SHARD = re.compile(r".*-\d+-of-(\d+)\.")
 _SAFETENSORS = re.compile(rb'.{8}\s*\{\s*"', re.DOTALL)
 #: how texts begin that stand in the place of a file of data, what they are, and what to do
 _NO_DATA = {
@@ -64,10 +76,45 @@ _LONE = ("text", "sentence", "sentences", "caption", "captions")
 _ABSENT = ("nan", "none", "null")
 
 
-def container_of(path: Path) -> str:
-    """What a file is by its first bytes: parquet, hdf5, npy, zip, gzip, safetensors, or text. Raises UserError."""
+def parts_of(path: Path) -> list[Path]:
+    """The files of a table or text, in order; the path itself if it is no pattern that files fit and no saved folder.
+
+    Raises UserError for any other folder, and if some of the files are missing.
+    """
+    if path.is_dir():
+        return _saved(path)
+    fitting = escape(path.name).replace("[*]", "*")
+    parts = sorted(part for part in path.parent.glob(fitting) if part.is_file()) if "*" in path.name else []
+    counts = {int(named[1]) for part in parts if (named := SHARD.match(part.name))}
+    if counts and counts != {len(parts)}:
+        raise UserError(f"{len(parts)} of {max(counts)} files of {path} are there; {RESTORE}")
+    return parts or [path]
+
+
+def _saved(folder: Path) -> list[Path]:
+    """The files of a folder that `datasets` saved, as its state lists them."""
     try:
-        with open_regular(path) as file:
+        if (folder / "dataset_dict.json").is_file():
+            splits = json.loads(read_regular(folder / "dataset_dict.json"))["splits"]
+            raise UserError(f"{folder} has the splits {first_of(splits, 10)}; name one of them: {folder / splits[0]}")
+        state = json.loads(read_regular(folder / "state.json"))
+        parts = [folder / Path(file["filename"]).name for file in state["_data_files"]]
+    except FileNotFoundError:
+        raise UserError(f"{folder} is a folder; name its files, such as {folder / '*.parquet'}") from None
+    except (OSError, ValueError, KeyError, IndexError, TypeError, RecursionError) as error:
+        raise UserError(f"{folder} is not a folder that `datasets` saved whole: {error!r}; {RESTORE}") from error
+    if state.get("_indices_data_files") or not all(part.is_file() for part in parts):
+        raise UserError(f"{folder} is not a folder of all its rows in order; save it again with save_to_disk")
+    return parts
+
+
+def container_of(path: Path) -> str:
+    """What a file is by its first bytes, of several files the first one.
+
+    One of parquet, arrow, hdf5, npy, zip, gzip, safetensors and text. Raises UserError.
+    """
+    try:
+        with open_regular(parts_of(path)[0]) as file:
             first = file.read(64)
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error}; {RESTORE}") from error
@@ -91,10 +138,15 @@ def _opened(path: Path) -> Iterator[IO[bytes]]:
 
 
 def lines_of(path: Path) -> Iterator[str]:
-    """Yield the lines of a UTF-8 text file, plain or gzip, split at line feeds only and read lazily.
+    """Yield the lines of UTF-8 text, plain or gzip, split at line feeds only and read lazily.
 
-    Raises UserError naming the line when the file is damaged, not UTF-8, blank, or no data at all.
+    Raises UserError naming the line when a file is damaged, not UTF-8, blank, or no data at all.
     """
+    for part in parts_of(path):
+        yield from _lines_of(part)
+
+
+def _lines_of(path: Path) -> Iterator[str]:
     number, blank = 0, True
     with _opened(path) as stream:
         try:
@@ -127,7 +179,7 @@ def _check_first(path: Path, line: str) -> None:
 
 def is_json(path: Path) -> bool:
     """Whether a text is JSON, by its beginning: an object, an array, or an object a line. Raises UserError."""
-    with _opened(path) as stream:
+    with _opened(parts_of(path)[0]) as stream:
         return bool(_JSON.match(stream.read(1 << 16).decode("utf-8-sig", errors="ignore")))
 
 
@@ -155,24 +207,26 @@ def read_rows(path: Path, *columns: str) -> Iterator[TableRow]:
     Raises UserError naming the line: for a missing column, a row of another length than the header, a missing value,
     and if there are no rows.
     """
-    if container_of(path) == "parquet":
-        rows = _records(path, columns)
-    else:
-        rows = _objects(path, columns) if is_json(path) else _delimited(path, columns)
     empty = True
-    for row in rows:
-        empty = False
-        yield row
+    for part in parts_of(path):
+        if container_of(part) in COLUMNAR:
+            rows = _records(part, columns)
+        else:
+            rows = _objects(part, columns) if is_json(part) else _delimited(part, columns)
+        for row in rows:
+            empty = False
+            yield row
     if empty:
         raise UserError(f"{path} has no rows; give a table with a header and rows")
 
 
 def column_names(path: Path) -> list[str]:
-    """Names of the columns of a table: a Parquet file's, the keys of an object in a line, or a header's fields.
+    """Names of the columns of a table: of Parquet or Arrow, the keys of an object in a line, or a header's fields.
 
-    Raises UserError for a file that cannot be read.
+    Of several files, the first counts. Raises UserError for a file that cannot be read.
     """
-    if container_of(path) == "parquet":
+    path = parts_of(path)[0]
+    if container_of(path) in COLUMNAR:
         return _footer(path)[0]
     if not is_json(path):
         return next(cells_of(path))[1]
@@ -188,7 +242,8 @@ def table_in(path: Path) -> list[str] | None:
 
     In text, a first line of names, a first field that names an image, or as many tabs in every line tell a table.
     """
-    if container_of(path) == "parquet" or is_json(path):
+    path = parts_of(path)[0]
+    if container_of(path) in COLUMNAR or is_json(path):
         return column_names(path)
     lines = list(islice(filter(str.strip, lines_of(path)), HEAD))
     for separator in "\t,;|" if lines else "":
@@ -352,28 +407,58 @@ def normalised_text(text: str) -> str:
 
 
 def _footer(path: Path) -> tuple[list[str], int]:
-    """The columns and the number of rows of a Parquet file. Raises UserError for any other."""
+    """The columns and the number of rows of a Parquet or Arrow file. Raises UserError for any other."""
     import pyarrow.parquet as parquet
 
+    if container_of(path) == "arrow":
+        table = _arrow(path)
+        return list(table.column_names), int(table.num_rows)
     with _plain_errors(path):
         metadata = parquet.read_metadata(path)
         return list(metadata.schema.to_arrow_schema().names), int(metadata.num_rows)
 
 
+def _arrow(path: Path) -> Table:
+    """A file or a stream of Arrow, mapped from disk. Raises UserError for one that is damaged or cut short."""
+    import pyarrow
+
+    with _plain_errors(path):
+        source = pyarrow.memory_map(str(path))
+        if source.read_at(6, 0) == b"ARROW1":
+            return pyarrow.ipc.open_file(source).read_all()
+        end = len(_STREAM_END)
+        if source.read_at(end, max(0, source.size() - end)) != _STREAM_END:
+            raise pyarrow.ArrowInvalid("the stream has no end: rows are missing")
+        return pyarrow.ipc.open_stream(source).read_all()
+
+
 def check_columns(path: Path, *names: str) -> int:
-    """The number of rows of a Parquet file. Raises UserError for a missing column or any other file."""
-    there, rows = _footer(path)
-    if missing := [name for name in names if name not in there]:
-        has = f"it has {', '.join(there[:10])}" if there else "it has none"
-        raise UserError(f"{path} has no column {' and '.join(missing)}; {has}; rename one, or give another file")
-    return rows
+    """The number of rows of a Parquet or Arrow table. Raises UserError for a missing column or any other file."""
+    count = 0
+    for part in parts_of(path):
+        there, rows = _footer(part)
+        count += rows
+        if missing := [name for name in names if name not in there]:
+            has = f"it has {', '.join(there[:10])}" if there else "it has none"
+            raise UserError(f"{part} has no column {' and '.join(missing)}; {has}; rename one, or give another file")
+    return count
 
 
 def read_columns(path: Path, *names: str) -> Table:
-    """Read columns of a Parquet file. Raises UserError for any other file or a missing column."""
-    import pyarrow.parquet as parquet
+    """Read columns of a Parquet or Arrow table. Raises UserError for any other file or a missing column."""
+    import pyarrow
 
     check_columns(path, *names)
+    parts = parts_of(path)
+    with _plain_errors(parts[0]):
+        return pyarrow.concat_tables([_columns(part, names) for part in parts])
+
+
+def _columns(path: Path, names: Sequence[str]) -> Table:
+    import pyarrow.parquet as parquet
+
+    if container_of(path) == "arrow":
+        return _arrow(path).select(list(names))
     with _plain_errors(path):
         return parquet.read_table(path, columns=list(names)).select(list(names))
 
@@ -382,9 +467,11 @@ def read_columns(path: Path, *names: str) -> Table:
 def _plain_errors(path: Path) -> Iterator[None]:
     from pyarrow import ArrowException
 
-    if container_of(path) == "text" and path.stat().st_size:
+    kind = container_of(path)
+    if kind == "text" and path.stat().st_size:
         next(lines_of(path))  # says what stands in the place of the file
     try:
         yield
     except (ArrowException, OSError, KeyError) as error:
-        raise UserError(f"{path} is not a Parquet file: {first_line(error)}; {RESTORE}") from error
+        what = "a whole Arrow" if kind == "arrow" else "a Parquet"
+        raise UserError(f"{path} is not {what} file: {first_line(error)}; {RESTORE}") from error

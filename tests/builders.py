@@ -9,6 +9,7 @@ from harness.metrics import AVERAGE, SEEN, UNSEEN, Metric
 from harness.registry import get, names
 from harness.reporting.seeds.summary import SummaryTable, summary_tables
 from harness.sources import digest
+from harness.spec import RunSpec, Variant, parse_setting
 from harness.store import (
     BACKEND_VERSION,
     DevCurve,
@@ -17,7 +18,6 @@ from harness.store import (
     LossCurves,
     Protocol,
     Result,
-    Spec,
     TeacherUse,
     metrics_of,
 )
@@ -75,11 +75,10 @@ def result(
     steps = [50 * (index + 1) for index in range(len(dev))]
     best = max(dev, default=None)
     best_step = None if best is None else steps[list(dev).index(best)]
-    method = variant.partition("[")[0].partition("@")[0]
     given = scores or {"sts": {"ToySTS": {"spearman": 70.0 + seed}, "Avg": {"spearman": 70.0 + seed}}}
     values: dict[str, Any] = {
         "backend": BACKEND_VERSION,
-        "spec": Spec(method=method, variant=variant, setting=setting, encoder=encoder, seed=seed),
+        "spec": RunSpec(Variant.parse(variant), parse_setting(setting), encoder, seed),
         "profile": profile,
         "profile_origin": "package",
         "overrides": overrides or {},

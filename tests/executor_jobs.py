@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from harness.events import Event, Stage, tell
+from harness.grid import grid
 from harness.planning.inventory import Inventory
 from harness.planning.plan import Plan, make_plan
 from harness.planning.request import Request
 from harness.processors import own_cores
 from harness.profiles import Profile, load_profile
 from harness.profiles.schema import TeacherTable
-from harness.runs.environment import DeviceChoice, Seat
+from harness.runs.environment import Seat
 from harness.spec import Variant, parse_setting
 from harness.store import Result, Store
 from harness.work.job import End, Job, Prepared, RunJob
@@ -44,16 +45,11 @@ def plan(
 ) -> Plan:
     """A plan of runs of three steps each, and of `none`, which trains nothing."""
     trains = not all(method.startswith("none") for method in methods)
-    request = Request(
-        profile=profile or load_profile("tiny"),
-        methods=[Variant.parse(method) for method in methods],
-        settings=[parse_setting(setting)],
-        encoders=["toy-bert"],
-        seeds=seeds,
-        suites=suites,
-        overrides={"steps": 3, "eval_every": 3, "batch_size": 8, **overrides} if trains else {},
-    )
-    return make_plan(request, Store(results))
+    profile = profile or load_profile("tiny")
+    variants = [Variant.parse(method) for method in methods]
+    wanted = dict.fromkeys(grid(profile, variants, [parse_setting(setting)], ["toy-bert"], seeds), suites)
+    values = {"steps": 3, "eval_every": 3, "batch_size": 8, **overrides} if trains else {}
+    return make_plan(Request(profile, wanted, values), Store(results))
 
 
 def with_lit() -> Profile:
@@ -97,9 +93,6 @@ class Errand(Job):
 
     def resources(self, known: Estimates) -> Resources:
         return Resources(memory_mb=700, gpu_memory_mb=self.memory_mb)
-
-    def check(self, device: DeviceChoice) -> None:
-        """Runs anywhere."""
 
     def note(self, text: str) -> None:
         path = self.store.root / "notes" / self.key

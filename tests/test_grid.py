@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from harness.command_line import Selection
 from harness.errors import UserError
-from harness.grid import UnfitSettingError, expand, listed_values, resolve, swept
+from harness.grid import UnfitSettingError, grid, listed_values, resolve, resolve_all, swept
 from harness.planning.request import make_request
 from harness.profiles import load_profile
 from harness.profiles.schema import Rule
@@ -25,18 +25,20 @@ def variants(*texts: str) -> list[Variant]:
 
 
 def test_seeds_are_outermost_and_an_untrained_encoder_is_one_run_that_reads_nothing() -> None:
-    runs, _ = expand(TINY, variants("simcse", "mcse"), [parse_setting("toy")], ["toy-bert"], (0, 1), {})
-    assert [str(run.spec) for run in runs] == [
+    specs = grid(TINY, variants("simcse", "mcse"), [parse_setting("toy")], ["toy-bert"], (0, 1))
+    assert [str(spec) for spec in specs] == [
         f"{method}/toy/toy-bert/seed-{seed}" for seed in (0, 1) for method in ("simcse", "mcse")
     ]
     settings = [parse_setting("toy"), parse_setting("toy-text")]
-    runs, _ = expand(TINY, variants("none"), settings, ["toy-bert"], (0, 1), {})
-    assert [str(run.spec) for run in runs] == ["none/none/toy-bert/seed-0"]
-    assert (runs[0].streams, runs[0].features, runs[0].options) == ({}, {}, ())
+    specs = grid(TINY, variants("none"), settings, ["toy-bert"], (0, 1))
+    assert [str(spec) for spec in specs] == ["none/none/toy-bert/seed-0"]
+    run = resolve(TINY, specs[0], {})
+    assert (run.streams, run.features, run.options) == ({}, {}, ())
 
 
 def test_a_method_without_its_stream_is_skipped_with_the_reason() -> None:
-    runs, skipped = expand(TINY, variants("mcse"), [parse_setting("toy-text")], ["toy-bert"], (0, 1), {})
+    specs = grid(TINY, variants("mcse"), [parse_setting("toy-text")], ["toy-bert"], (0, 1))
+    runs, skipped = resolve_all(TINY, specs, {})
     assert runs == []
     assert [str(skip.why) for skip in skipped] == ["mcse needs image-caption pairs, the setting toy-text has none"]
     with pytest.raises(UnfitSettingError, match="mcse needs image-caption pairs"):

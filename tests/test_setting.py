@@ -11,12 +11,13 @@ import pytest
 from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.fetching.archives import write_parquet
+from harness.grid import grid
 from harness.method import by_batches
 from harness.planning.plan import Plan, make_plan
 from harness.planning.request import Request
 from harness.profiles import Profile, load_profile
 from harness.profiles.schema import Corpus, Setting, TeacherTable
-from harness.runs.train import Bench, run_features, training_data
+from harness.runs.inputs import teacher_folders, training_data
 from harness.setting import Noisy, kept_rows, read_with, setting_options
 from harness.spec import Variant, parse_setting, split
 from harness.store import Store
@@ -32,15 +33,15 @@ def plan(tmp_path: Path, settings: str, methods: str, seed: int = 0, profile: Pr
     profile = profile.model_copy(update={"training": profile.training.model_copy(update={"steps": None})})
     asked = [parse_setting(text) for text in split(settings)]
     variants = [Variant.parse(text) for text in split(methods)]
-    request = Request(profile, variants, asked, ["toy-bert"], (seed,), ["sts"], EPOCHS, data=tmp_path)
-    return make_plan(request, Store(tmp_path))
+    wanted = dict.fromkeys(grid(profile, variants, asked, ["toy-bert"], (seed,)), ("sts",))
+    return make_plan(Request(profile, wanted, EPOCHS, data=tmp_path), Store(tmp_path))
 
 
 def data_and_batches(tmp_path: Path, setting: str, method: str, seed: int = 0) -> tuple[TrainingData, Batches]:
     made = plan(tmp_path, setting, method, seed)
     (run,) = made.runs
     student = Student.load(made.inventory.encoder("toy-bert").source.path())
-    data = training_data(run_features(run.experiment, Bench(Store(tmp_path), "cpu")), student.tokenizer)
+    data = training_data(run.experiment, student.tokenizer, "cpu", teacher_folders(run.experiment, made.store))
     return data, Batches(student, data, run.resolved.training, {}, seed=seed, setting=setting, rule=by_batches)
 
 
@@ -140,7 +141,7 @@ def data_of_few(tmp_path: Path, profile: Profile, which: str, variant: str) -> T
     made = plan(tmp_path, f"few[captions={which}]", variant, profile=profile)
     run = next(planned for planned in made.runs if str(planned.resolved.spec.variant) == variant)
     tokenizer = Student.load(made.inventory.encoder("toy-bert").source.path()).tokenizer
-    return training_data(run_features(run.experiment, Bench(Store(tmp_path), "cpu")), tokenizer)
+    return training_data(run.experiment, tokenizer, "cpu", teacher_folders(run.experiment, made.store))
 
 
 def test_images_of_several_captions_have_their_features_once(tmp_path: Path) -> None:

@@ -30,14 +30,10 @@ SMALL = [
     ("dev_eval", "--rounds 1 --batch 2 --sentences 8", "the dev score every 125 steps"),
     ("embedding", "", "largest difference"),
     ("features", "--rows 100", "np.load: open"),
-    ("full_size", "--sentences 600 --images 14 --batches 1 --starts 1", "cold.*\n.*first batch after"),
     ("grid", "runs --runs 2 --slots 2", "2 runs of 1 s on 2 slots"),
     ("grid", "plan --runs 40", "40 runs planned"),
     ("grid", "scale --runs 240 --slots 4", "a plan that finds them done"),
-    ("host", "simcse --rounds 1", "simcse: .* on the host"),
     ("hours", "", "Hours of all runs"),
-    ("media", "--images 1 --batch 1 --rounds 1", "filterbanks of"),
-    ("memory", "--steps 1", "baseline"),
     ("peers", "text-fp32", "set HARNESS_DATA"),
     ("retrieval", "--images 10", "largest difference of 16 scores 0.000"),
     ("step", "--serve text fp32 2", r"^[\d.]+$"),
@@ -53,8 +49,12 @@ SMALL = [
 #: what takes several processes of seconds each
 LARGER = [
     ("allocator", "kept --rounds 1 --steps 2 --profile tiny", "kept"),
+    ("full_size", "--sentences 600 --images 14 --batches 1 --starts 1", "cold.*\n.*first batch after"),
     ("grid", "memory --runs 2 --slots 2", "the same plan again"),
     ("grid", "processes --runs 2 --slots 2", "2 processes at a time: "),
+    ("host", "simcse --rounds 1", "simcse: .* on the host"),
+    ("media", "--images 1 --batch 1 --rounds 1", "filterbanks of"),
+    ("memory", "--steps 1", "baseline"),
     ("screenshots", f"{CHROMIUM} --out OUT --results RESULTS --only overview", ""),
     ("site", "205", "largest page"),
     ("startup", "--rounds 1", "completion of --suites"),
@@ -141,6 +141,25 @@ def test_a_make_target_names_what_is_there(target: str) -> None:
             assert planned.exit_code == 0, planned.output
         else:
             assert words.startswith("report")
+
+
+def test_mutants_are_drawn_by_coverage_and_tried(tmp_path: Path) -> None:
+    pytest.importorskip("pytest_cov", reason="no mutant was tried; install pytest-cov")
+    lines = ["a = 1 < 2  # one", "b: 3 = f(x, y=4) + 'text' if not c else 5", "raise ValueError(6)", "g(7)"]
+    (tmp_path / "code.py").write_text("\n".join(lines))
+    mutants = script(ROOT / "tests" / "mutants.py")
+    drawn = mutants.mutants_of(tmp_path / "code.py", {1: ["a::b[c|d]|run", "a::b[c|d]|setup", ""], 2: ["e::f|run"]})
+    afters = {(mutant.after, mutant.tests) for mutant in drawn}
+    first = {(after, ("a::b[c|d]",)) for after in ("(1 <= 2)", "2", "3")}
+    assert afters == first | {
+        (after, ("e::f",)) for after in ("(f(x, y=4) + 'text' if not not c else 5)", *("(c)", "5", "6", "(f(x))"))
+    }
+    words = ["--count", "1", "--rooms", "harness/seeds.py", "--libraries", "", "--coverage", tmp_path / "coverage"]
+    command = [sys.executable, ROOT / "tests" / "mutants.py", *words, "tests/test_seeds.py"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert re.search(
+        r"^\d+ mutants of executed lines; trying 1\n(not noticed  .*\n)*\d of 1 noticed", done.stdout, re.M
+    )
 
 
 def test_make_clean_keeps_results(tmp_path: Path) -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import gzip
+import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from datasets import Dataset
 
 from harness import tables
-from harness.errors import UserError
-from harness.tables import lines_of, read_rows
+from harness.errors import MissingData, UserError
+from harness.sources import FileSource
+from harness.tables import check_columns, lines_of, read_columns, read_rows
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])
@@ -68,3 +72,55 @@ def test_a_line_of_json_that_is_no_text_is_named(tmp_path: Path) -> None:
         path.write_text('{"a": "fine"}\n' + line)
         with pytest.raises(UserError, match=r"x\.jsonl, line 2:"):
             list(read_rows(path, "a"))
+
+
+def _saved(folder: Path, rows: int = 5) -> Path:
+    Dataset.from_dict({"text": [f"row {row}" for row in range(rows)]}).save_to_disk(folder, num_shards=2)
+    return folder
+
+
+def test_a_table_in_several_files_is_read_in_the_order_of_its_rows(tmp_path: Path) -> None:
+    wanted = [(f"row {row}",) for row in range(5)]
+    for each in (_saved(tmp_path / "saved"), tmp_path / "saved" / "*.arrow"):
+        source = FileSource([str(each)])
+        assert [row.values for row in read_rows(*source.paths(None), "text")] == wanted
+        assert read_columns(each, "text").column("text").to_pylist() == [text for (text,) in wanted]
+        assert check_columns(each, "text") == 5
+    for name, texts in (("b.jsonl", wanted[3:]), ("a.jsonl", wanted[:3])):
+        (tmp_path / name).write_text("".join(json.dumps({"text": text}) + "\n" for (text,) in texts))
+    assert [row.values for row in read_rows(tmp_path / "*.jsonl", "text")] == wanted
+    before = FileSource(["*.jsonl"]).fingerprint(tmp_path)
+    (tmp_path / "b.jsonl").write_text('{"text": "another row"}\n')
+    assert FileSource(["*.jsonl"]).fingerprint(tmp_path) != before
+
+
+def _cut(folder: Path) -> None:
+    file = folder / "data-00001-of-00002.arrow"
+    file.write_bytes(file.read_bytes()[:-8])
+
+
+@pytest.mark.parametrize(
+    ("harm", "name", "said"),
+    [
+        (_cut, "saved", "saved/data-00001-of-00002.arrow is not a whole Arrow file: the stream has no end"),
+        (lambda at: (at / "data-00001-of-00002.arrow").unlink(), "saved", "cannot find saved; .*not .* all its"),
+        (lambda at: (at / "data-00000-of-00002.arrow").unlink(), "saved/*.arrow", "1 of 2 files of .* are there"),
+        (lambda at: (at / "state.json").unlink(), "saved", "saved is a folder; name its files, such as"),
+        (lambda at: (at / "state.json").write_text("[]"), "saved", "not a folder that `datasets` saved whole"),
+        (lambda at: (at / "dataset_dict.json").write_text('{"splits": ["a", "b"]}'), "saved", "a, b; name .*saved/a"),
+        (lambda at: None, "none-*.arrow", "cannot find none-.*correct its path in the profile"),
+    ],
+    ids=["cut", "lost", "shard", "no state", "other state", "splits", "nothing"],
+)  # fmt: skip
+def test_a_saved_folder_that_is_not_whole_is_refused(
+    tmp_path: Path, harm: Callable[[Path], object], name: str, said: str
+) -> None:
+    harm(_saved(tmp_path / "saved"))
+    with pytest.raises((UserError, MissingData), match=said):
+        list(read_rows(*FileSource([name]).paths(tmp_path), "text"))
+
+
+@pytest.mark.parametrize("name", ["a/b@main/x.csv", "a/b/x.csv", f"a/b@{'c' * 40}/*.csv", f"a/b@{'c' * 40}/../x.csv"])
+def test_a_file_of_the_hub_needs_a_commit_and_a_number_of_files(name: str) -> None:
+    with pytest.raises(UserError, match=r"names no file at a commit; write hf://datasets/OWNER/NAME@"):
+        FileSource([f"hf://datasets/{name}"])

@@ -15,7 +15,8 @@ from harness.planning.experiments import Experiment, Experiments
 from harness.planning.inventory import Inventory
 from harness.profiles import load_profile
 from harness.registry import names
-from harness.runs.train import Bench, method_of, run_features, training_data
+from harness.runs.inputs import teacher_folders, training_data
+from harness.runs.train import make_weights, method_of
 from harness.spec import RunSpec
 from harness.store import Store
 from harness.training.streams import TrainingData
@@ -48,7 +49,10 @@ def loaded(variant: str) -> tuple[Experiment, Student, TrainingData]:
     profile, spec = load_profile("tiny"), RunSpec.parse(f"{variant}/toy/toy-bert/seed-0")
     asked = Experiments(Inventory(profile, None, {}), SHORT).of(resolve(profile, spec, SHORT))
     student = Student.load(asked.encoder.source.path(), asked.resolved.pooling)
-    return asked, student, training_data(run_features(asked, Bench(Store(Path()), "cpu")), student.tokenizer)
+    store = Store(Path())
+    for teacher in asked.teachers:
+        make_weights(teacher, store, "cpu")
+    return asked, student, training_data(asked, student.tokenizer, "cpu", teacher_folders(asked, store))
 
 
 def trainer(variant: str, precision: str, device: torch.device, folder: Path, chunk: int | None = None) -> Trainer:

@@ -22,6 +22,7 @@ For whoever writes a profile, a TOML file. `--profile NAME` takes a shipped one,
 
 **Paths.** A path that begins with `./`, `../` or `~/` is relative to the folder of the profile file, an absolute path
 is used as it is, and any other is relative to the data root (`--data-root`, or the variable `HARNESS_DATA`).
+`hf://datasets/OWNER/NAME@COMMIT/FILE` is [of the hub](your-data.md#data-sets-of-the-hub-and-folders-of-datasets).
 
 **`extends`** inherits the tables of another profile: a shipped one by name, or a file by a path that ends in `.toml`,
 relative to this file. Tables are merged by key, rules are appended (the later one wins), and everything else is
@@ -30,11 +31,12 @@ other, and so do `epochs` and `steps`. Results name the file itself, and no
 file may have the name of a shipped profile.
 
 **Your own tables** are tab-separated (no quoting) or comma-separated (quoted where necessary) with a header, JSON with
-one object per line, or Parquet. Text is UTF-8, plain or gzip. The content tells the format, not the file's name; only a
-table of one column needs the name `.tsv` to be read without quoting. [Captions](your-data.md#captions) may have the
-layouts in which they are published. Every file is read when a run is planned: an error names file and line, and odd
-rows are counted in warnings of the plan and of the result. The content read from a file is part of a run's
-fingerprint, and for a task of the protocol of its scores; the location of the file is not.
+one object per line, Parquet or Arrow, in one file or several (`train-*.parquet`, or a folder that `datasets` saved).
+Text is UTF-8, plain or gzip. The content tells the format, not the file's name; only a table of one column needs the
+name `.tsv` to be read without quoting. [Captions](your-data.md#captions) may have the layouts in which they are
+published. Every file is read when a run is planned: an error names file and line, and odd rows are counted in warnings
+of the plan and of the result. The content read from a file is part of a run's fingerprint, and for a task of the
+protocol of its scores; the location of the file is not.
 """
 #: options of corpora and suites whose meaning depends on the kind, and those of all kinds
 _MEANINGS = {

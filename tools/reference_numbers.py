@@ -24,7 +24,7 @@ from harness.reporting.seeds.wording import judged
 from harness.reporting.tables.grids import Grid, cell_text, summary_text
 from harness.reporting.tables.paper_grids import papers_grids
 from harness.stats import TTest, t_test_from_summaries
-from harness.store import Result, Store, frame_of, metrics_of
+from harness.store import Result, Store, metrics_of
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "reference-results.md"
@@ -48,7 +48,7 @@ def reference() -> Sequence[Result]:
 def of(profile: str, suite: str, seeds: Collection[int] | None = None) -> SummaryTable:
     """A suite's table of one profile, of all seeds or of some."""
     results = [one for one in reference() if one.profile == profile and (seeds is None or one.spec.seed in seeds)]
-    return next(one for one in summary_tables(frame_of(results), metrics_of(results)) if one.suite == suite)
+    return next(one for one in summary_tables(results, metrics_of(results)) if one.suite == suite)
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
@@ -187,7 +187,7 @@ def small() -> Iterator[str]:
 def seen() -> Iterator[str]:
     """Scores and gains over SimCSE on pairs that training has seen and on the others, profile small."""
     results = [one for one in reference() if one.profile == "small"]
-    tables = [one for one in seen_tables(frame_of(results), metrics_of(results)) if one.mean]
+    tables = [one for one in seen_tables(results, metrics_of(results)) if one.mean]
     head = ["variant", "setting", "tasks", "seen pairs", "seen", "unseen", "gain on seen", "gain on unseen"]
     yield from table(head, (row for one in tables for row in _seen_rows(one)))
     notes = [f"- {note}" for one in tables for note in one.notes() if note.startswith(("Not compared", "Fewer"))]
@@ -196,15 +196,20 @@ def seen() -> Iterator[str]:
 
 def _seen_rows(one: SeenTable) -> Iterator[Sequence[str]]:
     for row in (row for row in one.rows if not row.label.overrides):
-        cells = [row.cells.get((one.mean, part)) for part in (SEEN, UNSEEN)]
-        digits = one.metric.digits
-        pairs = fixed(cells[0].pairs.summary.mean, 0) if cells[0] else ""
-        scores = [fixed(cell.scores.summary.mean, digits) if cell and cell.scores else "" for cell in cells]
-        gains = []
-        for cell in cells:
-            test = cell.gains.test if cell and cell.gains else None
-            gains.append(interval(test, digits) if test else "")
-        yield [f"`{row.label}`", one.setting, ", ".join(one.averaged), pairs, *scores, *gains]
+        digits, pairs = one.metric.digits, one.pairs(row, SEEN, one.mean)
+        scores, gains = [], []
+        for part in (SEEN, UNSEEN):
+            cell, gain = one.scores(row, part, one.mean), one.gains.get((row.label, part, one.mean))
+            scores.append(fixed(cell.summary.mean, digits) if cell else "")
+            gains.append(interval(gain.test, digits) if gain and gain.test else "")
+        yield [
+            f"`{row.label}`",
+            one.setting,
+            ", ".join(one.averaged),
+            fixed(pairs.summary.mean, 0) if pairs else "",
+            *scores,
+            *gains,
+        ]
 
 
 def teacher() -> Iterator[str]:

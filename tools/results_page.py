@@ -30,7 +30,7 @@ it with any program.
 | `failed/FINGERPRINT.json`, `.log` | the last failure of a run, and its log |
 | `tunings/DIGEST.json` | a tuning: its methods, their trials and their values |
 | `.work/FINGERPRINT/` | the best model of a run, and checkpoints while it is in progress |
-| `.superseded/` | results that `harness run --redo` replaced |
+| `.superseded/` | old results that `harness run --redo` or `results drop` moved away, each a folder of results |
 | `.labs/LAB/` | results of other groups, from `harness results merge` |
 | `.typed/PROFILE.json` | where its runs were last found on this machine: profile file, data root, encoder folders |
 | `.cache/`, `.locks/` | expendable: an index of all results, and locks of runs in progress |

@@ -112,7 +112,8 @@ def main() -> None:
     except click.ClickException as error:
         code = complain(error.format_message())
     except (KeyboardInterrupt, click.Abort) as error:
-        echo("interrupted; run the same command again to resume", err=True)
+        what = "the same command without --redo" if "--redo" in sys.argv else "the same command again"
+        echo(f"interrupted; run {what} to resume", err=True)
         first = error.__cause__ or error  # click aborts at an interrupt
         code = 128 + (first.number if isinstance(first, Interrupted) else signal.SIGINT)
     except OSError as error:

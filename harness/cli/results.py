@@ -56,7 +56,8 @@ def drop_command(runs: tuple[str, ...], results: Path) -> None:
 
     loaded = read_results(results).runs
     chosen = {result.fingerprint: result for text in runs for result in named_runs(loaded, text)}
-    for dropped, folder in zip(chosen.values(), supersede(Store(results), chosen.values()), strict=True):
+    named = ((dropped.profile, dropped.spec, dropped.fingerprint) for dropped in chosen.values())
+    for dropped, folder in zip(chosen.values(), supersede(Store(results), named), strict=True):
         echo(f"{dropped.spec.key} moved to {folder}")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -13,17 +13,26 @@ from harness.cli.options import GroupedOptions, accept_option, names_option, opt
 from harness.cli.output import complain, echo, read_results, show_paper_tables, show_summaries, show_tuning
 from harness.command_line import Selection, harness_command, parse_texts
 from harness.formatting import count_of, duration, fixed, one_line
-from harness.planning.states import STATES
 from harness.runs.environment import DeviceChoice, Execution, Jobs
 from harness.spec import BASELINE, UNTRAINED
 from harness.work.failures import seconds_of
 from harness.work.tracking.base import tracker_places
 
 if TYPE_CHECKING:
-    from harness.planning.plan import Plan
+    from harness.planning.plan import Plan, RunState
     from harness.reporting.results import Results
 
-_STATE_LINES = [f"{name:9} {text}" for name, text in STATES.items()]
+_STATES: dict[RunState, str] = {
+    "done": "trained and evaluated",
+    "running": "in another process, or in SLURM",
+    "queued": "submitted to SLURM, not yet started",
+    "trained": "some suites are not yet evaluated",
+    "failed": "the line shows the error, or how SLURM ended the job",
+    "missing": "not yet trained, or to be trained again; the line shows why",
+    "damaged": "its result cannot be read; restore it or move it away",
+    "newer": "its result was written by a newer harness; update this one",
+}
+_STATE_LINES = [f"{name:9} {text}" for name, text in _STATES.items()]
 
 
 @click.command(cls=GroupedOptions)
@@ -51,7 +60,7 @@ def run(
     """Train and evaluate a grid of runs.
 
     A grid combines methods, settings, encoders and seeds. Finished runs are skipped, interrupted runs resume. With
-    --redo, an old result moves to RESULTS/.superseded once the new one is complete.
+    --redo, old results move to RESULTS/.superseded first; after a stop, the command without --redo goes on.
     """
     from harness import api
     from harness.planning.encoders import with_tried_encoders
@@ -159,10 +168,19 @@ def describe_cards(runs: int, jobs: Jobs | None, device: DeviceChoice) -> None:
 def _axes(plan: Plan) -> Iterator[str]:
     """Lines on the grid and on the progress of each table and figure; a run that two of them share counts in both."""
     request = plan.request
-    axes = {name: getattr(request, name) for name in ("methods", "settings", "encoders", "seeds", "suites", "tasks")}
-    for name, values in {**axes, "set": [f"{key}={value}" for key, value in request.overrides.items()]}.items():
+    trained = [spec for spec in request.wanted if spec.setting.name != UNTRAINED]
+    axes: dict[str, Sequence[object]] = {
+        "methods": request.methods,
+        "settings": [spec.setting for spec in trained],
+        "encoders": request.encoders,
+        "seeds": [spec.seed for spec in trained],
+        "suites": request.suites,
+        "tasks": request.tasks,
+        "set": [f"{key}={value}" for key, value in request.overrides.items()],
+    }
+    for name, values in axes.items():
         if values:
-            yield f"{name:9} {', '.join(map(str, values))}"
+            yield f"{name:9} {', '.join(map(str, dict.fromkeys(values)))}"
     if request.tuning:
         spaces = " and of ".join(method.typed for method in request.tuning.methods)
         yield f"{'tune':9} {count_of(request.tuning.trials, 'configuration')} each of {spaces}"
@@ -178,7 +196,7 @@ def _problems(plan: Plan) -> Iterator[str]:
     yield from _skipped(plan)
     yield from (f"warning   {line}" for line in plan.warnings)
     for run in plan.damaged:
-        yield f"damaged   {run.problem}"
+        yield f"{run.state:9} {run.problem}"
     if line := _without_baseline(plan):
         yield line
     for state, note in dict.fromkeys((run.state, run.note) for run in plan.todo if run.note):
@@ -219,7 +237,7 @@ def _without_baseline(plan: Plan) -> str:
     """A hint to add the baseline, if neither the grid nor the folder of results has it; else empty."""
     request = plan.request
     trained = [run for run in plan.todo if run.resolved.trains]
-    if not trained or request.wanted is not None or any(method.name == BASELINE for method in request.methods):
+    if not trained or not request.strict or any(method.name == BASELINE for method in request.methods):
         return ""
     if len(plan.store.frames().where(variant=[BASELINE], profile=[request.profile.name])):
         return ""
@@ -278,16 +296,21 @@ def _show_results(context: click.Context, plan: Plan, results: Results) -> None:
     for line in _skipped(plan):
         echo(line)
     if plan.damaged:
-        echo(f"{count_of(len(plan.damaged), 'run')} skipped: their results are damaged (see above)", err=True)
+        echo(f"{count_of(len(plan.damaged), 'run')} skipped: their results cannot be used (see above)", err=True)
     if results.failures:
         echo(
             f"{len(results.failures)} of {len(plan.todo)} runs failed; `harness status` with the same options lists "
-            "them, `harness show RUN` prints the traceback of one, running the same command retries them",
+            f"them, `harness show RUN` prints the traceback of one, running {_again(plan)} retries them",
             err=True,
         )
     _refuse(context, plan)
     if results.failures or plan.damaged:
         context.exit(1)
+
+
+def _again(plan: Plan) -> str:
+    """What to type so that a plan goes on."""
+    return "the same command without --redo" if plan.request.selection.redo else "the same command"
 
 
 def _show_submitted(plan: Plan, results: Results) -> bool:
@@ -300,6 +323,6 @@ def _show_submitted(plan: Plan, results: Results) -> bool:
     numbers = " ".join(sorted({job.id.partition("_")[0] for job in jobs}, key=int))
     echo(
         f"{count_of(len(jobs), 'run')} in {jobs[0].system}: `harness status` with the same options shows where they "
-        f"are, running the same command again follows them, `scancel {numbers}` cancels them"
+        f"are, running {_again(plan)} again follows them, `scancel {numbers}` cancels them"
     )
     return True

@@ -24,6 +24,7 @@ from typing import Any, Literal
 from harness.errors import RESTORE, UserError
 from harness.formatting import first_of
 from harness.tables import (
+    COLUMNAR,
     IMAGE_FILE,
     TableRow,
     cells_of,
@@ -63,7 +64,7 @@ class ReadCaptions:
 
 def layout_of(path: Path, columns: tuple[str, str] = COLUMNS) -> Layout:
     """How a file holds captions; a file of other named columns is a table. Raises UserError."""
-    if container_of(path) == "parquet":
+    if container_of(path) in COLUMNAR:
         return "lists" if columns == COLUMNS and "captions" in column_names(path) else "rows"
     if columns != COLUMNS:
         return "rows"
@@ -159,13 +160,13 @@ def _rows(
     path: Path, columns: tuple[str, str], split: str | None, remarks: list[str]
 ) -> tuple[Iterator[TableRow], bool]:
     """File name and caption of each row, and whether images are numbered instead. Raises UserError."""
-    parquet = container_of(path) == "parquet"
-    if not parquet and _BARS.fullmatch(next(lines_of(path), "")):
+    columnar = container_of(path) in COLUMNAR
+    if not columnar and _BARS.fullmatch(next(lines_of(path), "")):
         return _barred(path), False
     there = column_names(path)
     names = columns if columns != COLUMNS else _header(there)
     if names is None:
-        if parquet or len(there) != 2 or not IMAGE_FILE.fullmatch(there[0]):
+        if columnar or len(there) != 2 or not IMAGE_FILE.fullmatch(there[0]):
             raise UserError(
                 f"{path}, line 1: neither a header with the columns '{COLUMNS[0]}' and '{COLUMNS[1]}' nor an image's "
                 f"file name and its caption, but {first_of([name.strip() for name in there], 10)}; name the columns in "

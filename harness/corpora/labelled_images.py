@@ -151,7 +151,7 @@ class LabelledImages(CorpusSource):
 
 def _unreadable(items: Sequence[Encoded], key: str) -> Mapping[int, str]:
     """Why images cannot be decoded, by number of the image; cached by `key`, which identifies the content."""
-    note = f"readable/{digest('note on the readable', DECODING, installed('pillow'), key)}.json"
+    note = f"readable/{digest('what is readable', DECODING, installed('pillow'), key)}.json"
 
     def read() -> dict[str, dict[int, str]]:
         # Pillow releases the interpreter's lock

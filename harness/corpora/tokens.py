@@ -18,6 +18,7 @@ import numpy as np
 
 from harness.caches import in_cache
 from harness.encoders.rows import TokenRows
+from harness.events import Event, Stage, tell
 from harness.files import kept_files, replaced, write_bytes
 from harness.locks import locked
 from harness.sources import digest, installed, reading_code
@@ -105,12 +106,13 @@ def cached_tokens(
     texts: Callable[[], Iterable[str]],
     tokenizer: PreTrainedTokenizerBase,
     max_length: int,
-    report: Callable[[int], None] = lambda done: None,
+    name: str = "",
+    expected: Callable[[], int | None] = lambda: None,
 ) -> TokenFile:
     """The tokens of a corpus, mapped from the cache; if they are not cached, `texts` is called and tokenised.
 
-    `content` is the fingerprint of the corpus; `report` is called with the number of sentences tokenised so far. One
-    process tokenises while others wait; damaged files are replaced.
+    `content` is the fingerprint of the corpus, `expected` the number of its texts if known; what is tokenised is told
+    under its `name`. One process tokenises while others wait; damaged files are replaced.
     """
     key = digest("tokens", VERSION, reading_code(), content, tokenizer_key(tokenizer), max_length)
 
@@ -122,7 +124,7 @@ def cached_tokens(
                 note,
                 files,
                 "the texts will be tokenised again",
-                lambda: _write(files, tokenised(texts(), tokenizer, max_length), len(tokenizer), report),
+                lambda: _write(files, tokenised(texts(), tokenizer, max_length), len(tokenizer), name, expected()),
             )
             ids = np.memmap(files["ids"], np.dtype(str(noted["dtype"])), mode="r")
             return TokenFile(ids, np.memmap(files["offsets"], "<i8", mode="r"))
@@ -131,7 +133,7 @@ def cached_tokens(
 
 
 def _write(
-    files: Mapping[str, Path], chunks: Iterable[list[list[int]]], vocabulary: int, report: Callable[[int], None]
+    files: Mapping[str, Path], chunks: Iterable[list[list[int]]], vocabulary: int, name: str, expected: int | None
 ) -> dict[str, str]:
     """Write ids and offsets; return the type of the ids."""
     dtype = np.dtype("<u2") if vocabulary <= 2**16 else np.dtype("<u4")
@@ -140,6 +142,6 @@ def _write(
         for chunk in chunks:
             lengths += map(len, chunk)
             stream.write(np.fromiter((token for ids in chunk for token in ids), dtype).tobytes())
-            report(len(lengths) - 1)
+            tell(Event("prepare", stage=Stage("tokens", name, len(lengths) - 1, expected)))
     write_bytes(files["offsets"], np.cumsum(lengths).astype("<i8").tobytes())
     return {"dtype": dtype.str}

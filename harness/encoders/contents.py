@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -34,6 +35,8 @@ _DATA = (
 )
 #: classes of sentence-transformers whose models give no vector of a sentence
 _OTHERS = ("CrossEncoder", "SparseEncoder", "MultiVectorEncoder", "ColBERT")
+#: ends of the names of transformers' models whose head gives no vector of a sentence
+_CLASSIFIERS = ("ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering", "ForMultipleChoice")
 _POINTER = b"version https://git-lfs"
 
 
@@ -57,6 +60,16 @@ def account_for(folder: Path, read: Collection[str] = ()) -> None:
     if not (folder / "modules.json").is_file() and any(folder.glob("[0-9]_Dense/")):
         raise UserError(f"{folder} has a layer in 2_Dense and no modules.json that says how it is used; {RESTORE}")
     _refuse_settings(folder)
+
+
+def remarks_on(folder: Path) -> list[str]:
+    """What a user should know of a model that is read in part: one line on the weights of a classifier."""
+    named: object = None
+    with suppress(UserError):  # the trial of the model names a damaged file
+        named = read_settings(folder / "config.json").get("architectures")
+    listed = named if isinstance(named, list) else []
+    classifiers = [str(name) for name in listed if str(name).endswith(_CLASSIFIERS)]
+    return [f"weights of a classifier ({name}); its head is left out" for name in classifiers]
 
 
 def _is(name: str, patterns: tuple[str, ...]) -> bool:

@@ -21,6 +21,7 @@ import numpy as np
 
 from harness.caches import cache_folder, in_cache
 from harness.errors import UserError
+from harness.events import Event, Stage, tell
 from harness.files import kept_files, remove, replaced, write_bytes
 from harness.formatting import first_of
 from harness.locks import locked
@@ -29,8 +30,6 @@ from harness.sources import digest
 
 #: (start, stop) -> features of these rows, (stop - start, ...)
 ComputeRows = Callable[[int, int], np.ndarray]
-#: called with (rows done, rows in total): first with 0, then after every chunk, also one of an earlier process
-RowsDone = Callable[[int, int], None]
 _AGAIN = "the features will be computed again"
 
 
@@ -41,13 +40,14 @@ def cached_features(
     *,
     dtype: str = "float32",
     chunk: int = 4096,
-    report: RowsDone = lambda done, rows: None,
+    subject: str = "features",
 ) -> np.ndarray:
     """Return the `rows` features of `key`, (rows, ...), read-only and memory-mapped; compute them if not cached.
 
     The key must name everything that the features depend on. An interrupted computation resumes after its last complete
     chunk; one process computes while others with the same key wait; a damaged file is computed again, with a warning.
-    `dtype` is float32 or float16. Raises UserError for features that are not finite in that type.
+    `dtype` is float32 or float16. What is computed is told about the `subject`: the rows done, first 0, then after each
+    chunk, also one of an earlier process. Raises UserError for features that are not finite in that type.
     """
     if rows < 1 or dtype not in ("float32", "float16"):
         raise ValueError(f"features need rows, and float32 or float16, not {rows} rows of {dtype}")
@@ -71,7 +71,7 @@ def cached_features(
 
     def found(folder: Path) -> np.ndarray:
         file = folder / f"{name}.npy"
-        _kept(file, rows, chunk, made, header, report)
+        _kept(file, rows, chunk, made, header, subject)
         array: np.ndarray = np.load(file, mmap_mode="r", allow_pickle=False)
         return array
 
@@ -145,12 +145,17 @@ def _kept(
     chunk: int,
     make: MakeChunk,
     header: Callable[[Sequence[tuple[int, ...]]], bytes],
-    report: RowsDone,
+    subject: str = "",
 ) -> list[tuple[int, ...]]:
     """The shapes of the rows in a file, which is computed chunk by chunk unless it is whole.
 
     `header` makes the first bytes of the file from all shapes.
     """
+
+    def report(done: int) -> None:
+        if subject:
+            tell(Event("prepare", stage=Stage("features", subject, done, rows)))
+
     parts = file.with_suffix(".parts")
 
     def kept_part(start: int) -> tuple[Path, list[tuple[int, ...]]]:
@@ -163,11 +168,11 @@ def _kept(
             return {"shapes": shapes}
 
         noted = kept_files(part.with_suffix(".json"), {"sha256": part}, _AGAIN, write)
-        report(stop, rows)
+        report(stop)
         return part, [tuple(shape) for shape in noted["shapes"]]
 
     def write() -> dict[str, Any]:
-        report(0, rows)
+        report(0)
         kept = [kept_part(start) for start in range(0, rows, chunk)]
         shapes = [shape for _, each in kept for shape in each]
         first = header(shapes)
@@ -236,7 +241,7 @@ def cached_ragged(key: str, rows: int, width: int, compute: Callable[[int], np.n
 
     def found(folder: Path) -> Ragged:
         file = folder / f"{digest('ragged', VERSION, key, rows, width)}.bin"
-        shapes = _kept(file, rows, CHUNK, made, lambda _: b"", lambda done, rows: None)
+        shapes = _kept(file, rows, CHUNK, made, lambda _: b"")
         return Ragged(file, [length for length, *_ in shapes], width)
 
     return in_cache("ragged", found)

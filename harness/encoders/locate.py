@@ -13,6 +13,7 @@ from pathlib import Path
 from harness.encoders.modules import module_files
 from harness.errors import MissingData
 from harness.sources import Missing, Source, digest, file_hash
+from harness.spec import RUN
 
 #: Files that a model's output depends on; a README or a second weight format does not count.
 _WEIGHTS = ("*.safetensors", "pytorch_model*.bin")
@@ -52,6 +53,11 @@ class FolderModel(Source):
     trusted: bool = False
     beside: str = ""
 
+    @property
+    def typed(self) -> str:
+        """The model as `--encoders` takes it after NAME=."""
+        return str(self.folder)
+
     def missing(self, root: Path | None) -> list[Missing]:
         return [] if _has_weights(self.folder) else [Missing(f"model weights in {self.folder}", self.how)]
 
@@ -71,6 +77,22 @@ class FolderModel(Source):
         if absent:
             raise MissingData(str(absent[0]))
         return self.folder
+
+
+class RunModelFolder(FolderModel):
+    """The best model of an earlier run, in that run's work folder, which is named by the run's fingerprint."""
+
+    @property
+    def run(self) -> str:
+        return self.folder.parent.name
+
+    @property
+    def typed(self) -> str:
+        return f"{RUN}{self.folder}"
+
+    def fingerprint(self, root: Path | None) -> str:
+        """A hash of the run's fingerprint and of its model's content."""
+        return digest("run", self.run, super().fingerprint(root))
 
 
 @dataclass(frozen=True)
@@ -125,6 +147,12 @@ class HubModel(Source):
 
 
 ModelSource = FolderModel | HubModel
+
+
+def noted_model(typed: str) -> FolderModel:
+    """The model that `typed` names: a folder, or that of a run."""
+    folder = Path(typed.removeprefix(RUN))
+    return RunModelFolder(folder) if typed.startswith(RUN) else FolderModel(folder)
 
 
 def _is_whole(folder: Path) -> bool:

@@ -15,6 +15,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image, ImageFile
@@ -75,7 +76,25 @@ def _is_odd(image: TiffImageFile, sixteen: bool) -> bool:
 
 def decoded(item: Encoded) -> np.ndarray:
     """Decode an image file: (height, width, 3) uint8. Raises one of UNREADABLE."""
-    return np.array(rgb(opened(item)))
+    image = opened(item)
+    pixels = np.array(rgb(image))
+    if image.format == "JPEG" and "progressive" not in image.info and _lacks_data(item, image):
+        raise OSError("image file is truncated, though it has an end mark")
+    return pixels
+
+
+def _lacks_data(item: Encoded, image: Image.Image) -> bool:
+    """Whether a sequential JPEG ends before its last block: libjpeg makes the missing ones grey, without an error."""
+    last: Any = image.getpixel((image.width - 1, image.height - 1))
+    if not set(np.ravel(last)) <= {127, 128}:
+        return False
+    content = item if isinstance(item, bytes) else item.read_bytes()
+    try:
+        # without the mark, a file with data for its last block can still be decoded, and another one cannot
+        Image.open(io.BytesIO(content[: content.rfind(b"\xff\xd9")] + bytes(16))).load()
+    except OSError:
+        return True
+    return False
 
 
 def described(error: Exception) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -69,22 +69,15 @@ def teacher_class(kind: str) -> type[Teacher]:
     return registry.get_class("teacher kind", kind, Teacher)
 
 
-class DeclaredTeacher(NamedTuple):
-    """Declarations of a kind of teacher (see `Teacher`)."""
-
-    gives: tuple[FeatureKind, ...]
-    pooled: bool
-
-
-def declared_teacher(kind: str) -> DeclaredTeacher:
-    """Return the declarations of a registered kind, imported only if they are not cached. Raises UserError."""
+def declared_teacher(kind: str) -> tuple[tuple[FeatureKind, ...], bool]:
+    """Return `gives` and `pooled` of a registered kind, imported only if they are not cached. Raises UserError."""
 
     def answer() -> list[Any]:
         teacher = teacher_class(kind)
         return [list(teacher.gives), teacher.pooled]
 
     gives, pooled = declarations().ask("teacher kind", kind, "class", answer)
-    return DeclaredTeacher(tuple(gives), pooled)
+    return tuple(gives), pooled
 
 
 def open_teacher(

@@ -6,7 +6,8 @@ from harness.fetching.entry_files import Watch, fetch, import_folder
 from harness.fetching.folder import Say, readable, state, verify
 from harness.fetching.repositories import (
     HubRepository,
-    fetch_model,
+    fetch_files,
+    files_named,
     files_read,
     look_up,
     record_commit,
@@ -22,7 +23,8 @@ __all__ = [
     "entries",
     "entry",
     "fetch",
-    "fetch_model",
+    "fetch_files",
+    "files_named",
     "files_read",
     "hub_size",
     "import_folder",

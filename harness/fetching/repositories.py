@@ -1,4 +1,5 @@
-"""Repositories of the hub: models, downloaded into the client's own cache at one commit, and uploads.
+"""Repositories of the hub: models and files of data sets, downloaded into the client's own cache at one commit, and
+uploads.
 
 The commit of `main` at the time a model is fetched is recorded below the data root and used from then on.
 Uploads use huggingface_hub, which finds the access token; this project stores none.
@@ -13,13 +14,14 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property, partial
 from glob import escape
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 from harness.errors import UserError
 from harness.fetching.folder import Say, books, hash_of, held
 from harness.fetching.transfer import Progress, answer, plain_errors
 from harness.files import DamagedError, sealed, unsealed, write_text
+from harness.formatting import first_of
 
 RepositoryKind = Literal["model", "dataset"]
 #: weights that transformers and timm read, the preferred first
@@ -31,6 +33,7 @@ _TEXTS = ("README.md", "*.json", "vocab.txt", "merges.txt", "*.model", "*.codes"
 #: folders of the modules of sentence-transformers, such as 1_Pooling
 _MODULE = re.compile(r"\d+_\w+")
 _BY_HAND = "give a folder instead (an encoder's with --encoders NAME=FOLDER, a teacher's in a profile of your own)"
+_OWN_FILES = "name files of your own in the profile"
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,7 @@ class HubRepository:
 
 def look_up(hub: str, kind: RepositoryKind, revision: str) -> HubRepository:
     """Ask the hub for the files of a repository, with their sizes. Raises UserError."""
-    with plain_errors(hub, kind, f"{hub} at {revision}", _BY_HAND):
+    with plain_errors(hub, kind, f"{hub} at {revision}", _instead(kind)):
         return _asked(hub, kind, revision)
 
 
@@ -80,6 +83,28 @@ def _asked(hub: str, kind: RepositoryKind, revision: str | None) -> HubRepositor
     licence = (info.card_data or {}).get("license")
     named = " or ".join(licence) if isinstance(licence, list) else licence
     return HubRepository(hub, str(info.sha), named, tuple(files), kind)
+
+
+def _instead(kind: RepositoryKind) -> str:
+    return _BY_HAND if kind == "model" else _OWN_FILES
+
+
+def files_named(repository: HubRepository, patterns: Collection[str]) -> list[HubFile]:
+    """The files of a data set that have these names, in which `*` stands for any text. Raises UserError for none."""
+    named = {pattern: [file for file in repository.files if _fits(file, pattern)] for pattern in patterns}
+    for pattern, files in named.items():
+        if not files:
+            raise UserError(
+                f"{repository.hub} at {repository.commit[:7]} has no {pattern}, but "
+                f"{first_of(sorted(repository.names), 10)}; correct its name in the profile"
+            )
+    return list(dict.fromkeys(file for files in named.values() for file in files))
+
+
+def _fits(file: HubFile, pattern: str) -> bool:
+    return PurePosixPath(file.name).parent == PurePosixPath(pattern).parent and fnmatchcase(
+        file.name, escape(pattern).replace("[*]", "*")
+    )
 
 
 def files_read(repository: HubRepository, readers: Sequence[str], beside: Collection[str] = ()) -> list[HubFile]:
@@ -120,8 +145,8 @@ def _matches(file: HubFile, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(file.name.rpartition("/")[2], pattern) for pattern in patterns)
 
 
-def fetch_model(repository: HubRepository, files: Sequence[HubFile], progress: Progress) -> Path:
-    """Download files of a model into the hub cache and check their hashes; return the snapshot. Raises UserError."""
+def fetch_files(repository: HubRepository, files: Sequence[HubFile], progress: Progress) -> Path:
+    """Download files into the hub cache and check their hashes; return the snapshot. Raises UserError."""
     from huggingface_hub import hf_hub_download
 
     total = sum(file.size or 0 for file in files) or None
@@ -129,8 +154,10 @@ def fetch_model(repository: HubRepository, files: Sequence[HubFile], progress: P
     path = Path()
     for file in files:
         counter = _counter(progress, before, total)
-        with plain_errors(repository.hub, "model", f"{repository.hub}/{file.name} at {repository.commit}", _BY_HAND):
-            path = Path(hf_hub_download(repository.hub, file.name, revision=repository.commit, tqdm_class=counter))
+        remote, kind = f"{repository.hub}/{file.name} at {repository.commit}", repository.kind
+        with plain_errors(repository.hub, kind, remote, _instead(kind)):
+            commit = repository.commit
+            path = Path(hf_hub_download(repository.hub, file.name, repo_type=kind, revision=commit, tqdm_class=counter))
         if file.sha256 is not None and hash_of(path) != file.sha256:
             path.resolve().unlink()
             path.unlink()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.code import declarations
 from harness.errors import UserError
-from harness.method.interface import CaptionRows, Feature, OwnSteps, Patches
+from harness.method.interface import Feature, OwnSteps, Patches
 from harness.registry import get_class
 from harness.spec import OptionValue, Stream
 
@@ -17,20 +17,6 @@ if TYPE_CHECKING:
 
 #: layers of option values by name; later layers override earlier ones
 Layers = tuple[Mapping[str, OptionValue], ...]
-
-
-@dataclass(frozen=True)
-class Configured:
-    """A method with all options set: the values that distinguish experiments, its pooling at test time, its data.
-
-    Besides its streams a method reads captions, streams with own steps, and teacher features by role.
-    """
-
-    identity: Mapping[str, OptionValue]
-    pooling: str
-    captions: CaptionRows
-    own_steps: Mapping[Stream, OwnSteps]
-    features: Mapping[str, Feature]
 
 
 @dataclass(frozen=True)
@@ -46,8 +32,12 @@ class DeclaredMethod:
     readings: tuple[str, ...]
     reading_values: Mapping[str, Mapping[str, OptionValue]]
 
-    def configured(self, variant: str, reading: str, layers: Layers) -> Configured:
-        """Set the options: defaults, then those of the reading, then each layer. Raises UserError."""
+    def configured(self, variant: str, reading: str, layers: Layers) -> dict[str, Any]:
+        """What a method says with its options set: defaults, then those of the reading, then each layer.
+
+        These are values of `harness.grid.Resolved` under their names there: identity, pooling, captions, own_steps and
+        features. Raises UserError.
+        """
 
         def answer() -> dict[str, Any]:
             method = method_named(self.name)
@@ -70,7 +60,7 @@ class DeclaredMethod:
             for stream, values in configured["own_steps"].items()
         }
         features = {role: Feature(**values) for role, values in configured["features"].items()}
-        return Configured(**{**configured, "own_steps": own_steps, "features": features})
+        return {**configured, "own_steps": own_steps, "features": features}
 
 
 def declared_method(name: str) -> DeclaredMethod:

@@ -9,7 +9,7 @@ from harness.encoders.modules import transformer_folder
 from harness.encoders.trial import TrialFindings, TrialKey
 from harness.errors import UserError
 from harness.files import read_regular
-from harness.planning.plan import Plan, PlannedRun, check_left
+from harness.planning.plan import LEFT_ALONE, Plan, PlannedRun, check_left
 
 
 def with_tried_encoders(plan: Plan) -> Plan:
@@ -23,7 +23,7 @@ def with_tried_encoders(plan: Plan) -> Plan:
         try:
             if lost := next((unusable[each.key] for each in run.experiment.teachers if each.key in unusable), None):
                 raise lost
-            if run.state not in ("done", "damaged") and not run.experiment.encoder.missing:
+            if run.state not in LEFT_ALONE and not run.experiment.encoder.missing:
                 _check(run, answers)
         except UserError as error:
             unusable[run.key] = error

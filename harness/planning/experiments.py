@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 from harness.code import code_of
+from harness.encoders.contents import remarks_on
 from harness.encoders.locate import ModelSource
 from harness.encoders.teachers import declared_teacher
 from harness.errors import UnavailableError, UserError
@@ -28,11 +29,9 @@ from harness.planning.teachers import (
 from harness.registry import suggest
 from harness.setting import kept_rows
 from harness.sources import Checkable, Missing, digest
-from harness.spec import CONTROLS, FeatureKind, RunSpec, Stream, fresh_size
+from harness.spec import CONTROLS, RUN, FeatureKind, RunSpec, Stream, fresh_size
 from harness.store import BACKEND_VERSION
 
-#: prefix of the key of a run that is a teacher
-RUN = "run:"
 #: the kind of teacher that the harness fits, and the features that it computes
 LIT = "lit"
 LIT_GIVES: tuple[FeatureKind, ...] = ("image", "caption")
@@ -75,6 +74,15 @@ class Experiment:
         both = caption is not None and image.asked.teacher == caption.asked.teacher
         return {"image": image.teacher, **({"caption": caption.teacher} if caption and both else {})}
 
+    def test_features(self, suites: Iterable[Suite]) -> list[tuple[str, NamedTeacher]]:
+        """The retrieval tasks of suites, each with every teacher whose features of it they read."""
+        of_tasks: dict[tuple[str, FeatureKind], NamedTeacher] = {}
+        for suite in suites:
+            for of, teacher in self.test_teachers.items():
+                if of == "image" or suite.asks_teacher:
+                    of_tasks |= {(task, of): teacher for task in suite.image_tasks}
+        return [(task, teacher) for (task, _), teacher in of_tasks.items()]
+
     @property
     def key(self) -> str:
         return str(self.resolved.spec)
@@ -104,9 +112,11 @@ class Experiment:
 
     @cached_property
     def remarks(self) -> tuple[str, ...]:
-        """What a user should know of the corpora: counts of odd rows, and rows that do not fill a batch."""
-        batch = self.resolved.training.batch_size
-        lines = [f"{corpus.name}: {line}" for corpus in self.corpora for line in corpus.found.remarks]
+        """What a user should know of the encoder, and of the corpora: odd rows, and fewer than a batch has."""
+        batch, name = self.resolved.training.batch_size, self.resolved.spec.encoder
+        found = () if self.encoder.missing else remarks_on(self.encoder.source.path())
+        lines = [f"encoder {name}: {line}" for line in found]
+        lines += [f"{corpus.name}: {line}" for corpus in self.corpora for line in corpus.found.remarks]
         for stream in dict.fromkeys(corpus.stream for corpus in self.corpora):
             used = [corpus for corpus in self.corpora if corpus.stream == stream]
             counts, kept = [corpus.found.rows for corpus in used], kept_rows(self.resolved.options, stream)
@@ -199,9 +209,9 @@ class Experiments:
         def find(name: str) -> RunModel:
             teacher = self._teacher(name)
             teachers.update({experiment.key: experiment for experiment in (*teacher.teachers, teacher)})
-            return RunModel(teacher.missing, teacher.fingerprint, teacher.resolved.pooling)
+            return RunModel(teacher.key, teacher.missing, teacher.fingerprint, teacher.resolved.pooling)
 
-        finder = _TeacherFinder(run, inventory, find)
+        finder = _TeacherFinder(run, encoder.source, inventory, find)
         if not run.trains:
             published = inventory.profile.released.get(run.spec.encoder)
             projected = published is not None and published.pooling == run.pooling and encoder.source.has_beside
@@ -240,6 +250,7 @@ class _TeacherFinder:
     """Finds the teachers of one run by name; `find_run` returns the encoder of the run named `run:KEY`."""
 
     run: Resolved
+    student: ModelSource
     inventory: Inventory
     find_run: Callable[[str], RunModel]
 
@@ -265,17 +276,18 @@ class _TeacherFinder:
                 f"the teacher '{name}' of the profile '{profile.name}' would read its own features; "
                 "name other teachers in its keys images and captions"
             )
+        length = self.run.training.max_length
         if why := self._refusal(name, of):
-            return UnavailableTeacher(name, of, why)
+            return UnavailableTeacher(name, of, length, why)
         table = profile.teachers.get(name)
         if table is None:
-            return ModelTeacher(name, of, self.inventory.once(self.find_run(name)))
+            return ModelTeacher(name, of, length, self.inventory.once(self.find_run(name)), self.student)
         if table.kind != LIT:
             model = FrozenModel(table.kind, table.pooling, table.precision, self.inventory.place("teacher", table))
-            return ModelTeacher(name, of, self.inventory.once(model))
+            return ModelTeacher(name, of, length, self.inventory.once(model), self.student)
         images = self._named(str(table.images), "image", (*outer, name))
         captions = self._named(str(table.captions), "caption", (*outer, name))
-        return LitTeacher(name, of, images, captions, self.inventory.corpus(str(table.corpus), self.run))
+        return LitTeacher(name, of, length, images, captions, self.inventory.corpus(str(table.corpus), self.run))
 
     def _refusal(self, name: str, of: FeatureKind) -> str:
         """Why a teacher's features cannot be computed; empty if they can."""
@@ -291,7 +303,7 @@ class _TeacherFinder:
             hint = suggest(name, sorted({*profile.teachers, *stored}))
             return f"the profile '{profile.name}' has no teacher '{name}'; {hint}"
         kind = RunModel.kind if table is None else table.kind
-        gives = LIT_GIVES if kind == LIT else declared_teacher(kind).gives
+        gives = LIT_GIVES if kind == LIT else declared_teacher(kind)[0]
         if of not in gives:
             given = " and ".join(gives)
             return f"the teacher '{name}' ({kind}) computes features of {given}, not of {of}; name another teacher"

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar
 
 from harness.code import code_of, code_of_module
-from harness.commands import Typed
+from harness.commands import LastPlaces
 from harness.corpora.base import CorpusSource
 from harness.corpora.images import FeatureFile
 from harness.corpora.retrieval import CaptionedFile
-from harness.encoders.locate import MAIN, FolderModel, HubModel, ModelSource
+from harness.encoders.locate import MAIN, FolderModel, HubModel, ModelSource, noted_model
 from harness.errors import UnavailableError, UserError
 from harness.evaluation.retrieval import RetrievalTask
 from harness.evaluation.sts import OwnPairs
@@ -27,8 +27,8 @@ from harness.profiles import Profile
 from harness.profiles.schema import ClassificationTable, ModelTable, RetrievalTable, SimilarityTable
 from harness.registry import errors_of, get, get_class, get_instance, names, suggest
 from harness.setting import read_with
-from harness.sources import OWN_FILE, Checkable, Findings, Missing, data_root, digest, placed
-from harness.spec import FeatureKind, Stream
+from harness.sources import OWN_FILE, Checkable, Findings, Missing, data_root, digest, placed, read_by
+from harness.spec import RUN, FeatureKind, Stream
 from harness.store import Protocol as EvaluationProtocol
 from harness.store import Result
 from harness.tomlfiles import check_arguments
@@ -71,11 +71,6 @@ def _changed(what: str) -> str:
     return f"{what} has changed since the run was planned; run the same command again"
 
 
-def read_by(content: str, code: str) -> str:
-    """Combine a content's fingerprint with that of another package's code that reads it; unchanged for code ''."""
-    return digest(content, code) if code else content
-
-
 @dataclass(frozen=True)
 class UsedCorpus:
     """A corpus of a profile, `plain`, and as a run reads it, `read`.
@@ -99,6 +94,10 @@ class UsedCorpus:
                 self.plain.source.check_features(self.plain.root, teacher)
             self._checked.add((of, teacher))
 
+    def texts(self) -> Iterator[str]:
+        """The texts of its rows. Raises UserError if they have changed since the run was planned."""
+        return self.read.current().texts(self.read.root)
+
     @cached_property
     def found(self) -> Findings:
         """What reading it shows; nothing while an input is missing. Raises UserError."""
@@ -116,8 +115,8 @@ class UsedCorpus:
     @cached_property
     def images(self) -> str:
         """The fingerprint of its images, whichever captions are rows."""
-        source = self.plain.source
-        return read_by(source.images_fingerprint(self.plain.root), code_of_module(type(source).__module__))
+        source = self.read.source
+        return read_by(source.images_fingerprint(self.read.root), code_of_module(type(source).__module__))
 
 
 class Inventory:
@@ -136,10 +135,10 @@ class Inventory:
         self._protocols: dict[str, EvaluationProtocol] = {}
 
     @classmethod
-    def noted(cls, profile: Profile, typed: Typed) -> Inventory:
+    def noted(cls, profile: Profile, places: LastPlaces) -> Inventory:
         """An inventory with the data root and encoder folders that runs of the profile last used."""
-        folders = {name: FolderModel(Path(at)) for name, at in typed.encoders.items()}
-        return cls(profile, data_root(typed.data_root or None), folders)
+        folders = {name: noted_model(at) for name, at in places.encoders.items()}
+        return cls(profile, data_root(places.data_root or None), folders)
 
     def __getstate__(self) -> dict[str, object]:
         """Leave out corpora and suites, which are rebuilt on demand: other packages' may not be picklable."""
@@ -183,6 +182,8 @@ class Inventory:
             with errors_of(kind, table.registered):
                 return FolderModel(get(kind, table.registered)())
         folder = Path(str(table.folder))
+        if str(folder).startswith(RUN):
+            return FolderModel(folder, "train that run first, and name its folder of results with --results")
         if self.root is None and not folder.is_absolute():
             return FolderModel(folder, "set the data root that contains it: --data-root or HARNESS_DATA")
         return FolderModel(placed(self.root, str(folder)))
@@ -225,10 +226,6 @@ class Inventory:
     def dev(self, name: str) -> Ingredient[SimilarityTask]:
         """A similarity task, to select the best checkpoint."""
         return self._task(SIMILARITY, name)
-
-    def retrieval_content(self, task: str) -> str:
-        """The fingerprint of a retrieval task's captions, images and stored features."""
-        return self.retrieval_task(task).fingerprint
 
     def retrieval_task(self, name: str) -> Ingredient[RetrievalTask]:
         """A task with images and captions."""

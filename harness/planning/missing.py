@@ -26,7 +26,7 @@ from harness.planning.experiments import Experiments
 from harness.planning.inventory import Inventory
 from harness.planning.plan import Plan
 from harness.profiles import Profile
-from harness.sources import Checkable, Missing
+from harness.sources import Checkable, Missing, MissingHubFile
 
 Answer = TypeVar("Answer")
 #: parallel requests to the hub
@@ -50,7 +50,7 @@ def fetch_command(plan: Plan) -> str:
     given, methods = request.selection, [str(variant) for variant in request.methods]
     names = ("table", "figure", "paper", "readings", "settings", "encoders", "seeds", "suites", "tasks")
     chosen = {name: getattr(given, name) for name in names}
-    grid = request.wanted is None and methods != list(request.profile.defaults.methods)
+    grid = request.strict and methods != list(request.profile.defaults.methods)
     return harness_command(
         "fetch",
         *(["--released"] if given.released else []),
@@ -86,11 +86,14 @@ def fetch_list(missing: Iterable[Missing], root: Path | None, ask: bool = True) 
     """
     entries: dict[str, Entry] = {}
     models: dict[tuple[str, str], list[MissingModel]] = {}
+    data: dict[tuple[str, str], list[MissingHubFile]] = {}
     tasks: dict[str, MissingTask] = {}
     by_hand: dict[str, ByHand] = {}
     for item in missing:
         if isinstance(item, MissingModel):
             models.setdefault((item.hub, item.revision), []).append(item)
+        elif isinstance(item, MissingHubFile):
+            data.setdefault((item.hub, item.revision), []).append(item)
         elif isinstance(item, MissingTask):
             tasks[item.task] = item
         elif entry := provider(item):
@@ -104,6 +107,7 @@ def fetch_list(missing: Iterable[Missing], root: Path | None, ask: bool = True) 
     makers: list[Callable[[], Fetchable]] = [
         *(partial(_entry, entry, root, ask) for name, entry in entries.items() if name not in manual),
         *(partial(_model, same, root, ask) for same in models.values()),
+        *(partial(_data_set, same, ask) for same in data.values()),
         *(partial(_task, task, ask) for task in tasks.values()),
     ]
     with ThreadPoolExecutor(REQUESTS) as pool:
@@ -113,14 +117,15 @@ def fetch_list(missing: Iterable[Missing], root: Path | None, ask: bool = True) 
 
 def missing_encoders(plan: Plan) -> list[str]:
     """The encoders of a plan whose weights are not on this machine; a folder with them can be given instead."""
-    return [name for name in plan.request.encoders if plan.inventory.encoder(name).missing]
+    missing = (run.resolved.spec.encoder for run in plan.todo if run.experiment.encoder.missing)
+    return list(dict.fromkeys(missing))
 
 
 def costly_suites(plan: Plan) -> Iterator[str]:
     """Name each suite that alone causes a quarter of a plan's download or more, with the option that leaves it out."""
     request, root = plan.request, plan.inventory.root
     whole = fetch_list(lacking(plan), root, ask=False)
-    for name in plan.without_data if request.wanted is None and len(request.suites) > 1 else ():
+    for name in plan.without_data if request.strict and len(request.suites) > 1 else ():
         others = (item for suite, missing in plan.without_data.items() if suite != name for item in missing)
         size = whole.size - fetch_list([*plan.missing, *others], root, ask=False).size
         if size and size >= whole.size / 4:
@@ -205,7 +210,7 @@ def _model(same: Sequence[MissingModel], root: Path | None, ask: bool) -> Fetcha
         known = answer or fetching.look_up(hub, "model", revision)
         files = fetching.files_read(known, readers, beside)
         say(f"{hub}: fetching {len(files)} files ({readable(size)}) at {known.commit[:7]}")
-        folder = fetching.fetch_model(known, files, watch(hub))
+        folder = fetching.fetch_files(known, files, watch(hub))
         if revision == MAIN and root is not None:
             fetching.record_commit(root, hub, known.commit, say)
         say(f"{hub}: in place: {folder}")
@@ -214,6 +219,27 @@ def _model(same: Sequence[MissingModel], root: Path | None, ask: bool) -> Fetcha
     # `main` needs a data root, where the commit is recorded
     cache = root if revision == MAIN and root is None else Path(constants.HF_HUB_CACHE)
     return Fetchable(hub, "model weights, configuration and tokenizer", size, 0, cache, terms or "", bring)
+
+
+def _data_set(same: Sequence[MissingHubFile], ask: bool) -> Fetchable:
+    hub, revision = same[0].hub, same[0].revision
+    answer = _answer(partial(fetching.look_up, hub, "dataset", revision)) if ask else None
+    patterns = list(dict.fromkeys(item.file for item in same))
+    size = None
+    if answer is not None:
+        size = _answer(lambda: sum(file.size or 0 for file in fetching.files_named(answer, patterns)))
+
+    def bring(say: Say, watch: Watch) -> None:
+        known = answer or fetching.look_up(hub, "dataset", revision)
+        files = fetching.files_named(known, patterns)
+        say(f"{hub}: fetching {len(files)} files ({readable(size)}) at {revision[:7]}")
+        say(f"{hub}: in place: {fetching.fetch_files(known, files, watch(hub))}")
+
+    licence = answer.licence if answer is not None else None
+    stated = f"licence {licence}" if licence else f"no licence {'stated' if answer is not None else 'known yet'}"
+    terms = licence if licence and restricts(licence) else ""
+    place = Path(constants.HF_HUB_CACHE)
+    return Fetchable(hub, f"{', '.join(patterns)} of the hub's data set, {stated}", size, 0, place, terms, bring)
 
 
 def _task(task: MissingTask, ask: bool) -> Fetchable:

@@ -12,16 +12,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from harness.commands import read_typed
-from harness.encoders.locate import FolderModel
+from harness.commands import Commands, read_places
+from harness.encoders.locate import FolderModel, RunModelFolder
 from harness.errors import UserError
+from harness.files import DamagedError, check_folder, expand
 from harness.grid import Resolved, resolve
 from harness.planning.inventory import Inventory
 from harness.profiles import load_profile, shipped_profiles
 from harness.registry import names, suggest
-from harness.spec import UNTRAINED, OptionValue, RunSpec, SpecError, Variant, parse_encoder, split
-from harness.store import Result, Spec, Store, find_results, frames_of
+from harness.spec import RUN, UNTRAINED, OptionValue, RunSpec, SpecError, Variant, parse_encoder, split
+from harness.store import Result, Store, find_results, frames_of
 from harness.store.files import is_named, several
+from harness.store.folder import BEST
 
 
 def find_run(store: Store, text: str, profile: str | None = None) -> list[Result]:
@@ -41,6 +43,56 @@ def find_run(store: Store, text: str, profile: str | None = None) -> list[Result
         if not results:
             raise
         return results
+
+
+def find_result(what: str, results: Path, profile: str | None = None) -> tuple[Result, Store]:
+    """Find the one result of a run's key (in any spelling, below `results`) or of a result file, and its store.
+
+    Raises UserError if no result or several match.
+    """
+    matching = find_run(Store(results), what, profile)
+    store = Store.holding(Path(what)) if what.endswith(".json") else Store(results)
+    if len(matching) > 1:
+        listed = ", ".join(str(store.path(result)) for result in matching)
+        raise UserError(f"{results} has {len(matching)} results of {what}; give the file of one of them: {listed}")
+    return matching[0], store
+
+
+def best_model(result: Result, store: Store) -> Path:
+    """The folder of a trained run's best model. Raises UserError where it is missing or damaged."""
+    key, commands = result.spec.key, Commands(store.root)
+    # in its own folder of results, a run that is trained again counts as finished
+    again, best = commands.again(result, Path("AGAIN")), store.work(result.fingerprint) / BEST
+    if not (best / "config.json").is_file():
+        raise UserError(
+            f"the weights of {key} are not in {store.root / '.work'}; train the run again in another folder with "
+            f"`{again}` and use that folder"
+        )
+    try:
+        check_folder(best)
+    except DamagedError as error:
+        raise UserError(
+            f"the weights of {key} in {best} are damaged ({error}); restore them, or train the run again in another "
+            f"folder with `{again}` and use that folder"
+        ) from error
+    return best
+
+
+def run_model(text: str, results: Path) -> RunModelFolder:
+    """The trained model that `run:` and the name of a run, its result file or the model's folder stand for.
+
+    Raises UserError for a run that trains nothing, and as `find_result` and `best_model` do.
+    """
+    what = text.removeprefix(RUN)
+    folder = expand(what)
+    if not folder.is_dir():
+        result, store = find_result(what, results)
+        if str(result.spec.setting) == UNTRAINED:
+            raise UserError(f"{text} trained nothing; give its encoder: --encoders {result.spec.encoder}")
+        folder = best_model(result, store)
+    elif folder.resolve().parts[-3::2] != (".work", BEST):
+        raise UserError(f"{text} is no model of a run in a folder of results; give NAME={what}, or the key of a run")
+    return RunModelFolder(folder.resolve())
 
 
 def _named(store: Store, text: str, profile: str | None) -> list[Result]:
@@ -85,7 +137,7 @@ def stored_spelling(results: Sequence[Result], text: str, profile: str | None = 
     for stored in runs.taken(spelled.index.tolist()).readable():
         asked = replace(RunSpec.parse(stored.spec.key), variant=variant)
         if is_same(stored, asked, profile):
-            return "/".join((stored.spec.variant, *parts[1:]))
+            return "/".join((str(stored.spec.variant), *parts[1:]))
     return text
 
 
@@ -94,7 +146,7 @@ def _respelled(store: Store, asked: RunSpec, profile: str | None) -> Iterator[Re
     name = None if profile is None else load_profile(profile).name
     for spelled in store.spellings(asked):
         try:
-            results = store.of_key(Spec.of(spelled))
+            results = store.of_key(spelled)
         except UserError:
             if any(_mean_the_same(spelled, asked, each) for each in ([profile] if profile else shipped_profiles())):
                 raise
@@ -123,7 +175,7 @@ def _stored(result: Result, run: Resolved) -> list[Any]:
     method: Mapping[str, OptionValue] = result.hyperparameters["method"]  # type: ignore[assignment]
     training = result.hyperparameters["training"]
     return [
-        Variant.parse(result.spec.variant).reading,
+        result.spec.variant.reading,
         {name: method.get(name) for name in run.identity},
         {name: training.get(name) for name in (run.training.model_dump() if run.trains else ())},
         result.hyperparameters["encoder"]["pooling"],
@@ -143,8 +195,8 @@ def model_name(model: FolderModel, asked: str | None, inventory: Inventory, stor
     content = model.fingerprint(None)
     untrained = store.frames().where(setting=[UNTRAINED]).readable()
     known = sorted({result.spec.encoder for result in untrained if result.identity.get("encoder") == content})
-    typed = read_typed(store.root, inventory.profile.name).encoders
-    mine = next((name for name, path in typed.items() if Path(path) == folder), None)
+    given = read_places(store.root, inventory.profile.name).encoders
+    mine = next((name for name, path in given.items() if Path(path) == folder), None)
     if asked is None and mine is not None:
         return mine
     if asked is None:

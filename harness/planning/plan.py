@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from harness.code import declarations
-from harness.errors import MissingData, PlugInError, UnavailableError, UserError
+from harness.errors import MissingData, NewerError, PlugInError, UnavailableError, UserError
 from harness.formatting import count_of, first_of, one_line
-from harness.grid import Resolved, Skipped, UnfitSettingError, check_overrides, check_setting, expand, resolve
-from harness.method.declared import declared_method
+from harness.grid import Resolved, Skipped, UnfitSettingError, resolve_all
 from harness.planning.experiments import Experiment, Experiments
 from harness.planning.inventory import Inventory
 from harness.planning.present import changes
 from harness.planning.request import Request
-from harness.planning.states import RunState
-from harness.sources import OWN_FILE, Missing, digest
-from harness.spec import RunSpec
-from harness.store import Failure, Result, Spec, Store
+from harness.sources import OWN_FILE, Missing
+from harness.store import Failure, Result, Store
 from harness.store.files import NAMED, check_names
-from harness.store.folder import begins_to_redo, checkpoint_step, has_training, redo_of
+from harness.store.folder import checkpoint_step, has_training
 
+#: the states of a run in the order of `harness status`; running and queued come from jobs, the others from a plan
+RunState = Literal["done", "running", "queued", "trained", "failed", "missing", "damaged", "newer"]
+#: states of runs that are not executed
+LEFT_ALONE = ("done", "damaged", "newer")
 #: notes on unfinished runs: what will be done, and why
 UNSCORED = "trained; some suites will be evaluated"
 RETRIED = "failed earlier; will retry"
@@ -30,16 +32,16 @@ STALE = "results exist for another configuration only; will be trained"
 UNSURE = "results exist, perhaps of this run: inputs that are missing belong to its identity"
 RESUMED = "interrupted; resumes at step {}"
 KEPT = "the saved weights will be evaluated; --redo trains them again"
-REDONE = "will be trained again; the old results move to .superseded when the new ones are complete"
+REDONE = "will be trained again; old results move to .superseded; after a stop the command without --redo goes on"
 
 
 @dataclass(frozen=True)
 class PlannedRun:
     """A run with its state. `todo` are the suites still to evaluate, `absent` their missing inputs besides data.
 
-    A damaged run has a `problem` and is not executed: the user restores its result or moves it away. For other runs,
+    A run with a `problem` is not executed: the user restores its result, moves it away, or updates. For other runs,
     `note` says what will be done, if the state does not tell, and `changed` lists differences from an earlier result.
-    `redo` is the command that asked to train the run again (see `harness.store.folder`).
+    `redo` asks to train the run again, whatever it has.
     """
 
     experiment: Experiment
@@ -51,7 +53,7 @@ class PlannedRun:
     problem: str = ""
     note: str = ""
     changed: tuple[str, ...] = ()
-    redo: str = ""
+    redo: bool = False
 
     @property
     def key(self) -> str:
@@ -107,12 +109,13 @@ class Plan:
 
     @property
     def counts(self) -> str:
-        """One line: the profile, and the numbers of runs that are done, to do and damaged."""
-        teachers = {teacher.key for run in self.runs for teacher in run.experiment.teachers}
-        added = sum(run.key in teachers and run.resolved.spec.variant not in self.request.methods for run in self.runs)
+        """One line: the profile, and the numbers of runs that are done, to do, damaged and of a newer harness."""
+        added = sum(run.resolved.spec not in self.request.wanted for run in self.runs)
         counts = [count_of(len(self.runs), "run") + (f" ({count_of(added, 'teacher')} among them)" if added else "")]
         counts += [f"{len(self.done)} done", f"{len(self.todo)} to do"]
-        counts += [f"{len(self.damaged)} damaged"] if self.damaged else []
+        newer = sum(run.state == "newer" for run in self.damaged)
+        counts += [f"{len(self.damaged) - newer} damaged"] if len(self.damaged) > newer else []
+        counts += [f"{newer} written by a newer harness"] if newer else []
         return f"profile {self.request.profile.name}: {', '.join(counts)}"
 
     @property
@@ -123,12 +126,12 @@ class Plan:
     @property
     def todo(self) -> list[PlannedRun]:
         """Runs still to train or to evaluate."""
-        return [run for run in self.runs if run.state not in ("done", "damaged")]
+        return [run for run in self.runs if run.state not in LEFT_ALONE]
 
     @property
     def damaged(self) -> list[PlannedRun]:
         """Runs whose result cannot be used; they are neither done nor to do."""
-        return [run for run in self.runs if run.state == "damaged"]
+        return [run for run in self.runs if run.problem]
 
     @property
     def warnings(self) -> list[str]:
@@ -158,9 +161,9 @@ def make_plan(request: Request, store: Store) -> Plan:
     error of the runs that need it. Raises UserError, also if no run is left.
     """
     inventory = request.inventory
-    without_data = suites_without_data(request, inventory)
+    without_data = suites_without_data(request.suites, inventory)
     remarks = tuple(line for name in request.suites for line in inventory.check_tasks(name))
-    runs, skipped = _resolved(request)
+    runs, skipped = resolve_all(request.profile, request.wanted, request.overrides, strict=request.strict)
     experiments = Experiments(inventory, request.overrides)
     with suppress(PlugInError):  # of a corpus, which concerns the runs that train on it
         _ = any(run.trains for run in runs) and inventory.corpora
@@ -176,7 +179,7 @@ def make_plan(request: Request, store: Store) -> Plan:
             experiment = experiments.of(run)
             _ = experiment.fingerprint
         except (UnfitSettingError, UnavailableError, PlugInError, MissingData) as error:
-            if request.wanted is None and not isinstance(error, UnfitSettingError):
+            if request.strict and not isinstance(error, UnfitSettingError):
                 raise
             skipped.append(Skipped(f"{run.spec.variant}/{run.spec.setting}", str(error)))
         except UserError as error:
@@ -187,16 +190,16 @@ def make_plan(request: Request, store: Store) -> Plan:
     declarations().save()
     failures = store.failures()
     specs = {run.spec for run in runs}
-    asked = {experiment.fingerprint for experiment in ordered.values() if experiment.resolved.spec in specs}
-    redo = _to_redo(request, asked, ordered.values(), store)
     planned = []
     for experiment in ordered.values():
-        wanted = request.suites if request.wanted is None else request.wanted.get(experiment.resolved.spec, ())
-        spec, suites = experiment.resolved.spec, [name for name in wanted if name not in without_data]
+        spec = experiment.resolved.spec
+        wanted = request.wanted.get(spec, request.suites if request.strict else ())
+        suites = [name for name in wanted if name not in without_data]
         unfit = {name: experiment.unfit_for(inventory.suites[name], inventory.root) for name in suites}
         skipped += [Skipped(f"{spec.variant}/{spec.setting}, suite {name}", why) for name, why in unfit.items() if why]
         suites = [name for name in suites if not unfit[name]]
-        planned.append(_planned(experiment, inventory, suites, store, failures, redo.get(experiment.fingerprint, "")))
+        redo = request.selection.redo and spec in specs  # not a teacher that nobody asked for
+        planned.append(_planned(experiment, inventory, suites, store, failures, redo=redo))
         for name in without_data.keys() & wanted:
             more = experiment.missing_for(inventory.suites[name], inventory.root)
             without_data[name] = tuple(dict.fromkeys((*without_data[name], *more)))
@@ -212,65 +215,27 @@ def check_left(runs: Collection[object], skipped: Sequence[Skipped], refused: Ma
         raise UserError(("" if refused else "every run is skipped, nothing can be trained: ") + whys[0] + more)
 
 
-def _to_redo(request: Request, asked: set[str], experiments: Iterable[Experiment], store: Store) -> dict[str, str]:
-    """The runs to train again, fingerprint -> command: those of stopped commands, and those requested now.
-
-    Repeating a stopped command trains only the runs that it did not finish.
-    """
-    noted = {experiment.fingerprint: redo_of(store, experiment.fingerprint) for experiment in experiments}
-    commands = {fingerprint: note.asked for fingerprint, note in noted.items() if note}
-    command = digest(sorted(asked))
-    if request.selection.redo and (command not in commands.values() or begins_to_redo(store, command)):
-        commands = dict.fromkeys(asked, command) | commands
-    return commands
-
-
-def _resolved(request: Request) -> tuple[list[Resolved], list[Skipped]]:
-    """The runs, seeds outermost, and the skipped runs: those that cannot be trained or are not in the profile."""
-    profile, overrides = request.profile, request.overrides
-    if request.wanted is None:
-        return expand(profile, request.methods, request.settings, request.encoders, request.seeds, overrides)
-    check_overrides(request.methods, overrides)
-    runs, skipped = [], []
-    for spec in sorted(request.wanted, key=lambda spec: spec.seed):
-        try:
-            _check_names(request, spec)
-            runs.append(resolve(profile, spec, overrides))
-        except (UnfitSettingError, PlugInError) as error:
-            skipped.append(Skipped(f"{spec.variant}/{spec.setting}/{spec.encoder}", str(error)))
-    return runs, skipped
-
-
-def _check_names(request: Request, spec: RunSpec) -> None:
-    """Raise UnfitSettingError for a run whose encoder or setting the profile does not have."""
-    if not {spec.encoder} & {*request.profile.encoders, *request.profile.released, *request.given}:
-        raise UnfitSettingError(f"the profile '{request.profile.name}' has no encoder '{spec.encoder}'")
-    if declared_method(spec.variant.name).trains:
-        try:
-            check_setting(request.profile, spec.setting)
-        except UserError as error:
-            raise UnfitSettingError(str(error)) from error
-
-
 def _planned(
     experiment: Experiment,
     inventory: Inventory,
     suites: Sequence[str],
     store: Store,
     failures: Sequence[Failure],
-    redo: str,
+    *,
+    redo: bool,
 ) -> PlannedRun:
-    key = (inventory.profile.name, Spec.of(experiment.resolved.spec))
+    key = (inventory.profile.name, experiment.resolved.spec)
     check_names(*key, suites)
     try:
         result = store.find(*key, experiment.fingerprint)
     except UserError as error:
-        return PlannedRun(experiment, "damaged", (), problem=str(error))
+        state: RunState = "newer" if isinstance(error, NewerError) else "damaged"
+        return PlannedRun(experiment, state, (), problem=str(error))
     if redo:
         result = None
     failure = next((failed for failed in failures if failed.concerns(*key, experiment.fingerprint)), None)
     todo = tuple(name for name in suites if result is None or not inventory.scored(result, name))
-    state: RunState = "missing"
+    state = "missing"
     note, changed = "", tuple[str, ...]()
     if redo:
         note = REDONE
@@ -288,13 +253,13 @@ def _planned(
         others = sorted(
             (stored for stored in store.seeds(*key)[0] if stored.spec == key[1]), key=lambda earlier: earlier.finished
         )
-        note, changed = _beside(others, experiment)
+        note, changed = _compare_with_older_results(others, experiment)
     absent = (item for name in todo for item in experiment.missing_for(inventory.suites[name], inventory.root))
     absences = tuple(dict.fromkeys(absent))
     return PlannedRun(experiment, state, todo, result, failure, absences, note=note, changed=changed, redo=redo)
 
 
-def _beside(others: Sequence[Result], experiment: Experiment) -> tuple[str, tuple[str, ...]]:
+def _compare_with_older_results(others: Sequence[Result], experiment: Experiment) -> tuple[str, tuple[str, ...]]:
     """The note on a run that has earlier results under its key, and what has changed since them."""
     if not others:
         return STALE, ()
@@ -304,7 +269,7 @@ def _beside(others: Sequence[Result], experiment: Experiment) -> tuple[str, tupl
     return (STALE, min(known, key=len)) if all(known) else (UNSURE, ())
 
 
-def suites_without_data(request: Request, inventory: Inventory) -> dict[str, tuple[Missing, ...]]:
-    """Requested suites that cannot run, with their missing inputs. Raises UserError for an unknown suite."""
-    absent = {name: tuple(inventory.suite(name).missing(inventory.root)) for name in request.suites}
+def suites_without_data(names: Collection[str], inventory: Inventory) -> dict[str, tuple[Missing, ...]]:
+    """Suites that cannot run, with their missing inputs. Raises UserError for an unknown suite."""
+    absent = {name: tuple(inventory.suite(name).missing(inventory.root)) for name in names}
     return {name: missing for name, missing in absent.items() if missing}

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.code import declarations
-from harness.commands import read_typed
+from harness.commands import read_places
 from harness.errors import UserError
 from harness.grid import resolve
 from harness.planning.experiments import Experiment, Experiments
@@ -40,20 +40,17 @@ class Present:
     def __call__(self, frames: Frames) -> list[str]:
         """Judge each evaluation: PRESENT, UNKNOWN or what has changed since."""
         runs, evaluations = frames.runs, frames.evaluations
-        group_of = runs.groupby(_GROUP, sort=False, observed=True).ngroup().to_numpy()
-        trainings = [self._training(frames, run) for run in lines_of(runs.drop_duplicates(_GROUP))]
+        trainings = {n: self._training(frames, run) for n, run in enumerate(lines_of(runs.drop_duplicates(_GROUP)))}
+        groups = runs.groupby(_GROUP, sort=False, observed=True).ngroup()
+        training, profile = (evaluations["run"].map(column) for column in (groups.map(trainings), runs["profile"]))
         protocol = cache(self._protocol)
-        of_run = evaluations["run"].to_numpy()
-        places = zip(runs["profile"].array[of_run], evaluations["suite"], evaluations["protocol"], strict=True)
-        states = [
-            _joined(trainings[group], protocol(*place))
-            for group, place in zip(group_of[of_run].tolist(), places, strict=True)
-        ]
+        places = zip(profile, evaluations["suite"], evaluations["protocol"], strict=True)
+        states = [_joined(changed, protocol(*place)) for changed, place in zip(training, places, strict=True)]
         declarations().save()
         return states
 
     def _found(self, name: str) -> Inventory | None:
-        noted = read_typed(self._results, name)
+        noted = read_places(self._results, name)
         try:
             return self._planned.get(name) or Inventory.noted(
                 self._profiles.get(name) or load_profile(noted.profile or name), noted

@@ -3,53 +3,62 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from harness.command_line import Names, Selection
-from harness.commands import Typed
+from harness.commands import LastPlaces
 from harness.encoders.locate import FolderModel, HubModel, ModelSource
 from harness.encoders.modules import declared_pooling
 from harness.errors import UserError
 from harness.evaluation.suites import Suite
 from harness.files import expand
-from harness.grid import Overrides, listed_values, one_value_each, swept
+from harness.grid import Overrides, grid, listed_values, one_value_each, swept
 from harness.method.declared import declared_method
 from harness.papers.needed import Runs, merged, released_runs, released_spec, wanted_runs
 from harness.planning.inventory import Inventory
-from harness.planning.names import model_name
+from harness.planning.names import model_name, run_model
 from harness.profiles import Profile, load_profile, shipped_profiles
 from harness.registry import get_class, names, suggest
 from harness.sources import data_root
-from harness.spec import UNTRAINED, RunSpec, SpecError, Variant, parse_encoder, parse_seeds, parse_setting, split
+from harness.spec import RUN, UNTRAINED, RunSpec, SpecError, Variant, parse_encoder, parse_seeds, parse_setting, split
 from harness.store import Store, find_results
 from harness.store.tunings import Tuning, make_tuning
 
 
 @dataclass(frozen=True)
 class Request:
-    """A grid of runs, or the runs of `wanted` one by one, each with the suites to evaluate it on.
+    """Runs, seeds outermost, each with the suites to evaluate it on.
 
-    `given` are the user's own encoders by name, `data` is the data root. `entries` names the tables and
-    figures of papers that wanted runs belong to. A run that is only a teacher of a wanted one is not evaluated.
-    `selection` is what the user named, and `tuning` which of the methods are trials.
+    A `strict` request is a user's own: what is wrong with a name is an error. Otherwise, as in a paper's table, it only
+    costs the runs of the name, and a run that is only the teacher of a wanted one is not evaluated.
+    `given` are the user's own encoders by name, `data` is the data root. `entries` names the tables and figures of
+    papers that the runs belong to. `selection` is what the user named, and `tuning` which of the methods are trials.
     """
 
     profile: Profile
-    methods: Sequence[Variant]
-    settings: Sequence[Variant]
-    encoders: Sequence[str]
-    seeds: Sequence[int]
-    suites: Sequence[str]
+    wanted: Mapping[RunSpec, Sequence[str]]
     overrides: Overrides = field(default_factory=dict)
+    strict: bool = True
     given: Mapping[str, ModelSource] = field(default_factory=dict)
     data: Path | None = None
-    wanted: Mapping[RunSpec, Sequence[str]] | None = None
     entries: Mapping[str, Collection[RunSpec]] = field(default_factory=dict)
     tasks: Sequence[str] = ()
     selection: Selection = field(default_factory=Selection, compare=False)
     tuning: Tuning | None = None
+
+    @property
+    def methods(self) -> list[Variant]:
+        return list(dict.fromkeys(spec.variant for spec in self.wanted))
+
+    @property
+    def encoders(self) -> list[str]:
+        return list(dict.fromkeys(spec.encoder for spec in self.wanted))
+
+    @property
+    def suites(self) -> list[str]:
+        return list(dict.fromkeys(name for suites in self.wanted.values() for name in suites))
 
     @property
     def inventory(self) -> Inventory:
@@ -57,39 +66,82 @@ class Request:
         return Inventory(self.profile, data_root(self.data), self.given, self.tasks)
 
     @property
-    def typed(self) -> Typed:
+    def places(self) -> LastPlaces:
         """The files and folders that the user gave."""
         named = self.selection.profile
-        return Typed(
+        return LastPlaces(
             profile=str(Path(named).resolve()) if named not in shipped_profiles() else "",
             data_root=str(self.data.resolve()) if self.data else "",
-            encoders={
-                name: str(source.folder) for name, source in self.given.items() if isinstance(source, FolderModel)
-            },
+            encoders={name: source.typed for name, source in self.given.items() if isinstance(source, FolderModel)},
         )
 
 
 def make_request(selection: Selection) -> Request:
     """Resolve a selection. Raises UserError for a name, a place or a combination that is wrong."""
-    request = replace(_of_all_tasks(selection), selection=selection)
-    return request if selection.tasks is None else _of_tasks(request, selection.tasks)
+    request = _requested(selection)
+    folders = {name: table.folder or "" for name, table in request.profile.encoders.items() if name in request.encoders}
+    runs = {name: run_model(at, Path(selection.results)) for name, at in folders.items() if at.startswith(RUN)}
+    return replace(request, given={**runs, **request.given})
 
 
-def _of_tasks(request: Request, names: Names) -> Request:
-    """A request for some tasks of its suites; suites without one are left out. Raises UserError for an unknown task."""
+def _requested(selection: Selection) -> Request:
+    request = _empty(selection)
+    if (selection.tune or selection.trials is not None) and _other_runs(selection):
+        raise UserError(f"--tune works only with a grid of methods; remove --{_other_runs(selection)}")
+    if selection.released:
+        return _of_released(request)
+    if _other_runs(selection):
+        return _of_papers(request)
+    if selection.readings is not None:
+        raise UserError(
+            "--readings works only with --table, --figure or --paper; in a grid, name readings in --methods, as in "
+            "mcse,mcse@official"
+        )
+    return _of_grid(request)
+
+
+def listed_settings(selection: Selection, profile: Profile) -> list[Variant]:
+    """The settings of a selection, by default those of the profile. Raises UserError."""
+    return [parse_setting(text) for text in _listed(selection.settings) or profile.defaults.settings]
+
+
+def listed_suites(selection: Selection, profile: Profile) -> list[str]:
+    """The suites of a selection, by default those of the profile that are not opt-in."""
+    return _listed(selection.suites) or [name for name, table in profile.suites.items() if not table.asked]
+
+
+def inventory_of(selection: Selection) -> Inventory:
+    """The sources that a selection's profile names. Raises UserError."""
+    return _empty(selection).inventory
+
+
+def _empty(selection: Selection) -> Request:
+    """A request without runs, of the profile and the data root of a selection. Raises UserError."""
+    for option in ("methods", "settings", "encoders", "suites", "tasks", "table", "figure", "paper", "readings"):
+        given = getattr(selection, option)
+        if given is not None and not _listed(given):  # as from an unset shell variable; it would mean the default
+            raise UserError(f"--{option} is empty; give a name, or leave the option out for the default")
+    data = Path(selection.data_root) if selection.data_root is not None else None
+    profile = load_profile(selection.profile)
+    if data is not None and not data.is_dir():
+        raise UserError(f"--data-root {data} is not a folder; give the folder that holds sts/, wiki/ and the like")
+    return Request(profile, {}, data=data, selection=selection)
+
+
+def _of_tasks(request: Request) -> Request:
+    """A request for the tasks of its selection only; suites without one are left out. Raises UserError."""
+    if request.selection.tasks is None:
+        return request
     tasks = {name: request.profile.suites[name].tasks for name in request.suites if name in request.profile.suites}
     known = {task for each in tasks.values() for task in each}
-    chosen = _joined(_listed(names), known)
+    chosen = _joined(_listed(request.selection.tasks), known)
     for name in chosen:
         if name not in known:
             hint = suggest(name, sorted(known))
             raise UserError(f"--tasks {name}: no such task in the suites {', '.join(request.suites)}; {hint}")
-
-    def left(suites: Iterable[str]) -> list[str]:
-        return [name for name in suites if name not in tasks or {*tasks[name]} & {*chosen}]
-
-    wanted = None if request.wanted is None else {spec: left(suites) for spec, suites in request.wanted.items()}
-    return replace(request, suites=left(request.suites), wanted=wanted, tasks=chosen)
+    left = {name for name in request.suites if name not in tasks or {*tasks[name]} & {*chosen}}
+    wanted = {spec: [name for name in suites if name in left] for spec, suites in request.wanted.items()}
+    return replace(request, wanted=wanted, tasks=chosen)
 
 
 def _joined(parts: Sequence[str], known: Collection[str]) -> list[str]:
@@ -103,40 +155,17 @@ def _joined(parts: Sequence[str], known: Collection[str]) -> list[str]:
     return list(dict.fromkeys(joined))
 
 
-def _of_all_tasks(selection: Selection) -> Request:
-    _check_named(selection)
-    profile = load_profile(selection.profile)
-    data = Path(selection.data_root) if selection.data_root is not None else None
-    if data is not None and not data.is_dir():
-        raise UserError(f"--data-root {data} is not a folder; give the folder that holds sts/, wiki/ and the like")
-    if (selection.tune or selection.trials is not None) and _other_runs(selection):
-        raise UserError(f"--tune works only with a grid of methods; remove --{_other_runs(selection)}")
-    if selection.released:
-        return _released_request(selection, profile, data)
-    seeds = None if selection.seeds is None else _seeds(selection.seeds)
-    if selection.table or selection.figure or selection.paper:
-        return _paper_request(selection, profile, seeds, data)
-    if selection.readings is not None:
-        raise UserError(
-            "--readings works only with --table, --figure or --paper; in a grid, name readings in --methods, as in "
-            "mcse,mcse@official"
-        )
-    encoders, given = _encoders(_listed(selection.encoders) or profile.defaults.encoders)
+def _of_grid(request: Request) -> Request:
+    selection, profile = request.selection, request.profile
+    seeds = tuple(range(profile.defaults.seeds)) if selection.seeds is None else _seeds(selection.seeds)
+    encoders, given = _encoders(_listed(selection.encoders) or profile.defaults.encoders, Path(selection.results))
     overrides, lists = listed_values(selection.set)
     tuning = _tuning(selection, profile)
     methods = _listed(selection.methods) or ([] if tuning else profile.defaults.methods)
-    return Request(
-        profile=profile,
-        methods=swept([*methods, *(tuning.variants if tuning else ())], overrides, lists),
-        settings=[parse_setting(text) for text in _listed(selection.settings) or profile.defaults.settings],
-        encoders=encoders,
-        seeds=seeds if seeds is not None else tuple(range(profile.defaults.seeds)),
-        suites=_listed(selection.suites) or [name for name, table in profile.suites.items() if not table.asked],
-        overrides=overrides,
-        given=given,
-        data=data,
-        tuning=tuning,
-    )
+    variants = swept([*methods, *(tuning.variants if tuning else ())], overrides, lists)
+    specs = grid(profile, variants, listed_settings(selection, profile), encoders, seeds)
+    wanted = dict.fromkeys(specs, listed_suites(selection, profile))
+    return _of_tasks(replace(request, wanted=wanted, overrides=overrides, given=given, tuning=tuning))
 
 
 def _tuning(selection: Selection, profile: Profile) -> Tuning | None:
@@ -156,22 +185,15 @@ def _tuning(selection: Selection, profile: Profile) -> Tuning | None:
 
 
 def _other_runs(selection: Selection) -> str:
-    """The option that selects runs instead of a grid; empty for none."""
+    """The option that selects runs instead of a grid, the first of several; empty for none."""
     return next((name for name in ("table", "figure", "paper", "released") if getattr(selection, name)), "")
 
 
-def _check_named(selection: Selection) -> None:
-    """Refuse an empty list of names, as from an unset shell variable, which would mean the default."""
-    for option in ("methods", "settings", "encoders", "suites", "tasks", "table", "figure", "paper", "readings"):
-        given = getattr(selection, option)
-        if given is not None and not _listed(given):
-            raise UserError(f"--{option} is empty; give a name, or leave the option out for the default")
-
-
-def _paper_request(selection: Selection, profile: Profile, seeds: tuple[int, ...] | None, data: Path | None) -> Request:
+def _of_papers(request: Request) -> Request:
     """The runs of tables and figures, each once. `--encoders` may give folders of encoders, but not choose them."""
-    option = next(name for name in ("table", "figure", "paper") if getattr(selection, name))
-    encoders, given = _encoders(_listed(selection.encoders))
+    selection, profile = request.selection, request.profile
+    option = _other_runs(selection)
+    encoders, given = _encoders(_listed(selection.encoders), Path(selection.results))
     chosen = {name: getattr(selection, name) for name in ("methods", "settings", "suites", "tasks")}
     chosen |= {} if len(given) == len(encoders) else {"encoders": selection.encoders}
     for name, value in chosen.items():
@@ -180,19 +202,26 @@ def _paper_request(selection: Selection, profile: Profile, seeds: tuple[int, ...
                 f"--{option} selects its own runs; remove --{name} (--seeds, --readings, --set and --encoders "
                 "NAME=DIR are allowed)"
             )
+    seeds = None if selection.seeds is None else _seeds(selection.seeds)
     tables, figures, papers = map(_listed, (selection.table, selection.figure, selection.paper))
     entries = wanted_runs(profile, tables, figures, papers, seeds, _listed(selection.readings))
-    runs = _listed_runs(profile, merged(entries.values()), given, data, entries)
-    return replace(runs, overrides=one_value_each(selection.set, f"--{option} selects its own runs"))
+    overrides = one_value_each(selection.set, f"--{option} selects its own runs")
+    return replace(_of_entries(request, entries, given), overrides=overrides)
 
 
-def _released_request(selection: Selection, profile: Profile, data: Path | None) -> Request:
+def _of_entries(request: Request, entries: Mapping[str, Runs], given: Mapping[str, ModelSource]) -> Request:
+    wanted = sorted(merged(entries.values()).items(), key=lambda run: run[0].seed)
+    return replace(request, wanted=dict(wanted), strict=False, given=given, entries=entries)
+
+
+def _of_released(request: Request) -> Request:
     """Public weights on the suites of the tables that they should reproduce, or without tables on the given suites.
 
     Suites default to all that are not opt-in; those of images only for weights with published heads. `--encoders` may
     give folders of weights, but not choose them.
     """
-    encoders, given = _encoders(_listed(selection.encoders))
+    selection, profile = request.selection, request.profile
+    encoders, given = _encoders(_listed(selection.encoders), Path(selection.results))
     tables, papers = _listed(selection.table), _listed(selection.paper)
     refused = ["methods", "settings", "seeds", "figure", "readings", "set"]
     refused += ["suites", "tasks"] if tables or papers else []
@@ -204,37 +233,19 @@ def _released_request(selection: Selection, profile: Profile, data: Path | None)
                 "without them --suites, and --encoders NAME=DIR for the name of such weights are allowed)"
             )
     if tables or papers:
-        entries = released_runs(profile, tables, papers)
-        return _listed_runs(profile, merged(entries.values()), given, data, entries)
+        return _of_entries(request, released_runs(profile, tables, papers), given)
     if not profile.released:
         raise UserError(f"the profile {profile.name} lists no public weights; add some to its table [released]")
-    default = {
-        name: get_class("suite", name, Suite).needs_images for name, table in profile.suites.items() if not table.asked
-    }
+    images = {name for name in profile.suites if get_class("suite", name, Suite).needs_images}
     wanted = {
-        released_spec(name, weights): tuple(
-            _listed(selection.suites) or (suite for suite, images in default.items() if weights.heads or not images)
-        )
+        released_spec(name, weights): [
+            suite
+            for suite in listed_suites(selection, profile)
+            if selection.suites is not None or weights.heads or suite not in images
+        ]
         for name, weights in profile.released.items()
     }
-    return _listed_runs(profile, wanted, given, data, {})
-
-
-def _listed_runs(
-    profile: Profile, wanted: Runs, given: Mapping[str, ModelSource], data: Path | None, entries: Mapping[str, Runs]
-) -> Request:
-    return Request(
-        profile=profile,
-        methods=list(dict.fromkeys(spec.variant for spec in wanted)),
-        settings=list(dict.fromkeys(spec.setting for spec in wanted)),
-        encoders=list(dict.fromkeys(spec.encoder for spec in wanted)),
-        seeds=sorted({spec.seed for spec in wanted}),
-        suites=list(dict.fromkeys(name for suites in wanted.values() for name in suites)),
-        given=given,
-        data=data,
-        wanted=wanted,
-        entries=entries,
-    )
+    return _of_tasks(replace(request, wanted=wanted, strict=False, given=given))
 
 
 def model_request(
@@ -252,7 +263,7 @@ def model_request(
     `modules` for a sentence-transformers model; `trusted` allows code in its repository to be executed. `name` names a
     folder's model (see `model_name`). With a run, the selection's `encoders` give the folder of its encoder.
     """
-    _check_named(selection)
+    request = _empty(selection)
     spec = None if model is None else _run_spec(model)
     if spec is None:
         models = [*([] if model is None else [model]), *_listed(selection.encoders)]
@@ -260,20 +271,16 @@ def model_request(
             raise UserError("no model is given; give a folder, a hub name, a run's key or --encoders")
         if name is not None and (model is None or not expand(model).is_dir()):
             raise UserError("--name works only for the model of a folder; remove it")
-        return _together(
-            [
-                _outside_request(each, pooling, selection, trusted, store, name if each == model else None)
-                for each in models
-            ]
-        )
+        named = [_outside_name(each, request, store, name if each == model else None) for each in models]
+        return _of_models(request, named, pooling, trusted)
     if name is not None:
         raise UserError("a run is named by its key; remove --name")
     if pooling is not None:
         raise UserError("the pooling of a run is fixed by its method; remove --pooling")
     if trusted:
         raise UserError("--trust-remote-code does not apply to a run; remove it")
-    request = make_request(replace(selection, encoders=selection.encoders or spec.encoder))
-    if list(request.encoders) != [spec.encoder]:
+    encoders, given = _encoders(_listed(selection.encoders) or [spec.encoder], Path(selection.results))
+    if encoders != [spec.encoder]:
         raise UserError(f"{spec} has the encoder {spec.encoder}; give --encoders {spec.encoder}=FOLDER, or none")
     first, *others = find_results(store, str(spec), request.profile.name)
     if any(other.overrides != first.overrides for other in others):
@@ -281,8 +288,8 @@ def model_request(
             f"{store.root} has runs {spec} that differ by --set; `harness run --suites ...` with the options of one "
             "adds suites to it"
         )
-    runs = replace(request, methods=[spec.variant], settings=[spec.setting], seeds=(spec.seed,))
-    return replace(runs, overrides=first.overrides)
+    wanted = {spec: listed_suites(selection, request.profile)}
+    return _of_tasks(replace(request, wanted=wanted, overrides=first.overrides, given=given))
 
 
 def _run_spec(model: str) -> RunSpec | None:
@@ -294,43 +301,35 @@ def _run_spec(model: str) -> RunSpec | None:
     return spec if spec.variant.name in names("method") else None
 
 
-def _together(requests: Sequence[Request]) -> Request:
-    """The models of several requests as one; they may differ in their pooling."""
-    first, *others = requests
-    if not others:
-        return first
-    wanted = {
-        RunSpec(request.methods[0], Variant(UNTRAINED), request.encoders[0], 0): tuple(request.suites)
-        for request in requests
-    }
-    given = {name: source for request in requests for name, source in request.given.items()}
-    if len(wanted) < len(requests):
-        raise UserError("two of the models have the same name; give each its own with --encoders NAME=FOLDER")
-    runs = _listed_runs(first.profile, wanted, given, first.data, {})
-    return replace(runs, tasks=first.tasks, selection=first.selection)
-
-
-def _outside_request(
-    model: str, pooling: str | None, selection: Selection, trusted: bool, store: Store, called: str | None
-) -> Request:
-    folder, encoder = expand(model), model
+def _outside_name(model: str, request: Request, store: Store, called: str | None) -> str:
+    """A model from outside as `--encoders` takes it. Raises UserError for a folder that does not exist."""
+    folder = expand(model)
     if folder.is_dir():
-        local = FolderModel(folder.resolve(), trusted=trusted)
-        inventory = Inventory(load_profile(selection.profile), data_root(selection.data_root), {})
-        encoder = f"{model_name(local, called, inventory, store)}={folder}"
-    elif model.startswith((".", "/", "~")):
+        return f"{model_name(FolderModel(folder.resolve()), called, request.inventory, store)}={folder}"
+    if model.startswith((".", "/", "~")):
         raise UserError(f"no folder {model}; give the folder of a saved model, a hub name or a run's key")
-    request = make_request(replace(selection, encoders=encoder))
-    (name,) = request.encoders
-    source = request.inventory.encoder(name).source
-    pooling = pooling or _known_pooling(source, request.profile)
-    if pooling is None:
-        raise UserError(
-            f"{model} does not state its pooling; give --pooling cls, mean or avg-first-last, or pooler for a model "
-            "that is used through its trained head"
-        )
-    given = {**request.given, name: replace(source, trusted=True)} if trusted else request.given
-    return replace(request, methods=[Variant.make("none", {"pooling": pooling})], seeds=(0,), given=given)
+    return model
+
+
+def _of_models(request: Request, models: Sequence[str], pooling: str | None, trusted: bool) -> Request:
+    """Models from outside, each in its own pooling. Raises UserError for one that does not state it."""
+    encoders, given = _encoders(models, Path(request.selection.results))
+    if len(set(encoders)) < len(models):
+        raise UserError("two of the models have the same name; give each its own with --encoders NAME=FOLDER")
+    request = replace(request, given=given, selection=replace(request.selection, encoders=models))
+    suites, sources = listed_suites(request.selection, request.profile), dict(given)
+    wanted = dict[RunSpec, Sequence[str]]()
+    for name, model in zip(encoders, models, strict=True):
+        source = request.inventory.encoder(name).source
+        known = pooling or _known_pooling(source, request.profile)
+        if known is None:
+            raise UserError(
+                f"{model} does not state its pooling; give --pooling cls, mean or avg-first-last, or pooler for a "
+                "model that is used through its trained head"
+            )
+        sources |= {name: replace(source, trusted=True)} if trusted else {}
+        wanted[RunSpec(Variant.make(UNTRAINED, {"pooling": known}), Variant(UNTRAINED), name, 0)] = suites
+    return _of_tasks(replace(request, wanted=wanted, given=sources))
 
 
 def _known_pooling(source: ModelSource, profile: Profile) -> str | None:
@@ -351,12 +350,17 @@ def _seeds(seeds: int | str | Sequence[int]) -> tuple[int, ...]:
     return parse_seeds(str(seeds) if isinstance(seeds, int | str) else f"{','.join(map(str, seeds))},")
 
 
-def _encoders(items: Sequence[str]) -> tuple[list[str], dict[str, ModelSource]]:
-    """Names of encoders, and the sources of those given as NAME=DIR, as a path or as OWNER/NAME@COMMIT."""
+def _encoders(items: Sequence[str], results: Path) -> tuple[list[str], dict[str, ModelSource]]:
+    """Names of encoders, and the sources of those given as NAME=DIR, as a path, a run or OWNER/NAME@COMMIT."""
     encoders: list[str] = []
     given: dict[str, ModelSource] = {}
     for item in items:
-        name, equals, folder = item.partition("=")
+        name, equals, folder = ("", "", item) if item.startswith(RUN) else item.partition("=")
+        if folder.startswith(RUN):
+            model = run_model(folder, results)
+            encoders.append(parse_encoder(name or f"run-{model.run[:12]}"))
+            given[encoders[-1]] = model
+            continue
         if not equals and item.startswith((".", "/", "~")):
             name, folder = expand(item).resolve().name, item
         hub, at, commit = name.partition("@")

@@ -10,7 +10,7 @@ are computed once and kept.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
@@ -26,11 +26,12 @@ from harness.encoders.locate import MissingModel, ModelSource
 from harness.encoders.media import DECODING
 from harness.encoders.teachers import Teacher, check_vocabulary, declared_teacher, open_teacher
 from harness.errors import UnavailableError, UserError
-from harness.events import Event, Stage, tell
+from harness.evaluation.retrieval import RetrievalTask
+from harness.evaluation.suites import HasImages
 from harness.method import Feature
-from harness.planning.inventory import Ingredient, UsedCorpus, read_by
+from harness.planning.inventory import Ingredient, UsedCorpus
 from harness.seeds import generator
-from harness.sources import Checkable, Generated, Missing, Source, digest, installed, reading_code
+from harness.sources import Checkable, Generated, Missing, Source, digest, installed, read_by, reading_code
 from harness.spec import FeatureKind
 
 if TYPE_CHECKING:
@@ -46,51 +47,35 @@ LIBRARIES = ("open_clip_torch", "pillow", "timm", "tokenizers", "transformers")
 CHUNK = 512
 
 
-@dataclass(frozen=True)
-class KnownPairs:
-    """Pairs with the fingerprints of their images and captions, and of their stored features by kind and teacher."""
-
-    pairs: Pairs
-    images: str
-    captions: str
-    stored: Mapping[tuple[FeatureKind, str], str]
-
-    @classmethod
-    def of_corpus(cls, corpus: UsedCorpus) -> KnownPairs:
-        """Load a pair corpus. Raises MissingData or UserError."""
-        read = corpus.read
-        loaded = read.current().load(read.root)
-        if not isinstance(loaded, Pairs):
-            raise UserError(f"the corpus '{corpus.name}' has no image-caption pairs, but teacher features need them")
-        stored = {kind: file.fingerprint for kind, file in corpus.stored.items() if file.current()}
-        return cls(loaded, read.source.images_fingerprint(read.root), read.fingerprint, stored)
-
-    @classmethod
-    def of_content(cls, pairs: Pairs, content: str) -> KnownPairs:
-        """Pairs that belong to no corpus, with one fingerprint for their whole content."""
-        return cls(pairs, content, content, {("image", teacher): content for teacher in pairs.features})
+#: what has images or captions to compute features of
+FeatureOwner = UsedCorpus | Ingredient[RetrievalTask]
+#: the model folders of the runs that are teachers, by fingerprint
+Folders = Mapping[str, Path]
 
 
-@dataclass(frozen=True)
-class FeatureContext:
-    """How the features of one run are computed: for which student (a model folder) and on which device.
-
-    `max_length` is the number of tokens that teachers of captions read, special ones included. `trained` returns the
-    model folder of a run that is a teacher, by its fingerprint; the run is trained first if it has to be.
-    """
-
-    student: Path
-    max_length: int
-    device: str
-    trained: Callable[[str], Path]
+def load_pairs(owner: FeatureOwner, of: FeatureKind = "image") -> Pairs:
+    """Load a pair corpus, or the images or the captions of a task. Raises MissingData or UserError."""
+    loaded: object
+    if isinstance(owner, UsedCorpus):
+        name, loaded = f"corpus '{owner.name}'", owner.read.current().load(owner.read.root)
+    else:
+        name, data = f"task '{owner.source.name}'", owner.current().load(owner.root)
+        loaded = data.images if of == "image" else Pairs(data.texts)
+    if not isinstance(loaded, Pairs):
+        raise UserError(f"the {name} has no image-caption pairs, but teacher features need them")
+    return loaded
 
 
 @dataclass(frozen=True)
 class NamedTeacher(ABC):
-    """A teacher by name, for one kind of feature: read from files beside the pairs, else computed."""
+    """A teacher by name, for one kind of feature: read from files beside the pairs, else computed.
+
+    Teachers of captions read `max_length` tokens, special ones included.
+    """
 
     name: str
     of: FeatureKind
+    max_length: int
     #: whether it is a model, and not only the name of features in files
     can_compute: ClassVar[bool] = True
 
@@ -109,11 +94,7 @@ class NamedTeacher(ABC):
         """What computed features of a corpus depend on besides the corpus itself; None stands for test images."""
 
     @abstractmethod
-    def _key(self, known: KnownPairs, context: FeatureContext) -> str:
-        """Names everything that computed features of these pairs depend on; known without loading a model."""
-
-    @abstractmethod
-    def _compute(self, known: KnownPairs, context: FeatureContext) -> ComputeRows:
+    def _compute(self, owner: FeatureOwner, pairs: Pairs, device: str, folders: Folders) -> ComputeRows:
         """A function that computes rows of features; models are loaded on its first call."""
 
     @property
@@ -130,23 +111,26 @@ class NamedTeacher(ABC):
             return [corpus.stored[self.of, self.name]]
         return self._needs(corpus)
 
-    def identity(self, corpus: UsedCorpus, max_length: int) -> list[object]:
-        """What its features of a corpus depend on, without loading any of it. Raises UserError."""
-        content = corpus.images if self._sees_images else corpus.read.fingerprint
-        return self._identity(content, self.needs(corpus), max_length)
+    def key(self, owner: FeatureOwner) -> str:
+        """Names everything that its features depend on, before any of it is loaded. Raises UserError."""
+        stored = self.is_stored(owner)
+        if isinstance(owner, UsedCorpus):
+            content, needs = owner.images if self._sees_images else owner.read.fingerprint, self.needs(owner)
+        else:
+            content, needs = owner.fingerprint, [] if stored else self.needs(None)
+        read = content, [need.fingerprint for need in needs]
+        if stored:
+            return digest("stored", self.of, self.name, *read, reading_code())
+        texts = () if self._sees_images else (reading_code(), self.max_length)
+        return digest("computed", self.of, *read, installed(*LIBRARIES), DECODING, *texts)
 
-    def test_identity(self, content: str, max_length: int) -> list[object]:
-        """What its features of the images or captions of a task depend on; `content` is the task's fingerprint."""
-        fitted = [corpus.read for _, corpus in self.fitted_on]
-        return self._identity(content, [*self.models, *fitted], max_length)
-
-    def _identity(self, content: str, needs: Sequence[Ingredient[Checkable]], max_length: int) -> list[object]:
-        read = [need.fingerprint for need in needs]
-        return [self.name, self.of, content, read, None if self._sees_images else max_length]
-
-    def is_stored(self, pairs: UsedCorpus | KnownPairs) -> bool:
-        """Whether its features of a corpus are read from a file beside it."""
-        return (self.of, self.name) in pairs.stored
+    def is_stored(self, owner: FeatureOwner) -> bool:
+        """Whether its features are read from a file beside the corpus or the task."""
+        if isinstance(owner, UsedCorpus):
+            return (self.of, self.name) in owner.stored
+        task, root = owner.source, owner.root
+        computes = task.computes(self.name, root) if isinstance(task, HasImages) else self.can_compute
+        return self.of == "image" and not computes
 
     @property
     def runs(self) -> set[str]:
@@ -158,37 +142,37 @@ class NamedTeacher(ABC):
         """Where its features of a corpus come from: the path of a file, or 'computed'."""
         return corpus.stored[self.of, self.name].source.files[0] if self.is_stored(corpus) else "computed"
 
-    def key(self, known: KnownPairs, context: FeatureContext) -> str:
-        """Names everything that its features of these pairs depend on."""
-        if self.is_stored(known):
-            content = known.images if self.of == "image" else known.captions
-            return digest("stored", reading_code(), content, known.stored[self.of, self.name])
-        return self._key(known, context)
+    def features(self, owner: FeatureOwner, pairs: Pairs, device: str, folders: Folders) -> np.ndarray:
+        """One feature per image, caption or list of tokens of `pairs`, the loaded ones, (n, ...), mapped from disk.
 
-    def features(self, known: KnownPairs, context: FeatureContext) -> np.ndarray:
-        """One feature per image, caption or list of tokens, (n, ...), mapped from disk."""
-        subject = f"{self.name}: features of {self.of.removesuffix('s')}s"
+        Models compute on the device; `folders` has at least those of the teacher's `runs`.
+        """
+        of_task = isinstance(owner, Ingredient)
+        stored = self.of == "image" and self.name in pairs.features if of_task else self.is_stored(owner)
+        # files of images that were replaced, which planning does not read
+        files = pairs.images.content() if self.of == "image" and isinstance(pairs.images, Pixels) and not stored else ""
         return cached_features(
-            self.key(known, context),
-            known.pairs.image_count if self.of == "image" else len(known.pairs),
-            self._from_file(known) if self.is_stored(known) else self._compute(known, context),
+            digest(self.key(owner), files),
+            pairs.image_count if self.of == "image" else len(pairs),
+            self._from_file(owner, pairs) if stored else self._compute(owner, pairs, device, folders),
             dtype="float16" if self.of == "tokens" else "float32",
             chunk=CHUNK,
-            report=lambda done, rows: tell(Event("prepare", stage=Stage("features", subject, done, rows))),
+            subject=f"{self.name}: features of {self.of.removesuffix('s')}s",
         )
 
-    def stacked(self, listed: Sequence[KnownPairs], context: FeatureContext) -> Stacked:
+    def stacked(self, corpora: Sequence[UsedCorpus], loaded: Sequence[Pairs], device: str, folders: Folders) -> Stacked:
         """One feature per caption, over several corpora in order."""
-        parts = Stacked([self.features(known, context) for known in listed])
+        given = zip(corpora, loaded, strict=True)
+        parts = Stacked([self.features(corpus, pairs, device, folders) for corpus, pairs in given])
         if self.of != "image":
             return parts
-        pairs = [known.pairs for known in listed]
-        starts = np.cumsum([0, *(each.image_count for each in pairs)])
-        numbers = [np.arange(len(each)) if each.image_of is None else each.image_of for each in pairs]
+        starts = np.cumsum([0, *(each.image_count for each in loaded)])
+        numbers = [np.arange(len(each)) if each.image_of is None else each.image_of for each in loaded]
         return parts.in_order(np.concatenate([own + start for own, start in zip(numbers, starts, strict=False)]))
 
-    def _from_file(self, known: KnownPairs) -> ComputeRows:
-        pairs = known.pairs
+    def _from_file(self, owner: FeatureOwner, pairs: Pairs) -> ComputeRows:
+        if isinstance(owner, UsedCorpus):
+            owner.stored[self.of, self.name].current()
         values = cache(lambda: (pairs.features if self.of == "image" else pairs.caption_features)[self.name])
         return lambda start, stop: values()[start:stop]
 
@@ -204,10 +188,7 @@ class UnavailableTeacher(NamedTeacher):
     def _needs(self, corpus: UsedCorpus | None) -> list[Ingredient[Checkable]]:
         raise UnavailableError(self.reason)
 
-    def _key(self, known: KnownPairs, context: FeatureContext) -> str:
-        raise UnavailableError(self.reason)
-
-    def _compute(self, known: KnownPairs, context: FeatureContext) -> ComputeRows:
+    def _compute(self, owner: FeatureOwner, pairs: Pairs, device: str, folders: Folders) -> ComputeRows:
         raise UnavailableError(self.reason)
 
 
@@ -230,18 +211,20 @@ class FrozenModel(Source):
         if self.precision != "fp32":
             fingerprint = digest(self.precision, fingerprint)
         fingerprint = read_by(fingerprint, code_of("teacher kind", self.kind))
-        if declared_teacher(self.kind).pooled:
+        _, pooled = declared_teacher(self.kind)
+        if pooled:
             return digest(self.kind, self.pooling, read_by(fingerprint, code_of("pooling", self.pooling)))
         return fingerprint if self.kind in BY_MODEL_ALONE else digest(self.kind, fingerprint)
 
-    def folder(self, context: FeatureContext) -> Path:
+    def folder(self, folders: Folders) -> Path:
         return self.model.path()
 
 
 @dataclass(frozen=True)
 class RunModel(Source):
-    """The encoder of a run, finished or not: the run's missing data, its fingerprint and its pooling."""
+    """The encoder of a run, finished or not: the run's key, missing data, fingerprint and pooling."""
 
+    key: str
     absent: tuple[Missing, ...]
     training: str
     pooling: str
@@ -254,16 +237,23 @@ class RunModel(Source):
     def fingerprint(self, root: Path | None) -> str:
         return self.training
 
-    def folder(self, context: FeatureContext) -> Path:
-        """The model folder of the finished run."""
-        return context.trained(self.training)
+    def folder(self, folders: Folders) -> Path:
+        """The model folder of the finished run. Raises UserError if its weights were removed."""
+        folder = folders[self.training]
+        if not folder.is_dir():
+            raise UserError(
+                f"{self.key} is a teacher, and its weights are not in {folder}; run the same command without "
+                "--no-shared-folder, which trains it again"
+            )
+        return folder
 
 
 @dataclass(frozen=True)
 class ModelTeacher(NamedTeacher):
-    """A pretrained model, or the encoder of a run."""
+    """A pretrained model, or the encoder of a run; features of tokens are those of the run's `student`."""
 
     model: Ingredient[FrozenModel | RunModel]
+    student: ModelSource
 
     @property
     def models(self) -> list[Ingredient[Checkable]]:
@@ -273,24 +263,14 @@ class ModelTeacher(NamedTeacher):
         pixels = corpus.pixels if corpus is not None and self.of == "image" else None
         return [self.model] if pixels is None else [self.model, pixels]
 
-    def _key(self, known: KnownPairs, context: FeatureContext) -> str:
-        """Images and model, or captions, model and length; and the versions of what reads them."""
-        model = self.model.fingerprint, self.of, installed(*LIBRARIES)
-        if self.of != "image":
-            return digest(known.captions, *model, reading_code(), context.max_length)
-        files = known.pairs.images
-        content = known.images + (files.content() if isinstance(files, Pixels) else "")
-        return digest(content, *model, DECODING)
-
-    def _compute(self, known: KnownPairs, context: FeatureContext) -> ComputeRows:
-        teacher = cache(lambda: self._opened(context))
-        pairs = known.pairs
+    def _compute(self, owner: FeatureOwner, pairs: Pairs, device: str, folders: Folders) -> ComputeRows:
+        teacher, precision = cache(lambda: self._opened(device, folders)), self.model.source.precision
 
         def computed(start: int, stop: int) -> np.ndarray:
             if self.of == "caption":
                 return teacher().captions(pairs.texts[start:stop])
             if self.of == "tokens":
-                return teacher().tokens(pairs.texts[start:stop], context.max_length)
+                return teacher().tokens(pairs.texts[start:stop], self.max_length)
             if pairs.images is None:
                 raise UserError("the corpus has no images; name a teacher whose features of it are stored")
             return teacher().images(pairs.images[start:stop])
@@ -298,18 +278,17 @@ class ModelTeacher(NamedTeacher):
         def rows(start: int, stop: int) -> np.ndarray:
             from harness.encoders.precision import autocast, float32_products  # imports torch
 
-            precision, device = self.model.source.precision, context.device
             with float32_products(precision, device), autocast(precision, device):
                 return computed(start, stop)
 
         return rows
 
-    def _opened(self, context: FeatureContext) -> Teacher:
-        source, length = self.model.source, context.max_length
-        folder = self.model.current().folder(context)
+    def _opened(self, device: str, folders: Folders) -> Teacher:
+        source = self.model.current()
+        folder = source.folder(folders)
         if self.of == "tokens":
-            check_vocabulary(context.student, folder, self.name)
-        return open_teacher(source.kind, folder, pooling=source.pooling, max_length=length, device=context.device)
+            check_vocabulary(self.student.path(), folder, self.name)
+        return open_teacher(source.kind, folder, pooling=source.pooling, max_length=self.max_length, device=device)
 
 
 @dataclass(frozen=True)
@@ -344,15 +323,10 @@ class LitTeacher(NamedTeacher, Generated):
             needs += [used.plain, *self.images.needs(used), *self.captions.needs(used)]
         return needs
 
-    def _key(self, known: KnownPairs, context: FeatureContext) -> str:
-        """The features that are projected, and all that the projections are fitted on."""
-        fitted = [need.fingerprint for need in self._needs(self.corpus)]
-        inner = self._side.key(known, context)
-        return digest("lit", inner, self.corpus.read.fingerprint, fitted, context.max_length)
-
-    def _compute(self, known: KnownPairs, context: FeatureContext) -> ComputeRows:
-        fitted = cache(lambda: self._fitted(context))
-        features = cache(lambda: self._side.features(known, context))
+    def _compute(self, owner: FeatureOwner, pairs: Pairs, device: str, folders: Folders) -> ComputeRows:
+        side = self.images if self.of == "image" else self.captions
+        fitted = cache(lambda: self._fitted(device, folders))
+        features = cache(lambda: side.features(owner, pairs, device, folders))
 
         def rows(start: int, stop: int) -> np.ndarray:
             tower = fitted().images if self.of == "image" else fitted().captions
@@ -360,15 +334,11 @@ class LitTeacher(NamedTeacher, Generated):
 
         return rows
 
-    @property
-    def _side(self) -> NamedTeacher:
-        return self.images if self.of == "image" else self.captions
-
-    def _fitted(self, context: FeatureContext) -> Projections:
+    def _fitted(self, device: str, folders: Folders) -> Projections:
         from harness.encoders.teacher_kinds import fit  # imports torch
 
-        known = KnownPairs.of_corpus(self.corpus)
-        return fit(self.images.stacked([known], context), self.captions.stacked([known], context))
+        given = [self.corpus], [load_pairs(self.corpus)], device, folders
+        return fit(self.images.stacked(*given), self.captions.stacked(*given))
 
 
 @dataclass(frozen=True)
@@ -398,9 +368,9 @@ class RoleFeatures:
         parts: list[object] = [self.asked.teacher, [need.fingerprint for need in self.needs]]
         return parts if self.asked.of == "image" else [*parts, self.asked.of]
 
-    def load(self, listed: Sequence[KnownPairs], seed: int, context: FeatureContext) -> Stacked | np.ndarray:
-        """One feature per caption of the run's pair corpora, (n, ...); controls are drawn with the run's seed."""
-        features = self.teacher.stacked(listed, context)
+    def load(self, loaded: Sequence[Pairs], seed: int, device: str, folders: Folders) -> Stacked | np.ndarray:
+        """One feature per caption of the loaded corpora, (n, ...); controls are drawn with the run's seed."""
+        features = self.teacher.stacked(self.corpora, loaded, device, folders)
         rows = len(features)
         if self.asked.teacher == "shuffled":
             return features.in_order(generator(axis="shuffled images", seed=seed).permutation(rows))

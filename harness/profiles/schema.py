@@ -112,7 +112,7 @@ class ModelTable(Table):
 
     hub: Annotated[Name | None, Field(description="OWNER/NAME on the hub")] = None
     revision: Annotated[Commit | None, Field(description="its commit, 40 hex digits")] = None
-    folder: Annotated[Name | None, Field(description="the folder of a saved model")] = None
+    folder: Annotated[Name | None, Field(description="the folder of a saved model; of an encoder also run:KEY")] = None
     registered: Annotated[Name | None, Field(description="a model in an installed package")] = None
     about: Annotated[int | None, Field(gt=0, description="approximate size of its files in bytes")] = None
 

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from importlib.resources import files
 from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 from harness.errors import UserError
-from harness.processors import safe_path
+from harness.processors import safe_path, without_script
 from harness.registry import errors_of, names
 
 #: origins of @paper's values in words
@@ -96,11 +95,23 @@ def installed_methods() -> tuple[list[MethodFacts], list[str]]:
 
 def methods_from_a_process() -> tuple[list[MethodFacts], list[str]]:
     """`installed_methods` from a process of its own: methods import torch, which needs more memory than a report."""
-    with safe_path(), ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+    spawn = get_context("spawn")
+    answers, answer = spawn.Pipe(duplex=False)  # a pool would need semaphores, which need /dev/shm
+    process = spawn.Process(target=_send_methods, args=(answer,))
+    with safe_path(), without_script():
+        process.start()
+    answer.close()
+    with answers:
         try:
-            return pool.submit(installed_methods).result()
-        except BrokenProcessPool:
-            return [], ["no method is described: a method ended the process that imported it"]
+            sent: tuple[list[MethodFacts], list[str]] = answers.recv()
+        except EOFError:
+            sent = [], ["no method is described: a method ended the process that imported it"]
+    process.join()
+    return sent
+
+
+def _send_methods(answer: Connection) -> None:
+    answer.send(installed_methods())
 
 
 def _option(key: str, item: dataclasses.Field[Any], named: Sequence[Mapping[str, object]]) -> OptionFacts:

@@ -39,7 +39,8 @@ from harness.processors import safe_path
 from harness.profiles import Training, load_profile
 from harness.registry import OWN, names, target
 from harness.runs.environment import Device
-from harness.runs.train import Bench, trainer_of
+from harness.runs.inputs import teacher_folders, training_inputs
+from harness.runs.train import make_weights, trainer_of
 from harness.spec import OptionValue, RunSpec
 from harness.stopping import Stopped
 from harness.store import Store
@@ -306,7 +307,11 @@ def _toy(method: str, device: str, folder: str) -> Trainer:
     profile = load_profile("tiny")
     run = resolve(profile, RunSpec.parse(f"{method}/toy/toy-bert/seed-0"), _SHORT)
     experiment = Experiments(Inventory(profile, None, {}), _SHORT).of(run)
-    return trainer_of(experiment, Bench(Store(Path(folder)), device))
+    store = Store(Path(folder))
+    for teacher in experiment.teachers:
+        make_weights(teacher, store, device)
+    inputs = training_inputs(experiment, device, teacher_folders(experiment, store))
+    return trainer_of(experiment, inputs, store.work(experiment.fingerprint))
 
 
 def _one_step(method: str, device: str) -> NamedNumbers:

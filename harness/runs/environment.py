@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import os
 import platform
-import resource
 import subprocess
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, entry_points, version
 from importlib.util import find_spec
@@ -22,7 +21,7 @@ from typing import TYPE_CHECKING, Literal
 import harness
 from harness.command_line import DEFAULT_DEVICE, Names, option
 from harness.errors import UserError
-from harness.processors import asked_threads, cores
+from harness.processors import asked_threads, cores, keep_freed_memory
 from harness.registry import GROUPS
 from harness.sources import digest
 
@@ -84,6 +83,19 @@ class Seat:
         Sums of floating-point numbers depend on the number of threads in their last bits.
         """
         return asked_threads() or self.cpus
+
+    def taken(self) -> Seat:
+        """The seat with the device decided; this process is then limited to its threads and share of the GPU."""
+        import torch
+
+        device = pick_device(self.device)
+        torch.set_num_threads(self.threads)
+        keep_freed_memory()
+        if device == "cuda":
+            if self.gpu_share < 1:
+                torch.cuda.set_per_process_memory_fraction(self.gpu_share)
+            torch.cuda.reset_peak_memory_stats()  # of this process's previous job
+        return replace(self, device=device)
 
     def hardware(self, chunk: int | None) -> dict[str, str | int]:
         """Device, processor, cores, threads and rows encoded at a time, as results record them."""
@@ -168,16 +180,6 @@ def _code(module: str) -> str:
     if spec and spec.submodule_search_locations is None and spec.origin and spec.origin.endswith(".py"):
         files = [(Path(spec.origin), Path(f"{module}.py"))]
     return digest([[name.as_posix(), path.read_text("utf-8")] for path, name in files])
-
-
-def peak_memory_mb(device: str) -> float:
-    """Largest resident memory of this process so far in MB; on CUDA the largest allocated memory."""
-    if device == "cuda":
-        import torch
-
-        return torch.cuda.max_memory_allocated() / 1e6
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e6
 
 
 def pick_device(asked: DeviceChoice) -> Device:

@@ -28,13 +28,14 @@ from harness.method import Method, method_named
 from harness.metrics import AVERAGE, Metric, Score
 from harness.papers.citing import entry, works_of
 from harness.planning.inventory import Inventory
+from harness.planning.names import find_result
 from harness.registry import get_class
 from harness.reporting.pages import environment
 from harness.reporting.seeds.summary import SummaryTable, summary_tables
 from harness.reporting.tables.grids import ABSENT, cell_text
-from harness.runs.finished import FinishedRun, find_result
+from harness.runs.finished import FinishedRun
 from harness.sources import data_root
-from harness.spec import Variant, canonical
+from harness.spec import canonical
 from harness.store import Result, Store, metrics_of
 
 if TYPE_CHECKING:
@@ -90,8 +91,7 @@ def model_card(result: Result, facts: ModelFacts, seeds: Sequence[Result]) -> st
     `seeds` are the results of all seeds of the run's experiment. Texts from results and profiles are escaped.
     """
     scores = [score for table in summary_tables(seeds, metrics_of([result])) for score in _scores(result, table)]
-    method = method_named(result.spec.method)
-    reading = Variant.parse(result.spec.variant).reading
+    method, reading = method_named(result.spec.variant.name), result.spec.variant.reading
     values = result.hyperparameters
     without = [term for term in str(values["method"].get("without", "")).split("+") if term]
     hyperparameters = [(part, *item) for part in ("method", "training") for item in values[part].items()]
@@ -107,7 +107,7 @@ def model_card(result: Result, facts: ModelFacts, seeds: Sequence[Result]) -> st
         overrides=[f"{name}={canonical(value)}" for name, value in result.overrides.items()],
         packages=[f"{name} {version}" for name, version in result.packages.items()],
         name=display_name(result),
-        bibtex=_Verbatim("\n\n".join(entry(key) for key in works_of(result.spec.method))),
+        bibtex=_Verbatim("\n\n".join(entry(key) for key in works_of(method.name))),
         scores=scores,
         smaller=list(dict.fromkeys(score.metric.name for score in scores if not score.metric.larger_is_better)),
         seeds=count_of(len({run.spec.seed for run in seeds}), "seed"),
@@ -172,7 +172,7 @@ def _front_matter(result: Result, facts: ModelFacts, method: type[Method], score
         license=facts.licence or "unknown",
         library_name=library,
         pipeline_tag="sentence-similarity" if facts.modules else "feature-extraction",
-        tags=[library, "feature-extraction", "sentence-similarity", *([result.spec.method] if method.trains else [])],
+        tags=[library, "feature-extraction", "sentence-similarity", *([method.name] if method.trains else [])],
         base_model=facts.base_model,
         model_name=display_name(result) if evaluated else None,
         pooling=facts.pooling,

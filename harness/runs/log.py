@@ -35,11 +35,10 @@ class RunLog:
     killed run is continued.
     """
 
-    def __init__(self, path: Path, key: str, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
-        """`key` is the run's; lines about the run of its teacher start with the teacher's key."""
-        self.path, self.key, self.now = path, key, now
-        self._pending: Event | None = None
-        self._training: set[str] = set()
+    def __init__(self, path: Path, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self.path, self.now = path, now
+        self._pending: Stage | None = None
+        self._trains = False
         self._handler = _Warnings(self)
 
     def __enter__(self) -> RunLog:
@@ -62,11 +61,11 @@ class RunLog:
 
     def __call__(self, event: Event) -> None:
         """Write an event's lines; a preparation is held back until a different preparation or event follows."""
-        held, new = self._pending and self._pending.stage, event.stage if event.kind == "prepare" else None
+        held, new = self._pending, event.stage if event.kind == "prepare" else None
         if held and not (new and (new.what, new.subject) == (held.what, held.subject)):
             self._flush_pending()
         if new:
-            self._pending = event
+            self._pending = new
         for text in self._texts(event):
             self._line(text)
 
@@ -79,26 +78,23 @@ class RunLog:
         if event.kind == "start":
             yield f"start {event.run} on {event.device}"
         elif event.progress:
-            made, run = event.progress, self._prefix(event)
-            if event.run not in self._training:
-                self._training.add(event.run)
+            made = event.progress
+            if not self._trains:
+                self._trains = True
                 start = f"resumes at step {made.first} of {made.steps}" if made.first else f"starts: {made.steps} steps"
-                yield f"{run}training {start}"
+                yield f"training {start}"
             if made.scored:
                 waits = f", {made.waited:.0%} of the time waiting for inputs" if made.waited > WAITS else ""
-                yield f"{run}step {made.step}/{made.steps}, dev {made.dev:.2f}, {made.rate:.1f} steps/s{waits}"
+                yield f"step {made.step}/{made.steps}, dev {made.dev:.2f}, {made.rate:.1f} steps/s{waits}"
         elif event.kind == "suite":
             yield f"suite {event.suite} starts"
         elif event.kind == "evaluated":
             yield f"suite {event.suite} took {event.seconds:.1f} s"
 
     def _flush_pending(self) -> None:
-        event, self._pending = self._pending, None
-        if event and event.stage:
-            self._line(f"{self._prefix(event)}{stage_text(event.stage)}")
-
-    def _prefix(self, event: Event) -> str:
-        return "" if event.run == self.key else f"{event.run}: "
+        stage, self._pending = self._pending, None
+        if stage:
+            self._line(stage_text(stage))
 
     def _line(self, text: str) -> None:
         self._stream.write(f"{self.now():%Y-%m-%dT%H:%M:%SZ}  {' '.join(visible(text).split())}\n")

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from harness.command_line import harness_command
 from harness.errors import UserError, first_line
 from harness.metrics import AVERAGE
+from harness.planning.names import find_result
 from harness.profiles import load_profile, shipped_profiles
 from harness.registry import names
 from harness.runs.export import check_new, write_whole
-from harness.runs.finished import find_result
 from harness.sources import digest
 from harness.store import Evaluation, Result, Store
 from harness.store.folder import SCORED_BY_MTEB

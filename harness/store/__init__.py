@@ -26,7 +26,6 @@ from harness.store.schema import (
     LossCurves,
     Protocol,
     Result,
-    Spec,
     TeacherUse,
     is_earlier,
 )
@@ -45,7 +44,6 @@ __all__ = [
     "LossCurves",
     "Protocol",
     "Result",
-    "Spec",
     "Store",
     "TeacherUse",
     "declared_metrics",

@@ -4,7 +4,7 @@ RESULTS/PROFILE/VARIANT/SETTING/ENCODER/seed-N-FINGERPRINT.json             a fi
 RESULTS/.../seed-N-FINGERPRINT.SUITE-PROTOCOL.npz                           arrays of one of its evaluations
 RESULTS/.../seed-N-FINGERPRINT.log                                          its log, one line per event
 RESULTS/failed/FINGERPRINT.json                                             the last failure of a run, its log beside it
-RESULTS/.superseded/                                        old results of runs that were trained again (folder.py)
+RESULTS/.superseded/                                        old results: dropped, or trained again (folder.py)
 RESULTS/.work/FINGERPRINT/                          checkpoints and best model; where it was submitted (folder.py)
 RESULTS/.slurm/                                     what SLURM keeps of the jobs that it was given
 RESULTS/.locks/                                                             one lock per training
@@ -17,7 +17,6 @@ schema raises its number and comes with an upgrade of records with the previous 
 from __future__ import annotations
 
 import io
-import json
 import logging
 import os
 import re
@@ -35,7 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from harness.errors import UserError, first_line, worded
+from harness.errors import NewerError, UserError, first_line, worded
 from harness.files import (
     DamagedError,
     open_within,
@@ -52,7 +51,7 @@ from harness.metrics import ArrayName
 from harness.registry import suggest
 from harness.spec import RunSpec, Variant
 from harness.store.frames import Frames, merged_by_training
-from harness.store.schema import SCHEMA_VERSION, Evaluation, Failure, Result, Spec
+from harness.store.schema import SCHEMA_VERSION, Evaluation, Failure, Result
 
 #: numbers or texts of any shape
 Array = NDArray[Any]
@@ -95,6 +94,7 @@ _ADDED = 64
 NAMED = 6
 
 _FINGERPRINT = re.compile(r"[0-9a-f]{6,64}")
+_VERSION = re.compile(rb'"schema_version": ?([0-9]{1,9})\b')
 
 
 class Store:
@@ -108,9 +108,9 @@ class Store:
         """The store that a result file lies in."""
         return cls(path.resolve().parents[:5][-1])
 
-    def folder(self, profile: str, spec: Spec) -> Path:
+    def folder(self, profile: str, spec: RunSpec) -> Path:
         """The folder of a run and of its other seeds."""
-        names = (profile, spec.variant, spec.setting, spec.encoder)
+        names = (profile, str(spec.variant), str(spec.setting), spec.encoder)
         return self.root.joinpath(*map(file_name, names))
 
     def path(self, result: Result) -> Path:
@@ -134,13 +134,12 @@ class Store:
 
     def frames(self) -> Frames:
         """All results as data frames, from the index: only new and changed files are read."""
-        from harness.store.index import listed, refreshed
+        from harness.store.index import refreshed
 
-        files = [listed(self.root, path) for path in _result_paths(self.root)]
-        return Frames.of_files(self.root, self.read, refreshed(self.root, files, self.read))
+        return Frames.of_files(self.root, self.read, refreshed(self.root, _result_paths(self.root), self.read))
 
     def read(self, path: Path) -> Result:
-        """Read one file. Raises UserError naming a file that cannot be used."""
+        """Read one file. Raises UserError naming a file that cannot be used, NewerError for one of a newer harness."""
         try:
             content = read_within(self.root, path)
         except OSError as error:
@@ -148,16 +147,15 @@ class Store:
             raise UserError(f"{reason}; restore it, or move it away") from error
         try:
             body = unsealed(content)
-            try:
-                return Result.model_validate_json(body)
-            except ValidationError as error:  # a newer schema, or already wrong when written
-                raise _newer(path, body, error) or error from None
-        except (DamagedError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise UserError(
-                f"the result {path} cannot be used ({_reason(error)}); restore it, or move it away to repeat that run"
-            ) from error
+            return Result.model_validate_json(body)
+        except DamagedError as error:
+            why = str(error)
+        except ValidationError as error:  # of a newer schema, or already wrong when written
+            _refuse_newer(path, body, error)
+            why = _reason(error)
+        raise UserError(f"the result {path} cannot be used ({why}); restore it, or move it away to repeat that run")
 
-    def find(self, profile: str, spec: Spec, fingerprint: str) -> Result | None:
+    def find(self, profile: str, spec: RunSpec, fingerprint: str) -> Result | None:
         """The finished result of a run. Raises UserError where a file of it is damaged."""
         path = self._path(profile, spec, fingerprint)
         if not os.path.lexists(path):
@@ -167,7 +165,7 @@ class Store:
             raise UserError(f"{path} contains the result of a different run than its file name states; move it away")
         return result
 
-    def of_key(self, spec: Spec) -> list[Result]:
+    def of_key(self, spec: RunSpec) -> list[Result]:
         """All results with one key, under any profile and configuration.
 
         Raises UserError if a file is damaged, or two files of one training contradict each other.
@@ -181,7 +179,7 @@ class Store:
 
     def spellings(self, run: RunSpec) -> list[RunSpec]:
         """The runs with results that equal a run except for the method's options and reading."""
-        folder = self.folder("", Spec.of(run)).relative_to(self.root)
+        folder = self.folder("", run).relative_to(self.root)
         pattern = f"[!.]*/{escape(file_name(run.variant.name))}*/{escape(str(Path(*folder.parts[1:])))}"
         runs = dict[RunSpec, None]()
         for path in sorted(self.root.glob(f"{pattern}/seed-{run.seed}-*.json")):
@@ -190,11 +188,11 @@ class Store:
                 runs[replace(run, variant=variant)] = None
         return list(runs)
 
-    def has_key(self, profile: str, spec: Spec) -> bool:
+    def has_key(self, profile: str, spec: RunSpec) -> bool:
         """Whether a run's key has a result under any configuration."""
         return bool(_of_seed(self.folder(profile, spec), spec.seed))
 
-    def seeds(self, profile: str, spec: Spec) -> tuple[list[Result], list[str]]:
+    def seeds(self, profile: str, spec: RunSpec) -> tuple[list[Result], list[str]]:
         """The results of a run's key under any seed and configuration, and a line for each file that is left out."""
         return self._loaded(sorted(self.folder(profile, spec).glob("seed-*.json")))
 
@@ -210,7 +208,7 @@ class Store:
         self.forget_failure(result.profile, result.spec, result.fingerprint)
         return kept
 
-    def files_of(self, profile: str, spec: Spec, fingerprint: str) -> list[Path]:
+    def files_of(self, profile: str, spec: RunSpec, fingerprint: str) -> list[Path]:
         """The files of a training that exist: its result, then its log and arrays."""
         path = self._path(profile, spec, fingerprint)
         beside = sorted(path.parent.glob(f"{escape(path.stem)}.*"))
@@ -264,7 +262,7 @@ class Store:
         write_text(path, sealed(failure.model_dump_json()))
         return path
 
-    def forget_failure(self, profile: str, spec: Spec, fingerprint: str) -> None:
+    def forget_failure(self, profile: str, spec: RunSpec, fingerprint: str) -> None:
         path = self._failure_path(fingerprint)
         failure = self._failure(path)
         if failure and failure.concerns(profile, spec, fingerprint):
@@ -282,14 +280,14 @@ class Store:
             return Failure.model_validate_json(unsealed(read_within(self.root, path)))
         except FileNotFoundError:
             return None
-        except (DamagedError, OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
+        except (DamagedError, OSError, ValueError) as error:
             log.warning("the failure record %s cannot be read (%s); remove it", path, first_line(error))
             return None
 
     def _failure_path(self, fingerprint: str) -> Path:
         return self.root / "failed" / f"{fingerprint[:16]}.json"
 
-    def _path(self, profile: str, spec: Spec, fingerprint: str) -> Path:
+    def _path(self, profile: str, spec: RunSpec, fingerprint: str) -> Path:
         return self.folder(profile, spec) / f"seed-{spec.seed}-{fingerprint[:16]}.json"
 
     def _loaded(self, paths: Iterable[Path]) -> tuple[list[Result], list[str]]:
@@ -309,16 +307,16 @@ def file_name(name: str) -> str:
     return f"%2E{text[1:]}" if text.startswith(".") else text
 
 
-def check_names(profile: str, spec: Spec, suites: Iterable[str]) -> None:
+def check_names(profile: str, spec: RunSpec, suites: Iterable[str]) -> None:
     """Raise UserError if a name of the run is too long for the path of its result or arrays."""
-    parts = {"profile": profile, "variant": spec.variant, "setting": spec.setting, "encoder": spec.encoder}
-    for what, name in parts.items():
+    names = {"variant": str(spec.variant), "setting": str(spec.setting), "encoder": spec.encoder}
+    for what, name in {"profile": profile, **names}.items():
         _check_name(what, name, len(file_name(name).encode()))
     for suite in suites:
         _check_name("suite", suite, len(file_name(suite).encode()) + len(f"seed-{spec.seed}") + _ADDED)
 
 
-def remove_leftovers_of(store: Store, profile: str, spec: Spec, fingerprint: str) -> None:
+def remove_leftovers_of(store: Store, profile: str, spec: RunSpec, fingerprint: str) -> None:
     """Remove a run's temporary files left by killed processes. To be called under the run's lock."""
     remove_leftovers(store.work(fingerprint))
     remove_leftovers(store.folder(profile, spec), f".seed-{spec.seed}-{fingerprint[:16]}*.tmp")
@@ -358,7 +356,7 @@ def find_results(store: Store, text: str, profile: str | None = None) -> list[Re
             raise UserError(f"there is no file {path}; give a result file or a run's key")
         results = [store.read(path)]
     else:
-        results = store.of_key(Spec.of(RunSpec.parse(text)))
+        results = store.of_key(RunSpec.parse(text))
     results = [result for result in results if profile in (None, result.profile)]
     if not results:
         where = f"{store.root} under the profile '{profile}'" if profile else str(store.root)
@@ -380,20 +378,18 @@ def _of_seed(folder: Path, seed: int) -> list[Path]:
     return sorted(folder.glob(f"seed-{seed}-*.json"))
 
 
-def _newer(path: Path, body: bytes, error: ValidationError) -> UserError | None:
-    """The error for a result of a newer harness, by its schema or by fields that this one does not know; else None."""
-    version = json.loads(body)["schema_version"]
-    if version > SCHEMA_VERSION:
-        what = f"schema {version} and this harness reads up to {SCHEMA_VERSION}"
+def _refuse_newer(path: Path, body: bytes, error: ValidationError) -> None:
+    """Raise NewerError for a result of a newer harness, by its schema or by fields that this one does not know."""
+    version = _VERSION.search(body)
+    if version and int(version[1]) > SCHEMA_VERSION:
+        what = f"schema {int(version[1])} and this harness reads up to {SCHEMA_VERSION}"
     elif all(wrong["type"] == "extra_forbidden" for wrong in error.errors()):
         what = f"fields that this harness does not know ({_reason(error)})"
     else:
-        return None
-    return UserError(f"the result {path} has {what}; update harness to use it")
+        return
+    raise NewerError(f"the result {path} has {what}; update harness to use it")
 
 
-def _reason(error: Exception) -> str:
-    if not isinstance(error, ValidationError):
-        return first_line(error)
+def _reason(error: ValidationError) -> str:
     first = error.errors()[0]
     return ": ".join(filter(None, (".".join(map(str, first["loc"])), worded(first))))

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache, cached_property, reduce
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
@@ -21,7 +22,7 @@ from harness.errors import UserError
 from harness.formatting import count_of
 from harness.metrics import NO_SCORE, Metric, Metrics
 from harness.registry import get
-from harness.store.schema import BACKEND_VERSION, Protocol, Result, unscored_tasks
+from harness.store.schema import BACKEND_VERSION, Protocol, Result, differences, unscored_tasks
 
 if TYPE_CHECKING:
     import pandas
@@ -376,17 +377,11 @@ def merged_by_training(results: Mapping[Path, Result]) -> tuple[dict[Path, Resul
 
 def _contradiction(results: Mapping[Path, Result]) -> str:
     """One line where files of one training differ in what both hold; empty where they agree."""
-    scores: dict[tuple[str, str], Any] = {}
-    differ: dict[str, None] = {}
-    for result in results.values():
-        held = {evaluation.key: (evaluation.scores, evaluation.parts) for evaluation in result.evaluations}
-        for key, value in {**held, ("dev scores", ""): result.dev.scores}.items():
-            if scores.setdefault(key, value) != value:
-                differ[key[0]] = None
+    differ = dict.fromkeys(what for pair in combinations(results.values(), 2) for what in differences(*pair))
     if not differ:
         return ""
     files = " and ".join(map(str, results))
     return (
-        f"the results {files} are of the same training but differ in {', '.join(differ)}; none "
-        "is used, keep the right one"
+        f"the results {files} are of the same training but differ in {', '.join(differ)}; none is used, keep the right "
+        "one"
     )

@@ -4,17 +4,18 @@ RESULTS/.cache/index-SCHEMA.VERSION.bin, an Arrow IPC stream (lz4), and its CRC-
 
 The table has one row per result file; a row's evaluations, and the scores in them, are nested lists.
 
-The index is a cache. A result file is read again when its size or time differ from the index's, and for a while after
-it was written, since a second change within one tick of the file system's clock would go unnoticed. A damaged index is
-rebuilt; a folder that cannot be written has none. Concurrent writers are safe: each replaces the
-whole file, and the last one wins.
+The index is a cache. A result file is read again when its size or a time differs from the index's (the time of its
+content, which programs can set, or that of its last change, which they cannot), and for a while after it was written,
+since a second change within one tick of the file system's clock would go unnoticed. What could not be used is read each
+time: another user may have been refused it. A damaged index is rebuilt; a
+folder that cannot be written has none. Concurrent writers are safe: each replaces the whole file, and the last one
+wins.
 """
 
 from __future__ import annotations
 
 import io
 import json
-import stat
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,7 +23,7 @@ from contextlib import suppress
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -31,16 +32,16 @@ from pyarrow import json as arrow_json
 
 from harness.errors import UserError
 from harness.files import ABANDONED_S, open_regular, remove_leftovers, replaced
-from harness.store.schema import SCHEMA_VERSION, Evaluation, Result, Spec
+from harness.store.schema import SCHEMA_VERSION, Evaluation, Result
 
 #: Increased when the columns change; each schema of results has indexes of its own.
-INDEX_VERSION: Final = 3
+INDEX_VERSION: Final = 4
 #: Folders with fewer files than this have no index: reading the files takes a few hundredths of a second.
 WORTH_FILES: Final = 200
 #: Age in ns from which a file's time is trusted when it is read; file systems keep times to two seconds or better.
 _SETTLED_NS: Final = 2_500_000_000
-#: the time of a file that is to be read again
-_UNSETTLED: Final = -1
+#: the status of a file that is to be read again
+_UNSETTLED: Final = (0, -1, -1)
 #: results that are made into a table at once
 _BATCH: Final = 500
 
@@ -58,13 +59,15 @@ JSON = ("overrides", "hyperparameters", "teachers", "hardware", "packages", "rev
 #: columns that are fields of a result
 _FIELDS = ("profile", "profile_origin", "fingerprint", "group", "started", "finished")
 _NUMBERS = ("backend", "train_seconds", "peak_memory_mb")
+#: columns that tell whether a file has changed, as `_status` returns them
+_STATUS = ("size", "mtime", "ctime")
 #: `problem` is what is wrong with a file that cannot be used, `dev` the best dev score
 SCHEMA = pa.schema(
     {
         **dict.fromkeys(("path", "problem", "fingerprint", "started", "finished"), _OWN),
         **dict.fromkeys(("profile", "profile_origin", "method", "variant", "setting", "encoder", "group"), _SHARED),
         **dict.fromkeys(("dev_task", "dev_metric", *JSON), _SHARED),
-        **dict.fromkeys(("seed", "backend", "size", "mtime"), pa.int64()),
+        **dict.fromkeys(("seed", "backend", *_STATUS), pa.int64()),
         **dict.fromkeys(("dev", "train_seconds", "peak_memory_mb"), pa.float64()),
         "evaluations": pa.list_(pa.struct(_EVALUATION)),
     }
@@ -74,42 +77,37 @@ SCHEMA = pa.schema(
 ReadResult = Callable[[Path], Result]
 
 
-class Listed(NamedTuple):
-    """A result file: its path below the folder of results, its size in bytes and its time in ns."""
-
-    path: str
-    size: int
-    mtime: int
-
-
-def listed(root: Path, path: str) -> Listed:
-    """The entry of a file; if it is not a readable file, it is always tried again."""
-    try:
-        status = (root / path).lstat()
-    except OSError:
-        return Listed(path, 0, _UNSETTLED)
-    return Listed(path, status.st_size, status.st_mtime_ns if stat.S_ISREG(status.st_mode) else _UNSETTLED)
-
-
-def refreshed(root: Path, files: Sequence[Listed], read: ReadResult) -> pa.Table:
-    """The table of result files, in their order; only new and changed ones are read."""
+def refreshed(root: Path, paths: Sequence[str], read: ReadResult) -> pa.Table:
+    """The table of result files below a folder, in their order; new, changed and unusable ones are read."""
     known = _load(root)
     rows = {path: row for row, path in enumerate(known["path"].to_pylist())}
-    sizes, times = known["size"].to_pylist(), known["mtime"].to_pylist()
+    problems = known["problem"].to_pylist()
+    statuses = [*zip(*(column.to_pylist() for column in known.select(_STATUS).columns), strict=True)]
     settled = time.time_ns() - _SETTLED_NS
-    fresh: dict[str, Listed] = {}
-    for file in files:
-        row = rows.get(file.path)
-        if row is None or file.mtime == _UNSETTLED or (sizes[row], times[row]) != file[1:]:
-            fresh[file.path] = file if file.mtime < settled else file._replace(mtime=_UNSETTLED)
-    if not fresh and len(files) == len(rows):
+    fresh: dict[str, tuple[int, ...]] = {}
+    for path in paths:
+        row, status = rows.get(path), _status(root / path)
+        if row is None or problems[row] or statuses[row] != status:
+            fresh[path] = status if max(status[1:]) < settled else _UNSETTLED
+    if not fresh and len(paths) == len(rows):
         return known
     places = rows | {path: len(rows) + number for number, path in enumerate(fresh)}
-    added = table_of(file._asdict() | _found(root / file.path, read) for file in fresh.values())
-    table = taken(united(known, added), [places[file.path] for file in files])
-    if len(files) >= WORTH_FILES:
+    added = table_of(
+        {"path": path, **dict(zip(_STATUS, status, strict=True)), **_found(root / path, read)}
+        for path, status in fresh.items()
+    )
+    table = taken(united(known, added), [places[path] for path in paths])
+    if len(paths) >= WORTH_FILES:
         _save(root, table)
     return table
+
+
+def _status(path: Path) -> tuple[int, ...]:
+    """A file's size in bytes, and in ns the times of its content and of its last change."""
+    with suppress(OSError):  # gone, or not to be looked at: reading it says so
+        status = path.lstat()
+        return status.st_size, status.st_mtime_ns, status.st_ctime_ns
+    return _UNSETTLED
 
 
 def row_of(result: Result) -> dict[str, object]:
@@ -117,7 +115,7 @@ def row_of(result: Result) -> dict[str, object]:
     texts = result.model_dump(include={*JSON})
     return {
         **{name: getattr(result, name) for name in (*_FIELDS, *_NUMBERS)},
-        **{name: getattr(result.spec, name) for name in Spec.model_fields},
+        **result.spec.names,
         **{name: json.dumps(texts[name]) for name in JSON},
         "dev": result.dev.best_score,
         "dev_task": "" if result.dev.best_step is None else result.dev.task,

@@ -22,22 +22,14 @@ from harness.errors import UserError
 from harness.files import expand
 from harness.formatting import count_of
 from harness.sources import digest
-from harness.spec import Variant
 from harness.store.files import Store, read_named_arrays
-from harness.store.schema import Result
+from harness.store.schema import Result, differences
 from harness.store.tunings import read_tunings, save_tuning
 
 LABS: Final = ".labs"
 #: shown in place of the lab for results that no lab contributed
 HERE: Final = "this store"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
-
-
-class Copy(NamedTuple):
-    """A lab's result of a run."""
-
-    lab: str
-    result: Result
 
 
 def check_lab(name: str) -> str:
@@ -89,19 +81,6 @@ def same_training(first: Result, second: Result) -> bool:
     return first.model_copy(update=without) == second.model_copy(update=without)
 
 
-def disagreement(first: Result, second: Result) -> str:
-    """The parts in which two results of one lab contradict each other; empty if one only has more evaluations."""
-    if not same_training(first, second):
-        return "training"
-    held = {evaluation.key: (evaluation.scores, evaluation.parts) for evaluation in first.evaluations}
-    differ = (
-        evaluation.suite
-        for evaluation in second.evaluations
-        if held.get(evaluation.key, (evaluation.scores, evaluation.parts)) != (evaluation.scores, evaluation.parts)
-    )
-    return ", ".join(dict.fromkeys(differ))
-
-
 def contributor(store: Store, result: Result) -> str:
     """The lab that trained a result of a store; empty where no lab contributed it."""
     for lab, held in labs_of(store).items():
@@ -111,22 +90,22 @@ def contributor(store: Store, result: Result) -> str:
     return ""
 
 
-def repeated(store: Store) -> Iterator[tuple[Copy, ...]]:
-    """Each run's results that several labs contributed; the one shown in tables first, then by lab.
+def repeated(store: Store) -> Iterator[dict[str, Result]]:
+    """Each run's results that several labs contributed, by lab; the one shown in tables first, then by lab.
 
     Files that cannot be used are left out.
     """
-    copies: dict[str, list[Copy]] = {}
+    copies: dict[str, dict[str, Result]] = {}
     for lab, held in labs_of(store).items():
         for contributed in held.load()[0]:
-            copies.setdefault(contributed.fingerprint, []).append(Copy(lab, contributed))
-    results = {result.fingerprint: result for result in store.frames().where(fingerprint=copies).readable()}
+            copies.setdefault(contributed.fingerprint, {})[lab] = contributed
+    shown = {result.fingerprint: result for result in store.frames().where(fingerprint=copies).readable()}
     for fingerprint, same in copies.items():
-        result = results.get(fingerprint)
-        if result is not None and not any(same_training(result, copy.result) for copy in same):
-            same.insert(0, Copy(HERE, result))
-        if len(same) > 1:
-            yield tuple(sorted(same, key=lambda copy: result is None or not same_training(result, copy.result)))
+        result = shown.get(fingerprint)
+        first = {lab: copy for lab, copy in same.items() if result and same_training(result, copy)}
+        found = {**(first or ({HERE: result} if result else {})), **same}
+        if len(found) > 1:
+            yield found
 
 
 def check_identity(result: Result) -> bool:
@@ -137,23 +116,20 @@ def check_identity(result: Result) -> bool:
     identity = result.identity
     if not identity:
         return False
-    variant = Variant.parse(result.spec.variant)
+    spec = result.spec
     told: Mapping[str, tuple[object, object]] = {
         "fingerprint": (digest(identity), result.fingerprint),
         "group": (digest({**identity, "seed": None}), result.group),
-        "seed": (identity.get("seed"), result.spec.seed),
-        "method": (identity.get("method"), result.spec.method),
-        "variant": ((variant.name, variant.reading), (result.spec.method, identity.get("reading"))),
+        "seed": (identity.get("seed"), spec.seed),
+        "method": (identity.get("method"), spec.variant.name),
+        "variant": (identity.get("reading"), spec.variant.reading),
         "training": (identity.get("training", {}), result.hyperparameters.get("training", {})),
-        "setting": (
-            identity.get("setting", ""),
-            result.spec.setting.partition("[")[0] if "setting" in identity else "",
-        ),
+        "setting": (identity.get("setting", spec.setting.name), spec.setting.name),
         "backend": (identity.get("backend", result.backend), result.backend),
     }
     wrong = [what for what, (computed, stated) in told.items() if computed != stated]
     if wrong:
-        raise UserError(f"{result.spec.key}: its {' and '.join(wrong)} do not match the identity stored in it")
+        raise UserError(f"{spec}: its {' and '.join(wrong)} do not match the identity stored in it")
     return True
 
 
@@ -249,9 +225,11 @@ def _take(into: Store, contribution: Contribution, done: Merged) -> None:
             done.in_use += 1
             return
         before = held.find(result.profile, result.spec, result.fingerprint)
-        if before and (differ := disagreement(before, result)):
+        differ = differences(before, result) if before and same_training(before, result) else ["training"]
+        if before and differ:
             done.conflicts.append(
-                f"{lab} has two results of {result.spec.key} ({result.fingerprint[:16]}) that differ in {differ}: "
+                f"{lab} has two results of {result.spec.key} ({result.fingerprint[:16]}) that differ in "
+                f"{', '.join(differ)}: "
                 f"{held.path(result)} is kept, {contribution.path} left out"
             )
             return
@@ -266,7 +244,7 @@ def _take(into: Store, contribution: Contribution, done: Merged) -> None:
 def _write(into: Store, held: Store, contribution: Contribution, result: Result, done: Merged) -> bool:
     """Write the new parts of a result to the lab's store and to the main store; return whether there were any."""
     shown = into.find(result.profile, result.spec, result.fingerprint)
-    if shown is None or (same_training(shown, result) and not disagreement(shown, result)):
+    if shown is None or (same_training(shown, result) and not differences(shown, result)):
         _copy_beside(into, contribution, result, done)
         return bool(sum([_save(held, result), _save(into, result)]))
     return _save(held, result)

@@ -6,11 +6,20 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    PlainSerializer,
+    PlainValidator,
+    model_validator,
+)
 
 from harness.metrics import NO_SCORE, Metric
 from harness.sources import digest
-from harness.spec import OptionValue, RunSpec
+from harness.spec import NAMES, OptionValue, RunSpec
 
 SCHEMA_VERSION: Final = 4
 #: the schema of a record; those of schema 3 are read as they are, since later fields have defaults
@@ -39,24 +48,19 @@ class Record(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
 
-class Spec(Record):
-    """Which run it was. `variant` is the method with its reading and options, `method` only its name."""
+def _run_of(value: object) -> RunSpec:
+    """Read the names of a run, as `RunSpec.names` gives them. Raises ValueError for any others."""
+    if isinstance(value, RunSpec):
+        return value
+    names: dict[str, object] = value if isinstance(value, dict) else {}
+    run = RunSpec.parse("/".join(str(names.get(name)) for name in NAMES[1:-1]) + f"/seed-{names.get('seed')}")
+    if run.names != value:
+        raise ValueError(f"these are not the names of the run {run}")
+    return run
 
-    method: str
-    variant: str
-    setting: str
-    encoder: str
-    seed: Whole
 
-    @classmethod
-    def of(cls, run: RunSpec) -> Spec:
-        method, variant, setting = run.variant.name, str(run.variant), str(run.setting)
-        return cls(method=method, variant=variant, setting=setting, encoder=run.encoder, seed=run.seed)
-
-    @property
-    def key(self) -> str:
-        """The run's key, equal to `str(RunSpec)`."""
-        return f"{self.variant}/{self.setting}/{self.encoder}/seed-{self.seed}"
+#: which run it was
+Run = Annotated[RunSpec, PlainValidator(_run_of), PlainSerializer(lambda run: run.names)]
 
 
 class DevCurve(Record):
@@ -176,7 +180,7 @@ class Result(Record):
 
     schema_version: SchemaVersion = SCHEMA_VERSION
     backend: Whole = 1
-    spec: Spec
+    spec: Run
     profile: str
     profile_origin: ProfileOrigin
     overrides: dict[str, OptionValue]
@@ -235,18 +239,26 @@ class Result(Record):
         return self.model_copy(update={"evaluations": [*self.evaluations, *added]})
 
 
+def differences(first: Result, second: Result) -> list[str]:
+    """In what both results of one training hold but not alike: suites under one protocol, and "dev scores"."""
+    held = {evaluation.key: (evaluation.scores, evaluation.parts) for evaluation in first.evaluations}
+    found = {evaluation.key: (evaluation.scores, evaluation.parts) for evaluation in second.evaluations}
+    suites = [key[0] for key, scores in found.items() if held.get(key, scores) != scores]
+    return [*dict.fromkeys(suites), *(["dev scores"] if first.dev.scores != second.dev.scores else [])]
+
+
 class Failure(Record):
     """The last failure of a run. Failures are listed, and never part of tables."""
 
     schema_version: SchemaVersion = SCHEMA_VERSION
-    spec: Spec
+    spec: Run
     profile: str
     fingerprint: str
     error: str
     traceback: str
     when: str
 
-    def concerns(self, profile: str, spec: Spec, fingerprint: str) -> bool:
+    def concerns(self, profile: str, spec: RunSpec, fingerprint: str) -> bool:
         return (self.profile, self.spec, self.fingerprint) == (profile, spec, fingerprint)
 
 

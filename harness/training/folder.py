@@ -12,7 +12,7 @@ import hashlib
 import pickle
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import torch
 from pydantic import TypeAdapter, ValidationError
@@ -36,10 +36,9 @@ from harness.files import (
     write_note,
 )
 from harness.method import Method
-from harness.store.folder import CHECKPOINT, RECORD_FILE, checkpoints_in
+from harness.store.folder import BEST, CHECKPOINT, RECORD_FILE, checkpoints_in
 from harness.training.record import TrainingRecord
 
-BEST: Final = "best"
 _HEADS, _STEP = "heads.safetensors", "STEP"
 _KEPT = 2
 _AGAIN = "the run is trained again"

@@ -21,9 +21,10 @@ from harness.encoders.precision import autocast, check_precision, float32_produc
 from harness.encoders.student import Student
 from harness.errors import UserError, first_line
 from harness.evaluation.suites import EmbedFunction
-from harness.events import TrainingProgress
+from harness.events import Event, TrainingProgress, tell
 from harness.files import DamagedError, put_aside
 from harness.method import Dimensions, Encode, Method, Patches
+from harness.processors import peak_memory_mb
 from harness.profiles import Training
 from harness.seeds import derive_seed, generator
 from harness.spec import Stream, fresh_size
@@ -55,7 +56,6 @@ class Trainer:
         setting: str,
         dev: Callable[[EmbedFunction], float],
         folder: Path,
-        report: Callable[[TrainingProgress], None] = lambda progress: None,
         chunk: int | None = None,
     ) -> None:
         """`dev` scores an embedding function; `folder` holds the checkpoint and the best model.
@@ -63,7 +63,7 @@ class Trainer:
         `chunk` is the number of rows that are encoded at a time where a batch does not fit; None encodes it whole.
         """
         self.student, self.method, self.training = student, method, training
-        self.seed, self.dev, self.report = seed, dev, report
+        self.seed, self.dev = seed, dev
         self.folder = TrainingFolder(folder)
         self._built = method.state_dict()
         own = method.own_steps(method.hyperparameters)
@@ -186,7 +186,9 @@ class Trainer:
             self.folder.keep_best(self.student, self.method, done)
         if terms or due:
             last = self.record.dev_scores[-1] if self.record.dev_scores else None
-            self.report(TrainingProgress(done, self.steps, rate, terms, last, due, self.first, waited))
+            progress = TrainingProgress(done, self.steps, rate, terms, last, due, self.first, waited)
+            device = self.device.type
+            tell(Event("progress", device=device, progress=progress, memory_mb=peak_memory_mb(device)))
         if stopping:
             raise Stopped
 

@@ -4,31 +4,27 @@ from __future__ import annotations
 
 import logging
 import math
-import shutil
 import signal
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from time import monotonic
-from typing import Any, ClassVar, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar, get_args
 
 from harness.caches import check_cache
 from harness.command_line import harness_command
-from harness.commands import note_typed
+from harness.commands import note_places
 from harness.errors import UserError
-from harness.events import Event, Listener, both
+from harness.events import Listener, both
 from harness.locks import try_lock
-from harness.planning.plan import Plan, PlannedRun
-from harness.planning.states import STATES, RunState
+from harness.planning.plan import Plan, PlannedRun, RunState
 from harness.registry import get_class, suggest
 from harness.runs.environment import DeviceChoice, Execution, Jobs, Seat
 from harness.stopping import Interrupted, request_stop, stop_on_signals, withdraw_stop
 from harness.store import Failure, Result, Store
-from harness.store.folder import Submission, begin_redo, in_progress, submissions
+from harness.store.folder import Submission, in_progress, submissions, supersede
 from harness.work.failures import GRACE_S, TimeLimitError, seconds_of
 from harness.work.job import Again, End, Job, Prepared, RunJob
 from harness.work.jobs import jobs_of
@@ -79,7 +75,7 @@ class Executor:
         self.options = options
         self.asked: Mapping[str, str] = options.executor_options or {}
         self.queue = Queue(())
-        self.listen: Listener = ignore
+        self.listen: Listener = lambda event: None
         #: jobs that were given to processes, and how many processes died with each
         self.out: dict[Job, StartedJob] = {}
         self.deaths = Counter[Job]()
@@ -125,9 +121,20 @@ class Executor:
         Raises UserError before anything runs if `check` refuses a job. After the first signal to stop, no more jobs
         start, and running ones save and stop; then Interrupted is raised.
         """
+        self.admit(jobs)
+        return self.work_until_stopped(Queue(jobs, listen), listen)
+
+    def admit(self, jobs: Sequence[Job]) -> None:
+        """Check all jobs, then move away what runs to train again have. Raises UserError, before anything is moved."""
         for job in jobs:
             self.check(job)
-        queue, signals = Queue(jobs, listen), list[int]()
+        again = [job for job in jobs if isinstance(job, RunJob) and job.run.redo]
+        if again:
+            supersede(again[0].store, ((job.inventory.profile.name, job.spec, job.id) for job in again))
+
+    def work_until_stopped(self, queue: Queue, listen: Listener) -> list[End]:
+        """Work until all jobs have ended or this process is asked to stop; return their ends. Raises Interrupted."""
+        signals: list[int] = []
 
         def stop(number: int) -> None:
             signals.append(number)
@@ -194,10 +201,6 @@ class Executor:
         """Free the resources of a process that has ended or is about to."""
         started.report.remove()
 
-    def delivered(self, started: StartedJob, end: End) -> End:
-        """The end of a job, once its files are in the store."""
-        return end
-
     def look(self) -> bool:
         """Pass on what processes have reported; return whether one has ended."""
         before = len(self.out)
@@ -207,7 +210,7 @@ class Executor:
             if isinstance(end, str):
                 self.close(started, started.job.fail(end))
             elif end is not None:
-                self.close(started, end if isinstance(end, Again) else self.delivered(started, end))
+                self.close(started, end)
             elif death is not None:
                 self._handle_death(started, death)
             elif limit_s is not None and monotonic() > started.started + limit_s + 2 * GRACE_S:
@@ -239,10 +242,6 @@ class Executor:
         self.queue.end(started.job, end)
 
 
-def ignore(event: Event) -> None:
-    """A listener that does nothing."""
-
-
 def execute(plan: Plan, listen: Listener, how: Execution | None = None) -> list[Result | Failure]:
     """Carry out the unfinished runs of a plan; return their ends in the order they came.
 
@@ -252,40 +251,17 @@ def execute(plan: Plan, listen: Listener, how: Execution | None = None) -> list[
     """
     how = how or Execution()
     limit_s = None if how.run_timeout is None else seconds_of(how.run_timeout)
-    with _left_as_it_was(plan.store.root):
-        _check_writable(plan.store)
-        note_typed(plan.store.root, plan.request.profile.name, plan.request.typed)
-        check_cache()
-        _begin_to_redo(plan)
-        listed = jobs_of(plan, how.chunk, limit_s)
-        kind = get_class("executor", how.executor or DEFAULT, Executor)
-        chosen = how.jobs or kind.default_jobs(how.device)
-        runs = sum(isinstance(job, RunJob) for job in listed)
-        fitting = chosen if chosen == "auto" else max(1, min(chosen, runs))
-        ends = kind(replace(how, jobs=fitting)).execute(listed, listen)
+    check_cache()
+    listed = jobs_of(plan, how.chunk, limit_s)
+    kind = get_class("executor", how.executor or DEFAULT, Executor)
+    chosen = how.jobs or kind.default_jobs(how.device)
+    runs = sum(isinstance(job, RunJob) for job in listed)
+    fitting = chosen if chosen == "auto" else max(1, min(chosen, runs))
+    executor = kind(replace(how, jobs=fitting))
+    _check_writable(plan.store)
+    note_places(plan.store.root, plan.request.profile.name, plan.request.places)
+    ends = executor.execute(listed, listen)
     return [end for end in ends if not isinstance(end, Prepared)]
-
-
-@contextmanager
-def _left_as_it_was(root: Path) -> Iterator[None]:
-    """Remove a results folder created by a command that is then refused."""
-    made = not root.exists()
-    try:
-        yield
-    except UserError:
-        if made and root.is_dir() and {path.name for path in root.iterdir()} <= {".locks", ".typed"}:
-            shutil.rmtree(root)
-        raise
-
-
-def _begin_to_redo(plan: Plan) -> None:
-    """Note the runs to train again, by the commands that asked for it, and move their former work away."""
-    asked: dict[str, dict[str, str]] = {}
-    for run in plan.todo:
-        if run.redo:
-            asked.setdefault(run.redo, {})[run.fingerprint] = run.key
-    for command, runs in asked.items():
-        begin_redo(plan.store, runs, command)
 
 
 def check_executor(how: Execution) -> None:
@@ -308,7 +284,7 @@ def run_states(plan: Plan) -> list[tuple[RunState, str, str]]:
     """State, key, and reason or location of each run of a plan, in the order of the states."""
     submitted = whereabouts(plan.store)
     listed = [_state(plan, run, submitted.get(plan.store.work(run.fingerprint).name)) for run in plan.runs]
-    return sorted(listed, key=lambda state: list(STATES).index(state[0]))
+    return sorted(listed, key=lambda state: get_args(RunState).index(state[0]))
 
 
 def _state(plan: Plan, run: PlannedRun, submitted: tuple[RunState, str] | None) -> tuple[RunState, str, str]:

@@ -9,7 +9,6 @@ import errno
 import re
 import signal
 import threading
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -49,14 +48,10 @@ _FRAME = re.compile(r'^  File "(.+)", line (\d+) in ', re.MULTILINE)
 
 
 class TimeLimitError(UserError):
-    """A job exceeded its time limit."""
-
-    def __init__(self, limit_s: float) -> None:
-        super().__init__(limit_s)
-        self.limit_s = limit_s
+    """A job exceeded its time limit, in seconds."""
 
     def __str__(self) -> str:
-        return f"stopped after --run-timeout, {duration(self.limit_s)}; run the same command again to resume"
+        return f"stopped after --run-timeout, {duration(self.args[0])}; run the same command again to resume"
 
 
 def seconds_of(time: str | float) -> float:
@@ -154,15 +149,8 @@ def pickling_errors_as_plugin_errors() -> Iterator[None]:
         raise PlugInError(f"it cannot be sent to its process: {described(error)}") from error
 
 
-def all_of(error: BaseException | str) -> str:
-    """The traceback of an error; empty for a text."""
-    return "" if isinstance(error, str) else "".join(traceback.format_exception(error))
-
-
-def death_text(code: int | None, log: str) -> str:
+def death_text(code: int, log: str) -> str:
     """Why a job's process ended without a result; `log` is its output, a crash included."""
-    if code is None:
-        return "the process ended with an unknown exit code"
     named = f" ({signal.Signals(-code).name})" if code < 0 and -code in list(signal.Signals) else ""
     return f"its process ended with code {code}{named} before the run did{_crash(log)}"
 

@@ -8,23 +8,24 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
 from pathlib import Path
+from traceback import format_exception
 
 from harness.errors import UserError
 from harness.events import Event, Listener, listening
 from harness.planning.inventory import Inventory
 from harness.planning.plan import PlannedRun
-from harness.processors import keep_freed_memory, use_cores
+from harness.processors import use_cores
 from harness.runs.environment import DeviceChoice, Seat, pick_device
-from harness.stopping import Interrupted, Stopped, stop_here
-from harness.store import Failure, Result, Spec, Store
+from harness.spec import RunSpec
+from harness.stopping import Interrupted, Stopped
+from harness.store import Failure, Result, Store
 from harness.store.files import remove_leftovers_of
-from harness.store.folder import end_redo, redo_of
 from harness.store.logs import running_log
-from harness.work.failures import SMALLER, all_of, described, time_limit
+from harness.work.failures import SMALLER, described, time_limit
 from harness.work.resources import Estimates, Resources
 
 log = logging.getLogger(__name__)
@@ -84,8 +85,7 @@ class Job(ABC):
     def resources(self, known: Estimates) -> Resources:
         """The resources it needs, estimated from similar runs."""
 
-    @abstractmethod
-    def check(self, device: DeviceChoice) -> None:
+    def check(self, device: DeviceChoice) -> None:  # noqa: B027 - a preparation can run on any device
         """Raise UserError if this machine has no device on which the job can run."""
 
     @abstractmethod
@@ -102,14 +102,8 @@ class Job(ABC):
         An error is recorded and returned as the job's end. Where this process was asked to stop (`harness.stopping`),
         the job saves what it has at its next event or step.
         """
-
-        def stop_if_asked(event: Event) -> None:
-            if event.kind != "progress":  # training saves, then stops by itself
-                stop_here()
-
         try:
-            heard = listening(self.key, listen, stop_if_asked)
-            with use_cores(seat.cpus), heard, self.store.lock(self.id) as acquired:
+            with use_cores(seat.cpus), listening(self.key, listen), self.store.lock(self.id) as acquired:
                 return self._carried_out(seat) if acquired else Again.HELD
         except (OSError, UserError) as error:  # from the lock
             return self.fail(error)
@@ -156,8 +150,8 @@ class RunJob(Job):
         return running_log(self.store, self.id)
 
     @property
-    def spec(self) -> Spec:
-        return Spec.of(self.run.resolved.spec)
+    def spec(self) -> RunSpec:
+        return self.run.resolved.spec
 
     def resources(self, known: Estimates) -> Resources:
         return known.of(self.run.experiment, self.chunk)
@@ -173,9 +167,7 @@ class RunJob(Job):
             check_precision(self.run.resolved.training.precision, chosen)
 
     def finished(self) -> Result | None:
-        """Its result if every planned suite has been evaluated, else None; None while it is trained again."""
-        if redo_of(self.store, self.id):
-            return None
+        """Its result if every planned suite has been evaluated, else None."""
         stored = self.store.find(self.inventory.profile.name, self.spec, self.id)
         protocol = self.inventory.protocol
         done = stored and all(stored.evaluated(suite, protocol(suite)) for suite in self.run.todo)
@@ -183,14 +175,13 @@ class RunJob(Job):
 
     def carry_out(self, seat: Seat) -> Result:
         """Train and evaluate the run; one that was finished since it was planned is not repeated."""
-        end_redo(self.store, self.inventory.profile.name, self.spec, self.id)  # left by a process killed at that point
         if finished := self.finished():
             return finished
         from harness.runs.run import run_one
 
         remove_leftovers_of(self.store, self.inventory.profile.name, self.spec, self.id)
         with time_limit(self.limit_s):
-            return run_one(self.run, self.inventory, self.store, seated(seat), self.chunk)
+            return run_one(self.run, self.inventory, self.store, seat.taken(), self.chunk)
 
     def fail(self, error: BaseException | str) -> Failure:
         failure = Failure(
@@ -198,7 +189,7 @@ class RunJob(Job):
             profile=self.inventory.profile.name,
             fingerprint=self.id,
             error=described(error),
-            traceback=all_of(error),
+            traceback="" if isinstance(error, str) else "".join(format_exception(error)),
             when=datetime.now(UTC).isoformat(timespec="seconds"),
         )
         try:
@@ -206,17 +197,3 @@ class RunJob(Job):
         except OSError as why:
             log.warning("%s: cannot write the record of its failure: %s", self.key, why)
         return failure
-
-
-def seated(seat: Seat) -> Seat:
-    """The seat with the device decided; from here on, this process is limited to its threads and share of the GPU."""
-    import torch
-
-    seat = replace(seat, device=pick_device(seat.device))
-    torch.set_num_threads(seat.threads)
-    keep_freed_memory()
-    if seat.device == "cuda":
-        if seat.gpu_share < 1:
-            torch.cuda.set_per_process_memory_fraction(seat.gpu_share)
-        torch.cuda.reset_peak_memory_stats()  # of this process's previous job
-    return seat

@@ -26,11 +26,9 @@ from harness.work.report import Report, perform
 from harness.work.resources import (
     MOST_ON_A_CARD,
     VISIBLE,
-    CardSeats,
-    CoreSeats,
     Seats,
     free_memory_mb,
-    visible_gpus,
+    visible_names,
 )
 
 #: The fraction of the machine's free memory that runs on the CPU may be expected to take.
@@ -57,10 +55,11 @@ class Local(Executor):
         """The slots of this machine for the jobs of a queue."""
         jobs = self.jobs
         if pick_device(self.options.device) == "cuda":
-            cards = visible_gpus(_memory_of)
+            cards = visible_names()
             runs = sum(isinstance(job, RunJob) for job in queue.waiting)
-            return CardSeats(cards, min(runs, MOST_ON_A_CARD * len(cards)) if jobs == "auto" else jobs)
-        return CoreSeats(_jobs_on_cores(queue) if jobs == "auto" else jobs)
+            most = min(runs, MOST_ON_A_CARD * len(cards)) if jobs == "auto" else jobs
+            return Seats(most, cards, _memory_of)
+        return Seats(_jobs_on_cores(queue) if jobs == "auto" else jobs)
 
     def start(self) -> None:
         while (job := self.queue.take(self._seat)) is not None:
@@ -134,7 +133,7 @@ def _memory_of(name: str) -> tuple[float, float]:
             answer: tuple[float, float] = ours.recv()
         except (EOFError, OSError) as error:
             process.join()
-            why = death_text(process.exitcode, "")
+            why = death_text(process.exitcode or 0, "")
             raise UserError(f"the GPU {name} cannot be used: {why}; name others in {VISIBLE}") from error
     return answer
 

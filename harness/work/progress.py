@@ -8,13 +8,14 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console, Group
 from rich.live import Live
-from rich.table import Table
+from rich.progress_bar import ProgressBar
+from rich.table import Column, Table
 from rich.text import Text
 
 from harness.events import Event, Listener
@@ -24,8 +25,8 @@ from harness.work.tally import Tally, Work, result_text
 
 #: Failed runs that are shown; all of them are printed as they fail.
 FAILED_SHOWN = 3
-#: Columns of the bar of one run.
-BAR = 16
+#: Columns of the bar of one run, and of its time.
+BAR, TIME = 16, 12
 
 #: Least seconds between two plain lines about one run, and seconds of silence after which its state is printed again.
 LINE_EVERY_S, SILENCE_S = 10.0, 25.0
@@ -38,61 +39,50 @@ FRAMES = 4
 
 
 def view(tally: Tally, width: int, height: int) -> Group:
-    """Draw a tally as it is now, in at most `width` columns and `height` lines."""
-    failed = list(_failed(tally, width))
-    rest = height - 2 - len(failed)
-    return Group(_header(tally, width), _counts(tally), *_running(tally, width, rest), *failed)
+    """Draw a tally as it is now, in at most `width` columns and `height` lines: the longest-running run first."""
+    works, failed = tally.slowest(), tally.failed[-FAILED_SHOWN:]
+    # four lines are the whole, the counts, the log of the first, and the number of runs that do not fit
+    shown = works[: max(1, (height - 4 - len(failed)) // 2)]
+    more = {"in progress": len(works) - len(shown), "failed": len(tally.failed) - len(failed)}
+    hidden = " and ".join(f"{number} more {state}" for state, number in more.items() if number)
+    log = tally.log(works[0].key) if works else None
+    below = (Text(line, "dim", no_wrap=True, overflow="ellipsis") for line in (log and f"log {log}", hidden) if line)
+    return Group(_whole(tally), _counts(tally), _runs(shown, failed, tally.clock(), width), *below)
 
 
-def _header(tally: Tally, width: int) -> Text:
-    left = tally.left()
-    ended, over = f"{tally.ended} of {count_of(tally.total, 'run')} ", "" if left is None else f" {duration(left)} left"
-    bar = _bar(tally.completed / max(1, tally.total), max(0, width - len(ended) - len(over)))
-    return _fitted(Text(ended, "bold").append_text(bar).append(over, "bold"))
+def _runs(works: Sequence[Work], failed: Sequence[str], now: float, width: int) -> Table:
+    """A row for each run: its key and what it does, its bar, its time."""
+    bar = min(BAR, width // 5)
+    room = max(4, width - bar - TIME - 2)
+    columns = Column(ratio=1, no_wrap=True, overflow="ellipsis"), Column(width=bar), Column(justify="right")
+    rows = Table.grid(*columns, padding=(0, 1), expand=True)
+    for work in works:
+        made = work.training
+        what = Text.assemble((_shortened(work.key, room), "cyan"), f"\n  {visible(work.doing)}")
+        rows.add_row(what, ProgressBar(made.steps, made.step) if made else "", duration(now - work.since))
+    for key in failed:
+        rows.add_row(Text(_shortened(key, room), "red"), "", Text("failed", "bold red"))
+    return rows
+
+
+def _whole(tally: Tally) -> Table:
+    left, bar = tally.left(), ProgressBar(max(1, tally.total), tally.completed)
+    row = Table.grid(Column(), Column(ratio=1), Column(), padding=(0, 1), expand=True)
+    over = "" if left is None else f"{duration(left)} left"
+    row.add_row(f"{tally.ended} of {count_of(tally.total, 'run')}", bar, over, style="bold")
+    return row
 
 
 def _counts(tally: Tally) -> Text:
     states = [(tally.done, "done", "green"), (len(tally.failed), "failed", "bold red"),
               (len(tally.active), "running", "cyan"), (tally.waiting, "waiting", "")]  # fmt: skip
     states += [(tally.preparing, "preparing", "cyan")] if tally.preparing else []
-    text = Text("  ").join(Text(f"{number} {name}", style if number else "dim") for number, name, style in states)
+    text = Text("  ", no_wrap=True, overflow="ellipsis").join(
+        Text(f"{number} {name}", style if number else "dim") for number, name, style in states
+    )
     if tally.rate is not None:
         text.append(f"  {fixed(tally.rate, 1)} runs/h")
-    text.append(f"  for {duration(tally.clock() - tally.began)}", "dim")
-    return _fitted(text)
-
-
-def _running(tally: Tally, width: int, height: int) -> Iterator[Text]:
-    """Two lines per run, the longest-running first, and the log of the first."""
-    works = tally.slowest()
-    if not works:
-        return
-    # three lines are the title, the log, and the count of runs that do not fit
-    fit = max(1, (height - 3) // 2)
-    yield _fitted(Text("slowest first" if len(works) > 1 else "in progress", "dim"))
-    for index, work in enumerate(works[:fit]):
-        yield _ends(work.key, duration(tally.clock() - work.since), width, "cyan")
-        yield _doing(work)
-        if index == 0 and (log := tally.log(work.key)):
-            yield _fitted(Text(f"  log {log}", "dim"))
-    if len(works) > fit:
-        yield _fitted(Text(f"and {len(works) - fit} more in progress", "dim"))
-
-
-def _doing(work: Work) -> Text:
-    line = Text("  ")
-    if work.training:
-        line.append_text(_bar(work.training.step / work.training.steps, BAR)).append("  ")
-    return _fitted(line.append(work.doing))
-
-
-def _failed(tally: Tally, width: int) -> Iterator[Text]:
-    for key in tally.failed[-FAILED_SHOWN:]:
-        yield _ends(key, "failed", width, "red")
-        if log := tally.log(key):
-            yield _fitted(Text(f"  log {log}", "dim"))
-    if (more := len(tally.failed) - FAILED_SHOWN) > 0:
-        yield _fitted(Text(f"and {more} more failed", "red"))
+    return text.append(f"  for {duration(tally.clock() - tally.began)}", "dim")
 
 
 @contextmanager
@@ -101,10 +91,8 @@ def logging_above() -> Iterator[None]:
 
     Otherwise the handlers keep the stream that was standard error when they were made.
     """
-    changed = [
-        handler for handler in logging.getLogger().handlers if getattr(handler, "stream", None) is sys.__stderr__
-    ]
-    streams = [handler for handler in changed if isinstance(handler, logging.StreamHandler)]
+    handlers = [each for each in logging.getLogger().handlers if isinstance(each, logging.StreamHandler)]
+    streams = [handler for handler in handlers if handler.stream is sys.__stderr__]
     for handler in streams:
         handler.setStream(sys.stderr)
     try:
@@ -114,25 +102,10 @@ def logging_above() -> Iterator[None]:
             handler.setStream(sys.__stderr__)
 
 
-def _bar(share: float, width: int) -> Text:
-    done = round(share * width)
-    return Text("━" * done, "magenta").append("─" * (width - done), "dim")
-
-
-def _ends(left: str, right: str, width: int, style: str) -> Text:
-    """One line with a text at either end; if they do not fit, the middle of the left one is cut."""
-    room = max(4, width - len(right) - 2)
-    if len(left) > room:
-        tail = (room - 1) // 2
-        left = f"{left[: room - 1 - tail]}…{left[len(left) - tail :]}"
-    return _fitted(Text(left.ljust(room) + "  ", style).append(right, "bold" if right == "failed" else "dim"))
-
-
-def _fitted(text: Text) -> Text:
-    """The same text as a line that is cut where the console ends."""
-    text.plain = visible(text.plain)
-    text.no_wrap, text.overflow = True, "ellipsis"
-    return text
+def _shortened(key: str, room: int) -> str:
+    """A key in at most `room` columns, without its middle: its ends tell runs apart."""
+    text, tail = visible(key), (room - 1) // 2
+    return text if len(text) <= room else f"{text[: room - 1 - tail]}…{text[len(text) - tail :]}"
 
 
 @contextmanager
@@ -148,10 +121,12 @@ def display(planned: Mapping[str, str], store: Store, console: Console | None = 
         yield notebook.show
         notebook.draw()
     elif console.file.isatty():
-        terminal = _Terminal(tally, console)
-        live = Live(console=console, get_renderable=terminal.drawn, refresh_per_second=FRAMES, transient=True)
-        with live, logging_above():
-            yield terminal.show
+
+        def drawn() -> Group:
+            return view(tally, console.width, console.height - 1)
+
+        with Live(console=console, get_renderable=drawn, refresh_per_second=FRAMES, transient=True), logging_above():
+            yield _Ends(tally, console).show
     else:
         lines = Lines(tally, console)
         with _looked_at(lines):
@@ -185,11 +160,10 @@ class _Ends:
     def show(self, event: Event) -> None:
         with self.lock:
             self.tally.take(event)
-            end = self.end(event) if event.kind in ("done", "failed") else ""
-            if not end:
+            if event.kind in ("done", "failed"):
+                self.line(self.end(event))
+            else:
                 self.other(event)
-        if end:  # printed without the lock: a live view waits for it while holding its own, which printing needs
-            self.line(end)
 
     def other(self, event: Event) -> None:
         """Record an event that is not the end of a run; the lock is held."""
@@ -213,13 +187,13 @@ class Lines(_Ends):
     about all of them replaces the lines about each.
     """
 
-    def __init__(self, tally: Tally, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, tally: Tally, console: Console) -> None:
         super().__init__(tally, console)
-        self.clock = clock
+        self.clock = tally.clock
         #: the time of each run's last line, and the runs that had a line about their training
         self.last: dict[str, float] = {}
         self.training: set[str] = set()
-        self.summed = clock()
+        self.summed = self.clock()
 
     def other(self, event: Event) -> None:
         work = self.tally.running.get(event.run)
@@ -260,26 +234,6 @@ class Lines(_Ends):
         self.line(f"{run}  {text}")
 
 
-class _Terminal(_Ends):
-    """A view below the lines of finished runs."""
-
-    def __init__(self, tally: Tally, console: Console) -> None:
-        super().__init__(tally, console)
-        self.last = Group()
-
-    def drawn(self) -> Group:
-        """The view now; Live asks for it in a thread of its own.
-
-        The wait for the lock is short: its holder may be in a signal handler that prints and waits for Live.
-        """
-        if self.lock.acquire(timeout=0.1):
-            try:
-                self.last = view(self.tally, self.console.width, self.console.height - 1)
-            finally:
-                self.lock.release()
-        return self.last
-
-
 class _Notebook(_Ends):
     """One output of a notebook cell, redrawn FRAMES times a second at most: finished runs, then those in progress."""
 
@@ -298,11 +252,9 @@ class _Notebook(_Ends):
     def line(self, text: str) -> None:
         self.ends.append(one_line(text))
 
-    def whole(self) -> Table:
+    def whole(self) -> Table:  # which a notebook can show, unlike a group
         whole = Table.grid()
-        for text in self.ends:
-            whole.add_row(Text(text))
-        whole.add_row(view(self.tally, self.console.width, self.console.height))
+        whole.add_row(Group(*map(Text, self.ends), view(self.tally, self.console.width, self.console.height)))
         return whole
 
     def draw(self) -> None:

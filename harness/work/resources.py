@@ -55,10 +55,6 @@ class Resources:
     memory_mb: int = 2_000
     gpu_memory_mb: int = 0
 
-    def gpus(self, card_mb: float) -> float:
-        """The fraction of a GPU of `card_mb` MB, at most 1."""
-        return min(1.0, self.gpu_memory_mb / card_mb)
-
 
 def model_mb(folder: Path) -> tuple[float, float]:
     """Megabytes of an encoder's float32 weights, and of the activations that one token keeps for the backward pass."""
@@ -114,7 +110,7 @@ class Estimates:
     def learn(self, result: Result) -> None:
         """Record the peak memory of a finished run: of its process on the CPU, of tensors on a GPU."""
         spec = result.spec
-        names = spec.method, spec.setting, spec.encoder
+        names = spec.variant.name, str(spec.setting), spec.encoder
         self._learn(names, result.hyperparameters, result.hardware, result.peak_memory_mb)
 
     def _learn(
@@ -166,27 +162,6 @@ def free_memory_mb() -> float:
     return min(limits, default=os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e6)
 
 
-@dataclass(frozen=True)
-class Gpu:
-    """A GPU, or a MIG instance, by its name in CUDA_VISIBLE_DEVICES, with its memory in MB.
-
-    `free_mb` returns the memory that no process uses now.
-    """
-
-    name: str
-    memory_mb: float
-    free_mb: Callable[[], float]
-
-
-def visible_gpus(ask: Callable[[str], tuple[float, float]]) -> list[Gpu]:
-    """The GPUs that this process may use; `ask` returns the free and the total memory of one, by its name, in MB."""
-
-    def gpu(name: str) -> Gpu:
-        return Gpu(name, ask(name)[1], lambda: ask(name)[0])
-
-    return [gpu(name) for name in visible_names()]
-
-
 def visible_names() -> list[str]:
     """The GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them.
 
@@ -206,45 +181,39 @@ def most_on_each(cards: int, jobs: int) -> int:
     return min(MOST_ON_A_CARD, -(-jobs // cards))
 
 
-class CoreSeats:
-    """A fixed number of jobs at a time, each with an equal share of the cores."""
+class Seats:
+    """The slots of a machine: its cores or, with `cards`, its GPUs.
 
-    def __init__(self, jobs: int) -> None:
-        self._left, self._cpus = jobs, Seat.equal("cpu", jobs).cpus
-
-    def take(self, job: str, needs: Callable[[], Resources], *, alone: bool = False) -> Seat | None:
-        """A seat for a job, by its id, or None where there is no room now; `alone` asks for a whole card."""
-        if not self._left:
-            return None
-        self._left -= 1
-        return Seat("cpu", self._cpus, environment=NO_GPU)
-
-    def free(self, seat: Seat) -> None:
-        self._left += 1
-
-
-class CardSeats:
-    """GPUs: each job on the card with the most free memory, several on one where their memory fits.
-
-    `jobs` is the most that use a GPU at a time, None for as many as fit. A job too large for now
-    reserves the emptiest GPU, so that smaller jobs cannot starve it. Jobs that need no GPU run beside them.
+    Without cards, `jobs` run at a time, each with an equal share of the cores. With cards, each job is on the one with
+    the most free memory, several on one where their memory fits; `jobs` is the most that use a GPU at a time, None for
+    as many as fit. A job too large for now reserves the emptiest GPU, so that smaller jobs cannot starve it. Jobs that
+    need no GPU run beside them. `cards` are names in CUDA_VISIBLE_DEVICES, `memory_of` returns the free and the total
+    memory of one in MB.
     """
 
-    def __init__(self, cards: Sequence[Gpu], jobs: int | None = None) -> None:
-        self._cards, self._jobs = cards, jobs or MOST_ON_A_CARD * len(cards)
+    def __init__(
+        self,
+        jobs: int | None,
+        cards: Sequence[str] = (),
+        memory_of: Callable[[str], tuple[float, float]] = lambda card: (0.0, 0.0),
+    ) -> None:
+        self._cards, self._memory_of, self._jobs = cards, memory_of, jobs or MOST_ON_A_CARD * len(cards)
+        self._memory = [memory_of(card)[1] for card in cards]
         #: the most jobs on one card; a job that never shares its card has no memory limit
-        self._each = most_on_each(len(cards), self._jobs)
+        self._each = most_on_each(len(cards), self._jobs) if cards else 0
         #: for each card, the memory that others do not use, and its seats with their shares of that memory
-        self._usable = [USABLE * card.memory_mb for card in cards]
+        self._usable = [USABLE * memory for memory in self._memory]
         self._taken: list[dict[Seat, float]] = [{} for _ in cards]
         #: card -> the job that it is reserved for
         self._reserved: dict[int, str] = {}
         self._cpus = max(1, cores() // self._jobs)
-        self._without = max(1, cores() // PREPARING_CPUS)
+        #: seats without a GPU that are free, and the cores of each
+        self._without = max(1, cores() // PREPARING_CPUS) if cards else self._jobs
+        self._cpus_without = min(PREPARING_CPUS, cores()) if cards else self._cpus
 
     def take(self, job: str, needs: Callable[[], Resources], *, alone: bool = False) -> Seat | None:
-        asked = needs()
-        if not asked.gpu_memory_mb:
+        """A seat for a job, by its id, or None where there is no room now; `alone` asks for a whole card."""
+        if not self._cards or not (asked := needs()).gpu_memory_mb:
             return self._on_cores()
         if sum(map(len, self._taken)) >= self._jobs:
             return None
@@ -254,7 +223,7 @@ class CardSeats:
         if not free:
             return None
         card = max(free, key=lambda number: (self._left(number) * self._usable[number], -number))
-        share = 1.0 if alone else asked.gpus(self._usable[card])
+        share = 1.0 if alone else min(1.0, asked.gpu_memory_mb / self._usable[card])
         short = bool(self._taken[card]) and free[card] < asked.gpu_memory_mb
         if share > self._left(card) or short or not open_:
             if job not in self._reserved.values():
@@ -262,18 +231,17 @@ class CardSeats:
             return None
         self._reserved = {number: name for number, name in self._reserved.items() if name != job}
         lone = alone or self._each == 1
-        given = 1.0 if lone else share * self._usable[card] / self._cards[card].memory_mb
-        environment = {VISIBLE: self._cards[card].name, **({} if lone else SHARED)}
+        given = 1.0 if lone else share * self._usable[card] / self._memory[card]
+        environment = {VISIBLE: self._cards[card], **({} if lone else SHARED)}
         seat = Seat("cuda", self._cpus, 1.0 if share == 1 else given, environment, card)
         self._taken[card][seat] = share
         return seat
 
     def _look(self, number: int) -> float:
         """The memory that is free on a card now; the use by others is measured while none of these jobs is on it."""
-        card = self._cards[number]
-        free = card.free_mb()
+        free = self._memory_of(self._cards[number])[0]
         if not self._taken[number]:
-            self._usable[number] = max(1.0, min(USABLE * card.memory_mb, free))
+            self._usable[number] = max(1.0, min(USABLE * self._memory[number], free))
         return free
 
     def free(self, seat: Seat) -> None:
@@ -286,12 +254,8 @@ class CardSeats:
         if not self._without:
             return None
         self._without -= 1
-        return Seat("cpu", min(PREPARING_CPUS, cores()), environment=NO_GPU)
+        return Seat("cpu", self._cpus_without, environment=NO_GPU)
 
     def _left(self, card: int) -> float:
         """The free share of a card's usable memory."""
         return 1.0 - sum(self._taken[card].values())
-
-
-#: The slots of a machine.
-Seats = CoreSeats | CardSeats

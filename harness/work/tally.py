@@ -37,8 +37,9 @@ class Tally:
         self.running: dict[str, Work] = {}
         self.done = 0
         self.failed: list[str] = []
-        self._pace = Pace(clock)
         self._seconds: list[float] = []
+        #: time and count of the first report on a run's stage, and the last count
+        self._stages: dict[tuple[str, str, str], tuple[float, int, int]] = {}
 
     @property
     def total(self) -> int:
@@ -50,7 +51,7 @@ class Tally:
 
     @property
     def active(self) -> list[Work]:
-        return [work for work in self.running.values() if work.key in self.planned]
+        return [work for work in self.slowest() if work.key in self.planned]
 
     @property
     def preparing(self) -> int:
@@ -86,10 +87,25 @@ class Tally:
         if event.progress is not None:
             return progress_text(event.progress)
         if event.stage is not None:
-            return self._pace.text(event.run, event.stage)
+            return self._stage_text(event.run, event.stage)
         return f"evaluating {event.suite}"
 
+    def _stage_text(self, run: str, stage: Stage) -> str:
+        """How far a stage is, with its rate since its first report and the time left, where they are known."""
+        key, now = (run, stage.what, stage.subject), self.clock()
+        start, before, last = self._stages.get(key, (now, stage.done, stage.done))
+        if stage.done < last:  # the same work on other rows
+            start, before = now, stage.done
+        self._stages[key] = start, before, stage.done
+        parts = [stage_text(stage)]
+        if now > start and stage.done > before:
+            rate = (stage.done - before) / (now - start)
+            parts += [f"{rate:.1f}/s"] if stage.what != "tasks" else []
+            parts += [f"{duration((stage.total - stage.done) / rate)} left"] if stage.total is not None else []
+        return "  ".join(parts)
+
     def slowest(self) -> list[Work]:
+        """All in progress, the longest-running first: a list of their own, since a view is drawn in another thread."""
         return sorted(self.running.values(), key=lambda work: work.since)
 
     def log(self, key: str) -> Path | None:
@@ -133,29 +149,6 @@ class Tally:
         for slowest in self.slowest()[:1]:
             line += f"; slowest {slowest.key}, {duration(self.clock() - slowest.since)}: {slowest.doing}"
         return line
-
-
-class Pace:
-    """Rate and time left of counted work, since the first report of each kind of work on a subject."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        #: time and count of the first report, and the last count
-        self._since: dict[tuple[str, str, str], tuple[float, int, int]] = {}
-
-    def text(self, run: str, stage: Stage) -> str:
-        """Describe how far work is, with its rate and the time left where they are known."""
-        key, now = (run, stage.what, stage.subject), self._clock()
-        start, before, last = self._since.get(key, (now, stage.done, stage.done))
-        if stage.done < last:  # the same work on other rows
-            start, before = now, stage.done
-        self._since[key] = start, before, stage.done
-        parts = [stage_text(stage)]
-        if now > start and stage.done > before:
-            rate = (stage.done - before) / (now - start)
-            parts += [f"{rate:.1f}/s"] if stage.what != "tasks" else []
-            parts += [f"{duration((stage.total - stage.done) / rate)} left"] if stage.total is not None else []
-        return "  ".join(parts)
 
 
 def progress_text(progress: TrainingProgress) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 import scipy.stats
 from builders import result
@@ -160,6 +161,8 @@ def test_no_row_contradicts_the_conclusion(a: list[float], b: list[float]) -> No
     labels = [Label("tiny", name, "toy", "bert", "") for name in ("mcse", "simcse")]
     rows = (Row(label, cell.seeds, {score.column: cell}) for label, cell in zip(labels, cells, strict=True))
     comparison = Comparison(*rows, score, Metric("spearman"))
+    larger = int(np.sign(np.mean(a) - np.mean(b)))
+    assert set(comparison.decisions().values()) <= {0, larger}
     said = comparison.conclusion()
     shown = [test.p < 0.05 for test in (comparison.pooled, comparison.welch, comparison.paired) if test]
     agree = len(set(comparison.decisions().values())) == 1

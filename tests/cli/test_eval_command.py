@@ -68,6 +68,20 @@ def test_a_folder_is_scored_by_its_modules_or_by_another_pooling_of_the_encoder(
     assert suites(result)["sts"]["ToySTS"]["spearman"] == pytest.approx(own.scores["ToySTS"]["spearman"], abs=1e-6)
 
 
+def test_the_weights_of_a_classifier_are_said_to_be_read_without_their_head(model: Path, tmp_path: Path) -> None:
+    settings = json.loads((model / "config.json").read_text())
+    for kind, said in (("BertForSequenceClassification", True), ("BertForMaskedLM", False)):
+        (model / "config.json").write_text(json.dumps(settings | {"architectures": [kind]}))
+        remark = f"encoder outside: weights of a classifier ({kind}); its head is left out"
+        done = harness(tmp_path / kind, "eval", str(model), "--suites", "sts", "--pooling", "mean")
+        assert (f"warning   {remark}" in done.output) == said
+        shown = CliRunner().invoke(
+            cli, ["show", "none[pooling=mean]/none/outside/seed-0", "--results", str(tmp_path / kind / "results")]
+        )
+        assert shown.exit_code == 0
+        assert (remark in shown.output) == said
+
+
 @pytest.mark.long
 def test_every_suite_reads_a_model_by_its_modules(model: Path, tmp_path: Path) -> None:
     done = harness(tmp_path, "eval", str(model), "--suites", "sts,geometry,figures,mteb,retrieval")

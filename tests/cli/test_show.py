@@ -10,9 +10,8 @@ from builders import failure, result
 from cli_words import Typed
 
 from harness.grid import resolve
-from harness.planning.names import stored_spelling
+from harness.planning.names import find_result, stored_spelling
 from harness.profiles import load_profile
-from harness.runs.finished import find_result
 from harness.spec import RunSpec
 from harness.store import Result, Store
 from harness.store import logs as logs_module
@@ -62,7 +61,7 @@ def test_a_run_is_found_under_any_spelling_of_its_values(typed: Typed, tmp_path:
         assert f"{expected.spec.key}  profile tiny" in typed("show", key)[1]
         assert typed("logs", key)[1] == f"log of {expected.spec.variant}\n"
         assert find_result(key, store.root)[0] == expected
-        assert stored_spelling([plain, other], text) == expected.spec.variant
+        assert stored_spelling([plain, other], text) == str(expected.spec.variant)
     assert stored_spelling([plain, other], "mcse[lambda=0.7]") == "mcse[lambda=0.7]"
     assert typed("show", "mcse[lambda=0.7]/toy/toy-bert/seed-0")[0] == 2
     code, out, _ = typed("compare", "mcse[lambda=1]", "mcse[lambda=0.5,temperature=0.05]", "--metric", "sts.Avg")
@@ -129,7 +128,7 @@ def test_a_log_is_printed_as_it_is_and_ctrl_c_ends_that_quietly(
 
 def test_a_run_that_waits_in_a_batch_system_has_no_log_yet(typed: Typed, tmp_path: Path) -> None:
     there, of = tmp_path / "jobs", result("mcse")
-    note = Submission(system="SLURM", id="12", key=of.spec.key, folder=there, log=there / "12_log.out")
+    note = Submission(system="SLURM", id="12", key=of.spec.key, log=there / "12_log.out")
     note_submission(Store(tmp_path / "results"), of.fingerprint, note)
     told = "mcse/toy/toy-bert/seed-0 has no log yet: its job is still queued; `harness status` shows where"
     assert typed("logs", "mcse") == (2, "", f"error: {told}\n")

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from cli_words import Typed as Run
 
-from harness.commands import Commands, Typed, note_typed, read_typed
+from harness.commands import Commands, LastPlaces, note_places, read_places
 from harness.toy import student_folder
 
 PROFILE = """
@@ -93,11 +93,13 @@ def test_results_of_an_encoder_by_folder_are_known_to_be_present(encoder: Path, 
 
 
 def test_places_that_are_gone_are_forgotten(tmp_path: Path) -> None:
-    note_typed(tmp_path, "own", Typed(profile=str(tmp_path / "own.toml"), data_root="/nowhere", encoders={"a": "/no"}))
-    note_typed(tmp_path, "own", Typed(encoders={"b": str(tmp_path)}))
-    assert read_typed(tmp_path, "own") == Typed(encoders={"b": str(tmp_path)})
+    note_places(
+        tmp_path, "own", LastPlaces(profile=str(tmp_path / "own.toml"), data_root="/nowhere", encoders={"a": "/no"})
+    )
+    note_places(tmp_path, "own", LastPlaces(encoders={"b": str(tmp_path)}))
+    assert read_places(tmp_path, "own") == LastPlaces(encoders={"b": str(tmp_path)})
     command = Commands(tmp_path).run(profile="own", encoders=["a", "b"])
     assert command.startswith(f"harness run --profile ./own.toml --encoders a,b={tmp_path} ")
-    (note,) = (tmp_path / ".typed").iterdir()
+    (note,) = (tmp_path / ".last-places").iterdir()
     note.write_text("{}")
-    assert read_typed(tmp_path, "own") == Typed()
+    assert read_places(tmp_path, "own") == LastPlaces()

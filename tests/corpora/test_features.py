@@ -3,8 +3,9 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -140,21 +141,35 @@ def test_features_that_do_not_match_the_images_are_refused(
         loaded.features["resnet"]
 
 
-def hdf5(path: Path, **entries: object) -> None:
+def npz(**entries: object) -> Callable[[Path], None]:
+    return lambda path: np.savez(path, **{"features": VALUES, **entries})
+
+
+def hdf5(**entries: object) -> Callable[[Path], None]:
+    def write_file(path: Path) -> None:
+        with h5py.File(path, "w") as file:
+            for name, values in {"features": VALUES, **entries}.items():
+                file[name] = values
+
+    return write_file
+
+
+def parquet(**columns: list[Any]) -> Callable[[Path], None]:
+    return lambda path: write_parquet(path, {"image_id": list("badc"), "feature": list(VALUES), **columns})
+
+
+def zeros(path: Path) -> None:
     with h5py.File(path, "w") as file:
-        for name, values in entries.items():
-            file[name] = values
+        file.create_dataset("features", (10**6, 3000), "f4", chunks=(1000, 3000))
 
 
 #: how to write VALUES with ids b, a, d, c
 WITH_IDS = {
-    "npz": lambda path: np.savez(path, features=VALUES, image_id=np.array(list("badc"))),
+    "npz": npz(image_id=np.array(list("badc"))),
     "npz, ids": lambda path: np.savez_compressed(path, feature=VALUES, ids=np.array(list("badc"))),
-    "hdf5": lambda path: hdf5(path, features=VALUES, image_id=list("badc"), labels=[1, 2, 3, 4]),
-    "hdf5, bytes": lambda path: hdf5(path, features=VALUES, ids=np.array([b"b", b"a", b"d", b"c"])),
-    "parquet": lambda path: write_parquet(
-        path, {"image_id": list("badc"), "caption": list("wxyz"), "feature": list(VALUES)}
-    ),
+    "hdf5": hdf5(image_id=list("badc"), labels=[1, 2, 3, 4]),
+    "hdf5, bytes": hdf5(ids=np.array([b"b", b"a", b"d", b"c"])),
+    "parquet": parquet(caption=list("wxyz")),
 }
 
 
@@ -184,49 +199,17 @@ def test_ids_that_are_whole_numbers_or_lie_beside_a_file_are_used(tmp_path: Path
 
 #: how to write a file whose ids or rows cannot be used, and what the line says
 UNUSABLE = {
-    "unknown": (
-        lambda path: np.savez(path, features=VALUES, names=np.array(list("abcd"))),
-        "'names' has one value a ro",
-    ),
-    "column": (
-        lambda path: hdf5(path, features=VALUES, img=[[1], [2], [3], [4]]),
-        "'img' has one value a row; name it",
-    ),
-    "captions": (
-        lambda path: np.savez(path, features=VALUES, caption=np.array(list("abcd"))),
-        "'caption' has one value",
-    ),
-    "few": (
-        lambda path: np.savez(path, features=VALUES, ids=np.array(list("abc"))),
-        "has 3 ids for 4 rows of features",
-    ),
-    "floats": (
-        lambda path: np.savez(path, features=VALUES, ids=np.arange(4.0)),
-        r"the id of row 1 is 0\.0; write texts",
-    ),
-    "null": (
-        lambda path: write_parquet(path, {"image_id": ["a", None, "c", "d"], "feature": list(VALUES)}),
-        "the id of row 2 is None; write texts or whole numbers",
-    ),
-    "two": (
-        lambda path: hdf5(path, features=VALUES, image_id=list("abcd"), ids=list("abcd")),
-        "has the ids image_id, ids",
-    ),
-    "pickled": (
-        lambda path: np.savez(path, features=VALUES, ids=np.array(list("abcd"), object)),
-        "cannot be read: Object",
-    ),
-    "deep": (lambda path: np.savez(path, features=VALUES[None]), r"has 3 dimensions \(1, 4, 3\), 2 are needed"),
-    "flat": (
-        lambda path: write_parquet(path, {"image_id": list("abcd"), "feature": [1.0, 2, 3, 4]}),
-        r"has 1 dimension \(4,\), 2 are needed",
-    ),
-    "zeros": (
-        lambda path: (
-            h5py.File(path, "w").create_dataset("features", (10**6, 3000), "f4", chunks=(1000, 3000)).file.close()
-        ),
-        r"unpacks to 12\.0 GB from 0\.0 MB",
-    ),
+    "unknown": (npz(names=np.array(list("abcd"))), "'names' has one value a ro"),
+    "column": (hdf5(img=[[1], [2], [3], [4]]), "'img' has one value a row; name it"),
+    "captions": (npz(caption=np.array(list("abcd"))), "'caption' has one value"),
+    "few": (npz(ids=np.array(list("abc"))), "has 3 ids for 4 rows of features"),
+    "floats": (npz(ids=np.arange(4.0)), r"the id of row 1 is 0\.0; write texts"),
+    "null": (parquet(image_id=["a", None, "c", "d"]), "the id of row 2 is None; write texts or whole numbers"),
+    "two": (hdf5(image_id=list("abcd"), ids=list("abcd")), "has the ids image_id, ids"),
+    "pickled": (npz(ids=np.array(list("abcd"), object)), "cannot be read: Object"),
+    "deep": (npz(features=VALUES[None]), r"has 3 dimensions \(1, 4, 3\), 2 are needed"),
+    "flat": (parquet(feature=[1.0, 2, 3, 4]), r"has 1 dimension \(4,\), 2 are needed"),
+    "zeros": (zeros, r"unpacks to 12\.0 GB from 0\.0 MB"),
     "link": (lambda path: path.write_text("version https://git-lfs.github.com/spec/v1\n"), "is not a feature file"),
 }
 
@@ -251,7 +234,7 @@ def test_an_archive_that_unpacks_to_far_more_than_its_size_is_refused_before_it_
 
 
 def test_a_file_that_another_process_has_open_is_waited_for(tmp_path: Path) -> None:
-    hdf5(tmp_path / "f.h5", features=VALUES)
+    hdf5()(tmp_path / "f.h5")
     script = "import h5py, sys; file = h5py.File(sys.argv[1], 'a'); print(flush=True); sys.stdin.read()"
     words = [sys.executable, "-c", script, str(tmp_path / "f.h5")]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:

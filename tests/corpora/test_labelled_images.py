@@ -6,6 +6,7 @@ import logging
 import struct
 import wave
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -248,6 +249,20 @@ def test_what_is_wrong_with_a_folder_of_classes_is_counted_when_planned(
         monkeypatch.setattr("harness.corpora.labelled_images.PLANNED_BYTES", most)
         with pytest.raises(UserError, match=r"2 of 4 folders of classes have no images \(.*\): bird, fish; put"):
             source.examined(tmp_path)
+
+
+@pytest.mark.parametrize("mode", ["RGB", "L", "CMYK"])
+@pytest.mark.parametrize("options", [{}, {"subsampling": 0}, {"restart_marker_blocks": 4}, {"optimize": True}])
+def test_a_jpeg_that_lacks_data_before_its_end_mark_is_truncated(mode: str, options: dict[str, Any]) -> None:
+    """Pillow fills it up with grey, without a word; pictures that end in that grey are whole."""
+    noise = Image.fromarray(np.random.default_rng(0).integers(0, 255, (90, 120, 3), dtype=np.uint8)).convert(mode)
+    content = image_bytes(noise, "JPEG", **options)
+    for whole in (content, image_bytes(Image.new(mode, (90, 70), (128,) * len(mode)), "JPEG", **options)):
+        assert decoded(whole).shape[2] == 3
+    head = content.index(b"\xff\xda")
+    for share in (0.1, 0.5, 0.95):
+        with pytest.raises(OSError, match="truncated"):
+            decoded(content[: head + int(share * (len(content) - head))] + b"\xff\xd9")
 
 
 @pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")

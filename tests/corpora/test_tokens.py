@@ -41,6 +41,13 @@ def _empty_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
 
 
+def test_ids_of_a_vocabulary_beyond_16_bits_are_whole() -> None:
+    large = AutoTokenizer.from_pretrained(str(student_folder()))
+    large.add_tokens([f"w{number}" for number in range(2**16)])
+    tokens = Tokens([cached_tokens("large", lambda: ["w65535 w1"], large, 8)], large.pad_token_id)
+    assert tokens.batch(np.array([0]))["input_ids"][0].tolist() == large("w65535 w1")["input_ids"]
+
+
 def never() -> Iterator[str]:
     raise AssertionError("the tokens are there, nothing is to be read")
 

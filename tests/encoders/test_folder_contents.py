@@ -15,6 +15,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from harness.encoders.contents import remarks_on
 from harness.encoders.student import SentenceModules, Student, open_model
 from harness.errors import UserError
 from harness.toy import student_folder
@@ -76,41 +77,38 @@ POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
         ("inc_config.json", "{}", "which is not read and may matter.*move it elsewhere"),
         ("model.safetensors", POINTER, "model.safetensors is a pointer of Git LFS.*git lfs pull"),
         ("tokenizer.json", POINTER, "tokenizer.json is a pointer of Git LFS.*git lfs pull"),
-    ],
-)
-def test_a_file_that_may_change_vectors_is_refused(
-    name: str, content: str, says: str, pooling: str, folder: Path
-) -> None:
-    (folder / name).write_text(content)
-    with pytest.raises(UserError, match=says):
-        open_model(folder, pooling)
-
-
-@pytest.mark.parametrize("pooling", ["mean", "modules"])
-@pytest.mark.parametrize(
-    ("file", "values", "says"),
-    [
-        (
-            "config.json",
-            {"quantization_config": {"quant_method": "bitsandbytes"}},
-            r"quantised weights \(bitsandbytes\)",
-        ),
+        ("config.json", {"quantization_config": {"quant_method": "bitsandbytes"}}, r"d weights \(bitsandbytes\)"),
         ("config.json", {"quantization_config": {"quant_method": "fp8"}}, r"quantised weights \(fp8\)"),
-        (
-            "config.json",
-            {"sbert_ce_default_activation_function": "torch.nn.Identity"},
-            "is a CrossEncoder, which gives",
-        ),
+        ("config.json", {"sbert_ce_default_activation_function": "torch.nn.Identity"}, "is a CrossEncoder, which"),
         ("config_sentence_transformers.json", {"model_type": "CrossEncoder"}, "is a CrossEncoder, which gives no"),
         ("config_sentence_transformers.json", {"model_type": "SparseEncoder"}, "is a SparseEncoder, which gives no"),
     ],
 )
-def test_settings_of_another_kind_of_model_are_refused(
-    file: str, values: dict[str, object], says: str, pooling: str, folder: Path
+def test_what_may_change_vectors_or_is_of_another_kind_of_model_is_refused(
+    name: str, content: str | dict[str, object], says: str, pooling: str, folder: Path
 ) -> None:
-    edit(folder / file, **values)
+    if isinstance(content, str):
+        (folder / name).write_text(content)
+    else:
+        edit(folder / name, **content)
     with pytest.raises(UserError, match=says):
         open_model(folder, pooling)
+
+
+@pytest.mark.parametrize(
+    ("config", "heads"),
+    [
+        ('{"architectures": ["XLMRobertaForSequenceClassification"]}', 1),
+        ('{"architectures": ["BertForTokenClassification", "BertModel"]}', 1),
+        ('{"architectures": ["BertForPreTraining"]}', 0),
+        *((text, 0) for text in ("{}", "{", "[1]", '{"architectures": 5}', '{"architectures": [5]}')),
+    ],
+)
+def test_a_head_that_is_left_out_is_said_once_and_a_damaged_file_is_left_to_the_trial(
+    config: str, heads: int, tmp_path: Path
+) -> None:
+    (tmp_path / "config.json").write_text(config)
+    assert len(remarks_on(tmp_path)) == heads
 
 
 def test_a_lone_adapter_and_a_layer_without_its_list_are_named(folder: Path, tmp_path: Path) -> None:
@@ -211,6 +209,7 @@ def test_the_layer_of_a_module_is_of_floating_point_numbers(tmp_path: Path) -> N
         (nn.Linear(2, 2), "a pickled object of Python, not weights by name; save the model with `save_pretrained`"),
         ({"state_dict": {"a": torch.zeros(2)}}, "does not hold weights by name alone"),
         ({"a": torch.zeros(2), "epoch": 3}, "does not hold weights by name alone"),
+        ([torch.zeros(2)], "does not hold weights by name alone"),
     ],
 )
 def test_a_file_of_weights_with_other_contents_is_named(content: object, says: str, folder: Path) -> None:
@@ -218,6 +217,13 @@ def test_a_file_of_weights_with_other_contents_is_named(content: object, says: s
     torch.save(content, folder / "pytorch_model.bin")
     with pytest.raises(UserError, match=says):
         Student.load(folder, "mean")
+
+
+def test_weights_by_name_in_a_pickled_file_are_read(folder: Path) -> None:
+    expected = Student.load(folder, "mean").embed(["a red circle"])
+    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+    np.testing.assert_array_equal(Student.load(folder, "mean").embed(["a red circle"]), expected)
 
 
 @pytest.mark.parametrize(
@@ -241,24 +247,24 @@ def test_models_of_other_inputs_are_named(name: str, named: str, folder: Path) -
         Student.load(folder)
 
 
-@pytest.mark.parametrize("asked", ["flash_attention_2", "eager", "flex_attention", "sdpa"])
-@pytest.mark.parametrize("pooling", ["mean", "modules"])
-def test_the_harness_chooses_the_attention(asked: str, pooling: str, folder: Path) -> None:
-    expected = open_model(folder, pooling).embed(["a red circle", "a"])
-    edit(folder / "config.json", _attn_implementation=asked, attn_implementation=asked)
-    model = open_model(folder, pooling)
-    assert not isinstance(model, Student) or model.packing is not None
-    np.testing.assert_array_equal(model.embed(["a red circle", "a"]), expected)
-
-
 @pytest.mark.parametrize(
-    "option", ["return_dict", "output_hidden_states", "output_attentions", "torchscript", "use_cache"]
+    "given",
+    [
+        *({"_attn_implementation": name, "attn_implementation": name} for name in ("flash_attention_2", "eager")),
+        *({"_attn_implementation": name, "attn_implementation": name} for name in ("flex_attention", "sdpa")),
+        *({name: True} for name in ("output_hidden_states", "output_attentions", "torchscript", "use_cache")),
+        {"return_dict": False},
+    ],
 )
 @pytest.mark.parametrize("pooling", ["mean", "modules"])
-def test_what_a_configuration_says_of_outputs_changes_nothing(option: str, pooling: str, folder: Path) -> None:
+def test_the_harness_chooses_the_attention_and_the_outputs(
+    given: dict[str, object], pooling: str, folder: Path
+) -> None:
     expected = open_model(folder, pooling).embed(["a red circle", "a"])
-    edit(folder / "config.json", **{option: option != "return_dict"})
-    np.testing.assert_allclose(open_model(folder, pooling).embed(["a red circle", "a"]), expected, atol=1e-6)
+    edit(folder / "config.json", **given)
+    model = open_model(folder, pooling)
+    assert not isinstance(model, Student) or model.packing is not None
+    np.testing.assert_allclose(model.embed(["a red circle", "a"]), expected, atol=1e-6)
 
 
 @pytest.mark.parametrize(

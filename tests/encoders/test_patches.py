@@ -63,6 +63,13 @@ def test_an_utterance_is_the_papers_211_vectors() -> None:
         AudioPatches(8, 48, 16, 24, positions=True)
 
 
+def test_positions_are_added() -> None:
+    patches, spectrogram = AudioPatches(8, 6, 4, 2, positions=True), torch.randn(1, 6, 4)
+    placed, positions = patches(spectrogram), patches.positions
+    patches.positions = None
+    torch.testing.assert_close(placed, patches(spectrogram) + positions)
+
+
 def test_a_patch_is_the_convolution_of_its_own_frames_and_bins() -> None:
     patches = AudioPatches(8, 6, 4, 2, positions=False)
     spectrogram = torch.randn(1, 6, 4)

@@ -22,7 +22,7 @@ from harness.encoders.modules import declared_pooling, listed_modules, module_fi
 from harness.encoders.student import SentenceModules, Student, open_model
 from harness.encoders.teachers import open_teacher
 from harness.errors import UserError
-from harness.runs.run import dropout_views
+from harness.runs.evaluate import dropout_views
 from harness.toy import student_folder
 
 SENTENCES = ["the big red circle", "a", "", "a small blue square on the left of the ring"]

@@ -16,6 +16,7 @@ import pytest
 from harness.encoders import features
 from harness.encoders.features import Ragged, Stacked, cached_features, cached_ragged
 from harness.errors import UserError
+from harness.events import Event, listening
 
 ROWS, CHUNK = 10, 4
 #: a process that computes these features and may kill itself at its nth durable step
@@ -75,10 +76,16 @@ def process(log: Path, deadly: int = 0, pause: float = 0) -> subprocess.Popen[by
 
 
 def test_features_are_computed_once_in_chunks_and_mapped_read_only() -> None:
-    compute, reported = Computed(), []
-    first = cached_features("key", ROWS, compute, chunk=CHUNK, report=lambda done, rows: reported.append((done, rows)))
+    compute, told = Computed(), list[Event]()
+    with listening("", told.append):
+        first = cached_features("key", ROWS, compute, chunk=CHUNK)
     assert compute.calls == [(0, 4), (4, 8), (8, 10)]
-    assert reported == [(0, 10), (4, 10), (8, 10), (10, 10)]
+    assert [(event.stage.done, event.stage.total) for event in told if event.stage] == [
+        (0, 10),
+        (4, 10),
+        (8, 10),
+        (10, 10),
+    ]
     second = cached_features("key", ROWS, compute, chunk=CHUNK)
     assert len(compute.calls) == 3
     for array in (first, second):

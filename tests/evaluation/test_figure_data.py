@@ -26,8 +26,10 @@ from harness.evaluation.figure_data import (
 )
 from harness.evaluation.suites import Embedder
 from harness.metrics import ArrayName
-from harness.runs.run import dropout_views
+from harness.runs.evaluate import dropout_views
+from harness.seeds import generator
 from harness.toy import student_folder
+from harness.toy.tasks import TOY_RETRIEVAL
 
 RNG = np.random.default_rng(0)
 
@@ -176,6 +178,9 @@ def test_the_suite_on_the_toy_world() -> None:
     for query, texts in zip(by_name["queries"], by_name["neighbours"], strict=True):
         assert len({query, *texts}) == 4
     assert (np.diff(by_name["neighbour_cosines"]) <= 0).all()
+    texts = list(dict.fromkeys(TOY_RETRIEVAL.load(None).texts))
+    order = generator(suite="figures", task="ToyRetrieval", seed=0, part="queries").permutation(len(texts))
+    assert by_name["queries"].tolist() == [texts[row] for row in order[:6]], "a draw of its own for each purpose"
     assert scores["Avg"] == {}
     assert scores["ToyRetrieval"]["cosine_same"] > scores["ToyRetrieval"]["cosine_apart"]
     constant = Embedder(student.embed, views=lambda texts, count, seed: np.ones((len(texts), count, 8), np.float32))

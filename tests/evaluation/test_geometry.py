@@ -149,3 +149,4 @@ def test_the_spread_is_of_distinct_sentences_and_undefined_where_they_do_not_dif
     assert result.scores["mean_cosine"] == pytest.approx(1)
     assert [line.partition(" ")[0] for line in result.warnings] == ["top_variance", "effective_rank"]
     assert "top_variance" not in result.scores
+    assert GeometrySuite(["ToySTS"]).score({"": [("a", "b", 5.0)]}, same).scores["mean_cosine"] == pytest.approx(1)

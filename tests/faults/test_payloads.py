@@ -140,6 +140,8 @@ EVIL = {
 }
 
 
+#: those that can be a value in the name of a run
+NAMES = ("html", "tex", "jinja", "path")
 #: names of profiles: each has charts, which take seconds
 PROFILES = (EVIL["escape"] + EVIL["html"], "..", "n" * 250)
 
@@ -171,23 +173,22 @@ def reported(tmp_path_factory: pytest.TempPathFactory) -> tuple[Store, Path]:
 
 
 def _hostile(profile: str, number: int) -> Any:
-    """A result whose names are payloads, others in each; only the first has curves, which take seconds to draw."""
-    setting, encoder, task, inside = (list(EVIL.values())[(number + step) % len(EVIL)] for step in (0, 2, 4, 6))
-    made = result(
-        "simcse",
+    """A result whose texts are payloads, others in each; only the first has curves, which take seconds to draw."""
+    device, code, task, inside = (list(EVIL.values())[(number + step) % len(EVIL)] for step in (0, 2, 4, 6))
+    variant, setting = (EVIL[NAMES[number + step]] for step in (0, 1))
+    return result(
+        f"simcse[x={variant}]",
         0,
         {"sts": {task: {"spearman": 50.0}, "Avg": {"spearman": 50.0}}},
-        setting=setting,
-        encoder=encoder,
+        setting=f"toy[x={setting}]",
         profile=profile,
         overrides={"steps": task},
         packages={inside: task},
         warnings=[*EVIL.values()],
-        hardware={"device": setting, "processor": inside},
-        revision=encoder,
+        hardware={"device": device, "processor": inside},
+        revision=code,
         **({} if number == 0 else {"dev": (), "losses": {}}),
     )
-    return made.model_copy(update={"spec": made.spec.model_copy(update={"variant": f"simcse[x={inside}]"})})
 
 
 def test_no_page_of_a_report_acts_on_a_name(reported: tuple[Store, Path]) -> None:

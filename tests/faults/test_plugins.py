@@ -57,7 +57,7 @@ def test_bad_methods_fail_alone_and_the_good_runs_end_as_without_them(
     names = ",".join(sorted(NAMES.keys() - left_out, key="bad-sleeps".__ne__))  # it waits while the others run
     monkeypatch.setattr(base, "jobs_of", only_the_sleeper_is_timed)  # a busy machine makes all of them slow
     grid = short_run(f"{names},{good}", Path("together"), executor="local", jobs=3)
-    errors = {failure.spec.method: failure.error for failure in grid.failures}
+    errors = {failure.spec.variant.name: failure.error for failure in grid.failures}
     assert errors.keys() == SAYS.keys() - left_out, errors
     for name, pattern in ((name, SAYS[name]) for name in errors):
         assert re.search(pattern, errors[name]), (name, errors[name])
@@ -65,8 +65,8 @@ def test_bad_methods_fail_alone_and_the_good_runs_end_as_without_them(
     together, alone = outcome(grid), outcome(short_run(good, Path("alone"), executor="serial"))
     assert {key: together[key] for key in alone} == alone
     assert not list(tmp_path.rglob("elsewhere/*")), "results follow no change of the working folder"
-    (meddled,) = (run for run in grid.runs if run.spec.method == "bad-meddles")
+    (meddled,) = (run for run in grid.runs if run.spec.variant.name == "bad-meddles")
     assert Store(tmp_path / "together").path(meddled).is_file()
-    spoilt = next(failure for failure in grid.failures if failure.spec.method == "bad-nan")
+    spoilt = next(failure for failure in grid.failures if failure.spec.variant.name == "bad-nan")
     log = (tmp_path / "together" / "failed" / f"{spoilt.fingerprint[:16]}.log").read_text()
     assert re.search(r"the batch of step 3: sentences, rows \d+( \d+){7}$", log, re.MULTILINE)

@@ -222,7 +222,7 @@ def test_what_is_no_file_in_a_results_folder_is_named_and_never_waited_for(
         each.parent.mkdir(exist_ok=True)
         misplace(each, kind)
     read = harness.results(folder)
-    assert [run.spec.method for run in read.runs] == ["simcse"]
+    assert [run.spec.variant.name for run in read.runs] == ["simcse"]
     assert [str(path) in line for line in read.problems] == [True]
     store = Store(folder)
     assert str(tuning) in read_tunings(store)[1][0]

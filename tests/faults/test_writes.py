@@ -34,7 +34,7 @@ from harness.metrics import ArrayName
 from harness.planning.seen import cached_hashes
 from harness.runs.export import export as write_export
 from harness.runs.log import RunLog
-from harness.store import Spec, Store
+from harness.store import Store
 from harness.store.folder import Submission, note_submission
 from harness.store.index import row_of, table_of, write_table
 from harness.store.labs import merge
@@ -44,7 +44,7 @@ from harness.work.report import Report
 
 RESULT, FINGERPRINT = result(), "ab" * 32
 ARRAYS = {ArrayName("task", "what", ""): np.arange(1000.0)}
-NOTE = Submission(system="SLURM", id="7", key="k", folder=Path("f"), log=Path("l"))
+NOTE = Submission(system="SLURM", id="7", key="k", log=Path("l"))
 
 
 def _declare() -> None:
@@ -54,7 +54,7 @@ def _declare() -> None:
 
 
 def _log(folder: Path) -> None:
-    with RunLog(folder / "run.log", "a key") as log:
+    with RunLog(folder / "run.log") as log:
         log.write("a line")
 
 
@@ -297,7 +297,7 @@ def test_what_a_killed_process_left_is_removed_with_its_run_alone(tmp_path: Path
     ours = [
         store.work(run.fingerprint) / ".best.tmp" / "model.safetensors",
         store.work(run.fingerprint) / ".run.log.77.tmp",
-        store.folder("tiny", Spec.of(run.resolved.spec)) / f".seed-0-{run.fingerprint[:16]}.json.77.tmp",
+        store.folder("tiny", run.resolved.spec) / f".seed-0-{run.fingerprint[:16]}.json.77.tmp",
         tmp_path / "failed" / f".{run.fingerprint[:16]}.log.77.tmp",
     ]
     others = [path.with_name(path.name.replace(run.fingerprint[:16], "f" * 16)) for path in ours[2:]]

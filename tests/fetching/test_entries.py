@@ -19,6 +19,7 @@ def test_sets_of_the_bundle_have_the_counts_of_the_catalogue(data_root):
 def test_every_entry_is_whole():
     for entry in fetching.entries().values():
         assert entry.recipe in RECIPES
+        assert entry.how.startswith("by hand, then `harness data import") == bool(entry.by_hand), entry.how
         files = {origin.file for origin in entry.origins}
         for output in entry.outputs:
             assert output.origin in files if entry.recipe in ("place", "unpack") else output.origin is None

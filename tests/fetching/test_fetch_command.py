@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from datasets import Dataset
+from PIL import Image
 
+from harness.fetching.archives import write_parquet
 from harness.fetching.repositories import recorded_commit
 from harness.planning.missing import fetch_list
 from harness.sources import Missing
@@ -235,3 +239,40 @@ def test_an_unknown_encoder_of_the_hub_is_fetched_by_its_name(standin, world, ha
     assert command in lacking.stderr
     assert harness("fetch", "--methods", "none[pooling=cls]", "--encoders", "other/bert").returncode == 0
     assert harness("eval", "other/bert", "--pooling", "cls", HF_HUB_OFFLINE="1").returncode == 0
+
+
+def test_data_sets_of_the_hub_train_as_the_documentation_says(standin, world, harness):
+    """The tables of docs/your-data.md, as they stand there: triplets of the hub, sentences and captions of folders."""
+    page = (Path(__file__).parents[2] / "docs" / "your-data.md").read_text().partition("## Data sets of the hub")[2]
+    recipe = page.partition("```toml\n")[2].partition("```")[0]
+    small = "[training]\nsteps = 2\nbatch_size = 8\n[suites.sts]\ntasks = ['ToySTS']\n"
+    (world / "data.toml").write_text(f"extends = 'tiny'\n{recipe}\n{small}")
+    texts = [f"a {size} {colour} circle" for size in ("small", "large") for colour in ("red", "blue", "green")] * 3
+    write_parquet(world / "nli.parquet", {"anchor": texts, "positive": texts[::-1], "negative": texts[1:] + texts[:1]})
+    commit, file = "d482672c8e74ce18da116f430137434ba2e52fab", "triplet/train-00000-of-00001.parquet"
+    hub = "sentence-transformers/all-nli"
+    asked = standin.hub_file(hub, file, (world / "nli.parquet").read_bytes(), commit)
+    standin.hub_file(hub, "triplet/dev-00000-of-00001.parquet", b"not asked for", commit)
+    standin.cards[f"datasets/{hub}"] = {"license": "cc-by-nc-4.0"}
+    Dataset.from_dict({"text": texts}).save_to_disk(world / "texts", num_shards=2)
+    (world / "pictures").mkdir()
+    rows = [json.dumps({"file_name": f"{row}.png", "text": text}) for row, text in enumerate(texts)]
+    (world / "pictures" / "metadata.jsonl").write_text("\n".join(rows) + "\n")
+    for row in range(len(texts)):
+        Image.new("RGB", (8, 8), (row, 0, 0)).save(world / "pictures" / f"{row}.png")
+    typed = ("--methods", "simcse,simcse-sup,mcse", "--seeds", "1")
+    shown = harness("fetch", "--dry-run", *typed, profile="./data.toml").stdout
+    assert "train-*-of-00001.parquet of the hub's data set, licence cc-by-nc-4.0" in shown
+    refused = harness("run", "--fetch", *typed, profile="./data.toml")
+    assert (refused.returncode, standin.gets(asked)) == (2, [])
+    assert f"({hub}: cc-by-nc-4.0); to accept them, add --accept-licences {hub}" in refused.stderr
+    standin.stated[file] = "0" * 64
+    brought = ("fetch", *typed, "--accept-licences", hub)
+    assert "has another SHA-256" in harness(*brought, profile="./data.toml").stderr
+    standin.stated.clear()
+    assert harness(*brought, profile="./data.toml").returncode == 0
+    held = world / "hf" / "hub" / "datasets--sentence-transformers--all-nli" / "snapshots" / commit
+    assert [path.name for path in held.rglob("*.parquet")] == ["train-00000-of-00001.parquet"]
+    done = harness("run", *typed, profile="./data.toml", HF_HUB_OFFLINE="1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "3 runs, 0 done, 3 to do" in done.stdout

@@ -77,8 +77,8 @@ def hub(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iter
         monkeypatch.setattr(constants, "ENDPOINT", address)
         monkeypatch.setattr("huggingface_hub.hf_api.ENDPOINT", address, raising=False)
         monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-        monkeypatch.setattr(transfer, "PATIENCE_S", 0.2)
-        monkeypatch.setattr(transfer, "ANSWER_S", 1.0)
+        monkeypatch.setattr(transfer, "PATIENCE_S", 0.1)
+        monkeypatch.setattr(transfer, "ANSWER_S", 0.3)
         monkeypatch.setenv("NO_PROXY", "127.0.0.1")
         yield address
         over.set()

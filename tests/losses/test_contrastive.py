@@ -46,6 +46,12 @@ def test_an_angle_of_exactly_the_margin_stays_as_it_is_with_keep() -> None:
     assert angular_margin(cosines, 0.3, near="clamp")[0, 1] == pytest.approx(1)
 
 
+def test_norms_below_a_bound_count_as_the_bound() -> None:
+    rows = torch.tensor([[1e-9, 0.0], [0.0, 0.0], [3.0, 4.0]])
+    expected = torch.tensor([[0.01, 0.0, 0.06], [0.0, 0.0, 0.0], [0.06, 0.0, 1.0]])
+    torch.testing.assert_close(cosine_matrix(rows, rows), expected)
+
+
 @pytest.mark.parametrize("near", NEAR)
 def test_gradients_at_cosines_of_one_are_finite(near: str) -> None:
     """The arc cosine has an infinite slope there; the angle of equal rows is 0, of opposite ones pi."""

@@ -27,7 +27,7 @@ from harness.planning.plan import make_plan
 from harness.planning.request import Request
 from harness.profiles import load_profile
 from harness.runs.environment import Execution
-from harness.spec import RunSpec, Variant, parse_setting
+from harness.spec import RunSpec, Variant
 from harness.store import Result, Store
 from harness.work.base import execute
 
@@ -108,8 +108,8 @@ def test_a_step_takes_as_long_as_the_card_or_the_host_and_scores_and_checkpoints
 
 
 def test_without_finished_runs_the_times_of_cards_are_estimated(tmp_path: Path) -> None:
-    request = Request(PAPER, [Variant("simcse")], [parse_setting("wiki")], ["bert-base-uncased"], (0, 1), [])
-    expected = estimate(make_plan(request, Store(tmp_path)))
+    wanted = {RunSpec(Variant("simcse"), Variant("wiki"), "bert-base-uncased", seed): () for seed in (0, 1)}
+    expected = estimate(make_plan(Request(PAPER, wanted), Store(tmp_path)))
     assert expected.here is None
     for card in CARDS:
         assert expected.cards[card.name] == pytest.approx(2 * card.training(run(SIMCSE), steps(SIMCSE)))

@@ -14,20 +14,18 @@ from executor_jobs import plan
 from PIL import Image
 from plugin_packages import Install
 
-from harness.encoders.student import Student
 from harness.encoders.teachers import open_teacher
 from harness.errors import PlugInError, UserError
 from harness.fetching.archives import write_parquet
 from harness.grid import resolve
 from harness.planning.experiments import Experiment, Experiments
 from harness.planning.inventory import Inventory
-from harness.planning.teachers import FeatureContext, KnownPairs, RoleFeatures
+from harness.planning.teachers import RoleFeatures, load_pairs
 from harness.profiles import Profile, load_profile
 from harness.profiles.schema import TeacherTable
-from harness.runs.train import Bench, run_features, training_data
+from harness.runs.inputs import training_inputs
 from harness.spec import RunSpec
-from harness.store import Store
-from harness.toy import clip_folder, student_folder
+from harness.toy import clip_folder
 
 
 def test_a_kind_that_cannot_be_loaded_costs_only_the_grids_that_name_it(install: Install, tmp_path: Path) -> None:
@@ -48,10 +46,9 @@ def experiment(variant: str, profile: Profile, **overrides: int) -> Experiment:
     return Experiments(Inventory(profile, None, {}), overrides).of(run)
 
 
-def features_of(made: Experiment, tmp_path: Path) -> dict[str, np.ndarray]:
-    features = run_features(made, Bench(Store(tmp_path), "cpu"))
-    tokenizer = Student.load(student_folder()).tokenizer
-    data = training_data(features, tokenizer)
+def features_of(made: Experiment) -> dict[str, np.ndarray]:
+    data = training_inputs(made, "cpu", {}).data
+    assert data is not None
     return {role: values[np.arange(20)] for role, values in data.features.items()}
 
 
@@ -66,11 +63,11 @@ def test_another_kind_or_pooling_of_the_same_model_is_another_experiment(install
     assert kinds[0].needs[0].fingerprint != kinds[1].needs[0].fingerprint, "cached features go by these"
 
 
-def test_features_in_bf16_are_near_those_in_float32_and_kept_apart(tmp_path: Path) -> None:
+def test_features_in_bf16_are_near_those_in_float32_and_kept_apart() -> None:
     tables = {name: TeacherTable(registered="toy-clip", precision=name) for name in ("fp32", "bf16")}
     experiments = {name: experiment(f"kdmcse[images={name}]", with_teachers(**tables)) for name in tables}
     assert len({each.fingerprint for each in experiments.values()}) == 2
-    exact, half = (features_of(each, tmp_path) for each in experiments.values())
+    exact, half = (features_of(each) for each in experiments.values())
     captions = list(islice(experiments["fp32"].corpora[-1].read.source.texts(None), 20))
     np.testing.assert_allclose(exact["caption"], open_teacher("open-clip", clip_folder()).captions(captions), atol=1e-5)
     for role, values in exact.items():
@@ -136,9 +133,7 @@ def test_published_features_are_read_and_images_stand_in_for_missing_ones(tmp_pa
     computed = features("mcse")
     assert computed.source == features("kdmcse").source == "computed"
     assert not [need for need in computed.needs if need.missing]
-    listed = [KnownPairs.of_corpus(corpus) for corpus in computed.corpora]
-    context = FeatureContext(student_folder(), 32, "cpu", lambda _: Path())
-    vectors = computed.load(listed, 0, context)
+    vectors = computed.load([load_pairs(corpus) for corpus in computed.corpora], 0, "cpu", {})
     captions = 2 if "all" in setting else 1
     assert len(vectors) == 3 * captions
     expected = open_teacher("open-clip", clip_folder()).images(
@@ -152,36 +147,30 @@ def test_published_features_are_read_and_images_stand_in_for_missing_ones(tmp_pa
     assert stored.source == "flickr/resnet50.hdf5"
     assert features("kdmcse").source == "computed"
     assert stored.identity != computed.identity
-    listed = [KnownPairs.of_corpus(corpus) for corpus in stored.corpora]
-    rows = stored.load(listed, 0, context)
+    rows = stored.load([load_pairs(corpus) for corpus in stored.corpora], 0, "cpu", {})
     assert rows[np.arange(len(rows))][:, 0].tolist() == np.repeat([1.0, 2.0, 3.0], captions).tolist()
 
 
-def test_features_are_kept_apart_by_what_decodes_and_computes_them(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    pictures = experiment("mcse[images=toy-clip]", with_teachers())
-    captions = experiment("kdmcse", with_teachers())
+def test_features_are_kept_apart_by_what_decodes_and_computes_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of images, of captions, and of images in a file."""
+    variants = {"image": "mcse[images=toy-clip]", "caption": "kdmcse"}
+    image, caption = (experiment(name, with_teachers()).features[role] for role, name in variants.items())
+    (corpus,) = image.corpora
+    in_file = replace(corpus, stored={("image", "toy-clip"): corpus.read})
     changes = {"DECODING": 9, "installed": lambda *packages: ["9"], "reading_code": lambda: "9"}
 
     def keys() -> list[str]:
-        found = []
-        for made, role in ((pictures, "image"), (captions, "caption")):
-            used = made.features[role]
-            context = run_features(made, Bench(Store(tmp_path), "cpu")).context
-            known = KnownPairs.of_corpus(used.corpora[0])
-            found.append(used.teacher.key(known, context))
-        image = pictures.features["image"].teacher
-        return [*found, image.key(replace(known, stored={(image.of, image.name): "a file"}), context)]
+        return [image.teacher.key(corpus), caption.teacher.key(corpus), image.teacher.key(in_file)]
 
     before = keys()
+    assert len(set(before)) == 3
     moved = {}
     for name, value in changes.items():
         with monkeypatch.context() as patched:
             patched.setattr(f"harness.planning.teachers.{name}", value)
             moved[name] = [a != b for a, b in zip(keys(), before, strict=True)]
     assert moved == {
-        "DECODING": [True, False, False],
+        "DECODING": [True, True, False],
         "installed": [True, True, False],
         "reading_code": [False, True, True],
     }

@@ -13,6 +13,7 @@ import pytest
 import harness
 from harness.encoders.locate import FolderModel
 from harness.errors import UserError
+from harness.grid import grid
 from harness.planning.plan import SHOWN, Plan, make_plan
 from harness.planning.request import Request
 from harness.profiles import Training, load_profile
@@ -23,9 +24,12 @@ from harness.spec import Variant, parse_setting
 from harness.store import Store
 
 
-def plan(tmp_path: Path, **changes: object) -> Plan:
-    grid = ([Variant.parse("mcse")], [parse_setting("toy")], ["toy-bert"], (0,), ["sts", "geometry"])
-    return make_plan(replace(Request(load_profile("tiny"), *grid), **changes), Store(tmp_path))
+def plan(tmp_path: Path, suites: Sequence[str] = ("sts", "geometry"), **changes: object) -> Plan:
+    axes = {"methods": [Variant("mcse")], "settings": [Variant("toy")], "encoders": ["toy-bert"], "seeds": (0,)}
+    axes |= {name: changes.pop(name) for name in axes if name in changes}
+    request = replace(Request(load_profile("tiny"), {}), **changes)
+    wanted = dict.fromkeys(grid(request.profile, **axes), suites)
+    return make_plan(replace(request, wanted=wanted), Store(tmp_path))
 
 
 def fingerprint(tmp_path: Path, **changes: object) -> str:

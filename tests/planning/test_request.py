@@ -22,8 +22,9 @@ def test_texts_and_sequences_select_the_same() -> None:
     values = {"steps": 4, "learning_rate": 0.0001}
     passed = Selection("tiny", **lists, seeds=[0, 2], suites=["sts", "geometry"], set=values)
     assert make_request(typed) == make_request(passed)
-    assert (make_request(typed).seeds, make_request(typed).overrides) == ((0, 2), values)
-    assert make_request(Selection("tiny", seeds=2)).seeds == make_request(Selection("tiny", seeds="2")).seeds == (0, 1)
+    seeds = [spec.seed for spec in make_request(typed).wanted]
+    assert (seeds, make_request(typed).overrides) == ([0, 0, 2, 2], values)
+    assert make_request(Selection("tiny", seeds=2)) == make_request(Selection("tiny", seeds="0,1"))
 
 
 def test_defaults_are_those_of_the_profile() -> None:
@@ -74,17 +75,17 @@ def test_mistakes_are_user_errors(selection: Selection, message: str) -> None:
 
 def test_released_weights_are_runs_of_their_own_pooling_on_suites_that_fit_them_or_those_of_a_table() -> None:
     request = make_request(Selection("paper", released=True))
-    assert {str(spec) for spec in request.wanted or ()} == {
+    assert {str(spec) for spec in request.wanted} == {
         f"none[pooling={weights.pooling}]/none/{name}/seed-0" for name, weights in request.profile.released.items()
     }
     assert list(request.suites) == ["sts", "geometry", "transfer", "retrieval"]
     assert request.entries == {}
     some = make_request(Selection("paper", released=True, suites="sts"))
-    assert {tuple(suites) for suites in (some.wanted or {}).values()} == {("sts",)}
+    assert {tuple(suites) for suites in some.wanted.values()} == {("sts",)}
     request = make_request(Selection("paper", released=True, table="nonling:TE.1,mcse:T1"))
     assert {name: len(specs) for name, specs in request.entries.items()} == {"nonling:TE.1": 9, "mcse:T1": 6}
     both = RunSpec.parse("none[pooling=cls]/none/princeton-nlp/unsup-simcse-roberta-base/seed-0")
-    assert (request.wanted or {})[both] == ("transfer", "sts")
+    assert request.wanted[both] == ("transfer", "sts")
 
 
 def test_a_model_from_outside_is_an_untrained_run_with_its_pooling(tmp_path: Path) -> None:
@@ -98,8 +99,8 @@ def test_a_model_from_outside_is_an_untrained_run_with_its_pooling(tmp_path: Pat
         (str(student_folder()), "mean", "tiny", "mean"),
     ):
         request = model_request(model, pooling, Selection(profile, suites="sts"), Store(tmp_path), trusted=True)
-        assert [str(variant) for variant in request.methods] == [f"none[pooling={stated}]"]
-        assert request.seeds == (0,)
+        (spec,) = request.wanted
+        assert (str(spec.variant), str(spec.setting), spec.seed) == (f"none[pooling={stated}]", "none", 0)
         assert all(source.trusted for source in request.given.values())
     assert request.given == {"student": FolderModel(student_folder().resolve(), trusted=True)}
     with pytest.raises(UserError, match="does not state its pooling; give --pooling cls"):

@@ -80,7 +80,7 @@ def test_methods_of_every_stream_train_on_corpora_of_a_package(
         set={"steps": 2, "eval_every": 2}, results=tmp_path,
     )  # fmt: skip
     assert not done.failures, done.failures
-    terms = {run.spec.method: set(run.losses.terms) for run in done.runs}
+    terms = {run.spec.variant.name: set(run.losses.terms) for run in done.runs}
     assert terms["mcse"] == {"text", "info"}
     assert "visual" in terms["visualcse"]
     assert "audio" in terms["audiocse"]
@@ -140,7 +140,7 @@ def test_an_option_changes_what_a_run_reads_and_its_identity_and_is_checked(inst
         set={"steps": 2, "batch_size": 32}, results=tmp_path,
     )  # fmt: skip
     plain, loud = done.runs
-    assert (plain.spec.setting, loud.spec.setting) == ("toy-text", "toy-text[shout=1]")
+    assert (str(plain.spec.setting), str(loud.spec.setting)) == ("toy-text", "toy-text[shout=1]")
     assert plain.fingerprint != loud.fingerprint
     assert plain.losses.terms != loud.losses.terms, "the texts differ, so do the losses"
 

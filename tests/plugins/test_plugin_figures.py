@@ -48,6 +48,6 @@ def test_a_kind_is_drawn_with_its_command_and_one_that_fails_costs_its_own_figur
     drawn = figure("mcse-bars", averages("mcse", "coco", [70.0]), bars=good)
     assert drawn.svg.startswith("<svg")
     assert "mcse" in drawn.svg
-    assert "--suites geometry,sts" in drawn.commands[0]
+    assert drawn.commands == ("harness run --figure mcse:bars --results nowhere",)
     failed = figure("mcse-broken", averages("mcse", "coco", [70.0]), broken=bad)
     assert "'broken' (package bars, bars:BROKEN) cannot draw: ZeroDivisionError: broken (bars.py, line" in failed.empty

@@ -24,7 +24,7 @@ CODE = '''\
         @property
         def parts(self):
             lines = [
-                Line((one.spec.variant, str(one.spec.seed)), (CellText(f"{one.train_seconds:.0f}"),), "plain")
+                Line((str(one.spec.variant), str(one.spec.seed)), (CellText(f"{one.train_seconds:.0f}"),), "plain")
                 for one in self.contents.runs
             ]
             sections = (Section("all runs", tuple(lines)),)
@@ -33,7 +33,7 @@ CODE = '''\
 
         def rows(self):
             runs = self.contents.runs
-            return [{"table": "times", "variant": one.spec.variant, "mean": one.train_seconds} for one in runs]
+            return [{"table": "times", "variant": str(one.spec.variant), "mean": one.train_seconds} for one in runs]
 
 
     class WithPage(Times):

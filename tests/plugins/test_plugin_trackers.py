@@ -139,7 +139,10 @@ def test_a_tracker_that_never_answers_is_ended_and_left_to_itself_by_an_interrup
     left._writer.join()
     monkeypatch.setattr(listener, "FINISH_S", 0.2)
     listened(10_000)  # far more than a pipe holds
-    assert caplog.messages == ["the tracker 'stuck' did not finish within 0 s and was stopped"]
+    assert caplog.messages == [
+        "waiting for the tracker 'stuck' to finish (at most 0 s)",
+        "the tracker 'stuck' did not finish within 0 s and was stopped",
+    ]
 
 
 def test_what_cannot_work_is_refused_before_anything_runs(tmp_path: Path) -> None:

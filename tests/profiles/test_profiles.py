@@ -9,7 +9,7 @@ import pytest
 
 from harness.commands import DEFAULT_COMMANDS
 from harness.errors import UserError
-from harness.grid import Resolved, UnfitSettingError, expand, resolve
+from harness.grid import Resolved, UnfitSettingError, grid, resolve, resolve_all
 from harness.method import Feature, method_named
 from harness.profiles import Training, load_profile, shipped_profiles
 from harness.registry import get, names
@@ -42,15 +42,16 @@ def variants() -> list[Variant]:
 def test_every_shipped_profile_resolves_every_method_setting_and_encoder(name: str) -> None:
     profile = load_profile(name)
     settings = [Variant(setting) for setting in profile.settings]
-    runs, skipped = expand(profile, variants(), settings, list(profile.encoders), [0], {})
+    runs, skipped = resolve_all(profile, grid(profile, variants(), settings, list(profile.encoders), [0]), {})
     reached = {(run.spec.variant, run.spec.setting.name, run.spec.encoder) for run in runs if run.method.trains}
+    left_out = {skip.what for skip in skipped}
     asked = {
         (variant, setting, encoder)
         for variant in variants()
         if method_named(variant.name).trains
         for setting in profile.settings
         for encoder in profile.encoders
-        if f"{variant}/{setting}" not in {skip.what for skip in skipped}
+        if f"{variant}/{setting}" not in left_out
     }
     assert reached == asked
     assert {run.spec.encoder for run in runs if not run.method.trains} == set(profile.encoders)
@@ -61,7 +62,8 @@ def test_defaults_name_runs_and_tasks_that_exist(name: str) -> None:
     profile = load_profile(name)
     methods = [Variant.parse(text) for text in profile.defaults.methods]
     settings = [Variant(setting) for setting in profile.defaults.settings]
-    runs, skipped = expand(profile, methods, settings, profile.defaults.encoders, range(profile.defaults.seeds), {})
+    specs = grid(profile, methods, settings, profile.defaults.encoders, range(profile.defaults.seeds))
+    runs, skipped = resolve_all(profile, specs, {})
     trained = sum(method_named(variant.name).trains for variant in methods)
     cells = trained * len(settings) * profile.defaults.seeds + len(methods) - trained
     assert len(runs) == cells * len(profile.defaults.encoders)
@@ -178,7 +180,7 @@ def write(folder: Path, text: str) -> str:
 def test_a_users_own_profile_is_read_by_path(tmp_path: Path) -> None:
     profile = load_profile(write(tmp_path, MINE))
     assert (profile.name, profile.defaults.seeds) == ("mine", 5)
-    ((run,), _) = expand(profile, [Variant("mcse")], [Variant("pairs")], ["mine"], [3], {})
+    run = resolve(profile, RunSpec.parse("mcse/pairs/mine/seed-3"), {})
     assert (run.hyperparameters.lambda_, run.training.batch_size) == (0.25, 8)
     assert run.features == {"image": Feature("default")}
 

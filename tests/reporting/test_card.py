@@ -106,8 +106,6 @@ def test_each_pooling_has_lines_that_compile(pooling: str) -> None:
 def test_hostile_texts_stay_texts() -> None:
     run = made(
         profile=HOSTILE,
-        encoder=HOSTILE,
-        setting=HOSTILE,
         overrides={"steps": HOSTILE},
         warnings=[HOSTILE],
         revision=HOSTILE,

@@ -6,6 +6,7 @@ import re
 import shlex
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,12 @@ from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.evaluation.sts import STSSuite
 from harness.evaluation.suites import Embedder
+from harness.planning.names import find_result
 from harness.planning.plan import Plan
 from harness.runs.environment import Execution
 from harness.runs.export import export
-from harness.runs.finished import find_result
-from harness.runs.train import Bench, train
+from harness.runs.inputs import training_inputs
+from harness.runs.train import train
 from harness.store import Result, Store
 from harness.store.labs import check_identity
 from harness.toy import student_folder
@@ -60,7 +62,8 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def own(results: Path, key: str) -> Student:
     """The run's own student, with the head that the trainer kept beside it."""
     (run,) = (planned for planned in plan(results, *METHODS, **SHORT).runs if planned.key == key)
-    return train(run.experiment, Bench(Store(results), "cpu")).student
+    inputs = training_inputs(run.experiment, "cpu", {})
+    return train(run.experiment, inputs, Store(results).work(run.fingerprint)).student
 
 
 def sentence_transformer(folder: Path) -> Any:
@@ -171,7 +174,7 @@ def test_a_key_with_several_results_needs_the_file(results: Path, tmp_path: Path
         export(KEYS["cls"], tmp_path / "model", both)
     files = sorted(both.glob("tiny/simcse/toy/toy-bert/seed-0-*.json"))
     third = Store(both).read(files[0])
-    changes = {"spec": third.spec.model_copy(update={"seed": 2}), "fingerprint": "2" * 64, "group": "3" * 64}
+    changes = {"spec": replace(third.spec, seed=2), "fingerprint": "2" * 64, "group": "3" * 64}
     Store(both).save(third.model_copy(update=changes))
     assert all(str(file) in str(refusal.value) for file in files)
     texts = []
@@ -190,7 +193,7 @@ def test_the_folder_of_an_untrained_encoder_is_asked_for_and_checked(results: Pa
     assert done.exit_code == 0, done.output
     key = "none[pooling=mean]/none/outside/seed-0"
     export(key, tmp_path / "noted", tmp_path / "results")
-    shutil.rmtree(tmp_path / "results" / ".typed")  # as in results of another machine
+    shutil.rmtree(tmp_path / "results" / ".last-places")  # as in results of another machine
     with pytest.raises(UserError, match="give that folder with --encoder"):
         export(key, tmp_path / "model", tmp_path / "results")
     export(key, tmp_path / "model", tmp_path / "results", encoder=outside)

@@ -62,6 +62,16 @@ def test_a_class_that_the_process_changed_is_refused_and_answers_for_nobody(
     before.check_code()
 
 
+def test_a_function_that_the_process_replaced_beside_a_class_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    place, name, before = SIMCSE.__module__, "info_nce", planned()
+    with monkeypatch.context() as patched:
+        patched.setattr(f"{place}.{name}", lambda *given, **named: 0)
+        for ask in (planned, before.check_code):
+            with pytest.raises(UserError, match=rf"{place}.{name} was replaced after its class was defined"):
+                ask()
+    assert planned().fingerprint == before.fingerprint
+
+
 def test_answers_of_another_process_are_compared_with_the_class_where_the_run_is_carried_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -71,7 +81,7 @@ def test_answers_of_another_process_are_compared_with_the_class_where_the_run_is
         with pytest.raises(UserError, match="simcse has changed since the run was planned; run the same command again"):
             experiment.check_code()
     experiment.check_code()
-    assert declared_method("simcse").configured("simcse", "paper", ({}, {})).identity["temperature"] == 0.05
+    assert declared_method("simcse").configured("simcse", "paper", ({}, {}))["identity"]["temperature"] == 0.05
 
 
 def test_no_declared_answer_is_kept_by_a_process_whose_code_has_changed_on_disk(tmp_path: Path) -> None:

@@ -18,7 +18,8 @@ from harness.metrics import ArrayName
 from harness.planning.plan import Plan
 from harness.processors import cores
 from harness.runs.environment import Seat
-from harness.runs.run import CachedEmbedding, dropout_views, run_one
+from harness.runs.evaluate import dropout_views, remembering
+from harness.runs.run import run_one
 from harness.store import Result, Store
 from harness.toy import student_folder
 
@@ -124,7 +125,7 @@ def test_each_sentence_is_embedded_once() -> None:
         asked.append(len(sentences))
         return np.array([[sum(map(ord, text))] for text in sentences])
 
-    embed = CachedEmbedding(counting)
+    embed = remembering({}, counting)
     for texts in (TEXTS, TEXTS, [*TEXTS, "another"]):
         np.testing.assert_array_equal(embed(texts), [[sum(map(ord, text))] for text in texts])
     assert asked == [2, 1]

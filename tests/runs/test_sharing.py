@@ -83,7 +83,7 @@ def test_two_labs_share_a_repository_and_nothing_is_overwritten(
     into = Store(tmp_path / "c")
     assert sorted(labs_of(into)) == ["lab-a", "lab-b"]
     assert {contributor(into, result) for result in into.load()[0]} == {"lab-a"}
-    assert [[copy.result.hardware["processor"] for copy in copies] for copies in repeated(into)] == [["a", "b"]]
+    assert [[copy.hardware["processor"] for copy in copies.values()] for copies in repeated(into)] == [["a", "b"]]
     assert all(into.arrays(result) for result in into.load()[0])
     again = harness("results", "push", REPOSITORY, "--contributor", "lab-c", "--results", "c")
     # what came from others keeps their names

@@ -6,14 +6,13 @@ What a kill leaves is resumed in tests/faults.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
 import pytest
 from executor_jobs import STUDENT, TAUGHT, plan, with_lit
 
-from harness.corpora.base import Pairs
 from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.events import Event, listening
@@ -23,30 +22,31 @@ from harness.planning.inventory import Inventory
 from harness.planning.plan import Plan
 from harness.profiles import Profile, load_profile
 from harness.profiles.schema import Corpus, Setting
-from harness.runs.environment import Execution
+from harness.runs.environment import Execution, Seat
+from harness.runs.inputs import Inputs, load_inputs, teacher_folders, training_inputs
 from harness.runs.log import stage_text
-from harness.runs.train import Bench, RunFeatures, run_features, train, training_data
-from harness.spec import CONTROLS, RunSpec
+from harness.runs.train import Trained, train
+from harness.spec import CONTROLS, FeatureKind, RunSpec
 from harness.store import Result, Store
-from harness.toy import student_folder
 from harness.toy.corpora import ToyPairs
 from harness.training.record import TrainingRecord
 from harness.training.streams import TrainingData
 from harness.work.base import execute
+from harness.work.jobs import jobs_of
 
 SHORT = {"steps": 4, "eval_every": 2, "batch_size": 8}
 
 
 @pytest.fixture
 def events() -> list[Event]:
-    """What the bench has reported."""
+    """What is reported while the store is in use."""
     return []
 
 
 @pytest.fixture
-def bench(tmp_path: Path, events: list[Event]) -> Iterator[Bench]:
+def store(tmp_path: Path, events: list[Event]) -> Iterator[Store]:
     with listening("", events.append):
-        yield Bench(Store(tmp_path), "cpu")
+        yield Store(tmp_path)
 
 
 @pytest.fixture
@@ -59,12 +59,18 @@ def experiment(key: str, profile: Profile | None = None, **overrides: int) -> Ex
     return Experiments(Inventory(used, None, {}), overrides).of(resolve(used, RunSpec.parse(key), overrides))
 
 
-def data_of(asked: Experiment, bench: Bench) -> TrainingData:
-    return training_data(run_features(asked, bench), Student.load(student_folder()).tokenizer)
+def inputs_of(asked: Experiment, store: Store) -> Inputs:
+    return training_inputs(asked, "cpu", teacher_folders(asked, store))
 
 
-def data(variant: str, bench: Bench, setting: str = "toy", profile: Profile | None = None) -> TrainingData:
-    return data_of(experiment(f"{variant}/{setting}/toy-bert/seed-0", profile), bench)
+def data(variant: str, store: Store, setting: str = "toy", profile: Profile | None = None) -> TrainingData:
+    found = inputs_of(experiment(f"{variant}/{setting}/toy-bert/seed-0", profile), store).data
+    assert found is not None
+    return found
+
+
+def trained(asked: Experiment, store: Store) -> Trained:
+    return train(asked, inputs_of(asked, store), store.work(asked.fingerprint))
 
 
 def carried_out(made: Plan) -> list[str]:
@@ -75,54 +81,54 @@ def carried_out(made: Plan) -> list[str]:
     return [stage_text(event.stage) for event in events if event.stage and event.kind == "prepare"]
 
 
-def test_an_untrained_encoder_has_no_heads_and_an_empty_record(tmp_path: Path, bench: Bench) -> None:
-    trained = train(experiment("none[pooling=mean]/none/toy-bert/seed-0"), bench)
-    assert trained.heads is None
-    assert trained.record == TrainingRecord()
+def test_an_untrained_encoder_has_no_heads_and_an_empty_record(tmp_path: Path, store: Store) -> None:
+    made = trained(experiment("none[pooling=mean]/none/toy-bert/seed-0"), store)
+    assert made.heads is None
+    assert made.record == TrainingRecord()
     assert not list(tmp_path.rglob("*.safetensors"))
 
 
-def test_a_finished_training_is_loaded_and_not_repeated(bench: Bench, events: list[Event]) -> None:
+def test_a_finished_training_is_loaded_and_not_repeated(store: Store, events: list[Event]) -> None:
     asked = experiment(STUDENT, **SHORT)
-    first = train(asked, bench)
+    first = trained(asked, store)
     assert [event.progress.step for event in events if event.progress][-1] == 4
     assert all(event.memory_mb > 100 for event in events if event.progress), "it imports torch"
-    assert not list(bench.folder(asked).glob("checkpoint*"))
+    assert not list(store.work(asked.fingerprint).glob("checkpoint*"))
     events.clear()
-    again = train(asked, bench)
+    again = trained(asked, store)
     assert not [event for event in events if event.progress]
     assert again.record == first.record
     sentences = ["the red circle", "a blue ring"]
     np.testing.assert_array_equal(again.student.embed(sentences), first.student.embed(sentences))
 
 
-def test_streams_have_the_rows_of_their_corpora_and_nothing_else(bench: Bench) -> None:
-    loaded = data("simcse", bench)
+def test_streams_have_the_rows_of_their_corpora_and_nothing_else(store: Store) -> None:
+    loaded = data("simcse", store)
     assert {stream: len(tokens) for stream, tokens in loaded.tokens.items()} == {"sentences": 8192, "pairs": 4096}
     assert not loaded.features
     assert not loaded.media
-    media = data("visualcse", bench).media
+    media = data("visualcse", store).media
     assert {stream: len(rows) for stream, rows in media.items()} == {"images": 4096}, "of a method that reads them"
 
 
-def test_two_corpora_of_images_are_refused(bench: Bench) -> None:
+def test_two_corpora_of_images_are_refused(store: Store) -> None:
     tiny = load_profile("tiny")
     corpora = {**tiny.corpora, "more-images": tiny.corpora["toy-images"]}
     setting = Setting(corpora=("toy-text", "toy-images", "more-images"))
     profile = tiny.model_copy(update={"corpora": corpora, "settings": {**tiny.settings, "two": setting}})
     with pytest.raises(UserError, match="two corpora of the same kind, toy-images, more-images; keep one"):
-        data("visualcse", bench, "two", profile)
+        data("visualcse", store, "two", profile)
 
 
 @pytest.mark.parametrize(("size", "warned"), [(64, True), (128, False)])
-def test_text_that_the_mixing_rule_never_reads_is_a_warning(bench: Bench, size: int, warned: bool) -> None:
+def test_text_that_the_mixing_rule_never_reads_is_a_warning(store: Store, size: int, warned: bool) -> None:
     tiny = load_profile("tiny")
     few = {"few-text": Corpus(kind="toy-sentences", size=size), "few-pairs": Corpus(kind="toy-pairs", size=64)}
     settings = {**tiny.settings, "few": Setting(corpora=tuple(few))}
     profile = tiny.model_copy(update={"corpora": {**tiny.corpora, **few}, "settings": settings})
-    trained = train(experiment("mcse/few/toy-bert/seed-0", profile, steps=2, eval_every=2), bench)
+    made = trained(experiment("mcse/few/toy-bert/seed-0", profile, steps=2, eval_every=2), store)
     warning = "mcse uses pairs in every step of few: the text (few-text) is never read"
-    assert trained.warnings == ((warning,) if warned else ())
+    assert made.warnings == ((warning,) if warned else ())
 
 
 def test_another_run_as_teacher_is_another_experiment() -> None:
@@ -146,43 +152,50 @@ def test_a_teacher_or_patch_embedding_that_cannot_be_is_refused(tmp_path: Path, 
 
 @pytest.mark.usefixtures("_empty_cache")
 def test_a_run_trains_its_teacher_first_and_reads_its_sentences(
-    tmp_path: Path, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = plan(tmp_path, TAUGHT)
     assert any(STUDENT in text for text in carried_out(made))
-    (dalr, teacher), problems = bench.store.load()
+    (dalr, teacher), problems = store.load()
     assert not problems
-    assert (dalr.spec.method, teacher.spec.method) == ("dalr", "simcse")
+    assert (dalr.spec.variant.name, teacher.spec.variant.name) == ("dalr", "simcse")
     use = dalr.teachers["teacher1"]
     assert (use.teacher, use.of, use.source) == (f"run:{STUDENT}", "caption", "computed")
     assert not plan(tmp_path, TAUGHT).todo
     # what the run learnt from is what the finished teacher says of the captions
-    learnt = data_of(made.runs[-1].experiment, bench).features["teacher1"][np.arange(5)]
+    inputs = inputs_of(made.runs[-1].experiment, store)
+    assert inputs.data is not None
+    learnt = inputs.data.features["teacher1"][np.arange(5)]
     captions = ToyPairs(**load_profile("tiny").corpora["toy-pairs"].options).load(None).texts
-    best = bench.store.work(made.runs[0].fingerprint) / "best"
+    best = store.work(made.runs[0].fingerprint) / "best"
     np.testing.assert_allclose(learnt, Student.load(best).embed(captions[:5]), atol=1e-5)
     # a teacher whose weights were removed is trained again
     shutil.rmtree(tmp_path / ".work")
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "another"))
     again = plan(tmp_path, TAUGHT, seeds=(1,))
     assert [run.resolved.spec.seed for run in again.todo] == [1]
+    weights, *_, student = jobs_of(again)
+    assert (weights.key, weights.id) == (f"weights of {STUDENT}", teacher.fingerprint), "under the lock of its run"
+    assert weights.id in student.needs
+    with pytest.raises(UserError, match=r"is a teacher, and its weights are not in .*best; .* without --no-shared"):
+        inputs_of(again.todo[0].experiment, store)
     carried_out(again)
     assert best.is_dir()
 
 
 @pytest.mark.usefixtures("_empty_cache")
-def test_features_are_computed_once_for_all_runs(bench: Bench, events: list[Event]) -> None:
-    data("kdmcse", bench)
+def test_features_are_computed_once_for_all_runs(store: Store, events: list[Event]) -> None:
+    data("kdmcse", store)
     assert any("toy-clip: features of captions" in stage_text(event.stage) for event in events if event.stage)
     events.clear()
-    data("kdmcse[margin=0.2]", bench)
+    data("kdmcse[margin=0.2]", store)
     assert not events
 
 
 @pytest.mark.long
 @pytest.mark.usefixtures("_empty_cache")
-def test_a_lit_teacher_gives_pictures_and_captions_one_space(bench: Bench) -> None:
-    loaded, rows = data("kdmcse[images=lit]", bench, profile=with_lit()), np.arange(400)
+def test_a_lit_teacher_gives_pictures_and_captions_one_space(store: Store) -> None:
+    loaded, rows = data("kdmcse[images=lit]", store, profile=with_lit()), np.arange(400)
     images, captions = (loaded.features[role][rows] for role in ("image", "caption"))
     assert images.shape == captions.shape
     cosines = captions @ images.T
@@ -190,8 +203,8 @@ def test_a_lit_teacher_gives_pictures_and_captions_one_space(bench: Bench) -> No
     assert np.median(rank) < 60, "chance is 200"
 
 
-def test_controls_are_drawn_from_the_real_features_or_noise(bench: Bench) -> None:
-    kinds = [data(text, bench).features["image"] for text in ("mcse", *(f"mcse[images={name}]" for name in CONTROLS))]
+def test_controls_are_drawn_from_the_real_features_or_noise(store: Store) -> None:
+    kinds = [data(text, store).features["image"] for text in ("mcse", *(f"mcse[images={name}]" for name in CONTROLS))]
     rows = np.arange(len(kinds[0]))
     plain, shuffled, random, noise = (values[rows] for values in kinds)
     assert not np.array_equal(plain, shuffled)
@@ -205,23 +218,19 @@ def test_controls_are_drawn_from_the_real_features_or_noise(bench: Bench) -> Non
 
 
 @pytest.mark.usefixtures("_empty_cache")
-def test_features_of_other_images_are_computed_once_and_a_control_has_the_true_ones(
-    bench: Bench, events: list[Event]
+def test_features_of_tests_are_computed_once_and_a_control_has_the_true_ones(
+    tmp_path: Path, store: Store, events: list[Event]
 ) -> None:
-    """Retrieval tasks ask for features of pairs that are not the run's own."""
+    def tests(variant: str, suite: str = "retrieval") -> Mapping[tuple[str, FeatureKind], np.ndarray]:
+        made = plan(tmp_path, variant, setting="toy-pairs", suites=[suite])
+        return load_inputs(made.runs[0], made.inventory, Seat("cpu"), {}).tests
 
-    def features(variant: str) -> RunFeatures:
-        return run_features(experiment(f"{variant}/toy-pairs/toy-bert/seed-0"), bench)
-
-    other = ToyPairs(size=12, split="test").load(None)
-    plain = features("mcse").of_images(other, "twelve")
-    assert len(plain) == 12
-    made = [event.stage for event in events]
-    assert [(part.what, part.done, part.total) for part in made if part] == [("features", 0, 12), ("features", 12, 12)]
+    plain = tests("mcse")
+    assert {name: len(rows) for name, rows in plain.items()} == {("ToyRetrieval", "image"): 1000}, "as the suite asks"
     events.clear()
     for variant in ("mcse", *(f"mcse[images={images}]" for images in CONTROLS)):
-        np.testing.assert_array_equal(features(variant).of_images(other, "twelve"), plain)
+        np.testing.assert_array_equal(tests(variant)["ToyRetrieval", "image"], plain["ToyRetrieval", "image"])
     assert not events
-    assert features("mcse").of_captions(other.texts, "twelve") is None, "its teacher reads no captions"
-    with pytest.raises(UserError, match="has no images; name a teacher whose features"):
-        features("mcse").of_images(Pairs(["a red circle"]), "no pixels")
+    assert set(tests("mcse", "figures")) == set(plain), "its teacher reads no captions"
+    assert not tests("simcse")
+    assert set(tests("kdmcse", "figures")) == {("ToyRetrieval", "image"), ("ToyRetrieval", "caption")}

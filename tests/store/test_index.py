@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import os
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -34,14 +35,20 @@ def always(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def store(tmp_path: Path, always: None) -> Store:
-    """Real results in a folder of their own, old enough to be trusted."""
+def store(tmp_path: Path, always: None, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """Real results in a folder of their own, at a time when they are old enough to be trusted."""
     for runs in ("small/mcse", "small/none[pooling=cls]", "tiny/mcse@official"):
         shutil.copytree(REFERENCE / runs, tmp_path / "results" / runs)
-    store = Store(tmp_path / "results")
-    for number, path in enumerate(store.files()):
-        os.utime(path, ns=(10**18 + number, 10**18 + number))
-    return store
+    monkeypatch.setattr(time, "time_ns", lambda: 2 * 10**18)
+    return Store(tmp_path / "results")
+
+
+def overwrite(path: Path, content: bytes) -> None:
+    """Change a file's content, and its time of change, but not the time of its content."""
+    before = path.stat()
+    while path.stat().st_ctime_ns == before.st_ctime_ns:  # within a tick of the file system's clock
+        path.write_bytes(content)
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
 @pytest.fixture
@@ -120,17 +127,17 @@ def test_a_copy_with_an_edited_score_is_not_used_and_two_that_differ_are_both_na
     assert all(str(store.path(result)) in problem for result in (first, elsewhere))
 
 
-def test_a_file_that_changed_but_for_its_size_and_time_is_known_once_it_is_read(store: Store) -> None:
-    count = len(store.frames())
-    path, *others = store.files()
-    content, times = path.read_bytes(), path.stat().st_mtime_ns
-    path.write_bytes(content.replace(b'"seed":0', b'"seed":"'))
-    os.utime(path, ns=(times, times))
+def test_a_file_that_changed_but_for_its_size_and_time_is_read_again(store: Store) -> None:
     frames = store.frames()
-    assert len(frames) == count, "trusted by size and time"
+    path, *others = store.files()
+    content, size = path.read_bytes(), path.stat().st_size
+    overwrite(path, content.replace(b'"seed":0', b'"seed":"'))
+    assert path.stat().st_size == size
+    assert len(store.frames()) == len(frames) - 1
+    assert same(store)
     with pytest.raises(UserError, match=f"{path.name} cannot be used"):
         frames[0]
-    assert len([*frames.readable()]) == count - 1
+    assert len([*frames.readable()]) == len(frames) - 1
     path.write_bytes(others[0].read_bytes())
     with pytest.raises(UserError, match=f"{path.name} has changed in the meantime"):
         frames[0]
@@ -143,13 +150,12 @@ def test_only_new_and_changed_files_are_read(store: Store, reads: list[str]) -> 
     assert reads == []
     later, earlier, gone, *_ = store.files()
     gone.unlink()
-    for path, time in ((later, 10**18 + 999), (earlier, 10**18 - 999)):
+    for path, when in ((later, 10**18 + 999), (earlier, 10**18 - 999)):
         content = json.loads(path.read_bytes())
         del content["digest"]
         path.write_text(sealed(json.dumps(content | {"train_seconds": 4321.0})))
-        os.utime(path, ns=(time, time))
+        os.utime(path, ns=(when, when))
     new = store.path(store.save(result()))
-    os.utime(new, ns=(10**18, 10**18))
     reads.clear()
     assert store.frames().runs["train_seconds"].tolist().count(4321.0) == 2
     assert sorted(reads) == sorted(path.name for path in (later, earlier, new))
@@ -159,7 +165,9 @@ def test_only_new_and_changed_files_are_read(store: Store, reads: list[str]) -> 
     assert same(store)
 
 
-def test_a_file_is_read_again_while_its_time_may_hide_a_change(store: Store) -> None:
+def test_a_file_is_read_again_while_its_time_may_hide_a_change(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()  # the clock, and the number of files
+    monkeypatch.setattr(index, "WORTH_FILES", 1)
     path = store.path(store.save(result()))
     assert len(store.frames())
     times = path.stat()
@@ -167,6 +175,16 @@ def test_a_file_is_read_again_while_its_time_may_hide_a_change(store: Store) -> 
     path.write_text(path.read_text().rstrip("\n"))
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
     assert path.stat().st_size == times.st_size
+    assert same(store)
+
+
+def test_a_result_that_another_user_was_refused_is_read_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(self: Store, path: Path) -> Result:
+        raise UserError(f"{path}: no permission")
+
+    with monkeypatch.context() as other:
+        other.setattr(Store, "read", refused)
+        assert not len(store.frames())
     assert same(store)
 
 

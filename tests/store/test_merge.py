@@ -38,11 +38,11 @@ def made(seed: int = 0, lab: str = "a", variant: str = "simcse", shift: float = 
     """A lab's result: its fingerprint is that of its identity, its scores and clocks are the lab's own."""
     result = record(variant, seed, given.pop("scores", None) or sts(ToySTS=70.0 + seed + shift), **given)
     identity = {
-        "method": result.spec.method,
+        "method": result.spec.variant.name,
         "reading": "paper",
         "seed": seed,
         "training": result.hyperparameters["training"],
-        "setting": result.spec.setting,
+        "setting": result.spec.setting.name,
         "backend": result.backend,
     }
     names = {"fingerprint": digest(identity), "group": digest({**identity, "seed": None}), "identity": identity}
@@ -132,7 +132,7 @@ def test_the_same_training_under_a_second_name_is_no_reproduction(labs: dict[str
     done = merge(into, {"c": Store(copied)})
     assert {lab for lab, _ in done.states} == {"a"}
     assert sorted(labs_of(into)) == ["a", "b"]
-    assert [[copy.lab for copy in copies] for copies in repeated(into)] == [["a", "b"]]
+    assert [[*copies] for copies in repeated(into)] == [["a", "b"]]
 
 
 def test_names_of_labs_survive_a_merge_of_merged_stores(labs: dict[str, Store], tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from builders import failure, result
 from click.testing import CliRunner
 from pydantic import BaseModel
 
+import harness
 from harness.cli.main import cli
 from harness.files import sealed
 from harness.sources import digest
@@ -26,13 +27,14 @@ SCHEMAS = {
         "Failure": "178dc112d5a57f914eb81ee86305654fd56b76c00c7159282f91515655d43a61",
     },
     4: {
-        "Result": "9cd671b433bc4208b892c2c38552fa216c54e02d5d338564bf9c981a97cf2b80",
-        "Failure": "3bc55c57ca54728688c407bd1cd2aaf36c5991b43263d883fc627c85f4e42124",
+        "Result": "0dfed90036dd7f5869e2e883a78b5b377ff6470a29ec6578a20d0d0e2c4190ad",
+        "Failure": "014ae683c19fe9dc9a9395906148000cfd1e7c8d7b4cdec0e6b3c67715972c18",
     },
 }
 #: version of the index -> digest of its columns
 INDEXES = {
     3: "122a77831e7c1a82cb075bbc104b7fa2a50683d83705c678f8ccf6dc7dc4cd87",
+    4: "dec6c772f6742d23068d6ffd695914e404fc0d7c440ec941d284117ca425becc",
 }
 
 
@@ -112,6 +114,23 @@ def test_results_of_a_newer_harness_are_named_and_the_sound_ones_are_used(
     assert listed.exit_code == 0
     assert "update harness" in listed.output
     assert "simcse/toy/toy-bert" in listed.output
+
+
+def test_a_plan_counts_the_results_of_a_newer_harness_apart_from_damaged_ones(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    grid = ["--methods", "simcse", "--settings", "toy", "--seeds", "2", "--results", str(tmp_path)]
+    runs = harness.plan("tiny", methods="simcse", settings="toy", seeds=2, results=tmp_path).runs
+    newer, damaged = (
+        store.path(store.save(result(seed=run.resolved.spec.seed, fingerprint=run.fingerprint))) for run in runs
+    )
+    content = json.loads(newer.read_text())
+    del content["digest"]
+    newer.write_text(sealed(json.dumps(content | {"schema_version": 99})))
+    damaged.write_text("{}")
+    said = CliRunner().invoke(cli, ["status", "--profile", "tiny", *grid]).output
+    assert "2 runs, 0 done, 0 to do, 1 damaged, 1 written by a newer harness" in said
+    assert f"newer     the result {newer} has schema 99" in said
+    assert f"damaged   the result {damaged} cannot be used" in said
 
 
 def test_a_failure_of_a_newer_harness_hides_no_other(tmp_path: Path) -> None:

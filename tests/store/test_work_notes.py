@@ -14,7 +14,6 @@ from harness.store.folder import (
     checkpoints_in,
     keep_evaluation,
     kept_evaluation,
-    redo_of,
     submission,
     submissions,
 )
@@ -43,22 +42,18 @@ def test_a_file_that_is_no_checkpoint_is_ignored(name: str, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     "noted",
     [
-        {"asked": 1, "earlier": "x"},
-        {"asked": "a", "earlier": 3},
-        {"asked": "a", "earlier": "../../elsewhere"},
-        {"asked": "a", "earlier": "x", "cleared": "no"},
-        {"asked": "a", "earlier": "x", "newer": True},
+        {"system": "SLURM", "id": 3, "key": "k", "log": "l"},
+        {"system": "SLURM", "id": "3", "key": "k"},
         {},
     ],
 )
-def test_a_redo_or_a_submission_of_a_wrong_type_is_as_none(noted: dict[str, object], tmp_path: Path) -> None:
+def test_a_submission_of_a_wrong_type_is_as_none(noted: dict[str, object], tmp_path: Path) -> None:
     store = Store(tmp_path)
-    for name in ("redo.json", "submitted.json"):
-        (store.work(RUN)).mkdir(parents=True, exist_ok=True)
-        (store.work(RUN) / name).write_text("")
-        if noted:
-            write_note(store.work(RUN) / name, noted)
-    assert redo_of(store, RUN) is None
+    path = store.work(RUN) / "submitted.json"
+    path.parent.mkdir(parents=True)
+    path.write_text("")
+    if noted:
+        write_note(path, noted)
     assert submission(store, RUN) is None
     assert submissions(store) == {}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,9 +20,8 @@ from harness.encoders.teachers import open_teacher
 from harness.method import method_named
 from harness.planning import teachers
 from harness.registry import names
-from harness.runs.run import HeadSpace, dropout_views
-from harness.runs.train import Bench, run_features, training_data
-from harness.store import Store
+from harness.runs.evaluate import Spaces, dropout_views
+from harness.runs.inputs import training_data
 from harness.toy import clip_folder, student_folder
 from harness.toy.corpora import ToyPairs
 from harness.training.stepper import Stepper
@@ -108,7 +106,7 @@ def test_features_of_teachers_are_computed_without_tf32(tmp_path: Path, monkeypa
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", True)
     with fake_cuda():
-        training_data(run_features(asked, Bench(Store(tmp_path), "cuda")), student.tokenizer)
+        training_data(asked, student.tokenizer, "cuda", {})
     assert seen
     assert set(seen) == {(False, False)}
 
@@ -147,8 +145,7 @@ def test_embedding_stays_on_the_device() -> None:
             student = Student.load(student_folder(), pooling).to(CUDA)
             assert student.embed(["a red circle", "a ring"]).shape == (2, 64)
         heads = torch.nn.Linear(64, 8).to(CUDA), torch.nn.Linear(5, 8).to(CUDA)
-        features: Any = SimpleNamespace(of_images=lambda pairs, content: np.ones((3, 5), dtype=np.float16))
-        space = HeadSpace(student.embed, heads, features, lambda task: task)
+        space = Spaces(student.embed, heads, {("any", "image"): np.ones((3, 5), dtype=np.float16)})
         assert space.texts(["a", "b"]).shape == (2, 8)
         assert space.images(ToyPairs(size=3).load(None), "any").shape == (3, 8)
         assert dropout_views(student, ["a red circle", "a"], 3, 0).shape == (2, 3, 64)

@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from harness.corpora.tokens import Tokens, cached_tokens
 from harness.encoders.patches import ImagePatches
 from harness.encoders.student import Student
-from harness.events import TrainingProgress
+from harness.events import Event, listening
 from harness.files import CHECKSUMS, DamagedError, seal_folder
 from harness.method import Dimensions, Method
 from harness.profiles import Training
@@ -45,20 +45,31 @@ class StoppedError(Exception):
     """Stands for whatever ends a process."""
 
 
+def stopped_at(step: int, training: Trainer) -> None:
+    """Run a training up to a step."""
+
+    def stop(event: Event) -> None:
+        if event.progress and event.progress.step >= step:
+            raise StoppedError
+
+    with listening("", stop), pytest.raises(StoppedError):
+        training.run()
+
+
 def trainer(folder: Path, **options: object) -> Trainer:
     """A trainer on sentences and images."""
     method = get("method", "visualcse")
     values = {"image_batch_size": 8, "image_learning_rate": 1e-3, **options}
-    return trainer_of(folder, method, method.configure("paper", values), None)
+    return trainer_of(folder, method, method.configure("paper", values))
 
 
-def text_trainer(folder: Path, stop_after: int | None = None) -> Trainer:
+def text_trainer(folder: Path) -> Trainer:
     """A trainer on sentences alone, which is quicker."""
     method = get("method", "simcse")
-    return trainer_of(folder, method, method.configure("paper"), stop_after)
+    return trainer_of(folder, method, method.configure("paper"))
 
 
-def trainer_of(folder: Path, method_class: type[Method], values: Any, stop_after: int | None) -> Trainer:
+def trainer_of(folder: Path, method_class: type[Method], values: Any) -> Trainer:
     student = Student.load(student_folder())
     torch.manual_seed(0)
     method = method_class(values, Dimensions(student.width, {"image": 4, "caption": 4}))
@@ -69,12 +80,8 @@ def trainer_of(folder: Path, method_class: type[Method], values: Any, stop_after
     def dev(embed: Callable[[Sequence[str]], np.ndarray]) -> float:
         return float(embed(["the plain red circle at the left by noon"]).sum())
 
-    def report(progress: TrainingProgress) -> None:
-        if stop_after and progress.step >= stop_after:
-            raise StoppedError
-
     data = TrainingData(sentences(student), media=media)
-    return Trainer(student, method, data, TRAINING, seed=0, setting="toy", dev=dev, folder=folder, report=report)
+    return Trainer(student, method, data, TRAINING, seed=0, setting="toy", dev=dev, folder=folder)
 
 
 def weights(training: Trainer) -> dict[str, torch.Tensor]:
@@ -118,7 +125,7 @@ def test_the_image_loss_moves_the_patches_and_without_it_they_stay(tmp_path: Pat
 def test_a_training_without_a_loss_term_or_with_a_weight_of_an_undeclared_one_is_refused(tmp_path: Path) -> None:
     """KDMCSE's other terms need an option or pairs: on sentences alone nothing is left."""
     method = get("method", "kdmcse")
-    empty = trainer_of(tmp_path, method, method.configure("paper", {"without": "text"}), None)
+    empty = trainer_of(tmp_path, method, method.configure("paper", {"without": "text"}))
     with pytest.raises(TrainingError, match="'without' leaves out too much"):
         empty.run()
     undeclared = text_trainer(tmp_path)
@@ -205,16 +212,15 @@ def test_a_training_goes_on_from_what_is_whole_and_ends_the_same(
 ) -> None:
     """A checkpoint after each step, of which `best` has the best model, and a process that ends after `steps`."""
 
-    def of_step(folder: Path, stop_after: int | None = None) -> Trainer:
-        training = text_trainer(folder, stop_after)
+    def of_step(folder: Path) -> Trainer:
+        training = text_trainer(folder)
         training.dev = lambda embed: -abs(len(training.record.dev_steps) + 1 - best)
         return training
 
     whole = of_step(tmp_path / "whole")
     whole.run()
     folder = tmp_path / "parts"
-    with pytest.raises(StoppedError):
-        of_step(folder, steps).run()
+    stopped_at(steps, of_step(folder))
     kept = TrainingFolder(folder).checkpoints()
     for what in spoilt:
         if what == "shape":
@@ -234,8 +240,8 @@ def test_steps_that_go_another_way_after_a_damaged_checkpoint_keep_the_best_befo
     """As on a GPU, where a repeated step differs in its last bits: step 4 was the best, and is not when repeated."""
     second: list[dict[str, torch.Tensor]] = []
 
-    def scored(scores: dict[int, float], stop_after: int | None = None) -> Trainer:
-        training = text_trainer(tmp_path, stop_after)
+    def scored(scores: dict[int, float]) -> Trainer:
+        training = text_trainer(tmp_path)
 
         def dev(embed: object) -> float:
             step = len(training.record.dev_steps) + 1
@@ -246,8 +252,7 @@ def test_steps_that_go_another_way_after_a_damaged_checkpoint_keep_the_best_befo
         training.dev = dev
         return training
 
-    with pytest.raises(StoppedError):
-        scored({1: 0.0, 2: 2.0, 3: 1.0, 4: 3.0}, stop_after=4).run()
+    stopped_at(4, scored({1: 0.0, 2: 2.0, 3: 1.0, 4: 3.0}))
     flip(TrainingFolder(tmp_path).checkpoints()[0], 0.5)
     again = scored({4: 1.0, 5: 1.0, 6: 1.0})
     record = again.run()
@@ -278,11 +283,11 @@ def test_checkpoints_are_saved_with_a_better_model_after_a_while_and_at_the_end(
 
 
 def test_the_share_of_time_waited_for_images_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    training, seen = trainer(tmp_path), list[TrainingProgress]()
-    training.report = seen.append
+    training, seen = trainer(tmp_path), list[Event]()
     monkeypatch.setattr(Batches, "waited", property(lambda batches: training.record.seconds / 4))
-    training.run()
-    assert [made.waited for made in seen] == pytest.approx([0.25] * len(seen))
+    with listening("", seen.append):
+        training.run()
+    assert [event.progress.waited for event in seen if event.progress] == pytest.approx([0.25] * len(seen))
 
 
 def test_a_window_averages_each_term_over_the_batches_that_had_it_and_is_read_in_one_piece() -> None:

@@ -12,6 +12,7 @@ from torch import nn
 
 from harness.files import DamagedError
 from harness.training.folder import TrainingFolder, load_checkpoint
+from harness.training.record import TrainingRecord
 
 CPU = torch.device("cpu")
 
@@ -67,6 +68,19 @@ def test_two_best_models_are_kept_and_one_that_cannot_be_saved_changes_neither(t
     assert folder.restore_best(4, "")
     assert [path.name for path in tmp_path.iterdir()] == ["best"]
     assert not folder.restore_best(5, "")
+
+
+def test_an_ended_training_without_its_best_model_has_not_ended(tmp_path: Path) -> None:
+    """Not even for the next process, which may find a best model of the training that has begun anew."""
+    folder = TrainingFolder(tmp_path)
+    for _ in range(2):
+        folder.keep_best(Written(), nn.Linear(2, 2), 3)
+        assert not folder.has_ended
+        folder.end(TrainingRecord(dev_steps=[3], dev_scores=[70.0]))
+        assert folder.has_ended
+        (tmp_path / "best" / "model.safetensors").write_text("others")
+        assert not folder.has_ended
+        assert folder.load_ended(Written(), nn.Linear(2, 2)) is None
 
 
 def test_files_of_a_best_model_are_flushed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

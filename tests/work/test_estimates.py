@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -57,8 +57,8 @@ def test_what_finished_runs_took_is_known_from_the_index(tmp_path: Path, monkeyp
     monkeypatch.setattr(index, "WORTH_FILES", 1)
     store = Store(tmp_path)
     for seed in range(3):
-        path = store.path(store.save(finished("cpu", 4_000.0, seed=seed)))
-        os.utime(path, ns=(10**18, 10**18))
+        store.save(finished("cpu", 4_000.0, seed=seed))
+    monkeypatch.setattr(time, "time_ns", lambda: 2 * 10**18)  # when these files are old enough to be trusted
     assert len(store.frames()) == 3
     reads: list[Path] = []
     monkeypatch.setattr(Store, "read", lambda self, path: reads.append(path))
@@ -85,13 +85,10 @@ def test_what_an_untrained_encoder_took_is_known_too(tmp_path: Path) -> None:
     (job,) = jobs(tmp_path, "none")
     measured = result("none", 0).model_copy(
         update={
-            "spec": finished("cuda", 0.0).spec.model_copy(update={"method": "none", "variant": "none"}),
+            "spec": job.run.resolved.spec,
             **{"hyperparameters": {}, "hardware": {"device": "cuda"}, "peak_memory_mb": 700.0},
         }
     )
-    spec = job.run.resolved.spec
-    about = {"setting": str(spec.setting), "encoder": spec.encoder}
-    measured = measured.model_copy(update={"spec": measured.spec.model_copy(update=about)})
     assert job.resources(Estimates([measured])).gpu_memory_mb == round(CONTEXT_MB + MEASURED_MARGIN * 700)
 
 
@@ -112,5 +109,3 @@ def test_what_was_measured_counts_by_device_and_the_largest_decides(tmp_path: Pa
     known.learn(finished("cpu", 4_000.0))
     measured = job.resources(known)
     assert measured.memory_mb == 5_000
-    assert measured.gpus(20_000) == pytest.approx(measured.gpu_memory_mb / 20_000)
-    assert measured.gpus(100) == 1.0

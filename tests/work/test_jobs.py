@@ -11,7 +11,7 @@ from executor_jobs import READER, STUDENT, TAUGHT, ignore, jobs, plan, stubs, wi
 from harness.errors import UserError
 from harness.events import Event, listening
 from harness.runs.environment import Seat
-from harness.runs.train import Bench, run_features
+from harness.runs.inputs import load_inputs, teacher_folders
 from harness.store import Failure, Result, Store
 from harness.work import queue as queue_module
 from harness.work.job import Again, Job, Prepared, RunJob
@@ -57,19 +57,21 @@ def test_features_of_test_images_are_one_job_of_all_runs_that_are_evaluated_on_t
 def test_a_run_finds_what_was_prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
     listed = jobs_of(plan(tmp_path, "kdmcse", suites=["figures"]))
-    prepared, (run,) = of_tests(listed), [job for job in listed if isinstance(job, RunJob)]
+    prepared, (run,) = (
+        [job for job in listed if not isinstance(job, RunJob)],
+        [job for job in listed if isinstance(job, RunJob)],
+    )
     made: list[Event] = []
     for job in prepared:
         job.perform(Seat("cpu"), made.append)
     assert {event.run for event in made} == {job.key for job in prepared}
     events = list[Event]()
-    data = run.inventory.retrieval_task("ToyRetrieval").source.load(None)
-    features = run_features(run.run.experiment, Bench(Store(tmp_path), "cpu"))
-    content = run.inventory.retrieval_content("ToyRetrieval")
+    folders = teacher_folders(run.run.experiment, run.store)
     with listening("", events.append):
-        captions = features.of_captions(data.texts, content)
-        assert captions is not None
-        assert (len(captions), len(features.of_images(data.images, content))) == (len(data.texts), 1000)
+        tests = load_inputs(run.run, run.inventory, Seat("cpu"), folders).tests
+    assert {name: len(rows) for name, rows in tests.items()} == {
+        ("ToyRetrieval", of): 1000 for of in ("image", "caption")
+    }
     assert not events, "nothing is computed"
 
 

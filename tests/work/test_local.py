@@ -10,7 +10,6 @@ import sys
 import time
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import executor_jobs
@@ -26,19 +25,24 @@ from harness.work.forkserver import SERVER_ENVIRONMENT
 from harness.work.job import End, Job, Prepared
 from harness.work.local import Local
 from harness.work.queue import Queue
-from harness.work.resources import CardSeats, Gpu, Resources, Seat, Seats, visible_gpus
+from harness.work.resources import Resources, Seat, Seats, visible_names
 
 #: eight cards of 80 GB
-BOX = [Gpu(f"GPU-{number}", 80_000, lambda: 80_000) for number in range(8)]
+BOX = [f"GPU-{number}" for number in range(8)]
 
 needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked up in /proc")
+
+
+def seats_on(cards: list[str], jobs: int | None = None) -> Seats:
+    """Seats on cards that no other process uses."""
+    return Seats(jobs, cards, lambda name: (80_000, 80_000))
 
 
 class Box(Local):
     """The local executor on a machine with eight GPUs."""
 
     def seats_for(self, queue: Queue) -> Seats:
-        return CardSeats(BOX, None if self.options.jobs == "auto" else self.options.jobs)
+        return seats_on(BOX, None if self.options.jobs == "auto" else self.options.jobs)
 
 
 def local(jobs: int = 1) -> Local:
@@ -76,7 +80,7 @@ def test_jobs_on_cards_see_their_own_alone_and_are_repeated_alone_where_they_did
         assert [round(note["share"], 2) for note in notes_of[job.id]] == [0.25, 1.0]
     assert [note["card"] for note in notes_of[without.id]] == [""]
     assert {round(note["share"], 3) for job in pairs for note in notes_of[job.id]} == {0.375}
-    assert {note["card"] for job in pairs for note in notes_of[job.id]} <= {card.name for card in BOX}
+    assert {note["card"] for job in pairs for note in notes_of[job.id]} <= set(BOX)
 
 
 #: an interpreter that ends at once in place of the server
@@ -127,18 +131,18 @@ def test_a_server_that_is_killed_costs_the_jobs_in_work_and_starts_again(tmp_pat
 def test_cards_are_shared_by_memory(
     cards: int, jobs: int | None, each_mb: int, taken: list[int | None], share: float
 ) -> None:
-    seats = CardSeats(BOX[:cards], jobs)
+    seats = seats_on(BOX[:cards], jobs)
     given = [seats.take(str(number), lambda: Resources(gpu_memory_mb=each_mb)) for number in range(len(taken))]
     assert [seat and seat.card for seat in given] == taken
     assert [seat.environment["CUDA_VISIBLE_DEVICES"] for seat in given if seat] == [
-        BOX[card].name for card in taken if card is not None
+        BOX[card] for card in taken if card is not None
     ]
     assert {round(seat.gpu_share, 4) for seat in given if seat} == {share}
 
 
 def test_what_others_use_of_a_card_is_not_given_away_and_asked_again_before_each_start() -> None:
     free = {"full": 500.0, "empty": 79_000.0}
-    seats = CardSeats([Gpu(name, 80_000, partial(free.__getitem__, name)) for name in free])
+    seats = Seats(None, list(free), lambda name: (free[name], 80_000))
     first, second = (seats.take(str(number), small) for number in range(2))
     assert [seat.card for seat in (first, second) if seat] == [1, 1]
     free["empty"] = 1_000.0
@@ -148,10 +152,7 @@ def test_what_others_use_of_a_card_is_not_given_away_and_asked_again_before_each
 
 def test_every_mig_instance_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-a, MIG-b")
-    assert [(card.name, card.memory_mb) for card in visible_gpus(lambda name: (1.0, 2.0))] == [
-        ("MIG-a", 2.0),
-        ("MIG-b", 2.0),
-    ]
+    assert visible_names() == ["MIG-a", "MIG-b"]
 
 
 #: what the server imports, beside a distribution of the name flash-attn, and whether a child could use CUDA
@@ -180,7 +181,7 @@ def test_no_import_of_the_server_uses_cuda_with_flash_attn_installed(tmp_path: P
 
 
 def test_cards_are_packed_by_what_the_first_run_reports_before_any_has_ended(tmp_path: Path) -> None:
-    seats, listed = CardSeats(BOX), jobs(tmp_path, "simcse", seeds=tuple(range(40)), batch_size=38_000)
+    seats, listed = seats_on(BOX), jobs(tmp_path, "simcse", seeds=tuple(range(40)), batch_size=38_000)
     queue = Queue(listed)
 
     def started() -> int:
@@ -200,7 +201,7 @@ def small() -> Resources:
 
 
 def test_jobs_without_a_card_have_as_many_seats_after_one_has_ended() -> None:
-    seats = CardSeats(BOX[:1])
+    seats = seats_on(BOX[:1])
 
     def free() -> list[Seat]:
         return list(iter(lambda: seats.take("tokens", Resources), None))
@@ -214,7 +215,7 @@ def test_jobs_without_a_card_have_as_many_seats_after_one_has_ended() -> None:
 
 
 def test_a_large_job_gets_a_card_although_small_ones_wait() -> None:
-    seats = CardSeats(BOX[:2])
+    seats = seats_on(BOX[:2])
     taken = [seats.take(str(number), small) for number in range(4)]
     assert [seat.card for seat in taken if seat] == [0, 1, 0, 1]
 

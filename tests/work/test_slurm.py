@@ -93,7 +93,7 @@ def test_a_limit_holds_for_arrays_together_and_large_ones_are_divided(
 
 
 def test_jobs_are_submitted_once_and_again_when_they_are_lost(
-    standin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    standin: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     (standin / "hold").touch()
     results, file = tmp_path / "results", tmp_path / "cpu.toml"
@@ -105,6 +105,7 @@ def test_jobs_are_submitted_once_and_again_when_they_are_lost(
         assert "\n2 runs in SLURM: `harness status` with the same options shows where they are" in said
         assert "`scancel 100` cancels them" in said
     assert len(scripts(standin)) == len(attended) == 1, "the second command follows what the first has submitted"
+    assert "all runs are already submitted to SLURM; following them here" in caplog.text
     asked = {"array": "0-1%2", "partition": "long", "nice": "5", "exclusive": ""}
     assert asked.items() <= scripts(standin)[0].items()
     assert "requeue" not in scripts(standin)[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -38,6 +39,14 @@ def sessions(name: str, folder: Path) -> None:
     for messages in (first, second):
         tracker = get_class("tracker", name, Tracker)(folder)
         serve(tracker, map(json.dumps, messages))
+
+
+@pytest.mark.parametrize(("next_step", "reached"), [(0, 0), (1, 0), (21, 20)])
+def test_wandb_has_reached_the_step_before_the_one_that_it_would_log(
+    next_step: int, reached: int, tmp_path: Path
+) -> None:
+    pytest.importorskip("wandb", reason="wandb is not installed; its tracker was not tested")
+    assert get_class("tracker", "wandb", Tracker)(tmp_path).reached(SimpleNamespace(step=next_step)) == reached
 
 
 def test_tensorboard(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ class Cost(ReportSection):
         runs = [one for one in self.contents.runs if one.dev.steps]
         lines = tuple(
             Line(
-                (one.spec.variant, str(one.spec.seed)),
+                (str(one.spec.variant), str(one.spec.seed)),
                 (CellText(f"{one.train_seconds:.1f}"), CellText(f"{one.peak_memory_mb:.0f}")),
                 "plain",
             )

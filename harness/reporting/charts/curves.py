@@ -7,18 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from harness.method.naming import VariantName
-from harness.reporting.charts.plot import (
-    LOOKS,
-    SOFT,
-    ChartSpec,
-    LegendEntry,
-    Plot,
-    hiding,
-    look,
-    quantity,
-    rows_of,
-    variant_scales,
-)
+from harness.reporting import look
 from harness.reporting.seeds.cells import Label
 from harness.reporting.seeds.summary import SummaryTable
 from harness.spec import BASELINE, UNTRAINED
@@ -69,8 +58,8 @@ class CurvePlace(NamedTuple):
 
     key: str
     title: str
-    legend: tuple[LegendEntry, ...]
-    plots: tuple[Plot, ...]
+    legend: tuple[look.LegendEntry, ...]
+    plots: tuple[look.Plot, ...]
 
 
 #: series of a chart by its loss term, "" for the dev score, and the label of its y axis
@@ -105,7 +94,7 @@ def curve_places(runs: SeedRuns, read: ReadRun) -> list[CurvePlace]:
     few = sum(len(runs[label]) for labels in places.values() for label in labels) <= MOST_SEEDS
     shown = []
     for place, labels in drawn.items():
-        charts = _charts(runs, read, labels, every if len(every) <= LOOKS else _indices(labels))
+        charts = _charts(runs, read, labels, every if len(every) <= look.LOOKS else _indices(labels))
         legend = _legend(charts)
         left_out = "" if len(labels) == len(places[place]) else f" ({len(labels)} of {len(places[place])} variants)"
         plots = tuple(_plot(place, *chart, series, legend, few) for chart, series in charts.items())
@@ -168,32 +157,34 @@ def run_curves(result: Result) -> Iterator[RunCurve]:
     return (curve._replace(points=_thinned(curve.points)) for curve in _curves(result))
 
 
-def run_spec() -> ChartSpec:
+def run_spec() -> look.ChartSpec:
     """The specification of a curve of one run, without its points."""
     series = [Series(VariantName("", ""), 0, ((0, 0), (1, 1)), (((0, 0), (1, 1)),))]
     return _spec("", series, [], _legend({("", ""): series}))
 
 
-def _legend(charts: Charts) -> tuple[LegendEntry, ...]:
+def _legend(charts: Charts) -> tuple[look.LegendEntry, ...]:
     """An entry for each variant of some charts, the baseline first."""
     series = {line.index: line for chart in charts.values() for line in chart}
     # a chart without methods shows variants at once: it would be empty otherwise
     alone = {line.index for chart in charts.values() if not any(each.is_method for each in chart) for line in chart}
     return tuple(
-        LegendEntry(index + 1, line.name, look(index), len(line.seeds), not line.is_method and index not in alone)
+        look.LegendEntry(
+            index + 1, line.name, look.of_variant(index), len(line.seeds), not line.is_method and index not in alone
+        )
         for index, line in sorted(series.items())
     )
 
 
 def _plot(
-    place: str, term: str, y_label: str, chart: Sequence[Series], legend: Sequence[LegendEntry], show_seeds: bool
-) -> Plot:
+    place: str, term: str, y_label: str, chart: Sequence[Series], legend: Sequence[look.LegendEntry], show_seeds: bool
+) -> look.Plot:
     rows = [row for series in chart for row in _rows(series)]
     lines = sum(len(series.seeds) for series in chart if len(series.seeds) > 1)
     if show_seeds and lines <= MOST_SEED_LINES:
         rows += [row for series in chart for row in _seed_rows(series)]
     key, spec = f"curve-{place}-{term or 'dev'}", _spec(y_label, chart, rows, legend)
-    return Plot(key, curve_title(term), spec, unscripted="The values are in the result files.")
+    return look.Plot(key, curve_title(term), spec, unscripted="The values are in the result files.")
 
 
 def curve_title(term: str) -> str:
@@ -222,24 +213,24 @@ def _thinned(points: Points) -> Points:
 
 
 def _spec(
-    y_label: str, chart: Sequence[Series], rows: Sequence[Mapping[str, object]], legend: Sequence[LegendEntry]
-) -> ChartSpec:
-    colour, dash, _ = variant_scales(legend)
-    params, transform = hiding(legend)
+    y_label: str, chart: Sequence[Series], rows: Sequence[Mapping[str, object]], legend: Sequence[look.LegendEntry]
+) -> look.ChartSpec:
+    by = look.by_variant(legend)
+    params, transform = look.hiding(legend)
     hover = {"type": "point", "on": "pointerover", "clear": "pointerout", "fields": ["v"], "nearest": True}
     alone = any(len(series.mean) == 1 for series in chart)
     shown = {"condition": {"param": "near", "empty": False, "value": 1}, "value": 1 if alone else 0}
     whole = {"filter": "!isValid(datum.s)"}
     return {
-        **rows_of(rows),
+        **look.rows_of(rows, look.DIGITS),
         **transform,
         "params": params,
         "height": HEIGHT,
         "description": f"{y_label} against {X_LABEL}",
         "encoding": {
-            "x": quantity("x", X_LABEL, axis={"grid": False, "tickCount": 5}),
-            "y": quantity("y", y_label, scale={"zero": False}),
-            "color": colour,
+            "x": look.quantity("x", X_LABEL, axis={"grid": False, "tickCount": 5}),
+            "y": look.quantity("y", y_label, scale={"zero": False}),
+            "color": by["color"],
         },
         "layer": [
             *([_seeds()] if any("s" in row for row in rows) else []),
@@ -247,21 +238,21 @@ def _spec(
                 "transform": [whole],
                 "mark": {"type": "line", "strokeWidth": 2.2},
                 "encoding": {
-                    "strokeDash": dash,
+                    "strokeDash": by["strokeDash"],
                     "opacity": {"condition": {"param": "near", "empty": True, "value": 1}, "value": 0.12},
                 },
             },
             {
                 "transform": [whole],
                 "params": [{"name": "near", "select": hover}],
-                "mark": {"type": "point", "filled": True, "size": 45, "stroke": SOFT, "strokeWidth": 0},
+                "mark": {"type": "point", "filled": True, "size": 45, "stroke": look.SOFT, "strokeWidth": 0},
                 "encoding": {"opacity": shown, "tooltip": _hovered(chart)},
             },
         ],
     }
 
 
-def _seeds() -> ChartSpec:
+def _seeds() -> look.ChartSpec:
     return {
         "transform": [{"filter": "isValid(datum.s)"}],
         "mark": {"type": "line", "strokeWidth": 1},
@@ -272,7 +263,7 @@ def _seeds() -> ChartSpec:
     }
 
 
-def _hovered(chart: Sequence[Series]) -> ChartSpec:
+def _hovered(chart: Sequence[Series]) -> look.ChartSpec:
     """The tooltip as an expression, since Vega-Lite 6.4 loses texts of the nearest point."""
     several = any(len(series.seeds) > 1 for series in chart)
     shown = [("step", "x", ","), ("mean over seeds" if several else "value", "y", ".4~g")]

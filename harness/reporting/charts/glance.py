@@ -14,25 +14,7 @@ from typing import Any
 from harness.formatting import fixed, interval_text, signed
 from harness.method.naming import option_title
 from harness.metrics import AVERAGE, Column
-from harness.reporting.charts.plot import (
-    GROUND,
-    INK,
-    SOFT,
-    ChartSpec,
-    LegendEntry,
-    Plot,
-    bars_and_line,
-    by_name,
-    hiding,
-    line_at,
-    look,
-    named_axis,
-    number,
-    quantity,
-    rows_of,
-    tooltip,
-    variant_scales,
-)
+from harness.reporting import look
 from harness.reporting.seeds.caveats import weakness_notes
 from harness.reporting.seeds.cells import Cell, Label, Row
 from harness.reporting.seeds.gains import Forest, Gain, main_baseline
@@ -49,35 +31,37 @@ _TICKS = {"tickCount": {"expr": "clamp(floor(width / 80), 2, 8)"}, "labelOverlap
 _COLOURS = {
     "better": "var(--good)",
     "worse": "var(--bad)",
-    "not significant": SOFT,
-    "not tested": SOFT,
-    "baseline": INK,
+    "not significant": look.SOFT,
+    "not tested": look.SOFT,
+    "baseline": look.INK,
     "untrained": "var(--c3)",
     "other pooling": "var(--c3)",
 }
-_COLOUR = by_name("kind", _COLOURS, _COLOURS.values())
+_COLOUR = look.by_name("kind", _COLOURS, _COLOURS.values())
 
 
-def forest_plot(forest: Forest) -> Plot:
+def forest_plot(forest: Forest) -> look.Plot:
     """Draw a forest."""
     metric, base = forest.table.metric(forest.column), forest.base
     shown = forest.gains[:MOST_ROWS]
     unit = metric.title + ("" if metric.larger_is_better else ", lower is better: sign turned")
     axis = [f"difference to {forest.baseline}" if base else f"{forest.table.suite} average", unit]
-    row, height, params = named_axis([f"{gain.name}{gain.row.weakness([forest.column]).marks}" for gain in shown])
-    zero: ChartSpec = {"x": {"datum": 0, "type": "quantitative", "axis": None}, "y": None}
-    spec: ChartSpec = {
-        **rows_of([_gain_row(forest, index, gain) for index, gain in enumerate(shown)]),
+    row, height, params = look.named_axis([f"{gain.name}{gain.row.weakness([forest.column]).marks}" for gain in shown])
+    zero: look.ChartSpec = {"x": {"datum": 0, "type": "quantitative", "axis": None}, "y": None}
+    spec: look.ChartSpec = {
+        **look.rows_of([_gain_row(forest, index, gain) for index, gain in enumerate(shown)], look.DIGITS),
         "params": params,
         "height": height,
         "description": f"{', '.join(axis)}, {forest.place}",
         "encoding": {"y": row},
-        "layer": [*([line_at(zero, strokeWidth=1)] if base else []), _interval(), _points(axis, forest)],
+        "layer": [*([look.line_at(zero, strokeWidth=1)] if base else []), _interval(), _points(axis, forest)],
         "resolve": {"axis": {"x": "independent"}},
     }
     key = f"forest-{forest.table.profile}-{forest.table.suite}{forest.table.about}-{forest.place}"
     title = f"{forest.place}, profile {forest.table.profile}: {forest.table.suite} average"
-    return Plot(key, title, spec, _forest_text(forest), unscripted="The sentences and tables have the same numbers.")
+    return look.Plot(
+        key, title, spec, _forest_text(forest), unscripted="The sentences and tables have the same numbers."
+    )
 
 
 def _gain_row(forest: Forest, index: int, gain: Gain) -> dict[str, object]:
@@ -106,15 +90,15 @@ def _tested(gain: Gain) -> str:
     return judged(gain.cell)
 
 
-def _interval() -> ChartSpec:
+def _interval() -> look.ChartSpec:
     above = {"orient": "top", "title": None, "grid": False, **_TICKS}
     ends = {"x": {"field": "lo", "type": "quantitative", "axis": above}, "x2": {"field": "hi"}}
     return {"mark": {"type": "rule", "strokeWidth": 2}, "encoding": ends | {"color": _COLOUR}}
 
 
-def _points(axis: list[str], forest: Forest) -> ChartSpec:
-    scale: ChartSpec = {"zero": forest.base is not None, "padding": 12}
-    lines = tooltip(
+def _points(axis: list[str], forest: Forest) -> look.ChartSpec:
+    scale: look.ChartSpec = {"zero": forest.base is not None, "padding": 12}
+    lines = look.tooltip(
         ("name", "variant"),
         ("code", "code"),
         ("score", "mean ± deviation"),
@@ -123,11 +107,11 @@ def _points(axis: list[str], forest: Forest) -> ChartSpec:
         ("interval", "95 % interval"),
         ("test", "test"),
     )
-    fill = {"condition": {"test": "datum.certain", **_COLOUR}, "value": GROUND}
+    fill = {"condition": {"test": "datum.certain", **_COLOUR}, "value": look.GROUND}
     return {
         "mark": {"type": "point", "size": 80, "strokeWidth": 2, "opacity": 1},
         "encoding": {
-            "x": quantity("x", axis, scale=scale, axis=_TICKS),
+            "x": look.quantity("x", axis, scale=scale, axis=_TICKS),
             "stroke": _COLOUR,
             "fill": fill,
             "tooltip": lines,
@@ -159,7 +143,7 @@ CLASSES = 9
 CELL = 46
 
 
-def heat_plots(table: SummaryTable) -> list[Plot]:
+def heat_plots(table: SummaryTable) -> list[look.Plot]:
     """A heat map for each judged metric with several tasks, setting and encoder; within a metric, most rows first."""
     plots = []
     for metric in table.metrics:
@@ -171,13 +155,13 @@ def heat_plots(table: SummaryTable) -> list[Plot]:
     return plots
 
 
-def _heat_plot(table: SummaryTable, block: Block, columns: Sequence[Column]) -> Plot:
+def _heat_plot(table: SummaryTable, block: Block, columns: Sequence[Column]) -> look.Plot:
     metric, place = table.metric(columns[0]), block.place
     rows = _best_first(block, columns, metric.larger_is_better)
     values = [value for index, row in enumerate(rows) for value in _heat_values(table, block, columns, index, row)]
     most = max((abs(value["d"]) for value in values), default=0.0) or 1.0
-    row, height, params = named_axis([f"{row.label.name}{row.weakness(columns).marks}" for row in rows])
-    column: ChartSpec = {
+    row, height, params = look.named_axis([f"{row.label.name}{row.weakness(columns).marks}" for row in rows])
+    column: look.ChartSpec = {
         "field": "task",
         "type": "nominal",
         "sort": None,
@@ -198,17 +182,17 @@ def _heat_plot(table: SummaryTable, block: Block, columns: Sequence[Column]) -> 
         ("about", "test"),
         ("weak", "weakened by"),
     )
-    spec: ChartSpec = {
-        **rows_of(values),
+    spec: look.ChartSpec = {
+        **look.rows_of(values, look.DIGITS),
         "params": params,
         "height": height,
         "usermeta": {"narrowest": 190 + CELL * len(columns)},
         "description": f"{metric.name} by task and variant, {place}",
         "encoding": {"x": column, "y": row},
         "layer": [
-            {"mark": {"type": "rect"}, "encoding": {"color": colour, "tooltip": tooltip(*lines)}},
+            {"mark": {"type": "rect"}, "encoding": {"color": colour, "tooltip": look.tooltip(*lines)}},
             {
-                "mark": {"type": "text", "fontSize": 12, "color": INK, "tooltip": None},
+                "mark": {"type": "text", "fontSize": 12, "color": look.INK, "tooltip": None},
                 "encoding": {"text": {"field": "text", "type": "nominal"}},
             },
         ],
@@ -222,7 +206,7 @@ def _heat_plot(table: SummaryTable, block: Block, columns: Sequence[Column]) -> 
         f"{fixed(most, metric.digits)}."
     )
     text = " ".join((text, *weakness_notes(row.weakness(columns) for row in rows)))
-    return Plot(key, f"{place}: {metric.name} by task{lower}", spec, text)
+    return look.Plot(key, f"{place}: {metric.name} by task{lower}", spec, text)
 
 
 def _best_first(block: Block, columns: Sequence[Column], larger_is_better: bool) -> list[Row]:
@@ -291,12 +275,12 @@ def sweeps(table: SummaryTable, defaults: UnnamedOptions) -> list[Sweep]:
     return sorted(swept_lines, key=lambda sweep: -max(map(len, sweep.lines.values())))[:MOST_SWEEPS]
 
 
-def sweep_plot(sweep: Sweep) -> Plot:
+def sweep_plot(sweep: Sweep) -> look.Plot:
     """Draw a sweep."""
     metric, place = sweep.table.metric(sweep.column), sweep.block.place
     shown = list(sweep.lines.items())[:MOST_LINES]
     legend = tuple(
-        LegendEntry(at, label.name, look(at), max(cell.summary.n for cell in cells.values()))
+        look.LegendEntry(at, label.name, look.of_variant(at), max(cell.summary.n for cell in cells.values()))
         for at, (label, cells) in enumerate(shown)
     )
     rows = [row for at, (_, cells) in enumerate(shown) for row in _sweep_rows(at, cells, metric.digits)]
@@ -307,7 +291,7 @@ def sweep_plot(sweep: Sweep) -> Plot:
     text += f" Dashed: {base.label.name}." if base else ""
     name = option_title(sweep.option)
     title = f"{name}: {sweep.table.suite} average, {place}"
-    return Plot(key, title, _sweep_spec(rows, legend, name, metric.title, mean), text, legend)
+    return look.Plot(key, title, _sweep_spec(rows, legend, name, metric.title, mean), text, legend)
 
 
 def swept(variant: str, overrides: str) -> Iterator[tuple[str, float, tuple[str, str]]]:
@@ -318,12 +302,12 @@ def swept(variant: str, overrides: str) -> Iterator[tuple[str, float, tuple[str,
         return
     options = dict(parsed.options)
     for key, text in options.items():
-        if (value := number(text)) is not None:
+        if (value := look.number(text)) is not None:
             rest = {other: text for other, text in options.items() if other != key}
             yield key, value, (str(Variant.make(parsed.name, rest, parsed.reading)), overrides)
     pairs = [part.partition("=") for part in overrides.split(",") if part]
     for key, _, text in pairs:
-        if (value := number(text)) is not None:
+        if (value := look.number(text)) is not None:
             yield key, value, (variant, ",".join(f"{other}={text}" for other, _, text in pairs if other != key))
 
 
@@ -337,7 +321,7 @@ def _sweeps_of(table: SummaryTable, block: Block, column: Column, defaults: Unna
     for option, by_label in swept_cells.items():
         for label, cells in by_label.items():
             plain = block.by_label.get(label)
-            default = number(str(defaults.get(label, {}).get(option, "")))
+            default = look.number(str(defaults.get(label, {}).get(option, "")))
             if plain and default is not None and column in plain.cells:
                 cells.setdefault(default, plain.cells[column])
         longest = sorted(by_label.items(), key=lambda line: -len(line[1]))
@@ -359,26 +343,26 @@ def _sweep_rows(at: int, cells: Mapping[float, Cell], digits: int) -> Iterator[d
         }
 
 
-def scale_of(values: Sequence[float]) -> ChartSpec:
+def scale_of(values: Sequence[float]) -> look.ChartSpec:
     """A logarithmic axis, also with room for 0, if the positive values span a factor of DECADES; else a linear one."""
     above = [value for value in values if value > 0]
     if not above or max(above) / min(above) < DECADES or min(values) < 0:
         return {"type": "linear", "zero": False, "nice": False, "padding": 16}
-    kind: ChartSpec = {"type": "log"} if min(values) > 0 else {"type": "symlog", "constant": min(above)}
+    kind: look.ChartSpec = {"type": "log"} if min(values) > 0 else {"type": "symlog", "constant": min(above)}
     return kind | {"nice": False, "padding": 16}
 
 
 def _sweep_spec(
-    rows: Sequence[Mapping[str, object]], legend: Sequence[LegendEntry], name: str, score: str, mean: float | None
-) -> ChartSpec:
-    colour, dash, shape = variant_scales(legend)
-    params, transform = hiding(legend)
+    rows: Sequence[Mapping[str, object]], legend: Sequence[look.LegendEntry], name: str, score: str, mean: float | None
+) -> look.ChartSpec:
+    by = look.by_variant(legend)
+    params, transform = look.hiding(legend)
     values = sorted({float(str(row["x"])) for row in rows})
-    x = quantity("x", name, scale=scale_of(values), axis={"grid": False})
+    x = look.quantity("x", name, scale=scale_of(values), axis={"grid": False})
     x["axis"] |= {"values": values} if len(values) <= 8 else {}
-    y = quantity("y", score, scale={"zero": False})
-    baseline = line_at({"y": {"datum": mean, "type": "quantitative"}}, strokeDash=[4, 4])
-    lines = tooltip(("variant", "variant"), ("x", name, "~g"), ("score", "mean ± deviation"))
+    y = look.quantity("y", score, scale={"zero": False})
+    baseline = look.line_at({"y": {"datum": mean, "type": "quantitative"}}, strokeDash=[4, 4])
+    lines = look.tooltip(("variant", "variant"), ("x", name, "~g"), ("score", "mean ± deviation"))
     return {
         "params": params,
         "height": 240,
@@ -386,10 +370,10 @@ def _sweep_spec(
         "layer": [
             *([baseline] if mean is not None else []),
             {
-                **rows_of(rows),
+                **look.rows_of(rows, look.DIGITS),
                 **transform,
-                "encoding": {"x": x, "color": colour},
-                "layer": bars_and_line(y, dash, shape, 2, 70, tooltip=lines),
+                "encoding": {"x": x, "color": by["color"]},
+                "layer": look.bars_and_line(y, by, 2, 70, tooltip=lines),
             },
         ],
     }

@@ -11,9 +11,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from harness.metrics import ArrayName, Score
-from harness.reporting.charts.plot import ChartSpec
+from harness.reporting import look
 from harness.reporting.figures.kinds import Drawing, FigureData, FigureKind, FigureRun
-from harness.reporting.figures.vega import SeriesLook, axis, by_series, entry, grid, lines_at, rows
 
 #: Largest number of bins of a histogram of ranks.
 BINS = 50
@@ -24,7 +23,7 @@ SPACES = {"teacher": "the frozen teacher's space", "own": "the method's own shar
 #: an axis without numbers
 _BARE = {"labels": False, "ticks": False, "grid": False}
 #: heights and edges of the bars of each series, and the axes
-Histograms = tuple[dict[str, tuple[np.ndarray, np.ndarray]], ChartSpec, ChartSpec]
+Histograms = tuple[dict[str, tuple[np.ndarray, np.ndarray]], look.ChartSpec, look.ChartSpec]
 
 
 def histogram(data: FigureData) -> Drawing | str:
@@ -42,11 +41,11 @@ def _histogram(data: FigureData, run: FigureRun, task: str, space: str) -> Drawi
     lines = [(f"printed: {name}, {value:g}", value) for name, value in data.printed]
     draw = _ranks if data.spec.metric == "worst_rank" else _similarities
     series, x, y = draw(run, task, space)
-    looks = by_series([entry(at, name) for at, name in enumerate(series)])
+    looks = look.by_series([look.of_series(at, name) for at, name in enumerate(series)])
     layers = [_steps(name, *bars, x, y, looks["color"]) for name, bars in series.items()]
-    layers += lines_at("x", lines)
+    layers += look.lines_at("x", lines)
     text = f"{run.label.variant}, {len(ranks):,} images, in {SPACES[space]}."
-    return Drawing(grid([{"width": 400, "height": 260, "layer": layers}]), text, [run])
+    return Drawing(look.grid([{"width": 400, "height": 260, "layer": layers}]), text, [run])
 
 
 def _ranks(run: FigureRun, task: str, space: str) -> Histograms:
@@ -54,11 +53,13 @@ def _ranks(run: FigureRun, task: str, space: str) -> Histograms:
     ranks, true = (run.arrays[ArrayName(task, what, space)] for what in ("worst_rank", "similarity_true"))
     width = -(-int(ranks.max()) // BINS)
     bars = np.histogram(ranks, np.arange(0.5, ranks.max() + width + 0.5, width))
-    x = axis("low", f"rank of the last true caption among {int(true.sum()):,} captions")
+    x = look.axis("low", f"rank of the last true caption among {int(true.sum()):,} captions")
     return (
         {f"{len(ranks):,} images": bars},
         x,
-        axis("height", "images", scale={"type": "symlog"}, axis={"values": [0, *(10**power for power in range(8))]}),
+        look.axis(
+            "height", "images", scale={"type": "symlog"}, axis={"values": [0, *(10**power for power in range(8))]}
+        ),
     )
 
 
@@ -73,16 +74,16 @@ def _similarities(run: FigureRun, task: str, space: str) -> Histograms:
         for counts, name in ((other, "other pairs"), (true, "true pairs"))
     }
     unit = f"% of pairs, bins of {edges[1] - edges[0]:.2f}"
-    return series, axis("low", "cosine of image and caption"), axis("height", unit)
+    return series, look.axis("low", "cosine of image and caption"), look.axis("height", unit)
 
 
 def _steps(
-    name: str, heights: np.ndarray, edges: np.ndarray, x: ChartSpec, y: ChartSpec, colour: ChartSpec
-) -> ChartSpec:
+    name: str, heights: np.ndarray, edges: np.ndarray, x: look.ChartSpec, y: look.ChartSpec, colour: look.ChartSpec
+) -> look.ChartSpec:
     bars = zip(heights.tolist(), edges[:-1].tolist(), edges[1:].tolist(), strict=True)
     values = [{"series": name, "height": height, "low": low, "high": high} for height, low, high in bars]
     encoding = {"x": x, "x2": {"field": "high"}, "y": y, "y2": {"datum": 0}, "color": colour}
-    return {**rows(values), "mark": {"type": "rect", "opacity": 0.55}, "encoding": encoding}
+    return {**look.rows_of(values), "mark": {"type": "rect", "opacity": 0.55}, "encoding": encoding}
 
 
 def scatter(data: FigureData) -> Drawing | str:
@@ -96,19 +97,19 @@ def scatter(data: FigureData) -> Drawing | str:
         gold, cosines = (run.arrays[ArrayName(task, what)] for what in ("gold", "cosine"))
         ranks = run.cell(Score(data.spec.suite, task, "spearman"))
         rank = ranks.by_seed.get(run.result.spec.seed) if ranks else None
-        x, y = axis("x", f"gold score, 0 to 5 (n = {len(gold):,})"), axis("y", "cosine")
+        x, y = look.axis("x", f"gold score, 0 to 5 (n = {len(gold):,})"), look.axis("y", "cosine")
         title = run.label.variant + ("" if rank is None else f", Spearman {rank:.2f}")
-        panels.append({"title": title, **_cloud(np.stack([gold, cosines], 1), entry(at, ""), x, y, 7)})
+        panels.append({"title": title, **_cloud(np.stack([gold, cosines], 1), look.of_series(at, ""), x, y, 7)})
     text = f"Cosine against gold score for all pairs of {task}, one seed for each panel."
-    return Drawing(grid(panels, 2, share=True), text, arrays)
+    return Drawing(look.grid(panels, 2, share=True), text, arrays)
 
 
-def _cloud(xy: np.ndarray, look: SeriesLook, x: ChartSpec, y: ChartSpec, size: int) -> ChartSpec:
+def _cloud(xy: np.ndarray, shown: look.Look, x: look.ChartSpec, y: look.ChartSpec, size: int) -> look.ChartSpec:
     """The layer of a cloud: points (n, 2) of one look."""
     mark = {"type": "point", "filled": True, "strokeWidth": 0, "size": size, "opacity": 1}
-    mark |= {"color": look.colour, "shape": look.shape}
+    mark |= {"color": shown.colour, "shape": shown.shape}
     values = [{"x": float(f"{x:.5g}"), "y": float(f"{y:.5g}")} for x, y in xy.tolist()]
-    return {**rows(values), "mark": mark, "encoding": {"x": x, "y": y}}
+    return {**look.rows_of(values), "mark": mark, "encoding": {"x": x, "y": y}}
 
 
 def t_sne(data: FigureData) -> Drawing | str:
@@ -126,7 +127,7 @@ def _clusters(data: FigureData) -> Drawing | str:
         f"t-SNE of {len(arrays[0][0]):,} captions of {task}, the same in every panel. Colours and marks: "
         f"{max(map(len, clouds))} clusters of K-means on the vectors; their order differs between panels."
     )
-    return Drawing(grid(_planes(runs, clouds, 12), 2), text, runs)
+    return Drawing(look.grid(_planes(runs, clouds, 12), 2), text, runs)
 
 
 def _views(data: FigureData) -> Drawing | str:
@@ -139,23 +140,25 @@ def _views(data: FigureData) -> Drawing | str:
         f"t-SNE of {clouds[0].shape[1]} encodings under dropout of each of three captions of {task}: two similar and "
         "a different one. Every panel has its own plane."
     )
-    return Drawing(grid(_planes(runs, clouds, 18, captions), 2), text, runs)
+    return Drawing(look.grid(_planes(runs, clouds, 18, captions), 2), text, runs)
 
 
 def _planes(
     runs: Sequence[FigureRun], clouds: Sequence[Iterable[np.ndarray]], size: int, names: Sequence[str] = ()
-) -> list[ChartSpec]:
+) -> list[look.ChartSpec]:
     """One panel for each run with its clouds of points, each (n, 2). `names` of the clouds go into a legend."""
-    x, y = (axis(field, f"{which} t-SNE dimension", axis=_BARE) for field, which in (("x", "first"), ("y", "second")))
-    panels: list[ChartSpec] = []
+    x, y = (
+        look.axis(field, f"{which} t-SNE dimension", axis=_BARE) for field, which in (("x", "first"), ("y", "second"))
+    )
+    panels: list[look.ChartSpec] = []
     for run, mine in zip(runs, clouds, strict=True):
-        layers = [_cloud(xy, entry(at, ""), x, y, size) for at, xy in enumerate(mine)]
+        layers = [_cloud(xy, look.of_series(at, ""), x, y, size) for at, xy in enumerate(mine)]
         panels.append({"title": run.label.variant, "layer": layers})
     if names:
-        looks = by_series([entry(at, name) for at, name in enumerate(names)], 1)
+        looks = look.by_series([look.of_series(at, name) for at, name in enumerate(names)], 1)
         shown = {"color": looks["color"], "shape": looks["shape"], "opacity": {"value": 0}}
         legend = {
-            **rows({"series": name} for name in names),
+            **look.rows_of({"series": name} for name in names),
             "mark": {"type": "point", "filled": True},
             "encoding": shown,
         }

@@ -14,11 +14,11 @@ from harness.papers.schema import FigureSpec, pairs_of
 from harness.registry import errors_of, get_instance
 from harness.reporting.contents import Contents
 from harness.reporting.figures.kinds import FigureData, FigureKind, FigureRun
-from harness.reporting.figures.vega import drawn
+from harness.reporting.look import drawn
 from harness.reporting.seeds.cells import Label, Row
 from harness.reporting.seeds.choose import profile_runs, rows_by_label
 from harness.reporting.seeds.wording import data_of
-from harness.spec import UNTRAINED, SpecError
+from harness.spec import UNTRAINED
 from harness.store import Frames
 
 
@@ -74,7 +74,7 @@ class Material:
         blank = ReportFigure(key, paper.name, self.profile, title, spec.note)
         try:
             kind = get_instance("figure kind", spec.kind, FigureKind)
-            blank = replace(blank, commands=tuple(self._commands(data, kind.suites)))
+            blank = replace(blank, commands=tuple(self._commands(f"{paper.name}:{name}", data, kind.suites)))
             if not data.runs:
                 return replace(blank, empty=f"no run of profile {self.profile} yet")
             with errors_of("figure kind", spec.kind, "cannot draw"):
@@ -82,7 +82,7 @@ class Material:
                 if isinstance(drawing, str):
                     return replace(blank, empty=drawing)
                 svg, pdf = drawn(title, drawing.spec)
-        except (PlugInError, SpecError) as error:  # a broken kind, or a strange name in a result
+        except PlugInError as error:
             return replace(blank, empty=str(error))
         runs = "; ".join(
             f"{run.label.name} / {run.label.place} ({count_of(len(run.rows[spec.suite].seeds), 'seed')})"
@@ -107,30 +107,19 @@ class Material:
         printed = [(text, numbers[task]) for task, text in spec.printed.items() if task in numbers]
         return replace(data, is_paper=True, printed=printed, published=published)
 
-    def _commands(self, data: FigureData, suites: Sequence[str]) -> Iterator[str]:
-        """The commands for the missing runs. `suites` are evaluated in addition to the figure's own."""
-        spec = data.spec
-        suites = list(dict.fromkeys([*suites, spec.suite]))
+    def _commands(self, figure: str, data: FigureData, suites: Sequence[str]) -> Iterator[str]:
+        """The command for the missing runs. `suites` are evaluated in addition to the figure's own."""
+        spec, run = data.spec, self.contents.commands.run
         if not self.is_paper:
+            suites = list(dict.fromkeys([*suites, spec.suite]))
             drawn_variants = {run.label.variant for run in data.runs}
             missing = [variant for variant in spec.variants if variant not in drawn_variants]
             if missing:
-                yield self.contents.commands.run(profile=self.profile, methods=missing, seeds=spec.seeds, suites=suites)
+                yield run(profile=self.profile, methods=missing, seeds=spec.seeds, suites=suites)
             return
-        variants: dict[tuple[str, str], list[str]] = {}
         seeds = {run.label: len(run.rows[spec.suite].seeds) for run in data.runs}
-        for label in self._labels(spec):
-            if seeds.get(label, 0) < spec.seeds:
-                variants.setdefault((label.setting, label.encoder), []).append(label.variant)
-        for (setting, encoder), methods in variants.items():
-            yield self.contents.commands.run(
-                profile=self.profile,
-                methods=methods,
-                settings=setting,
-                encoders=encoder,
-                seeds=spec.seeds,
-                suites=suites,
-            )
+        if any(seeds.get(label, 0) < spec.seeds for label in self._labels(spec)):
+            yield run(profile=self.profile, figure=figure)
 
     def _labels(self, spec: FigureSpec) -> list[Label]:
         """The labels of a figure's runs; in another profile, its variants in every setting and encoder with runs."""

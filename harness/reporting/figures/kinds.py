@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from harness.metrics import AVERAGE, ArrayName, Metric, Metrics, Score
 from harness.papers.published import Published, PublishedKey
 from harness.papers.schema import FigureSpec
-from harness.reporting.charts.plot import ChartSpec
+from harness.reporting.look import ChartSpec
 from harness.reporting.seeds.cells import Cell, Label, Row
 from harness.stats import Summary
 

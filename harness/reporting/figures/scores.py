@@ -11,23 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from harness.metrics import AVERAGE, Score, is_by_training
-from harness.reporting.charts.plot import ChartSpec, line_at, number
+from harness.reporting import look
 from harness.reporting.figures.kinds import Drawing, FigureData, FigureKind, FigureRun
-from harness.reporting.figures.vega import (
-    COLOURS,
-    INK,
-    PRINTED,
-    SeriesLook,
-    axis,
-    by_series,
-    curves,
-    entry,
-    grid,
-    lines_at,
-    n_of,
-    rows,
-    spread,
-)
 from harness.reporting.seeds.cells import PartColumn
 from harness.spec import Variant, parse_setting
 from harness.stats import Summary, summarise
@@ -72,22 +57,22 @@ def data_scale(data: FigureData) -> Drawing | str:
     text = (
         f"Average of {data.spec.suite}, mean ± standard deviation over seeds. The values on the axis are evenly spaced."
     )
-    return Drawing(grid(panels, 3, share=True), text, shown)
+    return Drawing(look.grid(panels, 3, share=True), text, shown)
 
 
-def _entries(shown: Sequence[LevelCurve]) -> dict[str, SeriesLook]:
+def _entries(shown: Sequence[LevelCurve]) -> dict[str, look.Look]:
     names = dict.fromkeys(curve.name for curve in shown if not curve.constant)
     points = {
         name: [point for curve in shown if curve.name == name for point in curve.points.values()] for name in names
     }
-    return {name: entry(at, f"{name} ({n_of(points[name])})") for at, name in enumerate(names)}
+    return {name: look.of_series(at, f"{name} ({look.n_of(points[name])})") for at, name in enumerate(names)}
 
 
-def _drawn(param: str, panel: LevelPanel, data: FigureData, entries: Mapping[str, SeriesLook]) -> ChartSpec:
-    places = {number(text): float(at) for at, text in enumerate(panel.levels)}
+def _drawn(param: str, panel: LevelPanel, data: FigureData, entries: Mapping[str, look.Look]) -> look.ChartSpec:
+    places = {look.number(text): float(at) for at, text in enumerate(panel.levels)}
     printed = [(name, value, places[value]) for name, value in data.printed if value in places]
     labels = {"values": list(range(len(panel.levels))), "labelExpr": f"{param}[datum.value]", "grid": False}
-    x = axis("x", PARTS.get(panel.option, panel.option), axis=labels)
+    x = look.axis("x", PARTS.get(panel.option, panel.option), axis=labels)
     layers = _layers(panel.curves, data, entries, x, printed)
     return {"title": panel.setting, "params": [{"name": param, "value": panel.levels}], "layer": layers}
 
@@ -95,27 +80,27 @@ def _drawn(param: str, panel: LevelPanel, data: FigureData, entries: Mapping[str
 def _layers(
     shown: Sequence[LevelCurve],
     data: FigureData,
-    entries: Mapping[str, SeriesLook],
-    x: ChartSpec,
+    entries: Mapping[str, look.Look],
+    x: look.ChartSpec,
     printed: Sequence[tuple[str, float, float]],
-) -> list[ChartSpec]:
+) -> list[look.ChartSpec]:
     """Curves, constants as horizontal lines, and printed values as vertical ones at their places."""
     points = [
-        spread(entries[curve.name].name, place, point)
+        look.spread(entries[curve.name].name, place, point)
         for curve in shown
         if not curve.constant
         for place, point in sorted(curve.points.items())
     ]
     constant = [
-        (f"{curve.name} ({n_of([point])})", point.mean)
+        (f"{curve.name} ({look.n_of([point])})", point.mean)
         for curve in shown
         if curve.constant
         for point in curve.points.values()
     ]
     marks = [(f"printed: {name}, {value:g}", point) for name, value, point in printed]
     unit = data.metric(data.spec.suite, data.spec.metric).title
-    y, looks = axis("y", f"average of {data.spec.suite}, {unit}"), by_series(list(entries.values()))
-    return [*lines_at("y", constant, INK), *lines_at("x", marks), curves(points, x, y, looks)]
+    y, looks = look.axis("y", f"average of {data.spec.suite}, {unit}"), look.by_series(list(entries.values()))
+    return [*look.lines_at("y", constant, look.BLACK), *look.lines_at("x", marks), look.curves(points, x, y, looks)]
 
 
 def _panel(runs: Sequence[FigureRun], score: Score, base: str, option: str) -> LevelPanel:
@@ -131,7 +116,7 @@ def _panel(runs: Sequence[FigureRun], score: Score, base: str, option: str) -> L
         for name, value in setting.options
         if name == option
     }
-    levels = sorted(values, key=lambda text: (number(text) is None, number(text) or 0.0, text))
+    levels = sorted(values, key=lambda text: (look.number(text) is None, look.number(text) or 0.0, text))
     plain = "all" if option in PARTS else "none"
     if Variant(base) in settings.values():
         levels = [*levels, plain] if option in PARTS else [plain, *levels]
@@ -165,15 +150,15 @@ def margin_sweep(data: FigureData) -> Drawing | str:
 
     shown = list(curves_of.values())
     printed = [(name, value, value) for name, value in data.printed]
-    layers = _layers(shown, data, _entries(shown), axis("x", option, axis={"grid": False}), printed)
+    layers = _layers(shown, data, _entries(shown), look.axis("x", option, axis={"grid": False}), printed)
     text = f"Average of {data.spec.suite} against the {option}, mean ± standard deviation over seeds."
-    return Drawing(grid([{"layer": layers, "width": 380, "height": 240}]), text, data.runs)
+    return Drawing(look.grid([{"layer": layers, "width": 380, "height": 240}]), text, data.runs)
 
 
 def _value(run: FigureRun, option: str) -> float | None:
     """The value of a method's option: as the variant names it, or as the run used it."""
     used = run.result.hyperparameters.get("method", {}).get(option)
-    return number(dict(Variant.parse(run.label.variant).options).get(option, str(used)))
+    return look.number(dict(Variant.parse(run.label.variant).options).get(option, str(used)))
 
 
 def subset_gain(data: FigureData) -> Drawing | str:
@@ -191,7 +176,7 @@ def subset_gain(data: FigureData) -> Drawing | str:
 
     metric = data.metric(data.spec.suite, data.spec.metric)
     panels = [
-        _bar_panel(f"names{at}", setting, bars, f"gain, {metric.title} ({n_of(bars.values())})")
+        _bar_panel(f"names{at}", setting, bars, f"gain, {metric.title} ({look.n_of(bars.values())})")
         for at, (setting, bars) in enumerate(gains)
         if bars
     ]
@@ -199,7 +184,7 @@ def subset_gain(data: FigureData) -> Drawing | str:
         f"{better} minus {worse} in {metric.name} on each subset, mean ± deviation of the differences by seed, "
         "over the seeds of both."
     )
-    return Drawing(grid(panels, share=True), text, [run for pair in pairs for run in pair])
+    return Drawing(look.grid(panels, share=True), text, [run for pair in pairs for run in pair])
 
 
 def _gains(data: FigureData, worse: FigureRun, better: FigureRun) -> dict[PartColumn, Summary]:
@@ -223,26 +208,27 @@ def _cells(data: FigureData, run: FigureRun) -> dict[PartColumn, dict[int, float
     return {at: cell.by_seed for at, cell in every if at[1].metric == data.spec.metric}
 
 
-def _bar_panel(param: str, setting: str, bars: Mapping[PartColumn, Summary], unit: str) -> ChartSpec:
-    entries = [entry(index, task) for index, task in enumerate(dict.fromkeys(column.task for _, column in bars))]
-    values = [spread(column.task, place, gain) for place, ((_, column), gain) in enumerate(bars.items())]
+def _bar_panel(param: str, setting: str, bars: Mapping[PartColumn, Summary], unit: str) -> look.ChartSpec:
+    tasks = dict.fromkeys(column.task for _, column in bars)
+    entries = [look.of_series(index, task) for index, task in enumerate(tasks)]
+    values = [look.spread(column.task, place, gain) for place, ((_, column), gain) in enumerate(bars.items())]
     labels = {"title": None, "labelExpr": f"{param}[datum.value]", "labelAngle": -50, "labelLimit": 0, "grid": False}
     x = {"field": "x", "type": "ordinal", "axis": labels}
-    ends = {"y": axis("lo", unit), "y2": {"field": "hi"}}
+    ends = {"y": look.axis("lo", unit), "y2": {"field": "hi"}}
     names = [part or column.task for part, column in bars]
     return {
         "title": setting,
         "width": max(380, 22 * len(bars)),
         "params": [{"name": param, "value": names}],
-        **rows(values),
+        **look.rows_of(values),
         "encoding": {"x": x},
         "layer": [
             {
                 "mark": {"type": "bar"},
-                "encoding": {"y": axis("y", unit), "color": by_series(entries, 5)["color"]},
+                "encoding": {"y": look.axis("y", unit), "color": look.by_series(entries, 5)["color"]},
             },
-            {"mark": {"type": "rule", "color": INK}, "encoding": ends},
-            line_at({"x": None, "y": {"datum": 0}}, color=INK),
+            {"mark": {"type": "rule", "color": look.BLACK}, "encoding": ends},
+            look.line_at({"x": None, "y": {"datum": 0}}, color=look.BLACK),
         ],
     }
 
@@ -263,9 +249,11 @@ def alignment_uniformity(data: FigureData) -> Drawing | str:
     shown = [run for run, _, _ in points]
     printed = list(_printed_points(shown, data))
     names = dict.fromkeys(run.label.variant for run in shown)
-    seeds = {name: n_of(x for run, x, _ in points if run.label.variant == name) for name in names}
-    entries = {name: entry(index, f"{name} ({seeds[name]})") for index, name in enumerate(names)}
-    axes = {field: axis(field, _axis_label(data, name)) for field, name in (("x", "uniformity"), ("y", "alignment"))}
+    seeds = {name: look.n_of(x for run, x, _ in points if run.label.variant == name) for name in names}
+    entries = {name: look.of_series(index, f"{name} ({seeds[name]})") for index, name in enumerate(names)}
+    axes = {
+        field: look.axis(field, _axis_label(data, name)) for field, name in (("x", "uniformity"), ("y", "alignment"))
+    }
     unit = f"sts average, {data.metric(COLOUR.suite, COLOUR.metric).title}"
     layers = _geometry_layers(points, printed, entries, unit, axes)
     text = (
@@ -275,16 +263,16 @@ def alignment_uniformity(data: FigureData) -> Drawing | str:
     if printed:
         text += " Hollow grey points are printed (KDMCSE Table 2, DALR Table 6)."
     panel = {"width": 400, "height": 300, "layer": layers}
-    return Drawing(grid([panel]), text, shown)
+    return Drawing(look.grid([panel]), text, shown)
 
 
 def _geometry_layers(
     points: Sequence[tuple[FigureRun, Summary, Summary]],
     printed: Sequence[tuple[str, str, float, float]],
-    entries: Mapping[str, SeriesLook],
+    entries: Mapping[str, look.Look],
     unit: str,
-    axes: dict[str, ChartSpec],
-) -> list[ChartSpec]:
+    axes: dict[str, look.ChartSpec],
+) -> list[look.ChartSpec]:
     """Deviations, points with their settings, and printed points."""
     values = [
         {
@@ -300,9 +288,9 @@ def _geometry_layers(
         {"series": entries[variant].name, "setting": f"{setting}, printed", "x": x, "y": y}
         for variant, setting, x, y in printed
     ]
-    shape = by_series(list(entries.values()), 3)["shape"]
-    shape["legend"] = {"title": None, "columns": 3, "symbolFillColor": "white", "symbolStrokeColor": INK}
-    fill: ChartSpec = {"value": COLOURS[0]}
+    shape = look.by_series(list(entries.values()), 3)["shape"]
+    shape["legend"] = {"title": None, "columns": 3, "symbolFillColor": "white", "symbolStrokeColor": look.BLACK}
+    fill: look.ChartSpec = {"value": look.PALETTE[0]}
     if all(row["score"] is not None for row in values):
         legend = {"orient": "right", "title": unit, "titleOrient": "right", "gradientLength": 250, "format": ".1f"}
         fill = {
@@ -316,18 +304,18 @@ def _geometry_layers(
     layers = [
         {"mark": grey, "encoding": {"x": {**x, "field": "x1"}, "x2": {"field": "x2"}, "y": y}},
         {"mark": grey, "encoding": {"x": x, "y": {**y, "field": "y1"}, "y2": {"field": "y2"}}},
-        {"mark": {**mark, "stroke": INK, "strokeWidth": 1}, "encoding": {**axes, "shape": shape, "fill": fill}},
+        {"mark": {**mark, "stroke": look.BLACK, "strokeWidth": 1}, "encoding": {**axes, "shape": shape, "fill": fill}},
         _setting_names(axes, -6),
     ]
-    hollow = {"mark": {**mark, "stroke": PRINTED, "fill": None}, "encoding": {**axes, "shape": shape}}
+    hollow = {"mark": {**mark, "stroke": look.PRINTED, "fill": None}, "encoding": {**axes, "shape": shape}}
     return [
-        {**rows(values), "layer": layers},
-        *([{**rows(others), "layer": [hollow, _setting_names(axes, 9)]}] if others else []),
+        {**look.rows_of(values), "layer": layers},
+        *([{**look.rows_of(others), "layer": [hollow, _setting_names(axes, 9)]}] if others else []),
     ]
 
 
-def _setting_names(axes: Mapping[str, ChartSpec], below: int) -> ChartSpec:
-    text = {"type": "text", "align": "left", "dx": 8, "dy": below, "fontSize": 9, "color": INK}
+def _setting_names(axes: Mapping[str, look.ChartSpec], below: int) -> look.ChartSpec:
+    text = {"type": "text", "align": "left", "dx": 8, "dy": below, "fontSize": 9, "color": look.BLACK}
     return {"mark": text, "encoding": {**axes, "text": {"field": "setting", "type": "nominal"}}}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
 from harness.formatting import count_of, fixed, signed
@@ -10,7 +10,7 @@ from harness.metrics import AVERAGE
 from harness.reporting.sections.base import Part, ReportSection
 from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section
 from harness.store import Result
-from harness.store.labs import Copy, repeated
+from harness.store.labs import repeated
 
 
 class LabsSection(ReportSection):
@@ -22,7 +22,7 @@ class LabsSection(ReportSection):
     @cached_property
     def parts(self) -> Sequence[Part]:
         profile = self.contents.profile
-        copies = [some for some in repeated(self.contents.store) if profile in (None, some[0].result.profile)]
+        copies = [some for some in repeated(self.contents.store) if profile in (None, _shown(some).profile)]
         grid = labs_grid(copies)
         return [Part("", "", [grid])] if grid else []
 
@@ -33,17 +33,17 @@ FACTS = ("dev", "largest difference", "hardware", "versions")
 _PACKAGES = ("torch", "transformers", "numpy")
 
 
-def labs_grid(repeated: Sequence[Sequence[Copy]]) -> Grid | None:
+def labs_grid(repeated: Sequence[Mapping[str, Result]]) -> Grid | None:
     """Tabulate runs that several labs have, first the lab whose result the other tables show; None if there are none.
 
     A cell is a suite's average, or its first task where it has none, and the difference from the first lab.
     """
     if not repeated:
         return None
-    suites = list(dict.fromkeys(suite for copies in repeated for copy in copies for suite in copy.result.suites))
+    suites = list(dict.fromkeys(suite for copies in repeated for copy in copies.values() for suite in copy.suites))
     sections: dict[str, list[Line]] = {}
-    for copies in sorted(repeated, key=lambda some: some[0].result.spec.key):
-        sections.setdefault(copies[0].result.profile, []).extend(_lines(copies, suites))
+    for copies in sorted(repeated, key=lambda some: _shown(some).spec.key):
+        sections.setdefault(_shown(copies).profile, []).extend(_lines(copies, suites))
     columns = (*suites, *FACTS)
     return Grid(
         "reproducibility",
@@ -61,11 +61,15 @@ def labs_grid(repeated: Sequence[Sequence[Copy]]) -> Grid | None:
     )
 
 
-def _lines(copies: Sequence[Copy], suites: Sequence[str]) -> Iterator[Line]:
-    first = copies[0].result
+def _shown(copies: Mapping[str, Result]) -> Result:
+    return next(iter(copies.values()))
+
+
+def _lines(copies: Mapping[str, Result], suites: Sequence[str]) -> Iterator[Line]:
+    first = _shown(copies)
     values = ", ".join(f"{name}={value}" for name, value in sorted(first.overrides.items()))
     name = f"{first.spec.key} ({values})" if values else first.spec.key
-    for number, (lab, result) in enumerate(copies):
+    for number, (lab, result) in enumerate(copies.items()):
         cells = (_suite(result, first, suite, number == 0) for suite in suites)
         facts = (_dev(result, first, number == 0), _largest(result, first) if number else ABSENT)
         texts = map(CellText, (*facts, _hardware(result), _versions(result)))

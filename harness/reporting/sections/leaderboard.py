@@ -14,7 +14,7 @@ from harness.formatting import interval_text, p_value, signed
 from harness.method.naming import name_of
 from harness.metrics import AVERAGE, Column, Score, Significance
 from harness.papers.published import PAPER_PROFILE
-from harness.reporting.charts.plot import INK, ChartSpec, Plot, quantity, rows_of, tooltip
+from harness.reporting.look import DIGITS, INK, ChartSpec, Plot, quantity, rows_of, tooltip
 from harness.reporting.sections.base import ReportSection
 from harness.reporting.seeds.cells import Row, ahead, compare
 from harness.reporting.seeds.comparison import Comparison
@@ -41,7 +41,7 @@ def cost_plot(forest: Forest, key: str, rows: Sequence[tuple[Gain, float]]) -> P
     y = quantity("y", metric.title, scale={"zero": False})
     lines = tooltip(("name", "method"), ("score", "mean ± deviation"), ("x", "minutes", ".3~g"))
     spec: ChartSpec = {
-        **rows_of(values),
+        **rows_of(values, DIGITS),
         "height": 220,
         "description": f"{metric.title} against minutes of training, {forest.place}",
         "encoding": {"x": x, "y": y},

@@ -215,9 +215,9 @@ class PapersSection(ReportSection):
     def without_runs(self) -> Sequence[tuple[str, str]]:
         """One line for each of the papers' tables without a run, with the command that starts its runs."""
         return [
-            (f"{count_of(len(table.planned_rows), 'row')} of {paper_grid(table).title}", table.whole)
+            (f"{count_of(len(table.planned_rows), 'row')} of {paper_grid(table).title}", table.command)
             for table in self.contents.filled
-            if table.planned_rows and not table.coverage.measured
+            if table.command and not table.coverage.measured
         ]
 
     def rows(self) -> Iterable[CsvFields]:
@@ -244,7 +244,7 @@ def paper_rows(filled: FilledTable) -> Iterator[CsvFields]:
             cell = line.cells[column.name]
             score = cell.score or Score(column.suite, column.task, column.metric)
             yield {
-                **{"table": table, "command": line.command, "part": line.part},
+                **{"table": table, "command": filled.command if line.due else None, "part": line.part},
                 **score._asdict(),
                 **line.label._asdict(),
                 **(measured_fields(cell.measured, line.against and line.against.variant) if cell.measured else {}),

@@ -10,9 +10,9 @@ from itertools import islice
 
 from harness.reporting.charts.curves import MOST_PLACES, SeedRuns, curve_places, shown_runs
 from harness.reporting.charts.glance import UnnamedOptions, forest_plot, heat_plots, sweep_plot, sweeps
-from harness.reporting.charts.plot import Plot
 from harness.reporting.contents import Contents
 from harness.reporting.csvfiles import CsvFields, summary_rows
+from harness.reporting.look import Plot
 from harness.reporting.pages import Pages, notes_html
 from harness.reporting.sections.base import ReportSection
 from harness.reporting.seeds.gains import forests, importance

@@ -14,7 +14,7 @@ from harness.commands import Commands
 from harness.formatting import duration, fixed
 from harness.metrics import AVERAGE, Metric, is_by_training
 from harness.reporting.charts.curves import RunCurve, curve_title, run_curves, run_spec
-from harness.reporting.charts.plot import plain
+from harness.reporting.look import plain
 from harness.reporting.pages import TEMPLATES, Pages, anchor, numbered, plain_json, slug, slugs
 from harness.reporting.sections.base import ReportSection
 from harness.reporting.tables.grids import ABSENT
@@ -112,7 +112,7 @@ def in_order(frames: Frames) -> pandas.DataFrame:
 
 
 def _crumbs(result: Result, pages: Pages) -> list[tuple[str, str]]:
-    method, profile = result.spec.method, result.profile
+    method, profile = result.spec.variant.name, result.profile
     return [
         ("Runs", "index.html"),
         (method, f"../methods/{pages.methods[method]}.html"),
@@ -294,7 +294,7 @@ def _content(result: Result, log: str, commands: Commands) -> dict[str, object]:
     teachers = {role: _teacher_text(use) for role, use in result.teachers.items()}
     values: dict[str, Mapping[str, object]] = {**result.hyperparameters, **({"teachers": teachers} if teachers else {})}
     return {
-        "variant": spec.variant,
+        "variant": str(spec.variant),
         "about": f"{spec.setting} / {spec.encoder}, seed {spec.seed}",
         "seed": spec.seed,
         "warnings": result.all_warnings,

@@ -7,16 +7,15 @@ of one seed read the same batches; they are given if both runs have about as man
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from harness.formatting import fixed, signed
 from harness.method.naming import name_of
 from harness.metrics import AVERAGE, SEEN, UNSEEN, Column, Metric, Metrics
-from harness.reporting.charts.plot import ChartSpec, line_at, named_axis
+from harness.reporting import look
 from harness.reporting.csvfiles import CsvFields, measured_fields
 from harness.reporting.figures.drawn import ReportFigure
-from harness.reporting.figures.vega import INK, axis, by_series, drawn, entry, grid, n_of, rows
 from harness.reporting.sections.base import Part, ReportSection
 from harness.reporting.seeds.caveats import Weakness, joined_caveats, weakness_notes
 from harness.reporting.seeds.cells import Cell, Label, Row
@@ -68,113 +67,23 @@ class SeenSection(ReportSection):
 
 def _csv(table: SeenTable) -> Iterator[CsvFields]:
     for row in table.rows:
-        shared = {**row.label._asdict(), "group": row.runs.group, "seeds": " ".join(map(str, row.runs.seeds))}
-        for (task, part), cell in row.cells.items():
-            if cell.scores:
+        shared = {**row.label._asdict(), "group": row.group, "seeds": " ".join(map(str, row.seeds))}
+        for part, task in table.cells_of(row):
+            scores, gains = table.scores(row, part, task), table.gains.get((row.label, part, task))
+            if scores:
                 place = {"suite": table.suite, "task": task, "part": part, "metric": table.metric.name}
-                fields = measured_fields(replace(cell.scores, test=cell.gains.test if cell.gains else None), None)
-                gain = {"against": BASELINE, "difference": cell.gains.summary.mean} if cell.gains else {}
-                weak = {"weakened_by": str(row.weakness())}
+                fields = measured_fields(replace(scores, test=gains.test if gains else None), None)
+                gain = {"against": BASELINE, "difference": gains.summary.mean} if gains else {}
+                weak = {"weakened_by": str(table.weakness(row))}
                 yield {"table": "seen", **shared, **place, **fields, **gain, **weak}
 
 
-#: (task, part) -> seed -> number
-Numbers = Mapping[tuple[str, str], Mapping[int, float]]
 #: Two runs have seen the same pairs if their numbers of seen pairs differ by at most this share of the larger one.
 SHARE = 0.05
 #: with fewer seen pairs, the scores on them say nothing about a method
 FEWEST_PAIRS = 100
-
-
-@dataclass(frozen=True)
-class SeenCell:
-    """One part of a task over seeds: its pairs, its scores, and its gains over the baseline with their paired t-test.
-
-    Seeds with too few pairs have no score; `scores` or `gains` is None if no seed has one.
-    """
-
-    pairs: Cell
-    scores: Cell | None
-    gains: Cell | None = None
-
-
-@dataclass(frozen=True)
-class SeenLine:
-    """The runs of one label in numbers: pairs, and scores in a metric, of each task and part by seed.
-
-    `averaged` maps the name of a pooled task to the tasks in it. Gains are over the runs of `base` in the seeds
-    `shared` with them; `problem` says why there are none. The baseline has no gains and no problem.
-    """
-
-    label: Label
-    runs: Row
-    metric: str
-    pairs: Numbers
-    scores: Numbers
-    averaged: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    base: SeenLine | None = None
-    shared: Sequence[int] = ()
-    problem: str = ""
-
-    @classmethod
-    def of(cls, runs: Row, metric: str) -> SeenLine:
-        pairs: dict[tuple[str, str], Mapping[int, float]] = {}
-        scores: dict[tuple[str, str], Mapping[int, float]] = {}
-        for part in (SEEN, UNSEEN):
-            for column, cell in runs.of_part(part).items():
-                if column.metric in ("n", metric):
-                    (pairs if column.metric == "n" else scores)[column.task, part] = cell.by_seed
-        return cls(runs.label, runs, metric, pairs, scores)
-
-    @property
-    def is_baseline(self) -> bool:
-        return self.label.variant == BASELINE
-
-    def weakness(self) -> Weakness:
-        return self.runs.weakness_in(cell.scores for cell in self.cells.values() if cell.scores)
-
-    @cached_property
-    def cells(self) -> Mapping[tuple[str, str], SeenCell]:
-        """A cell for each task and part, those of seen pairs first."""
-        return {(task, part): self._cell(task, part) for task, part in sorted(self.pairs, key=lambda at: at[1] != SEEN)}
-
-    def _cell(self, task: str, part: str) -> SeenCell:
-        mine, gains = self.scores.get((task, part), {}), None
-        theirs = self.base.scores.get((task, part), {}) if self.base else {}
-        both = [seed for seed in self.shared if seed in mine and seed in theirs]
-        if both:
-            test = paired_t_test([mine[seed] for seed in both], [theirs[seed] for seed in both])
-            gains = replace(Cell.of({seed: mine[seed] - theirs[seed] for seed in both}), test=test)
-        there = (self.runs.parts.get((part, Column(name, self.metric))) for name in self.averaged.get(task, [task]))
-        scores = Cell.of(mine, joined_caveats(cell.caveats for cell in there if cell)) if mine else None
-        return SeenCell(Cell.of(self.pairs[task, part]), scores, gains)
-
-    def seen(self, seed: int) -> float:
-        """The number of seen pairs in all tasks together."""
-        return sum(
-            by_seed.get(seed, 0.0) for (task, part), by_seed in self.pairs.items() if part == SEEN and task != AVERAGE
-        )
-
-    def has_both(self, task: str, seeds: Sequence[int]) -> bool:
-        """Whether both parts of a task have a score for all seeds."""
-        return all(set(seeds) <= self.scores.get((task, part), {}).keys() for part in (SEEN, UNSEEN))
-
-    def with_mean(self, name: str, tasks: Sequence[str]) -> SeenLine:
-        """Add a task that pools the pairs of `tasks`; its score is their mean, weighted by pairs.
-
-        It has only the seeds with a score in all of these tasks.
-        """
-        pairs, scores = {**self.pairs}, {**self.scores}
-        for part in (SEEN, UNSEEN):
-            both = [(self.pairs.get((task, part), {}), self.scores.get((task, part), {})) for task in tasks]
-            seeds = [seed for seed in both[0][1] if all(seed in values for _, values in both)]
-            counts = {seed: sum(numbers[seed] for numbers, _ in both) for seed in seeds}
-            if counts:
-                pairs[name, part] = counts
-                scores[name, part] = {
-                    seed: sum(numbers[seed] * values[seed] for numbers, values in both) / counts[seed] for seed in seeds
-                }
-        return replace(self, pairs=pairs, scores=scores, averaged={name: tasks})
+#: the metric that counts the pairs of a part
+PAIRS = "n"
 
 
 @dataclass(frozen=True)
@@ -182,7 +91,8 @@ class SeenTable:
     """Scores on the parts of each task of a suite, of one profile, setting and encoder, the baseline first.
 
     `metric` is the suite's main one. `averaged` are the tasks in which all compared rows have gains on both parts in
-    all seeds; `mean` is the name of the task that pools them, empty if there are none.
+    all seeds; `mean` is the name of the task that pools them, empty if there are none. `gains` over the baseline, by
+    row, part and task, are differences by seed with their paired t-test; `problems` says why a row has none.
     """
 
     key: str
@@ -191,14 +101,34 @@ class SeenTable:
     setting: str
     encoder: str
     metric: Metric
-    rows: tuple[SeenLine, ...]
+    rows: tuple[Row, ...]
+    gains: Mapping[tuple[Label, str, str], Cell]
+    problems: Mapping[Label, str]
     averaged: tuple[str, ...]
     mean: str
+
+    @staticmethod
+    def pairs(row: Row, part: str, task: str) -> Cell | None:
+        return row.parts.get((part, Column(task, PAIRS)))
+
+    def scores(self, row: Row, part: str, task: str) -> Cell | None:
+        """The scores of a row on a part of a task; None if no seed has enough pairs there."""
+        return row.parts.get((part, Column(task, self.metric.name)))
+
+    @staticmethod
+    def cells_of(row: Row) -> list[tuple[str, str]]:
+        """The parts and tasks of a row, those of seen pairs first."""
+        return [
+            (part, column.task) for part in (SEEN, UNSEEN) for column in row.of_part(part) if column.metric == PAIRS
+        ]
+
+    def weakness(self, row: Row) -> Weakness:
+        return row.weakness_in(filter(None, (self.scores(row, *at) for at in self.cells_of(row))))
 
     @property
     def tasks(self) -> list[str]:
         """All tasks in order, means last."""
-        tasks = list(dict.fromkeys(task for row in self.rows for task, _ in row.cells))
+        tasks = list(dict.fromkeys(task for row in self.rows for _, task in self.cells_of(row)))
         return sorted(tasks, key=lambda task: (task == self.mean and task not in self.averaged, task == AVERAGE))
 
     @property
@@ -209,14 +139,14 @@ class SeenTable:
     @property
     def has_seen(self) -> bool:
         """Whether training read a sentence of any pair, in any row."""
-        return any(
-            cell.pairs.summary.mean > 0 for row in self.rows for (_, part), cell in row.cells.items() if part == SEEN
-        )
+        seen = (cell for row in self.rows for column, cell in row.of_part(SEEN).items() if column.metric == PAIRS)
+        return any(cell.summary.mean > 0 for cell in seen)
 
     def fewest_seen(self, task: str) -> float:
         """The smallest number of seen pairs of a task in any compared row with a score on them; 0 if no row has one."""
-        cells = (row.cells.get((task, SEEN)) for row in self.rows if not row.problem)
-        return min((cell.pairs.summary.mean for cell in cells if cell and cell.scores), default=0.0)
+        compared = (row for row in self.rows if row.label not in self.problems)
+        pairs = (self.pairs(row, SEEN, task) for row in compared if self.scores(row, SEEN, task))
+        return min((cell.summary.mean for cell in pairs if cell), default=0.0)
 
     def legend(self) -> Iterator[str]:
         """Say how the numbers are made."""
@@ -239,26 +169,23 @@ class SeenTable:
         if few:
             listed = "; ".join(f"{task} ({pairs:.0f})" for task, pairs in few.items())
             yield f"Fewer than {FEWEST_PAIRS} seen pairs say nothing about a method: {listed}."
-        problems: dict[str, list[str]] = {}
-        for row in self.rows:
-            if row.problem:
-                problems.setdefault(row.problem, []).append(row.label.name.text)
-        for problem, labels in problems.items():
+        for problem in dict.fromkeys(self.problems.values()):
+            labels = (label.name.text for label, found in self.problems.items() if found == problem)
             yield f"Not compared, {problem}: {'; '.join(labels)}."
-        yield from weakness_notes(row.weakness() for row in self.rows)
+        yield from weakness_notes(map(self.weakness, self.rows))
 
 
 def seen_tables(results: Sequence[Result], metrics: Metrics) -> list[SeenTable]:
     """Build a table for each profile, suite, setting and encoder with scores on seen or unseen pairs."""
-    kept: dict[tuple[str, str, str, str], list[SeenLine]] = {}
+    kept: dict[tuple[str, str, str, str], list[Row]] = {}
     frames = frames_of(results)
-    scores = frames.parts[frames.parts["part"].isin((SEEN, UNSEEN))]
+    shown = {PAIRS, *(_main(metrics, suite).name for suite in frames.evaluations["suite"].unique())}
+    scores = frames.parts[frames.parts["part"].isin((SEEN, UNSEEN)) & frames.parts["metric"].isin(shown)]
     for row in rows_of(frames, chosen(frames, scores), scores):
-        place = (row.label.profile, row.suite, row.label.setting, row.label.encoder)
-        kept.setdefault(place, []).append(SeenLine.of(row, _main(metrics, row.suite).name))
+        kept.setdefault((row.label.profile, row.suite, row.label.setting, row.label.encoder), []).append(row)
     return [
-        _table(f"seen-{number}-{place[0]}-{place[1]}", place, runs, _main(metrics, place[1]))
-        for number, (place, runs) in enumerate(sorted(kept.items()), start=1)
+        _table(f"seen-{number}-{place[0]}-{place[1]}", place, rows, _main(metrics, place[1]))
+        for number, (place, rows) in enumerate(sorted(kept.items()), start=1)
     ]
 
 
@@ -267,42 +194,92 @@ def _main(metrics: Metrics, suite: str) -> Metric:
     return next((metric for metric in metrics.get(suite, {}).values() if metric.shown), Metric("spearman"))
 
 
-def _table(key: str, place: tuple[str, str, str, str], runs: Sequence[SeenLine], metric: Metric) -> SeenTable:
-    runs = sorted(runs, key=lambda run: (run.label.overrides, run.label.variant != BASELINE, run.label.variant))
-    by_label = {run.label: run for run in runs}
+def _table(key: str, place: tuple[str, str, str, str], rows: Sequence[Row], metric: Metric) -> SeenTable:
+    rows = sorted(rows, key=lambda row: (row.label.overrides, row.label.variant != BASELINE, row.label.variant))
+    by_label = {row.label: row for row in rows}
     bases = {label: label._replace(variant=BASELINE) for label in by_label}
-    shared = {label: _shared_seeds(run, by_label.get(bases[label])) for label, run in by_label.items()}
-    tasks = list(dict.fromkeys(task for run in runs for task, _ in run.pairs if task != AVERAGE))
-    sides = [(side, seeds) for label, (seeds, _) in shared.items() if seeds for side in (label, bases[label])]
+    shared = {
+        row.label: _shared_seeds(row, by_label.get(bases[row.label])) for row in rows if row.label.variant != BASELINE
+    }
+    sides = [(by_label[side], seeds) for label, (seeds, _) in shared.items() if seeds for side in (label, bases[label])]
     averaged = tuple(
-        task for task in tasks if sides and all(by_label[name].has_both(task, seeds) for name, seeds in sides)
+        task for task in _tasks(rows) if sides and all(_has_both(row, task, metric, seeds) for row, seeds in sides)
     )
     mean = f"{len(averaged)} tasks, pooled" if len(averaged) > 1 else "".join(averaged)
     if len(averaged) > 1:
-        by_label = {label: run.with_mean(mean, averaged) for label, run in by_label.items()}
-    rows = tuple(
-        replace(run, base=by_label.get(bases[label]), shared=shared[label][0], problem=shared[label][1])
-        for label, run in by_label.items()
-    )
-    return SeenTable(key, *place, metric, rows, averaged, mean)
+        by_label = {row.label: _with_pooled(row, mean, averaged, metric) for row in rows}
+    gains = {
+        (label, *at): gain
+        for label, (seeds, _) in shared.items()
+        if seeds
+        for at, gain in _gains(by_label[label], by_label[bases[label]], seeds, metric)
+    }
+    problems = {label: problem for label, (_, problem) in shared.items() if problem}
+    return SeenTable(key, *place, metric, tuple(by_label.values()), gains, problems, averaged, mean)
 
 
-def _shared_seeds(line: SeenLine, base: SeenLine | None) -> tuple[Sequence[int], str]:
-    """The seeds in which a row is compared with the baseline, and why there are none; the baseline has neither."""
+def _tasks(rows: Iterable[Row]) -> list[str]:
+    """The tasks with a number of seen or unseen pairs, without the suite's average."""
+    tasks = (column.task for row in rows for _, column in row.parts if column.metric == PAIRS)
+    return [task for task in dict.fromkeys(tasks) if task != AVERAGE]
+
+
+def _shared_seeds(row: Row, base: Row | None) -> tuple[Sequence[int], str]:
+    """The seeds in which a row is compared with the baseline, and why there are none."""
     name = name_of(BASELINE)
-    if line.is_baseline:
-        return (), ""
     if base is None:
         return (), f"no matching run of {name}"
-    if base.runs.protocol != line.runs.protocol:
+    if base.protocol != row.protocol:
         return (), f"{name} was evaluated with another version or other data of the suite"
-    common = sorted(set(line.runs.seeds) & set(base.runs.seeds))
+    common = sorted(set(row.seeds) & set(base.seeds))
     if not common:
         return (), f"no seed in common with {name}"
-    pairs = {seed: (line.seen(seed), base.seen(seed)) for seed in common}
+    pairs = {seed: (_seen(row, seed), _seen(base, seed)) for seed in common}
     seeds = [seed for seed, (mine, theirs) in pairs.items() if abs(mine - theirs) <= SHARE * max(mine, theirs)]
     problem = "" if seeds else f"the numbers of seen pairs differ from those of {name} by more than {SHARE:.0%}"
     return seeds, problem
+
+
+def _seen(row: Row, seed: int) -> float:
+    """The number of seen pairs of a seed in all tasks together."""
+    tasks = ((column, cell) for column, cell in row.of_part(SEEN).items() if column.metric == PAIRS)
+    return sum(cell.by_seed.get(seed, 0.0) for column, cell in tasks if column.task != AVERAGE)
+
+
+def _has_both(row: Row, task: str, metric: Metric, seeds: Sequence[int]) -> bool:
+    """Whether a row has scores on both parts of a task for all seeds."""
+    cells = [row.parts.get((part, Column(task, metric.name))) for part in (SEEN, UNSEEN)]
+    return all(cell and {*seeds} <= {*cell.seeds} for cell in cells)
+
+
+def _with_pooled(row: Row, name: str, tasks: Sequence[str], metric: Metric) -> Row:
+    """A row with a task more, which pools the pairs of `tasks`; its score is their mean, weighted by pairs.
+
+    It has only the seeds with a score in all of these tasks.
+    """
+    parts = {**row.parts}
+    for part in (SEEN, UNSEEN):
+        pairs, scores = ([row.parts.get((part, Column(task, of))) for task in tasks] for of in (PAIRS, metric.name))
+        both = [(n.by_seed, cell.by_seed) for n, cell in zip(pairs, scores, strict=True) if n and cell]
+        seeds = set.intersection(*(set(values) for _, values in both)) if len(both) == len(tasks) else ()
+        if seeds:
+            counts = {seed: sum(numbers[seed] for numbers, _ in both) for seed in both[0][1] if seed in seeds}
+            totals = {seed: sum(numbers[seed] * values[seed] for numbers, values in both) for seed in counts}
+            weak = joined_caveats(cell.caveats for cell in scores if cell)
+            parts[part, Column(name, PAIRS)] = Cell.of(counts)
+            parts[part, Column(name, metric.name)] = Cell.of({at: totals[at] / n for at, n in counts.items()}, weak)
+    return replace(row, parts=parts)
+
+
+def _gains(row: Row, base: Row, seeds: Sequence[int], metric: Metric) -> Iterator[tuple[tuple[str, str], Cell]]:
+    """The differences by seed between a row and the baseline, by part and task."""
+    for (part, column), cell in row.parts.items():
+        if column.metric == metric.name and (other := base.parts.get((part, column))):
+            mine, theirs = cell.by_seed, other.by_seed
+            if both := [seed for seed in seeds if seed in mine and seed in theirs]:
+                test = paired_t_test([mine[seed] for seed in both], [theirs[seed] for seed in both])
+                gains = Cell.of({seed: mine[seed] - theirs[seed] for seed in both})
+                yield (part, column.task), replace(gains, test=test)
 
 
 def seen_grid(table: SeenTable) -> Grid:
@@ -326,27 +303,28 @@ def seen_grid(table: SeenTable) -> Grid:
 
 def _lines(table: SeenTable, task: str) -> Iterator[Line]:
     for row in table.rows:
-        pair = [row.cells.get((task, part)) for part in (SEEN, UNSEEN)]
-        if any(pair):
-            cells = tuple(text for cell in pair for text in _texts(cell, table.metric.digits, len(row.runs.seeds)))
-            heads = (row.label.name, seeds_text(len(row.runs.seeds), row.runs.freshness))
-            yield Line(heads, cells, "baseline" if row.is_baseline else "plain")
+        if any(table.pairs(row, part, task) for part in (SEEN, UNSEEN)):
+            cells = tuple(text for part in (SEEN, UNSEEN) for text in _texts(table, row, part, task))
+            heads = (row.label.name, seeds_text(len(row.seeds), row.freshness))
+            yield Line(heads, cells, "baseline" if row.label.variant == BASELINE else "plain")
 
 
-def _texts(cell: SeenCell | None, digits: int, seeds: int) -> tuple[CellText, ...]:
+def _texts(table: SeenTable, row: Row, part: str, task: str) -> tuple[CellText, ...]:
     """Pairs, with their deviation if it differs between seeds, the score and the gain."""
-    if cell is None:
+    pairs, gains = table.pairs(row, part, task), table.gains.get((row.label, part, task))
+    if pairs is None:
         return (CellText(ABSENT),) * 3
-    pairs, gain = cell.pairs.summary, cell_text(cell.gains, digits, seeds)
-    if cell.gains:
-        gain = CellText(signed(cell.gains.summary.mean, digits), gain.spread, extra=gain.extra)
-    counted = CellText(fixed(pairs.mean, 0), fixed(pairs.std, 0) if pairs.std else "")
-    return counted, cell_text(cell.scores, digits, seeds), gain
+    digits, seeds = table.metric.digits, len(row.seeds)
+    gain = cell_text(gains, digits, seeds)
+    if gains:
+        gain = CellText(signed(gains.summary.mean, digits), gain.spread, extra=gain.extra)
+    counted = CellText(fixed(pairs.summary.mean, 0), fixed(pairs.summary.std, 0) if pairs.summary.std else "")
+    return counted, cell_text(table.scores(row, part, task), digits, seeds), gain
 
 
 def seen_figures(table: SeenTable) -> list[ReportFigure]:
     """A figure of the gains over the tasks that all compared rows have, if there are any."""
-    compared = [row for row in table.rows if row.shared] if table.mean else []
+    compared = [row for row in table.rows if (row.label, SEEN, table.mean) in table.gains]
     if not compared:
         return []
     title = f"Gain over {name_of(BASELINE)} on seen and unseen pairs, {table.setting} / {table.encoder}"
@@ -356,19 +334,18 @@ def seen_figures(table: SeenTable) -> list[ReportFigure]:
     )
     if table.fewest_seen(table.mean) < FEWEST_PAIRS:
         text += f" Fewer than {FEWEST_PAIRS} pairs are seen: the gain on them says nothing."
-    svg, pdf = drawn(title, _spec(compared, table.mean, table.metric.title))
+    svg, pdf = look.drawn(title, _spec(table, compared))
     return [ReportFigure(f"gains-{table.key}", "", table.profile, title, text, svg, pdf)]
 
 
-def _spec(compared: Sequence[SeenLine], task: str, unit: str) -> ChartSpec:
+def _spec(table: SeenTable, compared: Sequence[Row]) -> look.ChartSpec:
     """The mean gains with their intervals, seen above unseen pairs in each row."""
     parts = (SEEN, UNSEEN)
-    entries = [entry(at, f"{part.strip('[]')} pairs") for at, part in enumerate(parts)]
+    entries = [look.of_series(at, f"{part.strip('[]')} pairs") for at, part in enumerate(parts)]
     gains = [
-        (at, series.name, cell)
+        (at, series.name, table.gains[row.label, part, table.mean])
         for at, row in enumerate(compared)
         for part, series in zip(parts, entries, strict=True)
-        if (cell := row.cells[task, part].gains)
     ]
     values = [
         {
@@ -380,9 +357,9 @@ def _spec(compared: Sequence[SeenLine], task: str, unit: str) -> ChartSpec:
         }
         for at, name, cell in gains
     ]
-    seeds = n_of(cell.summary for _, _, cell in gains)
-    looks, title = by_series(entries), f"gain over {name_of(BASELINE)}, {unit} ({seeds})"
-    y, height, params = named_axis([row.label.name.text for row in compared])
+    seeds = look.n_of(cell.summary for _, _, cell in gains)
+    looks, title = look.by_series(entries), f"gain over {name_of(BASELINE)}, {table.metric.title} ({seeds})"
+    y, height, params = look.named_axis([row.label.name.text for row in compared])
     offset = {
         "field": "series",
         "type": "nominal",
@@ -390,12 +367,16 @@ def _spec(compared: Sequence[SeenLine], task: str, unit: str) -> ChartSpec:
         "scale": {"domain": [series.name for series in entries]},
     }
     layers = [
-        {"mark": {"type": "rule"}, "encoding": {"x": axis("lo", title), "x2": {"field": "hi"}}},
+        {"mark": {"type": "rule"}, "encoding": {"x": look.axis("lo", title), "x2": {"field": "hi"}}},
         {
             "mark": {"type": "point", "filled": True, "size": 30, "opacity": 1},
-            "encoding": {"x": axis("x", title), "shape": looks["shape"]},
+            "encoding": {"x": look.axis("x", title), "shape": looks["shape"]},
         },
     ]
-    rows_of_both = {**rows(values), "encoding": {"y": y, "yOffset": offset, "color": looks["color"]}, "layer": layers}
-    layers = [line_at({"x": {"datum": 0}}, color=INK), rows_of_both]
-    return grid([{"width": 400, "height": max(height, 45 * len(compared)), "params": params, "layer": layers}])
+    both = {
+        **look.rows_of(values),
+        "encoding": {"y": y, "yOffset": offset, "color": looks["color"]},
+        "layer": layers,
+    }
+    layers = [look.line_at({"x": {"datum": 0}}, color=look.BLACK), both]
+    return look.grid([{"width": 400, "height": max(height, 45 * len(compared)), "params": params, "layer": layers}])

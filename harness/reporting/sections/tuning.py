@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from harness.commands import DEFAULT_COMMANDS, Commands
 from harness.formatting import count_of, fixed
 from harness.method.naming import name_of
-from harness.metrics import AVERAGE, Column, Score
-from harness.reporting.charts.plot import ChartSpec
+from harness.metrics import AVERAGE, Column
 from harness.reporting.csvfiles import CsvFields, summary_rows
 from harness.reporting.figures.drawn import ReportFigure
-from harness.reporting.figures.vega import SeriesLook, axis, by_series, curves, drawn, entry, grid, n_of, spread
+from harness.reporting.look import ChartSpec, Look, axis, by_series, curves, drawn, grid, n_of, of_series, spread
 from harness.reporting.sections.base import Part, ReportSection
 from harness.reporting.seeds.caveats import GroupState, Weakness, freshness_notes, joined_caveats, weakness_notes
-from harness.reporting.seeds.cells import Cell, Label, Row
-from harness.reporting.seeds.choose import chosen, groups_of, rows_of
+from harness.reporting.seeds.cells import Label, Row
+from harness.reporting.seeds.choose import chosen, rows_of
 from harness.reporting.seeds.summary import SummaryTable, blocks_of, table_of_blocks
 from harness.reporting.seeds.wording import suite_title
 from harness.reporting.tables.grids import (
@@ -34,8 +33,11 @@ from harness.reporting.tables.grids import (
 )
 from harness.spec import BASELINE
 from harness.stats import Summary, expected_best, summarise
-from harness.store import Result, frames_of, lines_of, overrides_text
+from harness.store import Frames, Result, frames_of, lines_of, overrides_text
 from harness.store.tunings import TunedMethod, Tuning
+
+if TYPE_CHECKING:
+    import pandas
 
 
 class TuningSection(ReportSection):
@@ -84,18 +86,17 @@ def _csv(report: TunedReport) -> Iterator[CsvFields]:
 
 
 class Pick(NamedTuple):
-    """The trial that one seed picked, with its dev score, the mean of all trials', and its test scores."""
+    """The trial that one seed picked, with its dev score and the mean of all trials'."""
 
     seed: int
     variant: str
     dev: float
     mean: float
-    scores: Mapping[Score, Cell]
 
 
 @dataclass(frozen=True)
 class TunedLine:
-    """A method in one setting with one encoder.
+    """A method in one setting with one encoder; its `rows`, one for each suite, have the test scores of its picks.
 
     `expected` is the expected best dev score of 1, 2, ... trials over seeds, `freshness` that of all trials. `lacking`
     maps each incomplete seed to its number of missing trials; such a seed picks nothing.
@@ -106,6 +107,7 @@ class TunedLine:
     expected: tuple[Summary, ...]
     lacking: Mapping[int, int]
     freshness: GroupState
+    rows: Mapping[str, Row]
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,7 @@ class TunedPlace:
 
     def weaknesses(self) -> Iterator[Weakness]:
         for line in self.lines:
-            caveats = joined_caveats(cell.caveats for pick in line.picks for cell in pick.scores.values())
+            caveats = joined_caveats(cell.caveats for row in line.rows.values() for cell in row.cells.values())
             yield Weakness(self.title, name_of(line.method.base).text, caveats, line.freshness)
 
     @property
@@ -157,71 +159,63 @@ def tuned_reports(
 
 
 def _report(tuning: Tuning, results: Sequence[Result], tables: Sequence[SummaryTable]) -> TunedReport:
-    wanted, overrides = set(tuning.variants), overrides_text(tuning.overrides)
-    frames = frames_of(results)
-    fits = (frames.runs["profile"] == tuning.profile) & (frames.runs["overrides"] == overrides)
-    fits &= frames.runs["variant"].isin(wanted) & frames.runs["dev"].notna()
-    mine = frames.taken(frames.runs.index[fits].tolist())
-    group_of = groups_of(chosen(mine, mine.scores))
-    runs: dict[tuple[str, str], dict[tuple[str, int], float]] = {}
-    dev: dict[tuple[str, str], str] = {}
-    for run in lines_of(mine.runs):
-        if group_of.get(Label(tuning.profile, run.variant, run.setting, run.encoder, overrides)) == run.group:
-            runs.setdefault((run.setting, run.encoder), {})[run.variant, run.seed] = run.dev
-            dev.setdefault((run.setting, run.encoder), f"{run.dev_metric} on {run.dev_task}")
-    groups: dict[tuple[str, str], dict[tuple[str, str], Row]] = {}
-    mine = mine.taken(mine.runs.index[mine.runs["group"].isin(set(group_of.values()))].tolist())
-    for row in rows_of(mine, chosen(mine, mine.scores), mine.scores):
-        groups.setdefault((row.label.setting, row.label.encoder), {})[row.label.variant, row.suite] = row
-    places = []
-    for at in sorted(runs):
-        lines = tuple(_tuned(tuning, method, runs[at], groups[at]) for method in tuning.methods)
-        places.append(TunedPlace(*at, lines, dev[at]))
+    frames = frames_of(results).where(profile=[tuning.profile], variant=tuning.variants)
+    fits = (frames.runs["overrides"] == overrides_text(tuning.overrides)) & frames.runs["dev"].notna()
+    frames = frames.taken(frames.runs.index[fits].tolist())
+    # one group of a trial in all suites, so that each seed picks among runs of one configuration
+    frames = frames.where(group={*chosen(frames, frames.scores).drop_duplicates([*Label._fields])["group"]})
+    kept, places = chosen(frames, frames.scores), []
+    for at, runs in frames.runs.astype({"setting": str, "encoder": str}).groupby(["setting", "encoder"]):
+        here, (setting, encoder) = kept[kept["run"].isin(runs.index)], map(str, at)
+        lines = tuple(_tuned(tuning, method, frames, runs, here) for method in tuning.methods)
+        dev = f"{runs['dev_metric'].iloc[0]} on {runs['dev_task'].iloc[0]}"
+        places.append(TunedPlace(setting, encoder, lines, dev))
     shown = (table for table in tables if table.profile == tuning.profile)
     return TunedReport(tuning, tuple(places), tuple(filter(None, (_table(tuning, places, metric) for metric in shown))))
 
 
 def _tuned(
-    tuning: Tuning,
-    method: TunedMethod,
-    runs: Mapping[tuple[str, int], float],
-    groups: Mapping[tuple[str, str], Row],
+    tuning: Tuning, method: TunedMethod, frames: Frames, runs: pandas.DataFrame, kept: pandas.DataFrame
 ) -> TunedLine:
-    """A method in one place; `runs` are best dev scores by trial and seed, `groups` by trial and suite."""
-    seeds = sorted({seed for _, seed in runs})
-    done = {seed: {trial: runs[trial, seed] for trial in method.trials if (trial, seed) in runs} for seed in seeds}
+    """A method in one place, from the runs there and their chosen evaluations."""
+    devs = {(run.variant, run.seed): run.dev for run in lines_of(runs)}
+    seeds = sorted({seed for _, seed in devs})
+    done = {seed: {trial: devs[trial, seed] for trial in method.trials if (trial, seed) in devs} for seed in seeds}
     lacking = {seed: tuning.trials - len(some) for seed, some in done.items() if len(some) < tuning.trials}
     full = {seed: some for seed, some in done.items() if seed not in lacking}
     curves = [expected_best([*scores.values()]) for scores in full.values()]
-    picks = tuple(_pick(seed, scores, groups) for seed, scores in full.items())
+    picks = tuple(_pick(seed, scores) for seed, scores in full.items())
     expected = tuple(summarise(values) for values in zip(*curves, strict=True))
-    every = (group.freshness for trial in method.trials for (name, _), group in groups.items() if name == trial)
+    every = (state for trial in method.trials for state in kept["freshness"][kept["variant"] == trial])
     stale = dict.fromkeys(freshness.state for freshness in every if freshness.is_stale)
-    return TunedLine(method, picks, expected, lacking, GroupState(len(picks), " and ".join(stale)))
+    freshness = GroupState(len(picks), " and ".join(stale))
+    return TunedLine(method, picks, expected, lacking, freshness, _picked(method, picks, frames, kept, freshness))
 
 
-def _pick(seed: int, dev: Mapping[str, float], groups: Mapping[tuple[str, str], Row]) -> Pick:
+def _pick(seed: int, dev: Mapping[str, float]) -> Pick:
     """The trial with the best dev score of a seed; of equal ones, the first drawn."""
     best = max(dev, key=dev.__getitem__)
-    scores = {
-        Score(suite, *column): cell.of_seed(seed)
-        for (variant, suite), row in groups.items()
-        for column, cell in row.cells.items()
-        if variant == best and seed in cell.seeds
+    return Pick(seed, best, dev[best], summarise([*dev.values()]).mean)
+
+
+def _picked(
+    method: TunedMethod, picks: Sequence[Pick], frames: Frames, kept: pandas.DataFrame, freshness: GroupState
+) -> Mapping[str, Row]:
+    """The row of the picked trials in each suite, under the name of the tuned method."""
+    wanted = {(pick.variant, pick.seed) for pick in picks}
+    mine = kept[[trial in wanted for trial in zip(kept["variant"], kept["seed"], strict=True)]]
+    mine = mine.assign(variant=method.name, row=mine.groupby("suite", observed=True).ngroup())
+    rows = rows_of(frames, mine.sort_values(["row", "seed"]), frames.scores)
+    return {
+        row.suite: replace(row, group="", freshness=freshness, training={}, pooling="", is_method=True) for row in rows
     }
-    return Pick(seed, best, dev[best], summarise([*dev.values()]).mean, scores)
 
 
 def _table(tuning: Tuning, places: Sequence[TunedPlace], table: SummaryTable) -> SummaryTable | None:
     """The picked trials' test scores in the columns of a suite's table; None if there are none."""
-    overrides = overrides_text(tuning.overrides)
-    rows = [
-        _row(line, Label(tuning.profile, line.method.name, place.setting, place.encoder, overrides), table)
-        for place in places
-        for line in place.lines
-        if line.picks
-    ]
-    rows = [row for row in rows if row.cells]
+    some = (row for place in places for line in place.lines if (row := line.rows.get(table.suite)))
+    shown = ((row, {at: row.cells[at] for at in table.columns if at in row.cells}) for row in some)
+    rows = [replace(row, cells=cells) for row, cells in shown if cells]
     if not rows:
         return None
     encoders = {row.label.encoder for row in rows}
@@ -231,17 +225,6 @@ def _table(tuning: Tuning, places: Sequence[TunedPlace], table: SummaryTable) ->
     blocks = blocks_of([*rows, *untrained], table.metrics, base)
     made = table_of_blocks(table.profile, table.suite, table.columns, table.metrics, blocks)
     return replace(made, about=f"tuned, {tuning.trials} trials each ({tuning.key})")
-
-
-def _row(line: TunedLine, label: Label, table: SummaryTable) -> Row:
-    cells = {}
-    for column in table.columns:
-        score = Score(table.suite, *column)
-        if some := {pick.seed: pick.scores[score] for pick in line.picks if score in pick.scores}:
-            caveats = joined_caveats(cell.caveats for cell in some.values())
-            cells[column] = Cell.of({seed: cell.values[0] for seed, cell in some.items()}, caveats)
-    seeds = tuple(pick.seed for pick in line.picks)
-    return Row(label, seeds, cells, suite=table.suite, freshness=line.freshness)
 
 
 #: decimals of dev scores
@@ -355,13 +338,14 @@ def picks_grid(report: TunedReport) -> Grid:
 def _picks(line: TunedLine, averages: Sequence[tuple[SummaryTable, Column]]) -> Iterator[Line]:
     for index, pick in enumerate(line.picks):
         dev = (CellText(fixed(number, DIGITS)) for number in (pick.dev, pick.mean))
+        cells = ((table, column, line.rows[table.suite].cells.get(column)) for table, column in averages)
         scores = (
-            cell_text(pick.scores.get(Score(table.suite, *column)), table.metric(column).digits, seeds=1)
-            for table, column in averages
+            cell_text(cell.of_seed(pick.seed) if cell else None, table.metric(column).digits, seeds=1)
+            for table, column, cell in cells
         )
         heads = (name_of(line.method.base), seeds_text(pick.seed, line.freshness))
-        cells = (CellText(name_of(pick.variant).text), *dev, *scores)
-        yield Line(heads, cells, "plain", 0 if index else len(line.picks), line.method.base)
+        texts = (CellText(name_of(pick.variant).text), *dev, *scores)
+        yield Line(heads, texts, "plain", 0 if index else len(line.picks), line.method.base)
 
 
 def tuned_figures(report: TunedReport) -> list[ReportFigure]:
@@ -375,12 +359,12 @@ def tuned_figures(report: TunedReport) -> list[ReportFigure]:
         "deviation. Methods are compared fairly at equal numbers of trials only."
     )
     lines = places[0].lines
-    entries = [entry(index, f"{line.method.base} ({n_of(line.expected)})") for index, line in enumerate(lines)]
+    entries = [of_series(index, f"{line.method.base} ({n_of(line.expected)})") for index, line in enumerate(lines)]
     svg, pdf = drawn(title, grid([_panel(place, entries) for place in places], 3))
     return [ReportFigure(key, "", report.tuning.profile, title, text, svg, pdf)]
 
 
-def _panel(place: TunedPlace, entries: Sequence[SeriesLook]) -> ChartSpec:
+def _panel(place: TunedPlace, entries: Sequence[Look]) -> ChartSpec:
     values = [
         spread(series.name, trials, best)
         for line, series in zip(place.lines, entries, strict=True)

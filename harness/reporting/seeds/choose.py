@@ -76,7 +76,7 @@ def rows_of(frames: Frames, kept: pandas.DataFrame, *scores: pandas.DataFrame) -
     lines: dict[int, list[Any]] = {}
     for line in lines_of(kept.join(runs, on="run")):
         lines.setdefault(line.row, []).append(line)
-    return [_row(some, numbers[row], collapsed.get(some[0].group, ())) for row, some in lines.items() if row in numbers]
+    return [_row(some, numbers[row], collapsed) for row, some in lines.items() if row in numbers]
 
 
 #: the scores of a row: seed -> score, by part and column
@@ -95,9 +95,10 @@ def _by_row(kept: pandas.DataFrame, scores: Sequence[pandas.DataFrame]) -> Mappi
     return found
 
 
-def _row(lines: Sequence[Any], numbers: RowScores, collapsed: Collection[int]) -> Row:
-    """The row of the evaluations of one group, in order of seeds."""
+def _row(lines: Sequence[Any], numbers: RowScores, collapsed_of: Mapping[str, Collection[int]]) -> Row:
+    """The row of evaluations in order of seeds, of one group or, where each seed picks its trial, of several."""
     first, runs = lines[0], dict[int, int]()
+    collapsed = {line.seed for line in lines if line.seed in collapsed_of.get(line.group, ())}
     for line in lines:
         runs.setdefault(line.seed, line.run)
     dev, tasks = {line.dev_task for line in lines}, {column.task for _, column in numbers}

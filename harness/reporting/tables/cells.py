@@ -119,8 +119,8 @@ class FilledLine:
     """Measured numbers of the runs of a label, with the printed ones beside them: cells by column.
 
     `rows` are the runs by suite, and `part` the part of each task that is scored. `against` is the label of the runs
-    that they are tested against, `apart` says which values of the training the two do not share. `command` starts the
-    missing runs, None if there are none.
+    that they are tested against, `apart` says which values of the training the two do not share. It is `due` if it has
+    fewer seeds than the table asks for.
     """
 
     label: Label
@@ -130,7 +130,7 @@ class FilledLine:
     part: str
     against: Label | None
     apart: str
-    command: str | None
+    due: bool
 
     @property
     def data(self) -> Hashable:
@@ -197,8 +197,8 @@ class Coverage(NamedTuple):
 class FilledTable:
     """A paper's table, encoder by encoder, filled by the runs of a profile.
 
-    `columns` are the paper's, or those with a stand-in. `whole` is the command that fills it, `released` the one that
-    evaluates public weights of its rows, None where all have numbers.
+    `columns` are the paper's, or those with a stand-in. `command` starts its missing runs, None where all are there;
+    `released` evaluates public weights of its rows, None where all have numbers.
     """
 
     paper: Paper
@@ -206,7 +206,7 @@ class FilledTable:
     table: PaperTable
     blocks: tuple[EncoderRows, ...]
     columns: tuple[PaperColumn, ...]
-    whole: str
+    command: str | None
     profile: str = PAPER_PROFILE
     released: str | None = None
 
@@ -246,19 +246,13 @@ class FilledTable:
         verdicts = Counter(cell.judgement.verdict for cell in cells if cell.judgement)
         rows = sum(row.row.planned or row.own.seeds > 0 for row in self.rows)
         measured = sum(row.own.seeds > 0 for row in self.rows)
-        to_run = sum(row.own.command is not None for row in self.rows)
+        to_run = sum(row.own.due for row in self.rows)
         return Coverage(rows, measured, to_run, *(verdicts[verdict] for verdict in Agreement))
 
     @property
     def commands(self) -> tuple[str, ...]:
-        """The commands that fill it: one if none of its planned rows has a run, else one per row; none if it is full.
-
-        One more evaluates public weights.
-        """
-        missing = tuple(dict.fromkeys(line.command for line in self.lines if line.command))
-        if missing and not any(row.is_measured for row in self.planned_rows):
-            missing = (self.whole,)
-        return (*missing, *filter(None, [self.released]))
+        """The commands that fill it; none if it is full."""
+        return tuple(filter(None, (self.command, self.released)))
 
 
 def row_verdict(judgements: Sequence[Judgement], margin: float | None) -> str:

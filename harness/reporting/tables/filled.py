@@ -143,7 +143,7 @@ class _Filler:
 
     def _table(self, paper: Paper, name: str) -> FilledTable:
         """Fill a table. Without print, rows of one label are one row, and quoted ones are kept if they were run."""
-        table, whole = paper.tables[name], self.commands.run(profile=self.profile.name, table=f"{paper.name}:{name}")
+        table = paper.tables[name]
         blocks: list[EncoderRows] = []
         for encoder in table.encoders:
             rows: dict[object, FilledRow] = {}
@@ -155,11 +155,18 @@ class _Filler:
                     rows.setdefault(filled.own.label, filled)
             if rows:
                 blocks.append((next(iter(rows.values())).own.label.encoder, tuple(rows.values())))
-        made = FilledTable(paper, name, table, tuple(blocks), (), whole, self.profile.name, self._released(paper, name))
+        made = FilledTable(paper, name, table, tuple(blocks), (), None, self.profile.name, self._released(paper, name))
         correct_tests(made.lines, table.alpha)
         own = [(name, cell) for row in made.rows for name, cell in row.own.cells.items()]
         used = {name for name, cell in own if cell.published or cell.score}
-        return replace(made, columns=tuple(column for column in table.columns if column.name in used))
+        columns = tuple(column for column in table.columns if column.name in used)
+        return replace(made, columns=columns, command=self._missing(f"{paper.name}:{name}", made.lines))
+
+    def _missing(self, table: str, lines: Sequence[FilledLine]) -> str | None:
+        """The command that runs what is due in a table's rows, in their own reading or in others that were run."""
+        due = {line.origin.reading for line in lines if line.due}
+        readings = [DEFAULT_READING, *sorted(filter(None, due))] if any(due) else None
+        return self.commands.run(profile=self.profile.name, table=table, readings=readings) if due else None
 
     def _released(self, paper: Paper, name: str) -> str | None:
         """The command that evaluates the table's public weights; None if all have every score, or there are none."""
@@ -221,21 +228,10 @@ class _Filler:
                 shown = printed.get(column.name) if own or definition.compared else None
                 cells[column.name] = PaperCell(shown, measured, self.margin if column.points else None, score)
             counts = [cell.measured.summary.n if cell.measured else 0 for cell in cells.values() if cell.score]
-            due = own and not (row.published_only or trained_in) and min(counts) < (row.seeds or table.seeds)
-            command = self._command(label, row, table) if due else None
+            due = own and row.planned and not trained_in and min(counts) < (row.seeds or table.seeds)
             origin = LineOrigin(reading, definition.label)
-            lines.append(FilledLine(label, origin, rows, cells, definition.part, against, apart, command))
+            lines.append(FilledLine(label, origin, rows, cells, definition.part, against, apart, due))
         return [line for line in lines if line is lines[0] or line.seeds]
-
-    def _command(self, label: Label, row: PaperRow, table: PaperTable) -> str:
-        return self.commands.run(
-            profile=self.profile.name,
-            methods=label.variant,
-            settings=label.setting,
-            encoders=label.encoder,
-            seeds=row.seeds or table.seeds,
-            suites=[name for name in table.suites if self.names.has_suite(name)],
-        )
 
 
 def _training(rows: SuiteRows) -> Mapping[str, str]:

@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import chdir, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.metadata import distribution
 from pathlib import Path
@@ -35,9 +35,9 @@ ANSWER_S = 300.0
 LOOK_S, GONE_S = 2.0, 20.0
 
 
-@dataclass(frozen=True)
+@dataclass
 class Cluster:
-    """The nodes at the start; others may come and go.
+    """The nodes at the start, of which others may come and go, and the head.
 
     `cpus` and `memory`, in bytes, are those of the largest node. `card_mb` is the memory of the smallest GPU, in MB;
     None where there is none.
@@ -46,33 +46,28 @@ class Cluster:
     cpus: float
     memory: float
     card_mb: float | None
+    #: when the head was checked last, when it answered last, and whether it did at the last check
+    _looked: float = field(default_factory=time.monotonic, init=False)
+    _answered: float = field(default_factory=time.monotonic, init=False)
+    _here: bool = field(default=True, init=False)
 
     def slots(self, cpus: int) -> int:
         """The number of jobs with `cpus` cores each that fit now."""
         return max(1, int(ray.cluster_resources().get("CPU", 0) / cpus))
 
-
-class Head:
-    """The head of the cluster that this process has joined."""
-
-    def __init__(self) -> None:
-        self.address: str = ray.get_runtime_context().gcs_address
-        self._looked = self._answered = time.monotonic()
-        self._here = True
-
-    def answers(self) -> bool:
+    def head_answers(self) -> bool:
         """Whether it accepted connections at the last check. Raises UserError once it has not for GONE_S seconds."""
         now = time.monotonic()
         if now - self._looked < LOOK_S:
             return self._here
-        self._looked, self._here = now, _takes_connections(self.address, LOOK_S)
+        address: str = ray.get_runtime_context().gcs_address
+        self._looked, self._here = now, _takes_connections(address, LOOK_S)
         if self._here:
             self._answered = now
         elif now - self._answered > GONE_S:
             raise UserError(
-                f"the head of the Ray cluster, {self.address}, no longer answers; start a cluster "
-                "or give another --executor, "
-                "and run the same command to resume"
+                f"the head of the Ray cluster, {address}, no longer answers; start a cluster "
+                "or give another --executor, and run the same command to resume"
             )
         return self._here
 

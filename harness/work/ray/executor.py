@@ -28,7 +28,7 @@ try:
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    from harness.work.ray.cluster import Cluster, Head, inspect, joined, worker_environment
+    from harness.work.ray.cluster import Cluster, inspect, joined, worker_environment
     from harness.work.ray.node import RunFiles, deliver, outgoing, receive, serve
 except ImportError as error:
     raise UserError(f"--executor ray: {error}; install it with `pip install 'sentence-harness[ray]'`") from error
@@ -76,9 +76,7 @@ class Ray(Executor):
             return super().execute(jobs, listen)
 
     def check(self, job: Job) -> None:
-        """Refuse a job that needs a GPU if the cluster has none, and a run to redo without a shared results folder."""
-        if not self.shared and isinstance(job, RunJob) and job.run.redo:
-            raise UserError("--redo works only in a shared results folder; remove --no-shared-folder")
+        """Refuse a job that needs a GPU if the cluster has none."""
         if self._card_mb is None:
             job.check("cpu")
 
@@ -87,7 +85,7 @@ class Ray(Executor):
 
         Raises UserError where the cluster has lost its head.
         """
-        self._head, self._software = Head(), Software.here()
+        self._software = Software.here()
         plain: dict[str, Any] = {
             "max_retries": 0,
             "num_returns": "streaming",
@@ -133,7 +131,7 @@ class Ray(Executor):
                 probe.unlink()
 
     def start(self) -> None:
-        room = self._room() if self._head.answers() else 0
+        room = self._room()
         while len(self.out) < room and (job := self.queue.take()) is not None:
             if self.shared:
                 self._send(job, ExitStack(), None)
@@ -143,7 +141,10 @@ class Ray(Executor):
                 self.queue.end(job, Prepared(job.id))
 
     def _room(self) -> int:
+        """The number of jobs that may be out; none while the head does not answer."""
         assert self.cluster is not None
+        if not self.cluster.head_answers():
+            return 0
         return self.cluster.slots(self.cpus) if self.jobs == "auto" else self.jobs
 
     def _send_with_files(self, job: RunJob) -> None:
@@ -227,9 +228,11 @@ class Ray(Executor):
         self._over.pop(started.job, None)
         self._rest.pop(started.job)
 
-    def delivered(self, started: StartedJob, end: End) -> End:
-        """The end of a job, stored here where the node does not see the folder."""
-        return end if self.shared else deliver(end, RunFiles(self._rest[started.job]), started.job.store)
+    def close(self, started: StartedJob, end: End | Again) -> None:
+        """Report the end of a job, which is stored here first where the node does not see the folder."""
+        if not self.shared and not isinstance(end, Again):
+            end = deliver(end, RunFiles(self._rest[started.job]), started.job.store)
+        super().close(started, end)
 
     def cancel(self) -> None:
         for started in self.out.values():

@@ -161,7 +161,7 @@ def serve(
             if isinstance(sent, BaseException):
                 raise sent
             yield sent
-            sender.delivered()
+            sender.under_way = False
 
 
 def _perform(job: Job, seat: Seat, report: Report, files: RunFiles | None, sender: _Sender) -> None:
@@ -188,15 +188,12 @@ class _Sender:
         #: files to send; the last item is None or an error
         self.sent: SimpleQueue[RunFiles | BaseException | None] = SimpleQueue()
         self.changes: Changes | None = None
+        self.under_way = False
         self._next = 0.0
-        self._under_way = threading.Event()
 
     def listen(self, event: Event) -> None:
-        if time.monotonic() >= self._next and not self._under_way.is_set():
+        if time.monotonic() >= self._next and not self.under_way:
             self.send_files()
-
-    def delivered(self) -> None:
-        self._under_way.clear()
 
     def send_files(self) -> None:
         before = time.monotonic()
@@ -204,7 +201,7 @@ class _Sender:
         after = time.monotonic()
         self._next = after + max(PAUSE_S, (after - before) / READING)
         if files is not None:
-            self._under_way.set()
+            self.under_way = True
             self.sent.put(files)
 
 

@@ -8,7 +8,7 @@ import os
 import shlex
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import redirect_stderr
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -26,12 +26,10 @@ from harness.work.job import Again, End, Job, Prepared, RunJob
 from harness.work.jobs import Preparation
 from harness.work.queue import Queue
 from harness.work.report import REPORT, Report
-from harness.work.resources import Resources
 from harness.work.slurm.commands import (
     NOT_ITS_FAULT,
     OPTIONS,
     SlurmState,
-    SlurmTable,
     cancel,
     largest_array,
     last_state,
@@ -89,7 +87,9 @@ class Slurm(Executor):
         if options.device == "cuda" and table.gpus == "0":
             raise UserError("--device cuda: the jobs have gpus = 0; change one of the two")
         self.table = table
-        self.submitter: Submitter
+        self.store: Store
+        #: the notes on all known jobs in SLURM, by the ids of the jobs
+        self.submissions: dict[str, Submission] = {}
         #: the last answer of SLURM on each job, by its id there, and in how many it had ended without a report
         self._states: dict[str, SlurmState] = {}
         self._absent = Counter[Job]()
@@ -105,51 +105,53 @@ class Slurm(Executor):
 
         Returns no ends if it does not wait. Raises UserError if SLURM refuses.
         """
-        for job in jobs:
-            self.check(job)
+        self.admit(jobs)
         if not jobs:
             return []
-        queue = Queue(jobs, listen)
-        self.submitter = Submitter(self.table, jobs[0].store, queue.resources)
-        with locked(jobs[0].store.root / ".locks" / "slurm.lock", "submission to SLURM"):
-            sent = self._submit(jobs, self.submitter)
+        queue = self.queue = Queue(jobs, listen)
+        self.store = Store(jobs[0].store.root.resolve())
+        with locked(self.store.root / ".locks" / "slurm.lock", "submission to SLURM"):
+            submitted = self._submit_new(jobs)
         if self.waits:
-            return super().execute(jobs, listen)
-        if not sent:
+            return self.work_until_stopped(queue, listen)
+        if not submitted:
             log.warning("all runs are already submitted to SLURM; following them here (Ctrl-C stops only this command)")
             self.work(queue, listen)
         return queue.ends
 
-    def _submit(self, jobs: Sequence[Job], submitter: Submitter) -> list[str]:
-        """Submit the jobs that are neither in SLURM nor in progress elsewhere; return the ids of the arrays."""
-        known = {job.id: note for job in jobs if (note := submission(job.store, job.id))}
+    def _submit_new(self, jobs: Sequence[Job]) -> bool:
+        """Submit the jobs that are neither in SLURM nor in progress elsewhere; return whether there were any."""
         there = states()
-        for name, note in known.items():
+        for job in jobs:
+            if (note := submission(self.store, job.id)) is None:
+                continue
             if note.id in there and not there[note.id].ended:
-                submitter.submissions[name] = note
+                self.submissions[job.id] = note
             else:
-                forget_submission(jobs[0].store, name, note.id)
-        new = [job for job in jobs if job.id not in submitter.submissions]
+                forget_submission(self.store, job.id, note.id)
+        new = [job for job in jobs if job.id not in self.submissions]
         wanted = [job for job in new if not isinstance(job, Preparation) and _is_to_do(job)]
-        return submitter.submit(_with_needs(wanted, new)) if wanted else []
+        if wanted:
+            self._submit(_with_needs(wanted, new))
+        return bool(wanted)
 
     def start(self) -> None:
         """Follow a job where SLURM has it, else look for its end elsewhere, or submit it."""
         while (job := self.queue.take()) is not None:
-            if job.id in self.submitter.submissions:
+            if job.id in self.submissions:
                 self._follow(job)
             elif (end := self._elsewhere(job)) is not None:
                 self.queue.end(job, end)
             else:
                 try:
-                    self.submitter.submit([job])
+                    self._submit([job])
                 except UserError as error:
                     self.queue.end(job, job.fail(error))
                 else:
                     self._follow(job)
 
     def _follow(self, job: Job) -> None:
-        note = self.submitter.submissions[job.id]
+        note = self.submissions[job.id]
         self._states[note.id] = SlurmState("PENDING")
         self._absent.pop(job, None)
         self.out[job] = StartedJob(job, Report.of(job, note.id), note)
@@ -195,15 +197,15 @@ class Slurm(Executor):
         """Cancel the jobs that wait; ask running ones to save and end."""
         self._ask()
         working = {job.id for job, started in self.out.items() if not self._states[started.handle.id].waits}
-        cancel((self.submitter.submissions[name].id for name in working), signal="INT")
-        self._take_back(self.submitter.submissions.keys() - working)
+        cancel((self.submissions[name].id for name in working), signal="INT")
+        self._take_back(self.submissions.keys() - working)
         for started in list(self.out.values()):
             if started.job.id not in working:
                 self.close(started, Again.STOPPED)
 
     def cancel(self) -> None:
         if self.waits:  # they end with this command
-            self._take_back(set(self.submitter.submissions))
+            self._take_back(set(self.submissions))
 
     def close(self, started: StartedJob, end: End | Again) -> None:
         """If a job is put back, cancel those that need it, for resubmission: they would start without its output."""
@@ -213,61 +215,33 @@ class Slurm(Executor):
             for job in self.queue.waiting:
                 if job.needs & lost:
                     lost.add(job.id)
-            self._take_back(lost & self.submitter.submissions.keys())
+            self._take_back(lost & self.submissions.keys())
 
     def release(self, started: StartedJob) -> None:
-        self.submitter.submissions.pop(started.job.id, None)
+        self.submissions.pop(started.job.id, None)
         started.report.keep_end()  # for jobs that need this one
-        forget_submission(self.submitter.store, started.job.id, started.handle.id)
+        forget_submission(self.store, started.job.id, started.handle.id)
 
     def _take_back(self, names: Set[str]) -> None:
-        cancel(self.submitter.submissions[name].id for name in names)
+        cancel(self.submissions[name].id for name in names)
         for name in names:
-            forget_submission(self.submitter.store, name, self.submitter.submissions.pop(name).id)
+            forget_submission(self.store, name, self.submissions.pop(name).id)
 
-
-def _with_needs(chosen: Sequence[Job], among: Sequence[Job]) -> list[Job]:
-    """The chosen jobs and all jobs that they need, directly or not, in the order of `among`."""
-    wanted = {job.id for job in chosen}
-    for job in reversed(among):
-        if job.id in wanted:
-            wanted |= job.needs
-    return [job for job in among if job.id in wanted]
-
-
-def _is_to_do(job: Job) -> bool:
-    """Whether a job is still unfinished, and no process is executing it."""
-    if isinstance(job, RunJob) and job.finished():
-        return False
-    with job.store.lock(job.id) as free:
-        return free
-
-
-class Submitter:
-    """Submits jobs; `submissions` are the notes on all known SLURM jobs, by job."""
-
-    def __init__(self, table: SlurmTable, store: Store, needs_of: Callable[[Job], Resources]) -> None:
-        """`needs_of` gives what a job needs of a machine."""
-        self.table, self.store, self.needs_of = table, Store(store.root.resolve()), needs_of
-        self.submissions: dict[str, Submission] = {}
-        self._folder = self.store.root / ".slurm" / f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{os.getpid()}"
-
-    def submit(self, jobs: Sequence[Job]) -> list[str]:
-        """Submit jobs, listed after those that they need, and note where each is; return the ids of the arrays.
+    def _submit(self, jobs: Sequence[Job]) -> None:
+        """Submit jobs, listed after those that they need, and note where each is.
 
         Raises UserError where sbatch refuses an array; those before it stay submitted.
         """
         known = {job: note.id for job, note in self.submissions.items()}
-        sent: list[str] = []
+        array_id = ""
         for on_gpu, array in self._arrays(jobs):
             after = {known[need] for job in array for need in job.needs if need in known}
-            if self.table.width:  # arrays one after the other, so that the limit holds for all together
-                after.update(sent[-1:])
-            notes = self._submit(array, sorted(after), on_gpu=on_gpu)
+            if self.table.width and array_id:  # one array after the other, so that the limit holds for all together
+                after.add(array_id)
+            notes = self._submit_array(array, sorted(after), on_gpu=on_gpu)
             self.submissions |= notes
-            sent.append(next(iter(notes.values())).id.partition("_")[0])
-            known |= dict.fromkeys(notes, sent[-1])
-        return sent
+            array_id = next(iter(notes.values())).id.partition("_")[0]
+            known |= dict.fromkeys(notes, array_id)
 
     def _arrays(self, jobs: Sequence[Job]) -> Iterator[tuple[bool, list[Job]]]:
         """Arrays of jobs of the same stage (a dependency is on a whole array) and with the same use of a GPU."""
@@ -275,21 +249,21 @@ class Submitter:
         arrays: dict[tuple[int, bool], list[Job]] = {}
         for job in jobs:
             stages[job.id] = 1 + max((stages.get(need, 0) for need in job.needs), default=0)
-            on_gpu = self.table.gpus[-1] != "0" and self.needs_of(job).gpu_memory_mb > 0
+            on_gpu = self.table.gpus[-1] != "0" and self.queue.resources(job).gpu_memory_mb > 0
             arrays.setdefault((stages[job.id], on_gpu), []).append(job)
         most = largest_array()
         for (_, on_gpu), members in sorted(arrays.items(), key=lambda item: item[0]):
             for start in range(0, len(members), most):
                 yield on_gpu, members[start : start + most]
 
-    def _submit(self, jobs: Sequence[Job], after: Sequence[str], *, on_gpu: bool) -> dict[str, Submission]:
+    def _submit_array(self, jobs: Sequence[Job], after: Sequence[str], *, on_gpu: bool) -> dict[str, Submission]:
         seat = Seat("cuda" if on_gpu else "cpu", self.table.cpus)
         software = Software.here()
         tasks = [SlurmTask(replace(job, store=self.store), seat, software, self._needs(job)) for job in jobs]
-        said = io.StringIO()
+        folder = self.store.root / ".slurm" / f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{os.getpid()}"
         try:
-            with redirect_stderr(said):
-                executor = submitit.SlurmExecutor(self._folder, max_num_timeout=TIMEOUTS)
+            with redirect_stderr(io.StringIO()):
+                executor = submitit.SlurmExecutor(folder, max_num_timeout=TIMEOUTS)
                 executor.update_parameters(**self._parameters(jobs, after, on_gpu=on_gpu))
                 sent = executor.submit_array(tasks)
         except (UncompletedJobError, FailedSubmissionError, RuntimeError, OSError) as error:
@@ -299,8 +273,8 @@ class Submitter:
             ) from error
         notes = {}
         for job, number in zip(jobs, (submitted.job_id for submitted in sent), strict=True):
-            log = JobPaths(self._folder, number).stdout
-            notes[job.id] = Submission(system=SYSTEM, id=number, key=job.key, folder=self._folder, log=log)
+            log = JobPaths(folder, number).stdout
+            notes[job.id] = Submission(system=SYSTEM, id=number, key=job.key, log=log)
             note_submission(self.store, job.id, notes[job.id])
         return notes
 
@@ -313,7 +287,7 @@ class Submitter:
         """The parameters of an array for submitit; None is left to the site."""
         table = self.table
         further = {"requeue": True, **table.sbatch}
-        memory = table.memory or f"{max(self.needs_of(job).memory_mb for job in jobs)}M"
+        memory = table.memory or f"{max(self.queue.resources(job).memory_mb for job in jobs)}M"
         return {
             "job_name": "harness",
             "partition": table.partition,
@@ -332,6 +306,23 @@ class Submitter:
             "stderr_to_stdout": True,
             "additional_parameters": {name: value for name, value in further.items() if value is not False},
         }
+
+
+def _with_needs(chosen: Sequence[Job], among: Sequence[Job]) -> list[Job]:
+    """The chosen jobs and all jobs that they need, directly or not, in the order of `among`."""
+    wanted = {job.id for job in chosen}
+    for job in reversed(among):
+        if job.id in wanted:
+            wanted |= job.needs
+    return [job for job in among if job.id in wanted]
+
+
+def _is_to_do(job: Job) -> bool:
+    """Whether a job is still unfinished, and no process is executing it."""
+    if isinstance(job, RunJob) and job.finished():
+        return False
+    with job.store.lock(job.id) as free:
+        return free
 
 
 def _exports(environment: Mapping[str, str]) -> Iterable[str]:

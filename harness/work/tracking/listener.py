@@ -18,7 +18,7 @@ from harness.processors import safe_path
 from harness.sources import digest
 from harness.store import BACKEND_VERSION, Store
 
-#: Seconds that a tracker gets to finish its records after the last run, and seconds before a message about the wait.
+#: Seconds that a tracker gets to finish its records after the last run, once QUIET_S seconds have passed in silence.
 FINISH_S, QUIET_S = 120.0, 5.0
 
 COMMAND = "import sys; from harness.work.tracking.base import main; main(*sys.argv[1:])"
@@ -83,22 +83,20 @@ class _Process:
         self._messages.put(json.dumps(message))
 
     def finish(self, wait: bool) -> None:
-        """Wait until the tracker has recorded everything, for FINISH_S seconds at most.
+        """Wait until the tracker has recorded everything: QUIET_S seconds, and FINISH_S more with a message.
 
-        Without `wait` only for QUIET_S seconds; after them the tracker finishes by itself.
+        Without `wait`, the tracker finishes by itself after the first.
         """
         self._messages.put(None)
-        self._writer.join(min(QUIET_S, FINISH_S))
-        if not wait:
-            return
-        if self._writer.is_alive() and QUIET_S < FINISH_S:
+        self._writer.join(QUIET_S)
+        if wait and self._writer.is_alive():
             log.warning("waiting for the tracker '%s' to finish (at most %.0f s)", self.name, FINISH_S)
-            self._writer.join(FINISH_S - QUIET_S)
-        if self._writer.is_alive():
+            self._writer.join(FINISH_S)
+        if wait and self._writer.is_alive():
             self._given_up = True
             self.process.kill()
             self._writer.join()
-            log.warning("the tracker '%s' did not finish within %.0f s and was stopped", self.name, FINISH_S)
+            log.warning("the tracker '%s' did not finish within %.0f s and was stopped", self.name, QUIET_S + FINISH_S)
 
     def _write(self) -> None:
         assert self.process.stdin is not None

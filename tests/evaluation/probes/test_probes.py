@@ -9,6 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 from torch import nn
 
+from harness.evaluation import transfer
 from harness.evaluation.probes import L2, MODES, Mode, Split, held_out, lbfgs, senteval, stratified
 from harness.evaluation.probes.lbfgs import LBFGSProbe
 from harness.evaluation.probes.senteval import SentEvalProbe
@@ -122,6 +123,11 @@ def test_the_last_block_begins_after_pass_200() -> None:
     assert accuracies[0] < accuracies[1]
 
 
+def test_a_probe_is_made_by_its_name() -> None:
+    made = {name: type(transfer.make_probe(name, SHORT["adam"], "cpu")) for name in transfer.PROBES}
+    assert made == {"senteval": SentEvalProbe, "lbfgs": LBFGSProbe}
+
+
 def test_the_modes_are_the_published_ones() -> None:
     assert MODES["dev"] == MODES["fast"] == Mode(5, "rmsprop", 128, 3, 2)
     assert MODES["full"] == Mode(10, "adam", 64, 5, 4)
@@ -194,6 +200,27 @@ def test_solving_in_parts_changes_nothing_and_what_does_not_reach_its_optimum_is
     monkeypatch.setattr(lbfgs, "MOST", 2)
     LBFGSProbe(4, CPU).fit(x, labels, splits[:1], np.array([[1e-4]]))
     assert "1 of 1 regressions" in caplog.text
+
+
+def test_the_curvature_given_is_at_least_that_of_the_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Checked at zero, where a softmax is steepest, with penalties from none to more than the rows' own."""
+    x, labels = made(30, 3, 2)
+    bounds, penalties = [], [0.0, 1e-2, 3.0]
+
+    def noted(objective: lbfgs.Objective, start: torch.Tensor, curvature: torch.Tensor, _: torch.Tensor) -> tuple:
+        def loss(point: torch.Tensor) -> torch.Tensor:
+            return objective(point.unsqueeze(0), which)[0].sum()
+
+        for number, bound in enumerate(curvature):
+            which = torch.tensor([number])
+            bounds.append((bound, torch.autograd.functional.hessian(loss, start[number]).diagonal()))
+        return start, 0
+
+    monkeypatch.setattr(lbfgs, "minimise", noted)
+    LBFGSProbe(2, CPU).fit(x, labels, [Split(np.arange(30), np.arange(0))], np.array([penalties]))
+    assert len(bounds) == len(penalties)
+    for bound, curvature in bounds:
+        assert ((curvature <= bound + 1e-9) & (bound < 3 * curvature + 1e-9)).all()
 
 
 def test_separate_problems_are_minimised_together_even_where_a_step_is_too_long() -> None:

@@ -13,7 +13,7 @@ from builders import error_tables, over_seeds, result, sts, tables
 from harness.reporting.charts import curves
 from harness.reporting.charts.curves import MOST_POINTS, MOST_SEEDS, MOST_VARIANTS, CurvePlace, curve_places, shown_runs
 from harness.reporting.charts.glance import forest_plot, heat_plots, scale_of, sweep_plot, sweeps
-from harness.reporting.charts.plot import LOOKS, Plot, look
+from harness.reporting.look import LOOKS, Plot, of_variant
 from harness.reporting.seeds.cells import Label
 from harness.reporting.seeds.gains import forests
 from harness.store import Result
@@ -156,7 +156,7 @@ def test_large_profiles_show_means_only(variants: int) -> None:
 
 
 def test_no_two_lines_of_a_chart_look_alike() -> None:
-    assert len({look(index)[:2] for index in range(-1, LOOKS)}) == LOOKS + 1 >= MOST_VARIANTS
+    assert len({of_variant(index)[:2] for index in range(-1, LOOKS)}) == LOOKS + 1 >= MOST_VARIANTS
 
 
 def test_long_curves_are_thinned_and_keep_their_end() -> None:

@@ -17,14 +17,19 @@ class Raises(SimCSE):
     def configure(cls, reading):
         raise ZeroDivisionError("broken")
 """
+#: a user's script as it may be: without a main guard, on a machine without /dev/shm
 SCRIPT = """
+import multiprocessing.synchronize
+
+def without_memory(*given, **named):
+    raise FileNotFoundError(2, "No such file or directory: /dev/shm")
+
+multiprocessing.synchronize._multiprocessing.SemLock = without_memory
 from harness.reporting.methods import methods_from_a_process
 
-if __name__ == "__main__":
-    found, problems = methods_from_a_process()
-    assert {"simcse", "mcse", "dalr"} <= {facts.name for facts in found}
-    assert not {"absent", "raises"} & {facts.name for facts in found}
-    print(*problems, sep="\\n")
+found, problems = methods_from_a_process()
+assert not {"absent", "raises"} & {facts.name for facts in found}
+print(*({"simcse", "mcse", "dalr"} & {facts.name for facts in found}), *problems, sep="\\n")
 """
 
 
@@ -43,20 +48,29 @@ def test_facts_of_a_method() -> None:
     assert {subject: origin for subject, origin, _ in dalr.decisions}["indices"] == "text, corrected"
 
 
-def test_methods_that_fail_cost_one_line_each(tmp_path: Path) -> None:
-    (tmp_path / "broken.py").write_text(BROKEN)
-    (tmp_path / "script.py").write_text(SCRIPT)
-    info = tmp_path / "broken-1.0.dist-info"
+def described(folder: Path, code: str) -> list[str]:
+    """What SCRIPT prints beside a package of this code: methods, then problems."""
+    (folder / "broken.py").write_text(code)
+    (folder / "script.py").write_text(SCRIPT)
+    info = folder / "broken-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[harness.methods]\nabsent = nowhere:Method\nraises = broken:Raises\n")
-    done = subprocess.run(
-        [sys.executable, str(tmp_path / "script.py")],
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-    )
+    environment = {**os.environ, "PYTHONPATH": str(folder)}
+    command = [sys.executable, str(folder / "script.py")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    absent, raises = done.stdout.splitlines()
+    return done.stdout.splitlines()
+
+
+def test_methods_that_fail_cost_one_line_each(tmp_path: Path) -> None:
+    *found, absent, raises = described(tmp_path, BROKEN)
+    assert len(found) == 3
     assert "nowhere" in absent
     assert "'raises' (package broken, broken:Raises) cannot be described: ZeroDivisionError: broken" in raises
+
+
+def test_a_method_that_ends_its_process_costs_the_descriptions_alone(tmp_path: Path) -> None:
+    assert described(tmp_path, "import os; os._exit(1)") == [
+        "no method is described: a method ended the process that imported it"
+    ]

@@ -27,23 +27,21 @@ def hostile() -> list[Result]:
     return [
         result(
             f"simcse[temperature={EVIL[0]}]",
-            setting=EVIL[1],
-            encoder=EVIL[2],
+            setting=f"toy[x={EVIL[1]}]",
             overrides={EVIL[3]: EVIL[0]},
             warnings=[" ".join(EVIL)],
             hyperparameters=values,
             hardware={"processor": EVIL[0]},
             packages={EVIL[0]: EVIL[1]},
         ),
-        result("mcse[" + "without=text," * 40 + "]", setting=LONG, encoder="toy/bert", losses={EVIL[0]: [1.0, 2.0]}),
+        result(f"mcse[images={'x' * 300}]", setting=LONG, encoder="toy/bert", losses={EVIL[0]: [1.0, 2.0]}),
         result("mcse", 5, profile="../<b>up</b>"),
-        result("../../../../etc/passwd", setting="..", encoder="/", profile="tiny"),
     ]
 
 
 def failures() -> list[Failure]:
     """One failure, whose texts are attacks."""
-    record = failure(result(EVIL[0], 7, setting=LONG), f"RuntimeError: {EVIL[2]}")
+    record = failure(result(f"simcse[x={EVIL[0]}]", 7, setting=LONG), f"RuntimeError: {EVIL[2]}")
     return [record.model_copy(update={"traceback": "Traceback\n" + EVIL[0] * 20})]
 
 
@@ -75,7 +73,10 @@ def tuned() -> list[Result]:
 
 def every_kind() -> list[Result]:
     """Results of every kind, and hostile ones."""
-    seen = [with_seen(variant, 0, {"ToySTS": (50, 60.0, 50, 70.0)}, setting=EVIL[0]) for variant in ("mcse", "simcse")]
+    seen = [
+        with_seen(variant, 0, {"ToySTS": (50, 60.0, 50, 70.0)}, setting=f"toy[x={EVIL[0]}]")
+        for variant in ("mcse", "simcse")
+    ]
     return [
         *over_seeds("mcse", [70.0, 73.0, 72.2], losses={"text": [3.0, 2.0], "info": [None, 5.0]}),
         *over_seeds("simcse", [20.0, 124.0, 22.5]),

@@ -15,6 +15,7 @@ from site_samples import rendered, shown_run
 from harness.metrics import AVERAGE, SEEN, UNSEEN
 from harness.reporting.figures.drawn import ReportFigure
 from harness.reporting.sections.seen import SeenTable, seen_figures, seen_tables
+from harness.reporting.seeds.cells import Cell
 from harness.store import Result, metrics_of
 
 SEEDS = (0, 1, 2)
@@ -39,6 +40,12 @@ def tables(results: list[Result]) -> list[SeenTable]:
     return seen_tables(results, metrics_of(results))
 
 
+def numbers(table: SeenTable, variant: str, task: str, part: str) -> tuple[Cell | None, Cell | None, Cell | None]:
+    """The pairs, scores and gains of a variant's row."""
+    (row,) = (row for row in table.rows if row.label.variant == variant)
+    return table.pairs(row, part, task), table.scores(row, part, task), table.gains.get((row.label, part, task))
+
+
 def stored(results: list[Result], task: str, part: str) -> list[float]:
     return [run.evaluations[0].parts[task][part]["spearman"] for run in results]
 
@@ -46,40 +53,38 @@ def stored(results: list[Result], task: str, part: str) -> list[float]:
 def test_scores_and_gains_are_those_of_the_stored_parts() -> None:
     base, mine = runs("simcse", SIMCSE), runs("mcse", MCSE)
     (table,) = tables([*mine, *base])
-    first, second = table.rows
-    assert (first.label.variant, second.label.variant) == ("simcse", "mcse")
+    assert [row.label.variant for row in table.rows] == ["simcse", "mcse"]
     for task, part in [("STS-B", SEEN), ("STS-B", UNSEEN), ("SICK-R", SEEN), ("SICK-R", UNSEEN), ("STS16", UNSEEN)]:
-        cell, gains = second.cells[task, part], second.cells[task, part].gains
+        _, scores, gains = numbers(table, "mcse", task, part)
         before, after = stored(base, task, part), stored(mine, task, part)
-        assert cell.scores.values == tuple(after)
+        assert scores.values == tuple(after)
         assert gains.values == pytest.approx([a - b for a, b in zip(after, before, strict=True)])
         test = scipy.stats.ttest_rel(after, before)
         interval = test.confidence_interval(0.95)
         assert (gains.test.low, gains.test.high) == pytest.approx((interval.low, interval.high))
         assert gains.test.p == pytest.approx(test.pvalue)
-        assert first.cells[task, part].gains is None
-    few = second.cells["STS16", SEEN]
-    assert (few.pairs.summary.mean, few.scores, few.gains) == (4.0, None, None)
+        assert numbers(table, "simcse", task, part)[2] is None
+    pairs, *others = numbers(table, "mcse", "STS16", SEEN)
+    assert (pairs.summary.mean, others) == (4.0, [None, None])
 
 
 def test_tasks_with_both_kinds_of_pairs_are_pooled_by_their_pairs() -> None:
     other = split("dalr", 9, {"STS16": (30, 50.0, 1156, 60.0)})
     (table,) = tables([*runs("simcse", SIMCSE), *runs("mcse", MCSE), other])
-    with_mean = [row.label.variant for row in table.rows if (table.mean, SEEN) in row.cells]
+    with_mean = [row.label.variant for row in table.rows if table.pairs(row, SEEN, table.mean)]
     assert with_mean == ["simcse", "mcse"], "a row of other tasks has no mean over those it lacks"
     assert (table.averaged, table.mean) == (("STS-B", "SICK-R"), "2 tasks, pooled")
-    row = next(row for row in table.rows if row.label.variant == "mcse")
-    seen, unseen = row.cells[table.mean, SEEN], row.cells[table.mean, UNSEEN]
+    (seen, _, gain), (unseen, _, other) = (numbers(table, "mcse", table.mean, part) for part in (SEEN, UNSEEN))
     # by hand: the gains of STS-B and SICK-R by seed, weighted by their 189 and 436 seen, 1190 and 4491 unseen pairs
-    assert seen.gains.values == pytest.approx(
-        [(189 * first + 436 * other) / 625 for first, other in ((6, 3), (4, 1.5), (7, 5))]
+    assert gain.values == pytest.approx(
+        [(189 * first + 436 * second) / 625 for first, second in ((6, 3), (4, 1.5), (7, 5))]
     )
-    assert unseen.gains.values == pytest.approx(
-        [(1190 * first + 4491 * other) / 5681 for first, other in ((1, 1), (1.5, 2.5), (0.5, 0.5))]
+    assert other.values == pytest.approx(
+        [(1190 * first + 4491 * second) / 5681 for first, second in ((1, 1), (1.5, 2.5), (0.5, 0.5))]
     )
-    assert (seen.pairs.summary.mean, unseen.pairs.summary.mean) == (189 + 436, 1190 + 4491)
-    assert row.cells[AVERAGE, UNSEEN].scores is not None
-    assert row.cells[AVERAGE, SEEN].scores is None, "STS16 has too few seen pairs"
+    assert (seen.summary.mean, unseen.summary.mean) == (189 + 436, 1190 + 4491)
+    assert numbers(table, "mcse", AVERAGE, UNSEEN)[1] is not None
+    assert numbers(table, "mcse", AVERAGE, SEEN)[1] is None, "STS16 has too few seen pairs"
 
 
 @pytest.mark.parametrize("pairs", [99, 100])
@@ -92,12 +97,12 @@ def test_fewer_than_a_hundred_seen_pairs_say_nothing(pairs: float) -> None:
 def test_seeds_are_paired_where_both_saw_the_same_pairs() -> None:
     base, mine = runs("simcse", SIMCSE), runs("mcse", MCSE)
     (table,) = tables([*base[1:], *mine])
-    cell = table.rows[1].cells["STS-B", SEEN]
-    assert (cell.scores.summary.n, cell.gains.values) == (3, (65.0 - 61.0, 69.0 - 62.0)), "one side lacks seed 0"
+    _, scores, gains = numbers(table, "mcse", "STS-B", SEEN)
+    assert (scores.summary.n, gains.values) == (3, (65.0 - 61.0, 69.0 - 62.0)), "one side lacks seed 0"
     (table,) = tables([*base, *mine[:2], split("mcse", 2, tasks(MCSE[2], pairs=100))])
-    assert table.rows[1].cells["STS-B", SEEN].gains.values == (66.0 - 60.0, 65.0 - 61.0), "seed 2 saw other pairs"
+    assert numbers(table, "mcse", "STS-B", SEEN)[2].values == (66.0 - 60.0, 65.0 - 61.0), "seed 2 saw other pairs"
     (table,) = tables([*base, *runs("mcse", MCSE, pairs=195)])
-    assert table.rows[1].problem == "", "a few pairs more or less do not matter"
+    assert not table.problems, "a few pairs more or less do not matter"
 
 
 @pytest.mark.parametrize(
@@ -114,9 +119,9 @@ def test_seeds_are_paired_where_both_saw_the_same_pairs() -> None:
 def test_a_row_is_not_compared_with_a_baseline_of_others(mine: list[Result], why: str) -> None:
     (table,) = tables([*runs("simcse", SIMCSE), *mine, *runs("kdmcse", MCSE)])
     row = next(row for row in table.rows if row.label.variant == "mcse")
-    assert row.problem == why
-    assert all(cell.gains is None for cell in row.cells.values())
-    assert row.cells["STS-B", SEEN].scores is not None
+    assert table.problems == {row.label: why}
+    assert {label.variant for label, _, _ in table.gains} == {"kdmcse"}
+    assert table.scores(row, SEEN, "STS-B") is not None
     (note,) = (note for note in table.notes() if note.startswith("Not compared"))
     assert note == f"Not compared, {why}: {row.label.name}."
     assert table.averaged == ("STS-B", "SICK-R"), "the others are averaged over the same tasks as before"

@@ -42,7 +42,7 @@ def test_csv_has_one_row_for_each_cell_unrounded() -> None:
     assert float(cell["p_equivalence"]) > 0.5
     geometry = next(row for row in rows if row["table"] == "kdmcse T2")
     assert (geometry["margin"], geometry["p_equivalence"]) == ("", "")
-    assert cell["command"].startswith("harness run --methods mcse")
+    assert cell["command"] == "harness run --table mcse:T1"
 
 
 def test_each_seed_is_a_row_with_its_values_and_scores() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-
 import pytest
 import scipy.stats
 from builders import result, sts
@@ -36,7 +34,7 @@ def test_quoted_rows_are_shown_and_never_measured() -> None:
     filled = table(runs("simcse", SIMCSE, setting="wiki"))
     quoted = [quoted_row for quoted_row in filled.rows if quoted_row.row.published_only]
     assert [quoted_row.own.cells["Avg"].published.value for quoted_row in quoted] == [76.3, 76.6]
-    assert all(quoted_row.own.command is None and quoted_row.own.cells["Avg"].measured is None for quoted_row in quoted)
+    assert all(not quoted_row.own.due and quoted_row.own.cells["Avg"].measured is None for quoted_row in quoted)
     assert row(filled, "simcse", "wiki").own.cells["Avg"].measured is not None
 
 
@@ -57,7 +55,7 @@ def test_no_test_without_a_spread_on_both_sides() -> None:
     untrained = row(filled, "none[pooling=avg-first-last]", "none").own
     assert untrained.cells["Avg"].test is None
     assert untrained.cells["Avg"].difference == pytest.approx(-0.7)
-    assert untrained.command is None
+    assert not untrained.due
     assert row(filled, "mcse").own.cells["Avg"].test is None
 
 
@@ -69,18 +67,15 @@ def test_only_the_papers_own_configuration_may_stand_beside_it(changed: dict[str
     assert table(runs("mcse", MCSE, **changed)).coverage.measured == 0
 
 
-def test_what_is_missing_comes_with_a_command_that_asks_for_it() -> None:
+def test_what_is_missing_comes_with_one_command() -> None:
     filled = table(runs("mcse", MCSE))
-    command = row(filled, "mcse").own.command
-    assert command == (
-        "harness run --methods mcse --settings wiki+flickr --encoders bert-base-uncased --seeds 5 --suites sts"
-    )
-    assert row(table(runs("mcse", [*MCSE, 77.0, 77.1])), "mcse").own.command is None
-    untrained = row(filled, "none[pooling=avg-first-last]", "none").own.command
-    assert untrained is not None
-    words = shlex.split(untrained)
-    assert words[words.index("--methods") + 1] == "none[pooling=avg-first-last]"
-    assert "--settings" not in words
+    assert row(filled, "mcse").own.due
+    assert filled.command == "harness run --table mcse:T1"
+    assert not row(table(runs("mcse", [*MCSE, 77.0, 77.1])), "mcse").own.due
+    places = [each.own.label for each in filled.planned_rows]
+    values = [70.0, 71.0, 72.0, 73.0, 74.0]
+    every = [runs(place.variant, values, setting=place.setting, encoder=place.encoder) for place in places]
+    assert table([result for some in every for result in some]).command is None
 
 
 def test_the_grid_has_a_line_for_print_measure_difference_and_verdict() -> None:
@@ -103,7 +98,7 @@ def test_the_grid_has_a_line_for_print_measure_difference_and_verdict() -> None:
     assert str(mcse[0].cells[-1]) == "77.3 ± 0.5*"
     assert str(mcse[1].cells[-1]) == "76.8 ± 0.8*", "one test of its column: components weaken nothing"
     assert str(mcse[2].cells[-1]).startswith("-0.5 (p = 0.")
-    assert len(grid.commands) == 13, "one a row, and one for the public weights"
+    assert grid.commands == ("harness run --table mcse:T1", "harness run --released --table mcse:T1")
 
 
 def test_a_table_says_what_a_row_does_not_share_with_the_row_it_is_compared_with() -> None:

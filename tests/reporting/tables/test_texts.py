@@ -8,13 +8,13 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from builders import result
+from builders import over_seeds, result, tables
 from table_samples import PAPERS, PUBLISHED, runs, stand_ins
 
 from harness.metrics import Agreement
 from harness.reporting.seeds.wording import Sentence
 from harness.reporting.tables.filled import paper_tables
-from harness.reporting.tables.grids import CellText, Grid, Line, Section
+from harness.reporting.tables.grids import CellText, Grid, Line, Section, summary_grid
 from harness.reporting.tables.paper_grids import paper_grid
 from harness.reporting.tables.texts import latex, latex_table, markdown, markdown_table
 
@@ -45,6 +45,14 @@ def grids() -> dict[str, Grid]:
     assert toy
     every = map(paper_grid, (*paper_tables(PAPERS, PUBLISHED, results), *toy.values()))
     return {grid.key: grid for grid in every}
+
+
+@pytest.mark.parametrize(("average", "columns"), [(70.0, ("ToySTS",)), (65.0, ("ToySTS", "Avg"))])
+def test_an_average_is_left_out_where_every_row_repeats_the_only_task(average: float, columns: tuple[str, ...]) -> None:
+    scores = {"sts": {"ToySTS": {"spearman": 70.0}, "Avg": {"spearman": average}}}
+    (table,) = tables([result("mcse", 0, scores), *over_seeds("simcse", [60.0])])
+    assert summary_grid(table).columns == columns
+    assert summary_grid(table, whole=True).columns == ("ToySTS", "Avg")
 
 
 def test_every_table_compiles(grids: dict[str, Grid], tmp_path: Path) -> None:

@@ -1,0 +1,292 @@
+"""The look of charts and figures, as parts of Vega-Lite specifications; figures are rendered here as SVG and PDF.
+
+Charts are drawn by pages. Their colours are names of the style sheet (`var(--c0)`), so that they follow the theme and
+print. Figures have a white background and the colours of Okabe and Ito (2008), which colour-blind readers can tell
+apart; marks and dashes differ too, so that they can be read in grey. Texts of results stand in a specification as data
+only, never in an expression.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+from xml.sax.saxutils import escape
+
+from harness.formatting import visible
+from harness.method.naming import VariantName
+from harness.stats import Summary
+
+#: a Vega-Lite specification or a part of one
+ChartSpec = dict[str, Any]
+
+#: of charts: colours of the style sheet after the ink of the baseline, dashes, shapes, and the looks that differ
+COLOURS = 7
+DASHES = ((1, 0), (7, 3), (2, 3), (9, 3, 2, 3), (14, 4))
+SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right")
+LOOKS = COLOURS * len(DASHES)
+INK, SOFT, GROUND = "var(--ink)", "var(--soft)", "var(--ground)"
+#: longest line of a name beside an axis, in characters
+LONGEST = 30
+#: of figures: colours, shapes and dashes of series, and the colours of lines and texts
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+MARKS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "triangle-right")
+STROKES = ((1, 0), (6, 2), (2, 2), (8, 2, 2, 2))
+PRINTED, BLACK, GRID = "#6b6b6b", "#222222", "#dddddd"
+#: width and height of a figure's panel in pixels
+PANEL = (300, 230)
+#: digits of numbers in charts
+DIGITS = 6
+_CONFIG: ChartSpec = {
+    "font": "DejaVu Sans, Verdana, sans-serif",
+    "view": {"stroke": None},
+    "axis": {
+        **dict.fromkeys(("labelColor", "titleColor", "domainColor", "tickColor"), BLACK),
+        **{"gridColor": GRID, "titleFontWeight": "normal", "titleFontSize": 12, "labelFontSize": 11},
+    },
+    "title": {"fontSize": 12, "fontWeight": "normal", "color": BLACK, "anchor": "middle"},
+    "legend": {
+        **{"orient": "bottom", "labelLimit": 0, "labelColor": BLACK, "labelFontSize": 11, "symbolSize": 60},
+        **{"titleFontWeight": "normal", "titleColor": BLACK, "titleFontSize": 12, "titleLimit": 0},
+    },
+    "concat": {"spacing": 25},
+}
+_ARIA = re.compile(r'\s+aria-[a-z]+="[^"]*"')
+_ID, _REFERENCE = re.compile(r'\bid="([^"]*)"'), re.compile(r'(\bid="|url\(#)([^")]*)')
+
+
+class Look(NamedTuple):
+    """How a variant or a series is drawn; `name` is that of a figure's legend."""
+
+    colour: str
+    dash: tuple[int, ...]
+    shape: str
+    name: str = ""
+
+
+class LegendEntry(NamedTuple):
+    """An entry of a legend: a variant's number in the specification, its name, look and number of seeds.
+
+    A `hidden` one is drawn only after a click.
+    """
+
+    number: int
+    name: VariantName
+    look: Look
+    seeds: int
+    hidden: bool = False
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A chart. `key` is its id on a page, `text` says how to read it, `unscripted` where else its numbers are, as text.
+
+    `legend` entries hide and show their variants.
+    """
+
+    key: str
+    title: str
+    spec: ChartSpec
+    text: str = ""
+    legend: tuple[LegendEntry, ...] = ()
+    unscripted: str = "The numbers stand in the tables."
+
+
+def of_variant(index: int) -> Look:
+    """The look of a variant by its index; -1 is the baseline, in ink. No two of the first LOOKS look alike."""
+    if index < 0:
+        return Look(INK, DASHES[0], "circle")
+    turn = index // COLOURS
+    return Look(f"var(--c{index % COLOURS})", DASHES[turn % len(DASHES)], SHAPES[(index + turn) % len(SHAPES)])
+
+
+def of_series(index: int, name: str) -> Look:
+    """The look of a figure's series by its index; the pairs of colour and mark repeat after 49."""
+    turn = index // len(PALETTE)
+    shape = MARKS[(index + turn) % len(MARKS)]
+    return Look(PALETTE[index % len(PALETTE)], STROKES[index % len(STROKES)], shape, name)
+
+
+def encodings(
+    field: str, names: Sequence[object], looks: Sequence[Look], legend: ChartSpec | None = None
+) -> dict[str, ChartSpec]:
+    """The encodings of colour, mark and dash by a field, with one legend of colours and marks."""
+    return {
+        "color": by_name(field, names, [drawn.colour for drawn in looks], legend),
+        "shape": by_name(field, names, [drawn.shape for drawn in looks], legend),
+        "strokeDash": by_name(field, names, [list(drawn.dash) for drawn in looks]),
+    }
+
+
+def by_series(looks: Sequence[Look], columns: int = 2) -> dict[str, ChartSpec]:
+    """The encodings of a figure by `series`, with a legend."""
+    legend: ChartSpec = {"columns": columns, "title": None, "symbolOpacity": 1}
+    return encodings("series", [visible(series.name) for series in looks], looks, legend)
+
+
+def by_variant(entries: Sequence[LegendEntry]) -> dict[str, ChartSpec]:
+    """The encodings of a chart by a variant's number `v`."""
+    return encodings("v", [entry.number for entry in entries], [entry.look for entry in entries])
+
+
+def rows_of(values: Iterable[Mapping[str, object]], digits: int | None = None) -> ChartSpec:
+    """The data of a specification or a layer; numbers are rounded to `digits`, to keep pages small."""
+    return {"data": {"values": [{key: plain(value, digits) for key, value in row.items()} for row in values]}}
+
+
+def plain(value: object, digits: int | None = DIGITS) -> object:
+    """A number rounded to so many digits; a text with its control characters escaped."""
+    if isinstance(value, float) and digits is not None:
+        return float(f"{value:.{digits}g}")
+    return visible(value) if isinstance(value, str) else value
+
+
+def number(text: str) -> float | None:
+    """A text as a finite number; None for any other text."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else None
+
+
+def quantity(field: str, title: object, **more: object) -> ChartSpec:
+    """The encoding of a field of numbers."""
+    return {"field": field, "type": "quantitative", "title": title, **more}
+
+
+def axis(field: str, title: str, **more: object) -> ChartSpec:
+    """The encoding of a numeric axis that need not begin at 0."""
+    return quantity(field, visible(title), scale={"zero": False, "padding": 12}) | more
+
+
+def named_axis(names: Sequence[str]) -> tuple[ChartSpec, int, list[ChartSpec]]:
+    """The encoding of a row for each name, the height of all rows, and the parameter that holds the names.
+
+    Rows are the numbers `i` of the data.
+    """
+    lines = [_wrapped(name) for name in names]
+    axis = {"title": None, "labelExpr": "names[datum.value]", "labelLimit": 0, "domain": False, "ticks": False}
+    scale = {"domain": list(range(len(names)))}
+    row = {"field": "i", "type": "nominal", "sort": None, "scale": scale, "axis": axis | {"grid": False}}
+    return row, len(names) * (13 + 12 * max(map(len, lines))), [{"name": "names", "value": lines}]
+
+
+def _wrapped(name: str) -> list[str]:
+    lines = textwrap.wrap(visible(name), LONGEST, break_on_hyphens=False) or [""]
+    return lines if len(lines) <= 2 else [lines[0], lines[1][: LONGEST - 1] + "…"]
+
+
+def by_name(
+    field: str, names: Iterable[object], values: Iterable[object], legend: ChartSpec | None = None
+) -> ChartSpec:
+    """The encoding of colour, dash or shape with a value for each name that the field has."""
+    scale = {"domain": list(names), "range": list(values)}
+    return {"field": field, "type": "nominal", "legend": legend, "scale": scale}
+
+
+def line_at(encoding: ChartSpec, **look: object) -> ChartSpec:
+    """The layer of a straight line across a panel."""
+    return {"data": {"values": [{}]}, "mark": {"type": "rule", "color": INK, **look}, "encoding": encoding}
+
+
+def bars_and_line(
+    y: ChartSpec, by: Mapping[str, ChartSpec], width: float, size: int, **more: object
+) -> list[ChartSpec]:
+    """Layers of bars from `lo` to `hi`, a line through means `y`, and their points, with `more` encodings."""
+    return [
+        {"mark": {"type": "rule", "strokeWidth": 1.5}, "encoding": {"y": {**y, "field": "lo"}, "y2": {"field": "hi"}}},
+        {"mark": {"type": "line", "strokeWidth": width}, "encoding": {"y": y, "strokeDash": by["strokeDash"]}},
+        {
+            "mark": {"type": "point", "filled": True, "size": size, "opacity": 1},
+            "encoding": {"y": y, "shape": by["shape"], **more},
+        },
+    ]
+
+
+def hiding(entries: Sequence[LegendEntry]) -> tuple[list[ChartSpec], ChartSpec]:
+    """The parameters with the hidden variants and their names, and the transforms that apply them."""
+    names: list[str] = [""] * (1 + max((entry.number for entry in entries), default=0))
+    for entry in entries:
+        names[entry.number] = visible(str(entry.name))
+    params: list[ChartSpec] = [
+        {"name": "hidden", "value": [entry.number for entry in entries if entry.hidden]},
+        {"name": "names", "value": names},
+    ]
+    transforms = [
+        {"filter": "indexof(hidden, datum.v) < 0"},
+        {"calculate": "names[datum.v]", "as": "variant"},
+    ]
+    return params, {"transform": transforms}
+
+
+def tooltip(*fields: tuple[str, str] | tuple[str, str, str]) -> list[ChartSpec]:
+    """The lines of a tooltip: field, heading, and the format of a number."""
+    kinds = {2: "nominal", 3: "quantitative"}
+    return [
+        {"field": field[0], "title": field[1], "type": kinds[len(field)]}
+        | ({"format": field[2]} if len(field) > 2 else {})
+        for field in fields
+    ]
+
+
+def spread(series: str, x: float, summary: Summary) -> dict[str, object]:
+    """A mean over seeds as a row of `curves`, with its deviation."""
+    std = summary.std or 0.0
+    return {"series": series, "x": x, "y": summary.mean, "lo": summary.mean - std, "hi": summary.mean + std}
+
+
+def lines_at(channel: str, lines: Sequence[tuple[str, float]], colour: str = PRINTED) -> list[ChartSpec]:
+    """Straight lines across a panel at places on the axis `channel`, with a legend of their names; none without any."""
+    names = list(dict.fromkeys(visible(name) for name, _ in lines))
+    dashes = [[4 + 3 * at, 2 + at] for at in range(len(names))]
+    stroke = {"symbolType": "stroke", "symbolStrokeColor": colour, "symbolSize": 200}
+    dash = by_name("line", names, dashes, {"columns": 2, "title": None, **stroke})
+    encoding = {channel: {"field": "at", "type": "quantitative"}, "strokeDash": dash}
+    layer = {**rows_of({"at": at, "line": name} for name, at in lines), "mark": {"type": "rule", "color": colour}}
+    return [{**layer, "encoding": encoding}] if lines else []
+
+
+def curves(
+    values: Iterable[Mapping[str, object]], x: ChartSpec, y: ChartSpec, by: Mapping[str, ChartSpec]
+) -> ChartSpec:
+    """Lines through means `y`, with bars from `lo` to `hi`, by `series`."""
+    layers = bars_and_line(y, by, 1.5, 40)
+    return {**rows_of(values), "encoding": {"x": x, "color": by["color"]}, "layer": layers}
+
+
+def grid(panels: Sequence[ChartSpec], columns: int = 1, *, share: bool = False) -> ChartSpec:
+    """Panels in rows of at most `columns`; `share` gives all of them one vertical scale. Names of params are unique."""
+    params = [param for panel in panels for param in panel.get("params", ())]  # allowed at the top level only
+    apart = {"resolve": {"scale": {"strokeDash": "independent"}}}  # lines across have dashes and names of their own
+    sized = [{"width": PANEL[0], "height": PANEL[1], **panel, **apart, "params": []} for panel in panels]
+    resolve = {"resolve": {"scale": {"y": "shared"}}} if share else {}
+    return {"concat": sized, "columns": columns, "params": params, **resolve}
+
+
+def n_of(summaries: Iterable[Summary]) -> str:
+    """The number of seeds of some means: `n = 5`, or `n = 2 to 5` if it differs."""
+    counts = sorted({summary.n for summary in summaries})
+    return f"n = {counts[0]}" if len(counts) == 1 else f"n = {counts[0]} to {counts[-1]}"
+
+
+def drawn(title: str, spec: ChartSpec) -> tuple[str, bytes]:
+    """Render a figure as an SVG element and a PDF file."""
+    import vl_convert
+
+    lines = textwrap.wrap(visible(title), 80)
+    heading = {"text": lines, "fontSize": 13, "fontWeight": "bold", "anchor": "middle", "offset": 15}
+    whole = {"$schema": "https://vega.github.io/schema/vega-lite/v6.json", "title": heading, "background": "white"}
+    svg = vl_convert.vegalite_to_svg({**whole, **spec, "config": _CONFIG, "padding": 10}, vl_version="6.4")
+    head, end, rest = _numbered(svg).partition(">")
+    titled = f'{head} role="img"{end}<title>{escape(visible(title))}</title>{rest}'
+    return _ARIA.sub("", titled), vl_convert.svg_to_pdf(svg)
+
+
+def _numbered(svg: str) -> str:
+    """An SVG whose ids are counted from 0: Vega counts those of all figures of a process."""
+    ids = {name: f"id{at}" for at, name in enumerate(dict.fromkeys(_ID.findall(svg)))}
+    return _REFERENCE.sub(lambda match: match[1] + ids.get(match[2], match[2]), svg)

@@ -1,0 +1,151 @@
+"""The evaluation of one run: its model as suites see it, and the suites, one after the other."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+
+import numpy as np
+import torch
+from torch import nn
+
+from harness.corpora.base import Pairs
+from harness.encoders.student import SentenceModules, Student
+from harness.errors import UserError
+from harness.evaluation.suites import Embedder, EmbedFunction, Suite
+from harness.events import Event, Stage, tell
+from harness.planning.inventory import Inventory
+from harness.planning.plan import PlannedRun
+from harness.planning.seen import RunTraining
+from harness.runs.inputs import Heads, Inputs, TestFeatures
+from harness.runs.train import Trained
+from harness.store import Evaluation, Store
+from harness.store.folder import keep_evaluation, kept_evaluation
+
+#: Rows that pass a head at once.
+ROWS = 4096
+
+
+def evaluate(run: PlannedRun, inventory: Inventory, inputs: Inputs, trained: Trained, store: Store) -> list[Evaluation]:
+    """Evaluate the suites to do; each is saved as it ends, so that a killed run does not repeat it."""
+    read = RunTraining(run.experiment.corpora, trained.rows) if trained.rows else None
+    known, folder = dict[str, np.ndarray](), store.work(run.fingerprint)
+    evaluations = []
+    for name in run.todo:
+        suite, protocol = inventory.suites[name], inventory.protocol(name)
+        evaluation = kept_evaluation(store, run.fingerprint, name, protocol)
+        if evaluation is None:
+            tell(Event("suite", suite=name))
+            clock = time.perf_counter()
+            model = replace(_embedder(suite, trained, inputs.tests, known), trained_on=read, keep=folder)
+            scored = suite.evaluate(model, inventory.root)
+            inventory.check_protocol(name)
+            if inventory.part(name):
+                scored = scored.without_averages()
+            evaluation = Evaluation(
+                suite=name,
+                protocol=protocol,
+                scores=scored.scores,
+                parts=scored.parts,
+                seconds=time.perf_counter() - clock,
+                warnings=[*inventory.check_tasks(name), *scored.warnings],
+                finished=now(),
+            )
+            keep_evaluation(store, run.fingerprint, evaluation, scored.arrays)
+            tell(Event("evaluated", suite=name, seconds=evaluation.seconds))
+        evaluations.append(evaluation)
+    return evaluations
+
+
+def _embedder(suite: Suite, trained: Trained, tests: TestFeatures, known: dict[str, np.ndarray]) -> Embedder:
+    """The model as a suite sees it, which reports how far the suite is.
+
+    Vectors in `known` are not computed again, but where the suite has millions of texts.
+    """
+    student, heads, last = trained.student, trained.heads, -math.inf
+
+    def report(task: str, done: int, total: int) -> None:
+        tell(Event("evaluate", stage=Stage("tasks", suite.name, done, total, task)))
+
+    def sentences(done: int, total: int) -> None:
+        nonlocal last
+        if done in (0, total) or time.monotonic() - last >= 1:
+            last = time.monotonic()
+            tell(Event("evaluate", stage=Stage("sentences", suite.name, done, total)))
+
+    embed: EmbedFunction = partial(student.embed, report=sentences)
+    embed = remembering(known, embed) if suite.remembers else embed
+    spaces = Spaces(embed, heads, tests) if heads else None
+    library = student.model if isinstance(student, SentenceModules) else None
+    views = partial(dropout_views, student)
+    return Embedder(embed, str(student.device), views, spaces, spaces, report=report, library=library)
+
+
+def now() -> str:
+    """The time in UTC with microseconds, as text that sorts correctly among the whole seconds of older results."""
+    return datetime.now(UTC).isoformat(timespec="microseconds")
+
+
+@dataclass(frozen=True)
+class Spaces:
+    """Captions and images in the method's space and in the run's frozen teacher's.
+
+    An `ImageTextSpace` and an `ImageTextTeacher`; `tests` are the teacher's features.
+    """
+
+    embed: EmbedFunction
+    heads: Heads
+    tests: TestFeatures
+
+    def texts(self, sentences: Sequence[str]) -> np.ndarray:
+        """Project n captions: (n, p) float32."""
+        return _through(self.heads[0], self.embed(sentences))
+
+    def images(self, pairs: Pairs, task: str) -> np.ndarray:
+        """Project the m images of a retrieval task: (m, p) float32. Raises UserError for a task without features."""
+        if (task, "image") not in self.tests:
+            raise UserError(f"no features of {task} were loaded: a suite lists its tasks with images in `image_tasks`")
+        return _through(self.heads[1], np.asarray(self.tests[task, "image"], dtype=np.float32))
+
+    def both(self, texts: Sequence[str], pairs: Pairs, task: str) -> tuple[np.ndarray, np.ndarray] | None:
+        """The teacher's captions (n, f) and images (m, f) of a retrieval task; None without a teacher of both."""
+        if (task, "caption") not in self.tests:
+            return None
+        return np.asarray(self.tests[task, "caption"]), np.asarray(self.tests[task, "image"])
+
+
+def remembering(known: dict[str, np.ndarray], embed: EmbedFunction) -> EmbedFunction:
+    """An `EmbedFunction` that embeds each sentence once, and keeps the vectors in `known`."""
+
+    def remembered(sentences: Sequence[str]) -> np.ndarray:
+        new = [text for text in dict.fromkeys(sentences) if text not in known]
+        if new:
+            known.update(zip(new, embed(new), strict=True))
+        return np.stack([known[text] for text in sentences])
+
+    return remembered
+
+
+@torch.inference_mode()
+def dropout_views(student: Student | SentenceModules, sentences: Sequence[str], n: int, seed: int) -> np.ndarray:
+    """Encode each of s sentences n times with dropout active: (s, n, d) float32.
+
+    The dropout masks depend on `seed` alone; the caller's random state is not changed.
+    """
+    device, was_training = student.device, student.training
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(seed)
+        rows = student.train().views(sentences, n)
+    student.train(was_training)
+    return rows.float().cpu().numpy()
+
+
+@torch.inference_mode()
+def _through(head: nn.Module, rows: np.ndarray) -> np.ndarray:
+    device = next(head.eval().parameters()).device
+    parts = [head(torch.tensor(rows[start : start + ROWS], device=device)) for start in range(0, len(rows), ROWS)]
+    return torch.cat(parts).float().cpu().numpy()

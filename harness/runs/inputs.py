@@ -1,0 +1,143 @@
+"""All that a run reads, loaded before it trains: its student, its data, and a teacher's features of tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import numpy as np
+import torch
+from torch import nn
+from transformers import PreTrainedTokenizerBase
+
+from harness.corpora.base import Media, Pairs
+from harness.corpora.tokens import TokenFile, Tokens, cached_tokens
+from harness.encoders.heads import read_projections
+from harness.encoders.student import SentenceModules, Student, open_model
+from harness.errors import UserError
+from harness.evaluation.sts import dev_scorer
+from harness.evaluation.suites import EmbedFunction
+from harness.grid import Resolved
+from harness.planning.experiments import Experiment
+from harness.planning.inventory import Inventory, UsedCorpus
+from harness.planning.plan import PlannedRun
+from harness.planning.teachers import Folders, load_pairs
+from harness.runs.environment import Seat
+from harness.seeds import generator
+from harness.setting import kept_rows
+from harness.spec import MEDIA, FeatureKind, Stream
+from harness.store import Store
+from harness.training.folder import TrainingFolder
+from harness.training.streams import Subset, TrainingData
+
+#: projections of captions and of image features into one space
+Heads = tuple[nn.Module, nn.Module]
+#: features of the images and captions of retrieval tasks, (n, f) each, by task
+TestFeatures = Mapping[tuple[str, FeatureKind], np.ndarray]
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a run computes with, its student on its device.
+
+    A run that trains has `data`, and `dev`, which scores its checkpoints; another one may have published `heads`.
+    """
+
+    student: Student | SentenceModules
+    data: TrainingData | None = None
+    dev: Callable[[EmbedFunction], float] | None = None
+    heads: Heads | None = None
+    tests: TestFeatures = field(default_factory=dict)
+
+
+def load_inputs(run: PlannedRun, inventory: Inventory, seat: Seat, folders: Folders) -> Inputs:
+    """Load what a run reads; what is not in the cache is computed on the seat's device.
+
+    `folders` has the models of its teachers. Raises MissingData or UserError.
+    """
+    inputs, tests = training_inputs(run.experiment, seat.device, folders), {}
+    for name, teacher in run.experiment.test_features([inventory.suites[suite] for suite in run.todo]):
+        task = inventory.retrieval_task(name)
+        tests[name, teacher.of] = teacher.features(task, load_pairs(task, teacher.of), seat.device, folders)
+    return replace(inputs, tests=tests)
+
+
+def training_inputs(experiment: Experiment, device: str, folders: Folders) -> Inputs:
+    """The same without features of tests."""
+    experiment.check_code()
+    run, source, on = experiment.resolved, experiment.encoder.current(), torch.device(device)
+    if experiment.dev is None:
+        model = open_model(source.path(), run.pooling, trusted=source.trusted).to(on)
+        heads = read_projections(source.path() / source.beside) if experiment.features else None
+        return Inputs(model, heads=heads and (heads[0].to(on), heads[1].to(on)))
+    student = Student.load(source.path(), run.pooling, own_head=False, max_length=run.training.max_length).to(on)
+    data = training_data(experiment, student.tokenizer, device, folders)
+    return Inputs(student, data, dev_scorer(experiment.dev.current(), experiment.dev.root))
+
+
+def teacher_folders(experiment: Experiment, store: Store) -> Folders:
+    """The model folders of the runs that are a run's teachers, trained or not, by fingerprint."""
+    return {
+        teacher.fingerprint: TrainingFolder(store.work(teacher.fingerprint)).best
+        if teacher.resolved.trains
+        else teacher.encoder.source.path()
+        for teacher in experiment.teachers
+    }
+
+
+def training_data(
+    experiment: Experiment, tokenizer: PreTrainedTokenizerBase, device: str, folders: Folders
+) -> TrainingData:
+    """Load the corpora of a run and the features that its method asks for, aligned with the rows of the pairs.
+
+    Raises MissingData or UserError.
+    """
+    run = experiment.resolved
+    streams: dict[Stream, list[UsedCorpus]] = {}
+    for corpus in experiment.corpora:
+        streams.setdefault(corpus.stream, []).append(corpus)
+    media = {stream: _media(run, listed) for stream, listed in streams.items() if stream in MEDIA}
+    tokens = {stream: _tokens(run, listed, tokenizer) for stream, listed in streams.items() if stream not in MEDIA}
+    pairs = [load_pairs(corpus) for corpus in streams.get("pairs", []) if run.features]
+    features = {role: asked.load(pairs, run.spec.seed, device, folders) for role, asked in experiment.features.items()}
+    loaded: list[Media | Pairs] = [*media.values(), *pairs]
+    warnings = (*experiment.remarks, *(line for corpus in loaded for line in corpus.warnings))
+    return TrainingData(tokens, features, media, _subsets(run, tokens), warnings)
+
+
+def _tokens(run: Resolved, listed: Sequence[UsedCorpus], tokenizer: PreTrainedTokenizerBase) -> Tokens:
+    files = [token_file(corpus, tokenizer, run.training.max_length) for corpus in listed]
+    return Tokens(files, tokenizer.pad_token_id, listed[0].read.source.per_row)
+
+
+def token_file(corpus: UsedCorpus, tokenizer: PreTrainedTokenizerBase, max_length: int) -> TokenFile:
+    """The tokens of a corpus, memory-mapped from the cache; a corpus that is not cached is tokenised first."""
+    expected = partial(corpus.read.source.expected, corpus.read.root)
+    return cached_tokens(corpus.read.fingerprint, corpus.texts, tokenizer, max_length, corpus.name, expected)
+
+
+def _media(run: Resolved, listed: Sequence[UsedCorpus]) -> Media:
+    if len(listed) > 1:
+        names = ", ".join(corpus.name for corpus in listed)
+        raise UserError(f"the setting {run.spec.setting} has two corpora of the same kind, {names}; keep one")
+    read = listed[0].read
+    loaded = read.current().load(read.root)
+    assert isinstance(loaded, Media)
+    return loaded
+
+
+def _subsets(run: Resolved, tokens: Mapping[Stream, Tokens]) -> dict[Stream, Subset]:
+    """The rows of each stream that the setting's options keep, drawn by the run's seed; larger draws contain smaller.
+
+    Raises UserError for a stream that has fewer rows.
+    """
+    subsets: dict[Stream, Subset] = {}
+    for stream, rows in tokens.items():
+        kept = kept_rows(run.options, stream)
+        if kept is not None:
+            if kept.rows > len(rows):
+                raise UserError(f"the setting {run.spec.setting} has only {len(rows)} {stream}; ask for fewer")
+            order = generator(axis="part", seed=run.spec.seed, stream=stream).permutation(len(rows))
+            subsets[stream] = Subset(order[: kept.rows], kept.steps_of_all)
+    return subsets
