@@ -38,8 +38,9 @@ class Resolved:
     streams. `features` has the teacher features that the method reads, by role; `dev` is the similarity task that
     selects the best checkpoint. `options` are the setting's, and any that the method requires of the corpora.
     `own_steps` are the streams that the method trains in steps of their own; `pooling` names the pooling of its
-    sentence vectors. `sources` has the origin of each value that is not a default of the method or of `Training`: the
-    `source` of a rule, '[training]' of the profile, '--set', or the variant with the option.
+    sentence vectors, `dropout` are the rates of the encoder's, of states and of attention, -1 for its own. `sources`
+    has the origin of each value that is not a default of the method or of `Training`: the `source` of a rule,
+    '[training]' of the profile, '--set', or the variant with the option.
     """
 
     spec: RunSpec
@@ -54,6 +55,7 @@ class Resolved:
     options: tuple[SettingOption, ...]
     own_steps: Mapping[Stream, OwnSteps]
     pooling: str
+    dropout: tuple[float, float]
     sources: Mapping[str, str]
 
     @property
@@ -150,12 +152,12 @@ def resolve(profile: Profile, spec: RunSpec, overrides: Overrides) -> Resolved:
     training, dev = _training(profile, of_training), profile.dev_of(setting.name)
     decided = spec, method.trains, (values, named), configured.identity, training, dict(overrides)
     if not method.trains:
-        return Resolved(*decided, {}, {}, dev, (), {}, configured.pooling, sources)
+        return Resolved(*decided, {}, {}, dev, (), {}, configured.pooling, configured.dropout, sources)
     options = check_setting(profile, setting)
     streams = _used(profile, method, setting)
     if configured.captions == "all":
         options = (*options, Captions("all"))
-    reads = configured.own_steps, configured.pooling
+    reads = configured.own_steps, configured.pooling, configured.dropout
     return Resolved(*decided, streams, configured.features, dev, options, *reads, sources)
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from harness.encoders.heads import TanhHead, by_view
 from harness.losses.contrastive import info_nce, info_nce_hard
@@ -61,6 +61,14 @@ class SimCSE(Method):
 class SupervisedSimCSEHyperparameters(Hyperparameters):
     """Hyperparameters of supervised SimCSE."""
 
+    pooling: str = hyper(
+        "pooler",
+        origin="code",
+        source="SimCSE's supervised models keep the head at test",
+        unit="of a sentence's tokens, in training and at test; 'cls' is pooler without the text head at test",
+        registered="pooling",
+        later=True,
+    )
     temperature: float = hyper(0.05, above=0, origin="text", source="SimCSE section 4; NonLing Eq. 3")
     hard_negative_weight: float = hyper(
         0.0,
@@ -89,14 +97,6 @@ class SupervisedSimCSE(Method):
     def __init__(self, hyperparameters: SupervisedSimCSEHyperparameters, dimensions: Dimensions) -> None:
         super().__init__(hyperparameters, dimensions)
         self.text_head = TanhHead(dimensions.encoder, dimensions.encoder, std=0.02)
-
-    @classmethod
-    def pooling(cls, hyperparameters: SupervisedSimCSEHyperparameters) -> str:
-        """[CLS] through the head, as in SimCSE's supervised models."""
-        return "pooler"
-
-    def test_head(self) -> nn.Module:
-        return self.text_head
 
     def loss_terms(self, batch: Batch, encode: Encode) -> dict[str, Tensor]:
         """text: InfoNCE from premises to entailed hypotheses, with hard negatives."""

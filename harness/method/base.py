@@ -87,21 +87,17 @@ class Method(nn.Module, Registered, ABC):
         """Which captions of an image become rows: as the setting says, or all."""
         return "setting"
 
-    @classmethod
-    def pooling(cls, hyperparameters: Any) -> str:
-        """The registered pooling used at test time; [CLS] before any head unless overridden."""
-        return "cls"
-
     def shared_space(self) -> tuple[nn.Module, nn.Module] | None:
         """The heads into the space shared by sentences and images, or None.
 
-        The first takes [CLS], (n, d) -> (n, p), the second the features of role 'image', (n, f) -> (n, p).
+        The first takes pooled vectors, (n, d) -> (n, p), the second the features of role 'image', (n, f) -> (n, p).
         """
         return None
 
     def test_head(self) -> nn.Module | None:
-        """The head applied to [CLS] at test time, (n, d) -> (n, d), or None."""
-        return None
+        """The head of pooled vectors that a pooling such as 'pooler' keeps at test, (n, d) -> (n, d); None without."""
+        head: nn.Module | None = getattr(self, "text_head", None)
+        return head
 
     @property
     def left_out(self) -> frozenset[str]:

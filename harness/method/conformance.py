@@ -288,8 +288,10 @@ def _scalar(value: Tensor) -> bool:
 def _answers(method: type[Method]) -> Iterator[str]:
     for reading in method.readings:
         values = method.configure(reading)
-        if method.pooling(values) not in names("pooling"):
-            yield f"@{reading}: the pooling '{method.pooling(values)}' is not registered"
+        if hasattr(method, "pooling"):
+            yield "pooling() is never called; give the value 'pooling' of its Hyperparameters another default"
+        if values.pooling not in names("pooling"):
+            yield f"@{reading}: the pooling '{values.pooling}' is not registered"
         method.features(values)
         method.own_steps(values)
         if method.captions(values) not in ("setting", "all"):
@@ -315,7 +317,7 @@ def _gradients(method: type[Method]) -> Iterator[str]:
         unused = [
             name for name, parameter in built.named_parameters() if parameter.requires_grad and parameter.grad is None
         ]
-        if unused and not built.test_head():
+        if unused:
             yield f"@{reading}: no loss term trains {', '.join(unused)}"
 
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from harness.code import declarations
+from harness.encoders.poolings import MODULES
 from harness.errors import UserError
 from harness.method.interface import CaptionRows, Feature, OwnSteps, Patches
 from harness.registry import get_class
@@ -21,13 +22,14 @@ Layers = tuple[Mapping[str, OptionValue], ...]
 
 @dataclass(frozen=True)
 class Configured:
-    """A method with all options set: the values that distinguish experiments, its pooling at test time, its data.
+    """A method with all options set: the values that distinguish experiments, its pooling and dropout, its data.
 
     Besides its streams a method reads captions, streams with own steps, and teacher features by role.
     """
 
     identity: Mapping[str, OptionValue]
     pooling: str
+    dropout: tuple[float, float]
     captions: CaptionRows
     own_steps: Mapping[Stream, OwnSteps]
     features: Mapping[str, Feature]
@@ -58,7 +60,8 @@ class DeclaredMethod:
                 raise UserError(f"{variant}: {error}") from error
             return {
                 "identity": values.identity(),
-                "pooling": method.pooling(values),
+                "pooling": _pooling(variant, method, values),
+                "dropout": [values.dropout, values.attention_dropout],
                 "captions": method.captions(values),
                 "own_steps": {stream: asdict(steps) for stream, steps in method.own_steps(values).items()},
                 "features": features,
@@ -70,7 +73,8 @@ class DeclaredMethod:
             for stream, values in configured["own_steps"].items()
         }
         features = {role: Feature(**values) for role, values in configured["features"].items()}
-        return Configured(**{**configured, "own_steps": own_steps, "features": features})
+        dropout = tuple(configured["dropout"])
+        return Configured(**{**configured, "dropout": dropout, "own_steps": own_steps, "features": features})
 
 
 def declared_method(name: str) -> DeclaredMethod:
@@ -92,6 +96,13 @@ def declared_method(name: str) -> DeclaredMethod:
     sets = {key: frozenset(declaration[key]) for key in ("options", "teacher_options")}
     lists = {key: tuple(declaration[key]) for key in ("streams", "readings")}
     return DeclaredMethod(name, **{**declaration, **sets, **lists})
+
+
+def _pooling(variant: str, method: type[Method], values: Any) -> str:
+    """The pooling of a method. Raises UserError for one that has no vectors to train."""
+    if method.trains and values.pooling == MODULES:
+        raise UserError(f"{variant}: the pooling '{MODULES}' evaluates a finished model; train with cls, mean or last")
+    return str(values.pooling)
 
 
 def method_named(name: str) -> type[Method]:

@@ -157,6 +157,26 @@ class Hyperparameters:
     """The hyperparameters of every method. `lambda_` is typed `lambda`: an underscore avoids Python's keywords."""
 
     without: str = hyper("", source="the whole objective", origin="text", unit="loss terms to leave out, joined by '+'")
+    pooling: str = hyper(
+        "cls",
+        source="the papers' public code: the first token, through a head in training only",
+        origin="code",
+        unit="of a sentence's tokens, in training and at test; 'pooler' is cls that keeps the text head at test",
+        registered="pooling",
+        later=True,
+    )
+    dropout: float = hyper(
+        -1.0, source="the encoder's config.json", origin="code", unit="rate within the encoder; -1: its own", later=True
+    )
+    attention_dropout: float = hyper(
+        -1.0, source="the encoder's config.json", origin="code", unit="rate of attention; -1: its own", later=True
+    )
+
+    def __post_init__(self) -> None:
+        for name in ("dropout", "attention_dropout"):
+            rate = getattr(self, name)
+            if not (rate == -1 or 0 <= rate < 1):
+                raise UserError(f"'{name}' must be 0 or more and below 1, or -1 for the encoder's own, not '{rate:g}'")
 
     @classmethod
     def options(cls) -> dict[str, dataclasses.Field[Any]]:

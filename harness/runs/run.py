@@ -126,7 +126,10 @@ def _embedders(
         shared = teacher = None
         if heads is not None:
             contents, features = inventory.retrieval_content, run_features(run.experiment, bench)
-            shared, teacher = HeadSpace(embed, heads, features, contents), TeacherSpace(features, contents)
+            pooled: EmbedFunction = embed
+            if isinstance(trained.student, Student) and trained.student.pooling.head:
+                pooled = partial(counted, headed=False)
+            shared, teacher = HeadSpace(pooled, heads, features, contents), TeacherSpace(features, contents)
         embedders[caches] = Embedder(embed, device, views, shared, teacher, trained_on, keep, watch.task, library)
     return embedders
 

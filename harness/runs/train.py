@@ -91,7 +91,8 @@ def trainer_of(experiment: Experiment, bench: Bench) -> Trainer:
     """The trainer of a run, with its data loaded and its heads initialised. Raises UserError."""
     run, dev = experiment.resolved, experiment.dev
     folder, longest = experiment.encoder.source.path(), run.training.max_length
-    student = Student.load(folder, run.pooling, own_head=False, max_length=longest).to(torch.device(bench.device))
+    student = Student.load(folder, run.pooling, own_head=False, max_length=longest, rates=run.dropout)
+    student = student.to(torch.device(bench.device))
     data = training_data(run_features(experiment, bench), student.tokenizer)
     assert dev is not None
 

@@ -290,7 +290,14 @@ def build_method(
             torch.manual_seed(derive_seed(axis="patches", seed=seed, stream=stream))
             _attach(student, steps.patches, data.media[stream], pretrained.get(stream))
     method = method.to(student.device)
-    student.read_through(method.test_head())
+    if student.pooling.head:
+        head = method.test_head()
+        if head is None:
+            raise UserError(
+                f"the pooling '{student.pooling.name}' keeps the text head at test, and {kind.name} has none; give "
+                "pooling=cls"
+            )
+        student.read_through(head)
     return method
 
 

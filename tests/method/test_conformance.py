@@ -44,7 +44,7 @@ MISTAKES = {
     "pooling": (
         ("    def loss_terms", "    pooling = classmethod(lambda cls, values: 'max')\n\n    def loss_terms"),
         "answers to a plan",
-        "the pooling 'max' is not registered",
+        "pooling() is never called",
     ),
     "detached": (("encode(batch.tokens, 2)", "encode(batch.tokens, 2).detach()"), "gradients", "for the encoder"),
     "unused": (("self.head(encode(batch.tokens, 2))", "encode(batch.tokens, 2)"), "gradients", "trains head.weight"),
