@@ -6,6 +6,7 @@ evaluated, never trained.
 
 from __future__ import annotations
 
+import copy
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -147,6 +148,9 @@ class Student(nn.Module):
         """Set the head, (n, d) -> (n, d), that is applied to pooled vectors if the pooling uses one."""
         self._heads = () if head is None else (head,)
 
+    def forward(self, inputs: Mapping[str, Tensor], views: int) -> Tensor:
+        return self.encode(inputs, views)
+
     def encode(self, inputs: Mapping[str, Tensor], views: int) -> Tensor:
         """Compute the vector of each item under `views` views in one forward pass: (B, views, d).
 
@@ -161,6 +165,20 @@ class Student(nn.Module):
         flat = media.flatten(0, 1) if name == "pixels" else media.repeat_interleave(views, dim=0)
         vectors = media_forward(self.model, self.patches[name](flat), self.packing.layers if self.packing else ())
         return vectors.view(-1, views, vectors.shape[-1])
+
+    def states(self, inputs: Mapping[str, Tensor], views: int = 1) -> Tensor:
+        """Compute the last layer at every token of B rows: (B, views, L, d), of no meaning at padding."""
+        (last,) = self._layers(inputs, views, all_layers=False)
+        return last.view(views, -1, *last.shape[1:]).transpose(0, 1)
+
+    def second(self) -> Student:
+        """Copy this student, with weights of its own that no optimizer moves, in the same mode."""
+        return copy.deepcopy(self, {id(self.tokenizer): self.tokenizer}).requires_grad_(False)
+
+    @torch.no_grad()
+    def follow(self, other: Student, momentum: float) -> None:
+        """Replace each weight by `momentum` times itself plus 1 - `momentum` times that of an equal student."""
+        torch._foreach_lerp_([*self.model.parameters()], [*other.model.parameters()], 1 - momentum)
 
     def views(self, sentences: Sequence[str], count: int) -> Tensor:
         """Compute `count` vectors of each of n sentences in one pass, equal unless dropout is active: (n, count, d)."""

@@ -19,6 +19,7 @@ from harness.method.interface import (
     SentenceBatch,
     TripletBatch,
     ValueOrigin,
+    Vocabulary,
     by_batches,
     hyper,
 )
@@ -48,6 +49,7 @@ __all__ = [
     "Stream",
     "TripletBatch",
     "ValueOrigin",
+    "Vocabulary",
     "by_batches",
     "hyper",
     "method_named",

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar
 
 from harness.errors import UserError
 from harness.registry import suggest, target
@@ -19,10 +20,6 @@ V = TypeVar("V", bound=OptionValue)
 #: where a value of @paper comes from: the text of the paper; its public code, because the text is silent or ambiguous;
 #: or the text with a typo or a gap corrected
 ValueOrigin = Literal["text", "code", "mended"]
-#: Encodes a batch's inputs into first output vectors ([CLS]) before any head: (inputs, views) -> (B, views, d). The
-#: views are the same sentence or recording under different dropout masks, or two augmentations of an image; all views
-#: pass the encoder in one forward pass.
-Encode: TypeAlias = "Callable[[Mapping[str, Tensor], int], Tensor]"
 #: (rows of text, rows of pairs, text batches, paired batches) -> (cycle, place): step k of an epoch is paired where k
 #: mod cycle equals place. There are never fewer text batches than paired ones.
 MixingRule = Callable[[int, int, int, int], tuple[int, int]]
@@ -32,11 +29,55 @@ CaptionRows = Literal["setting", "all"]
 Schedule = Literal["linear", "cosine"]
 
 
+class Encode(Protocol):
+    """Encodes inputs of B items under several views, all in one forward pass.
+
+    Views are the same sentence or recording under different dropout masks, or two augmentations of an image.
+    """
+
+    def __call__(self, inputs: Mapping[str, Tensor], views: int, /) -> Tensor:
+        """Compute pooled vectors before any head: (B, views, d)."""
+
+    def states(self, inputs: Mapping[str, Tensor], views: int = 1, /) -> Tensor:
+        """Compute the last layer at every token: (B, views, L, d), of no meaning at padding."""
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """What a method may know of tokens: special ids (None where there is none), `size`, and the `limit` of a row.
+
+    `ids` gives the token ids of a text without special tokens, `text` the text of ids.
+    """
+
+    pad: int
+    cls: int | None
+    sep: int | None
+    mask: int | None
+    special: frozenset[int]
+    size: int
+    limit: int
+    ids: Callable[[str], list[int]]
+    text: Callable[[Sequence[int]], str]
+
+    @classmethod
+    def of(cls, tokenizer: Any, limit: int) -> Self:
+        marks = tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.mask_token_id
+        ids: Callable[[str], list[int]] = partial(tokenizer.encode, add_special_tokens=False)
+        special = frozenset(tokenizer.all_special_ids)
+        return cls(tokenizer.pad_token_id, *marks, special, len(tokenizer), limit, ids, tokenizer.decode)
+
+
 @dataclass(frozen=True)
 class SentenceBatch:
-    """B sentences: `tokens` holds input_ids and attention_mask, each (B, L)."""
+    """B sentences: `tokens` holds input_ids and attention_mask, each (B, L).
+
+    `changed` has the rows that `Method.change_rows` made of them, by name, and `texts` the B sentences if the method
+    `reads_texts`.
+    """
 
     tokens: Mapping[str, Tensor]
+    changed: Mapping[str, Mapping[str, Tensor]] = field(default_factory=dict, kw_only=True)
+    texts: Sequence[str] = field(default=(), kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -71,10 +112,11 @@ Batch = SentenceBatch | PairBatch | TripletBatch
 
 @dataclass(frozen=True)
 class Feature:
-    """A frozen teacher's features of paired batches.
+    """A frozen teacher's features of paired batches, or the model itself, which `Method.prepare` gets.
 
     `teacher` is a teacher of the profile, 'default' for the profile's image teacher, one of `harness.spec.CONTROLS` for
-    a control, or `run:KEY` for the encoder of another run. `of` is what each feature describes.
+    a control, or `run:KEY` for the encoder of another run. `of` is what each feature describes; a 'model' reads any
+    batch, and can be a text teacher, an encoder of the profile or a run.
     """
 
     teacher: str
@@ -83,7 +125,7 @@ class Feature:
 
 @dataclass(frozen=True)
 class Dimensions:
-    """Input widths of a method's heads: the encoder's d, and f of the teacher features of each role."""
+    """Input widths of a method's heads: the encoder's d, and f of the teacher features or model of each role."""
 
     encoder: int
     features: Mapping[str, int] = field(default_factory=dict)

@@ -304,6 +304,10 @@ class ModelTeacher(NamedTeacher):
 
         return rows
 
+    def read_from(self, context: FeatureContext) -> tuple[FrozenModel | RunModel, Path]:
+        """The model and its folder, for a method that has it beside its student. Raises UserError."""
+        return self.model.source, self.model.current().folder(context)
+
     def _opened(self, context: FeatureContext) -> Teacher:
         source, length = self.model.source, context.max_length
         folder = self.model.current().folder(context)
@@ -390,7 +394,8 @@ class RoleFeatures:
     @property
     def source(self) -> str:
         """Where the features come from, each place once: the path of a file, or 'computed'."""
-        return ", ".join(dict.fromkeys(self.teacher.source(corpus) for corpus in self.corpora)) or "test images"
+        without = "the model itself" if self.asked.of == "model" else "test images"
+        return ", ".join(dict.fromkeys(self.teacher.source(corpus) for corpus in self.corpora)) or without
 
     @property
     def identity(self) -> list[object]:

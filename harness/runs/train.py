@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import torch
@@ -14,7 +15,7 @@ from torch import nn
 from transformers import PreTrainedTokenizerBase
 
 from harness.corpora.base import Media, Pairs
-from harness.corpora.tokens import TokenFile, Tokens, cached_tokens
+from harness.corpora.tokens import TokenFile, Tokens, Utf8, cached_tokens
 from harness.encoders.features import Stacked
 from harness.encoders.heads import read_projections
 from harness.encoders.student import SentenceModules, Student, open_model
@@ -25,7 +26,7 @@ from harness.grid import Resolved
 from harness.method import Method
 from harness.planning.experiments import Experiment
 from harness.planning.inventory import UsedCorpus
-from harness.planning.teachers import FeatureContext, KnownPairs
+from harness.planning.teachers import FeatureContext, KnownPairs, ModelTeacher
 from harness.runs.environment import peak_memory_mb
 from harness.seeds import generator
 from harness.setting import kept_rows
@@ -93,7 +94,8 @@ def trainer_of(experiment: Experiment, bench: Bench) -> Trainer:
     folder, longest = experiment.encoder.source.path(), run.training.max_length
     student = Student.load(folder, run.pooling, own_head=False, max_length=longest, rates=run.dropout)
     student = student.to(torch.device(bench.device))
-    data = training_data(run_features(experiment, bench), student.tokenizer)
+    features = run_features(experiment, bench)
+    data = training_data(features, student.tokenizer)
     assert dev is not None
 
     def report(made: TrainingProgress) -> None:
@@ -102,7 +104,7 @@ def trainer_of(experiment: Experiment, bench: Bench) -> Trainer:
 
     return Trainer(
         student,
-        method_of(experiment, student, data),
+        method_of(experiment, student, data, features.models(student.device)),
         data,
         run.training,
         seed=run.spec.seed,
@@ -114,12 +116,18 @@ def trainer_of(experiment: Experiment, bench: Bench) -> Trainer:
     )
 
 
-def method_of(experiment: Experiment, student: Student, data: TrainingData) -> Method:
+def method_of(
+    experiment: Experiment,
+    student: Student,
+    data: TrainingData,
+    models: Mapping[str, Student] = MappingProxyType({}),
+) -> Method:
     """The method of a run with its heads and the student's patch embeddings. Raises UserError."""
     run, patches = experiment.resolved, experiment.patches
     files = {stream: used.current().path() for stream, used in patches.items()}
     try:
-        return build_method(run.method, run.hyperparameters, student, data, run.spec.seed, files)
+        made = run.method, run.hyperparameters, student, data, run.spec.seed, files, models
+        return build_method(*made, limit=run.training.max_length)
     except ValueError as error:
         raise UserError(f"{run.spec.variant}: {error}") from error
 
@@ -163,7 +171,18 @@ class RunFeatures:
     def load(self, pairs: Sequence[KnownPairs]) -> dict[str, Stacked | np.ndarray]:
         """The features of each role over the run's pair corpora, one row per caption, (n, ...)."""
         roles, seed = self.experiment.features, self.experiment.resolved.spec.seed
-        return {role: features.load(pairs, seed, self.context) for role, features in roles.items()}
+        read = {role: features for role, features in roles.items() if features.asked.of != "model"}
+        return {role: features.load(pairs, seed, self.context) for role, features in read.items()}
+
+    def models(self, device: torch.device) -> dict[str, Student]:
+        """The frozen models that a method has beside its student, by role. Raises UserError."""
+        loaded = {}
+        for role, features in self.experiment.features.items():
+            if features.asked.of == "model" and isinstance(features.teacher, ModelTeacher):
+                source, folder = features.teacher.read_from(self.context)
+                model = Student.load(folder, source.pooling, what=f"folder of the model {features.teacher.name}")
+                loaded[role] = model.eval().requires_grad_(False).to(device)
+        return loaded
 
     def of_images(self, pairs: Pairs, content: str) -> np.ndarray:
         """The role 'image' of other images, (n, f); `content` is their hash. Controls get the true features here."""
@@ -192,7 +211,8 @@ def training_data(features: RunFeatures, tokenizer: PreTrainedTokenizerBase) -> 
     pairs = [KnownPairs.of_corpus(corpus) for corpus in streams.get("pairs", []) if run.features]
     loaded: list[Media | Pairs] = [*media.values(), *(known.pairs for known in pairs)]
     warnings = (*features.experiment.remarks, *(line for corpus in loaded for line in corpus.warnings))
-    return TrainingData(tokens, features.load(pairs), media, _subsets(run, tokens), warnings)
+    texts = {stream: _tokens(run, listed, Utf8()) for stream, listed in streams.items() if run.method.reads_texts}
+    return TrainingData(tokens, features.load(pairs), media, _subsets(run, tokens), texts, warnings)
 
 
 def unread_text(run: Resolved, mixing: Mixing) -> Iterator[str]:
@@ -202,12 +222,12 @@ def unread_text(run: Resolved, mixing: Mixing) -> Iterator[str]:
         yield f"{run.spec.variant} uses pairs in every step of {run.spec.setting}: the text ({text}) is never read"
 
 
-def _tokens(run: Resolved, listed: Sequence[UsedCorpus], tokenizer: PreTrainedTokenizerBase) -> Tokens:
+def _tokens(run: Resolved, listed: Sequence[UsedCorpus], tokenizer: PreTrainedTokenizerBase | Utf8) -> Tokens:
     files = [token_file(corpus, tokenizer, run.training.max_length) for corpus in listed]
     return Tokens(files, tokenizer.pad_token_id, listed[0].read.source.per_row)
 
 
-def token_file(corpus: UsedCorpus, tokenizer: PreTrainedTokenizerBase, max_length: int) -> TokenFile:
+def token_file(corpus: UsedCorpus, tokenizer: PreTrainedTokenizerBase | Utf8, max_length: int) -> TokenFile:
     """The tokens of a corpus, memory-mapped from the cache; a corpus that is not cached is tokenised first."""
     read = corpus.read
     expected = cache(lambda: read.source.expected(read.root))

@@ -140,7 +140,7 @@ class TeacherUse(Record):
     """
 
     teacher: str
-    of: Literal["image", "caption", "tokens"]
+    of: Literal["image", "caption", "tokens", "model"]
     source: str = ""
 
 
