@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.method.declared import method_named
 from harness.method.interface import (
+    UNMASKED,
     Batch,
     CaptionRows,
     Dimensions,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CONTROLS",
+    "UNMASKED",
     "Batch",
     "CaptionRows",
     "Dimensions",

@@ -14,6 +14,7 @@ from harness.registry import suggest, target
 from harness.spec import FeatureKind, OptionValue
 
 if TYPE_CHECKING:
+    import numpy as np
     from torch import Tensor
 
 V = TypeVar("V", bound=OptionValue)
@@ -23,6 +24,8 @@ ValueOrigin = Literal["text", "code", "mended"]
 #: (rows of text, rows of pairs, text batches, paired batches) -> (cycle, place): step k of an epoch is paired where k
 #: mod cycle equals place. There are never fewer text batches than paired ones.
 MixingRule = Callable[[int, int, int, int], tuple[int, int]]
+#: the label of a token that is not to be predicted
+UNMASKED = -100
 #: which captions of an image become rows: as the setting says, or all
 CaptionRows = Literal["setting", "all"]
 #: schedule of a learning rate
@@ -65,6 +68,26 @@ class Vocabulary:
         ids: Callable[[str], list[int]] = partial(tokenizer.encode, add_special_tokens=False)
         special = frozenset(tokenizer.all_special_ids)
         return cls(tokenizer.pad_token_id, *marks, special, len(tokenizer), limit, ids, tokenizer.decode)
+
+    def masked(
+        self, rows: Sequence[Sequence[int]], share: float, random: np.random.Generator
+    ) -> tuple[list[list[int]], list[list[int]]]:
+        """Rows with a share of their tokens hidden, as for BERT, and the hidden tokens, UNMASKED elsewhere.
+
+        Of hidden tokens, 80% become the mask, 10% any token, and 10% stay. Raises UserError without a mask token.
+        """
+        if self.mask is None:
+            raise UserError("the encoder's tokenizer has no mask token, which masking needs; use another encoder")
+        inputs, labels = [], []
+        for row in rows:
+            chance, what = random.random(len(row)), random.random(len(row))
+            hidden = [at < share and token not in self.special for at, token in zip(chance, row, strict=True)]
+            other, new = random.integers(self.size, size=len(row)).tolist(), list(row)
+            for place in (place for place, hides in enumerate(hidden) if hides):
+                new[place] = self.mask if what[place] < 0.8 else other[place] if what[place] < 0.9 else row[place]
+            inputs.append(new)
+            labels.append([token if hides else UNMASKED for token, hides in zip(row, hidden, strict=True)])
+        return inputs, labels
 
 
 @dataclass(frozen=True)
