@@ -379,7 +379,7 @@ def _answers(method: type[Method]) -> Iterator[str]:
 def _gradients(method: type[Method]) -> Iterator[str]:
     """Check that each batch gives the encoder a gradient, and each parameter and term has one that is not zero."""
     for reading, built in _built(method):
-        idle, moving = dict[str, None](), set[str]()
+        moving = dict[str, bool]()
         for batch in random_batches(built):
             encode = Drawn()
             total, terms = _loss(built, batch, encode)
@@ -387,7 +387,8 @@ def _gradients(method: type[Method]) -> Iterator[str]:
             for name, term in terms.items():
                 wanted = [*vectors, *reached] if term.requires_grad else []
                 found = torch.autograd.grad(term, wanted, retain_graph=True, allow_unused=True) if wanted else ()
-                (moving.add if any(each is not None and each.any() for each in found) else idle.setdefault)(name)
+                moves = any(each is not None and bool(each.any()) for each in found)
+                moving[name] = moves or moving.get(name, False)
             if total is None or not total.requires_grad:
                 yield f"@{reading}: the loss of {type(batch).__name__} has no gradient"
                 continue
@@ -396,8 +397,8 @@ def _gradients(method: type[Method]) -> Iterator[str]:
                 yield f"@{reading}: the loss of {type(batch).__name__} has no gradient for the encoder"
             if any(vector.grad is not None and not vector.grad.isfinite().all() for vector in vectors):
                 yield f"@{reading}: the gradient of {type(batch).__name__} is not finite"
-        if stuck := idle.keys() - moving:
-            yield f"@{reading}: the gradient of the term {', '.join(sorted(stuck))} is zero, so nothing learns from it"
+        if stuck := [name for name, moves in moving.items() if not moves]:
+            yield f"@{reading}: the gradient of the term {', '.join(stuck)} is zero, so nothing learns from it"
         unused = [
             name for name, parameter in built.named_parameters() if parameter.requires_grad and parameter.grad is None
         ]
@@ -422,33 +423,32 @@ def _repeats(method: type[Method]) -> Iterator[str]:
 
 
 def _values_are_read(method: type[Method]) -> Iterator[str]:
-    """Check that some reading reads every value that is declared, under some choice of the others."""
-    read, changed, now = set[str](), set[str](), set[str]()
-    names_of_changed, names_of_now = set[str](), set[str]()
+    """Check that every value that is declared is read, by some reading and under some choice of the others."""
+    common = {item.name for item in Hyperparameters.options().values()}
+    own = {item.name for item in method.Hyperparameters.options().values()} - common
+    read, seen = set[str](), dict.fromkeys((("value", name) for name in own if method.trains), False)
     for values in _choices(method) if method.trains else ():
         with suppress(ValueError, UserError), torch.random.fork_rng(devices=[]):
             asked = _recording(values, read)
             for answer in (method.features, method.own_steps, method.mixing, method.captions):
                 answer(asked)
             built = _built_of(method, asked)
-            built.now = values_now = Recorded(built.now)
-            for batch in random_batches(built):
-                _loss(built, batch)
-                rows = getattr(batch, "changed", {})
-                if isinstance(rows, Recorded):
-                    changed, names_of_changed = changed | rows.read, names_of_changed | rows.keys()
-            if method.after_step is not Method.after_step:
-                built.after_step(small_student(), 0)
-            now, names_of_now = now | values_now.read, names_of_now | values_now.keys()
-    declared = {item.name for item in method.Hyperparameters.options().values()} if method.trains else set()
-    common = {item.name for item in Hyperparameters.options().values()}
-    for what, unread in (
-        ("value", declared - common - read),
-        ("scheduled value", names_of_now - now),
-        ("changed rows", names_of_changed - changed),
-    ):
-        yield from (f"the {what} '{name.rstrip('_')}' is declared and never read" for name in sorted(unread))
-    yield from (f"the scheduled value '{name}' has the name of a term" for name in names_of_now & {*method.terms})
+            built.now = now = Recorded(built.now)
+            batches = random_batches(built)
+            _step(built, 0, batches)
+            for what, names in (("scheduled value", now), *(("changed rows", _changed(batch)) for batch in batches)):
+                for name in names:
+                    seen[what, name] = seen.get((what, name), False) or name in names.read
+    for (what, name), was_read in seen.items():
+        if not (was_read or (what == "value" and name in read)):
+            yield f"the {what} '{name.rstrip('_')}' is declared and never read"
+        if what == "scheduled value" and name in method.terms:
+            yield f"the {what} '{name}' has the name of a term"
+
+
+def _changed(batch: Batch | MediaBatch) -> Recorded:
+    changed = getattr(batch, "changed", {})
+    return changed if isinstance(changed, Recorded) else Recorded(changed)
 
 
 def _choices(method: type[Method]) -> Iterator[Any]:
@@ -498,11 +498,11 @@ def _is_restored(method: type[Method]) -> Iterator[str]:
             _step(again, step)
 
 
-def _step(built: Method, step: int) -> None:
+def _step(built: Method, step: int, batches: Sequence[Batch | MediaBatch] = ()) -> None:
     """The losses of a step, and what follows an update."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(LOSS + step)
-        for batch in random_batches(built):
+        for batch in batches or random_batches(built):
             _loss(built, batch)
     if type(built).after_step is not Method.after_step:
         with torch.no_grad():

@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from harness.code import declarations
-from harness.encoders.poolings import MODULES
 from harness.errors import UserError
 from harness.method.interface import CaptionRows, Feature, OwnSteps, Patches
 from harness.registry import get_class
@@ -60,7 +59,7 @@ class DeclaredMethod:
                 raise UserError(f"{variant}: {error}") from error
             return {
                 "identity": values.identity(),
-                "pooling": _pooling(variant, method, values),
+                "pooling": values.pooling,
                 "dropout": [values.dropout, values.attention_dropout],
                 "captions": method.captions(values),
                 "own_steps": {stream: asdict(steps) for stream, steps in method.own_steps(values).items()},
@@ -96,13 +95,6 @@ def declared_method(name: str) -> DeclaredMethod:
     sets = {key: frozenset(declaration[key]) for key in ("options", "teacher_options")}
     lists = {key: tuple(declaration[key]) for key in ("streams", "readings")}
     return DeclaredMethod(name, **{**declaration, **sets, **lists})
-
-
-def _pooling(variant: str, method: type[Method], values: Any) -> str:
-    """The pooling of a method. Raises UserError for one that has no vectors to train."""
-    if method.trains and values.pooling == MODULES:
-        raise UserError(f"{variant}: the pooling '{MODULES}' evaluates a finished model; train with cls, mean or last")
-    return str(values.pooling)
 
 
 def method_named(name: str) -> type[Method]:

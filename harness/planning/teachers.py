@@ -304,10 +304,6 @@ class ModelTeacher(NamedTeacher):
 
         return rows
 
-    def read_from(self, context: FeatureContext) -> tuple[FrozenModel | RunModel, Path]:
-        """The model and its folder, for a method that has it beside its student. Raises UserError."""
-        return self.model.source, self.model.current().folder(context)
-
     def _opened(self, context: FeatureContext) -> Teacher:
         source, length = self.model.source, context.max_length
         folder = self.model.current().folder(context)

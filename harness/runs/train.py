@@ -179,8 +179,9 @@ class RunFeatures:
         loaded = {}
         for role, features in self.experiment.features.items():
             if features.asked.of == "model" and isinstance(features.teacher, ModelTeacher):
-                source, folder = features.teacher.read_from(self.context)
-                model = Student.load(folder, source.pooling, what=f"folder of the model {features.teacher.name}")
+                read, name = features.teacher.model, features.teacher.name
+                folder = read.current().folder(self.context)
+                model = Student.load(folder, read.source.pooling, what=f"folder of the model {name}")
                 loaded[role] = model.eval().requires_grad_(False).to(device)
         return loaded
 
