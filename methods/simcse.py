@@ -23,7 +23,7 @@ from harness.method import UNMASKED, Batch, Dimensions, Encode, Hyperparameters,
 if TYPE_CHECKING:
     import numpy as np
 
-    from harness.encoders.student import Student
+    from harness.method import Student
 
 
 @dataclass(frozen=True)

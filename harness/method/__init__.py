@@ -27,6 +27,7 @@ from harness.method.interface import (
 from harness.spec import CONTROLS, FeatureKind, OptionValue, Stream, split_teachers
 
 if TYPE_CHECKING:
+    from harness.encoders.student import Student
     from harness.method.base import Method
 
 __all__ = [
@@ -49,6 +50,7 @@ __all__ = [
     "Schedule",
     "SentenceBatch",
     "Stream",
+    "Student",
     "TripletBatch",
     "ValueOrigin",
     "Vocabulary",
@@ -60,7 +62,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import the base class, and with it torch, on first use, since planning does not need it."""
+    """Import what needs torch on first use, since planning does not."""
+    if name == "Student":
+        from harness.encoders.student import Student
+
+        return Student
     if name == "Method":
         from harness.method.base import Method
 

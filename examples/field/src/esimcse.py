@@ -13,8 +13,7 @@ import numpy as np
 from moco_simcse import MoCoHyperparameters, MoCoSimCSE
 from torch import Tensor
 
-from harness.encoders.student import Student
-from harness.method import Batch, Encode, Vocabulary, hyper
+from harness.method import Batch, Encode, Student, Vocabulary, hyper
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,8 @@ import torch
 from torch import Tensor
 
 from harness.encoders.heads import TanhHead
-from harness.encoders.student import Student
 from harness.losses.contrastive import cosine_matrix, cross_entropy_diagonal
-from harness.method import Batch, Dimensions, Encode, Hyperparameters, Method, Vocabulary, hyper
+from harness.method import Batch, Dimensions, Encode, Hyperparameters, Method, Student, Vocabulary, hyper
 
 
 @dataclass(frozen=True)
