@@ -390,8 +390,7 @@ class RoleFeatures:
     @property
     def source(self) -> str:
         """Where the features come from, each place once: the path of a file, or 'computed'."""
-        without = "the model itself" if self.asked.of == "model" else "test images"
-        return ", ".join(dict.fromkeys(self.teacher.source(corpus) for corpus in self.corpora)) or without
+        return ", ".join(dict.fromkeys(self.teacher.source(corpus) for corpus in self.corpora)) or "test images"
 
     @property
     def identity(self) -> list[object]:

@@ -161,6 +161,7 @@ def _result(
         teachers={
             role: TeacherUse(teacher=used.asked.teacher, of=used.asked.of, source=used.source)
             for role, used in features.items()
+            if used.asked.of != "model"  # which the hyperparameters name
         },
         evaluations=evaluations,
         dev=DevCurve(

@@ -140,7 +140,7 @@ class TeacherUse(Record):
     """
 
     teacher: str
-    of: Literal["image", "caption", "tokens", "model"]
+    of: Literal["image", "caption", "tokens"]
     source: str = ""
 
 
