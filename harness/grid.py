@@ -38,9 +38,9 @@ class Resolved:
     streams. `features` has the teacher features that the method reads, by role, and `captions` which captions of an
     image; `dev` is the similarity task that selects the best checkpoint. `options` are the setting's, and any that the
     method requires of the corpora. `own_steps` are the streams that the method trains in steps of their own; `pooling`
-    names the pooling of its sentence vectors. `sources` has the origin of each value that is not a default of the
-    method or of `Training`: the `source` of a rule, '[training]' of the profile, '--set', or the variant with the
-    option.
+    names the pooling of its sentence vectors, `dropout` are the rates of the encoder's, of states and of attention, -1
+    for its own. `sources` has the origin of each value that is not a default of the method or of `Training`: the
+    `source` of a rule, '[training]' of the profile, '--set', or the variant with the option.
     """
 
     spec: RunSpec
@@ -56,6 +56,7 @@ class Resolved:
     options: tuple[SettingOption, ...]
     own_steps: Mapping[Stream, OwnSteps]
     pooling: str
+    dropout: tuple[float, float]
     sources: Mapping[str, str]
 
     @property

@@ -24,7 +24,7 @@ Stream = Literal["sentences", "pairs", "triplets", "images", "audio"]
 #: streams that are not text
 MEDIA: Final[tuple[Stream, ...]] = ("images", "audio")
 #: what a teacher's feature describes: an image, a caption, or each token of a caption
-FeatureKind = Literal["image", "caption", "tokens"]
+FeatureKind = Literal["image", "caption", "tokens", "model"]
 #: a value of a hyperparameter
 OptionValue = int | float | str | bool
 

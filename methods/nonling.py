@@ -133,7 +133,7 @@ class WithImages(Unpaired):
         return {"images": steps}
 
     def weights(self) -> dict[str, float]:
-        return {"visual": self.hyperparameters.image_weight}
+        return {**super().weights(), "visual": self.hyperparameters.image_weight}
 
     def media_terms(self, batch: MediaBatch, encode: Encode) -> dict[str, Tensor]:
         """visual: section 3.3."""
@@ -146,7 +146,7 @@ class VisualCSE(WithImages, SimCSE):
     name = "visualcse"
     title = "VisualCSE"
     streams = ("sentences", "images")
-    terms = ("text", "visual")
+    terms = ("text", "mlm", "visual")
     Hyperparameters = VisualCSEHyperparameters
 
 
@@ -230,7 +230,7 @@ class WithRecordings(Unpaired):
         return {"audio": steps}
 
     def weights(self) -> dict[str, float]:
-        return {"audio": self.hyperparameters.audio_weight}
+        return {**super().weights(), "audio": self.hyperparameters.audio_weight}
 
     def media_terms(self, batch: MediaBatch, encode: Encode) -> dict[str, Tensor]:
         """audio: section 3.4."""
@@ -243,7 +243,7 @@ class AudioCSE(WithRecordings, SimCSE):
     name = "audiocse"
     title = "AudioCSE"
     streams = ("sentences", "audio")
-    terms = ("text", "audio")
+    terms = ("text", "mlm", "audio")
     Hyperparameters = AudioCSEHyperparameters
 
 

@@ -9,14 +9,21 @@ batch and all contradicted ones, which are hard negatives. The head is kept at t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from torch import Tensor, nn
+from torch.nn import functional
 
 from harness.encoders.heads import TanhHead, by_view
 from harness.losses.contrastive import info_nce, info_nce_hard
-from harness.method import Batch, Dimensions, Encode, Hyperparameters, Method, Stream, hyper
+from harness.method import UNMASKED, Batch, Dimensions, Encode, Hyperparameters, Method, Stream, Vocabulary, hyper
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from harness.method import Student
 
 
 @dataclass(frozen=True)
@@ -24,10 +31,23 @@ class SimCSEHyperparameters(Hyperparameters):
     """Hyperparameters of SimCSE."""
 
     temperature: float = hyper(0.05, above=0, origin="text", source="SimCSE section 3; MCSE appendix A")
+    mlm_weight: float = hyper(
+        0.0,
+        at_least=0,
+        origin="code",
+        source="SimCSE's script; 0.1 with its --do_mlm",
+        unit="weight of mlm",
+        later=True,
+    )
+    mlm_probability: float = hyper(
+        0.15, above=0, origin="code", source="SimCSE's script", unit="share of tokens that mlm predicts", later=True
+    )
 
 
 class SimCSE(Method):
     """L_text (SimCSE Eq. 1; MCSE Eq. 1): InfoNCE between two dropout views, in one direction.
+
+    With a weight, mlm predicts masked tokens of both copies of each sentence in a pass of its own, as the public code.
 
     Captions are treated as sentences, so that in a mixed setting it sees the same batches as MCSE.
     """
@@ -36,7 +56,8 @@ class SimCSE(Method):
     title = "SimCSE"
     paper = "Gao et al., SimCSE: Simple Contrastive Learning of Sentence Embeddings, EMNLP 2021"
     streams: ClassVar[tuple[Stream, ...]] = ("sentences",)
-    terms: ClassVar[tuple[str, ...]] = ("text",)
+    terms: ClassVar[tuple[str, ...]] = ("text", "mlm")
+    optional_terms = ("mlm",)
     readings = {
         "paper": "Eq. 1; the profile 'paper' trains it as MCSE Table 3, beside images or recordings as NonLing",
         "official": "the same loss; the profile 'paper' trains it like SimCSE's public script (1 epoch, fp16)",
@@ -54,13 +75,49 @@ class SimCSE(Method):
     def loss_terms(self, batch: Batch, encode: Encode) -> dict[str, Tensor]:
         """text: InfoNCE between the two views of each sentence."""
         first, second = by_view(self.text_head, encode(batch.tokens, 2))
-        return {"text": info_nce(first, second, self.hyperparameters.temperature)}
+        terms = {"text": info_nce(first, second, self.hyperparameters.temperature)}
+        return terms | ({"mlm": self.mlm(batch.changed, encode)} if "masked" in batch.changed else {})
+
+    def prepare(self, student: Student, vocabulary: Vocabulary, models: Mapping[str, Student]) -> None:
+        """Add the head of mlm; like the public code's for BERT, it starts at random."""
+        if self.hyperparameters.mlm_weight:
+            self.vocabulary, width = vocabulary, self.dimensions.encoder
+            layers = nn.Linear(width, width), nn.GELU(), nn.LayerNorm(width), nn.Linear(width, vocabulary.size)
+            self.mlm_head = nn.Sequential(*layers)
+            for layer in (layers[0], layers[-1]):
+                nn.init.normal_(layer.weight, std=0.02)
+                nn.init.zeros_(layer.bias)
+
+    def change_rows(self, rows: list[list[int]], random: np.random.Generator) -> dict[str, list[list[int]]]:
+        """Two masked copies of each sentence for mlm, and the tokens to predict."""
+        if not self.hyperparameters.mlm_weight:
+            return {}
+        masked, labels = self.vocabulary.masked(rows * 2, self.hyperparameters.mlm_probability, random)
+        return {"masked": masked, "labels": labels}
+
+    def weights(self) -> dict[str, float]:
+        return {"mlm": self.hyperparameters.mlm_weight}
+
+    def mlm(self, changed: Mapping[str, Mapping[str, Tensor]], encode: Encode) -> Tensor:
+        """Mean cross-entropy of the tokens to predict."""
+        labels = changed["labels"]["input_ids"]
+        chosen = (labels != UNMASKED) & (changed["labels"]["attention_mask"] == 1)
+        scores = self.mlm_head(encode.states(changed["masked"])[:, 0][chosen])
+        return functional.cross_entropy(scores, labels[chosen], reduction="sum") / chosen.sum().clamp(min=1)
 
 
 @dataclass(frozen=True)
 class SupervisedSimCSEHyperparameters(Hyperparameters):
     """Hyperparameters of supervised SimCSE."""
 
+    pooling: str = hyper(
+        "pooler",
+        origin="code",
+        source="SimCSE's supervised models keep the head at test",
+        unit="of a sentence's tokens, in training and at test; 'cls' is pooler without the text head at test",
+        registered="pooling",
+        later=True,
+    )
     temperature: float = hyper(0.05, above=0, origin="text", source="SimCSE section 4; NonLing Eq. 3")
     hard_negative_weight: float = hyper(
         0.0,
@@ -89,14 +146,6 @@ class SupervisedSimCSE(Method):
     def __init__(self, hyperparameters: SupervisedSimCSEHyperparameters, dimensions: Dimensions) -> None:
         super().__init__(hyperparameters, dimensions)
         self.text_head = TanhHead(dimensions.encoder, dimensions.encoder, std=0.02)
-
-    @classmethod
-    def pooling(cls, hyperparameters: SupervisedSimCSEHyperparameters) -> str:
-        """[CLS] through the head, as in SimCSE's supervised models."""
-        return "pooler"
-
-    def test_head(self) -> nn.Module:
-        return self.text_head
 
     def loss_terms(self, batch: Batch, encode: Encode) -> dict[str, Tensor]:
         """text: InfoNCE from premises to entailed hypotheses, with hard negatives."""

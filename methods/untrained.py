@@ -7,6 +7,7 @@ evaluated.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -24,6 +25,9 @@ class UntrainedHyperparameters(Hyperparameters):
         unit="'first' is the embedding layer, as in the papers' numbers",
         registered="pooling",
     )
+    # an encoder without training has no dropout to set
+    dropout: ClassVar[float] = -1.0  # type: ignore[misc]
+    attention_dropout: ClassVar[float] = -1.0  # type: ignore[misc]
 
 
 class Untrained(Method):
@@ -36,10 +40,6 @@ class Untrained(Method):
     readings = {"paper": "the encoder as published"}
     Hyperparameters = UntrainedHyperparameters
     trains = False
-
-    @classmethod
-    def pooling(cls, hyperparameters: UntrainedHyperparameters) -> str:
-        return hyperparameters.pooling
 
     def loss_terms(self, batch: Batch, encode: Encode) -> dict[str, Tensor]:
         return {}

@@ -112,7 +112,8 @@ def check(context: click.Context, what: tuple[str, ...]) -> None:
     """Check methods, or those of a package or file, on random batches.
 
     A name may have values, as in 'simcse[temperature=0.1]'. Neither a folder nor a file need be installed. It checks
-    declarations, loss terms, gradients, seeds, checkpoints and devices, with a line for each. Exit code 1 if one fails.
+    declarations, loss terms, gradients, values, seeds, checkpoints and devices, a line for each. Exit code 1 if one
+    fails.
     """
     from harness.method.conformance import check_all, variants_in
 

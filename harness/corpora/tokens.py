@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -76,7 +76,28 @@ class Tokens:
         return TokenRows.padded(ids, lengths)
 
 
-def tokenizer_key(tokenizer: PreTrainedTokenizerBase) -> str:
+class Utf8:
+    """A tokenizer whose tokens are the bytes of whole texts, for methods that read texts."""
+
+    pad_token_id: ClassVar[int] = 0
+    init_kwargs: ClassVar[dict[str, str]] = {}
+
+    def __len__(self) -> int:
+        return 256
+
+    def get_vocab(self) -> dict[str, int]:
+        return {}
+
+    def __call__(self, texts: Sequence[str], **options: object) -> dict[str, list[list[int]]]:
+        return {"input_ids": [list(text.encode()) for text in texts]}
+
+
+def decoded(rows: TokenRows) -> tuple[str, ...]:
+    """The texts of rows that `Utf8` made."""
+    return tuple(bytes(ids).decode().rstrip("\0") for ids in rows.listed_ids())
+
+
+def tokenizer_key(tokenizer: PreTrainedTokenizerBase | Utf8) -> str:
     """A hash of everything that determines the token ids of a sentence."""
     fast, made_by = getattr(tokenizer, "backend_tokenizer", None), [type(tokenizer).__name__, installed("tokenizers")]
     if fast is None:
@@ -86,7 +107,9 @@ def tokenizer_key(tokenizer: PreTrainedTokenizerBase) -> str:
     return digest(made_by, {**described, "truncation": None, "padding": None})
 
 
-def tokenised(texts: Iterable[str], tokenizer: PreTrainedTokenizerBase, max_length: int) -> Iterator[list[list[int]]]:
+def tokenised(
+    texts: Iterable[str], tokenizer: PreTrainedTokenizerBase | Utf8, max_length: int
+) -> Iterator[list[list[int]]]:
     """Yield token ids of texts, truncated at `max_length` tokens with special tokens, chunk by chunk.
 
     A fast tokenizer uses all cores for a chunk.
@@ -104,7 +127,7 @@ def tokenised(texts: Iterable[str], tokenizer: PreTrainedTokenizerBase, max_leng
 def cached_tokens(
     content: str,
     texts: Callable[[], Iterable[str]],
-    tokenizer: PreTrainedTokenizerBase,
+    tokenizer: PreTrainedTokenizerBase | Utf8,
     max_length: int,
     name: str = "",
     expected: Callable[[], int | None] = lambda: None,

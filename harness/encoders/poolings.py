@@ -1,7 +1,7 @@
 """Poolings: how a sentence vector is computed from an encoder's layers.
 
 A pooling is registered under an entry point of `harness.poolings` that names its class. It is used by
-`none[pooling=NAME]`, by text teachers, and for the folder of an exported model.
+`METHOD[pooling=NAME]`, by text teachers, and for the folder of an exported model.
 """
 
 from __future__ import annotations

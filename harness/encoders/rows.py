@@ -118,6 +118,11 @@ class TokenRows(Mapping[str, Tensor]):
         padded[np.arange(padded.shape[1]) < lengths[:, None]] = [token for ids in sentences for token in ids]
         return cls.padded(padded, lengths)
 
+    def listed_ids(self) -> list[list[int]]:
+        """The ids of each row without padding, on the host."""
+        ids = self._tensors["input_ids"].tolist()
+        return [row[:length] for row, length in zip(ids, self.lengths.tolist(), strict=True)]
+
     @classmethod
     def of(cls, tokens: Mapping[str, Tensor]) -> TokenRows | None:
         """Return rows of `input_ids` and `attention_mask`, (B, L); None unless padded at the end. May block."""

@@ -6,9 +6,11 @@ evaluated, never trained.
 
 from __future__ import annotations
 
+import copy
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -54,12 +56,14 @@ class Student(nn.Module):
         pooling: str = "cls",
         *,
         max_length: int = 0,
+        rates: tuple[float, float] = (-1.0, -1.0),
         found: TrialFindings | None = None,
     ) -> None:
         """`model` is on the CPU, where a trial decides how rows are read, unless an earlier one has `found` it.
 
-        `max_length` is what sentences of training are cut at, 0 for none. Raises UserError for a model that cannot be
-        used with this pooling or length.
+        `max_length` is what sentences of training are cut at, 0 for none; `rates` are those of dropout, of states and
+        of attention, that were asked for, -1 for none. Raises UserError for a model that cannot be used with this
+        pooling or length, or does not follow these rates.
         """
         super().__init__()
         quicken(model)
@@ -73,7 +77,7 @@ class Student(nn.Module):
         #: what the trial has found
         self.found = found or TrialFindings()
         if found is None:
-            try_student(self, max_length)
+            try_student(self, max_length, rates)
         elif found.rows == "packed":
             self.packing = known_packing(model, found.position, direct=found.direct)
         if self.packing is None:
@@ -92,24 +96,27 @@ class Student(nn.Module):
         own_head: bool = True,
         trusted: bool = False,
         max_length: int = 0,
+        rates: tuple[float, float] = (-1.0, -1.0),
         what: str = "model folder",
     ) -> Student:
         """Read a model folder (config.json, weights, tokenizer), called `what` in messages, in float32, and try it.
 
         The encoder's pooler is dropped, or becomes the head if the pooling needs one; a method that trains its own
-        head does not use it (`own_head=False`). `trusted` allows code in the folder to be executed. Raises
-        UserError for an unknown pooling, a folder that transformers cannot read, weights that do not fit, and as the
-        constructor.
+        head does not use it (`own_head=False`). `trusted` allows code in the folder to be executed. `rates` of dropout,
+        of states and of attention, replace those of its config.json, -1 keeps them. Raises UserError for an unknown
+        pooling, a folder that transformers cannot read, weights that do not fit, dropout that the encoder does not
+        have, and as the constructor.
         """
         with_pooler = own_head and pooling_named(pooling).head
         with reading(what, folder, "it needs config.json, weights and a tokenizer, as transformers saves them"):
-            model, tokenizer = load_encoder(folder, pooler=with_pooler, trusted=trusted)
+            model, tokenizer = load_encoder(folder, pooler=with_pooler, trusted=trusted, rates=rates)
         pooler = getattr(model, "pooler", None)
         if hasattr(model, "pooler"):
             model.pooler = nn.Identity()  # some encoders call theirs unconditionally
         tokenizer.padding_side = "right"  # as rows are padded here, and for those who load an exported model
-        key = TrialKey(folder, pooling, own_head, trusted, max_length)
-        student = tried(key, what, lambda known: cls(model, tokenizer, pooling, max_length=max_length, found=known))
+        key = TrialKey(folder, pooling, own_head, trusted, max_length, rates)
+        read = partial(cls, model, tokenizer, pooling, max_length=max_length, rates=rates)
+        student = tried(key, what, lambda known: read(found=known))
         if with_pooler and pooler is not None:
             student.read_through(nn.Sequential(pooler.dense, nn.Tanh()))
         return student
@@ -141,19 +148,37 @@ class Student(nn.Module):
         """Set the head, (n, d) -> (n, d), that is applied to pooled vectors if the pooling uses one."""
         self._heads = () if head is None else (head,)
 
-    def encode(self, inputs: Mapping[str, Tensor], views: int) -> Tensor:
-        """Compute [CLS] of each item under `views` views in one forward pass: (B, views, d).
+    def forward(self, inputs: Mapping[str, Tensor], views: int) -> Tensor:
+        return self.encode(inputs, views)
 
-        Sentences (input_ids and attention_mask, (B, L)) and spectrograms (B, frames, bins) are repeated; pixels
-        are (B, views, 3, H, W). Images and spectrograms enter the encoder's layers as sequences of patches.
+    def encode(self, inputs: Mapping[str, Tensor], views: int) -> Tensor:
+        """Compute the vector of each item under `views` views in one forward pass: (B, views, d).
+
+        Sentences (input_ids and attention_mask, (B, L)), pooled before any head, and spectrograms (B, frames, bins) are
+        repeated; pixels are (B, views, 3, H, W). Images and spectrograms enter the encoder's layers as sequences of
+        patches, of which the first is taken.
         """
         if "input_ids" in inputs:
-            vectors = self._firsts(inputs, views)
+            vectors = self._pooled(inputs, views)
             return vectors.view(views, -1, vectors.shape[-1]).transpose(0, 1)
         ((name, media),) = inputs.items()
         flat = media.flatten(0, 1) if name == "pixels" else media.repeat_interleave(views, dim=0)
         vectors = media_forward(self.model, self.patches[name](flat), self.packing.layers if self.packing else ())
         return vectors.view(-1, views, vectors.shape[-1])
+
+    def states(self, inputs: Mapping[str, Tensor], views: int = 1) -> Tensor:
+        """Compute the last layer at every token of B rows: (B, views, L, d), of no meaning at padding."""
+        (last,) = self._layers(inputs, views, all_layers=False)
+        return last.view(views, -1, *last.shape[1:]).transpose(0, 1)
+
+    def second(self) -> Student:
+        """Copy this student, with weights of its own that no optimizer moves, in the same mode."""
+        return copy.deepcopy(self, {id(self.tokenizer): self.tokenizer}).requires_grad_(False)
+
+    @torch.no_grad()
+    def follow(self, other: Student, momentum: float) -> None:
+        """Replace each weight by `momentum` times itself plus 1 - `momentum` times that of an equal student."""
+        torch._foreach_lerp_([*self.model.parameters()], [*other.model.parameters()], 1 - momentum)
 
     def views(self, sentences: Sequence[str], count: int) -> Tensor:
         """Compute `count` vectors of each of n sentences in one pass, equal unless dropout is active: (n, count, d)."""
@@ -175,9 +200,10 @@ class Student(nn.Module):
         return self._layers(TokenRows.listed(rows, self.tokenizer.pad_token_id), 1, all_layers=False)
 
     def _pooled(self, tokens: Mapping[str, Tensor], views: int) -> Tensor:
+        if self.pooling.first_token:  # without the mask, which a packed pass need not have on its device
+            firsts = self._firsts(tokens, views).unsqueeze(1)
+            return self.pooling((firsts,), torch.ones(firsts.shape[:2], dtype=torch.int64, device=firsts.device))
         mask = tokens["attention_mask"].repeat(views, 1)
-        if self.pooling.first_token:
-            return self.pooling((self._firsts(tokens, views).unsqueeze(1),), mask[:, :1])
         return self.pooling(self._layers(tokens, views, all_layers=self.pooling.all_layers), mask)
 
     def _firsts(self, tokens: Mapping[str, Tensor], views: int) -> Tensor:
@@ -235,12 +261,13 @@ class Student(nn.Module):
         *,
         longest: int | None = None,
         rows: int | None = None,
+        headed: bool = True,
     ) -> np.ndarray:
         """Embed n sentences in evaluation mode and the order given: float32 (n, d).
 
         Sentences are tokenised once, cut at `longest` tokens where that is given, and batched by length: `rows` of them
         a batch, or with a bounded number of tokens. `report` is called with (sentences done, n) before the first batch
-        and after each.
+        and after each. `headed=False` leaves out the head of the pooling.
         """
         if not sentences:
             return np.empty((0, self.width), dtype=np.float32)
@@ -253,7 +280,8 @@ class Student(nn.Module):
         vectors = np.empty((len(encoded), self.width), dtype=np.float32)
         for batch in _batches(lengths, rows):
             tokens = TokenRows.listed([encoded[row] for row in batch], self.tokenizer.pad_token_id).to(self.device)
-            vectors[batch] = self.pooled(tokens).float().cpu().numpy()
+            computed = self.pooled(tokens) if headed else self._pooled(tokens, 1)
+            vectors[batch] = computed.float().cpu().numpy()
             done += len(batch)
             report(done, len(sentences))
         self.train(was_training)

@@ -76,7 +76,7 @@ class TrialFindings:
 class TrialKey:
     """A question that a trial answers: a model folder under a pooling, for sentences of `max_length` tokens.
 
-    `own_head` and `trusted` are those of `Student.load`.
+    `own_head`, `trusted` and `rates`, of dropout, are those of `Student.load`.
     """
 
     folder: Path
@@ -84,6 +84,7 @@ class TrialKey:
     own_head: bool = True
     trusted: bool = False
     max_length: int = 0
+    rates: tuple[float, float] = (-1.0, -1.0)
 
     def known(self) -> TrialFindings | None:
         """The answer in the cache, if there is one."""
@@ -96,7 +97,14 @@ class TrialKey:
     @property
     def _name(self) -> str:
         content = FolderModel(self.folder, trusted=self.trusted).fingerprint(None)
-        asked = (self.pooling, code_of("pooling", self.pooling), self.own_head, self.trusted, self.max_length)
+        asked = (
+            self.pooling,
+            code_of("pooling", self.pooling),
+            self.own_head,
+            self.trusted,
+            self.max_length,
+            self.rates,
+        )
         return f"trials/{digest(content, asked, state_of_code(), list(map(_version, _LIBRARIES)))[:32]}.json"
 
 
@@ -133,11 +141,12 @@ def _texts(tokenizer: Any, longest: int) -> list[str]:
     return [" ".join(each) for each in (*changed, *others)]
 
 
-def try_student(student: Any, max_length: int) -> None:
+def try_student(student: Any, max_length: int, rates: tuple[float, float]) -> None:
     """Set how a student on the CPU reads rows: its `found` and its `packing`.
 
-    `max_length` are the tokens of a training sentence, 0 for none. Random states and modes of modules stay as they
-    are. Raises UserError for a model that cannot be used with its pooling, and for sentences that it cannot read.
+    `max_length` are the tokens of a training sentence, 0 for none; `rates` the dropout that was asked for, -1 for none.
+    Random states and modes of modules stay as they are. Raises UserError for a model that cannot be used with its
+    pooling or its dropout, and for sentences that it cannot read.
     """
     import torch
 
@@ -155,6 +164,7 @@ def try_student(student: Any, max_length: int) -> None:
             _try_rows(student, texts, encoded["input_ids"])
             first, second = student.train().vectors(encoded["input_ids"][:1], 2)
             student.found = replace(student.found, views=_far(first, second))
+            _check_dropout(student.found.views, rates)
         except UNREADABLE as error:
             raise UserError(
                 f"{name} fails on sentences of the trial: {first_line(error)}; use another encoder or pooling"
@@ -162,6 +172,17 @@ def try_student(student: Any, max_length: int) -> None:
         finally:
             for module, mode in modes:
                 module.training = mode
+
+
+def _check_dropout(views: float, rates: tuple[float, float]) -> None:
+    """Raise UserError unless two vectors of a sentence in training differ as the rates of dropout say."""
+    acts = views > 0
+    if (max(rates) > 0 and not acts) or (min(rates) == max(rates) == 0 and acts):
+        asked = " and ".join(f"{rate:g}" for rate in rates if rate >= 0)
+        raise UserError(
+            f"with a dropout of {asked}, two vectors of a sentence in training are "
+            f"{'different' if acts else 'equal'}: the encoder does not follow its config.json; leave dropout out"
+        )
 
 
 def _try_rows(student: Any, texts: Sequence[str], rows: Sequence[Sequence[int]]) -> None:
@@ -225,8 +246,8 @@ def _measured(found: TrialFindings, texts: Sequence[str], alone: np.ndarray, tog
         if not value > _MOVED and texts[1] != texts[2]:
             raise UserError(
                 f"another {word} word of a sentence does not change its vector: the pooled token does not see it, as "
-                f"in models that read from left to right; use the pooling {other} or mean (in evaluation: --pooling "
-                f"{other}), and for methods that train the first token an encoder that reads both ways"
+                f"in models that read from left to right; use the pooling {other} or mean (of a method: "
+                f"pooling={other} in its brackets; in evaluation: --pooling {other})"
             )
     if not min(_far(alone[0], alone[3]), _far(alone[0], alone[4]), _far(alone[3], alone[4])) > _MOVED:
         raise UserError("different sentences have the same vector; use another encoder or pooling")

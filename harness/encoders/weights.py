@@ -64,12 +64,25 @@ def reading(what: str, folder: Path, remedy: str) -> Iterator[None]:
         raise UserError(f"the {what} {folder} cannot be read: {why}; {remedy}") from error
 
 
-def load_encoder(folder: Path, *, pooler: bool, trusted: bool = False) -> tuple[Any, Any]:
+#: names of the rates of dropout in the configurations of encoders: of states, and of the weights of attention
+_RATES = (
+    (
+        *("hidden_dropout_prob", "dropout", "hidden_dropout", "dropout_rate", "resid_pdrop", "embd_pdrop"),
+        *("embedding_dropout", "mlp_dropout", "residual_dropout", "resid_dropout", "embed_dropout"),
+    ),
+    ("attention_probs_dropout_prob", "attention_dropout", "attn_pdrop"),
+)
+
+
+def load_encoder(
+    folder: Path, *, pooler: bool, trusted: bool = False, rates: tuple[float, float] = (-1.0, -1.0)
+) -> tuple[Any, Any]:
     """Read encoder and tokenizer of a model folder, the former in float32.
 
-    `pooler` says whether the weights of its pooler count, `trusted` whether code in the folder may be executed. Raises
-    one of UNREADABLE for a folder that cannot be read, for weights that are missing or do not belong to the encoder,
-    and for a missing vocabulary; UserError for a folder of sentence-transformers without an encoder.
+    `pooler` says whether the weights of its pooler count, `trusted` whether code in the folder may be executed. `rates`
+    of dropout, of states and of attention, replace those of the configuration, -1 keeps them. Raises one of UNREADABLE
+    for a folder that cannot be read, for weights that are missing or do not belong to the encoder, and for a missing
+    vocabulary; UserError for a folder of sentence-transformers without an encoder, and for dropout that it lacks.
     """
     import torch
     from transformers import AutoModel
@@ -77,9 +90,15 @@ def load_encoder(folder: Path, *, pooler: bool, trusted: bool = False) -> tuple[
     folder = transformer_folder(folder)
     check_configuration(folder, trusted=trusted)
     options = {"local_files_only": True, "trust_remote_code": trusted}
-    _refuse_other_inputs(folder, options)
+    config = _readable_config(folder, options)
+    changed = dict[str, float]()
+    for kind, names, rate in zip(("dropout", "attention_dropout"), _RATES, rates, strict=True):
+        own = [name for name in names if isinstance(getattr(config, name, None), int | float)]
+        if rate >= 0 and not own:
+            raise UserError(f"{folder} is a {config.model_type}, whose config.json has no {kind}; leave {kind} out")
+        changed |= dict.fromkeys(own, rate) if rate >= 0 else {}
     with strict_weights(pooler=pooler):
-        model = AutoModel.from_pretrained(str(folder), dtype=torch.float32, **options)
+        model = AutoModel.from_pretrained(str(folder), dtype=torch.float32, **options, **changed)
     return model, load_tokenizer(folder, trusted=trusted)
 
 
@@ -99,8 +118,8 @@ def load_tokenizer(folder: Path, *, trusted: bool = False) -> Any:
     return tokenizer
 
 
-def _refuse_other_inputs(folder: Path, options: Mapping[str, Any]) -> None:
-    """Raise UserError for a model that is not an encoder of text alone."""
+def _readable_config(folder: Path, options: Mapping[str, Any]) -> Any:
+    """The configuration of a model. Raises UserError for one that is not an encoder of text alone."""
     from transformers import AutoConfig, AutoModel
 
     config = AutoConfig.from_pretrained(str(folder), **options)
@@ -114,6 +133,7 @@ def _refuse_other_inputs(folder: Path, options: Mapping[str, Any]) -> None:
             f"the model in {folder} is a {name}, which cannot encode text on its own; give an encoder such as BERT or "
             "RoBERTa"
         )
+    return config
 
 
 @contextmanager

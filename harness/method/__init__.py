@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.method.declared import method_named
 from harness.method.interface import (
+    UNMASKED,
     Batch,
     CaptionRows,
     Dimensions,
@@ -19,16 +20,19 @@ from harness.method.interface import (
     SentenceBatch,
     TripletBatch,
     ValueOrigin,
+    Vocabulary,
     by_batches,
     hyper,
 )
 from harness.spec import CONTROLS, FeatureKind, OptionValue, Stream, split_teachers
 
 if TYPE_CHECKING:
+    from harness.encoders.student import Student
     from harness.method.base import Method
 
 __all__ = [
     "CONTROLS",
+    "UNMASKED",
     "Batch",
     "CaptionRows",
     "Dimensions",
@@ -46,8 +50,10 @@ __all__ = [
     "Schedule",
     "SentenceBatch",
     "Stream",
+    "Student",
     "TripletBatch",
     "ValueOrigin",
+    "Vocabulary",
     "by_batches",
     "hyper",
     "method_named",
@@ -56,7 +62,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import the base class, and with it torch, on first use, since planning does not need it."""
+    """Import what needs torch on first use, since planning does not."""
+    if name == "Student":
+        from harness.encoders.student import Student
+
+        return Student
     if name == "Method":
         from harness.method.base import Method
 

@@ -6,7 +6,8 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from torch import Tensor, nn
 
@@ -22,10 +23,16 @@ from harness.method.interface import (
     MixingRule,
     OwnSteps,
     ValueOrigin,
+    Vocabulary,
     by_batches,
 )
 from harness.registry import Registered
 from harness.spec import OptionValue, Stream
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from harness.encoders.student import Student
 
 
 class Method(nn.Module, Registered, ABC):
@@ -57,6 +64,12 @@ class Method(nn.Module, Registered, ABC):
     #: stem of the notes on the method in reports/notes; the method's name if empty
     notes: ClassVar[str] = ""
     trains: ClassVar[bool] = True
+    #: whether batches have their `texts`
+    reads_texts: ClassVar[bool] = False
+    #: its modules and buffers that are in checkpoints, but not beside the best model, such as a momentum encoder
+    aside: ClassVar[tuple[str, ...]] = ()
+    #: what `scheduled` says of the step
+    now: Mapping[str, float] = MappingProxyType({})
 
     def __init__(self, hyperparameters: Any, dimensions: Dimensions) -> None:
         super().__init__()
@@ -87,21 +100,40 @@ class Method(nn.Module, Registered, ABC):
         """Which captions of an image become rows: as the setting says, or all."""
         return "setting"
 
-    @classmethod
-    def pooling(cls, hyperparameters: Any) -> str:
-        """The registered pooling used at test time; [CLS] before any head unless overridden."""
-        return "cls"
-
     def shared_space(self) -> tuple[nn.Module, nn.Module] | None:
         """The heads into the space shared by sentences and images, or None.
 
-        The first takes [CLS], (n, d) -> (n, p), the second the features of role 'image', (n, f) -> (n, p).
+        The first takes pooled vectors, (n, d) -> (n, p), the second the features of role 'image', (n, f) -> (n, p).
         """
         return None
 
     def test_head(self) -> nn.Module | None:
-        """The head applied to [CLS] at test time, (n, d) -> (n, d), or None."""
-        return None
+        """The head of pooled vectors that a pooling such as 'pooler' keeps at test, (n, d) -> (n, d); None without."""
+        head: nn.Module | None = getattr(self, "text_head", None)
+        return head
+
+    def prepare(self, student: Student, vocabulary: Vocabulary, models: Mapping[str, Student]) -> None:
+        """Complete the method with what it needs of the student, before training and after its heads were made.
+
+        A `student.second()` becomes part of checkpoints, and trains if its parameters require gradients. `models` are
+        the frozen ones of `features`, by role; kept in a tuple, they stay out of checkpoints.
+        """
+
+    def change_rows(self, rows: list[list[int]], random: np.random.Generator) -> dict[str, list[list[int]]]:
+        """Other rows for `batch.changed`, by name, from a batch's token ids; `random` is seeded by run and step."""
+        return {}
+
+    def scheduled(self, share: float) -> dict[str, float]:
+        """Values that change over training, for `self.now` and the curves; `share`, from 0 to below 1, is done."""
+        return {}
+
+    def after_step(self, student: Student, step: int) -> None:
+        """Act after the update of a step, counted from 0, without gradients: momentum encoders, queues."""
+
+    def kept(self) -> dict[str, Tensor]:
+        """Its state without what is `aside`: what is kept beside the best model."""
+        named = self.state_dict().items()
+        return {name: value for name, value in named if not any(f"{name}.".startswith(f"{a}.") for a in self.aside)}
 
     @property
     def left_out(self) -> frozenset[str]:
@@ -132,7 +164,7 @@ class Method(nn.Module, Registered, ABC):
     def misfits(self, built: Mapping[str, Tensor]) -> list[str]:
         """Why its state would not fit into a new method, whose state is `built`: parameters and buffers that differ."""
         now, parameters = self.state_dict(), dict(self.named_parameters())
-        whys = dict.fromkeys(now.keys() ^ built.keys(), "is not there all the time; register it in __init__")
+        whys = dict.fromkeys(now.keys() ^ built.keys(), "is not there all the time; register it in __init__ or prepare")
         reshaped = (name for name in now.keys() & built.keys() if now[name].shape != built[name].shape)
         whys |= dict.fromkeys(reshaped, "changes its shape; give it its full size in __init__")
         return [f"{'parameter' if name in parameters else 'buffer'} '{name}' {whys[name]}" for name in sorted(whys)]

@@ -6,17 +6,19 @@ import copy
 import importlib
 import importlib.util
 import inspect
+import logging
 import pickle
 import re
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensorMode
@@ -29,19 +31,24 @@ from harness.method.interface import (
     Batch,
     Dimensions,
     Encode,
+    Hyperparameters,
     MediaBatch,
     PairBatch,
     SentenceBatch,
     TripletBatch,
     ValueOrigin,
+    Vocabulary,
 )
 from harness.registry import OWN, OWN_SIGNALS, names, target
 from harness.spec import Stream, Variant
 from harness.tomlfiles import toml_content
 
+if TYPE_CHECKING:
+    from harness.encoders.student import Student
+
 #: seeds of the heads, and of the random numbers of a loss
 HEADS, LOSS = 1, 2
-ROWS, WIDTH, LENGTH = 6, 8, 5
+ROWS, WIDTH, LENGTH, WORDS = 6, 8, 5, 32
 
 
 @dataclass(frozen=True)
@@ -205,43 +212,112 @@ def check_method(method: type[Method]) -> list[str]:
 
 
 def build(method: type[Method], reading: str = "paper", options: Mapping[str, Any] | None = None) -> Method:
-    """A method with features and encoder of width 8."""
-    hyperparameters = method.configure(reading, options or {})
-    return method(hyperparameters, Dimensions(WIDTH, dict.fromkeys(method.features(hyperparameters), WIDTH)))
+    """A method with features and encoder of width 8, prepared with a small student where it asks for one."""
+    return _built_of(method, method.configure(reading, options or {}))
+
+
+def _built_of(method: type[Method], hyperparameters: Any) -> Method:
+    wanted = method.features(hyperparameters)
+    built = method(hyperparameters, Dimensions(WIDTH, dict.fromkeys(wanted, WIDTH)))
+    if method.prepare is not Method.prepare:
+        models = {role: small_student() for role, feature in wanted.items() if feature.of == "model"}
+        student = small_student()
+        built.prepare(student, Vocabulary.of(student.tokenizer, LENGTH), models)
+    built.now = built.scheduled(0.5)
+    return built
+
+
+def small_student() -> Student:
+    """A student with random weights, always the same, of one layer, width 8 and 32 tokens."""
+    from tokenizers import Tokenizer, models
+    from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+
+    from harness.encoders.student import Student
+    from harness.encoders.trial import TrialFindings
+
+    marks = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+    words = models.WordLevel({word: number for number, word in enumerate((*marks, *map(str, range(27))))}, "[UNK]")
+    named = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), marks, strict=True))
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(words), **named)
+    sizes = {"vocab_size": WORDS, "num_hidden_layers": 1, "num_attention_heads": 2, "max_position_embeddings": 64}
+    logging.disable(logging.WARNING)  # that its rows are padded
+    try:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(HEADS)
+            model = BertModel(BertConfig(hidden_size=WIDTH, intermediate_size=WIDTH, **sizes), add_pooling_layer=False)
+            return Student(model, tokenizer, found=TrialFindings())
+    finally:
+        logging.disable(logging.NOTSET)
 
 
 def random_batches(method: Method) -> list[Batch | MediaBatch]:
     """A random batch of each stream of a method, of six rows."""
-    tokens = {"attention_mask": torch.tensor([[1] * LENGTH, [1, 1, 1, 0, 0]] * (ROWS // 2))}
+    rows = [[2, *range(5 + row, 5 + row + (1 if row % 2 else LENGTH - 2)), 3] for row in range(ROWS)]
+    tokens = _padded(rows)
+    changed = method.change_rows(rows, np.random.default_rng(LOSS))
+    more: dict[str, Any] = {"changed": Recorded({name: _padded(each) for name, each in changed.items()})}
+    more |= {"texts": tuple(map(str, range(ROWS)))} if method.reads_texts else {}
     shapes = {"image": (ROWS, WIDTH), "caption": (ROWS, WIDTH), "tokens": (ROWS, LENGTH + 2, WIDTH)}
-    wanted = method.features(method.hyperparameters)
+    asked = method.features(method.hyperparameters).items()
+    features = {role: torch.randn(shapes[feature.of]) for role, feature in asked if feature.of != "model"}
     labels = torch.tensor([0, 0, 1, 2, 2, 2])
     batches: dict[Stream, Batch | MediaBatch] = {
-        "sentences": SentenceBatch(tokens),
-        "pairs": PairBatch(tokens, {role: torch.randn(shapes[feature.of]) for role, feature in wanted.items()}),
-        "triplets": TripletBatch(tokens),
+        "sentences": SentenceBatch(tokens, **more),
+        "pairs": PairBatch(tokens, features, **more),
+        "triplets": TripletBatch(tokens, **more),
         "images": MediaBatch({"pixels": torch.randn(ROWS, 2, 3, 4, 4)}, labels),
         "audio": MediaBatch({"spectrograms": torch.randn(ROWS, 9, 4)}, labels),
     }
     return [batches[stream] for stream in method.streams]
 
 
+def _padded(rows: Sequence[Sequence[int]]) -> dict[str, Tensor]:
+    longest = max(map(len, rows))
+    ids = [[*row, *[0] * (longest - len(row))] for row in rows]
+    mask = [[1] * len(row) + [0] * (longest - len(row)) for row in rows]
+    return {"input_ids": torch.tensor(ids), "attention_mask": torch.tensor(mask)}
+
+
+class Recorded(dict[str, Any]):
+    """A dict that knows which of its names were `read`."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        super().__init__(values)
+        self.read: set[str] = set()
+
+    def __getitem__(self, name: str) -> Any:
+        self.read.add(name)
+        return super().__getitem__(name)
+
+
+class Drawn:
+    """An `Encode` that draws random vectors; `vectors` has them, `views` the most views of a sentence asked for."""
+
+    def __init__(self, device: str = "cpu") -> None:
+        self.device, self.views = device, 1
+        self.vectors: list[Tensor] = []
+
+    def __call__(self, inputs: Mapping[str, Tensor], views: int) -> Tensor:
+        self.views = max(self.views, views if "attention_mask" in inputs else 1)
+        return self._drawn(len(next(iter(inputs.values()))), views, WIDTH)
+
+    def states(self, inputs: Mapping[str, Tensor], views: int = 1) -> Tensor:
+        rows, length = inputs["attention_mask"].shape
+        return self._drawn(rows, views, length, WIDTH)
+
+    def _drawn(self, *shape: int) -> Tensor:
+        self.vectors.append(torch.randn(shape, device=self.device, requires_grad=True))
+        return self.vectors[-1]
+
+
 def text_views(method: type[Method], hyperparameters: Any) -> int:
     """The most views of a sentence that a method asks its encoder for; 1 if it cannot be tried on random batches."""
-    most = 1
-
-    def encode(inputs: Mapping[str, Tensor], views: int) -> Tensor:
-        nonlocal most
-        most = max(most, views if "attention_mask" in inputs else 1)
-        return torch.randn(ROWS, views, WIDTH)
-
-    given: Encode = encode
+    encode = Drawn()
     with torch.random.fork_rng(devices=[]), suppress(Exception):
-        widths = dict.fromkeys(method.features(hyperparameters), WIDTH)
-        built = method(hyperparameters, Dimensions(WIDTH, widths))
+        built = _built_of(method, hyperparameters)
         for batch in random_batches(built):
-            built.loss(batch, given)
-    return most
+            built.loss(batch, encode)
+    return encode.views
 
 
 def _checked(method: type[Method], reading: str) -> tuple[set[str], list[str]]:
@@ -288,8 +364,10 @@ def _scalar(value: Tensor) -> bool:
 def _answers(method: type[Method]) -> Iterator[str]:
     for reading in method.readings:
         values = method.configure(reading)
-        if method.pooling(values) not in names("pooling"):
-            yield f"@{reading}: the pooling '{method.pooling(values)}' is not registered"
+        if hasattr(method, "pooling"):
+            yield "pooling() is never called; give the value 'pooling' of its Hyperparameters another default"
+        if values.pooling not in names("pooling"):
+            yield f"@{reading}: the pooling '{values.pooling}' is not registered"
         method.features(values)
         method.own_steps(values)
         if method.captions(values) not in ("setting", "all"):
@@ -299,11 +377,18 @@ def _answers(method: type[Method]) -> Iterator[str]:
 
 
 def _gradients(method: type[Method]) -> Iterator[str]:
-    """Check that every batch gives the encoder a gradient, and that every head parameter gets one from some batch."""
+    """Check that each batch gives the encoder a gradient, and each parameter and term has one that is not zero."""
     for reading, built in _built(method):
+        moving = dict[str, bool]()
         for batch in random_batches(built):
-            vectors: list[Tensor] = []
-            total, _ = _loss(built, batch, vectors)
+            encode = Drawn()
+            total, terms = _loss(built, batch, encode)
+            vectors, reached = encode.vectors, [p for p in built.parameters() if p.requires_grad]
+            for name, term in terms.items():
+                wanted = [*vectors, *reached] if term.requires_grad else []
+                found = torch.autograd.grad(term, wanted, retain_graph=True, allow_unused=True) if wanted else ()
+                moves = any(each is not None and bool(each.any()) for each in found)
+                moving[name] = moves or moving.get(name, False)
             if total is None or not total.requires_grad:
                 yield f"@{reading}: the loss of {type(batch).__name__} has no gradient"
                 continue
@@ -312,10 +397,12 @@ def _gradients(method: type[Method]) -> Iterator[str]:
                 yield f"@{reading}: the loss of {type(batch).__name__} has no gradient for the encoder"
             if any(vector.grad is not None and not vector.grad.isfinite().all() for vector in vectors):
                 yield f"@{reading}: the gradient of {type(batch).__name__} is not finite"
+        if stuck := [name for name, moves in moving.items() if not moves]:
+            yield f"@{reading}: the gradient of the term {', '.join(stuck)} is zero, so nothing learns from it"
         unused = [
             name for name, parameter in built.named_parameters() if parameter.requires_grad and parameter.grad is None
         ]
-        if unused and not built.test_head():
+        if unused:
             yield f"@{reading}: no loss term trains {', '.join(unused)}"
 
 
@@ -329,33 +416,108 @@ def _repeats(method: type[Method]) -> Iterator[str]:
                 yield f"@{reading}: the loss of {type(batch).__name__} differs under the same seed"
             if not _same(before, batch):
                 yield f"@{reading}: it changes the {type(batch).__name__} that it is given"
+        rows = [[2, row + 5, 3] for row in range(ROWS)]
+        changes = [built.change_rows(copy.deepcopy(rows), np.random.default_rng(LOSS)) for _ in range(2)]
+        if changes[0] != changes[1]:
+            yield f"@{reading}: change_rows() gives other rows for the same random numbers; draw from `random` alone"
+
+
+def _values_are_read(method: type[Method]) -> Iterator[str]:
+    """Check that every value that is declared is read, by some reading and under some choice of the others."""
+    common = {item.name for item in Hyperparameters.options().values()}
+    own = {item.name for item in method.Hyperparameters.options().values()} - common
+    read, seen = set[str](), dict.fromkeys((("value", name) for name in own if method.trains), False)
+    for values in _choices(method) if method.trains else ():
+        with suppress(ValueError, UserError), torch.random.fork_rng(devices=[]):
+            asked = _recording(values, read)
+            for answer in (method.features, method.own_steps, method.mixing, method.captions):
+                answer(asked)
+            built = _built_of(method, asked)
+            built.now = now = Recorded(built.now)
+            batches = random_batches(built)
+            _step(built, 0, batches)
+            for what, names in (("scheduled value", now), *(("changed rows", _changed(batch)) for batch in batches)):
+                for name in names:
+                    seen[what, name] = seen.get((what, name), False) or name in names.read
+    for (what, name), was_read in seen.items():
+        if not (was_read or (what == "value" and name in read)):
+            yield f"the {what} '{name.rstrip('_')}' is declared and never read"
+        if what == "scheduled value" and name in method.terms:
+            yield f"the {what} '{name}' has the name of a term"
+
+
+def _changed(batch: Batch | MediaBatch) -> Recorded:
+    changed = getattr(batch, "changed", {})
+    return changed if isinstance(changed, Recorded) else Recorded(changed)
+
+
+def _choices(method: type[Method]) -> Iterator[Any]:
+    """The values of each reading, and the same with each option changed in turn."""
+    for reading in method.readings:
+        values = method.configure(reading)
+        yield values
+        for item in method.Hyperparameters.options().values():
+            own = getattr(values, item.name)
+            others = [each for each in item.metadata["choices"] if each != own]
+            others += [not own] if isinstance(own, bool) else []
+            others += [type(own)(1)] if own == 0 and not isinstance(own, bool) else []
+            yield from (replace(values, **{item.name: other}) for other in others)
+
+
+def _recording(values: Any, read: set[str]) -> Any:
+    """The same values in an instance that notes the names of those that are read."""
+
+    def noted(self: object, name: str) -> Any:
+        read.add(name)
+        return object.__getattribute__(self, name)
+
+    kind = type(values)
+    recording: Any = object.__new__(type(kind.__name__, (kind,), {"__getattribute__": noted}))
+    for name, value in vars(values).items():
+        object.__setattr__(recording, name, value)
+    return recording
 
 
 def _is_restored(method: type[Method]) -> Iterator[str]:
     """Check that a checkpoint taken after a step restores the method completely."""
     for reading, built in _built(method):
-        for batch in random_batches(built):
-            _loss(built, batch)
+        _step(built, 0)
         again = build(method, reading)
+        if gone := [name for name in built.aside if built.kept().keys() == built.state_dict().keys()]:
+            yield f"@{reading}: aside names {', '.join(gone)}, and it has no such module or buffer"
         if misfits := built.misfits(again.state_dict()):
             yield from (f"@{reading}: {why}" for why in misfits)
             continue
         again.load_state_dict(copy.deepcopy(built.state_dict()))
-        for batch in random_batches(built):
-            (first, _), (second, _) = _loss(built, batch), _loss(again, batch)
-            if first is not None and second is not None and not torch.equal(first, second):
-                yield f"@{reading}: another loss after its weights were saved and loaded"
+        for step in (1, 2):
+            for batch in random_batches(built):
+                (first, _), (second, _) = _loss(built, batch), _loss(again, batch)
+                if first is not None and second is not None and not torch.equal(first, second):
+                    yield f"@{reading}: another loss after its weights were saved and loaded"
+            _step(built, step)
+            _step(again, step)
+
+
+def _step(built: Method, step: int, batches: Sequence[Batch | MediaBatch] = ()) -> None:
+    """The losses of a step, and what follows an update."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(LOSS + step)
+        for batch in batches or random_batches(built):
+            _loss(built, batch)
+    if type(built).after_step is not Method.after_step:
+        with torch.no_grad():
+            built.after_step(small_student(), step)
 
 
 def _moves(method: type[Method]) -> Iterator[str]:
     """Check that a method stays on the device of its batch, by tensors that have a device but no values."""
     for reading in method.readings if method.trains else ():
-        with FakeTensorMode():
-            with torch.device("cuda"):
-                there = build(method, reading)
+        there = build(method, reading)
+        with FakeTensorMode(allow_non_fake_inputs=True):
+            there = there.to("cuda")
             for batch in random_batches(there):
                 try:
-                    _loss(there, _moved(batch), device="cuda")
+                    _loss(there, _moved(batch), Drawn("cuda"))
                 except (DataDependentOutputException, DynamicOutputShapeException):
                     continue  # a shape that depends on values
                 except RuntimeError as error:
@@ -367,6 +529,7 @@ CHECKS: Mapping[str, Callable[[type[Method]], Any]] = {
     "declarations and loss terms": check_method,
     "answers to a plan": _answers,
     "gradients": _gradients,
+    "values": _values_are_read,
     "the same under the same seed": _repeats,
     "checkpoints": _is_restored,
     "devices": _moves,
@@ -381,17 +544,10 @@ def _built(method: type[Method]) -> Iterator[tuple[str, Method]]:
 
 
 def _loss(
-    method: Method, batch: Batch | MediaBatch, vectors: list[Tensor] | None = None, device: str = "cpu"
+    method: Method, batch: Batch | MediaBatch, encode: Encode | None = None
 ) -> tuple[Tensor | None, dict[str, Tensor]]:
-    """The loss of a batch under a fixed seed; the encoder's outputs are appended to `vectors`."""
-
-    def encode(inputs: Mapping[str, Tensor], views: int) -> Tensor:
-        drawn = torch.randn(ROWS, views, WIDTH, device=device, requires_grad=True)
-        if vectors is not None:
-            vectors.append(drawn)
-        return drawn
-
-    given: Encode = encode
+    """The loss of a batch under a fixed seed."""
+    given = encode or Drawn()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(LOSS)
         return method.loss(batch, given)
@@ -400,6 +556,8 @@ def _loss(
 def _moved(value: Any) -> Any:
     if isinstance(value, Tensor):
         return value.to("cuda")
+    if isinstance(value, tuple):
+        return value
     if isinstance(value, Mapping):
         return {name: _moved(each) for name, each in value.items()}
     return replace(value, **{name: _moved(each) for name, each in vars(value).items()})
@@ -409,5 +567,7 @@ def _same(first: Any, second: Any) -> bool:
     if isinstance(first, Tensor):
         return torch.equal(first, second)
     if isinstance(first, Mapping):
-        return first.keys() == second.keys() and all(_same(first[name], second[name]) for name in first)
+        return first.keys() == second.keys() and all(_same(each, second[name]) for name, each in first.items())
+    if isinstance(first, tuple):
+        return bool(first == second)
     return all(_same(value, vars(second)[name]) for name, value in vars(first).items())

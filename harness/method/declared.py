@@ -48,7 +48,8 @@ class DeclaredMethod:
                 raise UserError(f"{variant}: {error}") from error
             return {
                 "identity": values.identity(),
-                "pooling": method.pooling(values),
+                "pooling": values.pooling,
+                "dropout": [values.dropout, values.attention_dropout],
                 "captions": method.captions(values),
                 "own_steps": {stream: asdict(steps) for stream, steps in method.own_steps(values).items()},
                 "features": features,
@@ -60,7 +61,8 @@ class DeclaredMethod:
             for stream, values in configured["own_steps"].items()
         }
         features = {role: Feature(**values) for role, values in configured["features"].items()}
-        return {**configured, "own_steps": own_steps, "features": features}
+        dropout = tuple(configured["dropout"])
+        return {**configured, "dropout": dropout, "own_steps": own_steps, "features": features}
 
 
 def declared_method(name: str) -> DeclaredMethod:

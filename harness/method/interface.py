@@ -4,39 +4,103 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar
 
 from harness.errors import UserError
 from harness.registry import suggest, target
 from harness.spec import FeatureKind, OptionValue
 
 if TYPE_CHECKING:
+    import numpy as np
     from torch import Tensor
 
 V = TypeVar("V", bound=OptionValue)
 #: where a value of @paper comes from: the text of the paper; its public code, because the text is silent or ambiguous;
 #: or the text with a typo or a gap corrected
 ValueOrigin = Literal["text", "code", "mended"]
-#: Encodes a batch's inputs into first output vectors ([CLS]) before any head: (inputs, views) -> (B, views, d). The
-#: views are the same sentence or recording under different dropout masks, or two augmentations of an image; all views
-#: pass the encoder in one forward pass.
-Encode: TypeAlias = "Callable[[Mapping[str, Tensor], int], Tensor]"
 #: (rows of text, rows of pairs, text batches, paired batches) -> (cycle, place): step k of an epoch is paired where k
 #: mod cycle equals place. There are never fewer text batches than paired ones.
 MixingRule = Callable[[int, int, int, int], tuple[int, int]]
+#: the label of a token that is not to be predicted
+UNMASKED = -100
 #: which captions of an image become rows: as the setting says, or all
 CaptionRows = Literal["setting", "all"]
 #: schedule of a learning rate
 Schedule = Literal["linear", "cosine"]
 
 
+class Encode(Protocol):
+    """Encodes inputs of B items under several views, all in one forward pass.
+
+    Views are the same sentence or recording under different dropout masks, or two augmentations of an image.
+    """
+
+    def __call__(self, inputs: Mapping[str, Tensor], views: int, /) -> Tensor:
+        """Compute pooled vectors before any head: (B, views, d)."""
+
+    def states(self, inputs: Mapping[str, Tensor], views: int = 1, /) -> Tensor:
+        """Compute the last layer at every token: (B, views, L, d), of no meaning at padding."""
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """What a method may know of tokens: special ids (None where there is none), `size`, and the `limit` of a row.
+
+    `ids` gives the token ids of a text without special tokens, `text` the text of ids.
+    """
+
+    pad: int
+    cls: int | None
+    sep: int | None
+    mask: int | None
+    special: frozenset[int]
+    size: int
+    limit: int
+    ids: Callable[[str], list[int]]
+    text: Callable[[Sequence[int]], str]
+
+    @classmethod
+    def of(cls, tokenizer: Any, limit: int) -> Self:
+        marks = tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.mask_token_id
+        ids: Callable[[str], list[int]] = partial(tokenizer.encode, add_special_tokens=False)
+        special = frozenset(tokenizer.all_special_ids)
+        return cls(tokenizer.pad_token_id, *marks, special, len(tokenizer), limit, ids, tokenizer.decode)
+
+    def masked(
+        self, rows: Sequence[Sequence[int]], share: float, random: np.random.Generator
+    ) -> tuple[list[list[int]], list[list[int]]]:
+        """Rows with a share of their tokens hidden, as for BERT, and the hidden tokens, UNMASKED elsewhere.
+
+        Of hidden tokens, 80% become the mask, 10% any token, and 10% stay. Raises UserError without a mask token.
+        """
+        if self.mask is None:
+            raise UserError("the encoder's tokenizer has no mask token, which masking needs; use another encoder")
+        inputs, labels = [], []
+        for row in rows:
+            chance, what = random.random(len(row)), random.random(len(row))
+            hidden = [at < share and token not in self.special for at, token in zip(chance, row, strict=True)]
+            other, new = random.integers(self.size, size=len(row)).tolist(), list(row)
+            for place in (place for place, hides in enumerate(hidden) if hides):
+                new[place] = self.mask if what[place] < 0.8 else other[place] if what[place] < 0.9 else row[place]
+            inputs.append(new)
+            labels.append([token if hides else UNMASKED for token, hides in zip(row, hidden, strict=True)])
+        return inputs, labels
+
+
 @dataclass(frozen=True)
 class SentenceBatch:
-    """B sentences: `tokens` holds input_ids and attention_mask, each (B, L)."""
+    """B sentences: `tokens` holds input_ids and attention_mask, each (B, L).
+
+    `changed` has the rows that `Method.change_rows` made of them, by name, and `texts` the B sentences if the method
+    `reads_texts`.
+    """
 
     tokens: Mapping[str, Tensor]
+    changed: Mapping[str, Mapping[str, Tensor]] = field(default_factory=dict, kw_only=True)
+    texts: Sequence[str] = field(default=(), kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -71,10 +135,11 @@ Batch = SentenceBatch | PairBatch | TripletBatch
 
 @dataclass(frozen=True)
 class Feature:
-    """A frozen teacher's features of paired batches.
+    """A frozen teacher's features of paired batches, or the model itself, which `Method.prepare` gets.
 
     `teacher` is a teacher of the profile, 'default' for the profile's image teacher, one of `harness.spec.CONTROLS` for
-    a control, or `run:KEY` for the encoder of another run. `of` is what each feature describes.
+    a control, or `run:KEY` for the encoder of another run. `of` is what each feature describes; a 'model' reads any
+    batch, and can be a text teacher, an encoder of the profile or a run.
     """
 
     teacher: str
@@ -83,7 +148,7 @@ class Feature:
 
 @dataclass(frozen=True)
 class Dimensions:
-    """Input widths of a method's heads: the encoder's d, and f of the teacher features of each role."""
+    """Input widths of a method's heads: the encoder's d, and f of the teacher features or model of each role."""
 
     encoder: int
     features: Mapping[str, int] = field(default_factory=dict)
@@ -157,6 +222,26 @@ class Hyperparameters:
     """The hyperparameters of every method. `lambda_` is typed `lambda`: an underscore avoids Python's keywords."""
 
     without: str = hyper("", source="the whole objective", origin="text", unit="loss terms to leave out, joined by '+'")
+    pooling: str = hyper(
+        "cls",
+        source="the papers' public code: the first token, through a head in training only",
+        origin="code",
+        unit="of a sentence's tokens, in training and at test; 'pooler' is cls that keeps the text head at test",
+        registered="pooling",
+        later=True,
+    )
+    dropout: float = hyper(
+        -1.0, source="the encoder's config.json", origin="code", unit="rate within the encoder; -1: its own", later=True
+    )
+    attention_dropout: float = hyper(
+        -1.0, source="the encoder's config.json", origin="code", unit="rate of attention; -1: its own", later=True
+    )
+
+    def __post_init__(self) -> None:
+        for name in ("dropout", "attention_dropout"):
+            rate = getattr(self, name)
+            if not (rate == -1 or 0 <= rate < 1):
+                raise UserError(f"'{name}' must be 0 or more and below 1, or -1 for the encoder's own, not '{rate:g}'")
 
     @classmethod
     def options(cls) -> dict[str, dataclasses.Field[Any]]:

@@ -266,7 +266,22 @@ class _TeacherFinder:
                 )
             asked = Feature(default, asked.of) if name == "default" else asked
             name = default
+        if asked.of == "model":
+            return RoleFeatures(asked, self._model(name), ())
         return RoleFeatures(asked, self._named(name, asked.of), tuple(corpora))
+
+    def _model(self, name: str) -> NamedTeacher:
+        """A model beside the student: a text teacher or a run, else an encoder of the profile, by its first token."""
+        profile = self.inventory.profile
+        table = profile.teachers.get(name)
+        if table is not None and table.kind != "text":
+            raise UnavailableError(
+                f"the teacher '{name}' ({table.kind}) is no encoder of text; name a text teacher, an encoder or a run"
+            )
+        if table is not None or name not in profile.encoders:
+            return self._named(name, "caption")
+        model = FrozenModel("text", "cls", "fp32", self.inventory.encoder(name).source)
+        return ModelTeacher(name, "caption", self.run.training.max_length, self.inventory.once(model), self.student)
 
     def _named(self, name: str, of: FeatureKind, outer: tuple[str, ...] = ()) -> NamedTeacher:
         """A teacher; `outer` are the `lit` teachers that read its features."""

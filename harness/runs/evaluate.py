@@ -79,7 +79,11 @@ def _embedder(suite: Suite, trained: Trained, tests: TestFeatures, known: dict[s
 
     embed: EmbedFunction = partial(student.embed, report=sentences)
     embed = remembering(known, embed) if suite.remembers else embed
-    spaces = Spaces(embed, heads, tests) if heads else None
+    # heads read what was pooled, without a head of texts that stays at test
+    pooled = embed
+    if isinstance(student, Student) and student.pooling.head:
+        pooled = partial(student.embed, report=sentences, headed=False)
+    spaces = Spaces(pooled, heads, tests) if heads else None
     library = student.model if isinstance(student, SentenceModules) else None
     views = partial(dropout_views, student)
     return Embedder(embed, str(student.device), views, spaces, spaces, report=report, library=library)

@@ -18,6 +18,7 @@ from safetensors import SafetensorError
 from yaml import YAMLError
 
 from harness import __version__
+from harness.encoders.poolings import pooling_named
 from harness.encoders.student import SentenceModules, Student
 from harness.errors import UserError, first_line
 from harness.evaluation.suites import Suite
@@ -99,6 +100,7 @@ def model_card(result: Result, facts: ModelFacts, seeds: Sequence[Result]) -> st
     body = template.render(
         result=result,
         facts=facts,
+        pooling=_Verbatim(pooling_named(facts.pooling).code or f"# then pool as '{facts.pooling}' of its package does"),
         method=method,
         reading=(reading, method.readings[reading]),
         terms=[term for term in method.terms if term not in without],

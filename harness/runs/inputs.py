@@ -12,7 +12,7 @@ from torch import nn
 from transformers import PreTrainedTokenizerBase
 
 from harness.corpora.base import Media, Pairs
-from harness.corpora.tokens import TokenFile, Tokens, cached_tokens
+from harness.corpora.tokens import TokenFile, Tokens, Utf8, cached_tokens
 from harness.encoders.heads import read_projections
 from harness.encoders.student import SentenceModules, Student, open_model
 from harness.errors import UserError
@@ -22,7 +22,7 @@ from harness.grid import Resolved
 from harness.planning.experiments import Experiment
 from harness.planning.inventory import Inventory, UsedCorpus
 from harness.planning.plan import PlannedRun
-from harness.planning.teachers import Folders, load_pairs
+from harness.planning.teachers import Folders, ModelTeacher, load_pairs
 from harness.runs.environment import Seat
 from harness.seeds import generator
 from harness.setting import kept_rows
@@ -42,12 +42,14 @@ class Inputs:
     """What a run computes with, its student on its device.
 
     A run that trains has `data`, and `dev`, which scores its checkpoints; another one may have published `heads`.
+    `models` are the frozen models beside the student, by role.
     """
 
     student: Student | SentenceModules
     data: TrainingData | None = None
     dev: Callable[[EmbedFunction], float] | None = None
     heads: Heads | None = None
+    models: Mapping[str, Student] = field(default_factory=dict)
     tests: TestFeatures = field(default_factory=dict)
 
 
@@ -71,9 +73,23 @@ def training_inputs(experiment: Experiment, device: str, folders: Folders) -> In
         model = open_model(source.path(), run.pooling, trusted=source.trusted).to(on)
         heads = read_projections(source.path() / source.beside) if experiment.features else None
         return Inputs(model, heads=heads and (heads[0].to(on), heads[1].to(on)))
-    student = Student.load(source.path(), run.pooling, own_head=False, max_length=run.training.max_length).to(on)
+    length, rates = run.training.max_length, run.dropout
+    student = Student.load(source.path(), run.pooling, own_head=False, max_length=length, rates=rates).to(on)
     data = training_data(experiment, student.tokenizer, device, folders)
-    return Inputs(student, data, dev_scorer(experiment.dev.current(), experiment.dev.root))
+    dev = dev_scorer(experiment.dev.current(), experiment.dev.root)
+    return Inputs(student, data, dev, models=_models(experiment, on, folders))
+
+
+def _models(experiment: Experiment, device: torch.device, folders: Folders) -> dict[str, Student]:
+    """The frozen models that a method has beside its student, by role. Raises UserError."""
+    loaded = {}
+    for role, asked in experiment.features.items():
+        if asked.asked.of == "model" and isinstance(asked.teacher, ModelTeacher):
+            read, name = asked.teacher.model, asked.teacher.name
+            folder = read.current().folder(folders)
+            model = Student.load(folder, read.source.pooling, what=f"folder of the model {name}")
+            loaded[role] = model.eval().requires_grad_(False).to(device)
+    return loaded
 
 
 def teacher_folders(experiment: Experiment, store: Store) -> Folders:
@@ -100,18 +116,20 @@ def training_data(
     media = {stream: _media(run, listed) for stream, listed in streams.items() if stream in MEDIA}
     tokens = {stream: _tokens(run, listed, tokenizer) for stream, listed in streams.items() if stream not in MEDIA}
     pairs = [load_pairs(corpus) for corpus in streams.get("pairs", []) if run.features]
-    features = {role: asked.load(pairs, run.spec.seed, device, folders) for role, asked in experiment.features.items()}
+    read = {role: asked for role, asked in experiment.features.items() if asked.asked.of != "model"}
+    features = {role: asked.load(pairs, run.spec.seed, device, folders) for role, asked in read.items()}
     loaded: list[Media | Pairs] = [*media.values(), *pairs]
     warnings = (*experiment.remarks, *(line for corpus in loaded for line in corpus.warnings))
-    return TrainingData(tokens, features, media, _subsets(run, tokens), warnings)
+    texts = {stream: _tokens(run, listed, Utf8()) for stream, listed in streams.items() if run.method.reads_texts}
+    return TrainingData(tokens, features, media, _subsets(run, tokens), texts, warnings)
 
 
-def _tokens(run: Resolved, listed: Sequence[UsedCorpus], tokenizer: PreTrainedTokenizerBase) -> Tokens:
+def _tokens(run: Resolved, listed: Sequence[UsedCorpus], tokenizer: PreTrainedTokenizerBase | Utf8) -> Tokens:
     files = [token_file(corpus, tokenizer, run.training.max_length) for corpus in listed]
     return Tokens(files, tokenizer.pad_token_id, listed[0].read.source.per_row)
 
 
-def token_file(corpus: UsedCorpus, tokenizer: PreTrainedTokenizerBase, max_length: int) -> TokenFile:
+def token_file(corpus: UsedCorpus, tokenizer: PreTrainedTokenizerBase | Utf8, max_length: int) -> TokenFile:
     """The tokens of a corpus, memory-mapped from the cache; a corpus that is not cached is tokenised first."""
     expected = partial(corpus.read.source.expected, corpus.read.root)
     return cached_tokens(corpus.read.fingerprint, corpus.texts, tokenizer, max_length, corpus.name, expected)

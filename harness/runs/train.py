@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 
@@ -64,17 +65,23 @@ def trainer_of(experiment: Experiment, inputs: Inputs, folder: Path, chunk: int 
     assert isinstance(student, Student)
     assert data is not None
     assert inputs.dev is not None
-    method = method_of(experiment, student, data)
+    method = method_of(experiment, student, data, inputs.models)
     setting, seed, dev = str(run.spec.setting), run.spec.seed, inputs.dev
     return Trainer(student, method, data, run.training, seed=seed, setting=setting, dev=dev, folder=folder, chunk=chunk)
 
 
-def method_of(experiment: Experiment, student: Student, data: TrainingData) -> Method:
+def method_of(
+    experiment: Experiment,
+    student: Student,
+    data: TrainingData,
+    models: Mapping[str, Student] = MappingProxyType({}),
+) -> Method:
     """The method of a run with its heads and the student's patch embeddings. Raises UserError."""
     run, patches = experiment.resolved, experiment.patches
     files = {stream: used.current().path() for stream, used in patches.items()}
     try:
-        return build_method(run.method, run.hyperparameters, student, data, run.spec.seed, files)
+        made = run.method, run.hyperparameters, student, data, run.spec.seed, files, models
+        return build_method(*made, limit=run.training.max_length)
     except ValueError as error:
         raise UserError(f"{run.spec.variant}: {error}") from error
 

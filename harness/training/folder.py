@@ -18,7 +18,7 @@ import torch
 from pydantic import TypeAdapter, ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
-from torch import Tensor, nn
+from torch import Tensor
 
 from harness.encoders.student import Student
 from harness.errors import first_line
@@ -113,7 +113,7 @@ class TrainingFolder:
 
         def fill(folder: Path) -> None:
             student.save(folder)
-            heads = {name: value.contiguous() for name, value in method.state_dict().items()}
+            heads = {name: value.contiguous() for name, value in method.kept().items()}
             save_file(heads, str(folder / _HEADS))
             (folder / _STEP).write_text(f"{step}\n")
             seal_folder(folder)
@@ -164,10 +164,10 @@ class TrainingFolder:
         stored = _weights(self.best / "model.safetensors")
         encoder = {name: value for name, value in stored.items() if not name.startswith("pooler.")}
         heads = _weights(self.best / _HEADS)
-        for module, weights in ((student.model, encoder), (method, heads)):
-            _check_fit(module, weights)
+        for expected, weights in ((student.model.state_dict(), encoder), (method.kept(), heads)):
+            _check_fit(expected, weights)
         student.model.load_state_dict(encoder)
-        method.load_state_dict(heads)
+        method.load_state_dict(heads, strict=False)  # what is aside stays as it is
         return int((self.best / _STEP).read_text())
 
 
@@ -204,8 +204,7 @@ def _weights(file: Path) -> dict[str, Tensor]:
         raise DamagedError(f"{file.name} cannot be read: {first_line(error)}") from error
 
 
-def _check_fit(module: nn.Module, weights: dict[str, Tensor]) -> None:
-    expected = module.state_dict()
+def _check_fit(expected: dict[str, Tensor], weights: dict[str, Tensor]) -> None:
     for name, value in expected.items():
         if name not in weights:
             raise DamagedError(f"it has no weight {name}")

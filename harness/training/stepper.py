@@ -10,7 +10,7 @@ AdamW is that of the papers' public code, from transformers 3 and 4, which diffe
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, compress
 from typing import Any
@@ -23,6 +23,8 @@ from harness.encoders.rows import TokenRows
 from harness.method import Encode, OwnSteps
 from harness.profiles import Training
 
+#: one of the two calls of an `Encode`
+Passes = Callable[[Mapping[str, Tensor], int], Tensor]
 #: decay rates of AdamW's moments
 BETA1, BETA2 = 0.9, 0.999
 
@@ -214,12 +216,18 @@ class Chunked:
     size: int
 
     def __call__(self, inputs: Mapping[str, Tensor], views: int) -> Tensor:
+        return self._in_parts(self.encode, inputs, views)
+
+    def states(self, inputs: Mapping[str, Tensor], views: int = 1) -> Tensor:
+        return self._in_parts(self.encode.states, inputs, views)
+
+    def _in_parts(self, encode: Passes, inputs: Mapping[str, Tensor], views: int) -> Tensor:
         rows = len(next(iter(inputs.values())))
         if rows <= self.size:
-            return self.encode(inputs, views)
+            return encode(inputs, views)
         parts = [_part(inputs, start, min(rows, start + self.size)) for start in range(0, rows, self.size)]
         # neither inputs nor parameters make the result require a gradient, so this scalar does
-        vectors: Tensor = _TwoPasses.apply(self.encode, parts, views, torch.zeros((), requires_grad=True))
+        vectors: Tensor = _TwoPasses.apply(encode, parts, views, torch.zeros((), requires_grad=True))
         return vectors
 
 
@@ -252,8 +260,8 @@ class _TwoPasses(torch.autograd.Function):
     """Encodes parts of a batch without a graph, and again with a graph in the backward pass."""
 
     @staticmethod
-    def forward(ctx: Any, encode: Encode, parts: Sequence[Mapping[str, Tensor]], views: int, anchor: Tensor) -> Tensor:
-        """Compute (B, views, d) from parts of B rows together. `anchor` is a scalar that requires a gradient."""
+    def forward(ctx: Any, encode: Passes, parts: Sequence[Mapping[str, Tensor]], views: int, anchor: Tensor) -> Tensor:
+        """Compute (B, views, ...) from parts of B rows together. `anchor` is a scalar that requires a gradient."""
         ctx.encode, ctx.views, ctx.pieces = encode, views, []
         vectors = []
         for part in parts:

@@ -11,7 +11,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from multiprocessing import get_context, parent_process, resource_tracker
 from multiprocessing.forkserver import ensure_running
@@ -23,9 +23,9 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from harness.corpora.base import Media
-from harness.corpora.tokens import Tokens
+from harness.corpora.tokens import Tokens, decoded
 from harness.encoders.features import Stacked
-from harness.encoders.rows import sent
+from harness.encoders.rows import TokenRows, sent
 from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.method import Batch, MediaBatch, MixingRule, OwnSteps, PairBatch, SentenceBatch, TripletBatch
@@ -42,6 +42,8 @@ MOST = 8
 SHARED = Path("/dev/shm"), 512 * 2**20
 #: signals by which a batch system or a terminal stops a run
 STOPS = {signal.SIGINT, signal.SIGTERM, signal.SIGUSR2}
+#: see `Method.change_rows`
+ChangeRows = Callable[[list[list[int]], np.random.Generator], Mapping[str, list[list[int]]]]
 
 
 @dataclass(frozen=True)
@@ -166,13 +168,15 @@ class TrainingData:
     """Training data by stream.
 
     `tokens` holds the text streams, `media` images and recordings, `features` the teacher features of the pairs by
-    role, `subsets` the rows of streams that are not used whole. `warnings` report unreadable images and the like.
+    role, `subsets` the rows of streams that are not used whole. `texts` has the bytes of the text streams for a method
+    that reads them. `warnings` report unreadable images and the like.
     """
 
     tokens: Mapping[Stream, Tokens]
     features: Mapping[str, np.ndarray | Stacked] = field(default_factory=dict)
     media: Mapping[Stream, Media] = field(default_factory=dict)
     subsets: Mapping[Stream, Subset] = field(default_factory=dict)
+    texts: Mapping[Stream, Tokens] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
     @property
@@ -199,8 +203,9 @@ class Batches:
         seed: int,
         setting: str,
         rule: MixingRule,
+        change: ChangeRows | None = None,
     ) -> None:
-        self.student, self.data, self.training, self.seed = student, data, training, seed
+        self.student, self.data, self.training, self.seed, self.change = student, data, training, seed, change
         rows = data.rows
         text, pairs = rows.get("sentences", 0) + rows.get("triplets", 0), rows.get("pairs", 0)
         self.mixing = mixed(text, pairs, training.batch_size, rule)
@@ -267,16 +272,33 @@ class Batches:
                 f"step {step + 1} has one distinct sentence in its batch of {stream}, so no "
                 "negatives; give a corpus of different sentences, or more of them"
             )
+        changed = self._changed(tokens, step) if self.change else {}
+        texts = decoded(self.data.texts[stream].batch(rows)) if self.data.texts else ()
         tokens = tokens.to(device)
         if stream == "triplets":
-            return TripletBatch(tokens)
+            return TripletBatch(tokens, changed=changed, texts=texts)
         if stream == "sentences":
-            return SentenceBatch(tokens)
+            return SentenceBatch(tokens, changed=changed, texts=texts)
         features = {
             role: sent(torch.from_numpy(np.ascontiguousarray(values[rows], dtype=np.float32)), device)
             for role, values in self.data.features.items()
         }
-        return PairBatch(tokens, features)
+        return PairBatch(tokens, features, changed=changed, texts=texts)
+
+    def _changed(self, tokens: TokenRows, step: int) -> dict[str, TokenRows]:
+        """The rows that the method makes of a batch, by name. Raises UserError for rows that are too long."""
+        assert self.change is not None
+        rng = generator(axis="rows", seed=self.seed, step=step)
+        made = {}
+        for name, rows in self.change(tokens.listed_ids(), rng).items():
+            longest = max(map(len, rows))
+            if longest > self.student.longest:
+                raise UserError(
+                    f"step {step + 1}: the changed rows '{name}' have up to {longest} tokens, and the encoder reads "
+                    f"{self.student.longest}; lower max_length"
+                )
+            made[name] = TokenRows.listed(rows, self.student.tokenizer.pad_token_id).to(self.student.device)
+        return made
 
     def _media(self, stream: Stream, step: int) -> MediaBatch:
         inputs = {name: sent(value, self.student.device) for name, value in self.ahead[stream].of(step).items()}

@@ -8,7 +8,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -23,7 +24,7 @@ from harness.errors import UserError, first_line
 from harness.evaluation.suites import EmbedFunction
 from harness.events import Event, TrainingProgress, tell
 from harness.files import DamagedError, put_aside
-from harness.method import Dimensions, Encode, Method, Patches
+from harness.method import Dimensions, Encode, Method, Patches, Vocabulary
 from harness.processors import peak_memory_mb
 from harness.profiles import Training
 from harness.seeds import derive_seed, generator
@@ -68,14 +69,16 @@ class Trainer:
         self._built = method.state_dict()
         own = method.own_steps(method.hyperparameters)
         rule = method.mixing(method.hyperparameters)
-        self.batches = Batches(student, data, training, own, seed=seed, setting=setting, rule=rule)
+        changes = type(method).change_rows is not Method.change_rows
+        change = method.change_rows if changes else None
+        self.batches = Batches(student, data, training, own, seed=seed, setting=setting, rule=rule, change=change)
         self.steps = self.batches.steps
         self.device = student.device
         modules = (student, method)
         self.main = Stepper(modules, training, self.steps, self.device, None)
         self.own = {stream: Stepper(modules, training, self.steps, self.device, table) for stream, table in own.items()}
-        encode: Encode = torch.compile(student.encode, dynamic=True) if training.compile else student.encode
-        self.encode: Encode = Chunked(encode, chunk) if chunk else encode
+        whole: Encode = cast(Encode, torch.compile(student, dynamic=True)) if training.compile else student
+        self.encode: Encode = Chunked(whole, chunk) if chunk else whole
         self.record = TrainingRecord()
         self.window = LossWindow()
         self.first = 0
@@ -121,9 +124,14 @@ class Trainer:
                 if total is not None:
                     (self.main if stream is None else self.own[stream]).step(total, step)
                 self.window.add(terms, step)
+            now = {name: torch.full((), value, device=self.device) for name, value in self.method.now.items()}
+            self.window.add(now, step)
+            with torch.no_grad():
+                self.method.after_step(self.student, step)
 
     def losses(self, step: int) -> Iterator[tuple[Stream | None, Tensor | None, dict[str, Tensor]]]:
         """Yield stream, weighted loss and terms of each batch of a step; update before asking for the next batch."""
+        self.method.now = self.method.scheduled(step / self.steps)
         for stream, batch in self.batches.of(step):
             seed_dropout(self._dropout_seed(step, stream), self.device)
             with autocast(self.training.precision, self.device.type):
@@ -277,13 +285,17 @@ def build_method(
     data: TrainingData,
     seed: int,
     pretrained: Mapping[Stream, Path],
+    models: Mapping[str, Student] = MappingProxyType({}),
+    limit: int = 0,
 ) -> Method:
     """A method with its heads, after adding the student's patch embeddings; both depend only on seed and names.
 
-    `pretrained` has the files of patch embeddings by stream. Raises ValueError for options that no head fits, and
+    `pretrained` has the files of patch embeddings by stream, `models` the frozen models beside the student by role,
+    `limit` is the most tokens of a row. Raises ValueError for options that no head fits, and
     UserError for a patch embedding of another width than the student's.
     """
     widths = {role: int(values.shape[-1]) for role, values in data.features.items()}
+    widths |= {role: model.width for role, model in models.items()}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derive_seed(axis="heads", seed=seed, method=kind.name))
         method = kind(hyperparameters, Dimensions(student.width, widths))
@@ -291,8 +303,19 @@ def build_method(
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(derive_seed(axis="patches", seed=seed, stream=stream))
             _attach(student, steps.patches, data.media[stream], pretrained.get(stream))
+    if kind.prepare is not Method.prepare:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(derive_seed(axis="prepare", seed=seed, method=kind.name))
+            method.prepare(student, Vocabulary.of(student.tokenizer, limit), models)
     method = method.to(student.device)
-    student.read_through(method.test_head())
+    if student.pooling.head:
+        head = method.test_head()
+        if head is None:
+            raise UserError(
+                f"the pooling '{student.pooling.name}' keeps the text head at test, and {kind.name} has none; give "
+                "pooling=cls"
+            )
+        student.read_through(head)
     return method
 
 

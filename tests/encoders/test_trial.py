@@ -231,10 +231,35 @@ NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 @pytest.mark.parametrize("method", ["simcse", "mcse"])
 def test_an_encoder_without_dropout_is_refused_where_views_must_differ(method: str, tmp_path: Path) -> None:
     folder = save_model(tmp_path / "encoder", "Bert", **NO_DROPOUT)
-    says = r"has no dropout, so they are equal; set .*hidden_dropout_prob.* to 0.1"
+    says = r"has no dropout, so they are equal; give it one with --set dropout=0.1"
     with pytest.raises(UserError, match=says):
         short_run(method, tmp_path / "results", encoders=f"x={folder}", settings="toy")
     assert not (tmp_path / "results").exists()
+    (result,) = short_run(f"{method}[dropout=0.1]", tmp_path / "results", encoders=f"x={folder}", settings="toy").runs
+    assert result.trial.views > 0
+
+
+#: a family -> the names of its rates: of states, and of attention
+RATES = {
+    "Bert": ("hidden_dropout_prob", "attention_probs_dropout_prob"),
+    "ModernBert": ("mlp_dropout", "attention_dropout"),
+    "DistilBert": ("dropout", "attention_dropout"),
+    "GPT2": ("resid_pdrop", "attn_pdrop"),
+}
+
+
+@pytest.mark.parametrize("name", RATES)
+def test_dropout_that_is_asked_for_acts_or_is_refused(name: str, tmp_path: Path) -> None:
+    for kind in (0, 1):
+        folder = save_model(tmp_path / f"{kind}", name)
+        rates = (0.3, 0.0) if kind == 0 else (0.0, 0.3)
+        student = Student.load(folder, "mean", rates=rates)
+        assert getattr(student.model.config, RATES[name][kind]) == 0.3
+        assert getattr(student.model.config, RATES[name][1 - kind]) == 0
+        assert student.found.views > 0
+    assert Student.load(folder, "mean", rates=(0.0, 0.0)).found.views == 0
+    with pytest.raises(UserError, match=r"whose config\.json has no dropout; leave dropout out"):
+        Student.load(save_model(tmp_path / "llama", "Llama", num_key_value_heads=4), "mean", rates=(0.1, -1.0))
 
 
 def test_what_the_trial_found_is_in_the_result(tmp_path: Path) -> None:

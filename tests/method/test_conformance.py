@@ -18,9 +18,22 @@ from harness.method.conformance import check_all, check_method, methods_in, vari
 
 GOOD = '''
 """A method in one file."""
+from dataclasses import dataclass
 import torch
 from harness.losses.contrastive import info_nce
-from harness.method import Method
+from harness.method import Hyperparameters, Method, hyper
+
+
+@dataclass(frozen=True)
+class Values(Hyperparameters):
+    spare: int = hyper(3, source="a test")
+
+
+def ROWS():
+    return [[int(token)] for token in torch.randint(5, 30, (6,), generator=GENERATOR)]
+
+
+GENERATOR = torch.Generator()
 
 
 class Mine(Method):
@@ -44,7 +57,42 @@ MISTAKES = {
     "pooling": (
         ("    def loss_terms", "    pooling = classmethod(lambda cls, values: 'max')\n\n    def loss_terms"),
         "answers to a plan",
-        "the pooling 'max' is not registered",
+        "pooling() is never called",
+    ),
+    "unread": (
+        ('    terms = ("text",)', '    terms = ("text",)\n    Hyperparameters = Values'),
+        "values",
+        "the value 'spare' is declared and never read",
+    ),
+    "flat": ((LOSS, f"(0 * {LOSS})"), "gradients", "the gradient of the term text is zero"),
+    "unread heat": (
+        ("    def loss_terms", "    def scheduled(self, share):\n        return {'heat': share}\n\n    def loss_terms"),
+        "values",
+        "the scheduled value 'heat' is declared and never read",
+    ),
+    "unread rows": (
+        (
+            "    def loss_terms",
+            "    def change_rows(self, rows, random):\n        return {'b': rows}\n\n    def loss_terms",
+        ),
+        "values",
+        "the changed rows 'b' is declared and never read",
+    ),
+    "chance rows": (
+        (
+            *(
+                "    def loss_terms",
+                "    def change_rows(self, rows, random):\n        return {'b': ROWS()}\n\n    def loss_terms",
+            ),
+            *("encode(batch.tokens, 2)", "encode(batch.changed['b'], 2)"),
+        ),
+        "the same",
+        "change_rows() gives other rows for the same random numbers",
+    ),
+    "aside": (
+        ("    terms = ", "    aside = ('queue',)\n    terms = "),
+        "checkpoints",
+        "aside names queue, and it has no such module or buffer",
     ),
     "detached": (("encode(batch.tokens, 2)", "encode(batch.tokens, 2).detach()"), "gradients", "for the encoder"),
     "unused": (("self.head(encode(batch.tokens, 2))", "encode(batch.tokens, 2)"), "gradients", "trains head.weight"),
@@ -55,7 +103,7 @@ MISTAKES = {
     ),
     "chance": ((LOSS, f"__import__('random').random() * {LOSS}"), "the same", "differs under the same seed"),
     "writes": (("vectors = ", "batch.tokens['attention_mask'].zero_()\n        vectors = "), "the same", "it changes"),
-    "device": ((LOSS, f"{LOSS} + (torch.ones(6) + vectors[:, 0, 0]).sum()"), "devices", "(mine.py, line 21)"),
+    "device": ((LOSS, f"{LOSS} + (torch.ones(6) + vectors[:, 0, 0]).sum()"), "devices", "(mine.py, line 34)"),
     "grows": (
         (
             *("        self.head =", "        self.register_buffer('past', torch.zeros(0))\n        self.head ="),
@@ -67,9 +115,9 @@ MISTAKES = {
     "appears": (
         ("vectors = ", "self.register_buffer('late', torch.ones(3))\n        vectors = "),
         "checkpoints",
-        "@paper: buffer 'late' is not there all the time; register it in __init__",
+        "@paper: buffer 'late' is not there all the time; register it in __init__ or prepare",
     ),
-    "raises": (("vectors = ", "{}['foo']\n        vectors = "), "gradients", "KeyError: 'foo' (mine.py, line 20)"),
+    "raises": (("vectors = ", "{}['foo']\n        vectors = "), "gradients", "KeyError: 'foo' (mine.py, line 33)"),
 }
 
 
@@ -87,7 +135,7 @@ def test_a_good_file_passes_with_a_line_a_check(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(GOOD)
     done = check(tmp_path / "mine.py")
     assert done.exit_code == 0, done.output
-    assert len(done.output.splitlines()) == 6
+    assert len(done.output.splitlines()) == 7
     assert all(line.startswith("ok    mine: ") for line in done.output.splitlines())
 
 

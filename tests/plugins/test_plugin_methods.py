@@ -104,7 +104,7 @@ def test_packages_that_cannot_be_used_are_listed(install: Install) -> None:
         assert part in said
 
 
-@pytest.mark.parametrize("hook", ["own_steps", "pooling", "captions", "features", "configure", "identity"])
+@pytest.mark.parametrize("hook", ["own_steps", "captions", "features", "configure", "identity"])
 def test_a_method_that_raises_while_planning_refuses_the_grid_with_one_line(
     install: Install, tmp_path: Path, hook: str
 ) -> None:

@@ -12,11 +12,14 @@ import harness
 
 CODE = '''\
     """A suite that measures the length of sentence vectors, and a method that makes them short."""
+    from dataclasses import dataclass
+
     import numpy as np
     import torch
     from harness.evaluation.suites import Suite, SuiteScores
+    from harness.method import hyper
     from harness.metrics import AVERAGE, Metric
-    from harness_methods.simcse import SimCSE
+    from harness_methods.simcse import SimCSE, SimCSEHyperparameters
 
 
     class LengthSuite(Suite):
@@ -34,20 +37,22 @@ CODE = '''\
             return SuiteScores({**scores, AVERAGE: self.average(scores)})
 
 
+    @dataclass(frozen=True)
+    class ShortHyperparameters(SimCSEHyperparameters):
+        pooling: str = hyper("pooler", source="this test", registered="pooling")
+
+
     class ShortSimCSE(SimCSE):
         """SimCSE read through a head that shortens its vectors tenfold."""
 
         name = "short"
+        Hyperparameters = ShortHyperparameters
 
         def __init__(self, hyperparameters, dimensions):
             super().__init__(hyperparameters, dimensions)
             self.shortener = torch.nn.Linear(dimensions.encoder, dimensions.encoder)
             torch.nn.init.zeros_(self.shortener.bias)
             self.shortener.weight.data = torch.eye(dimensions.encoder) / 10
-
-        @classmethod
-        def pooling(cls, hyperparameters):
-            return "pooler"
 
         def test_head(self):
             return self.shortener

@@ -32,13 +32,23 @@ from harness.store.labs import check_identity
 from harness.toy import student_folder
 from harness.work.base import execute
 
-METHODS = ("simcse", "simcse-sup", "none[pooling=mean]", "none")
+METHODS = (
+    *("simcse", "simcse-sup", "none[pooling=mean]", "none", "simcse[pooling=pooler]", "simcse-sup[pooling=cls]"),
+    *("simcse[dropout=0.2,pooling=mean]", "simcse[attention_dropout=0,pooling=last]", "simcse[pooling=avg-first-last]"),
+)
 SHORT = {"steps": 4, "eval_every": 2, "batch_size": 16}
 KEYS = {
     "cls": "simcse/toy/toy-bert/seed-0",
     "pooler": "simcse-sup/toy/toy-bert/seed-0",
     "mean": "none[pooling=mean]/none/toy-bert/seed-0",
     "avg-first-last": "none/none/toy-bert/seed-0",
+}
+#: the pooling of each run whose export is compared
+EXPORTED = {key: name for name, key in KEYS.items() if name != "avg-first-last"} | {
+    "simcse[pooling=pooler]/toy/toy-bert/seed-0": "pooler",
+    "simcse-sup[pooling=cls]/toy/toy-bert/seed-0": "cls",
+    "simcse[dropout=0.2,pooling=mean]/toy/toy-bert/seed-0": "mean",
+    "simcse[attention_dropout=0,pooling=last]/toy/toy-bert/seed-0": "last",
 }
 SENTENCES = ["the big red circle", "a", "", "a blue square " * 60, "we see a striped disc at noon"]
 
@@ -85,11 +95,11 @@ def card(folder: Path) -> str:
     return (folder / "README.md").read_text()
 
 
-@pytest.mark.parametrize("pooling", ["cls", "pooler", "mean"])
-def test_the_exported_model_is_that_of_the_run(results: Path, tmp_path: Path, pooling: str) -> None:
-    folder = tmp_path / "model"
-    done = export(KEYS[pooling], folder, results)
-    expected = own(results, KEYS[pooling]).embed(SENTENCES)
+@pytest.mark.parametrize("key", EXPORTED)
+def test_the_exported_model_is_that_of_the_run(results: Path, tmp_path: Path, key: str) -> None:
+    folder, pooling = tmp_path / "model", EXPORTED[key]
+    done = export(key, folder, results)
+    expected = own(results, key).embed(SENTENCES)
     assert len(np.unique(expected.round(4), axis=0)) == len(SENTENCES)
     model = sentence_transformer(folder)
     assert model.max_seq_length == 64
@@ -99,7 +109,7 @@ def test_the_exported_model_is_that_of_the_run(results: Path, tmp_path: Path, po
         np.testing.assert_allclose(code(folder, library), expected, atol=1e-5)
     scores = STSSuite(["ToySTS"]).evaluate(Embedder(lambda texts: model.encode(list(texts))), None).scores
     assert scores["ToySTS"] == pytest.approx(done.result.latest("sts").scores["ToySTS"], abs=1e-3)
-    if pooling != "mean":  # what was trained needs no conversion
+    if not key.startswith("none"):  # what was trained needs no conversion
         best = Store(results).work(done.result.fingerprint) / "best"
         np.testing.assert_allclose(sentence_transformer(best).encode(SENTENCES), expected, atol=1e-5)
 
@@ -214,5 +224,5 @@ def test_the_folder_of_an_untrained_encoder_is_asked_for_and_checked(results: Pa
 def test_the_fingerprint_of_a_run_follows_from_its_file(results: Path) -> None:
     """What a merge checks of the results of others: see tests/store/test_merge.py."""
     stored, problems = Store(results).load()
-    assert (len(stored), problems) == (5, [])
+    assert (len(stored), problems) == (len(METHODS) + 1, [])
     assert all(check_identity(result) for result in stored)

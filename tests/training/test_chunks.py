@@ -32,7 +32,7 @@ def doubled(batch: Any) -> Any:
             return values
         return {name: value.double() if value.is_floating_point() else value for name, value in values.items()}
 
-    mappings = {item.name for item in dataclasses.fields(batch)} - {"labels"}
+    mappings = {item.name for item in dataclasses.fields(batch)} - {"labels", "texts", "changed"}
     return dataclasses.replace(batch, **{name: wide(getattr(batch, name)) for name in mappings})
 
 
@@ -44,6 +44,17 @@ def gradients(training: Trainer, batch: Any, encode: Any) -> dict[str, Tensor]:
     total.backward()
     named = (*training.student.named_parameters(), *training.method.named_parameters())
     return {name: value.grad.clone() for name, value in named if value.grad is not None}
+
+
+def test_token_vectors_in_pieces_have_the_gradient_of_the_whole_batch(tmp_path: Path) -> None:
+    training = trainer("simcse", "fp32", CPU, tmp_path)
+    ((_, batch),), student, found = training.batches.of(0), training.student.double().eval(), []
+    for encode in (student, Chunked(student, 3)):
+        student.zero_grad()
+        mask = batch.tokens["attention_mask"][:, None, :, None]
+        (encode.states(batch.tokens, 2) * mask).pow(2).sum().backward()
+        found.append([value.grad.clone() for value in student.parameters() if value.grad is not None])
+    torch.testing.assert_close(found[0], found[1], rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("name", TRAINED)

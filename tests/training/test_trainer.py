@@ -63,14 +63,15 @@ def trainer(folder: Path, **options: object) -> Trainer:
     return trainer_of(folder, method, method.configure("paper", values))
 
 
-def text_trainer(folder: Path) -> Trainer:
+def text_trainer(folder: Path, **options: object) -> Trainer:
     """A trainer on sentences alone, which is quicker."""
     method = get("method", "simcse")
-    return trainer_of(folder, method, method.configure("paper"))
+    return trainer_of(folder, method, method.configure("paper", options))
 
 
 def trainer_of(folder: Path, method_class: type[Method], values: Any) -> Trainer:
-    student = Student.load(student_folder())
+    rates = values.dropout, values.attention_dropout
+    student = Student.load(student_folder(), values.pooling, own_head=False, rates=rates)
     torch.manual_seed(0)
     method = method_class(values, Dimensions(student.width, {"image": 4, "caption": 4}))
     media = IMAGES if method.own_steps(values) else {}
@@ -111,6 +112,28 @@ def test_a_training_that_is_asked_to_stop_saves_its_step_and_ends_the_same(
     again.run()
     assert again.first == after
     assert_same(again, whole)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "last", "avg-first-last"])
+def test_any_pooling_and_dropout_is_trained_and_resumed_bit_for_bit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pooling: str
+) -> None:
+    values = {"pooling": pooling, "dropout": 0.2, "attention_dropout": 0.0}
+    whole = text_trainer(tmp_path / "whole", **values)
+    assert {layer.chances for layer in whole.student.packing.layers} == {(0.0, 0.2, 0.2)}
+    whole.run()
+    steps = iter(range(1, 7))
+    monkeypatch.setattr(trainer_module, "stop_requested", lambda: next(steps) == 4)
+    with pytest.raises(Stopped):
+        text_trainer(tmp_path / "parts", **values).run()
+    monkeypatch.setattr(trainer_module, "stop_requested", lambda: False)
+    again = text_trainer(tmp_path / "parts", **values)
+    again.run()
+    assert again.first == 4
+    assert_same(again, whole)
+    other = text_trainer(tmp_path / "cls")
+    other.run()
+    assert other.record.losses != whole.record.losses
 
 
 @pytest.mark.parametrize(("left_out", "moved"), [("", True), ("visual", False)])

@@ -17,6 +17,12 @@ from harness.training.record import TrainingRecord
 CPU = torch.device("cpu")
 
 
+class Heads(nn.Linear):
+    """Stands for a method that keeps all of its state."""
+
+    kept = nn.Module.state_dict
+
+
 class Written:
     """A student of which the folder asks only that it saves itself."""
 
@@ -57,7 +63,7 @@ def test_a_checkpoint_that_is_not_as_it_was_written_is_refused(tmp_path: Path) -
 
 
 def test_two_best_models_are_kept_and_one_that_cannot_be_saved_changes_neither(tmp_path: Path) -> None:
-    folder, heads = TrainingFolder(tmp_path), nn.Linear(2, 2)
+    folder, heads = TrainingFolder(tmp_path), Heads(2, 2)
     for step in (3, 4, 5):
         folder.keep_best(Written(), heads, step)
     with pytest.raises(RuntimeError, match="full"):
@@ -74,7 +80,7 @@ def test_an_ended_training_without_its_best_model_has_not_ended(tmp_path: Path) 
     """Not even for the next process, which may find a best model of the training that has begun anew."""
     folder = TrainingFolder(tmp_path)
     for _ in range(2):
-        folder.keep_best(Written(), nn.Linear(2, 2), 3)
+        folder.keep_best(Written(), Heads(2, 2), 3)
         assert not folder.has_ended
         folder.end(TrainingRecord(dev_steps=[3], dev_scores=[70.0]))
         assert folder.has_ended
@@ -92,7 +98,7 @@ def test_files_of_a_best_model_are_flushed(tmp_path: Path, monkeypatch: pytest.M
         real(number)
 
     monkeypatch.setattr(os, "fsync", noting)
-    TrainingFolder(tmp_path).keep_best(Written(), nn.Linear(2, 2), 3)
+    TrainingFolder(tmp_path).keep_best(Written(), Heads(2, 2), 3)
     files = [path for path in (tmp_path / "best").rglob("*") if path.is_file()]
     assert {"model.safetensors", "config.json", "CHECKSUMS"} < {path.name for path in files}
     assert flushed == {path.stat().st_ino for path in files}

@@ -1,0 +1,81 @@
+"""SimCSE's masked-LM term against loops in float64, its masks, and a run that trains and resumes with it."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from golden_tools import drawn
+from harness_methods.simcse import SimCSE
+from toy_trainers import trainer
+
+from harness.encoders.rows import TokenRows
+from harness.method import UNMASKED, Dimensions, SentenceBatch, Vocabulary
+from harness.stopping import Stopped
+from harness.training import trainer as trainer_module
+
+WORDS = Vocabulary(0, 2, 3, 4, frozenset(range(5)), 400, 32, lambda text: [], lambda ids: "")
+STATES = drawn(4, 1, 5, 8, seed=3)
+
+
+class Encoder:
+    def __call__(self, tokens: Any, views: int) -> torch.Tensor:
+        return drawn(2, 2, 8, seed=4)
+
+    def states(self, tokens: Any, views: int = 1) -> torch.Tensor:
+        return STATES
+
+
+def test_the_term_is_the_mean_over_the_hidden_tokens_and_weighs_what_is_given() -> None:
+    method = SimCSE(SimCSE.configure("official", {"mlm_weight": 0.1}), Dimensions(8))
+    method.prepare(None, WORDS, {})
+    method = method.double()
+    labels = [[UNMASKED, 7, UNMASKED], [UNMASKED, 9, 11, UNMASKED, 12], [UNMASKED], [UNMASKED, 8, UNMASKED]]
+    rows = TokenRows.listed(labels, 0)
+    total, terms = method.loss(SentenceBatch({}, changed={"masked": rows, "labels": rows}), Encoder())
+    losses = []
+    for row, wanted in enumerate(labels):
+        for place, token in enumerate(wanted):
+            if token != UNMASKED:
+                scores = method.mlm_head(STATES[row, 0, place]).tolist()
+                losses.append(math.log(sum(map(math.exp, scores))) - scores[token])
+    assert float(terms["mlm"]) == pytest.approx(sum(losses) / len(losses), rel=1e-9)
+    assert float(total) == pytest.approx(float(terms["text"]) + 0.1 * float(terms["mlm"]), rel=1e-12)
+
+
+def test_tokens_are_hidden_as_for_bert_and_special_ones_never() -> None:
+    rows = [[2, *range(5, 395), 3]] * 100
+    masked, labels = WORDS.masked(rows, 0.15, np.random.default_rng(0))
+    kinds: Counter[str] = Counter()
+    for row, new, label in zip(rows, masked, labels, strict=True):
+        for token, seen, wanted in zip(row, new, label, strict=True):
+            kinds["hidden"] += wanted != UNMASKED
+            if wanted == UNMASKED:
+                assert seen == token
+            else:
+                assert wanted == token >= 5
+                kinds["mask" if seen == 4 else "same" if seen == token else "other"] += 1
+    assert kinds["hidden"] / 39_000 == pytest.approx(0.15, abs=0.006)
+    shares = {kind: kinds[kind] / kinds["hidden"] for kind in ("mask", "same", "other")}
+    assert shares == pytest.approx({"mask": 0.8, "same": 0.1, "other": 0.1}, abs=0.02)
+
+
+def test_a_training_with_it_is_resumed_bit_for_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    made = [trainer("simcse[mlm_weight=0.1]", "fp32", torch.device("cpu"), tmp_path / name) for name in "ab"]
+    made[0].run()
+    steps = iter(range(1, 5))
+    monkeypatch.setattr(trainer_module, "stop_requested", lambda: next(steps) == 3)
+    with pytest.raises(Stopped):
+        made[1].run()
+    monkeypatch.setattr(trainer_module, "stop_requested", lambda: False)
+    again = trainer("simcse[mlm_weight=0.1]", "fp32", torch.device("cpu"), tmp_path / "b")
+    again.run()
+    assert again.record.losses == made[0].record.losses
+    assert set(again.record.losses) == {"text", "mlm"}
+    torch.testing.assert_close(again.method.state_dict(), made[0].method.state_dict(), rtol=0, atol=0)
