@@ -78,7 +78,9 @@ class Registered:
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         _DEFINED[cls] = dict(vars(cls))
-        _BESIDE[cls] = {name: value for name, value in _globals(cls).items() if isinstance(value, FunctionType)}
+        # under its own name, since a name of a loop over functions is bound again while the module is imported
+        functions = ((name, value) for name, value in _globals(cls).items() if isinstance(value, FunctionType))
+        _BESIDE[cls] = {name: value for name, value in functions if value.__name__ == name}
 
 
 #: class -> what it defines, and the functions that its module has defined or imported before it

@@ -30,7 +30,7 @@ def planned(**given: Any) -> Experiment:
 
 
 CHANGES: list[tuple[type, str, object]] = [
-    (SIMCSE, "pooling", classmethod(lambda cls, hyperparameters: "mean")),
+    (SIMCSE, "change_rows", lambda self, rows, random: {}),
     (SIMCSE, "loss_terms", lambda self, batch, encode: {}),
     (SIMCSE, "streams", ("pairs",)),
     (Method, "mixing", classmethod(lambda cls, hyperparameters: None)),
