@@ -27,7 +27,6 @@ from harness.store.schema import (
     Protocol,
     Result,
     TeacherUse,
-    is_earlier,
 )
 
 __all__ = [
@@ -51,7 +50,6 @@ __all__ = [
     "find_results",
     "frame_of",
     "frames_of",
-    "is_earlier",
     "lines_of",
     "metrics_of",
     "overrides_text",

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache, cached_property, reduce
-from itertools import combinations
+from itertools import combinations, compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
@@ -160,6 +160,13 @@ class Frames(Sequence[Result]):
         named = (self.texts(name) for name in ("variant", "setting", "encoder"))
         seeds = self.table["seed"].to_pylist()
         return [f"{'/'.join(names)}/seed-{seed}" for *names, seed in zip(*named, seeds, strict=True)]
+
+    @cached_property
+    def earlier(self) -> list[bool]:
+        """Whether an earlier backend trained each run; a run without training has no backend."""
+        values, backends = self.texts("hyperparameters"), self.table["backend"].to_pylist()
+        trained = {text for text in set(values) if json.loads(text).get("training")}
+        return [text in trained and made < BACKEND_VERSION for text, made in zip(values, backends, strict=True)]
 
     @cached_property
     def runs(self) -> pandas.DataFrame:
@@ -344,10 +351,7 @@ def overrides_text(overrides: Mapping[str, object]) -> str:
 def earlier_backends(results: Sequence[Result]) -> str:
     """One line on the results made by earlier backends; empty if there are none."""
     frames = frames_of(results)
-    values = frames.texts("hyperparameters")
-    trained = {text for text in set(values) if json.loads(text).get("training")}
-    backends = zip(values, frames.table["backend"].to_pylist(), strict=True)
-    earlier = [backend for text, backend in backends if text in trained and backend < BACKEND_VERSION]
+    earlier = [*compress(frames.table["backend"].to_pylist(), frames.earlier)]
     if not earlier:
         return ""
     versions = " and ".join(map(str, sorted(set(earlier))))

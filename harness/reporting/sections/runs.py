@@ -18,12 +18,10 @@ from harness.reporting.pages import TEMPLATES, Pages, anchor, numbered, plain_js
 from harness.reporting.sections.base import ReportSection
 from harness.reporting.tables.grids import ABSENT
 from harness.store import (
-    BACKEND_VERSION,
     Frames,
     Result,
     TeacherUse,
     declared_metrics,
-    is_earlier,
     lines_of,
     overrides_text,
 )
@@ -74,14 +72,14 @@ class RunsSection(ReportSection):
         siblings: dict[tuple[str, str], dict[int, str]] = {}
         for run in lines_of(runs):
             siblings.setdefault((run.profile, run.group), {})[run.seed] = run.page
-        for row, page in zip(runs.index.tolist(), runs["page"], strict=True):
-            if result := self.contents.result(row):
+        for run in lines_of(runs):
+            if result := self.contents.result(run.Index):
                 shown = {
-                    **_content(result, self.contents.log(result), self.contents.commands),
+                    **_content(result, self.contents.log(result), self.contents.commands, run.is_earlier),
                     "crumbs": _crumbs(result, pages),
                     "seeds": dict(sorted(siblings[result.profile, result.group].items())),
                 }
-                pages.put(f"runs/{page}.js", f"showRun({plain_json(shown)});\n".encode())
+                pages.put(f"runs/{run.page}.js", f"showRun({plain_json(shown)});\n".encode())
 
 
 def in_order(frames: Frames) -> pandas.DataFrame:
@@ -101,7 +99,7 @@ def in_order(frames: Frames) -> pandas.DataFrame:
         seconds=runs["train_seconds"] + sums["seconds"],
         told=_counts(runs["warnings"]) + sums["told"],
         best=[ABSENT if isnan(dev) else fixed(dev, 2) for dev in runs["dev"]],
-        is_earlier=(runs["training"].astype(str) != "") & (runs["backend"] < BACKEND_VERSION),
+        is_earlier=frames.earlier,
     )
     order = [*_PLACE, "variant", "overrides", "seed", "finished"]
     told = told.astype({name: object for name in order if name != "seed"}).sort_values(order, kind="stable")
@@ -258,7 +256,7 @@ def _teacher_text(use: TeacherUse) -> str:
     return f"{use.teacher} (reads the {use.of}{source})"
 
 
-def _content(result: Result, log: str, commands: Commands) -> dict[str, object]:
+def _content(result: Result, log: str, commands: Commands, is_earlier: bool) -> dict[str, object]:
     best, spec = result.dev.best_score, result.spec
     teachers = {role: _teacher_text(use) for role, use in result.teachers.items()}
     values: dict[str, Mapping[str, object]] = {**result.hyperparameters, **({"teachers": teachers} if teachers else {})}
@@ -284,7 +282,7 @@ def _content(result: Result, log: str, commands: Commands) -> dict[str, object]:
                 "fingerprint of the training": result.fingerprint,
                 "group, equal for all seeds": result.group,
                 "code": result.revision or "unknown",
-                "backend": f"{result.backend}, an earlier one" if is_earlier(result) else result.backend,
+                "backend": f"{result.backend}, an earlier one" if is_earlier else result.backend,
                 "started": result.started,
                 "finished": result.finished,
             }
