@@ -15,6 +15,8 @@ from harness.store import Result, frames_of
 
 #: steps and values
 Points = tuple[tuple[float, float], ...]
+#: a loss term, "" for the dev score, and the label of the y axis
+ChartKey = tuple[str, str]
 #: rows of frames by label, in order of seeds
 SeedRuns = Mapping[Label, Sequence[int]]
 #: reads the result of a row; None if its file is damaged
@@ -29,14 +31,6 @@ HEIGHT = 210
 #: settings and encoders on one page; pages of runs have the curves of all
 MOST_PLACES = 24
 X_LABEL = "optimizer steps"
-
-
-class RunCurve(NamedTuple):
-    """One curve of one run: a loss term, or the dev score if `term` is empty."""
-
-    term: str
-    y_label: str
-    points: Points
 
 
 @dataclass(frozen=True)
@@ -62,8 +56,8 @@ class CurvePlace(NamedTuple):
     plots: tuple[look.Plot, ...]
 
 
-#: series of a chart by its loss term, "" for the dev score, and the label of its y axis
-Charts = Mapping[tuple[str, str], Sequence[Series]]
+#: series of the charts of a place
+Charts = Mapping[ChartKey, Sequence[Series]]
 
 
 def shown_runs(results: Sequence[Result], tables: Sequence[SummaryTable]) -> SeedRuns:
@@ -114,10 +108,10 @@ def _drawn(labels: Sequence[Label]) -> list[Label]:
 
 def _charts(runs: SeedRuns, read: ReadRun, labels: Sequence[Label], indices: Mapping[str, int]) -> Charts:
     """The charts of a place, dev scores first. Reads each result once."""
-    points: dict[tuple[str, str], dict[Label, list[Points]]] = {}
+    points: dict[ChartKey, dict[Label, list[Points]]] = {}
     for label in labels:
-        for curve in (curve for result in map(read, runs[label]) if result for curve in _curves(result)):
-            points.setdefault((curve.term, curve.y_label), {}).setdefault(label, []).append(curve.points)
+        for chart, curve in (each for result in map(read, runs[label]) if result for each in _curves(result)):
+            points.setdefault(chart, {}).setdefault(label, []).append(curve)
     return {
         chart: [
             Series(label.name, indices[str(label)], _mean(each), tuple(each), label.is_method)
@@ -127,13 +121,13 @@ def _charts(runs: SeedRuns, read: ReadRun, labels: Sequence[Label], indices: Map
     }
 
 
-def _curves(result: Result) -> Iterator[RunCurve]:
+def _curves(result: Result) -> Iterator[tuple[ChartKey, Points]]:
     dev, losses = result.dev, result.losses
     if dev.scores:
-        yield RunCurve("", f"{dev.metric} on {dev.task}", _points(dev.steps, dev.scores))
+        yield ("", f"{dev.metric} on {dev.task}"), _points(dev.steps, dev.scores)
     for term, values in losses.terms.items():
         if points := _points(losses.steps, values):
-            yield RunCurve(term, f"loss term {term}, unweighted", points)
+            yield (term, f"loss term {term}, unweighted"), points
 
 
 def _indices(labels: Sequence[Label]) -> dict[str, int]:
@@ -152,9 +146,9 @@ def _mean(seeds: Sequence[Points]) -> Points:
     return tuple((step, sum(table[step] for table in tables) / len(tables)) for step in common)
 
 
-def run_curves(result: Result) -> Iterator[RunCurve]:
+def run_curves(result: Result) -> Iterator[tuple[ChartKey, Points]]:
     """The dev scores and loss terms of one run, thinned."""
-    return (curve._replace(points=_thinned(curve.points)) for curve in _curves(result))
+    return ((chart, _thinned(points)) for chart, points in _curves(result))
 
 
 def run_spec() -> look.ChartSpec:

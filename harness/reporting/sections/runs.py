@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from harness.commands import Commands
 from harness.formatting import duration, fixed
 from harness.metrics import AVERAGE, Metric, is_by_training
-from harness.reporting.charts.curves import RunCurve, curve_title, run_curves, run_spec
+from harness.reporting.charts.curves import ChartKey, Points, curve_title, run_curves, run_spec
 from harness.reporting.look import plain
 from harness.reporting.pages import TEMPLATES, Pages, anchor, numbered, plain_json, slug, slugs
 from harness.reporting.sections.base import ReportSection
@@ -266,7 +266,7 @@ def _content(result: Result, log: str, commands: Commands, is_earlier: bool) -> 
         "seed": spec.seed,
         "warnings": result.all_warnings,
         "scores": [*score_tables(result)],
-        "curves": [_curve(curve) for curve in run_curves(result)],
+        "curves": [_curve(*curve) for curve in run_curves(result)],
         "best": "" if best is None else f"Best {fixed(best, 2)} at step {result.dev.best_step}.",
         "values": {part: _texts(scores) for part, scores in values.items()},
         "command": commands.again(result),
@@ -304,10 +304,9 @@ def _texts(values: Mapping[str, object]) -> dict[str, str]:
     return {name: str(value) for name, value in values.items()}
 
 
-def _curve(curve: RunCurve) -> dict[str, object]:
-    points = [(plain(x), plain(y)) for x, y in curve.points]
-    name = anchor(f"curve-{curve.term or 'dev'}")
-    return {"id": name, "title": curve_title(curve.term), "label": curve.y_label, "points": points}
+def _curve(chart: ChartKey, points: Points) -> dict[str, object]:
+    (term, label), numbers = chart, [(plain(x), plain(y)) for x, y in points]
+    return {"id": anchor(f"curve-{term or 'dev'}"), "title": curve_title(term), "label": label, "points": numbers}
 
 
 def _shortened(log: str) -> str:
