@@ -33,7 +33,7 @@ Judge = Callable[["Frames"], Sequence[str]]
 #: judgements of an evaluation: a plan would use the same code, data and values of run and suite now; or unknown
 PRESENT, UNKNOWN = "present", ""
 
-#: column of `frame_of` -> what it holds
+#: column of `Frames.flat` -> what it holds
 FRAME_COLUMNS: Mapping[str, str] = {
     "profile": "profile of the run",
     "profile_origin": "'package' for a shipped profile, 'file' for a user's own",
@@ -170,7 +170,7 @@ class Frames(Sequence[Result]):
 
     @cached_property
     def runs(self) -> pandas.DataFrame:
-        """One row per run: the columns of the index but `evaluations`, and those of `frame_of` that are a run's.
+        """One row per run: the columns of the index but `evaluations`, and those of `flat` that are a run's.
 
         Columns of JSON texts are those named in `harness.store.index.JSON`; `overrides_json` is the one of overrides.
         """
@@ -259,11 +259,6 @@ def frames_of(results: Sequence[Result]) -> Frames:
 
 def _unread(path: Path) -> Result:
     raise UserError(f"the result {path} is in no file")
-
-
-def frame_of(results: Sequence[Result]) -> pandas.DataFrame:
-    """One row per score of results; see `Frames.flat`."""
-    return frames_of(results).flat()
 
 
 def lines_of(frame: pandas.DataFrame) -> Iterator[Any]:

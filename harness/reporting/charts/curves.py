@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any
 
 from harness.method.naming import VariantName
 from harness.reporting import look
@@ -47,15 +47,6 @@ class Series:
     is_method: bool = True
 
 
-class CurvePlace(NamedTuple):
-    """The curves of one setting and encoder: a legend for all its charts, of dev scores and of loss terms."""
-
-    key: str
-    title: str
-    legend: tuple[look.LegendEntry, ...]
-    plots: tuple[look.Plot, ...]
-
-
 #: series of the charts of a place
 Charts = Mapping[ChartKey, Sequence[Series]]
 
@@ -72,11 +63,12 @@ def shown_runs(results: Sequence[Result], tables: Sequence[SummaryTable]) -> See
     return {label: [row for _, row in sorted(runs)] for label, runs in numbered.items() if runs}
 
 
-def curve_places(runs: SeedRuns, read: ReadRun) -> list[CurvePlace]:
+def curve_places(runs: SeedRuns, read: ReadRun) -> list[dict[str, Any]]:
     """The charts of one profile's runs in the tables, for at most MOST_PLACES pairs of setting and encoder.
 
-    Each pair has a chart for each dev task and each unweighted loss term. Of more than MOST_VARIANTS variants, only the
-    baseline, the methods and the first others are drawn; of more than MOST_SEEDS runs, only the means.
+    Each pair has its `key`, its `title`, a `legend` for all its `plots`, and in these a chart for each dev task and
+    each unweighted loss term. Of more than MOST_VARIANTS variants, only the baseline, the methods and the first others
+    are drawn; of more than MOST_SEEDS runs, only the means.
     """
     kept = sorted({(label.setting, label.encoder) for label in runs})[:MOST_PLACES]
     places: dict[str, list[Label]] = {}
@@ -93,7 +85,7 @@ def curve_places(runs: SeedRuns, read: ReadRun) -> list[CurvePlace]:
         left_out = "" if len(labels) == len(places[place]) else f" ({len(labels)} of {len(places[place])} variants)"
         plots = tuple(_plot(place, *chart, series, legend, few) for chart, series in charts.items())
         if plots:
-            shown.append(CurvePlace(f"curves-{place}", place + left_out, legend, plots))
+            shown.append({"key": f"curves-{place}", "title": place + left_out, "legend": legend, "plots": plots})
     return shown
 
 
