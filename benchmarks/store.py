@@ -20,11 +20,11 @@ import resource, sys, time
 from pathlib import Path
 import numpy, pandas, pydantic
 import harness
-from harness.store import Store, frame_of
+from harness.store import Store, frames_of
 clock = time.perf_counter()
 results = Store(Path(sys.argv[1])).frames()
 index = time.perf_counter() - clock
-rows = len(frame_of(results))
+rows = len(frames_of(results).flat())
 both = time.perf_counter() - clock
 assert len(results) == int(sys.argv[2]) and not results.problems
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

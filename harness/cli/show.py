@@ -124,7 +124,7 @@ def _show_failure(store: Store, failure: Failure) -> None:
 
 
 def _show_run(result: Result) -> None:
-    from harness.store import frame_of
+    from harness.store import frames_of
 
     echo(f"{result.spec.key}  profile {result.profile}  fingerprint {result.fingerprint[:12]}")
     echo(
@@ -141,7 +141,7 @@ def _show_run(result: Result) -> None:
         echo(f"trial of the encoder: {', '.join(texts)}")
     for role, use in result.teachers.items():
         echo(f"{role}: {use.teacher} ({use.of})")
-    scores = frame_of([result])
+    scores = frames_of([result]).flat()
     names = ["suite", "protocol", "task", "part", "metric"]
     texts = (f"{value:.4f}".rstrip("0").rstrip(".") for value in scores["value"])
     rows = ([*head, value] for head, value in zip(scores[names].to_numpy().tolist(), texts, strict=True))

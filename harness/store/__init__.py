@@ -9,7 +9,6 @@ from harness.store.frames import (
     Judge,
     declared_metrics,
     earlier_backends,
-    frame_of,
     frames_of,
     lines_of,
     metrics_of,
@@ -27,7 +26,6 @@ from harness.store.schema import (
     Protocol,
     Result,
     TeacherUse,
-    is_earlier,
 )
 
 __all__ = [
@@ -49,9 +47,7 @@ __all__ = [
     "declared_metrics",
     "earlier_backends",
     "find_results",
-    "frame_of",
     "frames_of",
-    "is_earlier",
     "lines_of",
     "metrics_of",
     "overrides_text",

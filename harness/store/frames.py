@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache, cached_property, reduce
-from itertools import combinations
+from itertools import combinations, compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
@@ -33,7 +33,7 @@ Judge = Callable[["Frames"], Sequence[str]]
 #: judgements of an evaluation: a plan would use the same code, data and values of run and suite now; or unknown
 PRESENT, UNKNOWN = "present", ""
 
-#: column of `frame_of` -> what it holds
+#: column of `Frames.flat` -> what it holds
 FRAME_COLUMNS: Mapping[str, str] = {
     "profile": "profile of the run",
     "profile_origin": "'package' for a shipped profile, 'file' for a user's own",
@@ -162,8 +162,15 @@ class Frames(Sequence[Result]):
         return [f"{'/'.join(names)}/seed-{seed}" for *names, seed in zip(*named, seeds, strict=True)]
 
     @cached_property
+    def earlier(self) -> list[bool]:
+        """Whether an earlier backend trained each run; a run without training has no backend."""
+        values, backends = self.texts("hyperparameters"), self.table["backend"].to_pylist()
+        trained = {text for text in set(values) if json.loads(text).get("training")}
+        return [text in trained and made < BACKEND_VERSION for text, made in zip(values, backends, strict=True)]
+
+    @cached_property
     def runs(self) -> pandas.DataFrame:
-        """One row per run: the columns of the index but `evaluations`, and those of `frame_of` that are a run's.
+        """One row per run: the columns of the index but `evaluations`, and those of `flat` that are a run's.
 
         Columns of JSON texts are those named in `harness.store.index.JSON`; `overrides_json` is the one of overrides.
         """
@@ -254,11 +261,6 @@ def _unread(path: Path) -> Result:
     raise UserError(f"the result {path} is in no file")
 
 
-def frame_of(results: Sequence[Result]) -> pandas.DataFrame:
-    """One row per score of results; see `Frames.flat`."""
-    return frames_of(results).flat()
-
-
 def lines_of(frame: pandas.DataFrame) -> Iterator[Any]:
     """The lines of a frame as named tuples, with their `Index`."""
     return iter(frame.itertuples())
@@ -344,10 +346,7 @@ def overrides_text(overrides: Mapping[str, object]) -> str:
 def earlier_backends(results: Sequence[Result]) -> str:
     """One line on the results made by earlier backends; empty if there are none."""
     frames = frames_of(results)
-    values = frames.texts("hyperparameters")
-    trained = {text for text in set(values) if json.loads(text).get("training")}
-    backends = zip(values, frames.table["backend"].to_pylist(), strict=True)
-    earlier = [backend for text, backend in backends if text in trained and backend < BACKEND_VERSION]
+    earlier = [*compress(frames.table["backend"].to_pylist(), frames.earlier)]
     if not earlier:
         return ""
     versions = " and ".join(map(str, sorted(set(earlier))))

@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 from harness.caches import writing_to
 from harness.errors import UserError
@@ -156,14 +156,6 @@ class Merged:
         return sum(training[0] == lab and noted == state for training, noted in self.states.items())
 
 
-class Contribution(NamedTuple):
-    """A result file of a lab, and its store."""
-
-    lab: str
-    store: Store
-    path: Path
-
-
 def merge(into: Store, sources: Mapping[str, Store]) -> Merged:
     """Merge the results of stores, given by lab; results that a source has from other labs keep those labs' names.
 
@@ -181,44 +173,36 @@ def merge(into: Store, sources: Mapping[str, Store]) -> Merged:
 
 
 def _take_all(into: Store, lab: str, store: Store, done: Merged) -> None:
-    for contribution in contributions(lab, store):
-        try:
-            _take(into, contribution, done)
-        except UserError as error:
-            done.problems.append(f"{error}; left out")
+    """Merge the results of a store: first those of other labs, then its own, attributed to `lab`."""
+    for name, held in (*labs_of(store).items(), (lab, store)):
+        for path in held.files():
+            try:
+                _take(into, name, held, path, done)
+            except UserError as error:
+                done.problems.append(f"{error}; left out")
     tunings, damaged = read_tunings(store)
     done.problems += damaged
     for tuning in tunings:
         save_tuning(into, tuning)
 
 
-def contributions(lab: str, store: Store) -> Iterator[Contribution]:
-    """The result files of a store: first those of other labs, then its own, attributed to `lab`."""
-    for other, held in labs_of(store).items():
-        yield from (Contribution(other, held, path) for path in held.files())
-    yield from (Contribution(lab, store, path) for path in store.files())
-
-
-def checked(contribution: Contribution) -> tuple[Result, bool]:
+def _checked(store: Store, path: Path) -> tuple[Result, bool]:
     """A contributed result, and whether its fingerprint could be checked. Raises UserError if it cannot be used."""
-    root = contribution.store.root
-    if not contribution.path.resolve().is_relative_to(root.resolve()):
-        raise UserError(
-            f"the result {contribution.path} lies behind a link, which is not followed; copy it into {root}"
-        )
-    result = contribution.store.read(contribution.path)
-    if contribution.store.path(result) != contribution.path:
-        raise UserError(f"the result {contribution.path} is not of the run that its path names")
+    if not path.resolve().is_relative_to(store.root.resolve()):
+        raise UserError(f"the result {path} lies behind a link, which is not followed; copy it into {store.root}")
+    result = store.read(path)
+    if store.path(result) != path:
+        raise UserError(f"the result {path} is not of the run that its path names")
     try:
         return result, check_identity(result)
     except UserError as error:
-        raise UserError(f"the result {contribution.path} contradicts itself: {error}") from error
+        raise UserError(f"the result {path} contradicts itself: {error}") from error
 
 
-def _take(into: Store, contribution: Contribution, done: Merged) -> None:
-    """Merge a result under the name of the lab that trained it, which may not be the lab that has the file."""
-    result, computed = checked(contribution)
-    lab = contributor(contribution.store, result) or contributor(into, result) or contribution.lab
+def _take(into: Store, owner: str, source: Store, path: Path, done: Merged) -> None:
+    """Merge a result under the name of the lab that trained it, which may not be the `owner` of the file."""
+    result, computed = _checked(source, path)
+    lab = contributor(source, result) or contributor(into, result) or owner
     held = lab_store(into, lab)
     with into.lock(result.fingerprint) as mine:
         if not mine:
@@ -229,11 +213,10 @@ def _take(into: Store, contribution: Contribution, done: Merged) -> None:
         if before and differ:
             done.conflicts.append(
                 f"{lab} has two results of {result.spec.key} ({result.fingerprint[:16]}) that differ in "
-                f"{', '.join(differ)}: "
-                f"{held.path(result)} is kept, {contribution.path} left out"
+                f"{', '.join(differ)}: {held.path(result)} is kept, {path} left out"
             )
             return
-        changed = _write(into, held, contribution, result, done)
+        changed = _write(into, held, source, result, done)
     training = (lab, result.fingerprint)
     done.unchecked += training not in done.states and not computed
     state: Standing = "there" if not changed else "extended" if before else "new"
@@ -241,11 +224,11 @@ def _take(into: Store, contribution: Contribution, done: Merged) -> None:
         done.states[training] = state
 
 
-def _write(into: Store, held: Store, contribution: Contribution, result: Result, done: Merged) -> bool:
+def _write(into: Store, held: Store, source: Store, result: Result, done: Merged) -> bool:
     """Write the new parts of a result to the lab's store and to the main store; return whether there were any."""
     shown = into.find(result.profile, result.spec, result.fingerprint)
     if shown is None or (same_training(shown, result) and not differences(shown, result)):
-        _copy_beside(into, contribution, result, done)
+        _copy_beside(into, source, result, done)
         return bool(sum([_save(held, result), _save(into, result)]))
     return _save(held, result)
 
@@ -259,17 +242,17 @@ def _save(store: Store, result: Result) -> bool:
     return True
 
 
-def _copy_beside(into: Store, contribution: Contribution, result: Result, done: Merged) -> None:
+def _copy_beside(into: Store, source: Store, result: Result, done: Merged) -> None:
     """Copy the arrays of a result's evaluations, and its log where there is none."""
     for evaluation in result.evaluations:
-        path = contribution.store.arrays_path(result, evaluation)
+        path = source.arrays_path(result, evaluation)
         if path.is_file() and not into.arrays_path(result, evaluation).is_file():
             try:
-                into.save_arrays(result, evaluation, read_named_arrays(path, contribution.store.root))
+                into.save_arrays(result, evaluation, read_named_arrays(path, source.root))
             except UserError as error:
                 done.problems.append(f"{error}; left out")
     try:
-        if not into.log(result) and (log := contribution.store.log(result)):
+        if not into.log(result) and (log := source.log(result)):
             into.save_log(result, log)
     except UserError as error:
         done.problems.append(f"{error}; left out")

@@ -219,11 +219,6 @@ class Result(Record):
         return list(dict.fromkeys(evaluation.suite for evaluation in self.evaluations))
 
     @property
-    def best_dev(self) -> float | None:
-        """The best dev score; None for a method that does not train."""
-        return self.dev.best_score
-
-    @property
     def seconds(self) -> float:
         """Wall time of training and of all evaluations."""
         return self.train_seconds + sum(evaluation.seconds for evaluation in self.evaluations)
@@ -270,8 +265,3 @@ def unscored_tasks(suite: str, warnings: Iterable[str]) -> str:
         if marked:
             reasons.setdefault(reason, []).append(task)
     return "; ".join(f"{NO_SCORE} of {', '.join(tasks)}: {reason}" for reason, tasks in reasons.items())
-
-
-def is_earlier(result: Result) -> bool:
-    """Whether a run was trained by an earlier backend; a run without training has no backend."""
-    return bool(result.hyperparameters.get("training")) and result.backend < BACKEND_VERSION

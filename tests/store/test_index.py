@@ -20,7 +20,7 @@ from harness.store import (
     Result,
     Store,
     earlier_backends,
-    frame_of,
+    frames_of,
     index,
     metrics_of,
 )
@@ -68,7 +68,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def same(store: Store) -> bool:
     """Whether the index gives what the files hold."""
     (whole, problems), indexed = store.load(), store.frames()
-    pandas.testing.assert_frame_equal(frame_of(indexed), frame_of(whole), check_categorical=False)
+    pandas.testing.assert_frame_equal(indexed.flat(), frames_of(whole).flat(), check_categorical=False)
     return [*indexed] == whole and list(indexed.problems) == problems and metrics_of(indexed) == metrics_of(whole)
 
 

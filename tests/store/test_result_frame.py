@@ -5,12 +5,12 @@ from __future__ import annotations
 from builders import result, sts
 
 from harness.metrics import Metric
-from harness.store import FRAME_COLUMNS, Evaluation, Protocol, frame_of, metrics_of
+from harness.store import FRAME_COLUMNS, Evaluation, Protocol, frames_of, metrics_of
 
 
 def test_one_row_a_score() -> None:
     runs = [result(seed=seed, overrides={"steps": 3, "batch_size": 2}) for seed in range(3)]
-    frame = frame_of(runs)
+    frame = frames_of(runs).flat()
     assert list(frame.columns) == list(FRAME_COLUMNS)
     average = frame[(frame["task"] == "Avg") & (frame["metric"] == "spearman")]
     assert sorted(average["value"]) == [70.0, 71.0, 72.0]
@@ -18,13 +18,13 @@ def test_one_row_a_score() -> None:
     assert set(frame["protocol"]) == {runs[0].evaluations[0].protocol.key}
     assert frame["dev"].unique().tolist() == [60.0]
     assert frame["minutes"].iloc[0] * 60 == runs[0].train_seconds
-    assert list(frame_of([]).columns) == list(FRAME_COLUMNS)
+    assert list(frames_of([]).flat().columns) == list(FRAME_COLUMNS)
 
 
 def test_parts_and_protocols_are_columns() -> None:
     first = result(scores=sts(STS12=60.0), parts={"sts": {"STS12": {"MSRvid": {"spearman": 50.0}}}})
     (later,) = result(scores={"sts": {"STS12": {"spearman": 61.0}}}, version=2, finished="2027-01-01").evaluations
-    frame = frame_of([first.model_copy(update={"evaluations": [*first.evaluations, later]})])
+    frame = frames_of([first.model_copy(update={"evaluations": [*first.evaluations, later]})]).flat()
     rows = frame[frame["task"] == "STS12"][["part", "metric", "value"]].to_numpy().tolist()
     assert rows == [["", "spearman", 60.0], ["MSRvid", "spearman", 50.0], ["", "spearman", 61.0]]
     assert frame["protocol"].nunique() == 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any
 
 from harness.method.naming import VariantName
 from harness.reporting import look
@@ -15,6 +15,8 @@ from harness.store import Result, frames_of
 
 #: steps and values
 Points = tuple[tuple[float, float], ...]
+#: a loss term, "" for the dev score, and the label of the y axis
+ChartKey = tuple[str, str]
 #: rows of frames by label, in order of seeds
 SeedRuns = Mapping[Label, Sequence[int]]
 #: reads the result of a row; None if its file is damaged
@@ -31,14 +33,6 @@ MOST_PLACES = 24
 X_LABEL = "optimizer steps"
 
 
-class RunCurve(NamedTuple):
-    """One curve of one run: a loss term, or the dev score if `term` is empty."""
-
-    term: str
-    y_label: str
-    points: Points
-
-
 @dataclass(frozen=True)
 class Series:
     """The curve of a variant. `index` selects its look, the same on a whole page if looks suffice; -1 is the baseline.
@@ -53,17 +47,8 @@ class Series:
     is_method: bool = True
 
 
-class CurvePlace(NamedTuple):
-    """The curves of one setting and encoder: a legend for all its charts, of dev scores and of loss terms."""
-
-    key: str
-    title: str
-    legend: tuple[look.LegendEntry, ...]
-    plots: tuple[look.Plot, ...]
-
-
-#: series of a chart by its loss term, "" for the dev score, and the label of its y axis
-Charts = Mapping[tuple[str, str], Sequence[Series]]
+#: series of the charts of a place
+Charts = Mapping[ChartKey, Sequence[Series]]
 
 
 def shown_runs(results: Sequence[Result], tables: Sequence[SummaryTable]) -> SeedRuns:
@@ -78,11 +63,12 @@ def shown_runs(results: Sequence[Result], tables: Sequence[SummaryTable]) -> See
     return {label: [row for _, row in sorted(runs)] for label, runs in numbered.items() if runs}
 
 
-def curve_places(runs: SeedRuns, read: ReadRun) -> list[CurvePlace]:
+def curve_places(runs: SeedRuns, read: ReadRun) -> list[dict[str, Any]]:
     """The charts of one profile's runs in the tables, for at most MOST_PLACES pairs of setting and encoder.
 
-    Each pair has a chart for each dev task and each unweighted loss term. Of more than MOST_VARIANTS variants, only the
-    baseline, the methods and the first others are drawn; of more than MOST_SEEDS runs, only the means.
+    Each pair has its `key`, its `title`, a `legend` for all its `plots`, and in these a chart for each dev task and
+    each unweighted loss term. Of more than MOST_VARIANTS variants, only the baseline, the methods and the first others
+    are drawn; of more than MOST_SEEDS runs, only the means.
     """
     kept = sorted({(label.setting, label.encoder) for label in runs})[:MOST_PLACES]
     places: dict[str, list[Label]] = {}
@@ -99,7 +85,7 @@ def curve_places(runs: SeedRuns, read: ReadRun) -> list[CurvePlace]:
         left_out = "" if len(labels) == len(places[place]) else f" ({len(labels)} of {len(places[place])} variants)"
         plots = tuple(_plot(place, *chart, series, legend, few) for chart, series in charts.items())
         if plots:
-            shown.append(CurvePlace(f"curves-{place}", place + left_out, legend, plots))
+            shown.append({"key": f"curves-{place}", "title": place + left_out, "legend": legend, "plots": plots})
     return shown
 
 
@@ -114,10 +100,10 @@ def _drawn(labels: Sequence[Label]) -> list[Label]:
 
 def _charts(runs: SeedRuns, read: ReadRun, labels: Sequence[Label], indices: Mapping[str, int]) -> Charts:
     """The charts of a place, dev scores first. Reads each result once."""
-    points: dict[tuple[str, str], dict[Label, list[Points]]] = {}
+    points: dict[ChartKey, dict[Label, list[Points]]] = {}
     for label in labels:
-        for curve in (curve for result in map(read, runs[label]) if result for curve in _curves(result)):
-            points.setdefault((curve.term, curve.y_label), {}).setdefault(label, []).append(curve.points)
+        for chart, curve in (each for result in map(read, runs[label]) if result for each in _curves(result)):
+            points.setdefault(chart, {}).setdefault(label, []).append(curve)
     return {
         chart: [
             Series(label.name, indices[str(label)], _mean(each), tuple(each), label.is_method)
@@ -127,13 +113,13 @@ def _charts(runs: SeedRuns, read: ReadRun, labels: Sequence[Label], indices: Map
     }
 
 
-def _curves(result: Result) -> Iterator[RunCurve]:
+def _curves(result: Result) -> Iterator[tuple[ChartKey, Points]]:
     dev, losses = result.dev, result.losses
     if dev.scores:
-        yield RunCurve("", f"{dev.metric} on {dev.task}", _points(dev.steps, dev.scores))
+        yield ("", f"{dev.metric} on {dev.task}"), _points(dev.steps, dev.scores)
     for term, values in losses.terms.items():
         if points := _points(losses.steps, values):
-            yield RunCurve(term, f"loss term {term}, unweighted", points)
+            yield (term, f"loss term {term}, unweighted"), points
 
 
 def _indices(labels: Sequence[Label]) -> dict[str, int]:
@@ -152,9 +138,9 @@ def _mean(seeds: Sequence[Points]) -> Points:
     return tuple((step, sum(table[step] for table in tables) / len(tables)) for step in common)
 
 
-def run_curves(result: Result) -> Iterator[RunCurve]:
+def run_curves(result: Result) -> Iterator[tuple[ChartKey, Points]]:
     """The dev scores and loss terms of one run, thinned."""
-    return (curve._replace(points=_thinned(curve.points)) for curve in _curves(result))
+    return ((chart, _thinned(points)) for chart, points in _curves(result))
 
 
 def run_spec() -> look.ChartSpec:

@@ -96,10 +96,10 @@ def _suite(result: Result, first: Result, suite: str, is_first: bool) -> CellTex
 
 
 def _dev(result: Result, first: Result, is_first: bool) -> str:
-    if result.best_dev is None:
+    best, before = result.dev.best_score, first.dev.best_score
+    if best is None:
         return ABSENT
-    text = fixed(result.best_dev, 2)
-    return text if is_first or first.best_dev is None else f"{text} ({signed(result.best_dev - first.best_dev, 2)})"
+    return fixed(best, 2) + ("" if is_first or before is None else f" ({signed(best - before, 2)})")
 
 
 def _largest(result: Result, first: Result) -> str:

@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby
+from itertools import chain, groupby
 from math import isnan
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from harness.commands import Commands
 from harness.formatting import duration, fixed
 from harness.metrics import AVERAGE, Metric, is_by_training
-from harness.reporting.charts.curves import RunCurve, curve_title, run_curves, run_spec
+from harness.reporting.charts.curves import ChartKey, Points, curve_title, run_curves, run_spec
 from harness.reporting.look import plain
 from harness.reporting.pages import TEMPLATES, Pages, anchor, numbered, plain_json, slug, slugs
 from harness.reporting.sections.base import ReportSection
 from harness.reporting.tables.grids import ABSENT
 from harness.store import (
-    BACKEND_VERSION,
     Frames,
     Result,
     TeacherUse,
     declared_metrics,
-    is_earlier,
     lines_of,
     overrides_text,
 )
@@ -44,28 +41,10 @@ BY_TRAINING = "; [seen]: pairs of which training read a sentence, [unseen]: the 
 Rows = Mapping[tuple[str, ...], Mapping[str, float]]
 
 
-@dataclass(frozen=True)
-class ScoreTable:
-    """Scores of a suite as text: the heads and cells of each row. `folded` tables are details."""
-
-    title: str
-    suite: str
-    heads: tuple[str, ...]
-    columns: tuple[str, ...]
-    rows: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]
-    folded: bool = False
-
-
-class Ran(NamedTuple):
-    """The runs of one profile, setting and encoder."""
-
-    profile: str
-    setting: str
-    encoder: str
-    variants: list[str]
-    seeds: str
-    suites: list[str]
-    runs: int
+#: keys of a run's place in the list of what ran
+_PLACE = ["profile", "setting", "encoder"]
+#: suite and protocol as JSON -> metric -> average
+Averages = Mapping[tuple[str, str], Mapping[str, float]]
 
 
 class RunsSection(ReportSection):
@@ -82,33 +61,53 @@ class RunsSection(ReportSection):
         return in_order(self.contents.frames)
 
     @property
-    def ran(self) -> Sequence[Ran]:
-        return what_ran(self.contents.frames, self.runs)
+    def ran(self) -> Sequence[Mapping[str, object]]:
+        return what_ran(self.runs)
 
     def write(self, pages: Pages) -> None:
-        frames, runs = self.contents.frames, self.runs
-        _write_index(pages, runs, evaluated_of(frames))
+        runs = self.runs
+        _write_index(pages, runs, averages_of(self.contents.frames))
         pages.write("run.html", "runs/run.html", curve=run_spec())
         pages.put("runs/run.js", (TEMPLATES / "run.js").read_bytes())
         siblings: dict[tuple[str, str], dict[int, str]] = {}
         for run in lines_of(runs):
             siblings.setdefault((run.profile, run.group), {})[run.seed] = run.page
-        for row, page in zip(runs.index.tolist(), runs["page"], strict=True):
-            if result := self.contents.result(row):
+        for run in lines_of(runs):
+            if result := self.contents.result(run.Index):
                 shown = {
-                    **_content(result, self.contents.log(result), self.contents.commands),
+                    **_content(result, self.contents.log(result), self.contents.commands, run.is_earlier),
                     "crumbs": _crumbs(result, pages),
                     "seeds": dict(sorted(siblings[result.profile, result.group].items())),
                 }
-                pages.put(f"runs/{page}.js", f"showRun({plain_json(shown)});\n".encode())
+                pages.put(f"runs/{run.page}.js", f"showRun({plain_json(shown)});\n".encode())
 
 
 def in_order(frames: Frames) -> pandas.DataFrame:
-    """The runs by profile, place and seed, with the name of their `page`; the index is the row in `frames`."""
-    order = ["profile", "setting", "encoder", "variant", "overrides", "seed", "finished"]
-    texts = frames.runs.assign(key=frames.keys).astype({name: object for name in order if name != "seed"})
-    runs = texts.sort_values(order, kind="stable")
-    return runs.assign(page=run_names(zip(runs["key"], runs["fingerprint"], strict=True)))
+    """The runs by profile, place and seed, with what the index says of them; the index is the row in `frames`.
+
+    `page` is the name of a run's page and `best` its best dev score as text; `suites` are those evaluated, and
+    `seconds` and `told`, a number of warnings, are of training and tests.
+    """
+    runs, tests = frames.runs, frames.evaluations
+    by_run = tests.groupby("run")["suite"].agg(list)
+    suites: list[Any] = [by_run.get(row, []) for row in runs.index]
+    sums = tests.assign(told=_counts(tests["warnings"])).groupby("run")[["seconds", "told"]].sum()
+    sums = sums.reindex(runs.index, fill_value=0)
+    told = runs.assign(
+        key=frames.keys,
+        suites=suites,
+        seconds=runs["train_seconds"] + sums["seconds"],
+        told=_counts(runs["warnings"]) + sums["told"],
+        best=[ABSENT if isnan(dev) else fixed(dev, 2) for dev in runs["dev"]],
+        is_earlier=frames.earlier,
+    )
+    order = [*_PLACE, "variant", "overrides", "seed", "finished"]
+    told = told.astype({name: object for name in order if name != "seed"}).sort_values(order, kind="stable")
+    return told.assign(page=run_names(zip(told["key"], told["fingerprint"], strict=True)))
+
+
+def _counts(warnings: pandas.Series) -> list[int]:
+    return [len(json.loads(text)) for text in warnings]
 
 
 def _crumbs(result: Result, pages: Pages) -> list[tuple[str, str]]:
@@ -120,65 +119,33 @@ def _crumbs(result: Result, pages: Pages) -> list[tuple[str, str]]:
     ]
 
 
-class RunLine(NamedTuple):
-    """The line of a run in the index: the average of each suite that has one as text, and an earlier `backend`.
-
-    `run` is the run's line of a frame, `best` its best dev score; `seconds` and `warnings` are of training and tests.
-    """
-
-    run: Any
-    averages: Mapping[str, str]
-    backend: int | None
-    best: float | None
-    seconds: float
-    warnings: int
-
-
-class Evaluated(NamedTuple):
-    """An evaluation of a run: its suite, its protocol as JSON, and its average in each metric."""
-
-    suite: str
-    declared: str
-    seconds: float
-    warnings: str
-    average: dict[str, float]
-
-
-def evaluated_of(frames: Frames) -> Mapping[int, Sequence[Evaluated]]:
-    """The evaluations of each run with any, by row."""
-    evaluations = [frames.evaluations[name] for name in ("suite", "declared", "seconds", "warnings")]
-    every = [
-        Evaluated(suite, declared, seconds, said, {})
-        for suite, declared, seconds, said in zip(*evaluations, strict=True)
-    ]
-    means = frames.scores[frames.scores["task"] == AVERAGE]
-    for at, metric, value in zip(means["evaluation"], means["metric"], means["value"], strict=True):
-        every[at].average[metric] = value
-    of_run: dict[int, list[Evaluated]] = {}
-    for run, evaluated in zip(frames.evaluations["run"], every, strict=True):
-        of_run.setdefault(run, []).append(evaluated)
-    return of_run
+def averages_of(frames: Frames) -> Mapping[int, Averages]:
+    """The averages in each suite's newest evaluation, by row of the run."""
+    newest = frames.newest()[["run", "suite", "declared"]]
+    means = frames.scores[frames.scores["task"] == AVERAGE].join(newest, on="evaluation", how="inner")
+    found: dict[int, dict[tuple[str, str], dict[str, float]]] = {}
+    columns = (means[name] for name in ("run", "suite", "declared", "metric", "value"))
+    for run, suite, declared, metric, value in zip(*columns, strict=True):
+        found.setdefault(run, {}).setdefault((suite, declared), {})[metric] = value
+    return found
 
 
 def _by_place(runs: pandas.DataFrame) -> dict[tuple[str, str, str], pandas.DataFrame]:
     """The runs of each profile, setting and encoder."""
-    grouped: Iterable[tuple[Any, pandas.DataFrame]] = runs.groupby(["profile", "setting", "encoder"])
+    grouped: Iterable[tuple[Any, pandas.DataFrame]] = runs.groupby(_PLACE)
     return dict(iter(grouped))
 
 
-def what_ran(frames: Frames, runs: pandas.DataFrame) -> list[Ran]:
-    """The variants, seeds and suites of each profile, setting and encoder, of runs in order."""
-    suites: dict[int, list[str]] = {}
-    for run, suite in zip(frames.evaluations["run"], frames.evaluations["suite"], strict=True):
-        suites.setdefault(run, []).append(suite)
+def what_ran(runs: pandas.DataFrame) -> list[Mapping[str, object]]:
+    """The variants, seeds, suites and number of runs of each profile, setting and encoder, of runs in order."""
     return [
-        Ran(
-            *place,
-            sorted(some["variant"].unique()),
-            spans(some["seed"]),
-            list(dict.fromkeys(suite for row in some.index for suite in suites.get(row, ()))),
-            len(some),
-        )
+        {
+            **dict(zip(_PLACE, place, strict=True)),
+            "variants": sorted(some["variant"].unique()),
+            "seeds": spans(some["seed"]),
+            "suites": list(dict.fromkeys(chain.from_iterable(some["suites"]))),
+            "runs": len(some),
+        }
         for place, some in _by_place(runs).items()
     ]
 
@@ -192,12 +159,12 @@ def spans(seeds: Iterable[int]) -> str:
     return ", ".join(texts)
 
 
-def _write_index(pages: Pages, runs: pandas.DataFrame, evaluated: Mapping[int, Sequence[Evaluated]]) -> None:
+def _write_index(pages: Pages, runs: pandas.DataFrame, averages: Mapping[int, Averages]) -> None:
     """The index of runs: one page, or one for each profile, setting and encoder."""
 
     def write(page: str, some: pandas.DataFrame) -> None:
-        lines, averages = run_lines(some, evaluated)
-        columns = {suite: f"{suite} {metric.name}" for suite, metric in averages.items()}
+        lines, shown = run_lines(some, averages)
+        columns = {suite: f"{suite} {metric.name}" for suite, metric in shown.items()}
         pages.write("runs.html", f"runs/{page}.html", lines=lines, columns=columns, places={}, runs=len(some))
 
     if len(runs) <= MOST_LINES:
@@ -212,25 +179,21 @@ def _write_index(pages: Pages, runs: pandas.DataFrame, evaluated: Mapping[int, S
 
 
 def run_lines(
-    runs: pandas.DataFrame, evaluated: Mapping[int, Sequence[Evaluated]]
-) -> tuple[list[RunLine], dict[str, Metric]]:
-    """The lines of runs, and for each suite the metric whose average is shown.
+    runs: pandas.DataFrame, averages: Mapping[int, Averages]
+) -> tuple[list[tuple[Any, dict[str, str]]], dict[str, Metric]]:
+    """The lines of a frame of runs, each with its averages as text by suite, and each suite's metric that is shown.
 
     This is the first metric with an average, in the first run that has any average in the suite.
     """
     shown: dict[str, Metric] = {}
     lines = []
     for run in lines_of(runs):
-        mine, averages = evaluated.get(run.Index, ()), {}
-        for each in {each.suite: each for each in mine}.values():
-            if each.suite not in shown and each.average:
-                shown[each.suite] = _columns(declared_metrics(each.declared), {(AVERAGE,): each.average})[0][0]
-            if metric := shown.get(each.suite):
-                averages[each.suite] = _cell(each.average, metric)
-        seconds = run.train_seconds + sum(each.seconds for each in mine)
-        warnings = sum(len(json.loads(text)) for text in (run.warnings, *(each.warnings for each in mine)))
-        backend = run.backend if run.training and run.backend < BACKEND_VERSION else None
-        lines.append(RunLine(run, averages, backend, None if isnan(run.dev) else run.dev, seconds, warnings))
+        texts: dict[str, str] = {}
+        for (suite, declared), means in averages.get(run.Index, {}).items():
+            if suite not in shown:
+                shown[suite] = _columns(declared_metrics(declared), {(AVERAGE,): means})[0][0]
+            texts[suite] = _cell(means, shown[suite])
+        lines.append((run, texts))
     return lines, shown
 
 
@@ -239,8 +202,11 @@ def run_names(runs: Iterable[tuple[str, str]]) -> list[str]:
     return numbered(f"{slug(key)}-{slug(fingerprint[:12])}" for key, fingerprint in runs)
 
 
-def score_tables(result: Result) -> Iterator[ScoreTable]:
-    """For the newest evaluation of each suite: its tasks, further metrics, and the parts of its tasks."""
+def score_tables(result: Result) -> Iterator[dict[str, object]]:
+    """For the newest evaluation of each suite: its tasks, further metrics, and the parts of its tasks.
+
+    The heads and cells of rows are texts. `folded` tables are details.
+    """
     for evaluation in result.current:
         suite, title = evaluation.suite, f"{evaluation.suite}, protocol {evaluation.protocol.version}"
         tasks: Rows = {(task,): scores for task, scores in evaluation.scores.items()}
@@ -275,9 +241,10 @@ def _undeclared(name: str, rows: Rows) -> Metric:
 
 def _table(
     title: str, suite: str, heads: tuple[str, ...], columns: Sequence[Metric], rows: Rows, *, folded: bool = False
-) -> ScoreTable:
-    texts = tuple((at, tuple(_cell(scores, metric) for metric in columns)) for at, scores in rows.items())
-    return ScoreTable(title, suite, heads, tuple(metric.name for metric in columns), texts, folded)
+) -> dict[str, object]:
+    texts = [(at, [_cell(scores, metric) for metric in columns]) for at, scores in rows.items()]
+    names = [metric.name for metric in columns]
+    return {"title": title, "suite": suite, "heads": heads, "columns": names, "rows": texts, "folded": folded}
 
 
 def _cell(scores: Mapping[str, float], metric: Metric) -> str:
@@ -289,7 +256,7 @@ def _teacher_text(use: TeacherUse) -> str:
     return f"{use.teacher} (reads the {use.of}{source})"
 
 
-def _content(result: Result, log: str, commands: Commands) -> dict[str, object]:
+def _content(result: Result, log: str, commands: Commands, is_earlier: bool) -> dict[str, object]:
     best, spec = result.dev.best_score, result.spec
     teachers = {role: _teacher_text(use) for role, use in result.teachers.items()}
     values: dict[str, Mapping[str, object]] = {**result.hyperparameters, **({"teachers": teachers} if teachers else {})}
@@ -298,8 +265,8 @@ def _content(result: Result, log: str, commands: Commands) -> dict[str, object]:
         "about": f"{spec.setting} / {spec.encoder}, seed {spec.seed}",
         "seed": spec.seed,
         "warnings": result.all_warnings,
-        "scores": [vars(table) for table in score_tables(result)],
-        "curves": [_curve(curve) for curve in run_curves(result)],
+        "scores": [*score_tables(result)],
+        "curves": [_curve(*curve) for curve in run_curves(result)],
         "best": "" if best is None else f"Best {fixed(best, 2)} at step {result.dev.best_step}.",
         "values": {part: _texts(scores) for part, scores in values.items()},
         "command": commands.again(result),
@@ -315,7 +282,7 @@ def _content(result: Result, log: str, commands: Commands) -> dict[str, object]:
                 "fingerprint of the training": result.fingerprint,
                 "group, equal for all seeds": result.group,
                 "code": result.revision or "unknown",
-                "backend": f"{result.backend}, an earlier one" if is_earlier(result) else result.backend,
+                "backend": f"{result.backend}, an earlier one" if is_earlier else result.backend,
                 "started": result.started,
                 "finished": result.finished,
             }
@@ -337,10 +304,9 @@ def _texts(values: Mapping[str, object]) -> dict[str, str]:
     return {name: str(value) for name, value in values.items()}
 
 
-def _curve(curve: RunCurve) -> dict[str, object]:
-    points = [(plain(x), plain(y)) for x, y in curve.points]
-    name = anchor(f"curve-{curve.term or 'dev'}")
-    return {"id": name, "title": curve_title(curve.term), "label": curve.y_label, "points": points}
+def _curve(chart: ChartKey, points: Points) -> dict[str, object]:
+    (term, label), numbers = chart, [(plain(x), plain(y)) for x, y in points]
+    return {"id": anchor(f"curve-{term or 'dev'}"), "title": curve_title(term), "label": label, "points": numbers}
 
 
 def _shortened(log: str) -> str:

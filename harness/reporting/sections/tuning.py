@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import groupby
+from typing import TYPE_CHECKING
 
 from harness.commands import DEFAULT_COMMANDS, Commands
 from harness.formatting import count_of, fixed
@@ -75,72 +76,66 @@ def _csv(report: TunedReport) -> Iterator[CsvFields]:
     for table in report.tables:
         yield from summary_rows(table, f"tuned {report.tuning.key}")
     shared = {"table": f"budget {report.tuning.key}", "profile": report.tuning.profile, "metric": "expected best dev"}
-    for place in report.places:
-        where = {"setting": place.setting, "encoder": place.encoder}
-        for line in place.lines:
-            seeds = {"variant": line.method.name, "seeds": " ".join(str(pick.seed) for pick in line.picks)}
-            seeds["weakened_by"] = str(line.freshness)
-            for trials, summary in enumerate(line.expected, start=1):
-                number = {"task": f"best of {trials}", "n": summary.n, "mean": summary.mean, "std": summary.std}
-                yield {**shared, **where, **seeds, **number}
-
-
-class Pick(NamedTuple):
-    """The trial that one seed picked, with its dev score and the mean of all trials'."""
-
-    seed: int
-    variant: str
-    dev: float
-    mean: float
+    for line in report.lines:
+        where = {"setting": line.setting, "encoder": line.encoder}
+        seeds = {"variant": line.method.name, "seeds": " ".join(map(str, line.picks))}
+        seeds["weakened_by"] = str(line.freshness)
+        for trials, summary in enumerate(line.expected, start=1):
+            number = {"task": f"best of {trials}", "n": summary.n, "mean": summary.mean, "std": summary.std}
+            yield {**shared, **where, **seeds, **number}
 
 
 @dataclass(frozen=True)
 class TunedLine:
     """A method in one setting with one encoder; its `rows`, one for each suite, have the test scores of its picks.
 
-    `expected` is the expected best dev score of 1, 2, ... trials over seeds, `freshness` that of all trials. `lacking`
-    maps each incomplete seed to its number of missing trials; such a seed picks nothing.
+    `scores` are the dev scores, on the task and in the metric that `dev` names, of each trial by seed. `freshness` is
+    that of all trials. `lacking` maps each incomplete seed to its number of missing trials; such a seed picks nothing
+    and is in no other field.
     """
 
     method: TunedMethod
-    picks: tuple[Pick, ...]
-    expected: tuple[Summary, ...]
+    setting: str
+    encoder: str
+    dev: str
+    scores: Mapping[int, Mapping[str, float]]
     lacking: Mapping[int, int]
     freshness: GroupState
     rows: Mapping[str, Row]
 
-
-@dataclass(frozen=True)
-class TunedPlace:
-    """The methods of a tuning in one setting with one encoder, and the dev task that picks."""
-
-    setting: str
-    encoder: str
-    lines: tuple[TunedLine, ...]
-    dev: str
-
     @property
-    def title(self) -> str:
+    def place(self) -> str:
         return f"{self.setting} / {self.encoder}"
 
-    def weaknesses(self) -> Iterator[Weakness]:
-        for line in self.lines:
-            caveats = joined_caveats(cell.caveats for row in line.rows.values() for cell in row.cells.values())
-            yield Weakness(self.title, name_of(line.method.base).text, caveats, line.freshness)
+    @property
+    def picks(self) -> dict[int, str]:
+        """The trial with the best dev score of each seed; of equal ones, the first drawn."""
+        return {seed: max(dev, key=dev.__getitem__) for seed, dev in self.scores.items()}
+
+    @cached_property
+    def expected(self) -> tuple[Summary, ...]:
+        """The expected best dev score of 1, 2, ... trials over seeds."""
+        curves = [expected_best([*dev.values()]) for dev in self.scores.values()]
+        return tuple(summarise(values) for values in zip(*curves, strict=True))
 
     @property
-    def incomplete(self) -> list[int]:
-        """The seeds in which some method lacks trials."""
-        return sorted({seed for line in self.lines for seed in line.lacking})
+    def weakness(self) -> Weakness:
+        caveats = joined_caveats(cell.caveats for row in self.rows.values() for cell in row.cells.values())
+        return Weakness(self.place, name_of(self.method.base).text, caveats, self.freshness)
 
 
 @dataclass(frozen=True)
 class TunedReport:
-    """A tuning in all places where it was run, and the tables of the picked trials' test scores."""
+    """A tuning: its methods in each place where it was run, and the tables of the picked trials' test scores."""
 
     tuning: Tuning
-    places: tuple[TunedPlace, ...]
+    lines: tuple[TunedLine, ...]
     tables: tuple[SummaryTable, ...]
+
+    @property
+    def places(self) -> list[list[TunedLine]]:
+        """The lines of each setting and encoder."""
+        return [list(some) for _, some in groupby(self.lines, key=lambda line: line.place)]
 
     @property
     def title(self) -> str:
@@ -155,7 +150,7 @@ def tuned_reports(
 ) -> list[TunedReport]:
     """Evaluate each tuning that has been run. Untrained encoders are taken from the summary `tables`."""
     reports = [_report(tuning, results, tables) for tuning in tunings]
-    return [report for report in reports if report.places]
+    return [report for report in reports if report.lines]
 
 
 def _report(tuning: Tuning, results: Sequence[Result], tables: Sequence[SummaryTable]) -> TunedReport:
@@ -164,56 +159,44 @@ def _report(tuning: Tuning, results: Sequence[Result], tables: Sequence[SummaryT
     frames = frames.taken(frames.runs.index[fits].tolist())
     # one group of a trial in all suites, so that each seed picks among runs of one configuration
     frames = frames.where(group={*chosen(frames, frames.scores).drop_duplicates([*Label._fields])["group"]})
-    kept, places = chosen(frames, frames.scores), []
-    for at, runs in frames.runs.astype({"setting": str, "encoder": str}).groupby(["setting", "encoder"]):
-        here, (setting, encoder) = kept[kept["run"].isin(runs.index)], map(str, at)
-        lines = tuple(_tuned(tuning, method, frames, runs, here) for method in tuning.methods)
-        dev = f"{runs['dev_metric'].iloc[0]} on {runs['dev_task'].iloc[0]}"
-        places.append(TunedPlace(setting, encoder, lines, dev))
+    kept, lines = chosen(frames, frames.scores), list[TunedLine]()
+    for _, runs in frames.runs.astype({"setting": str, "encoder": str}).groupby(["setting", "encoder"]):
+        here = kept[kept["run"].isin(runs.index)]
+        lines += [_tuned(tuning, method, frames, runs, here) for method in tuning.methods]
     shown = (table for table in tables if table.profile == tuning.profile)
-    return TunedReport(tuning, tuple(places), tuple(filter(None, (_table(tuning, places, metric) for metric in shown))))
+    return TunedReport(tuning, tuple(lines), tuple(filter(None, (_table(tuning, lines, metric) for metric in shown))))
 
 
 def _tuned(
     tuning: Tuning, method: TunedMethod, frames: Frames, runs: pandas.DataFrame, kept: pandas.DataFrame
 ) -> TunedLine:
     """A method in one place, from the runs there and their chosen evaluations."""
-    devs = {(run.variant, run.seed): run.dev for run in lines_of(runs)}
+    devs, first = {(run.variant, run.seed): run.dev for run in lines_of(runs)}, runs.iloc[0]
     seeds = sorted({seed for _, seed in devs})
     done = {seed: {trial: devs[trial, seed] for trial in method.trials if (trial, seed) in devs} for seed in seeds}
     lacking = {seed: tuning.trials - len(some) for seed, some in done.items() if len(some) < tuning.trials}
     full = {seed: some for seed, some in done.items() if seed not in lacking}
-    curves = [expected_best([*scores.values()]) for scores in full.values()]
-    picks = tuple(_pick(seed, scores) for seed, scores in full.items())
-    expected = tuple(summarise(values) for values in zip(*curves, strict=True))
     every = (state for trial in method.trials for state in kept["freshness"][kept["variant"] == trial])
     stale = dict.fromkeys(freshness.state for freshness in every if freshness.is_stale)
-    freshness = GroupState(len(picks), " and ".join(stale))
-    return TunedLine(method, picks, expected, lacking, freshness, _picked(method, picks, frames, kept, freshness))
+    dev, freshness = f"{first['dev_metric']} on {first['dev_task']}", GroupState(len(full), " and ".join(stale))
+    line = TunedLine(method, first["setting"], first["encoder"], dev, full, lacking, freshness, {})
+    return replace(line, rows=_picked(line, frames, kept))
 
 
-def _pick(seed: int, dev: Mapping[str, float]) -> Pick:
-    """The trial with the best dev score of a seed; of equal ones, the first drawn."""
-    best = max(dev, key=dev.__getitem__)
-    return Pick(seed, best, dev[best], summarise([*dev.values()]).mean)
-
-
-def _picked(
-    method: TunedMethod, picks: Sequence[Pick], frames: Frames, kept: pandas.DataFrame, freshness: GroupState
-) -> Mapping[str, Row]:
+def _picked(line: TunedLine, frames: Frames, kept: pandas.DataFrame) -> Mapping[str, Row]:
     """The row of the picked trials in each suite, under the name of the tuned method."""
-    wanted = {(pick.variant, pick.seed) for pick in picks}
-    mine = kept[[trial in wanted for trial in zip(kept["variant"], kept["seed"], strict=True)]]
-    mine = mine.assign(variant=method.name, row=mine.groupby("suite", observed=True).ngroup())
+    mine = kept[[trial in line.picks.items() for trial in zip(kept["seed"], kept["variant"], strict=True)]]
+    mine = mine.assign(variant=line.method.name, row=mine.groupby("suite", observed=True).ngroup())
     rows = rows_of(frames, mine.sort_values(["row", "seed"]), frames.scores)
     return {
-        row.suite: replace(row, group="", freshness=freshness, training={}, pooling="", is_method=True) for row in rows
+        row.suite: replace(row, group="", freshness=line.freshness, training={}, pooling="", is_method=True)
+        for row in rows
     }
 
 
-def _table(tuning: Tuning, places: Sequence[TunedPlace], table: SummaryTable) -> SummaryTable | None:
+def _table(tuning: Tuning, lines: Sequence[TunedLine], table: SummaryTable) -> SummaryTable | None:
     """The picked trials' test scores in the columns of a suite's table; None if there are none."""
-    some = (row for place in places for line in place.lines if (row := line.rows.get(table.suite)))
+    some = (row for line in lines if (row := line.rows.get(table.suite)))
     shown = ((row, {at: row.cells[at] for at in table.columns if at in row.cells}) for row in some)
     rows = [replace(row, cells=cells) for row, cells in shown if cells]
     if not rows:
@@ -242,13 +225,14 @@ def expected_grid(report: TunedReport, commands: Commands = DEFAULT_COMMANDS) ->
     """Tabulate the expected best dev score against the number of trials, mean and deviation over seeds."""
     counts = shown_counts(report.tuning.trials)
     sections = (
-        Section(f"{place.title}, {place.dev}", tuple(_expected(line, counts) for line in place.lines))
+        Section(f"{place[0].place}, {place[0].dev}", tuple(_expected(line, counts) for line in place))
         for place in report.places
     )
+    incomplete = ((place[0], sorted({seed for line in place for seed in line.lacking})) for place in report.places)
     missing = (
-        tune_command(report.tuning, place.setting, place.encoder, place.incomplete, commands)
-        for place in report.places
-        if place.incomplete
+        tune_command(report.tuning, first.setting, first.encoder, seeds, commands)
+        for first, seeds in incomplete
+        if seeds
     )
     return Grid(
         f"expected-{report.tuning.key}",
@@ -302,13 +286,11 @@ def _notes(report: TunedReport) -> Iterator[str]:
         "The expected best of n trials is that of n draws with replacement from the dev scores of all trials of a seed "
         "(Dodge et al., 2019), mean ± sample standard deviation over seeds."
     )
-    for place in report.places:
-        for line in place.lines:
-            if line.lacking:
-                lacks = ", ".join(f"{count} of seed {seed}" for seed, count in line.lacking.items())
-                where = f"{name_of(line.method.base)} in {place.title}"
-                yield f"Trials missing: {where} ({lacks}). These seeds have no pick."
-    yield from freshness_notes(weak for place in report.places for weak in place.weaknesses())
+    for line in (line for line in report.lines if line.lacking):
+        lacks = ", ".join(f"{count} of seed {seed}" for seed, count in line.lacking.items())
+        where = f"{name_of(line.method.base)} in {line.place}"
+        yield f"Trials missing: {where} ({lacks}). These seeds have no pick."
+    yield from freshness_notes(line.weakness for line in report.lines)
 
 
 def picks_grid(report: TunedReport) -> Grid:
@@ -317,7 +299,7 @@ def picks_grid(report: TunedReport) -> Grid:
     scores = (f"{suite_title(table.suite)} {table.title(column)}" for table, column in averages)
     columns = ("picked", "dev", "mean dev of trials", *scores)
     sections = (
-        Section(place.title, tuple(line for chosen in place.lines for line in _picks(chosen, averages)))
+        Section(place[0].place, tuple(line for tuned in place for line in _picks(tuned, averages)))
         for place in report.places
     )
     return Grid(
@@ -329,28 +311,29 @@ def picks_grid(report: TunedReport) -> Grid:
         tuple(sections),
         (
             "Each seed picks the trial with its best dev score; test scores are not used.",
-            *sorted(f"Dev score in {place.title}: {place.dev}." for place in report.places),
-            *weakness_notes(weak for place in report.places for weak in place.weaknesses()),
+            *sorted(f"Dev score in {line.place}: {line.dev}." for line, *_ in report.places),
+            *weakness_notes(line.weakness for line in report.lines),
         ),
     )
 
 
 def _picks(line: TunedLine, averages: Sequence[tuple[SummaryTable, Column]]) -> Iterator[Line]:
-    for index, pick in enumerate(line.picks):
-        dev = (CellText(fixed(number, DIGITS)) for number in (pick.dev, pick.mean))
+    for index, (seed, trial) in enumerate(line.picks.items()):
+        dev = line.scores[seed]
+        numbers = (CellText(fixed(number, DIGITS)) for number in (dev[trial], summarise([*dev.values()]).mean))
         cells = ((table, column, line.rows[table.suite].cells.get(column)) for table, column in averages)
         scores = (
-            cell_text(cell.of_seed(pick.seed) if cell else None, table.metric(column).digits, seeds=1)
+            cell_text(cell.of_seed(seed) if cell else None, table.metric(column).digits, seeds=1)
             for table, column, cell in cells
         )
-        heads = (name_of(line.method.base), seeds_text(pick.seed, line.freshness))
-        texts = (CellText(name_of(pick.variant).text), *dev, *scores)
+        heads = (name_of(line.method.base), seeds_text(seed, line.freshness))
+        texts = (CellText(name_of(trial).text), *numbers, *scores)
         yield Line(heads, texts, "plain", 0 if index else len(line.picks), line.method.base)
 
 
 def tuned_figures(report: TunedReport) -> list[ReportFigure]:
     """A figure, if some seed has all trials."""
-    places = [place for place in report.places if any(line.expected for line in place.lines)]
+    places = [place for place in report.places if any(line.expected for line in place)]
     if not places:
         return []
     key, title = f"budget-{report.tuning.key}", f"Expected best dev score against trials, {report.title}"
@@ -358,20 +341,19 @@ def tuned_figures(report: TunedReport) -> list[ReportFigure]:
         "Expected best of n trials, drawn from all trials of a seed: mean over seeds, and bars of one standard "
         "deviation. Methods are compared fairly at equal numbers of trials only."
     )
-    lines = places[0].lines
-    entries = [of_series(index, f"{line.method.base} ({n_of(line.expected)})") for index, line in enumerate(lines)]
+    entries = [of_series(index, f"{line.method.base} ({n_of(line.expected)})") for index, line in enumerate(places[0])]
     svg, pdf = drawn(title, grid([_panel(place, entries) for place in places], 3))
     return [ReportFigure(key, "", report.tuning.profile, title, text, svg, pdf)]
 
 
-def _panel(place: TunedPlace, entries: Sequence[Look]) -> ChartSpec:
+def _panel(place: Sequence[TunedLine], entries: Sequence[Look]) -> ChartSpec:
     values = [
         spread(series.name, trials, best)
-        for line, series in zip(place.lines, entries, strict=True)
+        for line, series in zip(place, entries, strict=True)
         for trials, best in enumerate(line.expected, start=1)
     ]
-    most = max(len(line.expected) for line in place.lines)
+    most = max(len(line.expected) for line in place)
     counts = {"values": list(range(1, most + 1, max(1, most // 10))), "format": "d", "grid": False}
     x = axis("x", "trials", axis=counts)
-    layer = curves(values, x, axis("y", f"best dev score, {place.dev}"), by_series(entries))
-    return {"title": place.title, "layer": [layer]}
+    layer = curves(values, x, axis("y", f"best dev score, {place[0].dev}"), by_series(entries))
+    return {"title": place[0].place, "layer": [layer]}

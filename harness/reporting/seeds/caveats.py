@@ -85,13 +85,13 @@ def has_collapsed(alignment: float | None, uniformity: float) -> bool:
     return spread < SMALLEST_SPREAD or (alignment is not None and alignment < CLOSEST_POSITIVES * spread)
 
 
-def collapsed_runs(frames: Frames) -> Mapping[str, frozenset[int]]:
-    """The seeds of collapsed runs by group, as far as results have their alignment and uniformity."""
+def collapsed_runs(frames: Frames, groups: Collection[str]) -> Mapping[str, Collection[int]]:
+    """The seeds of collapsed runs of some groups, as far as results have their alignment and uniformity."""
     scores, evaluations, runs = frames.scores, frames.evaluations, frames.runs
     lines = scores[scores["metric"].isin(["alignment", "uniformity"]) & (scores["task"] != AVERAGE)]
     lines = lines.join(evaluations[["run", "suite"]], on="evaluation")
     lines = lines.join(runs[["group", "seed", "setting"]], on="run")
-    lines = lines[lines["setting"] != UNTRAINED]
+    lines = lines[(lines["setting"] != UNTRAINED) & lines["group"].isin(groups)]
     measured: dict[tuple[str, int, str, str], dict[str, float]] = {}
     columns = ("group", "seed", "suite", "task", "metric", "value")
     for *run, metric, value in zip(*(lines[name].tolist() for name in columns), strict=True):
@@ -101,7 +101,7 @@ def collapsed_runs(frames: Frames) -> Mapping[str, frozenset[int]]:
     for (group, seed, *_), values in measured.items():
         if "uniformity" in values and has_collapsed(values.get("alignment"), values["uniformity"]):
             collapsed.setdefault(group, set()).add(seed)
-    return {group: frozenset(seeds) for group, seeds in collapsed.items()}
+    return collapsed
 
 
 def caveats(collapsed: Collection[int], dev: Collection[str], task: str, tasks: Collection[str]) -> tuple[Caveat, ...]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import NamedTuple
 
 from harness.method.naming import VariantName, name_of
@@ -46,10 +46,7 @@ class Label(NamedTuple):
     @property
     def parsed(self) -> Variant | None:
         """Its variant; None if the text is not a valid variant."""
-        try:
-            return Variant.parse(self.variant)
-        except SpecError:
-            return None
+        return _parsed(self.variant)
 
     @property
     def method(self) -> str:
@@ -69,6 +66,14 @@ class Label(NamedTuple):
 
     def __str__(self) -> str:
         return self.name.code
+
+
+@cache
+def _parsed(variant: str) -> Variant | None:
+    try:
+        return Variant.parse(variant)
+    except SpecError:
+        return None
 
 
 class Corrected(NamedTuple):

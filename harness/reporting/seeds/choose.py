@@ -71,7 +71,7 @@ def _states(groups: pandas.DataFrame) -> dict[int, GroupState]:
 
 def rows_of(frames: Frames, kept: pandas.DataFrame, *scores: pandas.DataFrame) -> list[Row]:
     """The rows of chosen evaluations, with the cells of all their `scores`, of whole tasks and of parts."""
-    numbers, collapsed = _by_row(kept, scores), collapsed_runs(frames)
+    numbers, collapsed = _by_row(kept, scores), collapsed_runs(frames, kept["group"].unique())
     runs = frames.runs[["dev_task", "training", "pooling"]]
     lines: dict[int, list[Any]] = {}
     for line in lines_of(kept.join(runs, on="run")):

@@ -11,7 +11,7 @@ import scipy.stats
 from builders import error_tables, over_seeds, result, sts, tables
 
 from harness.reporting.charts import curves
-from harness.reporting.charts.curves import MOST_POINTS, MOST_SEEDS, MOST_VARIANTS, CurvePlace, curve_places, shown_runs
+from harness.reporting.charts.curves import MOST_POINTS, MOST_SEEDS, MOST_VARIANTS, curve_places, shown_runs
 from harness.reporting.charts.glance import forest_plot, heat_plots, scale_of, sweep_plot, sweeps
 from harness.reporting.look import LOOKS, Plot, of_variant
 from harness.reporting.seeds.cells import Label
@@ -92,7 +92,7 @@ def test_an_axis_is_logarithmic_where_values_span_decades() -> None:
     assert [scale_of(some)["type"] for some in values] == ["linear", "log", "symlog", "linear"]
 
 
-def places(results: list[Result]) -> list[CurvePlace]:
+def places(results: list[Result]) -> list[dict[str, Any]]:
     return curve_places(shown_runs(results, tables(results)), results.__getitem__)
 
 
@@ -114,21 +114,21 @@ def test_each_result_is_read_once_dev_scores_come_first_and_damaged_results_have
         return results[row] if row else None
 
     (charts,) = curve_places(shown_runs(results, tables(results)), found)
-    assert [plot.title for plot in charts.plots] == ["Dev score", "Loss term text"]
+    assert [plot.title for plot in charts["plots"]] == ["Dev score", "Loss term text"]
     assert sorted(read) == [0, 1, 2]
-    assert {line["s"] for line in data(charts.plots[0]) if "s" in line} == {0, 1}
+    assert {line["s"] for line in data(charts["plots"][0]) if "s" in line} == {0, 1}
 
 
 def test_the_mean_is_over_the_steps_that_all_seeds_have() -> None:
     results = [result(seed=0, dev=[10.0, 20.0, 30.0], losses={}), result(seed=1, dev=[20.0, 40.0], losses={})]
     (charts,) = places(results)
-    (plot,) = charts.plots
-    assert charts.title == "toy / toy-bert"
+    (plot,) = charts["plots"]
+    assert charts["title"] == "toy / toy-bert"
     assert plot.spec["encoding"]["y"]["title"] == "spearman on ToySTS-dev"
     assert means(plot) == [(50.0, 15.0), (100.0, 30.0)]
     assert Counter(row["s"] for row in data(plot) if "s" in row) == {0: 3, 1: 2}
     (charts,) = places([result("mcse", losses={"text": [3.0, 2.0], "info": [None, 5.0]})])
-    _, text, info = charts.plots
+    _, text, info = charts["plots"]
     assert (means(text), means(info)) == ([(50.0, 3.0), (100.0, 2.0)], [(100.0, 5.0)])
     assert info.spec["encoding"]["y"]["title"] == "loss term info, unweighted"
     assert places([result("none", dev=[], losses={}, setting="none")]) == [], "nothing was trained"
@@ -143,7 +143,7 @@ def test_only_the_groups_of_the_tables_are_drawn() -> None:
 
 def test_a_variant_has_one_colour_on_the_whole_page_and_the_baseline_its_own() -> None:
     results = over_seeds("simcse", [1.0]) + over_seeds("mcse", [2.0]) + over_seeds("mcse", [2.0], setting="wiki")
-    entries = [entry for charts in places(results) for entry in charts.legend]
+    entries = [entry for charts in places(results) for entry in charts["legend"]]
     assert len(entries) == 3
     colours = {(entry.name.code, entry.look.colour) for entry in entries}
     assert colours == {("simcse", "var(--ink)"), ("mcse", "var(--c0)")}
@@ -152,7 +152,7 @@ def test_a_variant_has_one_colour_on_the_whole_page_and_the_baseline_its_own() -
 @pytest.mark.parametrize("variants", [MOST_SEEDS // 2, MOST_SEEDS // 2 + 1])
 def test_large_profiles_show_means_only(variants: int) -> None:
     (charts,) = places([result(f"mcse[lambda={at}]", seed) for at in range(variants) for seed in (0, 1)])
-    assert any("s" in row for row in data(charts.plots[0])) == (2 * variants <= MOST_SEEDS)
+    assert any("s" in row for row in data(charts["plots"][0])) == (2 * variants <= MOST_SEEDS)
 
 
 def test_no_two_lines_of_a_chart_look_alike() -> None:
@@ -162,7 +162,7 @@ def test_no_two_lines_of_a_chart_look_alike() -> None:
 def test_long_curves_are_thinned_and_keep_their_end() -> None:
     dev = [float(step) for step in range(1000)]
     (charts,) = places([result(seed=seed, dev=dev, losses={}) for seed in (0, 1)])
-    values = data(charts.plots[0])
+    values = data(charts["plots"][0])
     assert len(values) <= 3 * MOST_POINTS
     assert {row["x"] for row in values if row["y"] == 999.0} == {50000.0}
 
@@ -172,5 +172,5 @@ def test_a_chart_has_the_baseline_and_as_many_variants_as_can_be_told_apart(monk
     names = [f"mcse[lambda={number}]" for number in range(9)] + ["simcse"]
     runs = {Label("tiny", name, "toy", "toy-bert", ""): [row] for row, name in enumerate(names)}
     (charts,) = curve_places(runs, [*map(result, names)].__getitem__)
-    assert [entry.name.code for entry in charts.legend] == ["simcse", "mcse[lambda=0]", "mcse[lambda=1]"]
-    assert charts.title == "toy / toy-bert (3 of 10 variants)"
+    assert [entry.name.code for entry in charts["legend"]] == ["simcse", "mcse[lambda=0]", "mcse[lambda=1]"]
+    assert charts["title"] == "toy / toy-bert (3 of 10 variants)"

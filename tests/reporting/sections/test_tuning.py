@@ -47,11 +47,9 @@ def reports(results: Sequence[Result]) -> list[TunedReport]:
 
 def test_each_seed_picks_by_its_own_dev_score_and_never_by_a_test() -> None:
     (report,) = reports(runs(MCSE) + runs(SIMCSE))
-    (tuned,) = report.places
-    mcse, simcse = tuned.lines
+    mcse, simcse = report.lines
     # seed 2 has two trials with the best dev score: the one drawn first is picked, whatever the tests say
-    picks = [(pick.seed, pick.variant, pick.dev) for pick in mcse.picks]
-    assert picks == [(0, MCSE[1], 5.0), (1, MCSE[0], 9.0), (2, MCSE[1], 8.0)]
+    assert mcse.picks == {0: MCSE[1], 1: MCSE[0], 2: MCSE[1]}
     assert mcse.rows["sts"].cells[AVG.column].by_seed == {0: 60.0, 1: 90.0, 2: 70.0}
     assert simcse.rows["sts"].cells[AVG.column].by_seed == {0: 20.0, 1: 21.0, 2: 22.0}
 
@@ -67,7 +65,7 @@ def test_the_picks_are_one_row_tested_against_the_tuned_baseline() -> None:
 
 def test_the_expected_best_is_that_of_all_draws_over_seeds() -> None:
     (report,) = reports(runs(MCSE) + runs(SIMCSE))
-    expected = report.places[0].lines[0].expected
+    expected = report.lines[0].expected
     by_seed = [[trial[seed] for trial in DEV[MCSE]] for seed in range(3)]
     for n in (1, 2, 3):
         means = [sum(max(draw) for draw in product(dev, repeat=n)) / 3**n for dev in by_seed]
@@ -85,7 +83,7 @@ def test_the_expected_best_is_that_of_all_draws_over_seeds() -> None:
 def test_a_seed_that_lacks_a_trial_picks_nothing_and_is_named_with_its_command() -> None:
     whole = runs(MCSE) + runs(SIMCSE)
     (report,) = reports([run for run in whole if (str(run.spec.variant), run.spec.seed) != (MCSE[2], 1)])
-    assert [pick.seed for pick in report.places[0].lines[0].picks] == [0, 2]
+    assert [*report.lines[0].picks] == [0, 2]
     grid = expected_grid(report)
     assert "Trials missing: MCSE in toy / toy-bert (1 of seed 1). These seeds have no pick." in grid.notes
     (command,) = grid.commands
@@ -98,11 +96,11 @@ def test_nothing_is_taken_from_other_profiles_overrides_or_configurations() -> N
     whole = runs(MCSE) + runs(SIMCSE)
     others = runs(MCSE, profile="small") + runs(MCSE, overrides={"steps": 1})
     (alone,), (report,) = reports(whole), reports(others + whole)
-    assert (report.places, report.tables) == (alone.places, alone.tables)
+    assert (report.lines, report.tables) == (alone.lines, alone.tables)
     assert reports(others) == []
     # an older run under another configuration is not mixed with the three of this one
     older = [result(MCSE[1], 5, sts(ToySTS=1.0), dev=(0.0, 99.0), data="second", finished="2020-01-01T00:00:00+00:00")]
-    assert [pick.seed for pick in reports(whole + older)[0].places[0].lines[0].picks] == [0, 1, 2]
+    assert [*reports(whole + older)[0].lines[0].picks] == [0, 1, 2]
 
 
 def test_the_command_says_the_same_tuning_again() -> None:

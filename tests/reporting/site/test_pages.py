@@ -135,10 +135,11 @@ def test_seeds_are_shown_as_spans(seeds: list[int], text: str) -> None:
 
 def test_runs_are_grouped_by_profile_setting_and_encoder() -> None:
     results = [*over_seeds("mcse", [1.0, 2.0]), *over_seeds("simcse", [1.0]), result(setting="wiki", profile="small")]
-    frames = frames_of(results)
-    first, second = what_ran(frames, in_order(frames))
-    assert (first.profile, first.setting, first.seeds, first.runs) == ("small", "wiki", "0", 1)
-    assert (second.variants, second.seeds, second.suites, second.runs) == (["mcse", "simcse"], "0–1", ["sts"], 3)
+    small, tiny = what_ran(in_order(frames_of(results)))
+    where = {"profile": "small", "setting": "wiki", "encoder": "toy-bert"}
+    assert small == {**where, "variants": ["simcse"], "seeds": "0", "suites": ["sts"], "runs": 1}
+    where = {"profile": "tiny", "setting": "toy", "encoder": "toy-bert"}
+    assert tiny == {**where, "variants": ["mcse", "simcse"], "seeds": "0–1", "suites": ["sts"], "runs": 3}
 
 
 def test_audit_counts_are_those_of_the_findings(site: Path) -> None:

@@ -14,7 +14,7 @@ from harness.metrics import Metric
 from harness.reporting.build import render
 from harness.reporting.contents import Contents
 from harness.reporting.sections import runs
-from harness.reporting.sections.runs import evaluated_of, in_order, run_lines, score_tables
+from harness.reporting.sections.runs import averages_of, in_order, run_lines, score_tables
 from harness.spec import split
 from harness.store import Evaluation, Protocol, Result, Store, frames_of
 
@@ -34,10 +34,10 @@ def test_parts_have_a_table_of_their_own_and_digits_come_from_the_metric() -> No
     scores = {"sts": {"STS12": {"spearman": 72.5918, "n": 3108.0}, "Avg": {"spearman": 8.0}}}
     parts = {"sts": {"STS12": {"MSRpar": {"spearman": 55.02, "n": 750.0}}}}
     whole, details = score_tables(result(scores=scores, parts=parts))
-    assert whole.columns == ("spearman", "n")
-    assert whole.rows == ((("STS12",), ("72.59", "3108")), (("Avg",), ("8.00", "–")))
-    assert details.rows == ((("STS12", "MSRpar"), ("55.02", "750")),)
-    assert details.folded
+    assert whole["columns"] == ["spearman", "n"]
+    assert whole["rows"] == [(("STS12",), ["72.59", "3108"]), (("Avg",), ["8.00", "–"])]
+    assert details["rows"] == [(("STS12", "MSRpar"), ["55.02", "750"])]
+    assert details["folded"]
 
 
 def evaluated(metrics: tuple[Metric, ...], scores: dict[str, dict[str, float]]) -> Result:
@@ -51,8 +51,8 @@ def test_many_further_metrics_are_folded_behind_the_main_one() -> None:
     others = {f"m{index}": 0.5 for index in range(20)}
     run = evaluated((main,), {"T": {**others, "loss": 0.25}})
     first, rest = score_tables(run)
-    assert (first.title, first.columns, first.rows) == ("plugged, protocol 3", ("loss",), ((("T",), ("0.2",)),))
-    assert (len(rest.columns), rest.folded) == (20, True)
+    assert (first["title"], first["rows"]) == ("plugged, protocol 3", [(("T",), ["0.2"])])
+    assert (first["columns"], len(rest["columns"]), rest["folded"]) == (["loss"], 20, True)
     assert list(score_tables(evaluated((), {"Avg": {}}))) == [], "no score, no table"
 
 
@@ -60,9 +60,9 @@ def test_the_index_shows_the_main_average_of_every_suite() -> None:
     metrics = (Metric("hidden", shown=False), Metric("good", digits=0))
     results = [evaluated(metrics, {"Avg": {"hidden": 1.0, "good": 12.34}}), result()]
     frames = frames_of(results)
-    lines, columns = run_lines(in_order(frames), evaluated_of(frames))
+    lines, columns = run_lines(in_order(frames), averages_of(frames))
     assert [(suite, metric.name) for suite, metric in columns.items()] == [("plugged", "good"), ("sts", "spearman")]
-    assert [line.averages for line in lines] == [{"plugged": "12"}, {"sts": "70.00"}]
+    assert [averages for _, averages in lines] == [{"plugged": "12"}, {"sts": "70.00"}]
 
 
 def test_warnings_overrides_and_teachers_are_shown(tmp_path: Path) -> None:
