@@ -112,10 +112,14 @@ class Experiment:
 
     @cached_property
     def remarks(self) -> tuple[str, ...]:
-        """What a user should know of the encoder, and of the corpora: odd rows, and fewer than a batch has."""
-        batch, name = self.resolved.training.batch_size, self.resolved.spec.encoder
-        found = () if self.encoder.missing else remarks_on(self.encoder.source.path())
-        lines = [f"encoder {name}: {line}" for line in found]
+        """What a user should know of the models, and of the corpora: odd rows, and fewer than a batch has."""
+        batch = self.resolved.training.batch_size
+        models = [] if self.encoder.missing else [(f"encoder {self.resolved.spec.encoder}", self.encoder.source)]
+        for features in self.features.values():
+            read = [need.source for need in features.needs if not need.missing]
+            texts = [source for source in read if isinstance(source, FrozenModel) and source.kind == "text"]
+            models += [(f"teacher {features.teacher.name}", source.model) for source in texts]
+        lines = [f"{name}: {line}" for name, model in dict.fromkeys(models) for line in remarks_on(model.path())]
         lines += [f"{corpus.name}: {line}" for corpus in self.corpora for line in corpus.found.remarks]
         for stream in dict.fromkeys(corpus.stream for corpus in self.corpora):
             used = [corpus for corpus in self.corpora if corpus.stream == stream]
