@@ -46,23 +46,26 @@ def read_features(path: Path, of: str, ids: Path | None = None) -> tuple[list[st
 def check_features(path: Path, of: str, ids: Path | None = None) -> tuple[list[str] | None, int]:
     """Ids and number of the rows of a file that is checked as by `read_features`, once for its content."""
     with _opened(path, of, ids) as (known, values):
-        note = f"stored/{digest('finite features', file_hash(path))}.json"
+        note = f"stored/{digest('features that differ', file_hash(path))}.json"
         cached_note(note, "the features will be checked again", lambda: _check_finite(path, values))
         return known, len(values)
 
 
 def _check_finite(path: Path, values: Any) -> Mapping[str, int]:
     """Check features (rows, width): the number of rows. Raises UserError."""
-    if values.dtype.kind not in "fiub":
-        raise ValueError(f"it holds {values.dtype}, not real numbers")
+    if values.dtype.kind not in "fiu" or values.dtype.itemsize == 1:
+        raise ValueError(f"it holds {values.dtype}, not real numbers that are stored whole; use floating point")
     with np.errstate(over="ignore"):
-        bad = np.flatnonzero(~np.isfinite(np.asarray(values[:], dtype=np.float32)).all(axis=1))
+        rows = np.asarray(values[:], dtype=np.float32)
+    bad = np.flatnonzero(~np.isfinite(rows).all(axis=1))
     if len(bad):
         raise UserError(
             f"{path} has {len(bad)} of {len(values)} rows with NaN or infinite numbers, the first is row {bad[0] + 1}; "
             "compute them again, or remove them"
         )
-    return {"rows": len(values)}
+    if len(rows) > 1 and not np.ptp(rows, axis=0).any():
+        raise UserError(f"{path} has the same numbers in each of its {len(rows)} rows; compute them again")
+    return {"rows": len(rows)}
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from fnmatch import fnmatch
@@ -37,6 +38,8 @@ _DATA = (
 _OTHERS = ("CrossEncoder", "SparseEncoder", "MultiVectorEncoder", "ColBERT")
 #: ends of the names of transformers' models whose head gives no vector of a sentence
 _CLASSIFIERS = ("ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering", "ForMultipleChoice")
+#: types whose weights have BERT's names; all but BERT count positions from the pad token's id
+_LIKE_BERT = {"bert", "roberta", "xlmroberta", "camembert"}
 _POINTER = b"version https://git-lfs"
 
 
@@ -63,13 +66,21 @@ def account_for(folder: Path, read: Collection[str] = ()) -> None:
 
 
 def remarks_on(folder: Path) -> list[str]:
-    """What a user should know of a model that is read in part: one line on the weights of a classifier."""
-    named: object = None
+    """What a user should know of a model: a head that is left out, and weights that may be of another type."""
+    settings: Mapping[str, object] = {}
     with suppress(UserError):  # the trial of the model names a damaged file
-        named = read_settings(folder / "config.json").get("architectures")
-    listed = named if isinstance(named, list) else []
-    classifiers = [str(name) for name in listed if str(name).endswith(_CLASSIFIERS)]
-    return [f"weights of a classifier ({name}); its head is left out" for name in classifiers]
+        settings = read_settings(folder / "config.json")
+    listed, kind = settings.get("architectures"), settings.get("model_type")
+    lines = []
+    for name in map(str, listed if isinstance(listed, list) else []):
+        made = re.split("For|Model$", name)[0].lower()
+        if name.endswith(_CLASSIFIERS):
+            lines.append(f"weights of a classifier ({name}); its head is left out")
+        if {made, str(kind).replace("-", "")} < _LIKE_BERT and "bert" in (made, kind) and made != kind:
+            lines.append(
+                f"read as model_type = {kind}, and saved as {name}, whose positions are others; correct config.json"
+            )
+    return lines
 
 
 def _is(name: str, patterns: tuple[str, ...]) -> bool:

@@ -8,6 +8,7 @@ the end, not normalised.
 from __future__ import annotations
 
 import io
+import re
 import struct
 import warnings
 import zlib
@@ -36,6 +37,8 @@ UNREADABLE = (
     *(OSError, EOFError, SyntaxError, ValueError, LookupError, ArithmeticError),
     *(struct.error, zlib.error, Image.DecompressionBombError),
 )
+#: the end mark of a JPEG
+_END = b"\xff\xd9"
 #: pixels of the largest image that is decoded: 267 MB of RGB
 LARGEST = 89_478_485
 
@@ -78,23 +81,50 @@ def decoded(item: Encoded) -> np.ndarray:
     """Decode an image file: (height, width, 3) uint8. Raises one of UNREADABLE."""
     image = opened(item)
     pixels = np.array(rgb(image))
-    if image.format == "JPEG" and "progressive" not in image.info and _lacks_data(item, image):
-        raise OSError("image file is truncated, though it has an end mark")
+    if image.format == "JPEG":
+        last: Any = image.getpixel((image.width - 1, image.height - 1))
+        progressive = "progressive" in image.info
+        if progressive or set(np.ravel(last)) <= {127, 128}:
+            content = item if isinstance(item, bytes) else item.read_bytes()
+            if _lacks_scans(content, pixels) if progressive else _lacks_blocks(content):
+                raise OSError("image file is truncated, though it has an end mark")
     return pixels
 
 
-def _lacks_data(item: Encoded, image: Image.Image) -> bool:
+def _lacks_blocks(content: bytes) -> bool:
     """Whether a sequential JPEG ends before its last block: libjpeg makes the missing ones grey, without an error."""
-    last: Any = image.getpixel((image.width - 1, image.height - 1))
-    if not set(np.ravel(last)) <= {127, 128}:
-        return False
-    content = item if isinstance(item, bytes) else item.read_bytes()
     try:
         # without the mark, a file with data for its last block can still be decoded, and another one cannot
-        Image.open(io.BytesIO(content[: content.rfind(b"\xff\xd9")] + bytes(16))).load()
+        Image.open(io.BytesIO(content[: content.rfind(_END)] + bytes(16))).load()
     except OSError:
         return True
     return False
+
+
+def _lacks_scans(content: bytes, pixels: np.ndarray) -> bool:
+    """Whether a progressive JPEG lacks scans or ends within one: libjpeg leaves out what is missing, without an error.
+
+    More data before the end mark change the pixels of a file that ends within a scan; in a whole one they are skipped.
+    """
+    if b"\xff\xc4" not in content:
+        return False  # in arithmetic coding, whose encoders leave zeros out
+    if not _has_all_scans(content[content.rfind(b"\xff\xc2") :]):
+        return True
+    end = content.rfind(_END)
+    longer = content[:end] + bytes(range(255)) * 8 + content[end:]
+    return not np.array_equal(pixels, np.asarray(rgb(opened(longer))))
+
+
+def _has_all_scans(frame: bytes) -> bool:
+    """Whether the scans of a progressive frame give every coefficient of every component to its last bit."""
+    given = set[tuple[int, int]]()
+    for start in re.finditer(rb"\xff\xda", frame):
+        header = frame[start.end() + 2 :]
+        first, last, bits = header[1 + 2 * header[0] :][:3]
+        if bits % 16 == 0:
+            components = header[1 : 2 * header[0] : 2]
+            given |= {(component, each) for component in components for each in range(first, last + 1)}
+    return len(given) == 64 * frame[9]
 
 
 def described(error: Exception) -> str:

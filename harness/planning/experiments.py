@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
@@ -112,10 +112,14 @@ class Experiment:
 
     @cached_property
     def remarks(self) -> tuple[str, ...]:
-        """What a user should know of the encoder, and of the corpora: odd rows, and fewer than a batch has."""
-        batch, name = self.resolved.training.batch_size, self.resolved.spec.encoder
-        found = () if self.encoder.missing else remarks_on(self.encoder.source.path())
-        lines = [f"encoder {name}: {line}" for line in found]
+        """What a user should know of the models, and of the corpora: odd rows, and fewer than a batch has."""
+        batch = self.resolved.training.batch_size
+        models = [] if self.encoder.missing else [(f"encoder {self.resolved.spec.encoder}", self.encoder.source)]
+        for features in self.features.values():
+            read = [need.source for need in features.needs if not need.missing]
+            texts = [source for source in read if isinstance(source, FrozenModel) and source.kind == "text"]
+            models += [(f"teacher {features.teacher.name}", source.model) for source in texts]
+        lines = [f"{name}: {line}" for name, model in dict.fromkeys(models) for line in remarks_on(model.path())]
         lines += [f"{corpus.name}: {line}" for corpus in self.corpora for line in corpus.found.remarks]
         for stream in dict.fromkeys(corpus.stream for corpus in self.corpora):
             used = [corpus for corpus in self.corpora if corpus.stream == stream]
@@ -203,30 +207,23 @@ class Experiments:
         return self._known[run.spec]
 
     def _complete(self, run: Resolved) -> Experiment:
-        inventory, teachers = self.inventory, dict[str, Experiment]()
+        inventory = self.inventory
         encoder = inventory.encoder(run.spec.encoder)
-
-        def find(name: str) -> RunModel:
-            teacher = self._teacher(name)
-            teachers.update({experiment.key: experiment for experiment in (*teacher.teachers, teacher)})
-            return RunModel(teacher.key, teacher.missing, teacher.fingerprint, teacher.resolved.pooling)
-
-        finder = _TeacherFinder(run, encoder.source, inventory, find)
         if not run.trains:
             published = inventory.profile.released.get(run.spec.encoder)
             projected = published is not None and published.pooling == run.pooling and encoder.source.has_beside
             images = published.images if published and projected else None
-            heads = {"image": finder.features(Feature(images), ())} if images else {}
+            heads = {"image": self._features(run, Feature(images), ())} if images else {}
             return Experiment(run, encoder, features=heads, code=self._code_of(run, heads))
         corpora = tuple(inventory.corpus(name, run) for name in run.streams)
-        pairs = [corpus for corpus in corpora if corpus.stream == "pairs"]
-        features = {role: finder.features(asked, pairs) for role, asked in run.features.items()}
+        pairs = tuple(corpus for corpus in corpora if corpus.stream == "pairs")
+        features = {role: self._features(run, asked, pairs) for role, asked in run.features.items()}
         named = {stream: steps.patches.pretrained for stream, steps in run.own_steps.items()}
         patches = {
             stream: inventory.patches(name) for stream, name in named.items() if name and fresh_size(name) is None
         }
         read = (encoder, corpora, features, patches, inventory.dev(run.dev))
-        return Experiment(run, *read, tuple(teachers.values()), self._code_of(run, features))
+        return Experiment(run, *read, self._teachers_of(features), self._code_of(run, features))
 
     def _code_of(self, run: Resolved, features: Mapping[str, RoleFeatures]) -> dict[tuple[str, str], str]:
         used = [("method", run.spec.variant.name), ("pooling", run.pooling)]
@@ -236,41 +233,35 @@ class Experiments:
         used += [("teacher kind", model.kind) for model in models if isinstance(model, FrozenModel | RunModel)]
         return {(kind, name): self._code(kind, name) for kind, name in used}
 
-    def _teacher(self, name: str) -> Experiment:
+    def _teachers_of(self, features: Mapping[str, RoleFeatures]) -> tuple[Experiment, ...]:
+        """The runs that are teachers of some features, each once, after its own teachers."""
+        models = [model.source for asked in features.values() for model in asked.teacher.models]
+        trained = [self._run(model.key) for model in models if isinstance(model, RunModel)]
+        return tuple({each.key: each for run in trained for each in (*run.teachers, run)}.values())
+
+    def _run(self, key: str) -> Experiment:
         """The run that is a teacher under the name `run:KEY`."""
-        spec = RunSpec.parse(name.removeprefix(RUN))
         try:
-            return self.of(resolve(self.inventory.profile, spec, self.overrides))
+            return self.of(resolve(self.inventory.profile, RunSpec.parse(key), self.overrides))
         except UnfitSettingError as error:
-            raise UnavailableError(f"the teacher {name} cannot be trained: {error}") from error
+            raise UnavailableError(f"the teacher {RUN}{key} cannot be trained: {error}") from error
 
-
-@dataclass(frozen=True)
-class _TeacherFinder:
-    """Finds the teachers of one run by name; `find_run` returns the encoder of the run named `run:KEY`."""
-
-    run: Resolved
-    student: ModelSource
-    inventory: Inventory
-    find_run: Callable[[str], RunModel]
-
-    def features(self, asked: Feature, corpora: Sequence[UsedCorpus]) -> RoleFeatures:
+    def _features(self, run: Resolved, asked: Feature, corpora: tuple[UsedCorpus, ...]) -> RoleFeatures:
         """The features that a method asks for, over these pair corpora. Raises UserError."""
         name = asked.teacher
         if name in (*CONTROLS, "default"):
             default = self.inventory.profile.images
             if default is None:
-                variant = self.run.spec.variant
                 raise UnavailableError(
-                    f"{variant} needs image features; give the profile a top-level key images = TEACHER"
+                    f"{run.spec.variant} needs image features; give the profile a top-level key images = TEACHER"
                 )
             asked = Feature(default, asked.of) if name == "default" else asked
             name = default
         if asked.of == "model":
-            return RoleFeatures(asked, self._model(name), ())
-        return RoleFeatures(asked, self._named(name, asked.of), tuple(corpora))
+            return RoleFeatures(asked, self._beside(run, name), ())
+        return RoleFeatures(asked, self._named(run, name, asked.of), corpora)
 
-    def _model(self, name: str) -> NamedTeacher:
+    def _beside(self, run: Resolved, name: str) -> NamedTeacher:
         """A model beside the student: a text teacher or a run, else an encoder of the profile, by its first token."""
         profile = self.inventory.profile
         table = profile.teachers.get(name)
@@ -279,11 +270,16 @@ class _TeacherFinder:
                 f"the teacher '{name}' ({table.kind}) is no encoder of text; name a text teacher, an encoder or a run"
             )
         if table is not None or name not in profile.encoders:
-            return self._named(name, "caption")
-        model = FrozenModel("text", "cls", "fp32", self.inventory.encoder(name).source)
-        return ModelTeacher(name, "caption", self.run.training.max_length, self.inventory.once(model), self.student)
+            return self._named(run, name, "caption")
+        return self._model(
+            run, name, "caption", FrozenModel("text", "cls", "fp32", self.inventory.encoder(name).source)
+        )
 
-    def _named(self, name: str, of: FeatureKind, outer: tuple[str, ...] = ()) -> NamedTeacher:
+    def _model(self, run: Resolved, name: str, of: FeatureKind, model: FrozenModel | RunModel) -> ModelTeacher:
+        student = self.inventory.encoder(run.spec.encoder).source
+        return ModelTeacher(name, of, run.training.max_length, self.inventory.once(model), student)
+
+    def _named(self, run: Resolved, name: str, of: FeatureKind, outer: tuple[str, ...] = ()) -> NamedTeacher:
         """A teacher; `outer` are the `lit` teachers that read its features."""
         profile = self.inventory.profile
         if name in outer:
@@ -291,18 +287,19 @@ class _TeacherFinder:
                 f"the teacher '{name}' of the profile '{profile.name}' would read its own features; "
                 "name other teachers in its keys images and captions"
             )
-        length = self.run.training.max_length
+        length = run.training.max_length
         if why := self._refusal(name, of):
             return UnavailableTeacher(name, of, length, why)
         table = profile.teachers.get(name)
         if table is None:
-            return ModelTeacher(name, of, length, self.inventory.once(self.find_run(name)), self.student)
+            made = self._run(name.removeprefix(RUN))
+            return self._model(run, name, of, RunModel(made.key, made.missing, made.fingerprint, made.resolved.pooling))
         if table.kind != LIT:
-            model = FrozenModel(table.kind, table.pooling, table.precision, self.inventory.place("teacher", table))
-            return ModelTeacher(name, of, length, self.inventory.once(model), self.student)
-        images = self._named(str(table.images), "image", (*outer, name))
-        captions = self._named(str(table.captions), "caption", (*outer, name))
-        return LitTeacher(name, of, length, images, captions, self.inventory.corpus(str(table.corpus), self.run))
+            place = self.inventory.place("teacher", table)
+            return self._model(run, name, of, FrozenModel(table.kind, table.pooling, table.precision, place))
+        images = self._named(run, str(table.images), "image", (*outer, name))
+        captions = self._named(run, str(table.captions), "caption", (*outer, name))
+        return LitTeacher(name, of, length, images, captions, self.inventory.corpus(str(table.corpus), run))
 
     def _refusal(self, name: str, of: FeatureKind) -> str:
         """Why a teacher's features cannot be computed; empty if they can."""

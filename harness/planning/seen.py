@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import io
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -30,7 +31,7 @@ from harness.evaluation.sts import STSSuite
 from harness.evaluation.suites import PairSuite, SentencePair, Suite, pairs_of
 from harness.files import kept_files, write_bytes
 from harness.grid import check_setting
-from harness.planning.inventory import Ingredient, Inventory, UsedCorpus
+from harness.planning.inventory import Ingredient, Inventory
 from harness.setting import kept_rows, read_with
 from harness.sources import digest, reading_code
 from harness.spec import Stream, Variant
@@ -81,22 +82,34 @@ def image_name(image_id: str) -> str:
 
 @dataclass(frozen=True)
 class SeenRows:
-    """The rows that a training read (`harness.evaluation.suites.TrainedOn`).
+    """What a training read (`harness.evaluation.suites.TrainedOn`); its text corpora are hashed at the first query.
 
-    `texts` are hashes of all texts, `captions` of the captions, and `unplaced` of the captions of images whose ids are
-    not known: sorted, (n,) uint64 each. `names` has the names of the other images.
+    `rows` are the rows read of each text stream, numbered over its corpora in their order; without them, all were read.
     """
 
-    texts: np.ndarray
-    captions: np.ndarray
-    unplaced: np.ndarray
-    names: frozenset[str] = frozenset()
+    corpora: Sequence[Ingredient[CorpusSource]]
+    rows: Mapping[Stream, np.ndarray] | None = None
 
-    @classmethod
-    def of(cls, corpora: Iterable[tuple[Ingredient[CorpusSource], np.ndarray | None]]) -> SeenRows:
-        """Collect the given rows, (n,), of each text corpus; None means all rows. Raises MissingData or UserError."""
+    def sentences(self, texts: Sequence[str]) -> np.ndarray:
+        """Whether each of n texts was read: (n,) bool. Raises MissingData or UserError."""
+        read, _, _, _ = self._hashed
+        return among(text_hashes(texts), read)
+
+    def images(self, texts: Sequence[str], image_of: np.ndarray, ids: Sequence[str] | None) -> np.ndarray:
+        """Whether each of m images was read: (m,) bool. Raises MissingData or UserError.
+
+        `texts` are their n captions and `image_of` the image of each, (n,) below m; `ids` are None where unknown.
+        """
+        _, captions, unplaced, names = self._hashed
+        read = np.bincount(image_of, among(text_hashes(texts), captions if ids is None else unplaced)) > 0
+        known = [image_name(image_id) in names for image_id in ids or ()]
+        return read if ids is None else read | np.array(known, dtype=bool)
+
+    @cached_property
+    def _hashed(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, set[str]]:
+        """Hashes of all texts, of captions, and of captions of unnamed images, sorted, (n,); and names of images."""
         texts, captions, unplaced, named = [], [], [], set[str]()
-        for corpus, rows in corpora:
+        for corpus, rows in self._parts():
             hashes = _hashes(corpus) if rows is None else _hashes(corpus)[rows]
             texts.append(hashes)
             if corpus.source.stream == "pairs":
@@ -104,24 +117,20 @@ class SeenRows:
                 names = _names(corpus.source, corpus.root, rows)
                 unplaced += [hashes] if names is None else []
                 named |= names or set()
-        return cls(_distinct(texts), _distinct(captions), _distinct(unplaced), frozenset(named))
+        return _distinct(texts), _distinct(captions), _distinct(unplaced), named
 
-    def sentences(self, texts: Sequence[str]) -> np.ndarray:
-        """Whether each of n texts was read: (n,) bool."""
-        return among(text_hashes(texts), self.texts)
-
-    def images(self, texts: Sequence[str], image_of: np.ndarray, ids: Sequence[str] | None) -> np.ndarray:
-        """Whether each of m images was read: (m,) bool.
-
-        `texts` are their n captions and `image_of` the image of each, (n,) below m; `ids` are None where unknown.
-        """
-        by_text = self.captions if ids is None else self.unplaced
-        read = np.bincount(image_of, among(text_hashes(texts), by_text)) > 0
-        return (
-            read
-            if ids is None
-            else read | np.array([image_name(image_id) in self.names for image_id in ids], dtype=bool)
-        )
+    def _parts(self) -> Iterator[tuple[Ingredient[CorpusSource], np.ndarray | None]]:
+        """Each corpus with its rows that were read, numbered within it; None for all."""
+        start = Counter[Stream]()
+        for corpus in self.corpora:
+            stream = corpus.source.stream
+            if self.rows is None:
+                yield corpus, None
+            elif stream in self.rows:
+                count, rows = len(_hashes(corpus)), self.rows[stream] - start[stream]
+                inside = rows[(rows >= 0) & (rows < count)]
+                yield corpus, None if len(inside) == count else inside
+                start[stream] += count
 
 
 def among(hashes: np.ndarray, known: np.ndarray) -> np.ndarray:
@@ -135,37 +144,6 @@ def among(hashes: np.ndarray, known: np.ndarray) -> np.ndarray:
 def _hash(text: str) -> int:
     words = normalised_text(text)
     return int.from_bytes(hashlib.blake2b(words.encode(), digest_size=8).digest(), "little") if words else EMPTY
-
-
-@dataclass(frozen=True)
-class RunTraining:
-    """What a run was trained on (`harness.evaluation.suites.TrainedOn`); its corpora are hashed at the first query.
-
-    `rows` are the rows read of each text stream, numbered over the stream's corpora in the setting's order.
-    """
-
-    corpora: Sequence[UsedCorpus]
-    rows: Mapping[Stream, np.ndarray]
-
-    def sentences(self, texts: Sequence[str]) -> np.ndarray:
-        """Whether each of n sentences was read: (n,) bool."""
-        return self._seen.sentences(texts)
-
-    def images(self, texts: Sequence[str], image_of: np.ndarray, ids: Sequence[str] | None) -> np.ndarray:
-        """Whether each of m images was read, from its captions and its id if known: (m,) bool."""
-        return self._seen.images(texts, image_of, ids)
-
-    @cached_property
-    def _seen(self) -> SeenRows:
-        corpora: list[tuple[Ingredient[CorpusSource], np.ndarray | None]] = []
-        for stream, rows in self.rows.items():
-            start = 0
-            for corpus in (used.read for used in self.corpora if used.stream == stream):
-                count = len(_hashes(corpus))
-                inside = rows[(rows >= start) & (rows < start + count)] - start
-                corpora.append((corpus, None if len(inside) == count else inside))
-                start += count
-        return SeenRows.of(corpora)
 
 
 def _hashes(corpus: Ingredient[CorpusSource]) -> np.ndarray:
@@ -281,8 +259,7 @@ class SettingData:
 
     @cached_property
     def seen(self) -> SeenRows:
-        """All rows. Raises MissingData or UserError."""
-        return SeenRows.of((corpus, None) for corpus in self.corpora)
+        return SeenRows(self.corpora)
 
     @cached_property
     def captions(self) -> tuple[np.ndarray, np.ndarray] | None:

@@ -20,7 +20,7 @@ from harness.evaluation.suites import Embedder, EmbedFunction, Suite
 from harness.events import Event, Stage, tell
 from harness.planning.inventory import Inventory
 from harness.planning.plan import PlannedRun
-from harness.planning.seen import RunTraining
+from harness.planning.seen import SeenRows
 from harness.runs.inputs import Heads, Inputs, TestFeatures
 from harness.runs.train import Trained
 from harness.store import Evaluation, Store
@@ -32,7 +32,7 @@ ROWS = 4096
 
 def evaluate(run: PlannedRun, inventory: Inventory, inputs: Inputs, trained: Trained, store: Store) -> list[Evaluation]:
     """Evaluate the suites to do; each is saved as it ends, so that a killed run does not repeat it."""
-    read = RunTraining(run.experiment.corpora, trained.rows) if trained.rows else None
+    read = SeenRows([corpus.read for corpus in run.experiment.corpora], trained.rows) if trained.rows else None
     known, folder = dict[str, np.ndarray](), store.work(run.fingerprint)
     evaluations = []
     for name in run.todo:

@@ -82,6 +82,9 @@ def test_files_of_another_shape_are_one_line(tmp_path: Path) -> None:
     (tmp_path / "huge.npy").write_bytes(huge.getvalue())
     np.save(tmp_path / "texts.npy", np.array([["1", "2"]]))
     np.save(tmp_path / "complex.npy", np.array([[1 + 2j]]))
+    for kind in ("int8", "bool"):
+        np.save(tmp_path / f"{kind}.npy", VALUES.astype(kind))
+    np.save(tmp_path / "same.npy", np.ones((4, 3)))
     for number, shape in enumerate(((4,), (2, 2, 3), (0, 3))):
         np.save(tmp_path / f"shape{number}.npy", np.ones(shape, np.float32))
     with h5py.File(tmp_path / "link.h5", "w") as file:
@@ -97,6 +100,8 @@ def test_files_of_another_shape_are_one_line(tmp_path: Path) -> None:
         "shape2.npy": r"has 2 dimensions \(0, 3\), 2 are needed, neither of them 0",
         **dict.fromkeys(["huge.npy", "texts.npy", "complex.npy", "link.h5", "ragged.parquet"], "cannot be read"),
         **dict.fromkeys(["other.h5", "other.safetensors"], "cannot be read: no 'features' among resnet"),
+        **dict.fromkeys(["int8.npy", "bool.npy"], "cannot be read: it holds .*; use floating point"),
+        "same.npy": "has the same numbers in each of its 4 rows",
         "x.csv": r"is not a feature file; convert it to \.npy, \.npz, \.h5, \.parquet or \.safetensors",
     }.items():
         with pytest.raises(UserError, match=f"{name} {message}"):

@@ -252,7 +252,7 @@ def test_what_is_wrong_with_a_folder_of_classes_is_counted_when_planned(
 
 
 @pytest.mark.parametrize("mode", ["RGB", "L", "CMYK"])
-@pytest.mark.parametrize("options", [{}, {"subsampling": 0}, {"restart_marker_blocks": 4}, {"optimize": True}])
+@pytest.mark.parametrize("options", [{}, {"subsampling": 0}, {"restart_marker_blocks": 4}, {"progressive": True}])
 def test_a_jpeg_that_lacks_data_before_its_end_mark_is_truncated(mode: str, options: dict[str, Any]) -> None:
     """Pillow fills it up with grey, without a word; pictures that end in that grey are whole."""
     noise = Image.fromarray(np.random.default_rng(0).integers(0, 255, (90, 120, 3), dtype=np.uint8)).convert(mode)
@@ -261,7 +261,7 @@ def test_a_jpeg_that_lacks_data_before_its_end_mark_is_truncated(mode: str, opti
         assert decoded(whole).shape[2] == 3
     head = content.index(b"\xff\xda")
     for share in (0.1, 0.5, 0.95):
-        with pytest.raises(OSError, match="truncated"):
+        with pytest.raises(OSError, match=r"truncated|broken data"):
             decoded(content[: head + int(share * (len(content) - head))] + b"\xff\xd9")
 
 

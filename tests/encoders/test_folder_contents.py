@@ -96,19 +96,21 @@ def test_what_may_change_vectors_or_is_of_another_kind_of_model_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("config", "heads"),
+    ("config", "lines"),
     [
         ('{"architectures": ["XLMRobertaForSequenceClassification"]}', 1),
         ('{"architectures": ["BertForTokenClassification", "BertModel"]}', 1),
-        ('{"architectures": ["BertForPreTraining"]}', 0),
+        ('{"architectures": ["BertForPreTraining"], "model_type": "bert"}', 0),
+        ('{"architectures": ["BertForMaskedLM"], "model_type": "roberta"}', 1),
+        ('{"architectures": ["XLMRobertaModel"], "model_type": "roberta"}', 0),
         *((text, 0) for text in ("{}", "{", "[1]", '{"architectures": 5}', '{"architectures": [5]}')),
     ],
 )
-def test_a_head_that_is_left_out_is_said_once_and_a_damaged_file_is_left_to_the_trial(
-    config: str, heads: int, tmp_path: Path
+def test_a_head_left_out_and_another_type_are_said_and_a_damaged_file_is_left_to_the_trial(
+    config: str, lines: int, tmp_path: Path
 ) -> None:
     (tmp_path / "config.json").write_text(config)
-    assert len(remarks_on(tmp_path)) == heads
+    assert len(remarks_on(tmp_path)) == lines
 
 
 def test_a_lone_adapter_and_a_layer_without_its_list_are_named(folder: Path, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from harness.corpora.retrieval import CaptionedImages
 from harness.errors import UserError
 from harness.evaluation.retrieval import TIE, RetrievalSuite, both_ways, ranks, recalls
 from harness.evaluation.suites import RETRIEVAL, Embedder, SuiteScores
-from harness.planning.seen import SeenRows, image_name
+from harness.planning.seen import image_name
 from harness.sources import Generated, digest
 
 
@@ -101,8 +102,11 @@ def model(
 ) -> Embedder:
     """An embedder with a shared space of two functions, whose sentence vectors are not asked for."""
     shared = SimpleNamespace(texts=texts, images=lambda pairs, name: images(pairs))
-    hashes = np.array([], dtype=np.uint64)
-    read = SeenRows(hashes, hashes, hashes, frozenset(seen))
+
+    def images_read(texts: Sequence[str], image_of: np.ndarray, ids: Sequence[str] | None) -> np.ndarray:
+        return np.isin([image_name(name) for name in ids or [""] * (max(image_of) + 1)], [*seen])
+
+    read: Any = SimpleNamespace(images=images_read)
     return Embedder(lambda sentences: pytest.fail("retrieval does not read them"), shared=shared, trained_on=read)
 
 

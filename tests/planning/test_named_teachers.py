@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -25,7 +27,7 @@ from harness.profiles import Profile, load_profile
 from harness.profiles.schema import TeacherTable
 from harness.runs.inputs import training_inputs
 from harness.spec import RunSpec
-from harness.toy import clip_folder
+from harness.toy import clip_folder, student_folder
 
 
 def test_a_kind_that_cannot_be_loaded_costs_only_the_grids_that_name_it(install: Install, tmp_path: Path) -> None:
@@ -61,6 +63,26 @@ def test_another_kind_or_pooling_of_the_same_model_is_another_experiment(install
     assert len({experiment(f"dalr[text={name}]", with_teachers(**tables)).fingerprint for name in tables}) == 2
     kinds = [experiment(variant, package).features["image"] for variant in variants]
     assert kinds[0].needs[0].fingerprint != kinds[1].needs[0].fingerprint, "cached features go by these"
+
+
+BESIDE = """
+from harness.method import Feature
+from harness_methods.simcse import SimCSE
+class Beside(SimCSE):
+    name = "beside"
+    features = classmethod(lambda cls, hyperparameters: {"guide": Feature("headed", "model")})
+"""
+
+
+@pytest.mark.parametrize("variant", ["dalr[text=headed]", "beside"])
+def test_a_head_that_a_model_of_text_leaves_out_is_said(variant: str, install: Install, tmp_path: Path) -> None:
+    install("beside", BESIDE, {"methods": {"beside": "Beside"}})
+    folder = shutil.copytree(student_folder(), tmp_path / "headed")
+    settings = json.loads((folder / "config.json").read_text())
+    for kind, lines in (("BertForQuestionAnswering", 1), ("BertForMaskedLM", 0)):
+        (folder / "config.json").write_text(json.dumps({**settings, "architectures": [kind]}))
+        made = experiment(variant, with_teachers(headed=TeacherTable(kind="text", folder=str(folder))))
+        assert made.remarks == (f"teacher headed: weights of a classifier ({kind}); its head is left out",) * lines
 
 
 def test_features_in_bf16_are_near_those_in_float32_and_kept_apart() -> None:

@@ -21,7 +21,7 @@ from harness.planning.experiments import Experiments
 from harness.planning.inventory import Inventory
 from harness.planning.plan import make_plan
 from harness.planning.request import make_request
-from harness.planning.seen import PairOverlap, RunTraining, SettingData, overlaps_of
+from harness.planning.seen import PairOverlap, SeenRows, SettingData, overlaps_of
 from harness.profiles import Profile, load_profile
 from harness.profiles.schema import Corpus, Setting
 from harness.registry import get
@@ -52,9 +52,10 @@ def profile(**corpora: dict[str, object]) -> Profile:
     return made.model_copy(update={"settings": {"mine": Setting(corpora=("toy-text", *corpora))}})
 
 
-def training(root: Path | None, used: Profile, cell: str, rows: dict[Stream, np.ndarray]) -> RunTraining:
+def training(root: Path | None, used: Profile, cell: str, rows: dict[Stream, np.ndarray]) -> SeenRows:
     run = resolve(used, RunSpec.parse(f"{cell}/seed-0"), {})
-    return RunTraining(Experiments(Inventory(used, root, {}), {}).of(run).corpora, rows)
+    corpora = Experiments(Inventory(used, root, {}), {}).of(run).corpora
+    return SeenRows([corpus.read for corpus in corpora], rows)
 
 
 IDS = ["11.jpg", "12_0123456789.jpg", "13.jpg"]
