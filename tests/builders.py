@@ -117,21 +117,6 @@ def result(
     return Result.model_validate(values | changes)
 
 
-def identified(of: Result) -> Result:
-    """The result with an identity, which is what its fingerprint is a hash of: merging checks it."""
-    identity: dict[str, Any] = {
-        "method": of.spec.variant.name,
-        "reading": "paper",
-        "seed": of.spec.seed,
-        "training": of.hyperparameters["training"],
-        "setting": of.spec.setting.name,
-        "backend": of.backend,
-        "options": of.group,
-    }
-    names = {"fingerprint": digest(identity), "group": digest({**identity, "seed": None}), "identity": identity}
-    return of.model_copy(update=names)
-
-
 def failure(of: Result, error: str = "out of memory") -> Failure:
     """The record of a failure of a result's run."""
     return Failure(spec=of.spec, profile=of.profile, fingerprint=of.fingerprint, error=error, traceback="", when="now")

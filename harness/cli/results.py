@@ -154,6 +154,9 @@ def tell_merged(into: Store, done: Merged) -> int:
     for lab in sorted({lab for lab, _ in done.states}):
         new, extended, there = (done.count(lab, state) for state in ("new", "extended", "there"))
         echo(f"{lab}: {count_of(new, 'new result')}, {extended} with more evaluations, {there} already there")
+    if done.unchecked:
+        what = "too old to recompute the fingerprint; only the digest was checked"
+        echo(f"{count_of(done.unchecked, 'result')} {what}")
     if done.in_use:
         echo(f"{count_of(done.in_use, 'result')} in use by a running command; run this command again when it ends")
     if several := sum(1 for _ in repeated(into)):

@@ -108,11 +108,15 @@ def repeated(store: Store) -> Iterator[dict[str, Result]]:
             yield found
 
 
-def check_identity(result: Result) -> None:
-    """Raise UserError if a result's fingerprint, group or names do not match the identity in its file, or has none."""
-    identity, spec = result.identity, result.spec
+def check_identity(result: Result) -> bool:
+    """Check a result's fingerprint against its content; return False for older files, which cannot be checked.
+
+    Raises UserError if fingerprint, group or names do not match the identity in the file.
+    """
+    identity = result.identity
     if not identity:
-        raise UserError(f"{spec}: it is too old to hold what its fingerprint is made of; run it again")
+        return False
+    spec = result.spec
     told: Mapping[str, tuple[object, object]] = {
         "fingerprint": (digest(identity), result.fingerprint),
         "group": (digest({**identity, "seed": None}), result.group),
@@ -126,6 +130,7 @@ def check_identity(result: Result) -> None:
     wrong = [what for what, (computed, stated) in told.items() if computed != stated]
     if wrong:
         raise UserError(f"{spec}: its {' and '.join(wrong)} do not match the identity stored in it")
+    return True
 
 
 #: a result is new, has new evaluations, or was there already
@@ -136,12 +141,14 @@ Standing = Literal["new", "extended", "there"]
 class Merged:
     """The outcome of a merge: the state of each result, by lab and fingerprint, and counts.
 
-    `in_use` counts results skipped since a command is executing the run. `conflicts` has one line for each result that
-    contradicts an earlier contribution of the same lab, `problems` one for each file left out.
+    `in_use` counts results skipped since a command is executing the run, `unchecked` those too old to hold the data
+    that their fingerprint is computed from. `conflicts` has one line for each result that contradicts an earlier
+    contribution of the same lab, `problems` one for each file left out.
     """
 
     states: dict[tuple[str, str], Standing] = field(default_factory=dict)
     in_use: int = 0
+    unchecked: int = 0
     conflicts: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
@@ -179,23 +186,22 @@ def _take_all(into: Store, lab: str, store: Store, done: Merged) -> None:
         save_tuning(into, tuning)
 
 
-def _checked(store: Store, path: Path) -> Result:
-    """A contributed result, compared with its fingerprint. Raises UserError if it cannot be used."""
+def _checked(store: Store, path: Path) -> tuple[Result, bool]:
+    """A contributed result, and whether its fingerprint could be checked. Raises UserError if it cannot be used."""
     if not path.resolve().is_relative_to(store.root.resolve()):
         raise UserError(f"the result {path} lies behind a link, which is not followed; copy it into {store.root}")
     result = store.read(path)
     if store.path(result) != path:
         raise UserError(f"the result {path} is not of the run that its path names")
     try:
-        check_identity(result)
+        return result, check_identity(result)
     except UserError as error:
-        raise UserError(f"the result {path} cannot be merged: {error}") from error
-    return result
+        raise UserError(f"the result {path} contradicts itself: {error}") from error
 
 
 def _take(into: Store, owner: str, source: Store, path: Path, done: Merged) -> None:
     """Merge a result under the name of the lab that trained it, which may not be the `owner` of the file."""
-    result = _checked(source, path)
+    result, computed = _checked(source, path)
     lab = contributor(source, result) or contributor(into, result) or owner
     held = lab_store(into, lab)
     with into.lock(result.fingerprint) as mine:
@@ -212,6 +218,7 @@ def _take(into: Store, owner: str, source: Store, path: Path, done: Merged) -> N
             return
         changed = _write(into, held, source, result, done)
     training = (lab, result.fingerprint)
+    done.unchecked += training not in done.states and not computed
     state: Standing = "there" if not changed else "extended" if before else "new"
     if done.states.get(training, "there") == "there":
         done.states[training] = state

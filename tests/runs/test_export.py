@@ -225,5 +225,4 @@ def test_the_fingerprint_of_a_run_follows_from_its_file(results: Path) -> None:
     """What a merge checks of the results of others: see tests/store/test_merge.py."""
     stored, problems = Store(results).load()
     assert (len(stored), problems) == (len(METHODS) + 1, [])
-    for result in stored:
-        check_identity(result)
+    assert all(check_identity(result) for result in stored)

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import identified, sts
 from builders import result as record
+from builders import sts
 from standin import StandIn, client_variables, serving
 
 from harness.metrics import ArrayName
@@ -30,8 +30,7 @@ Harness = Callable[..., "subprocess.CompletedProcess[str]"]
 
 def made(seed: int, lab: str, *, more: bool = False, **given: Any) -> Result:
     scores = sts(ToySTS=70.0 + seed) | ({"geometry": {"ToySTS": {"alignment": 0.25}}} if more else {})
-    origin = {"started": f"2026 {lab}", "hardware": {"processor": lab}}
-    return identified(record("mcse[lambda=0.1]", seed, scores, **origin, **given))
+    return record("mcse[lambda=0.1]", seed, scores, started=f"2026 {lab}", hardware={"processor": lab}, **given)
 
 
 def store_of(folder: Path, *results: Result) -> Store:

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import identified, sts
 from builders import result as record
+from builders import sts
 from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,8 +21,9 @@ from harness.errors import UserError
 from harness.files import sealed
 from harness.metrics import ArrayName
 from harness.reporting.sections.labs import labs_grid
+from harness.sources import digest
 from harness.store import Result, Store
-from harness.store.labs import HERE, contributor, labs_of, merge, named_stores, repeated
+from harness.store.labs import HERE, check_identity, contributor, labs_of, merge, named_stores, repeated
 from harness.store.tunings import make_tuning, read_tunings, save_tuning
 
 #: what a kill leaves half-written
@@ -36,8 +37,18 @@ class KilledError(Exception):
 def made(seed: int = 0, lab: str = "a", variant: str = "simcse", shift: float = 0.0, **given: Any) -> Result:
     """A lab's result: its fingerprint is that of its identity, its scores and clocks are the lab's own."""
     result = record(variant, seed, given.pop("scores", None) or sts(ToySTS=70.0 + seed + shift), **given)
-    own = {"started": f"2026-01-02T03:00:00+00:00 {lab}", "hardware": {"processor": f"CPU of {lab}"}}
-    return identified(result).model_copy(update=own)
+    identity = {
+        "method": result.spec.variant.name,
+        "reading": "paper",
+        "seed": seed,
+        "training": result.hyperparameters["training"],
+        "setting": result.spec.setting.name,
+        "backend": result.backend,
+    }
+    names = {"fingerprint": digest(identity), "group": digest({**identity, "seed": None}), "identity": identity}
+    return result.model_copy(
+        update={**names, "started": f"2026-01-02T03:00:00+00:00 {lab}", "hardware": {"processor": f"CPU of {lab}"}}
+    )
 
 
 def store_of(folder: Path, *results: Result) -> Store:
@@ -148,7 +159,6 @@ def test_a_store_may_name_its_own_results(tmp_path: Path) -> None:
 CHANGES: dict[str, Callable[[dict[str, Any]], object]] = {
     "training": lambda content: content["hyperparameters"]["training"].update(batch_size=128),
     "seed": lambda content: content["identity"].update(seed=5),
-    "no identity": lambda content: content["identity"].clear(),
     "group": lambda content: content.update(group="0" * 64),
     "fingerprint": lambda content: content.update(fingerprint=content["fingerprint"][:16] + "0" * 48),
 }
@@ -172,6 +182,13 @@ def test_what_does_not_follow_from_its_content_is_named_and_left_out(
     assert str(path) in line
     assert line.endswith("left out")
     assert [result.spec.seed for result in into.load()[0]] == [1]
+
+
+def test_results_that_hold_no_identity_are_counted_as_unchecked(tmp_path: Path) -> None:
+    store = store_of(tmp_path / "old", record(seed=0), made(1))
+    done = merge(Store(tmp_path / "all"), {"old": store})
+    assert (done.unchecked, done.count("old", "new")) == (1, 2)
+    assert [check_identity(result) for result in store.load()[0]] == [False, True]
 
 
 @pytest.mark.parametrize("last", range(0, 24, 3))
