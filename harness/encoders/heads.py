@@ -1,4 +1,4 @@
-"""Projection heads: those of methods, and those published beside an encoder in the file `mcse.pt` of MCSE.
+"""Heads: those of methods, those published beside an encoder in MCSE's file `mcse.pt`, and those for masked words.
 
 The file holds the weights of two modules (MCSE src/train_mix.py, src/model.py): `grounding` projects [CLS] itself, the
 `mlp` of `visn_model` projects ResNet-50 features; each is a linear layer and a tanh into 256 dimensions.
@@ -11,7 +11,8 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from harness.encoders.weights import UNREADABLE
+from harness.encoders.modules import transformer_folder
+from harness.encoders.weights import UNREADABLE, reading
 from harness.errors import RESTORE, UserError, first_line
 
 #: the module's key in the file, and the prefix of its weights' names: for captions, then for images
@@ -31,6 +32,26 @@ class TanhHead(nn.Sequential):
             nn.init.normal_(linear.weight, std=std)
             nn.init.zeros_(linear.bias)
         super().__init__(linear, nn.Tanh())
+
+
+class WordHead(nn.Module):
+    """The head for masked words of a model folder, frozen: states (..., d) of the last layer -> scores (..., V)."""
+
+    def __init__(self, folder: Path) -> None:
+        """Raises UserError for a folder without such a head."""
+        from transformers import AutoModelForMaskedLM, modeling_outputs
+
+        super().__init__()
+        with reading("head for masked words in", folder, "name a model that predicts masked words"):
+            read, about = AutoModelForMaskedLM.from_pretrained(transformer_folder(folder), output_loading_info=True)
+            if missing := sorted(about["missing_keys"]):
+                raise ValueError(f"it lacks {missing[0]}")
+        self.model = read.float().eval().requires_grad_(False)
+        delattr(read, base := read.base_model_prefix)
+        setattr(read, base, lambda *args, inputs_embeds, **_: modeling_outputs.BaseModelOutput(inputs_embeds))
+
+    def forward(self, states: Tensor) -> Tensor:
+        return self.model(inputs_embeds=states).logits  # type: ignore[no-any-return]
 
 
 def by_view(head: nn.Module, vectors: Tensor) -> tuple[Tensor, ...]:

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from harness.encoders.heads import WordHead
 from harness.encoders.kernels import quicken
 from harness.encoders.modules import listed_modules, refuse_code, write_modules
 from harness.encoders.packed import Packing, first_tokens, known_packing, packed_forward, padded_forward
@@ -72,6 +73,7 @@ class Student(nn.Module):
         self.patches = nn.ModuleDict()
         # in a tuple, which hides its parameters from the student: the head belongs to the method
         self._heads: tuple[nn.Module, ...] = ()
+        self.folder: Path | None = None
         #: how sentences are packed; None for an encoder that computes on padding
         self.packing: Packing | None = None
         #: what the trial has found
@@ -117,6 +119,7 @@ class Student(nn.Module):
         key = TrialKey(folder, pooling, own_head, trusted, max_length, rates)
         read = partial(cls, model, tokenizer, pooling, max_length=max_length, rates=rates)
         student = tried(key, what, lambda known: read(found=known))
+        student.folder = folder
         if with_pooler and pooler is not None:
             student.read_through(nn.Sequential(pooler.dense, nn.Tanh()))
         return student
@@ -179,6 +182,10 @@ class Student(nn.Module):
     def follow(self, other: Student, momentum: float) -> None:
         """Replace each weight by `momentum` times itself plus 1 - `momentum` times that of an equal student."""
         torch._foreach_lerp_([*self.model.parameters()], [*other.model.parameters()], 1 - momentum)
+
+    def word_head(self) -> nn.Module:
+        """The `WordHead` of this model's folder; a model without a folder passes its states on. Raises UserError."""
+        return WordHead(self.folder).to(self.device) if self.folder else nn.Identity()
 
     def views(self, sentences: Sequence[str], count: int) -> Tensor:
         """Compute `count` vectors of each of n sentences in one pass, equal unless dropout is active: (n, count, d)."""

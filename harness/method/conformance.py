@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensorMode
 
 from harness.errors import UserError
@@ -514,7 +514,9 @@ def _moves(method: type[Method]) -> Iterator[str]:
     for reading in method.readings if method.trains else ():
         there = build(method, reading)
         with FakeTensorMode(allow_non_fake_inputs=True):
-            there = there.to("cuda")
+            held = (each for value in vars(there).values() if isinstance(value, tuple) for each in value)
+            for module in (there, *(each for each in held if isinstance(each, nn.Module))):
+                module.to("cuda")
             for batch in random_batches(there):
                 try:
                     _loss(there, _moved(batch), Drawn("cuda"))

@@ -163,17 +163,19 @@ def is_there(word: str) -> bool:
 
 
 def install_folder(folder: Path, install: Install) -> None:
-    """Install a package of one module, as `harness new method` writes it."""
-    (module,) = (folder / "src").glob("*.py")
+    """Install each module of a package."""
     project = tomllib.loads((folder / "pyproject.toml").read_text())
-    install(module.stem, module.read_text(), points_of(project))
+    for module in (folder / "src").glob("*.py"):
+        install(module.stem, module.read_text(), points_of(project, f"{module.stem}:"))
 
 
-def points_of(project: dict[str, Any]) -> dict[str, dict[str, str]]:
-    """The entry points of a package of one module, by group and name: what the module calls them."""
+def points_of(project: dict[str, Any], module: str = "") -> dict[str, dict[str, str]]:
+    """The entry points of a package's only module, or of one, by group and name: what the module calls them."""
     groups = project["project"]["entry-points"]
     return {
-        group.removeprefix("harness."): {name: target.partition(":")[2] for name, target in some.items()}
+        group.removeprefix("harness."): {
+            name: target.partition(":")[2] for name, target in some.items() if target.startswith(module)
+        }
         for group, some in groups.items()
     }
 

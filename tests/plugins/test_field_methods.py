@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib import import_module
 from math import exp, log, sqrt
 from pathlib import Path
@@ -11,20 +15,38 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import transformers
+from faults_tools import outcome, short_run
 from plugin_packages import Install
 from safetensors import safe_open
 from toy_trainers import loaded, trainer
 
 import harness
+from harness.encoders.heads import WordHead
+from harness.encoders.rows import TokenRows
+from harness.encoders.student import Student
 from harness.errors import UserError
-from harness.method import Dimensions, SentenceBatch, method_named
-from harness.method.conformance import check_all
+from harness.method import UNMASKED, Dimensions, SentenceBatch, Vocabulary, method_named
+from harness.method.conformance import check_all, variants_in
+from harness.runs.inputs import teacher_folders, training_inputs
+from harness.runs.train import trainer_of
 from harness.stopping import Stopped
+from harness.store import Store
 from harness.training import trainer as trainer_module
 from harness.training.trainer import Trainer
 
 FIELD = Path(__file__).resolve().parents[2] / "examples" / "field" / "src"
-METHODS = {"moco-simcse": ("moco_simcse", "MoCoSimCSE"), "esimcse": ("esimcse", "ESimCSE")}
+METHODS = {
+    "moco-simcse": ("moco_simcse", "MoCoSimCSE"),
+    "esimcse": ("esimcse", "ESimCSE"),
+    "promptbert": ("promptbert", "PromptBERT"),
+    "diffcse": ("diffcse", "DiffCSE"),
+    "rankcse": ("rankcse", "RankCSE"),
+}
+MOMENTUM = ("moco-simcse", "esimcse")
+#: values with which they train on the toy world
+DIFFCSE = "diffcse[generator=toy-bert,generator_head=tied]"
+TRAINED = [*MOMENTUM, "promptbert@official", DIFFCSE, "rankcse[teachers=toy-bert+run:simcse/toy/toy-bert/seed-0]"]
 CPU = torch.device("cpu")
 
 
@@ -87,15 +109,20 @@ def test_a_method_reads_texts_a_frozen_model_token_vectors_and_a_value_that_chan
 def _installed(install: Install, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.chdir(tmp_path)
     for name, (module, kind) in METHODS.items():
-        install(module, (FIELD / f"{module}.py").read_text(), {"methods": {name: kind}})
+        poolings = {"poolings": {"prompt": "PromptPooling"}} if name == "promptbert" else {}
+        install(module, (FIELD / f"{module}.py").read_text(), {"methods": {name: kind}, **poolings})
     yield
     loaded.cache_clear()
 
 
-def test_they_are_short_and_pass_the_checks() -> None:
-    for name, (module, _) in METHODS.items():
-        assert len((FIELD / f"{module}.py").read_text().splitlines()) <= 150
-        assert [checked for checked in check_all(method_named(name)) if checked.problems] == []
+VARIANTS = ("promptbert[denoise=false,templates=one]", f"{DIFFCSE}@official", "rankcse[ranking=listmle,teachers=clip]")
+
+
+@pytest.mark.parametrize("variant", [*METHODS, *VARIANTS])
+def test_they_are_short_and_pass_the_checks(variant: str) -> None:
+    module, _ = METHODS[variant.partition("[")[0]]
+    assert len((FIELD / f"{module}.py").read_text().splitlines()) <= 150
+    assert [checked for method in variants_in(variant) for checked in check_all(method) if checked.problems] == []
 
 
 def cosine(first: list[float], second: list[float]) -> float:
@@ -115,7 +142,7 @@ def test_the_loss_is_that_of_the_equation() -> None:
         assert float(loss(rows, positives, queue, torch.tensor(filled), 0.05)) == pytest.approx(expected, rel=1e-9)
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", MOMENTUM)
 def test_encoder_head_and_queue_follow_the_equations(name: str) -> None:
     """MoCo Eq. 2 weight by weight, over two steps in float64; the newest rows of the queue come first."""
     _, student, _ = loaded("simcse@paper")
@@ -155,31 +182,202 @@ def test_repeated_rows_repeat_only_sub_words_and_as_many_as_drawn() -> None:
     assert repeated([2, 3], special, 0.32, rng) == [2, 3]
 
 
-@pytest.mark.parametrize("name", METHODS)
-def test_a_killed_training_ends_the_same_bit_for_bit(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def made(folder: str) -> Trainer:
-        return trainer(name, "fp32", CPU, tmp_path / folder)
+def softmax(scores: list[float]) -> list[float]:
+    return [exp(score) / sum(map(exp, scores)) for score in scores]
 
-    whole = made("whole")
+
+def info_nce(first: list[list[float]], second: list[list[float]]) -> float:
+    rows = [softmax([cosine(row, other) / 0.05 for other in second]) for row in first]
+    return -sum(log(row[number]) for number, row in enumerate(rows)) / len(rows)
+
+
+class Given:
+    """An encoder or teacher that gives what it holds."""
+
+    def __init__(self, vectors: torch.Tensor) -> None:
+        self.vectors = vectors
+
+    def __call__(self, *_: object) -> torch.Tensor:
+        return self.vectors
+
+    views = __call__
+
+
+def made(name: str, width: int, **values: object) -> Any:
+    kind: Any = method_named(name)
+    return kind(kind.configure("paper", values), Dimensions(width)).double()
+
+
+@pytest.mark.parametrize("ranking", ["listnet", "listmle"])
+def test_rankings_follow_the_equations(ranking: str) -> None:
+    """Jensen-Shannon of both views' rankings; ListNet without the sentence itself, ListMLE with it."""
+    vectors, one, two = torch.randn(3, 5, 2, 6, generator=torch.Generator().manual_seed(0)).double()
+    method = made("rankcse", 6, ranking=ranking, alpha=0.3)
+    method.text_head, method.teachers = torch.nn.Identity(), (Given(one[:, :1]), Given(two[:, :1]))
+    terms = method.loss_terms(SentenceBatch({}, texts=list("abcde")), Given(vectors))
+    first, second, one, two = (each.tolist() for each in (*vectors.unbind(1), one[:, 0], two[:, 0]))
+    consistency, net, mle, places = 0.0, 0.0, 0.0, range(5)
+    for row in places:
+        p = softmax([cosine(first[row], other) / 0.05 for other in second])
+        q = softmax([cosine(second[row], other) / 0.05 for other in first])
+        for a, b in zip(p, q, strict=True):
+            consistency += (a * log(2 * a / (a + b)) + b * log(2 * b / (a + b))) / 2 / 5
+        scores = [cosine(first[row], other) / 0.05 for other in second]
+        wanted = [0.3 * cosine(one[row], one[k]) + 0.7 * cosine(two[row], two[k]) for k in places]
+        others = [k for k in places if k != row]
+        top, own = (softmax([each[k] for k in others]) for each in ([w / 0.025 for w in wanted], scores))
+        net -= sum(a * log(b) for a, b in zip(top, own, strict=True)) / 5
+        order = sorted(places, key=lambda k: -wanted[k])
+        mle -= sum(log(softmax([scores[k] for k in order[place:]])[0]) for place in places) / 5
+    expected = {"text": info_nce(first, second), "consistency": consistency}
+    expected["ranking"] = net if ranking == "listnet" else mle
+    assert {name: term.item() for name, term in terms.items()} == pytest.approx(expected, rel=1e-9)
+
+
+SENTENCES = ["a red circle", "the blue ring north of a small square", "we see"]
+
+
+def double_student(variant: str) -> tuple[Any, Any]:
+    """A student in float64 without dropout, and what a method knows of its tokens."""
+    _, student, _ = loaded(variant)
+    student = student.second().double().eval()
+    return student, Vocabulary.of(student.tokenizer, 32)
+
+
+def last_states(student: Any, words: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+    """The last layer of one unpadded row, from embeddings of words, (L, d), and their positions, (L,)."""
+    parts = student.model.embeddings
+    states = words + parts.position_embeddings(positions) + parts.token_type_embeddings.weight[0]
+    return student.model.encoder(parts.LayerNorm(states).unsqueeze(0)).last_hidden_state[0]
+
+
+def test_the_generators_words_are_told_from_the_vector_of_the_sentence() -> None:
+    """DiffCSE row by row: best words at hidden places, h for [CLS], binary cross-entropy over all tokens."""
+    student, vocabulary = double_student("simcse@paper")
+    method = made("diffcse", student.width, hidden=0.5, generator_head="tied")
+    method.prepare(student, vocabulary, {"generator": student})
+    words = student.model.get_input_embeddings()
+    rows = student.tokenize(SENTENCES, 32).listed_ids()
+    changed = method.change_rows(rows, np.random.default_rng(0))
+    batch = {name: TokenRows.listed(each, vocabulary.pad) for name, each in changed.items()}
+    vectors = torch.randn(3, 2, student.width, generator=torch.Generator().manual_seed(0)).double()
+    terms = method.loss_terms(SentenceBatch({}, changed=batch), Given(vectors))
+    flat, head = vectors.transpose(0, 1).flatten(0, 1), method.text_head
+
+    def normed(values: torch.Tensor) -> torch.Tensor:
+        return (values - values.mean(0)) / (values.var(0, correction=0) + 1e-5).sqrt()
+
+    inner = (normed(flat @ head[0].weight.T) * head[1].weight + head[1].bias).clamp(min=0)
+    heads, total, tokens, differ = normed(inner @ head[3].weight.T), 0.0, 0, 0
+    for row, masked, labels, vector in zip(rows * 2, changed["masked"], changed["words"], heads, strict=True):
+        states = last_states(student, words(torch.tensor(masked)), torch.arange(len(row)))
+        best = (states @ words.weight.T).argmax(1).tolist()
+        edited = [word if label != UNMASKED else own for word, label, own in zip(best, labels, row, strict=True)]
+        given = torch.cat([vector[None], words(torch.tensor(edited[1:]))])
+        for state, own, word in zip(
+            last_states(method.discriminator, given, torch.arange(len(row))), row, edited, strict=True
+        ):
+            logit = float(method.judge(state).detach())
+            total += log(1 + exp(-logit if own != word else logit))
+            tokens, differ = tokens + 1, differ + (own != word)
+    assert 0 < differ < tokens
+    expected = {"text": info_nce(heads[:3].tolist(), heads[3:].tolist()), "difference": total / tokens}
+    assert {name: term.item() for name, term in terms.items()} == pytest.approx(expected, rel=1e-9)
+
+
+def test_a_sentence_is_its_masks_vector_less_that_of_the_template_at_the_same_positions(tmp_path: Path) -> None:
+    student, vocabulary = double_student("promptbert@paper")
+    rows, method = student.tokenize(SENTENCES, 32).listed_ids(), made("promptbert", student.width)
+    method.prepare(student, vocabulary, {})
+    changed = method.change_rows(rows, np.random.default_rng(0))
+    batch = {name: TokenRows.listed(each, vocabulary.pad) for name, each in changed.items()}
+    views, words = [], student.model.get_input_embeddings()
+    for name, template in (("first", 'This sentence of "{}" means'), ("second", 'This sentence : "{}" means')):
+        before, after = map(vocabulary.ids, template.split("{}"))
+        views.append([])
+        for row, full in zip(rows, changed[name], strict=True):
+            assert full == [vocabulary.cls, *before, *row[1:-1], *after, vocabulary.mask, *vocabulary.ids("."), 3]
+            places = [k for k in range(len(full)) if not 0 <= k - 1 - len(before) < len(row) - 2]
+            ids, at = torch.tensor(full), torch.tensor(places)
+            mask, alone = (
+                last_states(student, words(ids), torch.arange(len(full))),
+                last_states(student, words(ids[at]), at),
+            )
+            views[-1].append((mask[-3] - alone[-3]).tolist())
+    loss = method.loss_terms(SentenceBatch({}, changed=batch), student)["text"]
+    assert float(loss) == pytest.approx(info_nce(*views), rel=1e-9)
+    assert student.tokenize(SENTENCES, 32).listed_ids() == changed["first"], "the template of tests"
+    student.float().save(tmp_path / "saved")
+    again = Student.load(tmp_path / "saved", "prompt")
+    assert (again.embed(SENTENCES) == student.embed(SENTENCES)).all()
+
+
+@pytest.mark.parametrize("kind", ["Bert", "Roberta", "DistilBert"])
+def test_the_head_for_masked_words_is_that_of_the_folder(kind: str, tmp_path: Path) -> None:
+    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+    config = getattr(transformers, f"{kind}Config")(vocab_size=32, **sizes)
+    whole = getattr(transformers, f"{kind}ForMaskedLM")(config).eval()
+    whole.save_pretrained(tmp_path / "whole")
+    whole.base_model.save_pretrained(tmp_path / "encoder")
+    with torch.no_grad():
+        ids = torch.arange(5, 12).unsqueeze(0)
+        states = whole.base_model(ids).last_hidden_state
+        torch.testing.assert_close(WordHead(tmp_path / "whole")(states), whole(ids).logits)
+    with pytest.raises(UserError, match=r"head for masked words in .*encoder cannot be read: it lacks"):
+        WordHead(tmp_path / "encoder")
+
+
+def made_trainer(variant: str, folder: Path) -> Trainer:
+    asked, *_ = loaded(variant)
+    inputs = training_inputs(asked, "cpu", teacher_folders(asked, Store(Path())))
+    return trainer_of(asked, replace(inputs, dev=lambda embed: 0.0), folder)
+
+
+@pytest.mark.parametrize("variant", TRAINED)
+def test_a_stopped_training_ends_the_same_bit_for_bit(
+    variant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = made_trainer(variant, tmp_path / "whole")
     whole.run()
     steps = iter(range(1, 5))
     monkeypatch.setattr(trainer_module, "stop_requested", lambda: next(steps) == 3)
     with pytest.raises(Stopped):
-        made("parts").run()
+        made_trainer(variant, tmp_path / "parts").run()
     monkeypatch.setattr(trainer_module, "stop_requested", lambda: False)
-    parts = made("parts")
-    started = {key: value.clone() for key, value in parts.method.encoder.state_dict().items()}
+    parts = made_trainer(variant, tmp_path / "parts")
+    started = {key: value.clone() for key, value in parts.method.state_dict().items()}
     parts.run()
     assert parts.first == 3
     assert parts.record.losses == whole.record.losses
     for first, second in ((whole.student, parts.student), (whole.method, parts.method)):
         torch.testing.assert_close(first.state_dict(), second.state_dict(), rtol=0, atol=0)
-    assert any(not torch.equal(value, started[key]) for key, value in parts.method.encoder.state_dict().items())
-    assert int(parts.method.filled) == 32
+    for part in {key.partition(".")[0] for key in started}:
+        moved = (key for key, value in parts.method.state_dict().items() if not torch.equal(value, started[key]))
+        assert part in {key.partition(".")[0] for key in moved}
+    if variant in MOMENTUM:
+        assert int(parts.method.filled) == 32
     with safe_open(tmp_path / "whole" / "best" / "heads.safetensors", "np") as kept:
-        assert set(kept.keys()) == {"text_head.0.weight", "text_head.0.bias"}, "the rest is aside"
+        assert {key.partition(".")[0] for key in kept.keys()} == {"text_head"}, "the rest is aside"  # noqa: SIM118
+
+
+#: a run whose process kills itself once it has saved its first checkpoint
+KILLED = f"""
+import os, signal, harness
+from harness.training.folder import TrainingFolder
+save = TrainingFolder.save
+TrainingFolder.save = lambda *given: (save(*given), os.kill(os.getpid(), signal.SIGKILL))
+values = {{"steps": 4, "eval_every": 2, "batch_size": 8}}
+harness.run("tiny", methods="{DIFFCSE}", settings="toy-text", seeds=1, suites="sts", set=values, executor="serial")
+"""
+
+
+def test_a_run_that_was_killed_ends_the_same_bit_for_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site"))
+    killed = subprocess.run([sys.executable, "-c", KILLED], check=False, capture_output=True)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert next(Path("results").rglob("*checkpoint*"), None)
+    ends = [outcome(short_run(DIFFCSE, Path(folder))) for folder in ("results", "whole")]
+    assert ends[0] == ends[1]
 
 
 def test_changed_rows_depend_on_seed_and_step_alone(tmp_path: Path) -> None:
