@@ -8,10 +8,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.command_line import TableFormat, parse_overrides
+from harness.command_line import Names, TableFormat, parse_overrides
 from harness.commands import Commands, no_results
 from harness.errors import UserError
 from harness.papers.needed import own_case
+from harness.papers.published import read_papers
 from harness.profiles import load_profile
 from harness.registry import suggest
 from harness.reporting.seeds.comparison import Comparison
@@ -20,6 +21,7 @@ from harness.reporting.seeds.summary import summary_tables
 from harness.reporting.tables.grids import Grid, code_of, summary_grid
 from harness.reporting.tables.paper_grids import papers_grids
 from harness.reporting.tables.texts import FORMATS
+from harness.spec import Variant, split
 from harness.store import Failure, Result, frames_of, metrics_of, unscored
 from harness.tomlfiles import checked
 
@@ -52,21 +54,25 @@ class Results:
         return frame.astype(dict.fromkeys(frame.select_dtypes(exclude="number").columns, str))
 
     @checked
-    def table(self, name: str, profile: str | None = None) -> pandas.DataFrame:
+    def table(self, name: str, profile: str | None = None, rows: Names = ()) -> pandas.DataFrame:
         """A suite's summary ("sts") or a paper's table ("mcse:T1") as texts, as the report prints them.
 
         One row per line of the table: mean and sample standard deviation over seeds with stars for significance; the
-        numbers themselves are in `.frame`. `profile` is needed if the folder has results of several.
+        numbers themselves are in `.frame`. `profile` is needed if the folder has results of several. `rows` are the
+        only variants to show, in this order ("mine,simcse,mcse"); a paper's table gets a row for one that it lacks.
         """
-        return frame_of_grid(named_grid(name, self._profile(profile), self.runs, Commands(self.folder), whole=True))
+        commands = Commands(self.folder)
+        return frame_of_grid(named_grid(name, self._profile(profile), self.runs, commands, rows, whole=True))
 
     @checked
-    def text(self, name: str, text_format: TableFormat = "markdown", profile: str | None = None) -> str:
+    def text(
+        self, name: str, text_format: TableFormat = "markdown", profile: str | None = None, rows: Names = ()
+    ) -> str:
         """The same tables as "markdown", "latex" (booktabs, with a caption) or "csv", ready for a paper.
 
         Raises UserError for a name that has no table under the profile.
         """
-        return FORMATS[text_format](named_grid(name, self._profile(profile), self.runs, Commands(self.folder)))
+        return FORMATS[text_format](named_grid(name, self._profile(profile), self.runs, Commands(self.folder), rows))
 
     @checked
     def compare(
@@ -109,18 +115,28 @@ class Results:
         return names[0]
 
 
-def named_grid(name: str, profile: str, results: Sequence[Result], commands: Commands, *, whole: bool = False) -> Grid:
+def named_grid(
+    name: str, profile: str, results: Sequence[Result], commands: Commands, rows: Names = (), *, whole: bool = False
+) -> Grid:
     """Return a suite's summary ("sts") or a paper's table ("mcse:T1") of one profile's results.
 
-    `whole` keeps averages that repeat a suite's only task. Raises UserError for a name that has no table under the
-    profile.
+    `rows` are the only variants to show; `whole` keeps averages that repeat a suite's only task. Raises UserError for a
+    name that has no table under the profile, and for a variant without a row.
     """
+    mine = frames_of(results).where(profile=[profile])
+    variants = [str(Variant.parse(each.strip())) for each in (split(rows) if isinstance(rows, str) else rows) if each]
+    papers = [row.variant for each in read_papers() for table in each.tables.values() for row in table.rows]
+    there = {*mine.texts("variant"), *(papers if ":" in name else ())}
+    for lacking in (each for each in variants if each not in there):
+        raise UserError(
+            f"no run of '{lacking}' in the results of profile '{profile}'; {suggest(lacking, sorted(there))}"
+        )
     if ":" in name:
-        grids = papers_grids(profile, results, commands)
+        grids = papers_grids(profile, results, commands, variants)
     else:
-        mine = frames_of(results).where(profile=[profile])
         lines = unscored(mine)
         tables = summary_tables(mine, metrics_of(mine), lines)
+        tables = [table.of(variants) for table in tables] if variants else tables
         notes = {table.suite: commands.untrained(profile, table.lacking) for table in tables}
         grids = {table.suite: summary_grid(table, whole=whole, note=notes[table.suite]) for table in tables}
         if name not in grids and (profile, name) in lines:

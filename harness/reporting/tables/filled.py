@@ -69,26 +69,34 @@ def stand_in_tables(
     profiles: Sequence[Profile],
     options: TeacherOptions = teacher_options,
     commands: Commands = DEFAULT_COMMANDS,
+    variants: Sequence[str] = (),
 ) -> list[FilledTable]:
     """Fill the tables from each profile with stand-ins, where every planned row with a stand-in has a run.
 
-    No cell has a printed number. A table needs at least two rows with a stand-in.
+    With `variants`, which are all that is shown, one row with a run suffices. No cell has a printed number. A table
+    needs at least two rows with a stand-in.
     """
     tables = []
     for profile in profiles:
         if profile.stands_for is not None and profile.name != PAPER_PROFILE:
             filler = _Filler(profile, StandIns.of(profile, options), *_runs(papers, results, profile), None, commands)
             tables += [filler.stand_in_table(paper, name) for paper in papers for name in paper.tables]
-    return [table for table in tables if len(table.rows) > 1 and all(row.is_measured for row in table.planned_rows)]
+    tables = [table for table in tables if len(table.rows) > 1 and table.is_measured]
+    return [table for table in tables if variants or all(row.is_measured for row in table.planned_rows)]
 
 
-def filled_tables(profile: str, results: Sequence[Result], commands: Commands = DEFAULT_COMMANDS) -> list[FilledTable]:
-    """Fill the papers' tables by one profile's results."""
-    papers = read_papers()
+def filled_tables(
+    profile: str, results: Sequence[Result], commands: Commands = DEFAULT_COMMANDS, variants: Sequence[str] = ()
+) -> list[FilledTable]:
+    """Fill the papers' tables by one profile's results; rows of the given `variants`, if any, are added to them."""
+    papers = [
+        paper.model_copy(update={"tables": {name: each.with_rows_of(variants) for name, each in paper.tables.items()}})
+        for paper in read_papers()
+    ]
     shipped = [load_profile(profile)] if profile in shipped_profiles() else []
     filled = [
         *paper_tables(papers, read_published(), results, commands=commands),
-        *stand_in_tables(papers, results, shipped, commands=commands),
+        *stand_in_tables(papers, results, shipped, commands=commands, variants=variants),
     ]
     return [table for table in filled if table.profile == profile]
 
@@ -257,7 +265,7 @@ class _Filler:
             cell = of_score.get(score) if score else None
             if score and cell and score in against:
                 cell = compare(cell, against[score], column.measure, _alpha(table))
-            if number or score:
+            if number or score or self.margin is not None:
                 shown = number if own or definition.compared else None
                 cells[column.name] = PaperCell(shown, cell, margin=self.margin if column.points else None)
         counts = [of_score[score].summary.n if score in of_score else 0 for score in scores.values()]
@@ -297,6 +305,8 @@ def _alpha(table: PaperTable) -> float:
 def _printed(paper: Paper, name: str, index: int, encoder: str, published: PublishedNumbers) -> dict[str, Published]:
     table, numbers = paper.tables[name], {}
     for column in table.columns:
+        if not table.rows[index].published:
+            continue
         key = published_key(paper.name, name, table.rows[index], encoder, column)
         if key not in published:
             raise UserError(

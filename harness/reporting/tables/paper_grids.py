@@ -65,14 +65,16 @@ def paper_grid(filled: FilledTable) -> Grid:
     )
 
 
-def papers_grids(profile: str, results: Sequence[Result], commands: Commands = DEFAULT_COMMANDS) -> dict[str, Grid]:
+def papers_grids(
+    profile: str, results: Sequence[Result], commands: Commands = DEFAULT_COMMANDS, variants: Sequence[str] = ()
+) -> dict[str, Grid]:
     """Return the papers' tables by name ("mcse:T1") as one profile's results fill them.
 
-    Those of a profile with stand-ins are there if every row has a run.
+    Those of a profile with stand-ins are there if every row has a run. `variants` are the only rows to show, if any.
     """
-    return {
-        f"{table.paper.name}:{table.name}": paper_grid(table) for table in filled_tables(profile, results, commands)
-    }
+    filled = filled_tables(profile, results, commands, variants)
+    tables = [shown for table in filled if (shown := table.of(variants) if variants else table).rows]
+    return {f"{table.paper.name}:{table.name}": paper_grid(table) for table in tables}
 
 
 def table_title(paper: Paper, name: str, title: str, profile: str) -> str:
@@ -100,7 +102,7 @@ def _block_lines(filled: FilledTable, rows: Sequence[FilledRow]) -> Iterator[Lin
     }
     for at, row in enumerate(rows):
         name = _named(row)
-        parts = [_printed_line(filled, row.own, at, printed)] if filled.is_paper else []
+        parts = [_printed_line(filled, row.own, at, printed)] if filled.is_paper and row.row.published else []
         for line in row.released:
             what = _public(row, line)
             parts += _compared_lines(filled, line, what, f", {what}")
