@@ -407,7 +407,8 @@ def _path(what: Any) -> str:
 
 def _signature(what: Any, name: str) -> str:
     """A signature, each argument on a line of its own where all are too long for one."""
-    if inspect.isclass(what) and not (dataclasses.is_dataclass(what) or "__init__" in vars(what)):
+    made = dataclasses.is_dataclass(what) or "__init__" in vars(what)
+    if inspect.isclass(what) and (issubclass(what, BaseException) or not made):
         return name
     found = inspect.signature(what)
     taken = [
