@@ -5,17 +5,12 @@ from harness import __version__
 project = "sentence-harness"
 author = "The harness contributors"
 version = release = __version__
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.viewcode", "sphinx_copybutton"]
+extensions = ["myst_parser", "sphinx_copybutton"]
 exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = f"sentence-harness {version}"
 html_show_copyright = False
 # nothing on a page is loaded from elsewhere, so that it opens from disk
 html_theme_options = {"source_repository": "", "top_of_page_buttons": []}
-# `x` in a docstring is code, as it is in Markdown
-default_role = "code"
-autodoc_member_order = "bysource"
-autodoc_typehints = "signature"
-maximum_signature_line_length = 90
 myst_heading_anchors = 3
 myst_enable_extensions = ["deflist"]

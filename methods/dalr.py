@@ -196,6 +196,7 @@ class DALR(Method):
     paper = "He et al., DALR: Dual-level Alignment Learning for Multimodal Sentence Representation Learning, 2025"
     streams = ("sentences", "pairs")
     terms = ("text", "info", "cons", "cma", "rank", "ima", "g2l")
+    optional_terms = ("g2l",)
     readings = {
         "paper": "Eq. 1 to 14, with typos in the indices of Eq. 6 to 8 and 11 corrected and means over the batch",
         "official": "the public code, errors fixed: margins on text and images, raw CLIP vectors, an extra token term",

@@ -40,6 +40,10 @@ def test_examples_of_docstrings(name: str, tmp_path: Path, monkeypatch: pytest.M
     assert runner.summarize(verbose=False).failed == 0
 
 
+def test_the_package_lists_what_a_user_calls() -> None:
+    assert dir(harness) == sorted(harness.__all__)
+
+
 #: a call with a wrong argument -> its line
 WRONG = {
     "run() has no argument 'seed'; did you mean seeds?": lambda: harness.run("tiny", seed=3),

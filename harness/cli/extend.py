@@ -63,7 +63,8 @@ def task(name: str) -> None:
 
 @new.command()
 @click.argument("name")
-def method(name: str) -> None:
+@click.option("--text-only", is_flag=True, help="A method that learns from sentences alone, without pictures.")
+def method(name: str, text_only: bool) -> None:
     """Write the folder NAME, a package with a method in one file and its tests."""
     why = ""
     if not _MODULE.fullmatch(name) or keyword.iskeyword(name):
@@ -74,7 +75,9 @@ def method(name: str) -> None:
         raise UserError(f"'{name}' {why}; give another name, for example my_method")
     title = "".join(part.capitalize() for part in name.split("_"))
     starts = {file.replace("@NAME@", name): start for file, start in _PACKAGE.items()}
-    _write({Path(name) / file: start for file, start in starts.items()}, {"NAME": name, "CLASS": title})
+    words = {"NAME": name, "CLASS": title, "TERM": "spread" if text_only else "image"}
+    kept = "TEXT" if text_only else "PICTURES"
+    _write({Path(name) / file: start for file, start in starts.items()}, words, kept)
     echo(f"wrote {name}/ with {', '.join(starts)}; install the folder once, then change the method and run it:")
     echo(f"  {shlex.join(['pip', 'install', '-e', f'./{name}'])}")
     echo(f"  {harness_command('run', profile='tiny', methods=name)}")
@@ -93,13 +96,17 @@ def _checked(name: str) -> str:
     return name
 
 
-def _write(starts: Mapping[Path, str], words: Mapping[str, str]) -> None:
-    """Write templates, with each @WORD@ replaced. Raises UserError, and writes nothing, if a file exists."""
+def _write(starts: Mapping[Path, str], words: Mapping[str, str], kept: str = "") -> None:
+    """Write templates, with each @WORD@ replaced; of lines that begin with @TEXT@ or @PICTURES@, only those `kept`.
+
+    Raises UserError, and writes nothing, if a file exists.
+    """
     for there in sorted({Path(path.parts[0]) for path in starts}):
         if there.exists() or there.is_symlink():
             raise UserError(f"{there} exists already; give another name, or move it away")
     for path, start in starts.items():
         text = files("harness.cli").joinpath("starts", start).read_text("utf-8")
+        text = re.sub(rf"^@(?!{kept}@)(TEXT|PICTURES)@.*\n|^@{kept}@", "", text, flags=re.MULTILINE)
         for word, value in words.items():
             text = text.replace(f"@{word}@", value)
         write_text(path, text)

@@ -6,6 +6,7 @@ import math
 import sys
 import webbrowser
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,7 @@ from harness.cli.options import (
 )
 from harness.cli.output import echo, plain_table, read_results, warn
 from harness.command_line import DEFAULT_MARGIN, DEFAULT_REPORT, TABLE_FORMATS, TableFormat
-from harness.errors import UserError
+from harness.errors import PlugInError, UserError
 from harness.formatting import count_of, fixed, from_markdown, interval_text, p_value, signed
 from harness.spec import MOST_SEEDS
 
@@ -68,14 +69,20 @@ def report(profile: str | None, results: Path, out: Path, margin: float, one_fil
 @click.command()
 @click.argument("name", shell_complete=completer("suite or table"))
 @click.option("--format", "text_format", default="markdown", show_default=True, type=click.Choice(TABLE_FORMATS))
+@click.option(
+    "--rows",
+    metavar="A,B",
+    help="Only these variants, in this order; a paper's table gets a row for a new one.",
+    shell_complete=completer("method"),
+)
 @any_profile_option
 @results_option
-def table(name: str, text_format: TableFormat, profile: str | None, results: Path) -> None:
+def table(name: str, text_format: TableFormat, rows: str | None, profile: str | None, results: Path) -> None:
     """Print one table as Markdown, LaTeX or CSV.
 
     NAME is a suite, such as sts, or a table of a paper, such as mcse:T1. In a terminal, Markdown has no escapes.
     """
-    text = read_results(results, profile).text(name, text_format, profile).removesuffix("\n")
+    text = read_results(results, profile).text(name, text_format, profile, rows or ()).removesuffix("\n")
     click.echo(from_markdown(text) if text_format == "markdown" and is_terminal() else text)
 
 
@@ -96,19 +103,24 @@ def cite(profile: str | None, methods: str | None, results: Path) -> None:
     """
     from harness.commands import no_results
     from harness.method import method_named
-    from harness.papers.citing import Used, bibtex, used_by
+    from harness.papers.citing import Used, bibtex, used_by, works_of
     from harness.profiles import load_profile
+    from harness.registry import names as registered
 
     name = load_profile(profile).name if profile else None
     asked = [text.strip() for text in methods.split(",")] if methods else []
-    papers = {method: method_named(method).paper for method in asked}
     loaded = read_results(results)
     wanted = ({"profile": [name]} if name else {}) | ({"method": asked} if asked else {})
     chosen = loaded.frames.where(**wanted)
     if not (chosen or asked):
         raise UserError(f"{no_results(results, loaded.problems, name)}, or give --methods")
-    used = used_by(chosen)
-    echo(bibtex(list(dict.fromkeys([*(Used("methods", method) for method in papers), *used])), papers), nl=False)
+    used = list(dict.fromkeys([*(Used("methods", method) for method in asked), *used_by(chosen)]))
+    declared = {method: method_named(method) for method in asked}
+    for kind, method in used:
+        if kind == "methods" and method in registered("method") and not works_of(method):
+            with suppress(PlugInError):
+                declared[method] = method_named(method)
+    echo(bibtex(used, declared), nl=False)
 
 
 @click.command()

@@ -46,6 +46,8 @@ class Method(nn.Module, Registered, ABC):
     paper: ClassVar[str]
     #: the name of the method in reports; `name` if empty
     title: ClassVar[str] = ""
+    #: its entry of BibTeX, which `harness cite` prints
+    citation: ClassVar[str] = ""
     #: the training data it reads; captions count as sentences
     streams: ClassVar[tuple[Stream, ...]] = ("sentences",)
     terms: ClassVar[tuple[str, ...]] = ()

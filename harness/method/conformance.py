@@ -85,10 +85,10 @@ def methods_in(what: str) -> list[type[Method]]:
             if method.__module__.partition(".")[0] not in OWN and not inspect.isabstract(method)
         ]
     if not methods:
-        what_is_missing = f"no class {name} derived from" if colon else "no class derived from"
-        raise UserError(
-            f"{module_name} has {what_is_missing} harness.method.Method; name the module that defines the method"
+        lacking = (
+            f"class {name} derived from harness.method.Method" if colon else "class derived from harness.method.Method"
         )
+        raise UserError(f"{module_name} has no {lacking}; name the module that defines the method")
     return list(dict.fromkeys(methods))
 
 
@@ -361,65 +361,59 @@ def _scalar(value: Tensor) -> bool:
     return value.ndim == 0 and bool(torch.isfinite(value))
 
 
-def _answers(method: type[Method]) -> Iterator[str]:
-    for reading in method.readings:
-        values = method.configure(reading)
-        if hasattr(method, "pooling"):
-            yield "pooling() is never called; give the value 'pooling' of its Hyperparameters another default"
-        if values.pooling not in names("pooling"):
-            yield f"@{reading}: the pooling '{values.pooling}' is not registered"
-        method.features(values)
-        method.own_steps(values)
-        if method.captions(values) not in ("setting", "all"):
-            yield f"@{reading}: captions() is neither 'setting' nor 'all'"
-        if pickle.loads(pickle.dumps(values)) != values:
-            yield f"@{reading}: its hyperparameters differ after they were pickled"
+def _answers(method: type[Method], reading: str) -> Iterator[str]:
+    values = method.configure(reading)
+    if hasattr(method, "pooling"):
+        yield "pooling() is never called; give the value 'pooling' of its Hyperparameters another default"
+    if values.pooling not in names("pooling"):
+        yield f"the pooling '{values.pooling}' is not registered"
+    method.features(values)
+    method.own_steps(values)
+    if method.captions(values) not in ("setting", "all"):
+        yield "captions() is neither 'setting' nor 'all'"
+    if pickle.loads(pickle.dumps(values)) != values:
+        yield "its hyperparameters differ after they were pickled"
 
 
-def _gradients(method: type[Method]) -> Iterator[str]:
+def _gradients(method: type[Method], reading: str) -> Iterator[str]:
     """Check that each batch gives the encoder a gradient, and each parameter and term has one that is not zero."""
-    for reading, built in _built(method):
-        moving = dict[str, bool]()
-        for batch in random_batches(built):
-            encode = Drawn()
-            total, terms = _loss(built, batch, encode)
-            vectors, reached = encode.vectors, [p for p in built.parameters() if p.requires_grad]
-            for name, term in terms.items():
-                wanted = [*vectors, *reached] if term.requires_grad else []
-                found = torch.autograd.grad(term, wanted, retain_graph=True, allow_unused=True) if wanted else ()
-                moves = any(each is not None and bool(each.any()) for each in found)
-                moving[name] = moves or moving.get(name, False)
-            if total is None or not total.requires_grad:
-                yield f"@{reading}: the loss of {type(batch).__name__} has no gradient"
-                continue
-            total.backward()  # type: ignore[no-untyped-call]
-            if not any(vector.grad is not None and vector.grad.abs().sum() > 0 for vector in vectors):
-                yield f"@{reading}: the loss of {type(batch).__name__} has no gradient for the encoder"
-            if any(vector.grad is not None and not vector.grad.isfinite().all() for vector in vectors):
-                yield f"@{reading}: the gradient of {type(batch).__name__} is not finite"
-        if stuck := [name for name, moves in moving.items() if not moves]:
-            yield f"@{reading}: the gradient of the term {', '.join(stuck)} is zero, so nothing learns from it"
-        unused = [
-            name for name, parameter in built.named_parameters() if parameter.requires_grad and parameter.grad is None
-        ]
-        if unused:
-            yield f"@{reading}: no loss term trains {', '.join(unused)}"
+    built, moving = _built(method, reading), dict[str, bool]()
+    parameters = {name: each for name, each in built.named_parameters() if each.requires_grad}
+    for batch in random_batches(built):
+        encode, what = Drawn(), type(batch).__name__
+        total, terms = _loss(built, batch, encode)
+        for name, term in terms.items():
+            wanted = [*encode.vectors, *parameters.values()] if term.requires_grad else []
+            found = torch.autograd.grad(term, wanted, retain_graph=True, allow_unused=True) if wanted else ()
+            moving[name] = moving.get(name, False) or any(each is not None and bool(each.any()) for each in found)
+        if total is None or not total.requires_grad:
+            yield f"the loss of {what} has no gradient"
+            continue
+        total.backward()  # type: ignore[no-untyped-call]
+        gradients = [vector.grad for vector in encode.vectors if vector.grad is not None]
+        if not any(bool(each.any()) for each in gradients):
+            yield f"the loss of {what} has no gradient for the encoder"
+        if not all(bool(each.isfinite().all()) for each in gradients):
+            yield f"the gradient of {what} is not finite"
+    if stuck := [name for name, moves in moving.items() if not moves]:
+        yield f"the gradient of the term {', '.join(stuck)} is zero, so nothing learns from it"
+    if unused := [name for name, parameter in parameters.items() if parameter.grad is None]:
+        yield f"no loss term trains {', '.join(unused)}"
 
 
-def _repeats(method: type[Method]) -> Iterator[str]:
+def _repeats(method: type[Method], reading: str) -> Iterator[str]:
     """Check that equal heads and random numbers give an equal loss, and that the batch is not modified."""
-    for (reading, built), (_, again) in zip(_built(method), _built(method), strict=True):
-        for batch in random_batches(built):
-            before = copy.deepcopy(batch)
-            (first, _), (second, _) = _loss(built, batch), _loss(again, batch)
-            if first is not None and second is not None and not torch.equal(first, second):
-                yield f"@{reading}: the loss of {type(batch).__name__} differs under the same seed"
-            if not _same(before, batch):
-                yield f"@{reading}: it changes the {type(batch).__name__} that it is given"
-        rows = [[2, row + 5, 3] for row in range(ROWS)]
-        changes = [built.change_rows(copy.deepcopy(rows), np.random.default_rng(LOSS)) for _ in range(2)]
-        if changes[0] != changes[1]:
-            yield f"@{reading}: change_rows() gives other rows for the same random numbers; draw from `random` alone"
+    built, again = _built(method, reading), _built(method, reading)
+    for batch in random_batches(built):
+        before = copy.deepcopy(batch)
+        if _differ(built, again, batch):
+            yield f"the loss of {type(batch).__name__} differs under the same seed"
+        if not _same(before, batch):
+            yield f"it changes the {type(batch).__name__} that it is given"
+    rows = [[2, row + 5, 3] for row in range(ROWS)]
+    changes = [built.change_rows(copy.deepcopy(rows), np.random.default_rng(LOSS)) for _ in range(2)]
+    if changes[0] != changes[1]:
+        yield "change_rows() gives other rows for the same random numbers; draw from `random` alone"
 
 
 def _values_are_read(method: type[Method]) -> Iterator[str]:
@@ -478,24 +472,27 @@ def _recording(values: Any, read: set[str]) -> Any:
     return recording
 
 
-def _is_restored(method: type[Method]) -> Iterator[str]:
+def _is_restored(method: type[Method], reading: str) -> Iterator[str]:
     """Check that a checkpoint taken after a step restores the method completely."""
-    for reading, built in _built(method):
-        _step(built, 0)
-        again = build(method, reading)
-        if gone := [name for name in built.aside if built.kept().keys() == built.state_dict().keys()]:
-            yield f"@{reading}: aside names {', '.join(gone)}, and it has no such module or buffer"
-        if misfits := built.misfits(again.state_dict()):
-            yield from (f"@{reading}: {why}" for why in misfits)
-            continue
-        again.load_state_dict(copy.deepcopy(built.state_dict()))
-        for step in (1, 2):
-            for batch in random_batches(built):
-                (first, _), (second, _) = _loss(built, batch), _loss(again, batch)
-                if first is not None and second is not None and not torch.equal(first, second):
-                    yield f"@{reading}: another loss after its weights were saved and loaded"
-            _step(built, step)
-            _step(again, step)
+    built, again = _built(method, reading), build(method, reading)
+    _step(built, 0)
+    if gone := [name for name in built.aside if built.kept().keys() == built.state_dict().keys()]:
+        yield f"aside names {', '.join(gone)}, and it has no such module or buffer"
+    if misfits := built.misfits(again.state_dict()):
+        yield from misfits
+        return
+    again.load_state_dict(copy.deepcopy(built.state_dict()))
+    for step in (1, 2):
+        if any(_differ(built, again, batch) for batch in random_batches(built)):
+            yield "another loss after its weights were saved and loaded"
+        _step(built, step)
+        _step(again, step)
+
+
+def _differ(built: Method, again: Method, batch: Batch | MediaBatch) -> bool:
+    """Whether two methods have different losses on a batch, under the same seed."""
+    (first, _), (second, _) = _loss(built, batch), _loss(again, batch)
+    return first is not None and second is not None and not torch.equal(first, second)
 
 
 def _step(built: Method, step: int, batches: Sequence[Batch | MediaBatch] = ()) -> None:
@@ -509,40 +506,46 @@ def _step(built: Method, step: int, batches: Sequence[Batch | MediaBatch] = ()) 
             built.after_step(small_student(), step)
 
 
-def _moves(method: type[Method]) -> Iterator[str]:
+def _moves(method: type[Method], reading: str) -> Iterator[str]:
     """Check that a method stays on the device of its batch, by tensors that have a device but no values."""
-    for reading in method.readings if method.trains else ():
-        there = build(method, reading)
-        with FakeTensorMode(allow_non_fake_inputs=True):
-            held = (each for value in vars(there).values() if isinstance(value, tuple) for each in value)
-            for module in (there, *(each for each in held if isinstance(each, nn.Module))):
-                module.to("cuda")
-            for batch in random_batches(there):
-                try:
-                    _loss(there, _moved(batch), Drawn("cuda"))
-                except (DataDependentOutputException, DynamicOutputShapeException):
-                    continue  # a shape that depends on values
-                except RuntimeError as error:
-                    yield f"@{reading}: {_raised(error)}"
+    there = build(method, reading)
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        held = (each for value in vars(there).values() if isinstance(value, tuple) for each in value)
+        for module in (there, *(each for each in held if isinstance(each, nn.Module))):
+            module.to("cuda")
+        for batch in random_batches(there):
+            try:
+                _loss(there, _moved(batch), Drawn("cuda"))
+            except (DataDependentOutputException, DynamicOutputShapeException):
+                continue  # a shape that depends on values
+            except RuntimeError as error:
+                yield _raised(error)
+
+
+def _in_each_reading(check: Callable[[type[Method], str], Iterator[str]]) -> Callable[[type[Method]], Iterator[str]]:
+    def checked(method: type[Method]) -> Iterator[str]:
+        for reading in method.readings if method.trains else ():
+            yield from (f"@{reading}: {problem}" for problem in check(method, reading))
+
+    return checked
 
 
 #: name of a check -> the function that yields problems
 CHECKS: Mapping[str, Callable[[type[Method]], Any]] = {
     "declarations and loss terms": check_method,
-    "answers to a plan": _answers,
-    "gradients": _gradients,
+    "answers to a plan": _in_each_reading(_answers),
+    "gradients": _in_each_reading(_gradients),
     "values": _values_are_read,
-    "the same under the same seed": _repeats,
-    "checkpoints": _is_restored,
-    "devices": _moves,
+    "the same under the same seed": _in_each_reading(_repeats),
+    "checkpoints": _in_each_reading(_is_restored),
+    "devices": _in_each_reading(_moves),
 }
 
 
-def _built(method: type[Method]) -> Iterator[tuple[str, Method]]:
-    for reading in method.readings if method.trains else ():
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(HEADS)
-            yield reading, build(method, reading)
+def _built(method: type[Method], reading: str) -> Method:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(HEADS)
+        return build(method, reading)
 
 
 def _loss(

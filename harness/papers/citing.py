@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import Annotated, Any, Literal, NamedTuple
+from inspect import cleandoc
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field, model_validator
 
@@ -17,6 +19,9 @@ from harness.papers.schema import PaperPart
 from harness.spec import UNTRAINED
 from harness.store import Result, frames_of, lines_of
 from harness.tomlfiles import Name, read_toml
+
+if TYPE_CHECKING:
+    from harness.method import Method
 
 Kind = Literal["methods", "encoders", "teachers", "corpora", "suites", "tasks"]
 #: the key of this project's own entry
@@ -81,21 +86,24 @@ def used_by(results: Sequence[Result]) -> list[Used]:
     return list(dict.fromkeys(use for run in runs for use in _used(run, evaluated.get(run.Index, []))))
 
 
-def bibtex(used: Sequence[Used], papers: Mapping[str, str] | None = None) -> str:
+def bibtex(used: Sequence[Used], methods: Mapping[str, type[Method]] = MappingProxyType({})) -> str:
     """The entries of this project and of what was used, and a comment for each thing without a work.
 
-    `papers` has, by method, the paper that it declares; the comment on a method without a work quotes it.
+    A method without a work is cited by the `citation` that it declares; if that is empty, the comment has its `paper`.
     """
-    citations, said = read_citations(), papers or {}
+    citations, own = read_citations(), []
     keys = dict.fromkeys([HARNESS])
     unknown = []
     for kind, name in used:
         entries = citations.uses.get(kind, {}).get(name, ())
         keys.update(dict.fromkeys(entries))
-        if not entries:
-            told = f": {said[name]}" if kind == "methods" and said.get(name) else ""
+        method = methods.get(name) if kind == "methods" else None
+        if not entries and method and method.citation:
+            own.append(cleandoc(method.citation).strip())
+        elif not entries:
+            told = f": {method.paper}" if method and method.paper else ""
             unknown.append(f"% no known reference for {_SINGULAR[kind]} {' '.join(name.split())}{told}")
-    return "\n\n".join([*(entry(key) for key in keys), *(["\n".join(unknown)] if unknown else [])]) + "\n"
+    return "\n\n".join([*(entry(key) for key in keys), *own, *(["\n".join(unknown)] if unknown else [])]) + "\n"
 
 
 def entry(key: str) -> str:

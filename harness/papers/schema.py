@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from harness.metrics import Column, Metric
 from harness.registry import names, suggest
-from harness.spec import Variant, parse_setting
+from harness.spec import UNTRAINED, Variant, parse_setting
 from harness.stats import ALPHA
 from harness.store import unjudged
 from harness.tomlfiles import Name
@@ -199,6 +199,16 @@ class PaperTable(PaperPart):
         if here or len(rows) == 1:
             return (here or rows)[0]
         raise ValueError(f"a row is compared with '{row.against}', which has no row in {row.setting}")
+
+    def with_rows_of(self, variants: Sequence[str]) -> PaperTable:
+        """The table with rows of these variants too, in each of its settings; no number of theirs is printed."""
+        ours = {row.setting: row for row in self.rows if not row.published_only}
+        ours |= {row.setting: row for row in self.rows if row.against}
+        own = {"published": "", "quoted": True, "encoders": None, "seeds": None, "mark": ""}
+        new = {*variants} - {row.variant for row in self.rows}
+        settings = [row for row in ours.values() if row.setting != UNTRAINED]
+        rows = [row.model_copy(update={**own, "variant": each}) for each in sorted(new) for row in settings]
+        return self.model_copy(update={"rows": (*self.rows, *rows)})
 
     def rows_of(self, encoder: str) -> Iterator[tuple[int, PaperRow]]:
         return ((at, row) for at, row in enumerate(self.rows) if row.encoders is None or encoder in row.encoders)

@@ -8,12 +8,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.command_line import TableFormat, parse_overrides
+from harness.command_line import Names, TableFormat, parse_overrides
 from harness.commands import Commands, no_results
 from harness.errors import UserError
 from harness.metrics import Metrics
 from harness.papers.needed import own_case
-from harness.papers.published import PAPER_PROFILE
+from harness.papers.published import PAPER_PROFILE, read_papers
 from harness.profiles import load_profile
 from harness.registry import suggest
 from harness.reporting.seeds.comparison import Comparison
@@ -23,6 +23,7 @@ from harness.reporting.tables.filled import filled_tables
 from harness.reporting.tables.grids import Grid, code_of, summary_grid
 from harness.reporting.tables.paper_grids import paper_grid
 from harness.reporting.tables.texts import FORMATS
+from harness.spec import Variant, split
 from harness.store import Failure, Frames, Result, Store, frames_of, metrics_of, unscored
 from harness.tomlfiles import checked
 
@@ -91,8 +92,13 @@ class Results:
 
         Those of a profile with stand-ins are there if every row has a run.
         """
-        filled = filled_tables(self.profile or PAPER_PROFILE, self.frames, self.commands)
-        return {f"{table.paper.name}:{table.name}": paper_grid(table) for table in filled}
+        return self._paper_grids()
+
+    def _paper_grids(self, variants: Sequence[str] = ()) -> Mapping[str, Grid]:
+        """The papers' tables, with only the rows of some variants where these are given."""
+        filled = filled_tables(self.profile or PAPER_PROFILE, self.frames, self.commands, variants)
+        tables = [shown for table in filled if (shown := table.of(variants) if variants else table).rows]
+        return {f"{table.paper.name}:{table.name}": paper_grid(table) for table in tables}
 
     @cached_property
     def _by_profile(self) -> dict[str, Results]:
@@ -106,21 +112,24 @@ class Results:
         return self._by_profile[profile]
 
     @checked
-    def table(self, name: str, profile: str | None = None) -> pandas.DataFrame:
+    def table(self, name: str, profile: str | None = None, rows: Names = ()) -> pandas.DataFrame:
         """A suite's summary ("sts") or a paper's table ("mcse:T1") as texts, as the report prints them.
 
         One row per line of the table: mean and sample standard deviation over seeds with stars for significance; the
-        numbers themselves are in `.frame`. `profile` is needed if the folder has results of several.
+        numbers themselves are in `.frame`. `profile` is needed if the folder has results of several. `rows` are the
+        only variants to show, in this order ("mine,simcse,mcse"); a paper's table gets a row for one that it lacks.
         """
-        return frame_of_grid(self.of_profile(self._profile(profile)).grid(name, whole=True))
+        return frame_of_grid(self.of_profile(self._profile(profile)).grid(name, rows, whole=True))
 
     @checked
-    def text(self, name: str, text_format: TableFormat = "markdown", profile: str | None = None) -> str:
+    def text(
+        self, name: str, text_format: TableFormat = "markdown", profile: str | None = None, rows: Names = ()
+    ) -> str:
         """The same tables as "markdown", "latex" (booktabs, with a caption) or "csv", ready for a paper.
 
         Raises UserError for a name that has no table under the profile.
         """
-        return FORMATS[text_format](self.of_profile(self._profile(profile)).grid(name))
+        return FORMATS[text_format](self.of_profile(self._profile(profile)).grid(name, rows))
 
     @checked
     def compare(
@@ -146,17 +155,20 @@ class Results:
             self.runs, a, b, metric, profile=name, setting=setting, encoder=encoder, overrides=overrides
         )
 
-    def grid(self, name: str, *, whole: bool = False) -> Grid:
+    def grid(self, name: str, rows: Names = (), *, whole: bool = False) -> Grid:
         """A suite's summary ("sts") or a paper's table ("mcse:T1") of its one profile.
 
-        `whole` keeps averages that repeat a suite's only task. Raises UserError for a name that has no table.
+        `rows` are the only variants to show; `whole` keeps averages that repeat a suite's only task. Raises UserError
+        for a name that has no table, and for a variant without a row.
         """
-        tables = [] if ":" in name else self.tables
+        variants = self._variants(rows, of_papers=":" in name)
+        tables = [] if ":" in name else [table.of(variants) if variants else table for table in self.tables]
         notes = [self.commands.untrained(table.profile, table.lacking) for table in tables]
         grids = {
             table.suite: summary_grid(table, whole=whole, note=note) for table, note in zip(tables, notes, strict=True)
         }
-        grids |= self.paper_grids if ":" in name else {}
+        if ":" in name:
+            grids = {**(self._paper_grids(variants) if variants else self.paper_grids)}
         lines = [line for (_, suite), some in self.unscored.items() if suite == name for line in some]
         if name not in grids and lines:
             raise UserError(f"no run of profile '{self.profile}' has a score in '{name}': {'; '.join(lines)}")
@@ -165,6 +177,17 @@ class Results:
             return grids[own]
         known = [table for table, grid in grids.items() if not grid.empty]
         raise UserError(f"no table '{name}' in the results of profile '{self.profile}'; {suggest(name, known)}")
+
+    def _variants(self, rows: Names, *, of_papers: bool) -> list[str]:
+        """The variants named as rows. Raises UserError for one without a run, and without a row of a paper's table."""
+        variants = [str(Variant.parse(each.strip())) for each in (split(rows) if isinstance(rows, str) else rows)]
+        tables = [table for paper in read_papers() for table in paper.tables.values()] if variants and of_papers else []
+        there = {*self.frames.texts("variant"), *(row.variant for table in tables for row in table.rows)}
+        for lacking in (each for each in variants if each not in there):
+            raise UserError(
+                f"no run of '{lacking}' in the results of profile '{self.profile}'; {suggest(lacking, sorted(there))}"
+            )
+        return variants
 
     def _check_runs(self) -> None:
         if not self.runs:

@@ -20,7 +20,7 @@ from harness.store import Store
 from harness.training.batching import Mixing
 from harness.training.folder import TrainingFolder
 from harness.training.record import TrainingRecord
-from harness.training.streams import TrainingData
+from harness.training.streams import Batches, TrainingData
 from harness.training.trainer import Trainer, build_method
 
 
@@ -49,6 +49,7 @@ def train(experiment: Experiment, inputs: Inputs, folder: Path, chunk: int | Non
     trainer = trainer_of(experiment, inputs, folder, chunk)
     warnings = (*inputs.data.warnings, *unread_text(experiment.resolved, trainer.batches.mixing))
     record = trainer.run()
+    warnings = (*warnings, *unreturned_terms(trainer.method, trainer.batches, record))
     return Trained(trainer.student, trainer.method.shared_space(), record, warnings, trainer.batches.rows_read())
 
 
@@ -91,3 +92,11 @@ def unread_text(run: Resolved, mixing: Mixing) -> Iterator[str]:
     if mixing.leaves_out_text:
         text = ", ".join(name for name, stream in run.streams.items() if stream in ("sentences", "triplets"))
         yield f"{run.spec.variant} uses pairs in every step of {run.spec.setting}: the text ({text}) is never read"
+
+
+def unreturned_terms(method: Method, batches: Batches, record: TrainingRecord) -> Iterator[str]:
+    """A warning for each term that a method declares and never returned, if its steps had batches of every stream."""
+    beside_text = {*method.streams} - {"sentences", "triplets"}
+    if beside_text <= batches.orders.keys() and batches.steps >= batches.mixing.cycle:
+        for name in sorted({*method.terms} - {*method.optional_terms} - method.left_out - record.losses.keys()):
+            yield f"no batch had the term '{name}', which {method.origin} declares and never returned"

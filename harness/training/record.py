@@ -59,7 +59,7 @@ class LossWindow:
         self._counts: dict[str, int] = {}
         #: of this process, so that a term that is not finite is known by its step
         self._values: list[tuple[int, str, Tensor]] = []
-        self.first_bad: tuple[int, str, float] | None = None
+        self.first_bad: tuple[int, dict[str, float]] | None = None
 
     def add(self, terms: Mapping[str, Tensor], step: int = 0) -> None:
         for name, term in terms.items():
@@ -71,15 +71,17 @@ class LossWindow:
     def close(self) -> dict[str, float]:
         """Return the means and start a new window; waits for the device once.
 
-        Sets `first_bad` to the step, name and value of the first term that was not finite, None if all were finite.
+        Sets `first_bad` to the first step with a term that was not finite, and its terms; None if all were finite.
         """
         import torch  # planning imports this module, but not torch
 
         sums = torch.stack(list(self._sums.values())).tolist() if self._sums else []
         means = {name: value / self._counts[name] for name, value in zip(self._sums, sums, strict=True)}
         finite = all(map(math.isfinite, sums))
-        values = ((step, name, float(value)) for step, name, value in ([] if finite else self._values))
-        self.first_bad = next((value for value in values if not math.isfinite(value[2])), None)
+        values = [(step, name, float(value)) for step, name, value in ([] if finite else self._values)]
+        bad = next((step for step, _, value in values if not math.isfinite(value)), None)
+        terms = {name: value for step, name, value in values if step == bad}
+        self.first_bad = None if bad is None else (bad, terms)
         self._sums, self._counts, self._values = {}, {}, []
         return means
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
@@ -118,7 +119,7 @@ class Trainer:
                     self._after(done, (done - first) / elapsed, self.batches.waited / elapsed)
 
     def _step(self, step: int) -> None:
-        with float32_products(self.training.precision, self.device.type):
+        with self._named(step), float32_products(self.training.precision, self.device.type):
             for stream, total, terms in self.losses(step):
                 self._check(total, terms)
                 if total is not None:
@@ -128,6 +129,16 @@ class Trainer:
             self.window.add(now, step)
             with torch.no_grad():
                 self.method.after_step(self.student, step)
+
+    @contextlib.contextmanager
+    def _named(self, step: int) -> Iterator[None]:
+        """Note on an error of the method's code at which step of which method it was raised."""
+        try:
+            yield
+        except Exception as error:
+            if not isinstance(error, UserError | TrainingError):
+                error.add_note(f"at step {step + 1} of the method '{self.method.name}'")
+            raise
 
     def losses(self, step: int) -> Iterator[tuple[Stream | None, Tensor | None, dict[str, Tensor]]]:
         """Yield stream, weighted loss and terms of each batch of a step; update before asking for the next batch."""
@@ -204,10 +215,16 @@ class Trainer:
         """Raise TrainingError for the first term that was not finite, and note the batch that caused it."""
         if (bad := self.window.first_bad) is None:
             return
-        step, term, value = bad
+        step, terms = bad
         log.warning("the batch of step %d: %s", step + 1, self.batches.described(step))
+        broken = [name for name, value in terms.items() if not math.isfinite(value)]
+        sound = [name for name in terms if name not in broken and name in self.method.terms]
+        cause = "lower the learning rate, or look for a root, norm or logarithm whose gradient at 0 is not finite"
+        if step == 0 or sound:
+            why = f"the term '{sound[0]}' is finite there" if sound else "no update came before it"
+            cause = f"{why}, so the rate is not the cause: look for a division, root or logarithm of 0 in this term"
         raise TrainingError(
-            f"the loss term '{term}' of {self.method.origin} is {value} at step {step + 1}; lower the learning rate "
+            f"the loss term '{broken[0]}' of {self.method.origin} is {terms[broken[0]]} at step {step + 1}; {cause} "
             "(the run's log has the rows of that batch)"
         )
 

@@ -128,7 +128,7 @@ def described(error: BaseException | str) -> str:
         where = f" ({error.filename})" if error.filename else ""
         return _shortened(f"{error.strerror}{where}; {_MENDED[error.errno]}, then run the same command to resume")
     kind = "" if isinstance(error, UserError) else f"{type(error).__name__}: "
-    line = _shortened(kind + text).removesuffix(":")
+    line = ", ".join([_shortened(kind + text).removesuffix(":"), *getattr(error, "__notes__", ())[-1:]])
     raised = raised_at(error, plugin_modules())
     if not raised and not isinstance(error, UserError):
         raised = raised_at(error, OWN)

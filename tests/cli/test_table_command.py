@@ -49,6 +49,21 @@ def test_markdown_ends_its_last_line_and_has_escapes_only_where_a_program_reads_
     assert "measured, 2 seeds" in text
 
 
+def test_rows_are_only_those_asked_for_in_their_order_and_new_ones_stand_in_a_papers_table(results: Path) -> None:
+    def rows(*words: str) -> list[tuple[str, str]]:
+        lines = csv.DictReader(io.StringIO(printed(results, *words, "--format", "csv")))
+        return [(line["code"], line.get("setting", "")) for line in lines]
+
+    whole = rows("sts", "--profile", "tiny")
+    assert rows("sts", "--profile", "tiny", "--rows", "mcse[lambda=0.10],simcse") == whole[::-1]
+    assert rows("mcse:T1", "--profile", "tiny", "--rows", "mcse[lambda=0.1],simcse") == [
+        *(("simcse", "toy-text"), ("mcse[lambda=0.1]", "toy"), ("simcse", "toy"))
+    ]
+    assert {code for code, _ in rows("mcse:T1", "--profile", "paper", "--rows", "mcse")} == {"mcse"}
+    with pytest.raises(UserError, match="no run of 'mcsee' in the results of profile 'tiny'; did you mean "):
+        printed(results, "sts", "--profile", "tiny", "--rows", "mcsee")
+
+
 def test_latex_is_ready_for_a_paper_and_csv_has_codes_and_numbers_in_columns(results: Path) -> None:
     text = printed(results, "sts", "--format", "latex", "--profile", "tiny")
     assert text.startswith("\\begin{table}")

@@ -36,12 +36,21 @@ def test_the_template_is_what_the_command_writes(tmp_path: Path, monkeypatch: py
     assert "reports/build" in job["steps"][-1]["with"]["path"]
 
 
-def test_the_tests_of_the_template_pass(tmp_path: Path, install: Install) -> None:
-    code = (TEMPLATE / "src" / "my_method.py").read_text()
+@pytest.mark.parametrize("words", [[], ["--text-only"]], ids=["pictures", "text"])
+def test_the_tests_of_the_template_pass(
+    words: list[str], tmp_path: Path, install: Install, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    CliRunner().invoke(cli, ["new", "method", "my_method", *words], catch_exceptions=False)
+    code = Path("my_method/src/my_method.py").read_text()
+    assert "@TEXT@" not in code
+    assert ("PairBatch" in code) is not bool(words)
     install("my_method", code, {"methods": {"my_method": "MyMethod"}})
-    tests = script(TEMPLATE / "tests" / "test_my_method.py")
+    tests = script(Path("my_method/tests/test_my_method.py").resolve())
     tests.test_it_passes_the_checks()
     tests.test_it_trains(tmp_path)
+    cited = CliRunner().invoke(cli, ["cite", "--methods", "my_method"], catch_exceptions=False)
+    assert "\n\n@misc{my_method,\n  title = {MyMethod},\n" in cited.output
 
 
 def test_the_package_of_a_lab_trains_and_adds_its_section(tmp_path: Path, install: Install) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import doctest
 import inspect
 import json
 import re
+from pathlib import Path
 from types import ModuleType
 
+import api_page
 import encoders_page
 import profiles_page
 import pytest
@@ -14,6 +17,7 @@ import results_page
 from pages import ROOT
 from pydantic import BaseModel
 
+import harness
 from harness.profiles import schema
 from harness.registry import get, names
 
@@ -23,11 +27,27 @@ TABLES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("written", [profiles_page, results_page], ids=["profiles", "results"])
+@pytest.mark.parametrize("written", [api_page, profiles_page, results_page], ids=["api", "profiles", "results"])
 def test_a_page_is_that_of_the_code(written: ModuleType) -> None:
     """Write it anew with `python tools/NAME_page.py > docs/NAME.md`."""
     name = written.__name__.removesuffix("_page")
     assert (ROOT / "docs" / f"{name}.md").read_text() == written.page()
+
+
+def test_the_page_of_the_api_has_an_example_of_everything_and_each_is_right(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = [each for title in api_page.SECTIONS for each in api_page.objects(title)]
+    assert {each.__name__ for each in listed} >= {*harness.__all__}
+    assert [each for each in listed if ">>>" not in f"{each.__doc__}{api_page.EXAMPLES.get(each.__name__)}"] == []
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, object] = {}
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
+    for name, text in api_page.EXAMPLES.items():
+        example = doctest.DocTestParser().get_doctest(text, names, name, None, 0)
+        runner.run(example, clear_globs=False)
+        names = example.globs
+    assert runner.summarize(verbose=False).failed == 0
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.__name__)

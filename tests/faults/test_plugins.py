@@ -25,7 +25,8 @@ SAYS = {
     "bad-undeclared": r"'bad-undeclared' \(bad_methods.py, line \d+\) returned the term 'more', "
     r"which it does not declare",
     "bad-apart": r"no loss of the method 'bad-apart' \(bad_methods.py, line \d+\) up to step 2 depends on the encoder",
-    "bad-raises": r"ValueError: one line and\\x1b\[31m another x{100}…x{100} \(bad_methods.py, line \d+\)$",
+    "bad-raises": r"ValueError: one line and\\x1b\[31m another x{100}…x{100}, at step 1 of the method 'bad-raises' "
+    r"\(bad_methods.py, line \d+\)$",
     "bad-quits": r"SystemExit: 0 \(bad_methods.py, line \d+\)",
     "bad-interrupts": r"KeyboardInterrupt \(bad_methods.py, line \d+\)",
     "bad-leaves": r"its process ended with code 0 before the run did",

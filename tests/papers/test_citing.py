@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from harness import __version__
 from harness.cli.main import cli
 from harness.errors import UserError
+from harness.method import Method
 from harness.papers.citing import Used, bibtex, entry, read_citations, used_by
 from harness.registry import names
 from harness.store import Store
@@ -80,9 +81,17 @@ def test_a_run_cites_what_it_used_once() -> None:
 
 
 def test_what_is_unknown_is_named_with_what_its_method_says() -> None:
-    text = bibtex([Used("methods", "mine\nyours")], {"mine\nyours": "Me, My method, 2026"})
+    mine = type("Mine", (Method,), {"paper": "Me, My method, 2026"})
+    text = bibtex([Used("methods", "mine\nyours")], {"mine\nyours": mine})
     assert text.endswith("% no known reference for the method mine yours: Me, My method, 2026\n")
     assert keys(text) == ["harness"]
+    mine.citation = """
+        @misc{me-2026,
+          title = {Mine},
+        }
+    """
+    text = bibtex([Used("methods", "mine")], {"mine": mine})
+    assert text.endswith("\n\n@misc{me-2026,\n  title = {Mine},\n}\n")
 
 
 def test_the_command_reads_results_or_names(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -22,6 +23,7 @@ from harness.files import CHECKSUMS, DamagedError, seal_folder
 from harness.method import Dimensions, Method
 from harness.profiles import Training
 from harness.registry import get
+from harness.runs.train import unreturned_terms
 from harness.stopping import Stopped
 from harness.toy import clip_folder, student_folder
 from harness.toy.corpora import ToyImages, ToySentences
@@ -30,6 +32,7 @@ from harness.training.folder import TrainingFolder
 from harness.training.record import LossWindow, TrainingError, TrainingRecord
 from harness.training.streams import Batches, TrainingData
 from harness.training.trainer import Trainer
+from harness.work.failures import described
 
 IMAGES = {"images": ToyImages(size=30).load(None)}
 TRAINING = Training(steps=6, eval_every=3, batch_size=8, learning_rate=1e-3)
@@ -155,6 +158,43 @@ def test_a_training_without_a_loss_term_or_with_a_weight_of_an_undeclared_one_is
     undeclared.method.weights = lambda: {"txt": 0.1}
     with pytest.raises(TrainingError, match=r"'simcse' .* weighs the term 'txt', which it does not declare"):
         undeclared.run()
+
+
+@pytest.mark.parametrize(
+    ("terms", "at", "said"),
+    [
+        ({"text": 1.0}, 1, "at step 1; no update came before it, so the rate is not the cause"),
+        ({"text": 1.0, "mlm": 1.0}, 3, "the term 'text' is finite there, so the rate is not the cause"),
+        ({"text": 1.0}, 3, "at step 3; lower the learning rate, or look for a root"),
+    ],
+)
+def test_a_term_that_is_not_finite_is_named_with_its_cause(
+    tmp_path: Path, terms: dict[str, float], at: int, said: str
+) -> None:
+    training = text_trainer(tmp_path)
+    loss, broken, steps = training.method.loss, list(terms)[-1], iter(range(1, 1000))
+
+    def spoilt(*given: Any) -> Any:
+        total, named = loss(*given)
+        bad = float("nan") if next(steps) == at else 1.0
+        named = {**dict.fromkeys(terms, named["text"]), broken: named["text"] * bad}
+        return total * bad, named
+
+    training.method.loss = spoilt  # type: ignore[method-assign]
+    with pytest.raises(TrainingError, match=said):
+        training.run()
+
+
+def test_an_error_of_a_method_has_its_step_and_a_term_never_returned_is_a_warning(tmp_path: Path) -> None:
+    training = text_trainer(tmp_path)
+    method, batches = training.method, training.batches
+    assert [*unreturned_terms(method, batches, TrainingRecord(losses={"text": []}))] == []
+    (line,) = unreturned_terms(method, batches, TrainingRecord(losses={"mlm": []}))
+    assert re.match(r"no batch had the term 'text', which the method 'simcse' \(simcse.py, line \d+\) declares", line)
+    method.after_step = lambda student, step: {}["queue"]
+    with pytest.raises(KeyError) as raised:
+        training.run()
+    assert described(raised.value).startswith("KeyError: 'queue', at step 1 of the method 'simcse' (")
 
 
 def test_a_buffer_that_grows_is_refused_before_anything_is_saved(tmp_path: Path) -> None:

@@ -30,7 +30,19 @@ class MyMethod(Method):
     """`text` on every batch, and `image` on captions with images."""
 
     name = "my_method"
+    title = "MyMethod"
     paper = "where the method is published"
+    # printed by `harness cite`
+    citation = """
+        @misc{my_method,
+          title = {MyMethod},
+          author = {Your Name},
+          year = {2026},
+        }
+    """
+    # ways to read the paper, as in `my_method@official`: what each follows, and its values where they differ
+    readings = {"paper": "the equations of the paper", "official": "its public code"}
+    reading_values = {"official": {"lambda": 0.1}}
     # what it learns from: sentences, pairs (captions with images), triplets, images, audio
     streams = ("sentences", "pairs")
     # every term that `loss_terms` returns

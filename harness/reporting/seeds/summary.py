@@ -85,6 +85,14 @@ class SummaryTable:
     def rows(self) -> list[Row]:
         return list({row.label: row for block in self.blocks for row in block.rows}.values())
 
+    def of(self, variants: Sequence[str]) -> SummaryTable:
+        """Only the rows of these variants, in their order; tests remain those of the whole table."""
+        at = {variant: place for place, variant in enumerate(variants)}
+        kept = [(block, [row for row in block.rows if row.label.variant in at]) for block in self.blocks]
+        for _, rows in kept:
+            rows.sort(key=lambda row: at[row.label.variant])
+        return replace(self, blocks=tuple(replace(block, rows=tuple(rows)) for block, rows in kept if rows))
+
     def metric(self, column: Column) -> Metric:
         return self.metrics[column.metric]
 

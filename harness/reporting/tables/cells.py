@@ -249,6 +249,15 @@ class FilledTable:
         to_run = sum(row.own.due for row in self.rows)
         return Coverage(rows, measured, to_run, *(verdicts[verdict] for verdict in Agreement))
 
+    def of(self, variants: Sequence[str]) -> FilledTable:
+        """Only the rows of these variants, within a setting in their order; tests remain those of the whole table."""
+        at = {variant: place for place, variant in enumerate(variants)}
+        settings = list(dict.fromkeys(row.setting for row in self.table.rows))
+        blocks = [(encoder, [row for row in rows if row.row.variant in at]) for encoder, rows in self.blocks]
+        for _, rows in blocks:
+            rows.sort(key=lambda row: (settings.index(row.row.setting), at[row.row.variant]))
+        return replace(self, blocks=tuple((encoder, tuple(rows)) for encoder, rows in blocks if rows))
+
     @property
     def commands(self) -> tuple[str, ...]:
         """The commands that fill it; none if it is full."""

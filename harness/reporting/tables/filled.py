@@ -69,24 +69,33 @@ def stand_in_tables(
     profiles: Sequence[Profile],
     options: TeacherOptions = teacher_options,
     commands: Commands = DEFAULT_COMMANDS,
+    variants: Sequence[str] = (),
 ) -> list[FilledTable]:
     """Fill the tables from each profile with stand-ins, where every planned row with a stand-in has a run.
 
-    No cell has a printed number. A table needs at least two rows with a stand-in.
+    With `variants`, which are all that is shown, one row with a run suffices. No cell has a printed number. A table
+    needs at least two rows with a stand-in.
     """
     tables: list[FilledTable] = []
     for profile in (each for each in profiles if each.stands_for and each.name != PAPER_PROFILE):
         rows = _rows(papers, results, profile)
         tables += _Filler(profile, StandIns.of(profile, options), rows, commands).tables(papers)
-    return [table for table in tables if len(table.rows) > 1 and all(row.is_measured for row in table.planned_rows)]
+    tables = [table for table in tables if len(table.rows) > 1 and table.is_measured]
+    return [table for table in tables if variants or all(row.is_measured for row in table.planned_rows)]
 
 
-def filled_tables(profile: str, results: Sequence[Result], commands: Commands = DEFAULT_COMMANDS) -> list[FilledTable]:
-    """Fill the papers' tables by one profile's results."""
+def filled_tables(
+    profile: str, results: Sequence[Result], commands: Commands = DEFAULT_COMMANDS, variants: Sequence[str] = ()
+) -> list[FilledTable]:
+    """Fill the papers' tables by one profile's results; rows of the given `variants`, if any, are added to them."""
+    papers = [
+        paper.model_copy(update={"tables": {name: each.with_rows_of(variants) for name, each in paper.tables.items()}})
+        for paper in read_papers()
+    ]
     if profile == PAPER_PROFILE:
-        return paper_tables(read_papers(), read_published(), results, commands=commands)
+        return paper_tables(papers, read_published(), results, commands=commands)
     shipped = [load_profile(profile)] if profile in shipped_profiles() else []
-    return stand_in_tables(read_papers(), results, shipped, commands=commands)
+    return stand_in_tables(papers, results, shipped, commands=commands, variants=variants)
 
 
 def _rows(papers: Sequence[Paper], results: Sequence[Result], profile: Profile) -> Mapping[Label, SuiteRows]:
@@ -242,6 +251,8 @@ def _training(rows: SuiteRows) -> Mapping[str, str]:
 def _printed(paper: Paper, name: str, index: int, encoder: str, published: PublishedNumbers) -> dict[str, Published]:
     table, numbers = paper.tables[name], {}
     for column in table.columns:
+        if not table.rows[index].published:
+            continue
         key = published_key(paper.name, name, table.rows[index], encoder, column)
         if key not in published:
             raise UserError(

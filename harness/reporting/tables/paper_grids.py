@@ -79,7 +79,7 @@ def _block_lines(filled: FilledTable, rows: Sequence[FilledRow]) -> Iterator[Lin
     }
     for at, row in enumerate(rows):
         name = _named(row)
-        parts = [_printed_line(filled, row.own, printed[at])] if filled.is_paper else []
+        parts = [_printed_line(filled, row.own, printed[at])] if filled.is_paper and row.row.published else []
         for line in row.released:
             what = _public(row, line)
             parts += _compared_lines(filled, line, what, f", {what}")
