@@ -183,7 +183,8 @@ def _axes(plan: Plan) -> Iterator[str]:
             yield f"{name:9} {', '.join(map(str, dict.fromkeys(values)))}"
     if request.tuning:
         spaces = " and of ".join(method.typed for method in request.tuning.methods)
-        yield f"{'tune':9} {count_of(request.tuning.trials, 'configuration')} each of {spaces}"
+        chosen = f", chosen by {request.tuning.sampler}" if request.tuning.sampler else ""
+        yield f"{'tune':9} {count_of(request.tuning.trials, 'configuration')} each of {spaces}{chosen}"
     done = {run.resolved.spec for run in plan.done}
     for name, specs in request.entries.items():
         yield f"{name:12} {count_of(len(specs), 'run')}, {sum(spec in done for spec in specs)} done"
@@ -276,6 +277,7 @@ def _show_results(context: click.Context, plan: Plan, results: Results) -> None:
         from harness.commands import Commands
         from harness.planning.present import Present
         from harness.store import frames_of
+        from harness.store.tunings import resumed
 
         in_folder = frames_of(read_results(plan.store.root, named={run.problem for run in plan.damaged}).runs)
         commands, profile = Commands(results.folder), plan.request.profile.name
@@ -284,7 +286,8 @@ def _show_results(context: click.Context, plan: Plan, results: Results) -> None:
         if plan.request.tuning:
             mine = {run.fingerprint for run in results.runs}
             kept = (stored.runs["setting"] == UNTRAINED) | stored.runs["fingerprint"].isin(mine)
-            show_tuning(plan.request.tuning, stored.taken(stored.runs.index[kept].tolist()), commands)
+            tuning = resumed(plan.store, plan.request.tuning)
+            show_tuning(tuning, stored.taken(stored.runs.index[kept].tolist()), commands)
         if plan.request.entries:
             show_paper_tables(plan.request.entries, profile, stored, commands)
         if line := commands.untrained(profile, lacking):
@@ -297,8 +300,9 @@ def _show_results(context: click.Context, plan: Plan, results: Results) -> None:
     if plan.damaged:
         echo(f"{count_of(len(plan.damaged), 'run')} skipped: their results cannot be used (see above)", err=True)
     if results.failures:
+        ended = len(results) + len(results.failures) - len(plan.done)
         echo(
-            f"{len(results.failures)} of {len(plan.todo)} runs failed; `harness status` with the same options lists "
+            f"{len(results.failures)} of {ended} runs failed; `harness status` with the same options lists "
             f"them, `harness show RUN` prints the traceback of one, running {_again(plan)} retries them",
             err=True,
         )

@@ -34,7 +34,7 @@ from harness.reporting.tables.grids import (
 from harness.spec import BASELINE
 from harness.stats import Summary, expected_best, summarise
 from harness.store import Frames, Result, frames_of, lines_of, overrides_text
-from harness.store.tunings import TunedMethod, Tuning
+from harness.store.tunings import FIRST_TRIALS, TunedMethod, Tuning
 
 if TYPE_CHECKING:
     import pandas
@@ -167,6 +167,8 @@ def _report(tuning: Tuning, results: Sequence[Result], tables: Sequence[SummaryT
     kept, places = chosen(frames, frames.scores), []
     for at, runs in frames.runs.astype({"setting": str, "encoder": str}).groupby(["setting", "encoder"]):
         here, (setting, encoder) = kept[kept["run"].isin(runs.index)], map(str, at)
+        if tuning.place not in (None, f"{setting}/{encoder}"):
+            continue
         lines = tuple(_tuned(tuning, method, frames, runs, here) for method in tuning.methods)
         dev = f"{runs['dev_metric'].iloc[0]} on {runs['dev_task'].iloc[0]}"
         places.append(TunedPlace(setting, encoder, lines, dev))
@@ -272,6 +274,7 @@ def tune_command(
         *tune,
         profile=tuning.profile,
         trials=tuning.trials,
+        sampler=tuning.sampler,
         settings=setting,
         encoders=encoder,
         seeds=listed,
@@ -298,6 +301,11 @@ def _notes(report: TunedReport) -> Iterator[str]:
         f"Equal budgets: {count_of(tuning.trials, 'configuration')} of each method, drawn without replacement by a "
         f"fixed seed from {spaces}."
     )
+    if tuning.sampler:
+        yield (
+            f"Only the first {FIRST_TRIALS} are drawn so; Optuna's {tuning.sampler} chose each other one by the mean "
+            "dev scores of those before it. The expected best assumes independent trials, which these are not."
+        )
     yield (
         "The expected best of n trials is that of n draws with replacement from the dev scores of all trials of a seed "
         "(Dodge et al., 2019), mean ± sample standard deviation over seeds."
