@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import wraps
 from inspect import cleandoc, signature
 from pathlib import Path
@@ -51,7 +51,7 @@ from harness.reporting.build import WrittenReport, write_report
 from harness.reporting.results import Results
 from harness.runs.environment import DeviceChoice, Execution, pick_device
 from harness.store import Failure, Result, Store
-from harness.store.tunings import save_tuning
+from harness.store.tunings import Tuning, save_tuning
 from harness.tomlfiles import check_arguments, checked
 from harness.work.base import execute as execute_plan
 from harness.work.failures import seconds_of
@@ -110,6 +110,7 @@ def plan(selection: Selection) -> Plan:
     `set` is a mapping or KEY=VALUE texts; a list of values, {"lambda": [0.1, 1]}, makes a variant for each, as
     "mcse[lambda=0.1|1]" does. `tune` ("mcse:lambda=0.01|0.1|1,temperature=0.05|0.1", or several such texts) runs
     `trials` configurations of each method, in addition to `methods` if given; reports compare them at equal budgets.
+    With a `sampler`, a plan has the trials chosen so far, and `execute` chooses further ones when these are done.
     With `redo`, `execute` first moves old results to RESULTS/.superseded.
 
     >>> import harness
@@ -121,7 +122,17 @@ def plan(selection: Selection) -> Plan:
     Raises UserError for an unknown name.
     """
     passive_threads()  # before torch is imported
-    return make_plan(make_request(selection), Store(Path(selection.results)))
+    return _planned(selection)
+
+
+def _planned(selection: Selection, search: Tuning | None = None) -> Plan:
+    """The plan of a selection; where the runs of its search are done, with the next trials."""
+    made = make_plan(make_request(selection, search), Store(Path(selection.results)))
+    known = made.request.tuning
+    if known is None or known.sampler is None or made.todo or made.damaged:
+        return made
+    later = known.next_round([run.result for run in made.done if run.result])
+    return made if later == known else _planned(selection, later)
 
 
 @_keywords_of(SelectionToExecute)
@@ -182,6 +193,9 @@ def execute(how: PlanToExecute) -> Results:
             )
     finished = tuple(end for end in ends if isinstance(end, Result))
     failures = tuple(end for end in ends if isinstance(end, Failure))
+    later = _planned(replace(plan.request.selection, redo=False)) if plan.request.selection.sampler else plan
+    if later.request.tuning != plan.request.tuning:
+        return execute(**_fields(PlanToExecute, replace(how, plan=later)))
     return Results(plan.store, finished, failures, (*plan.errors, *(run.problem for run in plan.damaged)))
 
 

@@ -80,6 +80,7 @@ class Selection:
         "METHOD:KEY=V|W,...",
     )
     trials: int | None = option(None, "With --tune: number of configurations per method.", "N")
+    sampler: Literal["tpe", "gp"] | None = option(None, "With --tune: search with Optuna's sampler (default: draw).")
     redo: bool = option(False, "Train all of these runs again, finished ones too.")
     results: str | Path = option(DEFAULT_RESULTS, "Folder of results.", "DIR")
     data_root: str | Path | None = option(None, "Folder of data files (default: HARNESS_DATA).", "DIR")

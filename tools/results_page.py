@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from schema_words import key_table, type_in_words
 
 from harness.metrics import Metric
+from harness.spec import RunSpec
 from harness.store import FRAME_COLUMNS
 from harness.store.schema import SCHEMA_VERSION, Failure, Protocol, Result, TeacherUse
 
@@ -28,11 +29,11 @@ it with any program.
 | the same with `.log` | the run's log, with times in UTC |
 | the same with `.SUITE-PROTOCOL.npz` | raw data for figures, written by the suite `figures`; no scores |
 | `failed/FINGERPRINT.json`, `.log` | the last failure of a run, and its log |
-| `tunings/DIGEST.json` | a tuning: its methods, their trials and their values |
+| `tunings/DIGEST.json` | a tuning: its methods, their trials and their values; of a search, sampler and place |
 | `.work/FINGERPRINT/` | the best model of a run, and checkpoints while it is in progress |
 | `.superseded/` | old results that `harness run --redo` or `results drop` moved away, each a folder of results |
 | `.labs/LAB/` | results of other groups, from `harness results merge` |
-| `.typed/PROFILE.json` | where its runs were last found on this machine: profile file, data root, encoder folders |
+| `.last-places/PROFILE.json` | where its runs were last found here: profile file, data root, encoder folders |
 | `.cache/`, `.locks/` | expendable: an index of all results, and locks of runs in progress |
 
 **What can be relied on.** A file appears complete under its name, or not at all. Stored scores never change: a new
@@ -143,7 +144,9 @@ def _keys(record: type[Any]) -> str:
 
 
 def _fields(record: type[Any]) -> dict[str, Any]:
-    """The keys of a record in their order, and their types."""
+    """The keys of a record in their order, and their types; a run's are those of the file."""
+    if record is RunSpec:
+        return {name: type(value) for name, value in RunSpec.parse("simcse/toy/toy-bert/seed-0").names.items()}
     hints = get_type_hints(record)
     names = record.model_fields if issubclass(record, BaseModel) else [one.name for one in dataclasses.fields(record)]
     return {name: hints[name] for name in names}

@@ -168,6 +168,7 @@ class _Jobs(click.ParamType):  # type: ignore[type-arg]  # generic since click 8
 #: types of the options that are not text, by the name of the field
 _TYPES: dict[str, Any] = {
     "trials": int,
+    "sampler": click.Choice(["tpe", "gp"]),
     "results": FOLDER,
     "data_root": FOLDER_THERE,
     "jobs": _Jobs(),
@@ -234,7 +235,7 @@ accept_option = click.option(
 OPTION_GROUPS = {
     "Runs": ("profile", "methods", "settings", "encoders", "seeds", "suites", "tasks", "set", "redo", "dry_run"),
     "Runs of the papers": ("table", "figure", "paper", "readings", "released"),
-    "Tuning": ("tune", "trials"),
+    "Tuning": ("tune", "trials", "sampler"),
     "Files": ("results", "data_root", "fetch", "accept_licences", "track"),
     "Execution": ("device", "jobs", "chunk", "run_timeout"),
     "Clusters": ("executor", "slurm_table", "wait", "address", "no_shared_folder", "executor_options"),

@@ -183,7 +183,8 @@ def _axes(plan: Plan) -> Iterator[str]:
             yield f"{name:9} {', '.join(map(str, dict.fromkeys(values)))}"
     if request.tuning:
         spaces = " and of ".join(method.typed for method in request.tuning.methods)
-        yield f"{'tune':9} {count_of(request.tuning.trials, 'configuration')} each of {spaces}"
+        chosen = f", chosen by {request.tuning.sampler}" if request.tuning.sampler else ""
+        yield f"{'tune':9} {count_of(request.tuning.trials, 'configuration')} each of {spaces}{chosen}"
     done = {run.resolved.spec for run in plan.done}
     for name, specs in request.entries.items():
         yield f"{name:12} {count_of(len(specs), 'run')}, {sum(spec in done for spec in specs)} done"
@@ -274,6 +275,7 @@ def _show_results(context: click.Context, plan: Plan, results: Results) -> None:
         echo(f"nothing to do: every {'other ' if plan.damaged or plan.errors else ''}run of this plan is finished")
     if len(results):
         from harness.planning.present import Present
+        from harness.store.tunings import resumed
 
         in_folder = read_results(plan.store.root, named={run.problem for run in plan.damaged})
         judged = in_folder.frames.judged(Present(plan.store.root, inventory=plan.inventory))
@@ -285,7 +287,7 @@ def _show_results(context: click.Context, plan: Plan, results: Results) -> None:
             runs = stored.frames.runs
             kept = (runs["setting"] == UNTRAINED) | runs["fingerprint"].isin(mine)
             tried = replace(stored, runs=stored.frames.taken(runs.index[kept].tolist()))
-            show_tuning(plan.request.tuning, tried)
+            show_tuning(resumed(plan.store, plan.request.tuning), tried)
         if plan.request.entries:
             show_paper_tables(plan.request.entries, stored)
         if line := stored.commands.untrained(profile, lacking):
@@ -298,8 +300,9 @@ def _show_results(context: click.Context, plan: Plan, results: Results) -> None:
     if plan.damaged:
         echo(f"{count_of(len(plan.damaged), 'run')} skipped: their results cannot be used (see above)", err=True)
     if results.failures:
+        ended = len(results) + len(results.failures) - len(plan.done)
         echo(
-            f"{len(results.failures)} of {len(plan.todo)} runs failed; `harness status` with the same options lists "
+            f"{len(results.failures)} of {ended} runs failed; `harness status` with the same options lists "
             f"them, `harness show RUN` prints the traceback of one, running {_again(plan)} retries them",
             err=True,
         )

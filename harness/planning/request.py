@@ -24,7 +24,7 @@ from harness.registry import get_class, names, suggest
 from harness.sources import data_root
 from harness.spec import RUN, UNTRAINED, RunSpec, SpecError, Variant, parse_encoder, parse_seeds, parse_setting, split
 from harness.store import Store, find_results
-from harness.store.tunings import Tuning, make_tuning
+from harness.store.tunings import Tuning, make_tuning, resumed, search_of
 
 
 @dataclass(frozen=True)
@@ -76,17 +76,17 @@ class Request:
         )
 
 
-def make_request(selection: Selection) -> Request:
-    """Resolve a selection. Raises UserError for a name, a place or a combination that is wrong."""
-    request = _requested(selection)
+def make_request(selection: Selection, tuning: Tuning | None = None) -> Request:
+    """Resolve a selection, with a later round of its `tuning`. Raises UserError for a wrong name or combination."""
+    request = _requested(selection, tuning)
     folders = {name: table.folder or "" for name, table in request.profile.encoders.items() if name in request.encoders}
     runs = {name: run_model(at, Path(selection.results)) for name, at in folders.items() if at.startswith(RUN)}
     return replace(request, given={**runs, **request.given})
 
 
-def _requested(selection: Selection) -> Request:
+def _requested(selection: Selection, tuning: Tuning | None) -> Request:
     request = _empty(selection)
-    if (selection.tune or selection.trials is not None) and _other_runs(selection):
+    if (selection.tune or selection.trials is not None or selection.sampler) and _other_runs(selection):
         raise UserError(f"--tune works only with a grid of methods; remove --{_other_runs(selection)}")
     if selection.released:
         return _of_released(request)
@@ -97,7 +97,7 @@ def _requested(selection: Selection) -> Request:
             "--readings works only with --table, --figure or --paper; in a grid, name readings in --methods, as in "
             "mcse,mcse@official"
         )
-    return _of_grid(request)
+    return _of_grid(request, tuning)
 
 
 def listed_settings(selection: Selection, profile: Profile) -> list[Variant]:
@@ -155,33 +155,41 @@ def _joined(parts: Sequence[str], known: Collection[str]) -> list[str]:
     return list(dict.fromkeys(joined))
 
 
-def _of_grid(request: Request) -> Request:
+def _of_grid(request: Request, tuning: Tuning | None) -> Request:
     selection, profile = request.selection, request.profile
     seeds = tuple(range(profile.defaults.seeds)) if selection.seeds is None else _seeds(selection.seeds)
     encoders, given = _encoders(_listed(selection.encoders) or profile.defaults.encoders, Path(selection.results))
     overrides, lists = listed_values(selection.set)
-    tuning = _tuning(selection, profile)
+    settings = listed_settings(selection, profile)
+    places = [f"{setting}/{encoder}" for setting in settings for encoder in encoders]
+    tuning = tuning or _tuning(selection, profile, places)
     methods = _listed(selection.methods) or ([] if tuning else profile.defaults.methods)
     variants = swept([*methods, *(tuning.variants if tuning else ())], overrides, lists)
-    specs = grid(profile, variants, listed_settings(selection, profile), encoders, seeds)
+    specs = grid(profile, variants, settings, encoders, seeds)
     wanted = dict.fromkeys(specs, listed_suites(selection, profile))
     return _of_tasks(replace(request, wanted=wanted, overrides=overrides, given=given, tuning=tuning))
 
 
-def _tuning(selection: Selection, profile: Profile) -> Tuning | None:
+def _tuning(selection: Selection, profile: Profile, places: Sequence[str]) -> Tuning | None:
     texts = [selection.tune] if isinstance(selection.tune, str) else list(selection.tune)
-    if not texts and selection.trials is None:
+    if not texts and selection.trials is None and selection.sampler is None:
         return None
     if not texts or selection.trials is None:
         raise UserError("--tune and --trials go together; write for example --tune 'mcse:lambda=0.01|0.1|1' --trials 3")
     overrides = one_value_each(selection.set, "--tune draws its own values")
+    if selection.sampler is not None and len(places) > 1:
+        raise UserError(
+            f"--sampler searches in one place, not in {' and '.join(places)}; give one of --settings and of --encoders"
+        )
     tuning = make_tuning(profile.name, overrides, texts, selection.trials)
     for method in tuning.methods:
         if not declared_method(Variant.parse(method.base).name).trains:
             raise UserError(
                 f"--tune {method.base}: it trains nothing, so there is nothing to tune; use --methods {method.base}"
             )
-    return tuning
+    if selection.sampler is None:
+        return tuning
+    return resumed(Store(Path(selection.results)), search_of(tuning, selection.sampler, places[0]))
 
 
 def _other_runs(selection: Selection) -> str:

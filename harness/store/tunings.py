@@ -1,5 +1,7 @@
 """Tunings at equal budgets: the trials (configurations) of each method, stored beside the results.
 
+All trials are drawn beforehand; in a search, a sampler of Optuna chooses each from the scores of the earlier ones.
+
 RESULTS/tunings/DIGEST.json        named by its content, so that folders of several stores can be joined
 
     tuning  := VARIANT ":" key "=" values { "," key "=" values }
@@ -11,9 +13,11 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from importlib.util import find_spec
+from itertools import chain
+from statistics import fmean
 from typing import Literal
 
 import numpy as np
@@ -22,14 +26,19 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from harness.errors import UserError, first_line
 from harness.files import DamagedError, note_in, read_within, write_note
 from harness.formatting import count_of
-from harness.seeds import generator
+from harness.seeds import derive_seed, generator
 from harness.sources import digest
 from harness.spec import OptionValue, SpecError, Variant, canonical, split
 from harness.store.files import Store
+from harness.store.schema import Result
 
 _RANGE = re.compile(r"([^.|]\S*?)\.\.([^.|]\S*)")
 #: draws from ranges after which they count as too narrow
 _MOST_DRAWS = 10_000
+#: the first trials of a search, which are drawn
+FIRST_TRIALS = 5
+#: proposals after which a sampler that repeats itself gets the next trial of the draw
+_MOST_PROPOSALS = 20
 
 
 @dataclass(frozen=True)
@@ -83,15 +92,29 @@ class Tuning(BaseModel):
     overrides: dict[str, OptionValue]
     trials: int
     methods: tuple[TunedMethod, ...]
+    #: of a search in one SETTING/ENCODER, whose methods have the trials chosen so far
+    sampler: str | None = None
+    place: str | None = None
 
     @property
     def key(self) -> str:
-        """The tuning's name, a hash of its content: 12 hex digits."""
-        return digest(self.model_dump(mode="json"))[:12]
+        """The tuning's name, a hash of its content (a search's without trials): 12 hex digits."""
+        chosen = {"methods": {"__all__": {"trials"}}} if self.sampler else None
+        return digest(self.model_dump(mode="json", exclude_none=True, exclude=chosen))[:12]
 
     @property
     def variants(self) -> list[str]:
         return list(dict.fromkeys(trial for method in self.methods for trial in method.trials))
+
+    def next_round(self, results: Sequence[Result]) -> Tuning:
+        """The search with one more trial of each method that lacks some, once all trials so far have results."""
+        devs = {trial: [run.dev for run in results if str(run.spec.variant) == trial] for trial in self.variants}
+        if not all(devs.values()):
+            return self
+        scores = {trial: fmean(dev.best_score or 0.0 for dev in each) for trial, each in devs.items()}
+        lacking = {method.base for method in self.methods if len(method.trials) < self.trials}
+        methods = (_longer(each, str(self.sampler), scores) if each.base in lacking else each for each in self.methods)
+        return self.model_copy(update={"methods": tuple(methods)})
 
 
 def make_tuning(profile: str, overrides: Mapping[str, OptionValue], texts: Sequence[str], trials: int) -> Tuning:
@@ -122,11 +145,25 @@ def make_tuning(profile: str, overrides: Mapping[str, OptionValue], texts: Seque
     return Tuning(profile=profile, overrides=dict(overrides), trials=trials, methods=tuple(methods))
 
 
+def search_of(tuning: Tuning, sampler: str, place: str) -> Tuning:
+    """The first trials of a tuning as a search in one place. Raises UserError without Optuna."""
+    if find_spec("optuna") is None:
+        raise UserError(f"--sampler {sampler} needs Optuna; install it with `pip install 'sentence-harness[optuna]'`")
+    methods = (each.model_copy(update={"trials": each.trials[:FIRST_TRIALS]}) for each in tuning.methods)
+    return tuning.model_copy(update={"methods": tuple(methods), "sampler": sampler, "place": place})
+
+
+def resumed(store: Store, tuning: Tuning) -> Tuning:
+    """The tuning, a search with the trials that the store has of it if these are more."""
+    kept = (each for each in read_tunings(store)[0] if each.key == tuning.key)
+    return max([tuning, *kept], key=lambda each: len(each.variants))
+
+
 def save_tuning(store: Store, tuning: Tuning) -> None:
-    """Write a tuning beside the results, unless it exists."""
-    path = _path(store, tuning.key)
-    if not path.is_file():
-        write_note(path, tuning.model_dump(mode="json"))
+    """Write a tuning beside the results, unless it exists, or a later round of a search."""
+    path = store.root / "tunings" / f"{tuning.key}.json"
+    if tuning.sampler or not path.is_file():
+        write_note(path, resumed(store, tuning).model_dump(mode="json", exclude_none=True))
 
 
 def read_tunings(store: Store) -> tuple[list[Tuning], list[str]]:
@@ -141,16 +178,12 @@ def read_tunings(store: Store) -> tuple[list[Tuning], list[str]]:
     return tunings, problems
 
 
-def _path(store: Store, key: str) -> Path:
-    return store.root / "tunings" / f"{key}.json"
-
-
 def _parsed(text: str) -> tuple[str, Space]:
     """The variant that is tuned and the values of each option, in canonical order."""
-    head, colon, rest = _cut(text)
+    head, *rest = split(text, ":")  # at colons outside brackets
     variant = Variant.parse(head)
     space: dict[str, TriedValues] = {}
-    for part in split(rest) if colon else [""]:
+    for part in split(":".join(rest)) if rest else [""]:
         key, equals, listed = (word.strip() for word in part.partition("="))
         if not (key and equals and listed):
             raise SpecError(f"--tune '{text}' names no values; write METHOD:key=VALUE|VALUE, or METHOD:key=LOW..HIGH")
@@ -158,12 +191,6 @@ def _parsed(text: str) -> tuple[str, Space]:
             raise SpecError(f"--tune '{text}' sets '{key}' twice; keep one")
         space[key] = _values(listed, text)
     return str(variant), dict(sorted(space.items()))
-
-
-def _cut(text: str) -> tuple[str, bool, str]:
-    """Split at the first colon outside brackets."""
-    head, *rest = split(text, ":")
-    return head, bool(rest), ":".join(rest)
 
 
 def _values(listed: str, text: str) -> TriedValues:
@@ -190,11 +217,11 @@ def _typed(space: Space) -> str:
     )
 
 
-def _drawn(base: str, space: Space, trials: int) -> list[str]:
-    """Different configurations as variants, in the order in which they are drawn."""
+def _drawn(base: str, space: Space, trials: int, first: Iterable[Sequence[str]] = ()) -> list[str]:
+    """Different configurations as variants: those of the values `first`, then others as they are drawn."""
     variant, numbers = Variant.parse(base), generator(tune=f"{base}:{_typed(space)}")
     variants: dict[str, None] = {}
-    for chosen in _choices(space, numbers):
+    for chosen in chain(first, _choices(space, numbers)):
         options = {**dict(variant.options), **dict(zip(space, chosen, strict=True))}
         variants[str(Variant.make(variant.name, options, variant.reading))] = None
         if len(variants) == trials:
@@ -215,3 +242,29 @@ def _choices(space: Space, numbers: np.random.Generator) -> Iterator[tuple[str, 
             values.drawn(numbers) if isinstance(values, Range) else str(numbers.choice(values))
             for values in space.values()
         )
+
+
+def _longer(method: TunedMethod, sampler: str, scores: Mapping[str, float]) -> TunedMethod:
+    """A method with one more trial: what the sampler proposes that was not tried, or the next of the draw."""
+    import optuna
+    from optuna.distributions import CategoricalDistribution, FloatDistribution
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    base, space = _parsed(method.typed)
+    seed = derive_seed(tune=method.typed, sampler=sampler, trial=len(method.trials)) % 2**32
+    # their seed and the trials so far determine these fully, so that a new one can go on in each round
+    kind = {"tpe": optuna.samplers.TPESampler, "gp": optuna.samplers.GPSampler}[sampler]
+    study = optuna.create_study(direction="maximize", sampler=kind(seed=seed, n_startup_trials=FIRST_TRIALS))
+    values = {
+        key: FloatDistribution(float(f"{listed.low:.3g}"), float(f"{listed.high:.3g}"), log=True)
+        if isinstance(listed, Range)
+        else CategoricalDistribution([dict(Variant.make("", {key: value}).options)[key] for value in listed])
+        for key, listed in space.items()
+    }
+    tried = [dict(Variant.parse(trial).options) for trial in method.trials]
+    for trial, options in zip(method.trials, tried, strict=True):
+        known = {key: float(options[key]) if isinstance(space[key], Range) else options[key] for key in space}
+        study.add_trial(optuna.create_trial(params=known, distributions=values, value=scores[trial]))
+    every = chain(tried, (study.ask(values).params for _ in range(_MOST_PROPOSALS)))
+    texts = ([f"{each[key]:.3g}" if isinstance(each[key], float) else each[key] for key in space] for each in every)
+    return method.model_copy(update={"trials": tuple(_drawn(base, space, len(tried) + 1, texts))})

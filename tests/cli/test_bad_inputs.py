@@ -58,6 +58,13 @@ REFUSED: tuple[tuple[tuple[str, ...], str], ...] = (
     ((*TUNE[:-1], "3"), "mcse has 2 configurations, fewer than 3 trials; list more, or give --trials 2"),
     (TUNE[:4], "--tune and --trials go together"),
     (("--trials", "2"), "--tune and --trials go together"),
+    (("--sampler", "tpe"), "--tune and --trials go together"),
+    ((*TUNE, "--sampler", "tpa"), "'tpa' is not one of"),
+    (
+        (*TUNE, "--sampler", "tpe", "--settings", "toy,toy[size=8]"),
+        "in one place, not in toy/toy-bert and toy[size=8]/",
+    ),
+    (("--sampler", "tpe", "--table", "mcse:T2"), "--tune works only with a grid"),
     ((*TUNE, "--table", "mcse:T2"), "--tune works only with a grid of methods; remove --table"),
     ((*TUNE, "--set", "steps=1,2"), "lists several values, which makes a grid, but --tune draws its own values"),
     (("--tune", "none:pooling=cls|mean", "--trials", "2"), "--tune none: it trains nothing"),

@@ -21,6 +21,7 @@ from harness.reporting.contents import Contents
 from harness.reporting.results import Results
 from harness.reporting.sections.tuning import TuningSection
 from harness.store import Store
+from harness.store.tunings import read_tunings
 from harness.toy import student_folder
 
 
@@ -146,6 +147,29 @@ def test_tuned_methods_are_ordinary_runs_that_the_report_compares(typed: Typed, 
     again = harness.plan("tiny", methods=report.tuning.variants, seeds=1, suites="sts", set={"steps": 2})
     assert {run.state for run in again.runs} == {"done"}
     assert "nothing to do" in typed(*WORDS, *TUNE)[1]
+
+
+def test_a_search_chooses_trials_round_by_round_and_goes_on(typed: Typed, tmp_path: Path) -> None:
+    pytest.importorskip("optuna", reason="optuna is not installed; searches were not tested")
+    words = (*WORDS, "--tune", "simcse:temperature=0.02..0.5", "--trials", "7", "--sampler", "tpe")
+    assert "5 runs, 0 done, 5 to do" in typed(*words, "--dry-run")[1]
+    code, out, _ = typed(*words)
+    assert (code, "Expected best dev score" in out, "7 trials" in out) == (0, True, True)
+    store = Store(tmp_path / "results")
+    ((search,), _), (path,) = read_tunings(store), (store.root / "tunings").iterdir()
+    assert (len(search.variants), search.place, path.stem) == (7, "toy/toy-bert", search.key)
+    # as if stopped in the last trial, then as if its file was lost: the same trial is chosen again
+    lost = next(result for result in store.load()[0] if str(result.spec.variant) == search.variants[-1])
+    store.path(lost).unlink()
+    for _ in range(2):
+        plan = harness.plan("tiny", seeds=1, suites="sts", set={"steps": 2}, tune=words[-5], trials=7, sampler="tpe")
+        assert (plan.request.tuning, [run.key for run in plan.todo]) == (search, [str(lost.spec)])
+        path.unlink(missing_ok=True)
+    results = harness.execute(plan)
+    assert len(results) == 7
+    assert read_tunings(store)[0] == [search]
+    more = harness.plan("tiny", seeds=2, suites="sts", set={"steps": 2}, tune=words[-5], trials=7, sampler="tpe")
+    assert (more.request.tuning, len(more.done), len(more.todo)) == (search, 7, 7), "a later seed has the same trials"
 
 
 def test_a_grid_without_the_baseline_says_that_no_gain_is_tested(typed: Typed) -> None:

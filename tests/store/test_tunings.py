@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import re
+import sys
+from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 
 import pytest
+from builders import result
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.errors import UserError
 from harness.spec import Variant
 from harness.store import Store
-from harness.store.tunings import make_tuning, read_tunings, save_tuning
+from harness.store.tunings import Tuning, make_tuning, read_tunings, resumed, save_tuning, search_of
 
 GRID = "mcse:lambda=0.01|0.1|1,temperature=0.05|0.1"
 
@@ -81,3 +85,60 @@ def test_a_tuning_is_kept_by_its_content(tmp_path: Path) -> None:
     tunings, (problem,) = read_tunings(store)
     assert not tunings
     assert problem.startswith(f"the tuning {path} cannot be used")
+
+
+def rounds(text: str, trials: int, sampler: str, score: Callable[[dict[str, str]], float]) -> list[Tuning]:
+    """All rounds of a search whose trials score by their options, in two seeds that differ."""
+    pytest.importorskip("optuna", reason="optuna is not installed; searches were not tested")
+    made = [search_of(make_tuning("tiny", {}, [text], trials), sampler, "toy/toy-bert")]
+    while len(made) < 2 or made[-1] != made[-2]:
+        options = {trial: dict(Variant.parse(trial).options) for trial in made[-1].variants}
+        scores = [(trial, seed, score(given) + seed) for trial, given in options.items() for seed in range(2)]
+        made.append(made[-1].next_round([result(trial, seed, dev=(0.0, best)) for trial, seed, best in scores]))
+    return made[:-1]
+
+
+RATES = "mcse:learning_rate=1.23456e-5..1e-3,lambda=0.01|0.1|1"
+
+
+@pytest.mark.parametrize("sampler", ["tpe", "gp"])
+def test_a_search_draws_first_then_follows_the_scores(sampler: str) -> None:
+    def score(options: dict[str, str]) -> float:
+        return -abs(math.log10(float(options["learning_rate"]) / 1e-4)) - abs(
+            math.log10(float(options["lambda"]) / 0.1)
+        )
+
+    searched = rounds(RATES, 20, sampler, score)
+    assert [len(each.variants) for each in searched] == list(range(5, 21)), "one more trial in each round"
+    assert searched == rounds(RATES, 20, sampler, score)
+    trials = searched[-1].variants
+    assert (tuple(trials[:5]), len({*trials})) == (drawn(RATES, 5), 20)
+    best = [max(score(dict(Variant.parse(trial).options)) for trial in some) for some in (trials, drawn(RATES, 20))]
+    assert best[0] > best[1], "better than as many draws"
+    assert trials[5:] != rounds(RATES, 20, sampler, lambda options: -score(options))[-1].variants[5:]
+
+
+def test_a_search_of_a_whole_grid_tries_each_once_even_if_its_sampler_repeats_itself() -> None:
+    text = "mcse:temperature=0.1|0.2|0.3,without=b+a|c|b"  # terms are sorted in a trial
+    (*_, last) = rounds(text, 9, "tpe", lambda options: float(options["temperature"] == "0.1"))
+    assert {*last.variants} == {*drawn(text, 9)}
+
+
+def test_a_search_has_one_file_in_all_rounds_and_goes_on_from_the_longest(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    first, second, third = (
+        rounds(GRID, 6, "tpe", lambda options: 0.0)[:1] + rounds(RATES, 7, "tpe", lambda options: 0.0)[1:]
+    )
+    assert resumed(store, second) == second
+    for each, kept in ((second, second), (third, third), (second, third)):
+        save_tuning(store, each)
+        assert read_tunings(store) == ([kept], [])
+    assert resumed(store, second) == third
+    assert resumed(store, first) == first, "another search"
+    assert second.next_round([result(trial) for trial in second.variants[1:]]) == second, "a trial has no result yet"
+
+
+def test_without_optuna_a_search_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    with pytest.raises(UserError, match=re.escape("--sampler tpe needs Optuna; install it with `pip install ")):
+        search_of(make_tuning("tiny", {}, [GRID], 2), "tpe", "toy/toy-bert")

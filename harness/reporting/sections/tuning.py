@@ -35,7 +35,7 @@ from harness.reporting.tables.grids import (
 from harness.spec import BASELINE
 from harness.stats import Summary, expected_best, summarise
 from harness.store import Frames, Result, frames_of, lines_of, overrides_text
-from harness.store.tunings import TunedMethod, Tuning
+from harness.store.tunings import FIRST_TRIALS, TunedMethod, Tuning
 
 if TYPE_CHECKING:
     import pandas
@@ -160,9 +160,12 @@ def _report(tuning: Tuning, results: Sequence[Result], tables: Sequence[SummaryT
     # one group of a trial in all suites, so that each seed picks among runs of one configuration
     frames = frames.where(group={*chosen(frames, frames.scores).drop_duplicates([*Label._fields])["group"]})
     kept, lines = chosen(frames, frames.scores), list[TunedLine]()
-    for _, runs in frames.runs.astype({"setting": str, "encoder": str}).groupby(["setting", "encoder"]):
-        here = kept[kept["run"].isin(runs.index)]
-        lines += [_tuned(tuning, method, frames, runs, here) for method in tuning.methods]
+    for (setting, encoder), runs in frames.runs.astype({"setting": str, "encoder": str}).groupby(
+        ["setting", "encoder"]
+    ):
+        if tuning.place in (None, f"{setting}/{encoder}"):
+            here = kept[kept["run"].isin(runs.index)]
+            lines += [_tuned(tuning, method, frames, runs, here) for method in tuning.methods]
     shown = (table for table in tables if table.profile == tuning.profile)
     return TunedReport(tuning, tuple(lines), tuple(filter(None, (_table(tuning, lines, metric) for metric in shown))))
 
@@ -256,6 +259,7 @@ def tune_command(
         *tune,
         profile=tuning.profile,
         trials=tuning.trials,
+        sampler=tuning.sampler,
         settings=setting,
         encoders=encoder,
         seeds=listed,
@@ -282,6 +286,11 @@ def _notes(report: TunedReport) -> Iterator[str]:
         f"Equal budgets: {count_of(tuning.trials, 'configuration')} of each method, drawn without replacement by a "
         f"fixed seed from {spaces}."
     )
+    if tuning.sampler:
+        yield (
+            f"Only the first {FIRST_TRIALS} are drawn so; Optuna's {tuning.sampler} chose each other one by the mean "
+            "dev scores of those before it. The expected best assumes independent trials, which these are not."
+        )
     yield (
         "The expected best of n trials is that of n draws with replacement from the dev scores of all trials of a seed "
         "(Dodge et al., 2019), mean ± sample standard deviation over seeds."

@@ -103,6 +103,18 @@ def test_nothing_is_taken_from_other_profiles_overrides_or_configurations() -> N
     assert [*reports(whole + older)[0].lines[0].picks] == [0, 1, 2]
 
 
+def test_a_search_is_reported_in_its_place_alone_and_told_from_a_draw() -> None:
+    search = TUNING.model_copy(update={"sampler": "tpe", "place": "toy/toy-bert"})
+    whole = runs(MCSE) + runs(SIMCSE) + runs(MCSE, setting="wiki") + runs(SIMCSE, setting="wiki")
+    (report,) = tuned_reports([search], whole, tables(whole))
+    assert [place.title for place in report.places] == ["toy / toy-bert"]
+    assert report.places == reports(runs(MCSE) + runs(SIMCSE))[0].places, "the same curves and picks"
+    assert any(
+        "Optuna's tpe chose each other one by the mean dev scores" in note for note in expected_grid(report).notes
+    )
+    assert "--sampler tpe" in tune_command(search, "toy", "toy-bert", [1])
+
+
 def test_the_command_says_the_same_tuning_again() -> None:
     space = ["mcse:lambda=0.01|0.1|1,temperature=0.05|0.1", "kdmcse[margin=0.2]:learning_rate=1e-5..1e-4"]
     tuning = make_tuning("tiny", {"steps": 5}, space, 2)
