@@ -21,8 +21,9 @@ from harness.metrics import AVERAGE, SEEN, UNSEEN, Column, Significance
 from harness.reporting.sections.seen import SeenTable, seen_tables
 from harness.reporting.seeds.summary import Row, SummaryTable, summary_tables
 from harness.reporting.seeds.wording import judged
+from harness.reporting.tables.filled import filled_tables
 from harness.reporting.tables.grids import Grid, cell_text, summary_text
-from harness.reporting.tables.paper_grids import papers_grids
+from harness.reporting.tables.paper_grids import paper_grid
 from harness.stats import TTest, t_test_from_summaries
 from harness.store import Result, Store, metrics_of
 
@@ -126,7 +127,8 @@ def _is_shown(row: Row) -> bool:
 
 def tiny_tables() -> Iterator[str]:
     """The papers' tables in their shape on the toy world."""
-    grids = papers_grids("tiny", reference())
+    filled = filled_tables("tiny", reference())
+    grids = {f"{each.paper.name}:{each.name}": paper_grid(each) for each in filled}
     yield from table(
         ["toy version of", "rows, mean ± deviation"], ([_title(name), _row(grids[name])] for name in TABLES)
     )

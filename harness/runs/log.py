@@ -10,6 +10,7 @@ from pathlib import Path
 
 from harness.events import Event, Stage
 from harness.formatting import visible
+from harness.store.logs import make_way
 
 #: The fraction of the training time above which waiting for images or recordings is logged.
 WAITS = 0.05
@@ -41,7 +42,7 @@ class RunLog:
         self._handler = _Warnings(self)
 
     def __enter__(self) -> RunLog:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        make_way(self.path)
         existing = self.path.read_bytes() if self.path.is_file() else b""
         self._stream = self.path.open("a", encoding="utf-8", errors="backslashreplace")
         if existing and not existing.endswith(b"\n"):

@@ -141,9 +141,8 @@ def test_tuned_methods_are_ordinary_runs_that_the_report_compares(typed: Typed, 
     for title in ("Expected best dev score", "simcse, tuned (2 trials)", "Picked trial of each seed"):
         assert title in out
     (report,) = TuningSection("tuned", Contents.of(Store(tmp_path / "results"))).reports
-    (block,) = report.places
-    assert [len(line.picks) for line in block.lines] == [1, 1]
-    assert {pick.variant for line in block.lines for pick in line.picks} <= set(report.tuning.variants)
+    assert [len(line.picks) for line in report.lines] == [1, 1]
+    assert {variant for line in report.lines for variant in line.picks.values()} <= set(report.tuning.variants)
     again = harness.plan("tiny", methods=report.tuning.variants, seeds=1, suites="sts", set={"steps": 2})
     assert {run.state for run in again.runs} == {"done"}
     assert "nothing to do" in typed(*WORDS, *TUNE)[1]

@@ -76,8 +76,8 @@ def test_images_in_a_folder_stand_for_stored_features(tmp_path: Path) -> None:
     images = pairs.images
     assert [image.shape for image in images] == [(3, 4, 3)] * 2
     assert [int(image[0, 0, 0]) for image in images] == [10, 200]
-    np.save(tmp_path / "net.npy", np.ones((2, 1), dtype=np.float32))
-    assert task.load(tmp_path).images.features["net"].tolist() == [[1], [1]]
+    np.save(tmp_path / "net.npy", np.array([[1.0], [2.0]], dtype=np.float32))
+    assert task.load(tmp_path).images.features["net"].tolist() == [[1], [2]]
     before = task.fingerprint(tmp_path)
     Image.new("RGB", (40, 30)).save(tmp_path / "pictures" / "y.png")
     assert task.fingerprint(tmp_path) != before

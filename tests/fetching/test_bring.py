@@ -145,7 +145,7 @@ def test_features_are_counted(tmp_path):
     given = tmp_path / "given"
     given.mkdir()
     with h5py.File(given / "flickr_resnet.hdf5", "w") as file:
-        file["features"] = np.zeros((29782, 1), np.float32)
+        file["features"] = np.arange(29782, dtype=np.float32)[:, None]
     with pytest.raises(UserError, match="29782 rows, expected 29783"):
         import_given(tmp_path, fetching.entry("flickr-resnet"), given)
 

@@ -107,8 +107,8 @@ def test_a_search_is_reported_in_its_place_alone_and_told_from_a_draw() -> None:
     search = TUNING.model_copy(update={"sampler": "tpe", "place": "toy/toy-bert"})
     whole = runs(MCSE) + runs(SIMCSE) + runs(MCSE, setting="wiki") + runs(SIMCSE, setting="wiki")
     (report,) = tuned_reports([search], whole, tables(whole))
-    assert [place.title for place in report.places] == ["toy / toy-bert"]
-    assert report.places == reports(runs(MCSE) + runs(SIMCSE))[0].places, "the same curves and picks"
+    assert {line.place for line in report.lines} == {"toy / toy-bert"}
+    assert report.lines == reports(runs(MCSE) + runs(SIMCSE))[0].lines, "the same curves and picks"
     assert any(
         "Optuna's tpe chose each other one by the mean dev scores" in note for note in expected_grid(report).notes
     )
