@@ -188,7 +188,7 @@ def read_json(path: Path) -> Any:
     with _opened(path) as stream:
         text = stream.read().decode("utf-8-sig")
     try:
-        return json.loads(text, parse_constant=_refuse)
+        return json.loads(text, parse_constant=_refuse, object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:
         line = f", line {error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
         raise UserError(f"{path}{line}: not JSON: {error}; {RESTORE}") from error
@@ -324,7 +324,7 @@ def _objects(path: Path, columns: Sequence[str]) -> Iterator[TableRow]:
             continue
         where = f"{path}, line {number}"
         try:
-            row = json.loads(line, parse_constant=_refuse)
+            row = json.loads(line, parse_constant=_refuse, object_pairs_hook=_once)
         except (ValueError, RecursionError) as error:
             raise UserError(f"{where}: not a JSON object: {error}; write one object a line") from error
         if not isinstance(row, dict):
@@ -338,6 +338,13 @@ def _objects(path: Path, columns: Sequence[str]) -> Iterator[TableRow]:
         if not "".join(texts).isascii() and any(map(_SURROGATE.search, texts)):
             raise UserError(f"{where}: a text has half of a surrogate pair; correct the line")
         yield TableRow(where, texts)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    row = dict(pairs)
+    if len(row) < len(pairs):
+        raise ValueError("an object has a key twice")
+    return row
 
 
 def _refuse(constant: str) -> None:

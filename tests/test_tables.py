@@ -68,7 +68,7 @@ def test_a_broken_table_is_refused_in_one_line_with_its_place(tmp_path: Path, co
 
 def test_a_line_of_json_that_is_no_text_is_named(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
-    for line in ("{", '{"a": NaN}', '{"a": "\\ud800"}', '{"a": Infinity}'):
+    for line in ("{", '{"a": NaN}', '{"a": "x", "a": "y"}', '{"a": "\\ud800"}', '{"a": Infinity}'):
         path.write_text('{"a": "fine"}\n' + line)
         with pytest.raises(UserError, match=r"x\.jsonl, line 2:"):
             list(read_rows(path, "a"))
