@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from glob import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from safetensors import SafetensorError
 from yaml import YAMLError
@@ -38,9 +38,6 @@ from harness.runs.finished import FinishedRun
 from harness.sources import data_root
 from harness.spec import canonical
 from harness.store import Result, Store, metrics_of
-
-if TYPE_CHECKING:
-    pass
 
 
 class Provenance(NamedTuple):
