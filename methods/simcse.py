@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from harness.encoders.heads import TanhHead, by_view
@@ -58,6 +58,7 @@ class SimCSE(Method):
     streams: ClassVar[tuple[Stream, ...]] = ("sentences",)
     terms: ClassVar[tuple[str, ...]] = ("text", "mlm")
     optional_terms = ("mlm",)
+    aside = ("mlm_head",)
     readings = {
         "paper": "Eq. 1; the profile 'paper' trains it as MCSE Table 3, beside images or recordings as NonLing",
         "official": "the same loss; the profile 'paper' trains it like SimCSE's public script (1 epoch, fp16)",
@@ -79,14 +80,9 @@ class SimCSE(Method):
         return terms | ({"mlm": self.mlm(batch.changed, encode)} if "masked" in batch.changed else {})
 
     def prepare(self, student: Student, vocabulary: Vocabulary, models: Mapping[str, Student]) -> None:
-        """Add the head of mlm; like the public code's for BERT, it starts at random."""
+        """Add the head of mlm: like the public code's, it starts as the encoder's own where that is published."""
         if self.hyperparameters.mlm_weight:
-            self.vocabulary, width = vocabulary, self.dimensions.encoder
-            layers = nn.Linear(width, width), nn.GELU(), nn.LayerNorm(width), nn.Linear(width, vocabulary.size)
-            self.mlm_head = nn.Sequential(*layers)
-            for layer in (layers[0], layers[-1]):
-                nn.init.normal_(layer.weight, std=0.02)
-                nn.init.zeros_(layer.bias)
+            self.vocabulary, self.mlm_head = vocabulary, student.word_head(fresh=True).requires_grad_(True)
 
     def change_rows(self, rows: list[list[int]], random: np.random.Generator) -> dict[str, list[list[int]]]:
         """Two masked copies of each sentence for mlm, and the tokens to predict."""

@@ -7,6 +7,7 @@ The file holds the weights of two modules (MCSE src/train_mix.py, src/model.py):
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +15,9 @@ from torch import Tensor, nn
 from harness.encoders.modules import transformer_folder
 from harness.encoders.weights import UNREADABLE, reading
 from harness.errors import RESTORE, UserError, first_line
+
+if TYPE_CHECKING:
+    from transformers import PretrainedConfig
 
 #: the module's key in the file, and the prefix of its weights' names: for captions, then for images
 _HEADS = (("grounding", "dense."), ("visn_model", "mlp.dense."))
@@ -35,17 +39,20 @@ class TanhHead(nn.Sequential):
 
 
 class WordHead(nn.Module):
-    """The head for masked words of a model folder, frozen: states (..., d) of the last layer -> scores (..., V)."""
+    """The head for masked words of a model, frozen: states (..., d) of the last layer -> scores (..., V)."""
 
-    def __init__(self, folder: Path) -> None:
-        """Raises UserError for a folder without such a head."""
+    def __init__(self, model: Path | PretrainedConfig, *, fresh: bool = False) -> None:
+        """Raises UserError for a folder without such a head unless it may be `fresh`; that of a config always is."""
         from transformers import AutoModelForMaskedLM, modeling_outputs
 
         super().__init__()
-        with reading("head for masked words in", folder, "name a model that predicts masked words"):
-            read, about = AutoModelForMaskedLM.from_pretrained(transformer_folder(folder), output_loading_info=True)
-            if missing := sorted(about["missing_keys"]):
-                raise ValueError(f"it lacks {missing[0]}")
+        read, auto = None, AutoModelForMaskedLM
+        if isinstance(model, Path):
+            with reading("head for masked words in", model, "name a model that predicts masked words"):
+                read, about = auto.from_pretrained(transformer_folder(model), output_loading_info=True)
+                if not fresh and (missing := sorted(about["missing_keys"])):
+                    raise ValueError(f"it lacks {missing[0]}")
+        read = read or auto.from_config(model)
         self.model = read.float().eval().requires_grad_(False)
         delattr(read, base := read.base_model_prefix)
         setattr(read, base, lambda *args, inputs_embeds, **_: modeling_outputs.BaseModelOutput(inputs_embeds))

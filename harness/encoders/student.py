@@ -183,9 +183,9 @@ class Student(nn.Module):
         """Replace each weight by `momentum` times itself plus 1 - `momentum` times that of an equal student."""
         torch._foreach_lerp_([*self.model.parameters()], [*other.model.parameters()], 1 - momentum)
 
-    def word_head(self) -> nn.Module:
-        """The `WordHead` of this model's folder; a model without a folder passes its states on. Raises UserError."""
-        return WordHead(self.folder).to(self.device) if self.folder else nn.Identity()
+    def word_head(self, *, fresh: bool = False) -> WordHead:
+        """The head for masked words of this model's folder; a missing one is random if `fresh`. Raises UserError."""
+        return WordHead(self.folder or self.model.config, fresh=fresh).to(self.device)
 
     def views(self, sentences: Sequence[str], count: int) -> Tensor:
         """Compute `count` vectors of each of n sentences in one pass, equal unless dropout is active: (n, count, d)."""

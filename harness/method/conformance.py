@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import copy
 import importlib
-import importlib.util
 import inspect
 import logging
 import pickle
 import re
 import sys
-import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +21,7 @@ import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import DataDependentOutputException, DynamicOutputShapeException, FakeTensorMode
 
+from harness.encoders.rows import TokenRows
 from harness.errors import UserError
 from harness.files import expand
 from harness.method.base import Method
@@ -30,7 +29,6 @@ from harness.method.declared import method_named
 from harness.method.interface import (
     Batch,
     Dimensions,
-    Encode,
     Hyperparameters,
     MediaBatch,
     PairBatch,
@@ -39,7 +37,7 @@ from harness.method.interface import (
     ValueOrigin,
     Vocabulary,
 )
-from harness.registry import OWN, OWN_SIGNALS, names, target
+from harness.registry import OWN, OWN_SIGNALS, names, raised_at, target
 from harness.spec import Stream, Variant
 from harness.tomlfiles import toml_content
 
@@ -49,6 +47,7 @@ if TYPE_CHECKING:
 #: seeds of the heads, and of the random numbers of a loss
 HEADS, LOSS = 1, 2
 ROWS, WIDTH, LENGTH, WORDS = 6, 8, 5, 32
+SCHEDULED = "scheduled value"
 
 
 @dataclass(frozen=True)
@@ -65,30 +64,18 @@ def methods_in(what: str) -> list[type[Method]]:
 
     The registered methods, else those defined there. Raises UserError if there are none or an import fails.
     """
-    module_name, colon, name = what.partition(":")
-    registered = [
-        each for each in names("method") if target("method", each).partition(":")[0].split(".")[0] == module_name
-    ]
+    place, colon, name = what.partition(":")
+    registered = [each for each in names("method") if _package(target("method", each).partition(":")[0]) == place]
     if registered and not colon:
         return [method_named(each) for each in registered]
-    folder = expand(module_name)
-    if not colon and (folder / "pyproject.toml").is_file():
-        return [method for each in _declared(folder) for method in methods_in(each)]
-    module = _imported(module_name)
-    methods = [value for value in vars(module).values() if inspect.isclass(value) and issubclass(value, Method)]
-    if colon:
-        methods = [method for method in methods if method.__name__ == name]
-    else:
-        methods = [
-            method
-            for method in methods
-            if method.__module__.partition(".")[0] not in OWN and not inspect.isabstract(method)
-        ]
+    if not colon and (expand(place) / "pyproject.toml").is_file():
+        return [method for each in _declared(expand(place)) for method in methods_in(each)]
+    there = [each for each in vars(_imported(place)).values() if inspect.isclass(each) and issubclass(each, Method)]
+    own = (each for each in there if _package(each.__module__) not in OWN and not inspect.isabstract(each))
+    methods = [each for each in there if each.__name__ == name] if colon else [*own]
     if not methods:
-        lacking = (
-            f"class {name} derived from harness.method.Method" if colon else "class derived from harness.method.Method"
-        )
-        raise UserError(f"{module_name} has no {lacking}; name the module that defines the method")
+        lacking = f"class {name} derived" if colon else "class derived"
+        raise UserError(f"{place} has no {lacking} from harness.method.Method; name the module that defines the method")
     return list(dict.fromkeys(methods))
 
 
@@ -106,77 +93,64 @@ def _with(method: type[Method], variant: Variant) -> type[Method]:
     values = dict(variant.options)
     method.configure(variant.reading, values)
     configure = classmethod(lambda cls, reading, *layers: method.configure(reading, values, *layers))
-    own = {"configure": configure, "optional_terms": method.terms, "__doc__": method.__doc__, "name": str(variant)}
-    return type(method.__name__, (method,), own)
+    own = {"configure": configure, "optional_terms": method.terms, "name": str(variant)}
+    return type(method.__name__, (method,), {**own, "__doc__": method.__doc__, "__module__": method.__module__})
 
 
 def check_all(method: type[Method]) -> Iterator[Checked]:
     """Run each check in turn; a check that raises has failed, and its problem names file and line."""
-    name = getattr(method, "name", method.__name__)
     for check, problems in CHECKS.items():
         try:
             reported = tuple(dict.fromkeys(problems(method)))
         except OWN_SIGNALS:
             raise
         except BaseException as error:
-            reported = (_raised(error),)
-        yield Checked(name, check, reported)
+            reported = (_raised(error, method.__module__),)
+        yield Checked(getattr(method, "name", method.__name__), check, reported)
+
+
+def _package(module: str) -> str:
+    return module.partition(".")[0]
 
 
 def _declared(folder: Path) -> list[str]:
     """The MODULE:CLASS of each method that a package's folder declares, made importable. Raises UserError for none."""
-    project = toml_content(folder / "pyproject.toml", "project").get("project", {})
-    declared = project.get("entry-points", {}).get("harness.methods", {}) if isinstance(project, dict) else {}
-    if (
-        not isinstance(declared, dict)
-        or not declared
-        or not all(isinstance(object_path, str) for object_path in declared.values())
-    ):
+    try:
+        content: Any = toml_content(folder / "pyproject.toml", "project")
+        declared = [*content["project"]["entry-points"]["harness.methods"].values()]
+        if not "".join(declared):
+            raise KeyError
+    except (KeyError, TypeError, AttributeError):
         where = '[project.entry-points."harness.methods"]'
-        raise UserError(f"{folder}/pyproject.toml declares no method; add the table {where}")
+        raise UserError(f"{folder}/pyproject.toml declares no method; add the table {where}") from None
     sys.path[:0] = [str(path.resolve()) for path in (folder / "src", folder) if path.is_dir()]
-    return list(declared.values())
+    return declared
 
 
 def _imported(name: str) -> ModuleType:
+    """A module by its name, or a Python file, whose folder becomes importable. Raises UserError."""
     path = expand(name)
+    if is_file := path.suffix == ".py":
+        if not path.is_file():
+            raise UserError(f"there is no file {name}; give a Python file, a package or MODULE:CLASS")
+        sys.path.insert(0, str(path.resolve().parent))
+        sys.modules.pop(path.stem, None)
+        importlib.invalidate_caches()
+    module = path.stem if is_file else name
     try:
-        return _module(name, path)
+        return importlib.import_module(module)
     except (UserError, *OWN_SIGNALS):
         raise
     except BaseException as error:
-        raise UserError(f"{name} cannot be imported: {_raised(error)}; {_help(name, error)}") from error
+        absent = isinstance(error, ModuleNotFoundError) and error.name == _package(module)
+        advice = "give its folder or file, or install it: `pip install -e FOLDER`" if absent else "fix it"
+        raise UserError(f"{name} cannot be imported: {_raised(error, module)}; {advice}") from error
 
 
-def _help(name: str, error: BaseException) -> str:
-    if isinstance(error, ModuleNotFoundError) and error.name == name.partition(".")[0]:
-        return "give its folder or file, or install it: `pip install -e FOLDER`"
-    return "fix it, or give another name"
-
-
-def _module(name: str, path: Path) -> ModuleType:
-    if path.suffix != ".py":
-        return importlib.import_module(name)
-    if not path.is_file():
-        raise UserError(f"there is no file {name}; give a Python file, a package or MODULE:CLASS")
-    spec = importlib.util.spec_from_file_location(path.stem, path.resolve())
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
-    sys.path.insert(0, str(path.resolve().parent))
-    spec.loader.exec_module(module)
-    return module
-
-
-def _raised(error: BaseException) -> str:
-    """Describe an error with the last line outside this project and its libraries in its traceback."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "site-packages" not in frame.filename]
-    own = Path(__file__).resolve().parents[1]
-    outside = [frame for frame in frames if not Path(frame.filename).is_relative_to(own)]
-    lines = [f" ({Path(frame.filename).name}, line {frame.lineno})" for frame in (*outside, *frames[-1:])]
-    last = lines[len(outside) - 1 if outside else 0] if lines else ""
-    return " ".join(f"{type(error).__name__}: {error}".split()) + last
+def _raised(error: BaseException, module: str) -> str:
+    """An error in a line, with the last line of a module's package in its traceback."""
+    where = raised_at(error, {_package(module)})
+    return " ".join(f"{type(error).__name__}: {error}".split()) + (f" ({where})" if where else "")
 
 
 def check_method(method: type[Method]) -> list[str]:
@@ -185,44 +159,43 @@ def check_method(method: type[Method]) -> list[str]:
     Documentation and sources, loss terms as declared and finite, weighted sums, terms left out, a valid mixing rule. A
     method with optional terms is checked without them.
     """
-    problems = [f"{name} is missing" for name in ("__doc__", "name", "paper") if not getattr(method, name, "")]
-    unknown = set(method.reading_values) - set(method.readings)
-    problems += [f"reading_values has @{name}, which is not in readings" for name in sorted(unknown)]
-    if "paper" not in method.readings:
-        problems.append("readings has no 'paper'")
-    options = method.Hyperparameters.options()
-    problems += [f"the option '{name}' has no source" for name, item in options.items() if not item.metadata["source"]]
-    origins = {f"the option '{name}'": item.metadata["origin"] for name, item in options.items()}
+    options = {f"the option '{name}'": item.metadata for name, item in method.Hyperparameters.options().items()}
+    origins = {what: metadata["origin"] for what, metadata in options.items()}
     origins |= {f"the decision on {name}": origin for name, (origin, _) in method.decisions.items()}
-    problems += [
-        f"{what} has an unknown origin '{origin}'"
-        for what, origin in origins.items()
-        if origin not in (None, *get_args(ValueOrigin))
-    ]
-    terms: set[str] = set()
-    for reading in method.readings:
-        seen, more = _checked(method, reading)
-        terms |= seen
-        problems += [f"@{reading}: {problem}" for problem in more]
-    declared, optional = set(method.terms), set(method.optional_terms)
-    problems += [f"the optional term '{name}' is not in terms" for name in sorted(optional - declared)]
-    problems += [f"the term '{name}' appears in no reading" for name in sorted(declared - optional - terms)]
-    problems += [f"the term '{name}' is not declared" for name in sorted(terms - declared)]
-    return problems
+    known = (None, *get_args(ValueOrigin))
+    told = {
+        "{} is missing": [name for name in ("__doc__", "name", "paper") if not getattr(method, name, "")],
+        "reading_values has @{}, which is not in readings": method.reading_values.keys() - method.readings.keys(),
+        "readings has no '{}'": {"paper"} - method.readings.keys(),
+        "{} has no source": [what for what, metadata in options.items() if not metadata["source"]],
+        "unknown origin: {}": [f"{what} has '{each}'" for what, each in origins.items() if each not in known],
+    }
+    seen = set[str]()
+    in_readings = [f"@{reading}: {line}" for reading in method.readings for line in _checked(method, reading, seen)]
+    declared, optional = {*method.terms}, {*method.optional_terms}
+    more = {
+        "the optional term '{}' is not in terms": optional - declared,
+        "the term '{}' appears in no reading": declared - optional - seen,
+        "the term '{}' is not declared": seen - declared,
+    }
+    return [*_lines(told), *in_readings, *_lines(more)]
 
 
-def build(method: type[Method], reading: str = "paper", options: Mapping[str, Any] | None = None) -> Method:
+def _lines(told: Mapping[str, Iterable[str]]) -> list[str]:
+    """Problems in words, each with the names that have it."""
+    return [problem.format(name) for problem, having in told.items() for name in sorted(having)]
+
+
+def build(method: type[Method], hyperparameters: Any, seed: int = HEADS) -> Method:
     """A method with features and encoder of width 8, prepared with a small student where it asks for one."""
-    return _built_of(method, method.configure(reading, options or {}))
-
-
-def _built_of(method: type[Method], hyperparameters: Any) -> Method:
     wanted = method.features(hyperparameters)
-    built = method(hyperparameters, Dimensions(WIDTH, dict.fromkeys(wanted, WIDTH)))
-    if method.prepare is not Method.prepare:
-        models = {role: small_student() for role, feature in wanted.items() if feature.of == "model"}
-        student = small_student()
-        built.prepare(student, Vocabulary.of(student.tokenizer, LENGTH), models)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        built = method(hyperparameters, Dimensions(WIDTH, dict.fromkeys(wanted, WIDTH)))
+        if method.prepare is not Method.prepare:
+            models = {role: small_student() for role, feature in wanted.items() if feature.of == "model"}
+            student = small_student()
+            built.prepare(student, Vocabulary.of(student.tokenizer, LENGTH), models)
     built.now = built.scheduled(0.5)
     return built
 
@@ -253,14 +226,13 @@ def small_student() -> Student:
 def random_batches(method: Method) -> list[Batch | MediaBatch]:
     """A random batch of each stream of a method, of six rows."""
     rows = [[2, *range(5 + row, 5 + row + (1 if row % 2 else LENGTH - 2)), 3] for row in range(ROWS)]
-    tokens = _padded(rows)
     changed = method.change_rows(rows, np.random.default_rng(LOSS))
     more: dict[str, Any] = {"changed": Recorded({name: _padded(each) for name, each in changed.items()})}
     more |= {"texts": tuple(map(str, range(ROWS)))} if method.reads_texts else {}
     shapes = {"image": (ROWS, WIDTH), "caption": (ROWS, WIDTH), "tokens": (ROWS, LENGTH + 2, WIDTH)}
     asked = method.features(method.hyperparameters).items()
     features = {role: torch.randn(shapes[feature.of]) for role, feature in asked if feature.of != "model"}
-    labels = torch.tensor([0, 0, 1, 2, 2, 2])
+    tokens, labels = _padded(rows), torch.tensor([0, 0, 1, 2, 2, 2])
     batches: dict[Stream, Batch | MediaBatch] = {
         "sentences": SentenceBatch(tokens, **more),
         "pairs": PairBatch(tokens, features, **more),
@@ -272,10 +244,7 @@ def random_batches(method: Method) -> list[Batch | MediaBatch]:
 
 
 def _padded(rows: Sequence[Sequence[int]]) -> dict[str, Tensor]:
-    longest = max(map(len, rows))
-    ids = [[*row, *[0] * (longest - len(row))] for row in rows]
-    mask = [[1] * len(row) + [0] * (longest - len(row)) for row in rows]
-    return {"input_ids": torch.tensor(ids), "attention_mask": torch.tensor(mask)}
+    return dict(TokenRows.listed(rows, 0))
 
 
 class Recorded(dict[str, Any]):
@@ -314,51 +283,44 @@ def text_views(method: type[Method], hyperparameters: Any) -> int:
     """The most views of a sentence that a method asks its encoder for; 1 if it cannot be tried on random batches."""
     encode = Drawn()
     with torch.random.fork_rng(devices=[]), suppress(Exception):
-        built = _built_of(method, hyperparameters)
+        built = build(method, hyperparameters)
         for batch in random_batches(built):
             built.loss(batch, encode)
     return encode.views
 
 
-def _checked(method: type[Method], reading: str) -> tuple[set[str], list[str]]:
-    built = build(method, reading)
-    seen: set[str] = set()
-    problems = []
+def _checked(method: type[Method], reading: str, seen: set[str]) -> Iterator[str]:
+    """Check the terms of a reading, whose names become `seen`, with its weights and its mixing rule."""
+    built = build(method, method.configure(reading))
     if set(built.weights()) - set(method.terms):
-        problems.append("weights() has terms that are not declared")
+        yield "weights() has terms that are not declared"
     cycle, pairs_at = built.mixing(built.hyperparameters)(1000, 100, 50, 5)
     if not 0 <= pairs_at < cycle:
-        problems.append(f"the mixing rule returns place {pairs_at} of a cycle of {cycle}")
+        yield f"the mixing rule returns place {pairs_at} of a cycle of {cycle}"
     for batch in random_batches(built) if method.trains else ():
         total, terms = _loss(built, batch)
         seen |= set(terms)
         if total is None:
-            problems.append(f"{type(batch).__name__} has no loss term")
+            yield f"{type(batch).__name__} has no loss term"
             continue
-        problems += [f"the term '{name}' is no finite scalar" for name, value in terms.items() if not _scalar(value)]
+        odd = (name for name, value in terms.items() if value.ndim or not value.isfinite())
+        yield from (f"the term '{name}' is no finite scalar" for name in odd)
         weighted = sum(built.weights().get(name, 1.0) * value for name, value in terms.items())
         if not torch.allclose(total, torch.as_tensor(weighted)):
-            problems.append(f"the loss of {type(batch).__name__} is not the weighted sum of its terms")
+            yield f"the loss of {type(batch).__name__} is not the weighted sum of its terms"
     for name in method.terms if len(method.terms) > 1 else ():
-        problems += _without(build(method, reading), reading, name)
-    return seen, problems
+        yield from _without(built, build(method, method.configure(reading, {"without": name})), name)
 
 
-def _without(whole: Method, reading: str, term: str) -> list[str]:
-    less = build(type(whole), reading, {"without": term})
+def _without(whole: Method, less: Method, term: str) -> Iterator[str]:
     less.load_state_dict(whole.state_dict())
     for batch in random_batches(whole):
         total, rest = _loss(less, batch)
         terms = {name: value for name, value in _loss(whole, batch)[1].items() if name != term}
         if set(rest) != set(terms) or (total is None) != (not rest):
-            return [f"without={term} changes which terms {type(batch).__name__} has"]
-        if any(not torch.allclose(value, terms[name]) for name, value in rest.items()):
-            return [f"without={term} changes the values of other terms"]
-    return []
-
-
-def _scalar(value: Tensor) -> bool:
-    return value.ndim == 0 and bool(torch.isfinite(value))
+            yield f"without={term} changes which terms {type(batch).__name__} has"
+        elif any(not torch.allclose(value, terms[name]) for name, value in rest.items()):
+            yield f"without={term} changes the values of other terms"
 
 
 def _answers(method: type[Method], reading: str) -> Iterator[str]:
@@ -377,7 +339,7 @@ def _answers(method: type[Method], reading: str) -> Iterator[str]:
 
 def _gradients(method: type[Method], reading: str) -> Iterator[str]:
     """Check that each batch gives the encoder a gradient, and each parameter and term has one that is not zero."""
-    built, moving = _built(method, reading), dict[str, bool]()
+    built, moving = build(method, method.configure(reading)), dict[str, bool]()
     parameters = {name: each for name, each in built.named_parameters() if each.requires_grad}
     for batch in random_batches(built):
         encode, what = Drawn(), type(batch).__name__
@@ -403,12 +365,13 @@ def _gradients(method: type[Method], reading: str) -> Iterator[str]:
 
 def _repeats(method: type[Method], reading: str) -> Iterator[str]:
     """Check that equal heads and random numbers give an equal loss, and that the batch is not modified."""
-    built, again = _built(method, reading), _built(method, reading)
+    built, again = (build(method, method.configure(reading)) for _ in range(2))
     for batch in random_batches(built):
-        before = copy.deepcopy(batch)
+        before = _tensors(copy.deepcopy(batch))
         if _differ(built, again, batch):
             yield f"the loss of {type(batch).__name__} differs under the same seed"
-        if not _same(before, batch):
+        after = _tensors(batch)
+        if len(before) != len(after) or not all(map(torch.equal, before, after)):
             yield f"it changes the {type(batch).__name__} that it is given"
     rows = [[2, row + 5, 3] for row in range(ROWS)]
     changes = [built.change_rows(copy.deepcopy(rows), np.random.default_rng(LOSS)) for _ in range(2)]
@@ -416,33 +379,35 @@ def _repeats(method: type[Method], reading: str) -> Iterator[str]:
         yield "change_rows() gives other rows for the same random numbers; draw from `random` alone"
 
 
+def _tensors(value: Any) -> list[Tensor]:
+    """The tensors of a batch, in order."""
+    parts = value if isinstance(value, Mapping) else getattr(value, "__dict__", {})
+    return [value] if isinstance(value, Tensor) else [one for each in parts.values() for one in _tensors(each)]
+
+
 def _values_are_read(method: type[Method]) -> Iterator[str]:
-    """Check that every value that is declared is read, by some reading and under some choice of the others."""
-    common = {item.name for item in Hyperparameters.options().values()}
-    own = {item.name for item in method.Hyperparameters.options().values()} - common
-    read, seen = set[str](), dict.fromkeys((("value", name) for name in own if method.trains), False)
-    for values in _choices(method) if method.trains else ():
+    """Check that what is declared is read or there, in some reading and under some choice of the values."""
+    items, common = method.Hyperparameters.options().values(), Hyperparameters.options().values()
+    declared = {("value", item.name) for item in items} - {("value", item.name) for item in common}
+    read, held = set[tuple[str, str]](), set[str]()
+    for values in _choices(method):
         with suppress(ValueError, UserError), torch.random.fork_rng(devices=[]):
             asked = _recording(values, read)
             for answer in (method.features, method.own_steps, method.mixing, method.captions):
                 answer(asked)
-            built = _built_of(method, asked)
+            built = build(method, asked)
             built.now = now = Recorded(built.now)
             batches = random_batches(built)
             _step(built, 0, batches)
-            for what, names in (("scheduled value", now), *(("changed rows", _changed(batch)) for batch in batches)):
-                for name in names:
-                    seen[what, name] = seen.get((what, name), False) or name in names.read
-    for (what, name), was_read in seen.items():
-        if not (was_read or (what == "value" and name in read)):
-            yield f"the {what} '{name.rstrip('_')}' is declared and never read"
-        if what == "scheduled value" and name in method.terms:
-            yield f"the {what} '{name}' has the name of a term"
-
-
-def _changed(batch: Batch | MediaBatch) -> Recorded:
-    changed = getattr(batch, "changed", {})
-    return changed if isinstance(changed, Recorded) else Recorded(changed)
+            changed = (given for batch in batches if isinstance(given := getattr(batch, "changed", None), Recorded))
+            for what, given in ((SCHEDULED, now), *(("changed rows", each) for each in changed)):
+                declared |= {(what, name) for name in given}
+                read |= {(what, name) for name in given.read}
+            held |= {name.partition(".")[0] for name in built.state_dict()}
+    twice = {name for what, name in declared if what == SCHEDULED} & {*method.terms}
+    yield from (f"the {what} '{name.rstrip('_')}' is declared and never read" for what, name in sorted(declared - read))
+    yield from (f"the {SCHEDULED} '{name}' has the name of a term" for name in twice)
+    yield from (f"aside names {name}, and it has no such module or buffer" for name in method.aside if name not in held)
 
 
 def _choices(method: type[Method]) -> Iterator[Any]:
@@ -453,31 +418,26 @@ def _choices(method: type[Method]) -> Iterator[Any]:
         for item in method.Hyperparameters.options().values():
             own = getattr(values, item.name)
             others = [each for each in item.metadata["choices"] if each != own]
-            others += [not own] if isinstance(own, bool) else []
-            others += [type(own)(1)] if own == 0 and not isinstance(own, bool) else []
+            others += [not own] if isinstance(own, bool) else [type(own)(1)] if own == 0 else []
             yield from (replace(values, **{item.name: other}) for other in others)
 
 
-def _recording(values: Any, read: set[str]) -> Any:
+def _recording(values: Any, read: set[tuple[str, str]]) -> Any:
     """The same values in an instance that notes the names of those that are read."""
 
     def noted(self: object, name: str) -> Any:
-        read.add(name)
+        read.add(("value", name))
         return object.__getattribute__(self, name)
 
-    kind = type(values)
-    recording: Any = object.__new__(type(kind.__name__, (kind,), {"__getattribute__": noted}))
-    for name, value in vars(values).items():
-        object.__setattr__(recording, name, value)
+    kind, recording = type(values), copy.copy(values)
+    object.__setattr__(recording, "__class__", type(kind.__name__, (kind,), {"__getattribute__": noted}))
     return recording
 
 
 def _is_restored(method: type[Method], reading: str) -> Iterator[str]:
     """Check that a checkpoint taken after a step restores the method completely."""
-    built, again = _built(method, reading), build(method, reading)
-    _step(built, 0)
-    if gone := [name for name in built.aside if built.kept().keys() == built.state_dict().keys()]:
-        yield f"aside names {', '.join(gone)}, and it has no such module or buffer"
+    built, again = (build(method, method.configure(reading), seed) for seed in (HEADS, HEADS + 1))
+    _step(built, 0, random_batches(built))
     if misfits := built.misfits(again.state_dict()):
         yield from misfits
         return
@@ -485,8 +445,8 @@ def _is_restored(method: type[Method], reading: str) -> Iterator[str]:
     for step in (1, 2):
         if any(_differ(built, again, batch) for batch in random_batches(built)):
             yield "another loss after its weights were saved and loaded"
-        _step(built, step)
-        _step(again, step)
+        for each in (built, again):
+            _step(each, step, random_batches(each))
 
 
 def _differ(built: Method, again: Method, batch: Batch | MediaBatch) -> bool:
@@ -495,12 +455,10 @@ def _differ(built: Method, again: Method, batch: Batch | MediaBatch) -> bool:
     return first is not None and second is not None and not torch.equal(first, second)
 
 
-def _step(built: Method, step: int, batches: Sequence[Batch | MediaBatch] = ()) -> None:
+def _step(built: Method, step: int, batches: Iterable[Batch | MediaBatch]) -> None:
     """The losses of a step, and what follows an update."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(LOSS + step)
-        for batch in batches or random_batches(built):
-            _loss(built, batch)
+    for batch in batches:
+        _loss(built, batch, seed=LOSS + step)
     if type(built).after_step is not Method.after_step:
         with torch.no_grad():
             built.after_step(small_student(), step)
@@ -508,18 +466,28 @@ def _step(built: Method, step: int, batches: Sequence[Batch | MediaBatch] = ()) 
 
 def _moves(method: type[Method], reading: str) -> Iterator[str]:
     """Check that a method stays on the device of its batch, by tensors that have a device but no values."""
-    there = build(method, reading)
+    there = build(method, method.configure(reading))
     with FakeTensorMode(allow_non_fake_inputs=True):
         held = (each for value in vars(there).values() if isinstance(value, tuple) for each in value)
         for module in (there, *(each for each in held if isinstance(each, nn.Module))):
             module.to("cuda")
         for batch in random_batches(there):
+            moved = copy.deepcopy(batch, {id(each): each.to("cuda") for each in _tensors(batch)})
             try:
-                _loss(there, _moved(batch), Drawn("cuda"))
+                _loss(there, moved, Drawn("cuda"))
             except (DataDependentOutputException, DynamicOutputShapeException):
                 continue  # a shape that depends on values
             except RuntimeError as error:
-                yield _raised(error)
+                yield _raised(error, method.__module__)
+
+
+def _loss(
+    method: Method, batch: Batch | MediaBatch, encode: Drawn | None = None, seed: int = LOSS
+) -> tuple[Tensor | None, dict[str, Tensor]]:
+    """The loss of a batch under a seed."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return method.loss(batch, encode or Drawn())
 
 
 def _in_each_reading(check: Callable[[type[Method], str], Iterator[str]]) -> Callable[[type[Method]], Iterator[str]]:
@@ -531,48 +499,12 @@ def _in_each_reading(check: Callable[[type[Method], str], Iterator[str]]) -> Cal
 
 
 #: name of a check -> the function that yields problems
-CHECKS: Mapping[str, Callable[[type[Method]], Any]] = {
+CHECKS: Mapping[str, Callable[[type[Method]], Iterable[str]]] = {
     "declarations and loss terms": check_method,
     "answers to a plan": _in_each_reading(_answers),
     "gradients": _in_each_reading(_gradients),
-    "values": _values_are_read,
+    "values": lambda method: _values_are_read(method) if method.trains else (),
     "the same under the same seed": _in_each_reading(_repeats),
     "checkpoints": _in_each_reading(_is_restored),
     "devices": _in_each_reading(_moves),
 }
-
-
-def _built(method: type[Method], reading: str) -> Method:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(HEADS)
-        return build(method, reading)
-
-
-def _loss(
-    method: Method, batch: Batch | MediaBatch, encode: Encode | None = None
-) -> tuple[Tensor | None, dict[str, Tensor]]:
-    """The loss of a batch under a fixed seed."""
-    given = encode or Drawn()
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(LOSS)
-        return method.loss(batch, given)
-
-
-def _moved(value: Any) -> Any:
-    if isinstance(value, Tensor):
-        return value.to("cuda")
-    if isinstance(value, tuple):
-        return value
-    if isinstance(value, Mapping):
-        return {name: _moved(each) for name, each in value.items()}
-    return replace(value, **{name: _moved(each) for name, each in vars(value).items()})
-
-
-def _same(first: Any, second: Any) -> bool:
-    if isinstance(first, Tensor):
-        return torch.equal(first, second)
-    if isinstance(first, Mapping):
-        return first.keys() == second.keys() and all(_same(each, second[name]) for name, each in first.items())
-    if isinstance(first, tuple):
-        return bool(first == second)
-    return all(_same(value, vars(second)[name]) for name, value in vars(first).items())

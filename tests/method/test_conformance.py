@@ -91,7 +91,7 @@ MISTAKES = {
     ),
     "aside": (
         ("    terms = ", "    aside = ('queue',)\n    terms = "),
-        "checkpoints",
+        "values",
         "aside names queue, and it has no such module or buffer",
     ),
     "detached": (("encode(batch.tokens, 2)", "encode(batch.tokens, 2).detach()"), "gradients", "for the encoder"),
@@ -225,7 +225,7 @@ def test_the_conformance_check_finds_each_kind_of_problem() -> None:
     assert check_method(Broken) == [
         "paper is missing",
         "reading_values has @official, which is not in readings",
-        "the decision on reduction has an unknown origin 'a guess'",
+        "unknown origin: the decision on reduction has 'a guess'",
         "@paper: weights() has terms that are not declared",
         "@paper: the mixing rule returns place 1 of a cycle of 1",
         "@paper: the term 'text' is no finite scalar",

@@ -13,9 +13,11 @@ import torch
 from golden_tools import drawn
 from harness_methods.simcse import SimCSE
 from toy_trainers import trainer
+from transformers import BertConfig, BertForMaskedLM
 
 from harness.encoders.rows import TokenRows
 from harness.method import UNMASKED, Dimensions, SentenceBatch, Vocabulary
+from harness.method.conformance import small_student
 from harness.stopping import Stopped
 from harness.training import trainer as trainer_module
 
@@ -33,7 +35,7 @@ class Encoder:
 
 def test_the_term_is_the_mean_over_the_hidden_tokens_and_weighs_what_is_given() -> None:
     method = SimCSE(SimCSE.configure("official", {"mlm_weight": 0.1}), Dimensions(8))
-    method.prepare(None, WORDS, {})
+    method.prepare(small_student(), WORDS, {})
     method = method.double()
     labels = [[UNMASKED, 7, UNMASKED], [UNMASKED, 9, 11, UNMASKED, 12], [UNMASKED], [UNMASKED, 8, UNMASKED]]
     rows = TokenRows.listed(labels, 0)
@@ -44,8 +46,20 @@ def test_the_term_is_the_mean_over_the_hidden_tokens_and_weighs_what_is_given() 
             if token != UNMASKED:
                 scores = method.mlm_head(STATES[row, 0, place]).tolist()
                 losses.append(math.log(sum(map(math.exp, scores))) - scores[token])
-    assert float(terms["mlm"]) == pytest.approx(sum(losses) / len(losses), rel=1e-9)
-    assert float(total) == pytest.approx(float(terms["text"]) + 0.1 * float(terms["mlm"]), rel=1e-12)
+    assert float(terms["mlm"].detach()) == pytest.approx(sum(losses) / len(losses), rel=1e-9)
+    assert float(total.detach()) == pytest.approx(float(terms["text"] + 0.1 * terms["mlm"].detach()), rel=1e-12)
+
+
+def test_its_head_starts_as_the_published_one_and_trains(tmp_path: Path) -> None:
+    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+    whole = BertForMaskedLM(BertConfig(vocab_size=32, **sizes)).eval()
+    whole.save_pretrained(tmp_path)
+    method, student = SimCSE(SimCSE.configure("paper", {"mlm_weight": 1}), Dimensions(8)), small_student()
+    student.folder = tmp_path
+    method.prepare(student, WORDS, {})
+    states = torch.randn(3, 8)
+    torch.testing.assert_close(method.mlm_head(states), whole.cls(states))
+    assert all(each.requires_grad for each in method.mlm_head.parameters())
 
 
 def test_tokens_are_hidden_as_for_bert_and_special_ones_never() -> None:
