@@ -254,7 +254,7 @@ def resolve(origin: Origin, what: str) -> list[Origin]:
     return [origin.model_copy(update={"file": files[row], "pick": None}) for row in chosen]
 
 
-def size_of(entry: Entry) -> int | None:
+def hub_size(entry: Entry) -> int | None:
     """Bytes of an entry's files, if all are on the hub and the hub states their sizes. Raises UserError."""
     from huggingface_hub import HfApi
 

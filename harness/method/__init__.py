@@ -2,63 +2,35 @@
 
 from typing import TYPE_CHECKING, Any
 
-from harness.method.declared import method_named
-from harness.method.interface import (
-    UNMASKED,
-    Batch,
-    CaptionRows,
-    Dimensions,
-    Encode,
-    Feature,
-    Hyperparameters,
-    MediaBatch,
-    MixingRule,
-    OwnSteps,
-    PairBatch,
-    Patches,
-    Schedule,
-    SentenceBatch,
-    TripletBatch,
-    ValueOrigin,
-    Vocabulary,
-    by_batches,
-    hyper,
-)
-from harness.spec import CONTROLS, FeatureKind, OptionValue, Stream, split_teachers
+from harness.method.declared import method_named as method_named
+from harness.method.interface import UNMASKED as UNMASKED
+from harness.method.interface import Batch as Batch
+from harness.method.interface import CaptionRows as CaptionRows
+from harness.method.interface import Dimensions as Dimensions
+from harness.method.interface import Encode as Encode
+from harness.method.interface import Feature as Feature
+from harness.method.interface import Hyperparameters as Hyperparameters
+from harness.method.interface import MediaBatch as MediaBatch
+from harness.method.interface import MixingRule as MixingRule
+from harness.method.interface import OwnSteps as OwnSteps
+from harness.method.interface import PairBatch as PairBatch
+from harness.method.interface import Patches as Patches
+from harness.method.interface import Schedule as Schedule
+from harness.method.interface import SentenceBatch as SentenceBatch
+from harness.method.interface import TripletBatch as TripletBatch
+from harness.method.interface import ValueOrigin as ValueOrigin
+from harness.method.interface import Vocabulary as Vocabulary
+from harness.method.interface import by_batches as by_batches
+from harness.method.interface import hyper as hyper
+from harness.spec import CONTROLS as CONTROLS
+from harness.spec import FeatureKind as FeatureKind
+from harness.spec import OptionValue as OptionValue
+from harness.spec import Stream as Stream
+from harness.spec import split_teachers as split_teachers
 
 if TYPE_CHECKING:
-    from harness.encoders.student import Student
-    from harness.method.base import Method
-
-__all__ = [
-    "CONTROLS",
-    "UNMASKED",
-    "Batch",
-    "CaptionRows",
-    "Dimensions",
-    "Encode",
-    "Feature",
-    "FeatureKind",
-    "Hyperparameters",
-    "MediaBatch",
-    "Method",
-    "MixingRule",
-    "OptionValue",
-    "OwnSteps",
-    "PairBatch",
-    "Patches",
-    "Schedule",
-    "SentenceBatch",
-    "Stream",
-    "Student",
-    "TripletBatch",
-    "ValueOrigin",
-    "Vocabulary",
-    "by_batches",
-    "hyper",
-    "method_named",
-    "split_teachers",
-]
+    from harness.encoders.student import Student as Student
+    from harness.method.base import Method as Method
 
 
 def __getattr__(name: str) -> Any:

@@ -1,56 +1,26 @@
 """The results folder: records of finished and failed runs, the files that hold them, and the frame of all scores."""
 
-from harness.store.files import Store, find_results
-from harness.store.frames import (
-    FRAME_COLUMNS,
-    PRESENT,
-    UNKNOWN,
-    Frames,
-    Judge,
-    declared_metrics,
-    earlier_backends,
-    frames_of,
-    lines_of,
-    metrics_of,
-    overrides_text,
-    unjudged,
-    unscored,
-)
-from harness.store.schema import (
-    BACKEND_VERSION,
-    DevCurve,
-    EncoderTrial,
-    Evaluation,
-    Failure,
-    LossCurves,
-    Protocol,
-    Result,
-    TeacherUse,
-)
-
-__all__ = [
-    "BACKEND_VERSION",
-    "FRAME_COLUMNS",
-    "PRESENT",
-    "UNKNOWN",
-    "DevCurve",
-    "EncoderTrial",
-    "Evaluation",
-    "Failure",
-    "Frames",
-    "Judge",
-    "LossCurves",
-    "Protocol",
-    "Result",
-    "Store",
-    "TeacherUse",
-    "declared_metrics",
-    "earlier_backends",
-    "find_results",
-    "frames_of",
-    "lines_of",
-    "metrics_of",
-    "overrides_text",
-    "unjudged",
-    "unscored",
-]
+from harness.store.files import Store as Store
+from harness.store.files import find_results as find_results
+from harness.store.frames import FRAME_COLUMNS as FRAME_COLUMNS
+from harness.store.frames import PRESENT as PRESENT
+from harness.store.frames import UNKNOWN as UNKNOWN
+from harness.store.frames import Frames as Frames
+from harness.store.frames import Judge as Judge
+from harness.store.frames import declared_metrics as declared_metrics
+from harness.store.frames import earlier_backends as earlier_backends
+from harness.store.frames import frames_of as frames_of
+from harness.store.frames import lines_of as lines_of
+from harness.store.frames import metrics_of as metrics_of
+from harness.store.frames import overrides_text as overrides_text
+from harness.store.frames import unjudged as unjudged
+from harness.store.frames import unscored as unscored
+from harness.store.schema import BACKEND_VERSION as BACKEND_VERSION
+from harness.store.schema import DevCurve as DevCurve
+from harness.store.schema import EncoderTrial as EncoderTrial
+from harness.store.schema import Evaluation as Evaluation
+from harness.store.schema import Failure as Failure
+from harness.store.schema import LossCurves as LossCurves
+from harness.store.schema import Protocol as Protocol
+from harness.store.schema import Result as Result
+from harness.store.schema import TeacherUse as TeacherUse
