@@ -22,7 +22,7 @@ from harness.code import code_of
 from harness.corpora.base import Pairs
 from harness.corpora.images import Pixels
 from harness.encoders.features import ComputeRows, Stacked, cached_features
-from harness.encoders.locate import MissingModel, ModelSource
+from harness.encoders.locate import HubModel, MissingModel, ModelSource
 from harness.encoders.media import DECODING
 from harness.encoders.teachers import Teacher, check_vocabulary, declared_teacher, open_teacher
 from harness.errors import UnavailableError, UserError
@@ -359,7 +359,10 @@ class RoleFeatures:
 
     @property
     def source(self) -> str:
-        """Where the features come from, each place once: the path of a file, or 'computed'."""
+        """Where the features come from, each place once: the path of a file, or 'computed'; of a model, the hub's."""
+        if self.asked.of == "model":
+            models = (getattr(model.source, "model", None) for model in self.teacher.models)
+            return ", ".join(f"{each.hub}@{each.revision}" for each in models if isinstance(each, HubModel))
         return ", ".join(dict.fromkeys(self.teacher.source(corpus) for corpus in self.corpora)) or "test images"
 
     @property

@@ -70,7 +70,6 @@ def result_of(
         teachers={
             role: TeacherUse(teacher=used.asked.teacher, of=used.asked.of, source=used.source)
             for role, used in features.items()
-            if used.asked.of != "model"  # which the hyperparameters name
         },
         evaluations=scores,
         dev=DevCurve(

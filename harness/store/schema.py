@@ -19,7 +19,7 @@ from pydantic import (
 
 from harness.metrics import NO_SCORE, Metric
 from harness.sources import digest
-from harness.spec import NAMES, OptionValue, RunSpec
+from harness.spec import NAMES, FeatureKind, OptionValue, RunSpec
 
 SCHEMA_VERSION: Final = 4
 #: the schema of a record; those of schema 3 are read as they are, since later fields have defaults
@@ -140,11 +140,12 @@ class Evaluation(Record):
 class TeacherUse(Record):
     """A teacher of a run (a name of the profile, a control, or `run:KEY`), and what its features describe.
 
-    `source` is the origin of the features, such as a file of published features; empty in older results.
+    `of` is 'model' for a frozen model beside the student. `source` is the origin of the features, such as a file of
+    published features, or the hub's model and commit; empty in older results.
     """
 
     teacher: str
-    of: Literal["image", "caption", "tokens"]
+    of: FeatureKind
     source: str = ""
 
 

@@ -99,7 +99,8 @@ def test_a_method_reads_texts_a_frozen_model_token_vectors_and_a_value_that_chan
     assert len({run.fingerprint for run in runs}) == 2
     for run in runs:
         assert run.losses.terms["heat"] == pytest.approx([0.1 - 0.05 * step / 4 for step in range(4)])
-        assert run.identity["features"]["guide"][-1] == "model"
+        assert run.identity["features"]["guide"][-1] == run.teachers["guide"].of == "model"
+    assert [run.teachers["guide"].teacher for run in runs] == ["toy-bert", "run:simcse/toy/toy-bert/seed-0"]
     for name, why in {"gpt": "no teacher 'gpt'", "toy-clip": "is no encoder of text"}.items():
         with pytest.raises(UserError, match=why):
             harness.run("tiny", methods=f"guided[guide={name}]", settings="toy", seeds=1, suites="sts", set=values)

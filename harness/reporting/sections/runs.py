@@ -252,8 +252,8 @@ def _cell(scores: Mapping[str, float], metric: Metric) -> str:
 
 
 def _teacher_text(use: TeacherUse) -> str:
-    source = {"": "", "computed": "; features computed"}.get(use.source, f"; features from {use.source}")
-    return f"{use.teacher} (reads the {use.of}{source})"
+    source = {"": "", "computed": "; features computed"}.get(use.source, f"; from {use.source}")
+    return f"{use.teacher} ({'beside the student' if use.of == 'model' else f'reads the {use.of}'}{source})"
 
 
 def _content(result: Result, log: str, commands: Commands, is_earlier: bool) -> dict[str, object]:

@@ -70,6 +70,7 @@ def test_warnings_overrides_and_teachers_are_shown(tmp_path: Path) -> None:
         "images": {"teacher": "a <clip>", "of": "image"},
         "net": {"teacher": "resnet", "of": "image", "source": "flickr/resnet50.hdf5"},
         "text": {"teacher": "simcse", "of": "caption", "source": "computed"},
+        "guide": {"teacher": "bert", "of": "model", "source": "org/bert@abc"},
     }
     saved = result(overrides={"learning_rate": 0.001}, warnings=["the <dev> task has ties"], teachers=teachers)
     rendered(tmp_path / "out", [saved])
@@ -78,7 +79,8 @@ def test_warnings_overrides_and_teachers_are_shown(tmp_path: Path) -> None:
     assert run["warnings"] == ["the <dev> task has ties"]
     assert run["values"]["teachers"] == {
         "images": "a <clip> (reads the image)",
-        "net": "resnet (reads the image; features from flickr/resnet50.hdf5)",
+        "net": "resnet (reads the image; from flickr/resnet50.hdf5)",
+        "guide": "bert (beside the student; from org/bert@abc)",
         "text": "simcse (reads the caption; features computed)",
     }
 
