@@ -42,7 +42,10 @@ class WordHead(nn.Module):
     """The head for masked words of a model, frozen: states (..., d) of the last layer -> scores (..., V)."""
 
     def __init__(self, model: Path | PretrainedConfig, *, fresh: bool = False) -> None:
-        """Raises UserError for a folder without such a head unless it may be `fresh`; that of a config always is."""
+        """Raises UserError for a folder without such a head, unless a `fresh` one, drawn at random, will do.
+
+        The head of a config is random and always the same.
+        """
         from transformers import AutoModelForMaskedLM, modeling_outputs
 
         super().__init__()
@@ -52,7 +55,9 @@ class WordHead(nn.Module):
                 read, about = auto.from_pretrained(transformer_folder(model), output_loading_info=True)
                 if not fresh and (missing := sorted(about["missing_keys"])):
                     raise ValueError(f"it lacks {missing[0]}")
-        read = read or auto.from_config(model)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            read = read or auto.from_config(model)
         self.model = read.float().eval().requires_grad_(False)
         delattr(read, base := read.base_model_prefix)
         setattr(read, base, lambda *args, inputs_embeds, **_: modeling_outputs.BaseModelOutput(inputs_embeds))

@@ -1,4 +1,5 @@
-"""examples/field: methods of the field against loops over their equations; killed, they end the same."""
+"""examples/field: methods of the field against their public code and loops over their equations; killed, they end the
+same."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from dataclasses import replace
 from importlib import import_module
 from math import exp, log, sqrt
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ import pytest
 import torch
 import transformers
 from faults_tools import outcome, short_run
+from golden_tools import assert_golden, drawn, entries, put, tensors
 from plugin_packages import Install
 from safetensors import safe_open
 from toy_trainers import loaded, trainer
@@ -26,8 +29,9 @@ from harness.encoders.heads import WordHead
 from harness.encoders.rows import TokenRows
 from harness.encoders.student import Student
 from harness.errors import UserError
+from harness.losses import contrastive as losses
 from harness.method import UNMASKED, Dimensions, SentenceBatch, Vocabulary, method_named
-from harness.method.conformance import check_all, variants_in
+from harness.method.conformance import check_all, small_student, variants_in
 from harness.runs.inputs import teacher_folders, training_inputs
 from harness.runs.train import trainer_of
 from harness.stopping import Stopped
@@ -143,6 +147,12 @@ def test_the_loss_is_that_of_the_equation() -> None:
         assert float(loss(rows, positives, queue, torch.tensor(filled), 0.05)) == pytest.approx(expected, rel=1e-9)
 
 
+def test_the_loss_is_that_of_the_public_code_of_esimcse() -> None:
+    (entry,) = (case.values[0] for case in entries("field", "esimcse"))
+    inputs, loss = tensors(entry), import_module("moco_simcse").queued_info_nce
+    assert_golden(entry, inputs, "loss", loss(*inputs.values(), torch.tensor(7), **entry["params"]))
+
+
 @pytest.mark.parametrize("name", MOMENTUM)
 def test_encoder_head_and_queue_follow_the_equations(name: str) -> None:
     """MoCo Eq. 2 weight by weight, over two steps in float64; the newest rows of the queue come first."""
@@ -235,6 +245,20 @@ def test_rankings_follow_the_equations(ranking: str) -> None:
     assert {name: term.item() for name, term in terms.items()} == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.parametrize("entry", entries("field", "rankcse"))
+def test_rankings_are_those_of_the_public_code(entry: Any) -> None:
+    """Its ListMLE is a mean over the list, where the equation has a sum, and adds 1e-7 in its logarithm."""
+    inputs, params = tensors(entry), entry["params"]
+    method = made("rankcse", 6, ranking=entry["case"], **params)
+    method.text_head, method.teachers = torch.nn.Identity(), [Given(inputs[name][:, None]) for name in ("t1", "t2")]
+    vectors = torch.stack([inputs["z1"], inputs["z2"]], dim=1)
+    ranking = method.loss_terms(SentenceBatch({}, texts=list("abcde")), Given(vectors))["ranking"]
+    if entry["case"] == "listnet":
+        assert_golden(entry, inputs, "ranking", ranking)
+    else:
+        assert ranking.item() / 5 == pytest.approx(entry["outputs"]["ranking"], rel=1e-6)
+
+
 SENTENCES = ["a red circle", "the blue ring north of a small square", "we see"]
 
 
@@ -284,6 +308,44 @@ def test_the_generators_words_are_told_from_the_vector_of_the_sentence() -> None
     assert 0 < differ < tokens
     expected = {"text": info_nce(heads[:3].tolist(), heads[3:].tolist()), "difference": total / tokens}
     assert {name: term.item() for name, term in terms.items()} == pytest.approx(expected, rel=1e-9)
+
+
+def test_terms_and_edited_rows_are_those_of_the_public_code_of_diffcse() -> None:
+    """On rows without padding, of which the public code's mean has the places too; its judge has two logits."""
+    (entry,) = (case.values[0] for case in entries("field", "diffcse"))
+    inputs, ids, masked, scores = (
+        tensors(entry),
+        *(torch.tensor(entry["params"][k]) for k in ("ids", "masked", "scores")),
+    )
+    method: Any = method_named("diffcse")
+    method = method(method.configure("official"), Dimensions(6)).double()
+    head, judge = method.text_head, torch.nn.functional.linear
+    for layer, name, value in ((0, "weight", "w1"), (1, "weight", "gain"), (1, "bias", "shift"), (3, "weight", "w2")):
+        delattr(head[layer], name)
+        setattr(head[layer], name, inputs[value])
+    first, second = head(inputs["vectors"].transpose(0, 1).flatten(0, 1)).chunk(2)
+    assert_golden(entry, inputs, "text", losses.info_nce(first, second, entry["params"]["temperature"]))
+    method.generator = SimpleNamespace(states=lambda rows: scores[:, None].double()), torch.nn.Identity()
+    rows, words = {"input_ids": masked, "attention_mask": masked > 0}, torch.where(masked == 4, ids, UNMASKED)
+    edited, replaced = method.edited({**rows, "attention_mask": rows["attention_mask"].long()}, words)
+    assert (edited.tolist(), replaced.long().tolist()) == (entry["outputs"]["edited"], entry["outputs"]["replaced"])
+    logits = judge(inputs["states"], inputs["judge_weight"], inputs["judge_bias"]).diff(dim=-1).squeeze(-1)
+    loss = import_module("diffcse").replaced_token_loss(logits, replaced, rows["attention_mask"])
+    assert_golden(entry, inputs, "difference", loss)
+
+
+def test_the_loss_is_that_of_the_public_code_of_promptbert() -> None:
+    (entry,) = (case.values[0] for case in entries("field", "promptbert"))
+    inputs, student, method = tensors(entry), small_student().double().eval(), made("promptbert", 8, head="tanh")
+    student.pooling = import_module("promptbert").PromptPooling()
+    with torch.no_grad():
+        for seed, (_, parameter) in enumerate(sorted(student.model.named_parameters())):
+            parameter.copy_(drawn(*parameter.shape, seed=seed))
+    put(method.text_head, *inputs.values())
+    method.parts = entry["params"]["templates"]
+    changed = method.change_rows([[2, *row, 3] for row in entry["params"]["sentences"]], np.random.default_rng(0))
+    batch = SentenceBatch({}, changed={name: TokenRows.listed(each, 0) for name, each in changed.items()})
+    assert_golden(entry, inputs, "text", method.loss_terms(batch, student)["text"])
 
 
 def test_a_sentence_is_its_masks_vector_less_that_of_the_template_at_the_same_positions(tmp_path: Path) -> None:

@@ -74,9 +74,10 @@ class DiffCSE(Method):
     }
     reading_values = {"official": {"recovered": "all"}}
     decisions = {
-        "reduction": ("code", "means over sentences and tokens; the paper's L_RTD sums over the tokens of a sentence"),
+        "reduction": ("code", "means over sentences and tokens; paper: a sum over tokens; code: padding counts too"),
         "words": ("code", "the generator's best words are taken, not drawn"),
         "hidden words": ("mended", "as in BERT's pretraining, 80% of them become the mask"),
+        "judge": ("text", "one logit a token; the public code has two, and cross-entropy"),
         "condition": ("mended", "the vector takes the place of [CLS]'s embedding, with its position; code: without"),
         "heads": ("code", "two layers with batch normalisation, whose output the discriminator gets"),
     }

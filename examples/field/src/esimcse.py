@@ -40,6 +40,14 @@ class ESimCSE(MoCoSimCSE):
     title = "ESimCSE"
     paper = "Wu et al., ESimCSE: Enhanced Sample Building Method for Contrastive Learning, COLING 2022"
     readings = {"paper": "word repetition and momentum contrast; the heads are those of SimCSE"}
+    decisions = {
+        "repetition": (
+            "text",
+            "drawn in each step; public code: once for a sentence, with fewer than 10 of its tokens",
+        ),
+        "momentum": ("text", "after the step, for encoder and head; public code: before it, with the student's head"),
+        "queue": ("text", "lasts as long as the training; the public code empties it after each epoch"),
+    }
     Hyperparameters = ESimCSEHyperparameters
 
     def prepare(self, student: Student, vocabulary: Vocabulary, models: Mapping[str, Student]) -> None:

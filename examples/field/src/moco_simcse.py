@@ -45,6 +45,7 @@ class MoCoSimCSE(Method):
     paper = "He et al., Momentum Contrast for Unsupervised Visual Representation Learning, CVPR 2020, over sentences"
     terms = ("text",)
     readings = {"paper": "MoCo Eq. 1 and 2, with the heads and views of SimCSE"}
+    decisions = {"negatives": ("mended", "the batch and the queue, as in ESimCSE; MoCo's public code: the queue alone")}
     Hyperparameters = MoCoHyperparameters
     aside = ("encoder", "head", "queue", "filled")
 

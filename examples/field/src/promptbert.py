@@ -78,6 +78,7 @@ class PromptBERT(Method):
     reading_values = {"official": {"head": "tanh"}}
     decisions = {
         "templates": ("code", "those of the public script for BERT, the first of which is that of the test"),
+        "denoising": ("text", "by row; in the public code, rows of equal length share a template's dropout mask"),
         "length": ("code", "sentences are cut before the template is put around them"),
     }
     Hyperparameters = PromptBERTHyperparameters

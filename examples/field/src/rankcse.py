@@ -50,7 +50,11 @@ class RankCSEHyperparameters(Hyperparameters):
     temperature: float = hyper(0.05, above=0, origin="code", source=SCRIPT, unit="of text and consistency")
     temperature_student: float = hyper(0.05, above=0, origin="code", source=SCRIPT, unit="of the ranked student")
     temperature_teacher: float = hyper(
-        0.025, above=0, origin="code", source="public reimplementation: half of the student's", unit="of the teachers"
+        0.025,
+        above=0,
+        origin="code",
+        source="half of the student's, as the reimplementation declares",
+        unit="of teachers",
     )
     ranking: str = hyper("listnet", origin="text", source="RankCSE has both", choices=("listnet", "listmle"))
 
@@ -76,7 +80,9 @@ class RankCSE(Method):
     reads_texts = True
     readings = {"paper": "InfoNCE, the Jensen-Shannon divergence of both views' rankings, and the teachers' ranking"}
     decisions = {
-        "reduction": ("mended", "means over the batch; the ranking loss of a sentence is a sum over its list"),
+        "reduction": ("mended", "means over the batch; ListMLE is a sum over the list, in the reimplementation a mean"),
+        "consistency": ("text", "the reimplementation bounds log M below by 1e-7, which leaves negative entropies"),
+        "temperature": ("mended", "the reimplementation does not use the teachers' own, but the student's for both"),
         "lists": ("code", "ListNet leaves out a sentence itself, as a public reimplementation does; ListMLE has it"),
         "teachers": ("code", "their cosines are weighted, one view each, without dropout"),
         "heads": ("code", "the text head of SimCSE"),
