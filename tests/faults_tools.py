@@ -25,7 +25,7 @@ SHORT: dict[str, Any] = {
 }
 
 
-def short_run(methods: str, results: Path, **how: Any) -> Results:
+def short_run(methods: str | None, results: Path, **how: Any) -> Results:
     """Runs of methods with one seed, or as `how` says."""
     return harness.run(methods=methods, results=results, **{**SHORT, "seeds": 1, **how})
 

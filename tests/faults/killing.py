@@ -136,12 +136,12 @@ def assert_as_before(results: Path, before: Mapping[str, str], wanted: Mapping[s
     assert scores(results) == wanted
 
 
-def short(folder: str, fault: Mapping[str, Any] | None, methods: str) -> None:
+def short(folder: str, fault: Mapping[str, Any] | None, methods: str | None, **how: Any) -> None:
     """A short grid in this process, which is killed as a fault says; what it prints is lost."""
     os.environ["HARNESS_CACHE"] = f"{folder}/cache"
     if fault is not None:
         arm({"root": folder, **fault})
-    short_run(methods, Path(folder, "results"), executor="serial")
+    short_run(methods, Path(folder, "results"), executor="serial", **how)
 
 
 def index(folder: str, fault: Mapping[str, Any]) -> None:

@@ -6,6 +6,7 @@ import signal
 import sys
 import time
 from collections import Counter
+from functools import partial
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from shutil import copytree
@@ -29,6 +30,8 @@ from killing import (
 )
 
 import harness
+from harness.store import Store
+from harness.store.tunings import FIRST_TRIALS, read_tunings
 from harness.work.forkserver import start
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="sessions and audit hooks are tested on Linux")
@@ -82,6 +85,28 @@ def test_a_short_run_that_was_killed_at_any_stage_ends_as_if_nothing_had_happene
         before = hashes(folder / "results")
         short_run("simcse", folder / "results")
         assert_as_before(folder / "results", before, wanted)
+
+
+def test_a_search_that_was_killed_in_a_chosen_trial_goes_on_with_the_same_trials(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("optuna")
+    search = {"tune": "simcse:temperature=0.02..0.5", "trials": 6, "sampler": "tpe", "set": {"steps": 2}}
+    searching, trace, count = partial(short, **search), tmp_path / "trace", tmp_path / "count"
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    traced = start(searching, str(whole), {"trace": str(trace)}, None, environment={})
+    assert exit_code(traced) == 0
+    operations = Counter(trace.read_text().splitlines())
+    at, times = next((line, times) for line, times in operations.items() if "best" in line and times == 6)
+    fault = {"at": at, "nth": times, "who": ["worker"], "delay": 0, "count": str(count)}
+    assert exit_code(start(searching, str(parts), fault, None, environment={})) == -signal.SIGKILL
+    stores = [Store(folder / "results") for folder in (whole, parts)]
+    assert len(stores[1].load()[0]) == FIRST_TRIALS == 5
+    monkeypatch.setenv("HARNESS_CACHE", str(whole / "cache"))
+    short_run(None, parts / "results", **search)
+    assert scores(parts / "results") == scores(whole / "results")
+    first, second = (read_tunings(store) for store in stores)
+    assert first == second
 
 
 @pytest.mark.parametrize("at", ["open", "rename"])
