@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import reference_numbers
+from builders import result, sts
 from scripts import script
 
 import harness
@@ -47,6 +48,22 @@ def test_the_reference_numbers_are_those_of_the_reference_runs() -> None:
     assert blocks.keys() == reference_numbers.BLOCKS.keys()
     assert all("±" in blocks[name] for name in ("tiny", "tiny-tables", "small"))
     assert reference_numbers.written(text) == text
+
+
+def test_methods_of_the_field_have_a_block_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("simcse", "mcse", "esimcse", "diffcse[generator=toy-bert]")
+    runs = [
+        result(name, seed, sts(ToySTS=10.0 * at + seed), profile=profile, setting=setting)
+        for profile, setting in (("tiny", "toy"), ("small", "wiki+flickr8k"))
+        for at, name in enumerate(names)
+        for seed in range(3)
+    ]
+    monkeypatch.setattr(reference_numbers, "reference", lambda: runs)
+    lines = "\n".join(reference_numbers.field())
+    for setting in ("toy", "wiki+flickr8k"):
+        assert f"- `{setting}`: better than SimCSE: `diffcse[generator=toy-bert]`, `esimcse`." in lines
+    assert lines.count("| `mcse` | 3 | 11.00 ± 1.00\\* | +10.00 (") == 2
+    assert "esimcse" not in "\n".join(reference_numbers.tiny())
 
 
 def test_made_up_results_are_those_of_a_store(tmp_path: Path) -> None:

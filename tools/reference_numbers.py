@@ -33,6 +33,9 @@ REFERENCE = ROOT / "results" / "reference"
 MARKED = re.compile(r"(?<=<!-- numbers: )(\S+)( -->\n)(.*?)(?=<!-- end -->)", re.DOTALL)
 #: DALR by its text teacher alone
 WITHOUT_PICTURES = "dalr[info_weight=0,lambda=0]"
+#: examples/field, and what stands beside it
+FIELD = ("moco-simcse", "esimcse", "promptbert", "diffcse", "rankcse")
+BESIDE = ("simcse", "mcse", "kdmcse", "dalr")
 #: the papers' tables whose rows were run on toy data
 TABLES = ("mcse:T2", "kdmcse:T3", "dalr:T3", "dalr:T9", "nonling:T4")
 
@@ -80,6 +83,11 @@ def interval(test: TTest, digits: int) -> str:
     return f"{signed(test.difference, digits)} ({low} to {high})"
 
 
+def of_field(row: Row) -> bool:
+    """Whether a row is a method of examples/field, which has a section of its own."""
+    return re.split(r"[\[@]", row.label.variant)[0] in FIELD
+
+
 def verdicts(rows: Iterable[Row], column: Column) -> Iterator[str]:
     """Sentences on which variants differ from SimCSE, alone and in their families."""
     cells = {row.label: row.cells[column] for row in rows if row.cells[column].test}
@@ -120,7 +128,7 @@ def tiny() -> Iterator[str]:
 
 def _is_shown(row: Row) -> bool:
     """Whether a row is a method or a control as its profile trains it, not one of a table's ablations."""
-    return not row.label.overrides and (
+    return not (row.label.overrides or of_field(row)) and (
         "[" not in row.label.variant or "images=" in row.label.variant or not row.is_trained
     )
 
@@ -160,7 +168,7 @@ def small() -> Iterator[str]:
     rows, seen = [], set()
     for block in one.blocks:
         for row in block.rows:
-            if row.label in seen or row.label.overrides:
+            if row.label in seen or row.label.overrides or of_field(row):
                 continue
             seen.add(row.label)
             compared = row.is_trained and not block.is_baseline(row)
@@ -182,8 +190,29 @@ def small() -> Iterator[str]:
     yield from table(head, rows)
     yield ""
     for block in one.blocks:
-        for line in verdicts((row for row in block.trained if not row.label.overrides), shown[1]):
-            yield f"- `{block.setting}`: {line[2].lower()}{line[3:]}"
+        rows_of_papers = (row for row in block.trained if not (row.label.overrides or of_field(row)))
+        yield from _in_setting(block.setting, verdicts(rows_of_papers, shown[1]))
+
+
+def _in_setting(setting: str, lines: Iterable[str]) -> Iterator[str]:
+    for line in lines:
+        yield f"- `{setting}`: {line[2].lower()}{line[3:]}"
+
+
+def field() -> Iterator[str]:
+    """Methods of the field beside those of the papers, profiles tiny and small; in the families of the other tables."""
+    for profile, setting, said in (("tiny", "toy", "ToySTS"), ("small", "wiki+flickr8k", "Avg of 7 STS")):
+        one = of(profile, "sts")
+        (block,) = (block for block in one.blocks if block.setting == setting)
+        column = next(column for column in one.columns if column.task == AVERAGE)
+        trained = [row for row in block.trained if not row.label.overrides]
+        mine = [row for row in trained if of_field(row)]
+        shown = [*(row for row in trained if row.label.variant in BESIDE), *mine]
+        values = [[str(len(row.seeds)), score(one, row, column)] for row in shown]
+        less = ["" if block.is_baseline(row) else difference(one, row, column) for row in shown]
+        head = [f"profile `{profile}`, setting `{setting}`", "seeds", said, "less `simcse` (95 %), Holm's p"]
+        yield from table(head, ([f"`{r.label.variant}`", *v, d] for r, v, d in zip(shown, values, less, strict=True)))
+        yield from ["", *lines, ""] if (lines := [*_in_setting(setting, verdicts(mine, column))]) else [""]
 
 
 def seen() -> Iterator[str]:
@@ -269,6 +298,7 @@ BLOCKS = {
     "seen": seen,
     "teacher": teacher,
     "precision": precision,
+    "field": field,
     "python": python,
 }
 
