@@ -111,9 +111,11 @@ def check_pip(rest: Sequence[str], install: Install) -> None:
     for what in rest[1:]:
         match = re.fullmatch(r"sentence-harness\[(.*)\]", what)
         assert set(match[1].split(",")) <= extras.keys() if match else True
-        assert match or what in (".", "-e", "pytest", "sentence-harness") or Path(what).is_dir(), what
-        if what.startswith("./"):
-            install_folder(Path(what), install)
+        assert (
+            match or what in (".", "-e", "pytest", "sentence-harness") or (ROOT / what).is_dir() or Path(what).is_dir()
+        ), what
+        if what.startswith(("./", "examples/")):
+            install_folder(Path(what) if what.startswith("./") else ROOT / what, install)
 
 
 def check_harness(words: list[str]) -> None:
