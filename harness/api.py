@@ -186,11 +186,7 @@ def execute(how: PlanToExecute) -> Results:
         listen: Listener | Literal[True] = how.progress or (lambda event: None)
         shown = display(planned, plan.store) if listen is True else nullcontext(listen)
         with tracking(list(trackers), plan) as record, shown as show:
-            ends += execute_plan(
-                plan,
-                both(show, record),
-                how,
-            )
+            ends += execute_plan(plan, both(show, record), how)
     finished = tuple(end for end in ends if isinstance(end, Result))
     failures = tuple(end for end in ends if isinstance(end, Failure))
     later = _planned(replace(plan.request.selection, redo=False)) if plan.request.selection.sampler else plan

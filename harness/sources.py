@@ -135,10 +135,11 @@ def hub_address(name: str) -> tuple[str, str, str]:
     return found[1], found[2], found[3]
 
 
-def absent(root: Path | None, name: str, how: str) -> list[Missing]:
-    """What is missing of a file that a profile names, or of the several files of a table."""
+def absent(root: Path | None, name: str, how: str, *, folder: bool = False) -> list[Missing]:
+    """What is missing of a file that a profile names, or of the several files of a table; any `folder` may do too."""
+    path = placed(root, name)
     try:
-        if all(part.is_file() for part in parts_of(placed(root, name))):
+        if (folder and path.is_dir()) or all(part.is_file() for part in parts_of(path)):
             return []
         why = how
     except UserError as error:
@@ -148,11 +149,6 @@ def absent(root: Path | None, name: str, how: str) -> list[Missing]:
     hub, commit, file = hub_address(name)
     how = f"run `hf download {hub} --repo-type dataset --revision {commit} --include '{file}'`"
     return [MissingHubFile(name, how, hub, commit, file)]
-
-
-def is_there(path: Path) -> bool:
-    """Whether a path is a file or a folder, not a pipe, device or broken link."""
-    return path.is_file() or path.is_dir()
 
 
 class FileSource(Source):

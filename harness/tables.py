@@ -30,7 +30,7 @@ from harness.files import open_regular, read_regular
 from harness.formatting import first_of
 
 if TYPE_CHECKING:
-    from pyarrow import ChunkedArray, Table
+    from pyarrow import ChunkedArray, Schema, Table
 
 #: maximum bytes of a line
 LONGEST_LINE = 10**7
@@ -227,7 +227,7 @@ def column_names(path: Path) -> list[str]:
     """
     path = parts_of(path)[0]
     if container_of(path) in COLUMNAR:
-        return _footer(path)[0]
+        return list(_footer(path)[0].names)
     if not is_json(path):
         return next(cells_of(path))[1]
     try:
@@ -413,16 +413,24 @@ def normalised_text(text: str) -> str:
     return _BLANK.sub(" ", text.lower()).strip()
 
 
-def _footer(path: Path) -> tuple[list[str], int]:
+def has_lists(path: Path, name: str) -> bool:
+    """Whether a Parquet or Arrow table has a column of lists of this name. Raises UserError."""
+    from pyarrow import types
+
+    columns, _ = _footer(parts_of(path)[0])
+    return name in columns.names and (types.is_list(kind := columns.field(name).type) or types.is_large_list(kind))
+
+
+def _footer(path: Path) -> tuple[Schema, int]:
     """The columns and the number of rows of a Parquet or Arrow file. Raises UserError for any other."""
     import pyarrow.parquet as parquet
 
     if container_of(path) == "arrow":
         table = _arrow(path)
-        return list(table.column_names), int(table.num_rows)
+        return table.schema, int(table.num_rows)
     with _plain_errors(path):
         metadata = parquet.read_metadata(path)
-        return list(metadata.schema.to_arrow_schema().names), int(metadata.num_rows)
+        return metadata.schema.to_arrow_schema(), int(metadata.num_rows)
 
 
 def _arrow(path: Path) -> Table:
@@ -443,8 +451,8 @@ def check_columns(path: Path, *names: str) -> int:
     """The number of rows of a Parquet or Arrow table. Raises UserError for a missing column or any other file."""
     count = 0
     for part in parts_of(path):
-        there, rows = _footer(part)
-        count += rows
+        columns, rows = _footer(part)
+        count, there = count + rows, columns.names
         if missing := [name for name in names if name not in there]:
             has = f"it has {', '.join(there[:10])}" if there else "it has none"
             raise UserError(f"{part} has no column {' and '.join(missing)}; {has}; rename one, or give another file")

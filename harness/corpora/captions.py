@@ -1,7 +1,7 @@
 """Captions of images in the layouts in which they are published, told apart by their content.
 
 - one caption a line, as MCSE publishes them, without images;
-- Parquet with the columns image_id and captions (a list);
+- Parquet with the columns image_id and captions (a list), or with other names in the profile;
 - any table (`harness.tables`) with an image and one of its captions in each row, found by the names of columns;
 - two columns without a header, image and caption, as in the token files of Flickr8k and Flickr30k, where a number
   follows the image's name (`10815824.jpg#0`);
@@ -30,6 +30,7 @@ from harness.tables import (
     cells_of,
     column_names,
     container_of,
+    has_lists,
     is_json,
     lines_of,
     read_columns,
@@ -65,7 +66,7 @@ class ReadCaptions:
 def layout_of(path: Path, columns: tuple[str, str] = COLUMNS) -> Layout:
     """How a file holds captions; a file of other named columns is a table. Raises UserError."""
     if container_of(path) in COLUMNAR:
-        return "lists" if columns == COLUMNS and "captions" in column_names(path) else "rows"
+        return "lists" if has_lists(path, "captions" if columns == COLUMNS else columns[1]) else "rows"
     if columns != COLUMNS:
         return "rows"
     if is_json(path):
@@ -84,7 +85,7 @@ def read_captions(path: Path, columns: tuple[str, str] = COLUMNS, split: str | N
     if layout == "lines":
         return _by_line(path)
     if layout == "lists":
-        return _lists(path)
+        return _lists(path, ("image_id", "captions") if columns == COLUMNS else columns)
     remarks: list[str] = []
     if layout == "document":
         by_image, numbered = _document(path, split, remarks), False
@@ -125,14 +126,9 @@ def _by_line(path: Path) -> ReadCaptions:
     return ReadCaptions(None, [[line] for line in lines], remarks + text_remarks(lines, "captions"))
 
 
-def _lists(path: Path) -> ReadCaptions:
-    from pyarrow import types
-
-    table = read_columns(path, "image_id", "captions")
-    listed = table.column("captions")
-    if not (types.is_list(listed.type) or types.is_large_list(listed.type)):
-        raise UserError(f"{path}: captions are of the type {listed.type}, not lists of strings; convert them")
-    ids, captions = texts_of(path, "image_id", table.column("image_id"), numbers=False), listed.to_pylist()
+def _lists(path: Path, names: tuple[str, str]) -> ReadCaptions:
+    table = read_columns(path, *names)
+    ids, captions = texts_of(path, names[0], table.column(0), numbers=False), table.column(1).to_pylist()
     for name, texts in zip(ids, captions, strict=True):
         if not texts or not all(isinstance(text, str) and text.strip() for text in texts):
             raise UserError(f"{path}: the image {name} has no list of captions that are not empty; correct its row")

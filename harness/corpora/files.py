@@ -214,8 +214,8 @@ class CaptionsFile(FileSource, CorpusSource):
 
     def images_fingerprint(self, root: Path | None) -> str:
         content, split = super().fingerprint(root), [] if self.split is None else [self.split]
-        read_whole = not split and layout_of(self.paths(root)[0], self.columns) in ("lines", "lists")
-        return content if read_whole else digest(content, *self.columns, *split)
+        plain = not split and self.columns == COLUMNS and layout_of(self.paths(root)[0]) in ("lines", "lists")
+        return content if plain else digest(content, *self.columns, *split)
 
     def image_ids(self, root: Path | None) -> list[str] | None:
         return self._ids(root)

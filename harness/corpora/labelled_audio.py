@@ -26,7 +26,7 @@ from harness.errors import RESTORE, UserError
 from harness.files import open_regular
 from harness.formatting import first_of
 from harness.locks import locked
-from harness.sources import OWN_FILE, Findings, Missing, digest, file_hash, installed, is_there, placed, reading_code
+from harness.sources import OWN_FILE, Findings, Missing, absent, digest, file_hash, installed, placed, reading_code
 from harness.tables import column_names, label_remarks, read_rows
 
 if TYPE_CHECKING:
@@ -229,11 +229,11 @@ class LabelledAudio(CorpusSource):
         self.top, self.bins, self.frames = top, bins, frames
 
     def missing(self, root: Path | None) -> list[Missing]:
-        wanted = [name for name in (self.path, self.index) if name]
-        return [Missing(name, self.how) for name in wanted if not is_there(placed(root, name))]
+        wanted = filter(None, (self.path, self.index))
+        return [lacking for name in wanted for lacking in absent(root, name, self.how, folder=True)]
 
     def fingerprint(self, root: Path | None) -> str:
-        index = file_hash(self.require(root) / self.index) if self.index else ""
+        index = file_hash(placed(self.require(root), self.index)) if self.index else ""
         options = self.label, self.split, self.top, self.bins, self.frames
         return digest(VERSION, self._content(root), index, *options)
 
@@ -251,18 +251,18 @@ class LabelledAudio(CorpusSource):
 
     def _labels(self, root: Path | None) -> dict[str, str]:
         """Label by file. Raises UserError."""
-        folder = self.require(root)
-        return _indexed(folder / self.index, self.label, self.split) if self.index else _speakers(folder / self.path)
+        index, path = placed(self.require(root), self.index or ""), placed(root, self.path)
+        return _indexed(index, self.label, self.split) if self.index else _speakers(path)
 
     def _files(self, root: Path | None) -> tuple[dict[str, str], dict[str, Path]]:
         """Label and file of each recording by name. Raises UserError."""
-        path, names = self.require(root) / self.path, self._labels(root)
+        path, names = placed(self.require(root), self.path), self._labels(root)
         kept = {name for name, _ in Counter(names.values()).most_common(self.top)}
         names = {name: label for name, label in names.items() if label in kept}
         return names, dict(zip(names, located(path, list(names)), strict=True))
 
     def load(self, root: Path | None) -> AudioFiles:
-        path, (names, files) = self.require(root) / self.path, self._files(root)
+        path, (names, files) = placed(self.require(root), self.path), self._files(root)
         listed = list(names)
         labels = np.unique(list(names.values()), return_inverse=True)[1].astype(np.int64)
         rate, _ = samples(files[listed[0]], listed[0])
@@ -284,7 +284,7 @@ class LabelledAudio(CorpusSource):
         return AudioFiles(files, banks, labels, bins=self.bins, frames=self.frames)
 
     def _content(self, root: Path | None) -> str:
-        path = self.require(root) / self.path
+        path = placed(self.require(root), self.path)
         files = [path] if path.is_file() else sorted(item for item in path.rglob("*.*") if item.is_file())
         return digest([[file.relative_to(path.parent).as_posix(), file_hash(file)] for file in files])
 

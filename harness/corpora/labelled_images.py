@@ -17,8 +17,8 @@ from harness.errors import UserError
 from harness.formatting import first_of
 from harness.processors import cores
 from harness.seeds import generator
-from harness.sources import OWN_FILE, Findings, Missing, digest, file_hash, installed, is_there, placed
-from harness.tables import column_names, label_remarks, read_columns
+from harness.sources import OWN_FILE, Findings, Missing, absent, digest, file_hash, installed, placed
+from harness.tables import column_names, label_remarks, parts_of, read_columns
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -56,7 +56,7 @@ class EncodedImages(Media):
 
 
 class LabelledImages(CorpusSource):
-    """A Parquet file with columns `jpeg` and `label` (or `label_name`), or a folder with one folder per class.
+    """A Parquet file with columns `jpeg` (or `image`) and `label` (or `label_name`), or a folder with one per class.
 
     `per_class` keeps that many images of each class, drawn by `sample_seed`. With `labelled = false` every image
     has a class of its own, and SupCon becomes SimCLR. All images are decoded once when first loaded. Up to `bad`
@@ -80,24 +80,24 @@ class LabelledImages(CorpusSource):
         self.per_class, self.sample_seed, self.bad = per_class, sample_seed, bad
 
     def missing(self, root: Path | None) -> list[Missing]:
-        return [] if is_there(placed(root, self.path)) else [Missing(self.path, self.how)]
+        return absent(root, self.path, self.how, folder=True)
 
     def fingerprint(self, root: Path | None) -> str:
         """Hash of names and contents of the images, the options and the version of the augmentation.
 
         `bad` is left out, since it does not change results.
         """
-        path = self.require(root) / self.path
-        files = [path] if path.is_file() else _listed(path)
+        path = placed(self.require(root), self.path)
+        files = _listed(path)
         content = [[file.relative_to(path.parent).as_posix(), file_hash(file)] for file in files]
         return digest(VIEWS_VERSION, content, self.size, self.labelled, self.per_class, self.sample_seed)
 
     def examined(self, root: Path | None) -> Findings:
         """Decode the images of a corpus of at most PLANNED_BYTES; of a larger one, check the folders of its classes."""
-        path = self.require(root) / self.path
-        if sum(file.stat().st_size for file in ([path] if path.is_file() else _listed(path))) <= PLANNED_BYTES:
+        path = placed(self.require(root), self.path)
+        if sum(file.stat().st_size for file in _listed(path)) <= PLANNED_BYTES:
             self._rows(root)
-        labels = read_columns(path, _label_column(path)).column(0).to_pylist() if path.is_file() else _folder(path)[1]
+        labels = _folder(path)[1] if path.is_dir() else read_columns(path, _columns(path)[1]).column(0).to_pylist()
         return Findings(remarks=label_remarks(labels) if self.labelled else ())
 
     def load(self, root: Path | None) -> EncodedImages:
@@ -108,8 +108,8 @@ class LabelledImages(CorpusSource):
 
     def _rows(self, root: Path | None) -> tuple[list[Encoded], np.ndarray, list[str]]:
         """Readable images with their labels, and a warning about the others. Raises UserError."""
-        path = self.require(root) / self.path
-        items, classes = _parquet(path) if path.is_file() else _folder(path)
+        path = placed(self.require(root), self.path)
+        items, classes = _folder(path) if path.is_dir() else _parquet(path)
         rows = self._sampled(classes)
         labels = np.unique(classes[rows], return_inverse=True)[1] if self.labelled else np.arange(len(rows))
         kept = [items[row] for row in rows]
@@ -173,17 +173,18 @@ def _why_not(item: Encoded) -> str:
 
 
 def _parquet(path: Path) -> tuple[Sequence[Encoded], np.ndarray]:
-    named = _label_column(path)
-    table = read_columns(path, "jpeg", named).to_pydict()
-    items, labels = table["jpeg"], table[named]
+    images, labels = (column.to_pylist() for column in read_columns(path, *_columns(path)).columns)
+    items = [image["bytes"] if isinstance(image, dict) else image for image in images]
     empty = next((row for row, pair in enumerate(zip(items, labels, strict=True), 1) if None in pair), None)
     if empty is not None:
         raise UserError(f"{path}, row {empty}: the image has no bytes or no label; remove the row")
     return items, np.array(labels)
 
 
-def _label_column(path: Path) -> str:
-    return "label" if "label" in column_names(path) else "label_name"
+def _columns(path: Path) -> tuple[str, str]:
+    """The columns of images, bytes or as `datasets` saves them, and of labels."""
+    there = column_names(path)
+    return "image" if "image" in there else "jpeg", "label" if "label" in there else "label_name"
 
 
 def _folder(path: Path) -> tuple[Sequence[Encoded], np.ndarray]:
@@ -201,5 +202,7 @@ def _folder(path: Path) -> tuple[Sequence[Encoded], np.ndarray]:
 
 
 def _listed(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return parts_of(path)
     folders = sorted(item for item in path.iterdir() if item.is_dir())
     return [file for folder in folders for file in sorted(folder.iterdir()) if file.suffix.lower() in SUFFIXES]

@@ -97,8 +97,8 @@ class CaptionedFile(FileSource):
         present = {teacher: file.fingerprint(root) for teacher, file in self.features.items() if not file.missing(root)}
         if pixels := self._pixels(root):
             present["images"] = pixels.fingerprint(root)
-        whole = self.split if self.columns == COLUMNS else None
-        columns = () if whole or layout_of(self._path(root), self.columns) in ("lines", "lists") else self.columns
+        plain = self.columns == COLUMNS and (self.split or layout_of(self._path(root)) in ("lines", "lists"))
+        columns = () if plain else self.columns
         return digest(super().fingerprint(root), self.split, present, *columns)
 
     def examine(self, root: Path | None) -> Findings:

@@ -19,7 +19,8 @@ from harness.corpora.images import Decoder, Pixels
 from harness.errors import UserError
 from harness.files import open_regular
 from harness.formatting import first_of
-from harness.sources import OWN_FILE, Missing, digest, file_hash, placed
+from harness.sources import HUB, OWN_FILE, Missing, absent, digest, file_hash, placed
+from harness.tables import parts_of
 
 log = logging.getLogger(__name__)
 
@@ -51,8 +52,7 @@ class ShardPairs(CorpusSource):
         self.path, self.how, self.limit, self.bad = path, how, limit, bad
 
     def missing(self, root: Path | None) -> list[Missing]:
-        present = any(placed(root, self.path).glob("*.tar"))
-        return [] if present else [Missing(f"{self.path}/*.tar", self.how)]
+        return absent(root, self.path if self.path.startswith(HUB) else f"{self.path}/*.tar", self.how)
 
     def fingerprint(self, root: Path | None) -> str:
         """Hash of the shards in order and of the limit; `bad` is left out, since it does not change results."""
@@ -96,7 +96,8 @@ class ShardPairs(CorpusSource):
         return [f"{listed}; they are skipped"]
 
     def _shards(self, root: Path | None) -> list[Path]:
-        return sorted((self.require(root) / self.path).glob("*.tar"))
+        path = placed(self.require(root), self.path)
+        return parts_of(path if self.path.startswith(HUB) else path / "*.tar")
 
 
 def _bytes(shard: Path, start: int, size: int) -> bytes:

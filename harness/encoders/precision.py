@@ -12,7 +12,8 @@ import torch
 from harness.errors import UserError
 from harness.processors import has_bf16
 
-_TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+#: precisions below float32
+TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
 #: the environment variable that allows a processor to emulate bf16
 EMULATE = "HARNESS_EMULATE_BF16"
 
@@ -22,9 +23,9 @@ def autocast(precision: str, device: str) -> AbstractContextManager[object]:
 
     Weights, losses and everything outside the layers stay in float32.
     """
-    if precision not in _TYPES:
+    if precision not in TYPES:
         return nullcontext()
-    return torch.autocast(torch.device(device).type, _TYPES[precision])
+    return torch.autocast(torch.device(device).type, TYPES[precision])
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import logging
 import pickle
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -162,28 +162,20 @@ def check_method(method: type[Method]) -> list[str]:
     options = {f"the option '{name}'": item.metadata for name, item in method.Hyperparameters.options().items()}
     origins = {what: metadata["origin"] for what, metadata in options.items()}
     origins |= {f"the decision on {name}": origin for name, (origin, _) in method.decisions.items()}
-    known = (None, *get_args(ValueOrigin))
-    told = {
+    known, seen = (None, *get_args(ValueOrigin)), set[str]()
+    in_readings = [f"@{reading}: {line}" for reading in method.readings for line in _checked(method, reading, seen)]
+    declared, optional = {*method.terms}, {*method.optional_terms}
+    told: dict[str, Iterable[str]] = {
         "{} is missing": [name for name in ("__doc__", "name", "paper") if not getattr(method, name, "")],
         "reading_values has @{}, which is not in readings": method.reading_values.keys() - method.readings.keys(),
         "readings has no '{}'": {"paper"} - method.readings.keys(),
         "{} has no source": [what for what, metadata in options.items() if not metadata["source"]],
         "unknown origin: {}": [f"{what} has '{each}'" for what, each in origins.items() if each not in known],
-    }
-    seen = set[str]()
-    in_readings = [f"@{reading}: {line}" for reading in method.readings for line in _checked(method, reading, seen)]
-    declared, optional = {*method.terms}, {*method.optional_terms}
-    more = {
         "the optional term '{}' is not in terms": optional - declared,
         "the term '{}' appears in no reading": declared - optional - seen,
         "the term '{}' is not declared": seen - declared,
     }
-    return [*_lines(told), *in_readings, *_lines(more)]
-
-
-def _lines(told: Mapping[str, Iterable[str]]) -> list[str]:
-    """Problems in words, each with the names that have it."""
-    return [problem.format(name) for problem, having in told.items() for name in sorted(having)]
+    return [problem.format(name) for problem, having in told.items() for name in sorted(having)] + in_readings
 
 
 def build(method: type[Method], hyperparameters: Any, seed: int = HEADS) -> Method:
@@ -202,16 +194,13 @@ def build(method: type[Method], hyperparameters: Any, seed: int = HEADS) -> Meth
 
 def small_student() -> Student:
     """A student with random weights, always the same, of one layer, width 8 and 32 tokens."""
-    from tokenizers import Tokenizer, models
-    from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+    from transformers import BertConfig, BertModel, BertTokenizer
 
     from harness.encoders.student import Student
     from harness.encoders.trial import TrialFindings
 
     marks = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-    words = models.WordLevel({word: number for number, word in enumerate((*marks, *map(str, range(27))))}, "[UNK]")
-    named = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), marks, strict=True))
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(words), **named)
+    tokenizer = BertTokenizer(vocab={word: number for number, word in enumerate((*marks, *map(str, range(27))))})
     sizes = {"vocab_size": WORDS, "num_hidden_layers": 1, "num_attention_heads": 2, "max_position_embeddings": 64}
     logging.disable(logging.WARNING)  # that its rows are padded
     try:
@@ -227,12 +216,12 @@ def random_batches(method: Method) -> list[Batch | MediaBatch]:
     """A random batch of each stream of a method, of six rows."""
     rows = [[2, *range(5 + row, 5 + row + (1 if row % 2 else LENGTH - 2)), 3] for row in range(ROWS)]
     changed = method.change_rows(rows, np.random.default_rng(LOSS))
-    more: dict[str, Any] = {"changed": Recorded({name: _padded(each) for name, each in changed.items()})}
-    more |= {"texts": tuple(map(str, range(ROWS)))} if method.reads_texts else {}
+    more: dict[str, Any] = {"texts": tuple(map(str, range(ROWS)))} if method.reads_texts else {}
+    more["changed"] = Recorded({name: dict(TokenRows.listed(each, 0)) for name, each in changed.items()})
     shapes = {"image": (ROWS, WIDTH), "caption": (ROWS, WIDTH), "tokens": (ROWS, LENGTH + 2, WIDTH)}
     asked = method.features(method.hyperparameters).items()
     features = {role: torch.randn(shapes[feature.of]) for role, feature in asked if feature.of != "model"}
-    tokens, labels = _padded(rows), torch.tensor([0, 0, 1, 2, 2, 2])
+    tokens, labels = dict(TokenRows.listed(rows, 0)), torch.tensor([0, 0, 1, 2, 2, 2])
     batches: dict[Stream, Batch | MediaBatch] = {
         "sentences": SentenceBatch(tokens, **more),
         "pairs": PairBatch(tokens, features, **more),
@@ -241,10 +230,6 @@ def random_batches(method: Method) -> list[Batch | MediaBatch]:
         "audio": MediaBatch({"spectrograms": torch.randn(ROWS, 9, 4)}, labels),
     }
     return [batches[stream] for stream in method.streams]
-
-
-def _padded(rows: Sequence[Sequence[int]]) -> dict[str, Tensor]:
-    return dict(TokenRows.listed(rows, 0))
 
 
 class Recorded(dict[str, Any]):
@@ -348,10 +333,8 @@ def _gradients(method: type[Method], reading: str) -> Iterator[str]:
             wanted = [*encode.vectors, *parameters.values()] if term.requires_grad else []
             found = torch.autograd.grad(term, wanted, retain_graph=True, allow_unused=True) if wanted else ()
             moving[name] = moving.get(name, False) or any(each is not None and bool(each.any()) for each in found)
-        if total is None or not total.requires_grad:
-            yield f"the loss of {what} has no gradient"
-            continue
-        total.backward()  # type: ignore[no-untyped-call]
+        if total is not None and total.requires_grad:
+            total.backward()  # type: ignore[no-untyped-call]
         gradients = [vector.grad for vector in encode.vectors if vector.grad is not None]
         if not any(bool(each.any()) for each in gradients):
             yield f"the loss of {what} has no gradient for the encoder"

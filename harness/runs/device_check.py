@@ -16,7 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Barrier
 from types import SimpleNamespace
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 import torch
@@ -24,7 +24,7 @@ from transformers import BertConfig, BertModel
 
 from harness.corpora.tokens import TokenFile, Tokens
 from harness.encoders.kernels import trials
-from harness.encoders.precision import autocast, check_precision, float32_products
+from harness.encoders.precision import TYPES, autocast, check_precision, float32_products
 from harness.encoders.student import Student
 from harness.encoders.teachers import open_teacher
 from harness.encoders.trial import TrialFindings
@@ -56,12 +56,6 @@ NamedNumbers = Mapping[str, np.ndarray]
 CLOSE = 1e-2
 NOT_CHECKED = "not checked: "
 _NEEDS_A_CARD = f"{NOT_CHECKED}needs a GPU"
-_TYPES: dict[Precision, torch.dtype] = {
-    "fp32": torch.float32,
-    "tf32": torch.float32,
-    "bf16": torch.bfloat16,
-    "fp16": torch.float16,
-}
 _SHORT: dict[str, OptionValue] = {"steps": 4, "eval_every": 2, "batch_size": 8, "precision": "fp32"}
 #: range from which a row's number of tokens is drawn: a mean of 22, like Wikipedia's sentences
 _LENGTHS = (12, 33)
@@ -152,13 +146,14 @@ class DeviceCheck:
 
     def attention(self) -> Iterator[Outcome]:
         """Check each attention kernel in each precision, with the heads of BERT-base."""
-        for precision, dtype in _TYPES.items():
+        for precision in get_args(Precision):
             try:
                 check_precision(precision, self.device)
             except UserError as error:
                 yield Outcome(precision, f"{NOT_CHECKED}{error}")
                 continue
             with float32_products(precision, self.device):
+                dtype = TYPES.get(precision, torch.float32)
                 for _, name, why in trials(torch.device(self.device), dtype, 12, 64):
                     yield Outcome(f"{precision}, {name}", why or "the same", why is None)
 
@@ -180,17 +175,14 @@ class DeviceCheck:
         assert images is not None
         images = images[:8]
 
-        def captions(kind: str, folder: Path, device: str) -> NamedNumbers:
-            return {"": open_teacher(kind, folder, device=device).captions(texts)}
-
-        def pictures(kind: str, folder: Path, device: str) -> NamedNumbers:
-            return {"": open_teacher(kind, folder, device=device).images(images)}
+        def features(kind: str, folder: Path, what: str, device: str) -> NamedNumbers:
+            teacher = open_teacher(kind, folder, device=device)
+            return {"": teacher.captions(texts) if what == "captions" else teacher.images(images)}
 
         clip, student = ("open-clip", clip_folder()), ("text", student_folder())
         with float32_products("fp32", self.device):
-            for teacher, compute in ((clip, captions), (clip, pictures), (student, captions)):
-                what = f"{teacher[0]}: features of {compute.__name__}"
-                yield self._beside_the_cpu(what, partial(compute, *teacher))
+            for kind, folder, what in ((*clip, "captions"), (*clip, "pictures"), (*student, "captions")):
+                yield self._beside_the_cpu(f"{kind}: features of {what}", partial(features, kind, folder, what))
 
     def _beside_the_cpu(self, check: str, compute: Callable[[str], NamedNumbers]) -> Outcome:
         return _compared(check, partial(compute, "cpu"), partial(compute, self.device))
@@ -234,9 +226,8 @@ class DeviceCheck:
         for processes in sorted({each for _, each in self.steps}):
             seconds = 0.0
             for method in _MISSION:
-                run = resolve(
-                    load_profile("paper"), RunSpec.parse(f"{method}/wiki+flickr/bert-base-uncased/seed-0"), {}
-                )
+                spec = RunSpec.parse(f"{method}/wiki+flickr/bert-base-uncased/seed-0")
+                run = resolve(load_profile("paper"), spec, {})
                 steps = sum(each.count for each in training_steps(run) or ())
                 seconds += _SEEDS * steps * self.steps.get((run.training.batch_size, processes), float("nan"))
             yield Outcome(what, f"{seconds / processes / 3600:.1f} h, {processes} at a time")

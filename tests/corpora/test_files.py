@@ -165,13 +165,27 @@ def test_content_draw_and_seed_change_a_fingerprint_and_blank_lines_keep_their_p
         ({"image_id": ["a", "b"], "captions": [["x"], []]}, "the image b has no list of captions"),
         ({"image_id": ["a", "b"], "captions": [["x"], None]}, "the image b has no list of captions"),
         ({"image_id": ["a", "b"], "captions": [["x"], ["y", None]]}, "the image b has no list of captions"),
-        ({"image_id": ["a"], "captions": ["a text"]}, "captions are of the type string, not lists of strings"),
+        ({"image_id": ["a"], "captions": ["a text"]}, "image_id, captions; name the columns in the profile"),
     ],
 )
 def test_a_parquet_file_of_another_shape_is_one_line(tmp_path: Path, columns: dict[str, list], text: str) -> None:
     write_parquet(tmp_path / "captions.parquet", columns)
     with pytest.raises(UserError, match=rf"captions\.parquet.*{text}"):
         list(CaptionsFile("captions.parquet", HOW).load(tmp_path).texts)
+
+
+def test_lists_of_captions_have_the_columns_that_are_named(tmp_path: Path) -> None:
+    write_parquet(tmp_path / "captions.parquet", {"file": ["a", "b"], "raw": [["x", "y"], ["z"]], "said": ["u", "v"]})
+    lists, texts = (
+        CaptionsFile("captions.parquet", HOW, captions="all", image="file", caption=name) for name in ("raw", "said")
+    )
+    loaded = lists.load(tmp_path)
+    assert (loaded.texts, loaded.image_of.tolist(), lists.image_ids(tmp_path)) == (
+        ["x", "y", "z"],
+        [0, 0, 1],
+        ["a", "b"],
+    )
+    assert lists.fingerprint(tmp_path) != texts.fingerprint(tmp_path)
 
 
 def test_the_files_of_the_bundle_are_read_whole(data_root: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from made_files import image_bytes
+from made_files import image_bytes, write_tar
 from PIL import Image
 
 from harness.caches import cache_folder
@@ -19,6 +19,7 @@ from harness.corpora.base import Media
 from harness.corpora.files import CaptionsFile
 from harness.corpora.labelled_audio import LabelledAudio
 from harness.corpora.labelled_images import LabelledImages
+from harness.corpora.shards import ShardPairs
 from harness.encoders import media
 from harness.encoders.media import decoded
 from harness.encoders.vision import Augmentation, normalised
@@ -47,6 +48,34 @@ def images(tmp_path: Path) -> Path:
 def drawn(media: Media, rows: list[int], seed: int = 0) -> np.ndarray:
     (values,) = media.ready(media.batch(np.array(rows), generator(seed=seed))).values()
     return values.numpy()
+
+
+def test_media_are_files_of_the_hub_too(images: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(images))
+    snapshot, at = images / "datasets--a--b" / "snapshots" / ("0" * 40), f"hf://datasets/a/b@{'0' * 40}"
+    shards, parts = ShardPairs(f"{at}/train-*-of-00001.tar"), LabelledImages(f"{at}/train-*-of-00002.parquet", size=24)
+    audio = LabelledAudio(f"{at}/waves.tar", index=f"{at}/index.tsv", label="label")
+    lacking = [item for corpus in (shards, parts, audio) for item in corpus.missing(None)]
+    named = ["train-*-of-00001.tar", "train-*-of-00002.parquet", "waves.tar", "index.tsv"]
+    assert [(item.hub, item.file) for item in lacking] == [("a/b", name) for name in named]
+    rows = [{"bytes": jpeg(colour), "path": None} for colour in ((250, 0, 0), (0, 250, 0), (0, 0, 250)) * 2]
+    snapshot.mkdir(parents=True)
+    for part in range(2):  # as `datasets` saves images
+        columns = {"image": rows[3 * part : 3 * part + 3], "label": [7, 3, 5]}
+        write_parquet(snapshot / f"train-0000{part}-of-00002.parquet", columns)
+    write_tar(snapshot / "train-00000-of-00001.tar", {"0.jpg": rows[0]["bytes"], "0.txt": b"a circle"})
+    tone = struct.pack("<400h", *range(400))
+    with wave.open(str(images / "a.wav"), "wb") as file:
+        file.setparams((1, 2, 8000, 0, "NONE", ""))
+        file.writeframes(tone)
+    write_tar(snapshot / "waves.tar", {"a.wav": (images / "a.wav").read_bytes()})
+    (snapshot / "index.tsv").write_text("file\tlabel\na.wav\tx\n")
+    assert not parts.examined(None).remarks
+    plain = LabelledImages("images.parquet", size=24).load(images)
+    np.testing.assert_array_equal(drawn(parts.load(None), [0, 4]), drawn(plain, [0, 4]))
+    assert shards.load(None).texts == ["a circle"]
+    assert audio.load(None).labels.tolist() == [0]
+    assert len({parts.fingerprint(None), shards.fingerprint(None), audio.fingerprint(None)}) == 3
 
 
 def test_two_views_differ_and_depend_on_the_generator_alone(images: Path) -> None:
