@@ -47,7 +47,7 @@ def test_the_term_is_the_mean_over_the_hidden_tokens_and_weighs_what_is_given() 
                 scores = method.mlm_head(STATES[row, 0, place]).tolist()
                 losses.append(math.log(sum(map(math.exp, scores))) - scores[token])
     assert float(terms["mlm"].detach()) == pytest.approx(sum(losses) / len(losses), rel=1e-9)
-    assert float(total.detach()) == pytest.approx(float(terms["text"] + 0.1 * terms["mlm"].detach()), rel=1e-12)
+    assert float(total.detach()) == pytest.approx(float((terms["text"] + 0.1 * terms["mlm"]).detach()), rel=1e-12)
 
 
 def test_its_head_starts_as_the_published_one_and_trains(tmp_path: Path) -> None:
