@@ -90,7 +90,7 @@ _MEANINGS = {
     "encoder": "name of the encoder",
     "seed": "seed of the run",
     "teacher": "a name of the profile, a control such as `shuffled`, or `run:KEY`",
-    "of": "what its features describe",
+    "of": "what its features describe, or a model beside the student",
     "source": "where they came from: computed, or a file",
     "suite": "evaluation suite",
     "protocol": "how the suite was scored",
