@@ -24,7 +24,8 @@ _LATEX = {
     **{char: f"\\{char}" for char in "{}_&%#$"},
     **{"[": "{[}", "]": "{]}"},  # LaTeX reads a bracket after a line's end as an option
     **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "|": r"\textbar{}"},
-    **{"<": r"\textless{}", ">": r"\textgreater{}", "*": r"$^{*}$", "†": r"$^{\dagger}$", "±": r"$\pm$", "–": "--"},
+    **{"<": r"\textless{}", ">": r"\textgreater{}", "*": "{*}", "–": "--", "−": "$-$"},
+    **{"†": r"$\dagger$", "‡": r"$\ddagger$", "§": r"\S{}", "±": r"$\pm$", "≈": r"$\approx$", "≠": r"$\neq$"},
 }
 
 

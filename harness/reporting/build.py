@@ -28,7 +28,8 @@ from harness.reporting.csvfiles import tidy, write_runs
 from harness.reporting.methods import methods_from_a_process
 from harness.reporting.pages import TEMPLATES, Pages, slugs, write_one_file
 from harness.reporting.sections.base import ReportSection, report_sections
-from harness.reporting.tables.texts import latex, markdown
+from harness.reporting.tables.latex import latex
+from harness.reporting.tables.texts import markdown
 from harness.store import Judge, Store, earlier_backends
 
 _NOTICE = (

@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Literal
 
-from harness.formatting import fixed
-from harness.method.naming import VariantName
+from harness.formatting import count_of, fixed
+from harness.method.naming import VariantName, name_of
 from harness.metrics import AVERAGE, Column, Significance, Verdict
 from harness.reporting.seeds.caveats import GroupState
 from harness.reporting.seeds.cells import Cell, Row
 from harness.reporting.seeds.summary import Block, SummaryTable
 from harness.reporting.seeds.wording import metric_words, suite_title
 from harness.reporting.tables.cells import Coverage
-from harness.stats import Summary
+from harness.stats import ALPHA, Summary
 
 BETTER, WORSE, ABSENT = "*", "†", "–"
 #: absent: a row without a run; sentences: its heads are long texts
@@ -85,7 +85,8 @@ class Grid:
 
     `average` marks the columns of averages, `empty` says why nothing is measured yet, and `coverage` counts rows and
     verdicts of a paper's table. `groups` are headings above columns, one per column, or empty.
-    `legend` says how the numbers are read, and belongs in a paper's caption; `notes` are all other remarks.
+    `legend` says how the numbers are read; `notes` are all other remarks. `caption` sums up the legend for a paper's
+    caption, with the number of seeds and the test.
     """
 
     key: str
@@ -100,6 +101,7 @@ class Grid:
     coverage: Coverage | None = None
     groups: tuple[str, ...] = ()
     legend: tuple[str, ...] = ()
+    caption: str = ""
 
     @property
     def titles(self) -> list[str]:
@@ -132,7 +134,17 @@ def summary_grid(table: SummaryTable, *, whole: bool = False, note: str = "") ->
         (*table.notes, *filter(None, [note])),
         groups=tuple(group for group, _ in headings) if any(group for group, _ in headings) else (),
         legend=table.legend,
+        caption=_caption(table),
     )
+
+
+def _caption(table: SummaryTable) -> str:
+    """The number of seeds and the test of a table in brief."""
+    counts = sorted({len(row.seeds) for row in table.rows if row.is_trained}) or [1]
+    seeds = f"{counts[0]} to {counts[-1]} seeds" if len(counts) > 1 else count_of(counts[0], "seed")
+    base, tested = table.blocks[0].base, any(cell.test for row in table.rows for cell in row.cells.values())
+    test = f"; * better, † worse than {name_of(base)} (t-test, Holm, p < {ALPHA})" if tested else ""
+    return f"Mean ± SD over {seeds}{test}."
 
 
 def _repeats(table: SummaryTable, column: Column) -> bool:
