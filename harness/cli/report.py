@@ -75,14 +75,18 @@ def report(profile: str | None, results: Path, out: Path, margin: float, one_fil
     help="Only these variants, in this order; a paper's table gets a row for a new one.",
     shell_complete=completer("method"),
 )
+@names_option("--columns", "A,B", "Only the columns with these headings, in this order.")
+@names_option("--tasks", "T,U", "Only these tasks, in this order.")
 @any_profile_option
 @results_option
-def table(name: str, text_format: TableFormat, rows: str | None, profile: str | None, results: Path) -> None:
+def table(name: str, text_format: TableFormat, profile: str | None, results: Path, **shown: str | None) -> None:
     """Print one table as Markdown, LaTeX or CSV.
 
-    NAME is a suite, such as sts, or a table of a paper, such as mcse:T1. In a terminal, Markdown has no escapes.
+    NAME is a suite, such as sts, or a table of a paper, such as mcse:T1. In a terminal, Markdown has no escapes. LaTeX
+    fits a document of two columns: it needs booktabs, and is split rather than set below 7 pt.
     """
-    text = read_results(results, profile).text(name, text_format, profile, rows or ()).removesuffix("\n")
+    chosen = {option: names for option, names in shown.items() if names}
+    text = read_results(results, profile).text(name, text_format, profile, **chosen).removesuffix("\n")
     click.echo(from_markdown(text) if text_format == "markdown" and is_terminal() else text)
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
-from typing import Literal
+from typing import Any, Literal
 
+from harness.errors import UserError
 from harness.formatting import count_of, fixed
 from harness.method.naming import VariantName, name_of
 from harness.metrics import AVERAGE, Column, Significance, Verdict
+from harness.registry import suggest
 from harness.reporting.seeds.caveats import GroupState
 from harness.reporting.seeds.cells import Cell, Row
 from harness.reporting.seeds.summary import Block, SummaryTable
@@ -119,18 +122,46 @@ class Grid:
         return (*self.legend, *self.notes)
 
 
+def picked(grid: Grid, columns: Sequence[str], tasks: Sequence[str]) -> Grid:
+    """Only the columns with these headings and of these tasks, in their order. Raises UserError for an unknown name."""
+    groups = grid.groups or ("",) * len(grid.columns)
+    heads = [{column, title} for column, title in zip(grid.columns, grid.titles, strict=True)]
+    of_tasks = [{group.partition(",")[0] or column} for group, column in zip(groups, grid.columns, strict=True)]
+    places = [*range(len(grid.columns))]
+    for names, named in ((tasks, of_tasks), (columns, heads)):
+        known = list(dict.fromkeys(name for at in places for name in named[at]))
+        found = {name: [at for at in places if name.casefold() in map(str.casefold, named[at])] for name in names}
+        for name in (name for name, some in found.items() if not some):
+            raise UserError(f"no column '{name}' in the table {grid.key}; {suggest(name, known)}")
+        places = [at for some in found.values() for at in some] if names else places
+    shown = partial(_of_places, places=places)
+    sections = tuple(
+        replace(part, lines=tuple(replace(line, cells=shown(line.cells)) for line in part.lines))
+        for part in grid.sections
+    )
+    taken = {"columns": shown(grid.columns), "average": shown(grid.average), "groups": grid.groups and shown(groups)}
+    return replace(grid, sections=sections, **taken)
+
+
+def _of_places(items: Sequence[Any], places: Sequence[int]) -> tuple[Any, ...]:
+    return tuple(items[at] for at in places)
+
+
 def summary_grid(table: SummaryTable, *, whole: bool = False, note: str = "") -> Grid:
     """Format a summary table, with a `note`; an average that repeats the only task is left out unless `whole`."""
     shown = [column for column in table.columns if whole or not _repeats(table, column)]
     headings = [table.heading(column) for column in shown]
     title = ": ".join(filter(None, (suite_title(table.suite), metric_words(table.metrics))))
+    overrides = {row.label.overrides for row in table.rows if row.is_trained}
+    common = overrides.pop() if len(overrides) == 1 else ""
+    every = f"all rows: {common.replace('=', ' = ').replace(',', ', ')}" if common else ""
     return Grid(
         "-".join(filter(None, (table.profile, table.suite, table.about))),
-        ", ".join(filter(None, (title, table.about, f"profile {table.profile}"))),
+        ", ".join(filter(None, (title, table.about, f"profile {table.profile}", every))),
         ("variant", "seeds"),
         tuple(title for _, title in headings),
         tuple(column.task == AVERAGE for column in shown),
-        tuple(Section(block.place, tuple(_lines(table, block, shown))) for block in table.blocks),
+        tuple(Section(block.place, tuple(_lines(table, block, shown, common))) for block in table.blocks),
         (*table.notes, *filter(None, [note])),
         groups=tuple(group for group, _ in headings) if any(group for group, _ in headings) else (),
         legend=table.legend,
@@ -159,7 +190,8 @@ def _values(row: Row, column: Column) -> tuple[float, ...]:
     return row.cells[column].values if column in row.cells else ()
 
 
-def _lines(table: SummaryTable, block: Block, columns: Sequence[Column]) -> Iterator[Line]:
+def _lines(table: SummaryTable, block: Block, columns: Sequence[Column], common: str) -> Iterator[Line]:
+    """The lines of a block; names do not repeat overrides that are `common` to all rows."""
     best = {column: _best(table, block, column) for column in columns}
     for row in block.rows:
         seeds = len(row.seeds)
@@ -167,8 +199,9 @@ def _lines(table: SummaryTable, block: Block, columns: Sequence[Column]) -> Iter
             (cell_text(row.cells.get(column), table.metric(column).digits, seeds), best[column]) for column in columns
         )
         cells = tuple(replace(text, bold=text.value == top) for text, top in texts)
-        heads = (row.label.name, seeds_text(seeds, row.freshness))
-        yield Line(heads, cells, "baseline" if block.is_baseline(row) else "plain")
+        name = row.label.name
+        short = VariantName(name_of(row.label.variant).text, name.code) if row.label.overrides == common else name
+        yield Line((short, seeds_text(seeds, row.freshness)), cells, "baseline" if block.is_baseline(row) else "plain")
 
 
 def _best(table: SummaryTable, block: Block, column: Column) -> str | None:
