@@ -21,7 +21,7 @@ from harness.cli.options import (
     names_option,
     results_option,
 )
-from harness.cli.output import echo, plain_table, read_results, warn
+from harness.cli.output import echo, plain_table, read_results, waiting, warn
 from harness.command_line import DEFAULT_MARGIN, DEFAULT_REPORT, TABLE_FORMATS, TableFormat
 from harness.errors import PlugInError, UserError
 from harness.formatting import count_of, fixed, from_markdown, interval_text, p_value, signed
@@ -53,6 +53,7 @@ _POSITIVE = click.FloatRange(0.0, 1e6, True)
 @click.option("--open", "open_it", is_flag=True, help="Open the report in a browser.")
 def report(profile: str | None, results: Path, out: Path, margin: float, one_file: bool, open_it: bool) -> None:
     """Write a report: Markdown, LaTeX, CSV and a static site."""
+    waiting("reading results, testing differences and drawing figures")
     from harness import api
 
     written = api.report(results, out, profile, margin, one_file)
