@@ -39,8 +39,8 @@ PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 MARKS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "triangle-right")
 STROKES = ((1, 0), (6, 2), (2, 2), (8, 2, 2, 2))
 PRINTED, BLACK, GRID = "#6b6b6b", "#222222", "#dddddd"
-#: of figures, in points: widths for a column and for the page of a paper, ACL's, which IEEE's exceed; heights; text
-WIDTHS, PANEL_HEIGHT = {"column": 219, "page": 455}, 160
+#: of figures, in points of PDF: widths that fit a column and the page in the style of ACL, as in IEEE's; heights; text
+WIDTHS, PANEL_HEIGHT = {"column": 218, "page": 452}, 160
 TEXT, AXIS, LEGEND_MARK = 7.5, 40, 22
 #: digits of numbers in charts
 DIGITS = 6

@@ -13,14 +13,17 @@ from xml.etree import ElementTree as Tree
 
 import numpy as np
 import pytest
-from builders import result, sts
+from builders import result, sts, tables
 from figure_samples import BERT, PAPERS, SVG, averages, drawn, figure, scored, texts
+from two_columns import typeset
 
 from harness.metrics import AVERAGE, ArrayName
 from harness.reporting.contents import Contents
 from harness.reporting.figures.scores import NAME_GAP, _place_names
 from harness.reporting.look import PNG_SCALE, WIDTHS
 from harness.reporting.sections.papers import PapersSection
+from harness.reporting.tables.grids import summary_grid
+from harness.reporting.tables.latex import latex_table
 from harness.store import Result, Store
 
 
@@ -98,6 +101,32 @@ def test_a_picture_has_the_width_of_a_column_or_a_page_and_embedded_text_of_7_to
         assert len(fonts) == len(re.findall(rb"/FontFile", shown.picture.pdf)) > 0
         assert shown.picture.png.startswith(b"\x89PNG")
         assert int.from_bytes(shown.picture.png[16:20]) == pytest.approx(WIDTHS[width] * PNG_SCALE, abs=5)
+
+
+def test_three_tables_and_three_figures_stand_in_a_paper_as_they_are(tmp_path: Path) -> None:
+    pictures = {
+        "points": figure("mcse-F2", POINTS),
+        "planes": figure("kdmcse-F9", [with_arrays("kdmcse"), with_arrays("mcse")], arrays()),
+        "bars": figure("kdmcse-F6", [with_arrays("kdmcse")], arrays()),
+    }
+    tasks = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
+    ways = {f"{way}_R@{k}": 10.0 * k for way in ("i2t", "t2i") for k in (1, 5)}
+    shape = {"geometry": {"STS-B": {"alignment": 0.2, "uniformity": -2.5}}, "retrieval": {"Flickr30k": ways}}
+    runs = [
+        result(variant, seed, sts(**dict.fromkeys(tasks, 70.0 + 2 * at + seed)) | shape)
+        for at, variant in enumerate(("simcse", "mcse", "kdmcse[margin=0.2]"))
+        for seed in range(3)
+    ]
+    floats = [latex_table(summary_grid(table)) for table in tables(runs)]
+    assert len(floats) == 3
+    for name, each in pictures.items():
+        (tmp_path / f"{name}.pdf").write_bytes(each.picture.pdf)
+        kind = "figure*" if name == "planes" else "figure"
+        floats.append(f"\\begin{{{kind}}}\\centering\\includegraphics{{{name}}}\\caption{{{name}}}\\end{{{kind}}}\n")
+    pdf = typeset("Text.\n".join(floats), tmp_path)
+    fonts, embedded = re.findall(rb"/FontName\s*/(\S+)", pdf), re.findall(rb"/FontFile", pdf)
+    assert len(fonts) == len(embedded)
+    assert len([font for font in fonts if b"+CM" not in font]) >= len(pictures), "those of the figures are embedded too"
 
 
 def test_the_data_of_a_picture_are_a_table() -> None:
