@@ -137,7 +137,9 @@ class Results:
         has no table under the profile, and for an unknown row, column or task.
         """
         grid = self.of_profile(self._profile(profile)).grid(name, rows)
-        return FORMATS[text_format](picked(grid, _names(columns), _names(tasks)))
+        for names in filter(None, map(_names, (tasks, columns))):
+            grid = picked(grid, names)
+        return FORMATS[text_format](grid)
 
     @checked
     def compare(

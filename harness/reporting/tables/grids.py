@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import groupby
-from typing import Any, Literal
+from typing import Literal
 
 from harness.errors import UserError
 from harness.formatting import count_of, fixed
@@ -122,29 +121,21 @@ class Grid:
         return (*self.legend, *self.notes)
 
 
-def picked(grid: Grid, columns: Sequence[str], tasks: Sequence[str]) -> Grid:
-    """Only the columns with these headings and of these tasks, in their order. Raises UserError for an unknown name."""
-    groups = grid.groups or ("",) * len(grid.columns)
-    heads = [{column, title} for column, title in zip(grid.columns, grid.titles, strict=True)]
-    of_tasks = [{group.partition(",")[0] or column} for group, column in zip(groups, grid.columns, strict=True)]
-    places = [*range(len(grid.columns))]
-    for names, named in ((tasks, of_tasks), (columns, heads)):
-        known = list(dict.fromkeys(name for at in places for name in named[at]))
-        found = {name: [at for at in places if name.casefold() in map(str.casefold, named[at])] for name in names}
-        for name in (name for name, some in found.items() if not some):
-            raise UserError(f"no column '{name}' in the table {grid.key}; {suggest(name, known)}")
-        places = [at for some in found.values() for at in some] if names else places
-    shown = partial(_of_places, places=places)
-    sections = tuple(
-        replace(part, lines=tuple(replace(line, cells=shown(line.cells)) for line in part.lines))
-        for part in grid.sections
+def picked(grid: Grid, names: Sequence[str]) -> Grid:
+    """Only the columns that have these headings or tasks, in this order. Raises UserError for an unknown name."""
+    tasks = [group.partition(",")[0] for group in grid.groups] or grid.columns
+    named = [{*texts} for texts in zip(grid.columns, grid.titles, tasks, strict=True)]
+    known = {name.casefold(): name for texts in named for name in texts}
+    for name in (name for name in names if name.casefold() not in known):
+        raise UserError(f"no column '{name}' in the table {grid.key}; {suggest(name, sorted(known.values()))}")
+    places = [at for name in names for at, texts in enumerate(named) if known[name.casefold()] in texts]
+    columns, average = zip(*((grid.columns[at], grid.average[at]) for at in places), strict=True)
+    lines = (
+        [replace(line, cells=tuple(line.cells[at] for at in places)) for line in one.lines] for one in grid.sections
     )
-    taken = {"columns": shown(grid.columns), "average": shown(grid.average), "groups": grid.groups and shown(groups)}
-    return replace(grid, sections=sections, **taken)
-
-
-def _of_places(items: Sequence[Any], places: Sequence[int]) -> tuple[Any, ...]:
-    return tuple(items[at] for at in places)
+    sections = tuple(replace(one, lines=tuple(some)) for one, some in zip(grid.sections, lines, strict=True))
+    groups = tuple(grid.groups[at] for at in places) if grid.groups else ()
+    return replace(grid, columns=columns, average=average, groups=groups, sections=sections)
 
 
 def summary_grid(table: SummaryTable, *, whole: bool = False, note: str = "") -> Grid:

@@ -49,9 +49,6 @@ class _Column(NamedTuple):
     def at_size(self, size: int) -> float:
         return min(size * self.width, self.points) + GAP
 
-    def lines(self, text: str, size: int) -> int:
-        return max(1, math.ceil(1.2 * size * _width(text) / self.points))
-
 
 def latex(grids: Sequence[Grid], footer: str) -> str:
     """The text of report.tex, without tables that have no rows."""
@@ -68,7 +65,7 @@ def latex_table(grid: Grid) -> str:
         grid,
         columns=(*grid.heads, *grid.columns),
         groups=("",) * names + grid.groups,
-        sections=tuple(replace(one, lines=tuple(map(_line, filter(_is_shown, one.lines)))) for one in grid.sections),
+        sections=tuple(replace(one, lines=tuple(_lines(one))) for one in grid.sections),
     )
     size, room, parts = _layout(grid, names)
     if _tall(grid.remarks, room) > HEIGHT / 3:
@@ -109,17 +106,15 @@ def _below(notes: Sequence[str]) -> str:
     return f"{start}{text}\n\\end{{minipage}}\n" if notes else ""
 
 
-def _is_shown(line: Line) -> bool:
-    return line.span > 0 or any(cell.value != ABSENT for cell in line.cells)
-
-
-def _line(line: Line) -> Line:
-    """A line with its heads as cells, without p-values and verdicts of too few seeds, which only tables.csv has."""
-    heads = [*map(str, line.heads)] if line.span else [*("" for _ in line.heads[1:]), str(line.heads[-1])]
-    if line.kind == "verdict" and any(cell.verdict in _VERDICTS for cell in line.cells):
-        heads[-1] = heads[-1].partition(":")[0]  # the signs already show what the row's verdict would say
-    cells = (replace(cell, extra="") if line.kind == "difference" else cell for cell in line.cells)
-    return replace(line, cells=(*map(CellText, heads), *map(_signed, cells)))
+def _lines(section: Section) -> Iterator[Line]:
+    """Lines with their heads as cells, without p-values and verdicts of too few seeds, which only tables.csv has."""
+    for line in section.lines:
+        heads = [*map(str, line.heads)] if line.span else [*("" for _ in line.heads[1:]), str(line.heads[-1])]
+        if line.kind == "verdict" and any(cell.verdict in _VERDICTS for cell in line.cells):
+            heads[-1] = heads[-1].partition(":")[0]  # the signs already show what the row's verdict would say
+        cells = (replace(cell, extra="") if line.kind == "difference" else cell for cell in line.cells)
+        if line.span or any(cell.value != ABSENT for cell in line.cells):
+            yield replace(line, cells=(*map(CellText, heads), *map(_signed, cells)))
 
 
 def _signed(cell: CellText) -> CellText:
@@ -175,7 +170,7 @@ def _split(
     """The sections of each float, of at most so many lines of text; lines of one span stay together."""
     some, used, columns = list[Section](), 0.0, [column for part in parts for column in part]
     for section, line in ((one, line) for one in sections for line in one.lines):
-        tall = max(one.lines(str(line.cells[one.at]), size) for one in columns)
+        tall = max(math.ceil(1.2 * size * _width(str(line.cells[one.at])) / one.points) or 1 for one in columns)
         if some and line.span and used + tall * line.span > most:
             yield tuple(some)
             some, used = [], 0.0
