@@ -310,7 +310,7 @@ def drawn(title: str, spec: ChartSpec) -> Picture:
     """Render a figure. The title is not drawn, which a caption has; it is the name of the SVG element."""
     import vl_convert
 
-    whole = {"$schema": "https://vega.github.io/schema/vega-lite/v6.json", "background": "white"} | spec
+    whole: ChartSpec = {"$schema": "https://vega.github.io/schema/vega-lite/v6.json", "background": "white"} | spec
     rendered = partial(vl_convert.vegalite_to_svg, vl_version="6.4")
     svg = rendered({**whole, "config": _CONFIG, "padding": 2})
     if panels := spec.get("concat"):  # their width without axes, which is not known before
