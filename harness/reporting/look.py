@@ -8,8 +8,6 @@ in grey. Texts of results stand in a specification as data only, never in an exp
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import re
 import textwrap
@@ -325,12 +323,11 @@ def drawn(title: str, spec: ChartSpec) -> Picture:
 
 def _table(spec: ChartSpec) -> str:
     """The data of a figure as CSV, row by row of its panels and layers."""
-    rows = [{"panel": panel.get("title", ""), **row} for panel in spec.get("concat", [spec]) for row in _rows(panel)]
-    stream = io.StringIO()
-    writer = csv.DictWriter(stream, dict.fromkeys(key for row in rows for key in row), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({key: for_csv(value) for key, value in row.items()} for row in rows)
-    return stream.getvalue()
+    import pandas
+
+    panels = [(panel.get("title", ""), row) for panel in spec.get("concat", [spec]) for row in _rows(panel)]
+    rows = [{"panel": title} | {key: for_csv(value) for key, value in row.items()} for title, row in panels]
+    return pandas.DataFrame(rows, dtype=object).to_csv(index=False, lineterminator="\n")
 
 
 def _rows(part: ChartSpec) -> Iterator[Mapping[str, object]]:

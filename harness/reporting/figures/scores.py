@@ -212,11 +212,14 @@ def _cells(data: FigureData, run: FigureRun) -> dict[PartColumn, dict[int, float
 def _bar_panel(param: str, setting: str, bars: Mapping[PartColumn, Summary], unit: str) -> look.ChartSpec:
     tasks = dict.fromkeys(column.task for _, column in bars)
     entries = [look.of_series(index, task) for index, task in enumerate(tasks)]
-    values = [look.spread(column.task, place, gain) for place, ((_, column), gain) in enumerate(bars.items())]
+    names = [part or column.task for part, column in bars]
+    values = [
+        {"part": names[place], **look.spread(column.task, place, gain)}
+        for place, ((_, column), gain) in enumerate(bars.items())
+    ]
     labels = {"title": None, "labelExpr": f"{param}[datum.value]", "labelAngle": -50, "labelLimit": 0, "grid": False}
     x = {"field": "x", "type": "ordinal", "axis": labels}
     ends = {"y": look.axis("lo", unit), "y2": {"field": "hi"}}
-    names = [part or column.task for part, column in bars]
     return {
         "title": setting,
         **{"width": look.WIDTHS["column" if len(bars) < 9 else "page"], "height": 190},

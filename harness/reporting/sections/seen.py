@@ -351,6 +351,7 @@ def _spec(table: SeenTable, compared: Sequence[Row]) -> look.ChartSpec:
     values = [
         {
             "i": at,
+            "variant": compared[at].label.name.text,
             "series": name,
             "x": cell.summary.mean,
             "lo": cell.test.low if cell.test else cell.summary.mean,
