@@ -307,16 +307,11 @@ def _geometry_layers(
     layers = [
         {"mark": grey, "encoding": {"x": {**x, "field": "x1"}, "x2": {"field": "x2"}, "y": y}},
         {"mark": grey, "encoding": {"x": x, "y": {**y, "field": "y1"}, "y2": {"field": "y2"}}},
-        {
-            "mark": {**mark, "stroke": look.BLACK, "strokeWidth": 0.7},
-            "encoding": {**axes, "shape": shape, "fill": fill},
-        },
+        {"mark": {**mark, "stroke": look.BLACK}, "encoding": {**axes, "shape": shape, "fill": fill}},
         _setting_names(axes),
     ]
-    hollow = {
-        "mark": {**mark, "stroke": look.PRINTED, "fill": "white"},
-        "encoding": {**axes, "shape": {**shape, "legend": None}},
-    }
+    shape = {**shape, "legend": None}
+    hollow = {"mark": {**mark, "stroke": look.PRINTED, "fill": "white"}, "encoding": {**axes, "shape": shape}}
     return [
         {**look.rows_of(values), "layer": layers},
         *([{**look.rows_of(others), "layer": [hollow, _setting_names(axes)]}] if others else []),
