@@ -7,6 +7,7 @@ command; HTML is escaped by its templates, of texts that `visible` has cleaned.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from html import unescape
@@ -18,13 +19,15 @@ LONGEST_NAME = 255
 _LONG_WORD = re.compile(rf"\S{{{LONGEST_WORD + 1},}}")
 #: control characters but for tab and line feed, line separators, marks of text direction, lone surrogates
 _HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
+_REMARK = re.compile(r", [\w ]+$")
 _GREEK = {"α": "alpha", "β": "beta", "γ": "gamma", "λ": "lambda", "μ": "mu", "τ": "tau"}
 _LATEX = {
     **{char: rf"$\{name}$" for char, name in _GREEK.items()},
     **{char: f"\\{char}" for char in "{}_&%#$"},
     **{"[": "{[}", "]": "{]}"},  # LaTeX reads a bracket after a line's end as an option
     **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "|": r"\textbar{}"},
-    **{"<": r"\textless{}", ">": r"\textgreater{}", "*": r"$^{*}$", "†": r"$^{\dagger}$", "±": r"$\pm$", "–": "--"},
+    **{"<": r"\textless{}", ">": r"\textgreater{}", "*": "{*}", "–": "--", "−": "$-$"},
+    **{"†": r"$\dagger$", "‡": r"$\ddagger$", "§": r"\S{}", "±": r"$\pm$", "≈": r"$\approx$", "≠": r"$\neq$"},
 }
 
 
@@ -64,7 +67,7 @@ def for_latex(text: str) -> str:
 
 
 def for_csv(value: object) -> object:
-    """A cell that a spreadsheet shows as it is: a text that would be a formula gets an apostrophe, numbers stay."""
+    """A cell that a spreadsheet shows as it is: what would be a formula gets an apostrophe, numbers and ranges stay."""
     if not isinstance(value, str):
         return value
     text = visible(value)
@@ -84,11 +87,11 @@ def _printable(char: str) -> str:
 
 
 def _is_number(text: str) -> bool:
+    """Whether a text is a number, or a range as `interval_text` writes it, perhaps with a remark after a comma."""
     try:
-        float(text)
+        return all(math.isfinite(float(end)) for end in _REMARK.sub("", text).split(" to "))
     except ValueError:
         return False
-    return True
 
 
 def fixed(value: float, digits: int) -> str:

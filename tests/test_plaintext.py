@@ -51,7 +51,7 @@ def test_markdown_has_no_links_and_no_cells_and_latex_prints_what_it_can() -> No
 
 
 def test_a_formula_is_a_text_to_a_spreadsheet_and_a_number_a_number() -> None:
-    for text in ("=1+1", "+x", "-x", "@x", "\t=1", "=cmd|' /C calc'!A0"):
+    for text in ("=1+1", "+x", "-x", "@x", "\t=1", "=cmd|' /C calc'!A0", "-1 to x", "-1+cmd", "-1, =1", "-inf to 1"):
         assert for_csv(text) == f"'{text}"
-    for value in (-1.5, 3, None, "-1.5", "+2e3", "0 1 2"):
+    for value in (-1.5, 3, None, "-1.5", "+2e3", "0 1 2", "-0.47 to 0.45", "-1 to -0.5, 3 seeds"):
         assert for_csv(value) == value

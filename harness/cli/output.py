@@ -53,6 +53,12 @@ def echo(text: object, *, err: bool = False, nl: bool = True) -> None:
     click.echo(visible(str(text)), err=err, nl=nl)
 
 
+def waiting(for_what: str) -> None:
+    """Tell a terminal, before the first slow step of a command, what it waits for."""
+    if sys.stderr.isatty():
+        echo(f"{for_what} ...", err=True)
+
+
 def complain(message: str) -> int:
     """Print a user's mistake as one line; return the exit code for it."""
     echo(f"error: {one_line(message)}", err=True)
@@ -65,11 +71,16 @@ def console() -> Console:
 
 
 def plain_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table of texts, folded to the width of the terminal; markup in a cell is printed as it is."""
+    """Print a table of texts, folded to the width of the terminal, between words where these fit; without markup."""
     table, lines = Table(box=box.SIMPLE_HEAD, pad_edge=False), [list(map(_text, row)) for row in rows]
+    words = [
+        max(map(len, " ".join(str(line[at]) for line in (head, *lines)).split()), default=0) for at in range(len(head))
+    ]
+    fits = sum(words) + _GAP * len(words) < console().width
     for at, name in enumerate(head):
         short = all(len(line[at]) <= _NARROW for line in lines)  # such as a number, which is never folded
-        table.add_column(_text(name), overflow="fold", no_wrap=short and len(name) <= _NARROW)
+        least = words[at] if fits else None
+        table.add_column(_text(name), overflow="fold", no_wrap=short and len(name) <= _NARROW, min_width=least)
     for line in lines:
         table.add_row(*line)
     console().print(table)

@@ -21,7 +21,7 @@ from harness.cli.options import (
     names_option,
     results_option,
 )
-from harness.cli.output import echo, plain_table, read_results, warn
+from harness.cli.output import echo, plain_table, read_results, waiting, warn
 from harness.command_line import DEFAULT_MARGIN, DEFAULT_REPORT, TABLE_FORMATS, TableFormat
 from harness.errors import PlugInError, UserError
 from harness.formatting import count_of, fixed, from_markdown, interval_text, p_value, signed
@@ -53,6 +53,7 @@ _POSITIVE = click.FloatRange(0.0, 1e6, True)
 @click.option("--open", "open_it", is_flag=True, help="Open the report in a browser.")
 def report(profile: str | None, results: Path, out: Path, margin: float, one_file: bool, open_it: bool) -> None:
     """Write a report: Markdown, LaTeX, CSV and a static site."""
+    waiting("reading results, testing differences and drawing figures")
     from harness import api
 
     written = api.report(results, out, profile, margin, one_file)
@@ -75,14 +76,18 @@ def report(profile: str | None, results: Path, out: Path, margin: float, one_fil
     help="Only these variants, in this order; a paper's table gets a row for a new one.",
     shell_complete=completer("method"),
 )
+@names_option("--columns", "A,B", "Only the columns with these headings, in this order.")
+@names_option("--tasks", "T,U", "Only these tasks, in this order.")
 @any_profile_option
 @results_option
-def table(name: str, text_format: TableFormat, rows: str | None, profile: str | None, results: Path) -> None:
+def table(name: str, text_format: TableFormat, profile: str | None, results: Path, **shown: str | None) -> None:
     """Print one table as Markdown, LaTeX or CSV.
 
-    NAME is a suite, such as sts, or a table of a paper, such as mcse:T1. In a terminal, Markdown has no escapes.
+    NAME is a suite, such as sts, or a table of a paper, such as mcse:T1. In a terminal, Markdown has no escapes. LaTeX
+    fits a document of two columns: it needs booktabs, and is split rather than set below 7 pt.
     """
-    text = read_results(results, profile).text(name, text_format, profile, rows or ()).removesuffix("\n")
+    chosen = {option: names for option, names in shown.items() if names}
+    text = read_results(results, profile).text(name, text_format, profile, **chosen).removesuffix("\n")
     click.echo(from_markdown(text) if text_format == "markdown" and is_terminal() else text)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness.cli.options import GroupedOptions, accept_option, names_option, options_of
-from harness.cli.output import complain, echo, read_results, show_paper_tables, show_summaries, show_tuning
+from harness.cli.output import complain, echo, read_results, show_paper_tables, show_summaries, show_tuning, waiting
 from harness.command_line import Selection, harness_command, parse_texts
 from harness.formatting import count_of, duration, fixed, one_line
 from harness.runs.environment import DeviceChoice, Execution, Jobs
@@ -62,6 +62,7 @@ def run(
     A grid combines methods, settings, encoders and seeds. Finished runs are skipped, interrupted runs resume. With
     --redo, old results move to RESULTS/.superseded first; after a stop, the command without --redo goes on.
     """
+    waiting("planning: methods, data, encoders and finished runs")
     from harness import api
     from harness.planning.encoders import with_tried_encoders
 
@@ -116,6 +117,7 @@ def evaluate(context: click.Context, /, model: str | None, device: DeviceChoice,
     run. Scores are stored and shown with those of runs; a model from outside is the run `none[pooling=...]`. --encoders
     names more models, or the folder of a run's encoder.
     """
+    waiting("planning: models, suites and their data")
     from harness import api
     from harness.planning.encoders import with_tried_encoders
 

@@ -142,10 +142,11 @@ def _show_run(result: Result) -> None:
     for role, use in result.teachers.items():
         echo(f"{role}: {use.teacher} ({use.of})")
     scores = frames_of([result]).flat()
-    names = ["suite", "protocol", "task", "part", "metric"]
-    texts = (f"{value:.4f}".rstrip("0").rstrip(".") for value in scores["value"])
-    rows = ([*head, value] for head, value in zip(scores[names].to_numpy().tolist(), texts, strict=True))
-    plain_table((*names, "value"), rows)
+    for (suite, protocol), some in scores.groupby(["suite", "protocol"], sort=False, observed=True):
+        echo(f"{suite}, protocol {protocol}")
+        texts = (f"{value:.4f}".rstrip("0").rstrip(".") for value in some["value"])
+        rows = zip(*(some[name] for name in ("task", "part", "metric")), texts, strict=True)
+        plain_table(("task", "part", "metric", "value"), rows)
     plain_table(("machine", ""), [*((k, str(v)) for k, v in result.hardware.items()), *result.packages.items()])
     for line in result.all_warnings:
         echo(f"warning: {line}")

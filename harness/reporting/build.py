@@ -28,7 +28,8 @@ from harness.reporting.csvfiles import tidy, write_runs
 from harness.reporting.methods import methods_from_a_process
 from harness.reporting.pages import TEMPLATES, Pages, slugs, write_one_file
 from harness.reporting.sections.base import ReportSection, report_sections
-from harness.reporting.tables.texts import latex, markdown
+from harness.reporting.tables.latex import latex
+from harness.reporting.tables.texts import markdown
 from harness.store import Judge, Store, earlier_backends
 
 _NOTICE = (
@@ -196,8 +197,9 @@ def _write_site(contents: Contents, sections: Sequence[ReportSection], folder: P
         pages.put(name, (TEMPLATES / name).read_bytes())
     pages.put("vega.js", vega_script().encode())
     for figure in drawn:
-        pages.put(f"figures/{stems[figure.key]}.svg", figure.svg.encode())
-        pages.put(f"figures/{stems[figure.key]}.pdf", figure.pdf)
+        svg, pdf, png, data = figure.picture
+        for suffix, content in {"svg": svg.encode(), "pdf": pdf, "png": png, "csv": data.encode()}.items():
+            pages.put(f"figures/{stems[figure.key]}.{suffix}", content)
     pages.write("index.html", "index.html")
     for section in sections:
         section.write(pages)

@@ -1,9 +1,9 @@
 """The look of charts and figures, as parts of Vega-Lite specifications; figures are rendered here as SVG and PDF.
 
 Charts are drawn by pages. Their colours are names of the style sheet (`var(--c0)`), so that they follow the theme and
-print. Figures have a white background and the colours of Okabe and Ito (2008), which colour-blind readers can tell
-apart; marks and dashes differ too, so that they can be read in grey. Texts of results stand in a specification as data
-only, never in an expression.
+print. Figures have the size and the text of 7.5 pt that they have in a paper, a white background and the colours of
+Okabe and Ito (2008), which colour-blind readers can tell apart; marks and dashes differ too, so that they can be read
+in grey. Texts of results stand in a specification as data only, never in an expression.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from __future__ import annotations
 import math
 import re
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 from xml.sax.saxutils import escape
 
-from harness.formatting import visible
+from harness.formatting import for_csv, visible
 from harness.method.naming import VariantName
 from harness.stats import Summary
 
@@ -36,23 +37,30 @@ PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 MARKS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "triangle-right")
 STROKES = ((1, 0), (6, 2), (2, 2), (8, 2, 2, 2))
 PRINTED, BLACK, GRID = "#6b6b6b", "#222222", "#dddddd"
-#: width and height of a figure's panel in pixels
-PANEL = (300, 230)
+#: of figures, in points of PDF: widths that fit a column and the page in the style of ACL, as in IEEE's; heights; text
+WIDTHS, PANEL_HEIGHT = {"column": 218, "page": 452}, 160
+TEXT, AXIS, LEGEND_MARK = 7.5, 40, 22
 #: digits of numbers in charts
 DIGITS = 6
+#: of PNG files: 300 dots an inch
+PNG_SCALE = 300 / 72
+_PLAIN: ChartSpec = {"titleFontWeight": "normal", "titleFontSize": TEXT, "labelFontSize": TEXT}
 _CONFIG: ChartSpec = {
-    "font": "DejaVu Sans, Verdana, sans-serif",
+    "font": "Liberation Sans, Arial, Helvetica, DejaVu Sans, sans-serif",
     "view": {"stroke": None},
     "axis": {
+        **_PLAIN,
         **dict.fromkeys(("labelColor", "titleColor", "domainColor", "tickColor"), BLACK),
-        **{"gridColor": GRID, "titleFontWeight": "normal", "titleFontSize": 12, "labelFontSize": 11},
+        **{"gridColor": GRID, "gridWidth": 0.5, "domainWidth": 0.5, "tickWidth": 0.5, "tickSize": 3},
     },
-    "title": {"fontSize": 12, "fontWeight": "normal", "color": BLACK, "anchor": "middle"},
+    "title": {"fontSize": TEXT, "fontWeight": "normal", "color": BLACK, "anchor": "middle", "offset": 4},
     "legend": {
-        **{"orient": "bottom", "labelLimit": 0, "labelColor": BLACK, "labelFontSize": 11, "symbolSize": 60},
-        **{"titleFontWeight": "normal", "titleColor": BLACK, "titleFontSize": 12, "titleLimit": 0},
+        **_PLAIN,
+        **{"orient": "bottom", "labelLimit": 195, "labelColor": BLACK, "symbolSize": 30, "offset": 6},
+        **{"titleColor": BLACK, "titleLimit": 0, "rowPadding": 1, "columnPadding": 8, "symbolStrokeWidth": 1},
+        "layout": {"bottom": {"direction": "vertical", "anchor": "start", "margin": 2}},
     },
-    "concat": {"spacing": 25},
+    "concat": {"spacing": 10},
 }
 _ARIA = re.compile(r'\s+aria-[a-z]+="[^"]*"')
 _ID, _REFERENCE = re.compile(r'\bid="([^"]*)"'), re.compile(r'(\bid="|url\(#)([^")]*)')
@@ -121,10 +129,16 @@ def encodings(
     }
 
 
-def by_series(looks: Sequence[Look], columns: int = 2) -> dict[str, ChartSpec]:
-    """The encodings of a figure by `series`, with a legend."""
-    legend: ChartSpec = {"columns": columns, "title": None, "symbolOpacity": 1}
+def by_series(looks: Sequence[Look], width: float = WIDTHS["column"]) -> dict[str, ChartSpec]:
+    """The encodings of a figure by `series`, with a legend of as many columns as the width has room for."""
+    legend: ChartSpec = {"columns": _columns([series.name for series in looks], width), "title": None}
+    legend["symbolOpacity"] = 1
     return encodings("series", [visible(series.name) for series in looks], looks, legend)
+
+
+def _columns(names: Sequence[str], width: float = WIDTHS["column"]) -> int:
+    """The number of columns of a legend in so many points."""
+    return max(1, int(width // (LEGEND_MARK + 0.5 * TEXT * max(map(len, names), default=0))))
 
 
 def by_variant(entries: Sequence[LegendEntry]) -> dict[str, ChartSpec]:
@@ -160,7 +174,7 @@ def quantity(field: str, title: object, **more: object) -> ChartSpec:
 
 def axis(field: str, title: str, **more: object) -> ChartSpec:
     """The encoding of a numeric axis that need not begin at 0."""
-    return quantity(field, visible(title), scale={"zero": False, "padding": 12}) | more
+    return quantity(field, textwrap.wrap(visible(title), 28), scale={"zero": False, "padding": 8}) | more
 
 
 def named_axis(names: Sequence[str]) -> tuple[ChartSpec, int, list[ChartSpec]]:
@@ -244,7 +258,7 @@ def lines_at(channel: str, lines: Sequence[tuple[str, float]], colour: str = PRI
     names = list(dict.fromkeys(visible(name) for name, _ in lines))
     dashes = [[4 + 3 * at, 2 + at] for at in range(len(names))]
     stroke = {"symbolType": "stroke", "symbolStrokeColor": colour, "symbolSize": 200}
-    dash = by_name("line", names, dashes, {"columns": 2, "title": None, **stroke})
+    dash = by_name("line", names, dashes, {"columns": _columns(names), "title": None, **stroke})
     encoding = {channel: {"field": "at", "type": "quantitative"}, "strokeDash": dash}
     layer = {**rows_of({"at": at, "line": name} for name, at in lines), "mark": {"type": "rule", "color": colour}}
     return [{**layer, "encoding": encoding}] if lines else []
@@ -258,13 +272,21 @@ def curves(
     return {**rows_of(values), "encoding": {"x": x, "color": by["color"]}, "layer": layers}
 
 
-def grid(panels: Sequence[ChartSpec], columns: int = 1, *, share: bool = False) -> ChartSpec:
-    """Panels in rows of at most `columns`; `share` gives all of them one vertical scale. Names of params are unique."""
-    params = [param for panel in panels for param in panel.get("params", ())]  # allowed at the top level only
+def grid(panels: Sequence[ChartSpec], *, share: bool = False) -> ChartSpec:
+    """One panel as wide as a column unless it says otherwise, or several across the page; names of params are unique.
+
+    `share` gives all of them one vertical scale.
+    """
     apart = {"resolve": {"scale": {"strokeDash": "independent"}}}  # lines across have dashes and names of their own
-    sized = [{"width": PANEL[0], "height": PANEL[1], **panel, **apart, "params": []} for panel in panels]
+    if len(panels) == 1:
+        fitted = {"autosize": {"type": "fit", "contains": "padding"}, "width": WIDTHS["column"]}
+        return {**fitted, "height": PANEL_HEIGHT, **panels[0], **apart}
+    params = [param for panel in panels for param in panel.get("params", ())]  # allowed at the top level only
+    columns = 3 if len(panels) == 3 else 2
+    sized = {"width": WIDTHS["page"] / columns - AXIS, "height": 0.6 * PANEL_HEIGHT}
     resolve = {"resolve": {"scale": {"y": "shared"}}} if share else {}
-    return {"concat": sized, "columns": columns, "params": params, **resolve}
+    placed = [{**panel, **sized, **apart, "params": []} for panel in panels]
+    return {"concat": placed, "columns": columns, "params": params, **resolve}
 
 
 def n_of(summaries: Iterable[Summary]) -> str:
@@ -273,17 +295,45 @@ def n_of(summaries: Iterable[Summary]) -> str:
     return f"n = {counts[0]}" if len(counts) == 1 else f"n = {counts[0]} to {counts[-1]}"
 
 
-def drawn(title: str, spec: ChartSpec) -> tuple[str, bytes]:
-    """Render a figure as an SVG element and a PDF file."""
+class Picture(NamedTuple):
+    """A rendered figure: an SVG element, files of PDF and PNG, and its data as CSV."""
+
+    svg: str = ""
+    pdf: bytes = b""
+    png: bytes = b""
+    data: str = ""
+
+
+def drawn(title: str, spec: ChartSpec) -> Picture:
+    """Render a figure. The title is not drawn, which a caption has; it is the name of the SVG element."""
     import vl_convert
 
-    lines = textwrap.wrap(visible(title), 80)
-    heading = {"text": lines, "fontSize": 13, "fontWeight": "bold", "anchor": "middle", "offset": 15}
-    whole = {"$schema": "https://vega.github.io/schema/vega-lite/v6.json", "title": heading, "background": "white"}
-    svg = vl_convert.vegalite_to_svg({**whole, **spec, "config": _CONFIG, "padding": 10}, vl_version="6.4")
+    whole: ChartSpec = {"$schema": "https://vega.github.io/schema/vega-lite/v6.json", "background": "white"} | spec
+    rendered = partial(vl_convert.vegalite_to_svg, vl_version="6.4")
+    svg = rendered({**whole, "config": _CONFIG, "padding": 2})
+    if panels := spec.get("concat"):  # their width without axes, which is not known before
+        more = (WIDTHS["page"] - float(re.findall(r'width="([\d.]+)"', svg)[0])) / min(spec["columns"], len(panels))
+        whole["concat"] = [panel | {"width": panel["width"] + more} for panel in panels]
+        svg = rendered({**whole, "config": _CONFIG, "padding": 2})
     head, end, rest = _numbered(svg).partition(">")
     titled = f'{head} role="img"{end}<title>{escape(visible(title))}</title>{rest}'
-    return _ARIA.sub("", titled), vl_convert.svg_to_pdf(svg)
+    png = vl_convert.svg_to_png(svg, scale=PNG_SCALE)
+    return Picture(_ARIA.sub("", titled), vl_convert.svg_to_pdf(svg), png, _table(spec))
+
+
+def _table(spec: ChartSpec) -> str:
+    """The data of a figure as CSV, row by row of its panels and layers."""
+    import pandas
+
+    panels = [(panel.get("title", ""), row) for panel in spec.get("concat", [spec]) for row in _rows(panel)]
+    rows = [{"panel": title} | {key: for_csv(value) for key, value in row.items()} for title, row in panels]
+    return pandas.DataFrame(rows, dtype=object).to_csv(index=False, lineterminator="\n")
+
+
+def _rows(part: ChartSpec) -> Iterator[Mapping[str, object]]:
+    yield from filter(None, part.get("data", {}).get("values", ()))
+    for layer in part.get("layer", ()):
+        yield from _rows(layer)
 
 
 def _numbered(svg: str) -> str:

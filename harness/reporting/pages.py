@@ -27,7 +27,8 @@ from harness.formatting import count_of, duration, visible
 from harness.method.naming import VariantName, name_of
 from harness.metrics import tone
 from harness.reporting.tables.grids import CellText, Grid, LineHead, code_of
-from harness.reporting.tables.texts import csv_table, latex_table
+from harness.reporting.tables.latex import latex_table
+from harness.reporting.tables.texts import csv_table
 from harness.sources import digest
 from harness.store import overrides_text
 

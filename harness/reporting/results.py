@@ -20,7 +20,7 @@ from harness.reporting.seeds.comparison import Comparison
 from harness.reporting.seeds.lookup import compare_variants
 from harness.reporting.seeds.summary import SummaryTable, summary_tables
 from harness.reporting.tables.filled import filled_tables
-from harness.reporting.tables.grids import Grid, code_of, summary_grid
+from harness.reporting.tables.grids import Grid, code_of, picked, summary_grid
 from harness.reporting.tables.paper_grids import paper_grid
 from harness.reporting.tables.texts import FORMATS
 from harness.spec import Variant, split
@@ -123,13 +123,23 @@ class Results:
 
     @checked
     def text(
-        self, name: str, text_format: TableFormat = "markdown", profile: str | None = None, rows: Names = ()
+        self,
+        name: str,
+        text_format: TableFormat = "markdown",
+        profile: str | None = None,
+        rows: Names = (),
+        columns: Names = (),
+        tasks: Names = (),
     ) -> str:
-        """The same tables as "markdown", "latex" (booktabs, with a caption) or "csv", ready for a paper.
+        """The same tables as "markdown", "latex" (floats of a two-column paper, with booktabs) or "csv".
 
-        Raises UserError for a name that has no table under the profile.
+        `columns` are headings and `tasks` tasks, the only ones to show, in this order. Raises UserError for a name that
+        has no table under the profile, and for an unknown row, column or task.
         """
-        return FORMATS[text_format](self.of_profile(self._profile(profile)).grid(name, rows))
+        grid = self.of_profile(self._profile(profile)).grid(name, rows)
+        for names in filter(None, map(_names, (tasks, columns))):
+            grid = picked(grid, names)
+        return FORMATS[text_format](grid)
 
     @checked
     def compare(
@@ -180,7 +190,7 @@ class Results:
 
     def _variants(self, rows: Names, *, of_papers: bool) -> list[str]:
         """The variants named as rows. Raises UserError for one without a run, and without a row of a paper's table."""
-        variants = [str(Variant.parse(each.strip())) for each in (split(rows) if isinstance(rows, str) else rows)]
+        variants = [str(Variant.parse(each.strip())) for each in _names(rows)]
         tables = [table for paper in read_papers() for table in paper.tables.values()] if variants and of_papers else []
         there = {*self.frames.texts("variant"), *(row.variant for table in tables for row in table.rows)}
         for lacking in (each for each in variants if each not in there):
@@ -203,6 +213,10 @@ class Results:
                 "in Python profile=NAME)"
             )
         return self.profiles[0]
+
+
+def _names(names: Names) -> list[str]:
+    return [name.strip() for name in (split(names) if isinstance(names, str) else names)]
 
 
 def frame_of_grid(grid: Grid) -> pandas.DataFrame:

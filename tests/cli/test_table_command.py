@@ -64,11 +64,49 @@ def test_rows_are_only_those_asked_for_in_their_order_and_new_ones_stand_in_a_pa
         printed(results, "sts", "--profile", "tiny", "--rows", "mcsee")
 
 
+def test_columns_and_tasks_are_only_those_asked_for_in_their_order(tmp_path: Path) -> None:
+    store = Store(tmp_path / "results")
+    for run in (result("simcse", seed, scores(60.0 + seed)) for seed in range(2)):
+        store.save(run)
+
+    def heads(*words: str) -> list[str]:
+        (line, *_) = csv.reader(io.StringIO(printed(store.root, *words, "--format", "csv")))
+        return [name for name in line[4:] if not name.endswith("deviation")]
+
+    assert heads("sts", "--columns", "sick-r, STS12") == ["SICK-R", "STS12"]
+    assert heads("sts", "--tasks", "STS-B,STS12") == ["STS-B", "STS12"]
+    ways = ("image to text", "text to image")
+    assert heads("retrieval", "--tasks", "COCO", "--columns", "R@10,R@1") == [
+        f"COCO, {way}: R@{k}" for k in (10, 1) for way in ways
+    ]
+    text = printed(store.root, "retrieval", "--columns", "R@1", "--format", "latex")
+    assert text.count("multicolumn{2}{c}{R@1}") == 6
+    for option in ("--columns", "--tasks"):
+        with pytest.raises(UserError, match="no column 'STS1' in the table tiny-sts; did you mean STS1"):
+            printed(store.root, "sts", option, "STS1")
+
+
+def test_overrides_of_all_rows_are_named_once(tmp_path: Path) -> None:
+    store = Store(tmp_path / "results")
+    for variant in ("simcse", "mcse"):
+        for run in over_seeds(variant, [60.0, 61.0], overrides={"steps": 9, "precision": "bf16"}):
+            store.save(run)
+    text = printed(store.root, "sts")
+    assert "profile tiny, all rows: precision = bf16, steps = 9\n" in text
+    assert [line.split(" | ")[1:3] for line in text.splitlines() if line.startswith("| toy")] == [
+        ["SimCSE", "2 (stale)"],
+        ["MCSE", "2 (stale)"],
+    ]
+    store.save(result("simcse", 0))
+    assert "all rows" not in (text := printed(store.root, "sts"))
+    assert "| MCSE (precision = bf16, steps = 9) | 2" in text
+
+
 def test_latex_is_ready_for_a_paper_and_csv_has_codes_and_numbers_in_columns(results: Path) -> None:
     text = printed(results, "sts", "--format", "latex", "--profile", "tiny")
     assert text.startswith("\\begin{table}")
     assert text.endswith("\\end{table}\n")
-    assert r"MCSE, $\lambda = 0.1$ & 3 (stale) & \textbf{71.00}\,$\pm$\,1.00$^{*}$ \\" in text
+    assert r"MCSE, $\lambda = 0.1$ & 3 (stale) & \textbf{71.00} & $\pm$1.00{*} \tabularnewline" in text
     assert "harness run" not in text, "a paper names no command of ours"
     _, row = csv.DictReader(io.StringIO(printed(results, "STS", "--format", "csv", "--profile", "tiny")))
     assert (row["code"], row["variant"]) == ("mcse[lambda=0.1]", "MCSE, λ = 0.1")

@@ -44,8 +44,8 @@ def _histogram(data: FigureData, run: FigureRun, task: str, space: str) -> Drawi
     looks = look.by_series([look.of_series(at, name) for at, name in enumerate(series)])
     layers = [_steps(name, *bars, x, y, looks["color"]) for name, bars in series.items()]
     layers += look.lines_at("x", lines)
-    text = f"{run.label.variant}, {len(ranks):,} images, in {SPACES[space]}."
-    return Drawing(look.grid([{"width": 400, "height": 260, "layer": layers}]), text, [run])
+    text = f"{run.label.name}, {len(ranks):,} images, in {SPACES[space]}."
+    return Drawing(look.grid([{"height": 150 + 9 * len(lines), "layer": layers}]), text, [run])
 
 
 def _ranks(run: FigureRun, task: str, space: str) -> Histograms:
@@ -98,10 +98,10 @@ def scatter(data: FigureData) -> Drawing | str:
         ranks = run.cell(Score(data.spec.suite, task, "spearman"))
         rank = ranks.by_seed.get(run.result.spec.seed) if ranks else None
         x, y = look.axis("x", f"gold score, 0 to 5 (n = {len(gold):,})"), look.axis("y", "cosine")
-        title = run.label.variant + ("" if rank is None else f", Spearman {rank:.2f}")
-        panels.append({"title": title, **_cloud(np.stack([gold, cosines], 1), look.of_series(at, ""), x, y, 7)})
+        title = run.label.name.text + ("" if rank is None else f", Spearman {rank:.2f}")
+        panels.append({"title": title, **_cloud(np.stack([gold, cosines], 1), look.of_series(at, ""), x, y, 3)})
     text = f"Cosine against gold score for all pairs of {task}, one seed for each panel."
-    return Drawing(look.grid(panels, 2, share=True), text, arrays)
+    return Drawing(look.grid(panels, share=True), text, arrays)
 
 
 def _cloud(xy: np.ndarray, shown: look.Look, x: look.ChartSpec, y: look.ChartSpec, size: int) -> look.ChartSpec:
@@ -127,7 +127,7 @@ def _clusters(data: FigureData) -> Drawing | str:
         f"t-SNE of {len(arrays[0][0]):,} captions of {task}, the same in every panel. Colours and marks: "
         f"{max(map(len, clouds))} clusters of K-means on the vectors; their order differs between panels."
     )
-    return Drawing(look.grid(_planes(runs, clouds, 12), 2), text, runs)
+    return Drawing(look.grid(_planes(runs, clouds, 5)), text, runs)
 
 
 def _views(data: FigureData) -> Drawing | str:
@@ -140,7 +140,7 @@ def _views(data: FigureData) -> Drawing | str:
         f"t-SNE of {clouds[0].shape[1]} encodings under dropout of each of three captions of {task}: two similar and "
         "a different one. Every panel has its own plane."
     )
-    return Drawing(look.grid(_planes(runs, clouds, 18, captions), 2), text, runs)
+    return Drawing(look.grid(_planes(runs, clouds, 8, captions)), text, runs)
 
 
 def _planes(
@@ -153,9 +153,9 @@ def _planes(
     panels: list[look.ChartSpec] = []
     for run, mine in zip(runs, clouds, strict=True):
         layers = [_cloud(xy, look.of_series(at, ""), x, y, size) for at, xy in enumerate(mine)]
-        panels.append({"title": run.label.variant, "layer": layers})
+        panels.append({"title": run.label.name.text, "layer": layers})
     if names:
-        looks = look.by_series([look.of_series(at, name) for at, name in enumerate(names)], 1)
+        looks = look.by_series([look.of_series(at, name) for at, name in enumerate(names)])
         shown = {"color": looks["color"], "shape": looks["shape"], "opacity": {"value": 0}}
         legend = {
             **look.rows_of({"series": name} for name in names),

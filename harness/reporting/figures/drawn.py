@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from harness.errors import PlugInError
@@ -14,7 +14,7 @@ from harness.papers.schema import FigureSpec, pairs_of
 from harness.registry import errors_of, get_instance
 from harness.reporting.contents import Contents
 from harness.reporting.figures.kinds import FigureData, FigureKind, FigureRun
-from harness.reporting.look import drawn
+from harness.reporting.look import Picture, drawn
 from harness.reporting.seeds.cells import Label, Row
 from harness.reporting.seeds.choose import profile_runs, rows_by_label
 from harness.reporting.seeds.wording import data_of
@@ -26,8 +26,7 @@ from harness.store import Frames
 class ReportFigure:
     """A figure of a paper, or of a section.
 
-    `svg` is an element for a page or file and `pdf` a file's content. Both are empty if nothing is drawn; `empty` then
-    says why. `commands` start the missing runs.
+    `picture` is empty if nothing is drawn; `empty` then says why. `commands` start the missing runs.
     """
 
     key: str
@@ -35,10 +34,13 @@ class ReportFigure:
     profile: str
     title: str
     caption: str
-    svg: str = ""
-    pdf: bytes = b""
+    picture: Picture = field(default_factory=Picture)
     empty: str = ""
     commands: tuple[str, ...] = ()
+
+    @property
+    def svg(self) -> str:
+        return self.picture.svg
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ class Material:
                 drawing = kind.draw(data)
                 if isinstance(drawing, str):
                     return replace(blank, empty=drawing)
-                svg, pdf = drawn(title, drawing.spec)
+                picture = drawn(title, drawing.spec)
         except PlugInError as error:
             return replace(blank, empty=str(error))
         runs = "; ".join(
@@ -90,7 +92,7 @@ class Material:
         )
         end = spec.note if self.is_paper else f"Drawn like the paper's figure ({spec.title}); not comparable with it."
         caption = f"{drawing.text} Runs of profile {self.profile}: {runs}. {end}"
-        return replace(blank, caption=caption, svg=svg, pdf=pdf)
+        return replace(blank, caption=caption, picture=picture)
 
     def data(self, paper: Paper, name: str) -> FigureData:
         spec = paper.figures[name]

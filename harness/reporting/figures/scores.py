@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+from harness.method.naming import name_of
 from harness.metrics import AVERAGE, Score, is_by_training
 from harness.reporting import look
 from harness.reporting.figures.kinds import Drawing, FigureData, FigureKind, FigureRun
 from harness.reporting.seeds.cells import PartColumn
+from harness.reporting.seeds.wording import suite_title
 from harness.spec import Variant, parse_setting
 from harness.stats import Summary, summarise
 
@@ -54,10 +57,8 @@ def data_scale(data: FigureData) -> Drawing | str:
 
     entries = _entries([curve for panel in every for curve in panel.curves])
     panels = [_drawn(f"levels{at}", panel, data, entries) for at, panel in enumerate(every)]
-    text = (
-        f"Average of {data.spec.suite}, mean ± standard deviation over seeds. The values on the axis are evenly spaced."
-    )
-    return Drawing(look.grid(panels, 3, share=True), text, shown)
+    text = f"{suite_title(data.spec.suite)} average, mean ± SD over seeds. The values on the axis are evenly spaced."
+    return Drawing(look.grid(panels, share=True), text, shown)
 
 
 def _entries(shown: Sequence[LevelCurve]) -> dict[str, look.Look]:
@@ -99,7 +100,7 @@ def _layers(
     ]
     marks = [(f"printed: {name}, {value:g}", point) for name, value, point in printed]
     unit = data.metric(data.spec.suite, data.spec.metric).title
-    y, looks = look.axis("y", f"average of {data.spec.suite}, {unit}"), look.by_series(list(entries.values()))
+    y, looks = look.axis("y", f"{suite_title(data.spec.suite)} average, {unit}"), look.by_series(list(entries.values()))
     return [*look.lines_at("y", constant, look.BLACK), *look.lines_at("x", marks), look.curves(points, x, y, looks)]
 
 
@@ -127,11 +128,11 @@ def _panel(runs: Sequence[FigureRun], score: Score, base: str, option: str) -> L
         if summary is None:
             continue
         if setting.name not in varied:
-            name = f"{run.label.variant} / {setting}"
+            name = f"{run.label.name} / {setting}"
             curves[name] = LevelCurve(name, True, {0.0: summary})
         level = dict(setting.options).get(option, "" if setting.options else plain)
         if setting.name == base and level in levels:
-            curve = curves.setdefault(run.label.variant, LevelCurve(run.label.variant))
+            curve = curves.setdefault(run.label.name.text, LevelCurve(run.label.name.text))
             curve.points[float(levels.index(level))] = summary
     return LevelPanel(base, option, levels, sorted(curves.values(), key=lambda curve: not curve.constant))
 
@@ -151,8 +152,8 @@ def margin_sweep(data: FigureData) -> Drawing | str:
     shown = list(curves_of.values())
     printed = [(name, value, value) for name, value in data.printed]
     layers = _layers(shown, data, _entries(shown), look.axis("x", option, axis={"grid": False}), printed)
-    text = f"Average of {data.spec.suite} against the {option}, mean ± standard deviation over seeds."
-    return Drawing(look.grid([{"layer": layers, "width": 380, "height": 240}]), text, data.runs)
+    text = f"{suite_title(data.spec.suite)} average against the {option}, mean ± SD over seeds."
+    return Drawing(look.grid([{"height": 145 + 9 * len(shown), "layer": layers}]), text, data.runs)
 
 
 def _value(run: FigureRun, option: str) -> float | None:
@@ -181,8 +182,8 @@ def subset_gain(data: FigureData) -> Drawing | str:
         if bars
     ]
     text = (
-        f"{better} minus {worse} in {metric.name} on each subset, mean ± deviation of the differences by seed, "
-        "over the seeds of both."
+        f"{name_of(better)} minus {name_of(worse)} in {metric.title} on each subset, mean ± SD of the differences by "
+        "seed, over the seeds of both."
     )
     return Drawing(look.grid(panels, share=True), text, [run for pair in pairs for run in pair])
 
@@ -211,21 +212,24 @@ def _cells(data: FigureData, run: FigureRun) -> dict[PartColumn, dict[int, float
 def _bar_panel(param: str, setting: str, bars: Mapping[PartColumn, Summary], unit: str) -> look.ChartSpec:
     tasks = dict.fromkeys(column.task for _, column in bars)
     entries = [look.of_series(index, task) for index, task in enumerate(tasks)]
-    values = [look.spread(column.task, place, gain) for place, ((_, column), gain) in enumerate(bars.items())]
+    names = [part or column.task for part, column in bars]
+    values = [
+        {"part": names[place], **look.spread(column.task, place, gain)}
+        for place, ((_, column), gain) in enumerate(bars.items())
+    ]
     labels = {"title": None, "labelExpr": f"{param}[datum.value]", "labelAngle": -50, "labelLimit": 0, "grid": False}
     x = {"field": "x", "type": "ordinal", "axis": labels}
     ends = {"y": look.axis("lo", unit), "y2": {"field": "hi"}}
-    names = [part or column.task for part, column in bars]
     return {
         "title": setting,
-        "width": max(380, 22 * len(bars)),
+        **{"width": look.WIDTHS["column" if len(bars) < 9 else "page"], "height": 190},
         "params": [{"name": param, "value": names}],
         **look.rows_of(values),
         "encoding": {"x": x},
         "layer": [
             {
                 "mark": {"type": "bar"},
-                "encoding": {"y": look.axis("y", unit), "color": look.by_series(entries, 5)["color"]},
+                "encoding": {"y": look.axis("y", unit), "color": look.by_series(entries)["color"]},
             },
             {"mark": {"type": "rule", "color": look.BLACK}, "encoding": ends},
             look.line_at({"x": None, "y": {"datum": 0}}, color=look.BLACK),
@@ -235,6 +239,8 @@ def _bar_panel(param: str, setting: str, bars: Mapping[PartColumn, Summary], uni
 
 #: The score that colours the points.
 COLOUR = Score("sts", AVERAGE, "spearman")
+#: lines between two names beside points, as a share of the axis
+NAME_GAP = 0.12
 
 
 def alignment_uniformity(data: FigureData) -> Drawing | str:
@@ -250,20 +256,16 @@ def alignment_uniformity(data: FigureData) -> Drawing | str:
     printed = list(_printed_points(shown, data))
     names = dict.fromkeys(run.label.variant for run in shown)
     seeds = {name: look.n_of(x for run, x, _ in points if run.label.variant == name) for name in names}
-    entries = {name: look.of_series(index, f"{name} ({seeds[name]})") for index, name in enumerate(names)}
+    entries = {name: look.of_series(index, f"{name_of(name)} ({seeds[name]})") for index, name in enumerate(names)}
     axes = {
         field: look.axis(field, _axis_label(data, name)) for field, name in (("x", "uniformity"), ("y", "alignment"))
     }
-    unit = f"sts average, {data.metric(COLOUR.suite, COLOUR.metric).title}"
+    unit = f"STS average, {data.metric(COLOUR.suite, COLOUR.metric).title}"
     layers = _geometry_layers(points, printed, entries, unit, axes)
-    text = (
-        f"Alignment against uniformity on {data.task}, mean ± standard deviation over seeds; "
-        "the colour is the STS average."
-    )
+    text = f"Alignment against uniformity on {data.task}, mean ± SD over seeds; the colour is the STS average."
     if printed:
         text += " Hollow grey points are printed (KDMCSE Table 2, DALR Table 6)."
-    panel = {"width": 400, "height": 300, "layer": layers}
-    return Drawing(look.grid([panel]), text, shown)
+    return Drawing(look.grid([{"height": 190 + 9 * len(entries), "layer": layers}]), text, shown)
 
 
 def _geometry_layers(
@@ -274,7 +276,7 @@ def _geometry_layers(
     axes: dict[str, look.ChartSpec],
 ) -> list[look.ChartSpec]:
     """Deviations, points with their settings, and printed points."""
-    values = [
+    values: list[dict[str, Any]] = [
         {
             "series": entries[run.label.variant].name,
             "setting": run.label.setting,
@@ -284,39 +286,53 @@ def _geometry_layers(
         }
         for run, x, y in points
     ]
-    others: list[dict[str, object]] = [
+    others: list[dict[str, Any]] = [
         {"series": entries[variant].name, "setting": f"{setting}, printed", "x": x, "y": y}
         for variant, setting, x, y in printed
     ]
-    shape = look.by_series(list(entries.values()), 3)["shape"]
-    shape["legend"] = {"title": None, "columns": 3, "symbolFillColor": "white", "symbolStrokeColor": look.BLACK}
+    _place_names([*values, *others])
+    shape = look.by_series(list(entries.values()))["shape"]
+    shape["legend"] |= {"symbolFillColor": "white", "symbolStrokeColor": look.BLACK}
     fill: look.ChartSpec = {"value": look.PALETTE[0]}
     if all(row["score"] is not None for row in values):
-        legend = {"orient": "right", "title": unit, "titleOrient": "right", "gradientLength": 250, "format": ".1f"}
+        legend = {"orient": "top", "title": unit, "gradientLength": 120, "gradientThickness": 6, "format": ".1f"}
         fill = {
             "field": "score",
             "type": "quantitative",
             "scale": {"scheme": "cividis", "zero": False},
             "legend": legend,
         }
-    grey, mark = {"type": "rule", "color": "#999999"}, {"type": "point", "size": 90, "opacity": 1}
+    grey, mark = {"type": "rule", "color": "#999999"}, {"type": "point", "size": 35, "opacity": 1, "strokeWidth": 0.7}
     x, y = axes["x"], axes["y"]
     layers = [
         {"mark": grey, "encoding": {"x": {**x, "field": "x1"}, "x2": {"field": "x2"}, "y": y}},
         {"mark": grey, "encoding": {"x": x, "y": {**y, "field": "y1"}, "y2": {"field": "y2"}}},
-        {"mark": {**mark, "stroke": look.BLACK, "strokeWidth": 1}, "encoding": {**axes, "shape": shape, "fill": fill}},
-        _setting_names(axes, -6),
+        {"mark": {**mark, "stroke": look.BLACK}, "encoding": {**axes, "shape": shape, "fill": fill}},
+        _setting_names(axes),
     ]
-    hollow = {"mark": {**mark, "stroke": look.PRINTED, "fill": None}, "encoding": {**axes, "shape": shape}}
+    shape = {**shape, "legend": None}
+    hollow = {"mark": {**mark, "stroke": look.PRINTED, "fill": "white"}, "encoding": {**axes, "shape": shape}}
     return [
         {**look.rows_of(values), "layer": layers},
-        *([{**look.rows_of(others), "layer": [hollow, _setting_names(axes, 9)]}] if others else []),
+        *([{**look.rows_of(others), "layer": [hollow, _setting_names(axes)]}] if others else []),
     ]
 
 
-def _setting_names(axes: Mapping[str, look.ChartSpec], below: int) -> look.ChartSpec:
-    text = {"type": "text", "align": "left", "dx": 8, "dy": below, "fontSize": 9, "color": look.BLACK}
-    return {"mark": text, "encoding": {**axes, "text": {"field": "setting", "type": "nominal"}}}
+def _place_names(points: Sequence[dict[str, Any]]) -> None:
+    """Set `name_y`, the height of each point's name, so that names of points beside each other stand apart."""
+    xs, ys = ([point[axis] for point in points] for axis in "xy")
+    wide, gap = 0.4 * (max(xs) - min(xs)), NAME_GAP * (max(ys) - min(ys))
+    placed: list[dict[str, Any]] = []
+    for point in sorted(points, key=lambda point: point["y"]):
+        below = [other["name_y"] + gap for other in placed if abs(other["x"] - point["x"]) <= wide]
+        point["name_y"] = max([point["y"], *below])
+        placed.append(point)
+
+
+def _setting_names(axes: Mapping[str, look.ChartSpec]) -> look.ChartSpec:
+    text = {"type": "text", "align": "left", "dx": 5, "dy": -5, "fontSize": look.TEXT, "color": look.BLACK}
+    y = {**axes["y"], "field": "name_y"}
+    return {"mark": text, "encoding": {**axes, "y": y, "text": {"field": "setting", "type": "nominal"}}}
 
 
 def _axis_label(data: FigureData, name: str) -> str:

@@ -334,8 +334,9 @@ def seen_figures(table: SeenTable) -> list[ReportFigure]:
     )
     if table.fewest_seen(table.mean) < FEWEST_PAIRS:
         text += f" Fewer than {FEWEST_PAIRS} pairs are seen: the gain on them says nothing."
-    svg, pdf = look.drawn(title, _spec(table, compared))
-    return [ReportFigure(f"gains-{table.key}", "", table.profile, title, text, svg, pdf)]
+    return [
+        ReportFigure(f"gains-{table.key}", "", table.profile, title, text, look.drawn(title, _spec(table, compared)))
+    ]
 
 
 def _spec(table: SeenTable, compared: Sequence[Row]) -> look.ChartSpec:
@@ -350,6 +351,7 @@ def _spec(table: SeenTable, compared: Sequence[Row]) -> look.ChartSpec:
     values = [
         {
             "i": at,
+            "variant": compared[at].label.name.text,
             "series": name,
             "x": cell.summary.mean,
             "lo": cell.test.low if cell.test else cell.summary.mean,
@@ -379,4 +381,4 @@ def _spec(table: SeenTable, compared: Sequence[Row]) -> look.ChartSpec:
         "layer": layers,
     }
     layers = [look.line_at({"x": {"datum": 0}}, color=look.BLACK), both]
-    return look.grid([{"width": 400, "height": max(height, 45 * len(compared)), "params": params, "layer": layers}])
+    return look.grid([{"height": max(height, 20 * len(compared)) + 50, "params": params, "layer": layers}])

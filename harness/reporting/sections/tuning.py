@@ -350,9 +350,11 @@ def tuned_figures(report: TunedReport) -> list[ReportFigure]:
         "Expected best of n trials, drawn from all trials of a seed: mean over seeds, and bars of one standard "
         "deviation. Methods are compared fairly at equal numbers of trials only."
     )
-    entries = [of_series(index, f"{line.method.base} ({n_of(line.expected)})") for index, line in enumerate(places[0])]
-    svg, pdf = drawn(title, grid([_panel(place, entries) for place in places], 3))
-    return [ReportFigure(key, "", report.tuning.profile, title, text, svg, pdf)]
+    entries = [
+        of_series(index, f"{name_of(line.method.base)} ({n_of(line.expected)})") for index, line in enumerate(places[0])
+    ]
+    picture = drawn(title, grid([_panel(place, entries) for place in places]))
+    return [ReportFigure(key, "", report.tuning.profile, title, text, picture)]
 
 
 def _panel(place: Sequence[TunedLine], entries: Sequence[Look]) -> ChartSpec:

@@ -7,15 +7,17 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Literal
 
-from harness.formatting import fixed
-from harness.method.naming import VariantName
+from harness.errors import UserError
+from harness.formatting import count_of, fixed
+from harness.method.naming import VariantName, name_of
 from harness.metrics import AVERAGE, Column, Significance, Verdict
+from harness.registry import suggest
 from harness.reporting.seeds.caveats import GroupState
 from harness.reporting.seeds.cells import Cell, Row
 from harness.reporting.seeds.summary import Block, SummaryTable
 from harness.reporting.seeds.wording import metric_words, suite_title
 from harness.reporting.tables.cells import Coverage
-from harness.stats import Summary
+from harness.stats import ALPHA, Summary
 
 BETTER, WORSE, ABSENT = "*", "†", "–"
 #: absent: a row without a run; sentences: its heads are long texts
@@ -85,7 +87,8 @@ class Grid:
 
     `average` marks the columns of averages, `empty` says why nothing is measured yet, and `coverage` counts rows and
     verdicts of a paper's table. `groups` are headings above columns, one per column, or empty.
-    `legend` says how the numbers are read, and belongs in a paper's caption; `notes` are all other remarks.
+    `legend` says how the numbers are read; `notes` are all other remarks. `caption` sums up the legend for a paper's
+    caption, with the number of seeds and the test.
     """
 
     key: str
@@ -100,6 +103,7 @@ class Grid:
     coverage: Coverage | None = None
     groups: tuple[str, ...] = ()
     legend: tuple[str, ...] = ()
+    caption: str = ""
 
     @property
     def titles(self) -> list[str]:
@@ -117,22 +121,52 @@ class Grid:
         return (*self.legend, *self.notes)
 
 
+def picked(grid: Grid, names: Sequence[str]) -> Grid:
+    """Only the columns that have these headings or tasks, in this order. Raises UserError for an unknown name."""
+    tasks = [group.partition(",")[0] for group in grid.groups] or grid.columns
+    named = [{*texts} for texts in zip(grid.columns, grid.titles, tasks, strict=True)]
+    known = {name.casefold(): name for texts in named for name in texts}
+    for name in (name for name in names if name.casefold() not in known):
+        raise UserError(f"no column '{name}' in the table {grid.key}; {suggest(name, sorted(known.values()))}")
+    places = [at for name in names for at, texts in enumerate(named) if known[name.casefold()] in texts]
+    columns, average = zip(*((grid.columns[at], grid.average[at]) for at in places), strict=True)
+    lines = (
+        [replace(line, cells=tuple(line.cells[at] for at in places)) for line in one.lines] for one in grid.sections
+    )
+    sections = tuple(replace(one, lines=tuple(some)) for one, some in zip(grid.sections, lines, strict=True))
+    groups = tuple(grid.groups[at] for at in places) if grid.groups else ()
+    return replace(grid, columns=columns, average=average, groups=groups, sections=sections)
+
+
 def summary_grid(table: SummaryTable, *, whole: bool = False, note: str = "") -> Grid:
     """Format a summary table, with a `note`; an average that repeats the only task is left out unless `whole`."""
     shown = [column for column in table.columns if whole or not _repeats(table, column)]
     headings = [table.heading(column) for column in shown]
     title = ": ".join(filter(None, (suite_title(table.suite), metric_words(table.metrics))))
+    overrides = {row.label.overrides for row in table.rows if row.is_trained}
+    common = overrides.pop() if len(overrides) == 1 else ""
+    every = f"all rows: {common.replace('=', ' = ').replace(',', ', ')}" if common else ""
     return Grid(
         "-".join(filter(None, (table.profile, table.suite, table.about))),
-        ", ".join(filter(None, (title, table.about, f"profile {table.profile}"))),
+        ", ".join(filter(None, (title, table.about, f"profile {table.profile}", every))),
         ("variant", "seeds"),
         tuple(title for _, title in headings),
         tuple(column.task == AVERAGE for column in shown),
-        tuple(Section(block.place, tuple(_lines(table, block, shown))) for block in table.blocks),
+        tuple(Section(block.place, tuple(_lines(table, block, shown, common))) for block in table.blocks),
         (*table.notes, *filter(None, [note])),
         groups=tuple(group for group, _ in headings) if any(group for group, _ in headings) else (),
         legend=table.legend,
+        caption=_caption(table),
     )
+
+
+def _caption(table: SummaryTable) -> str:
+    """The number of seeds and the test of a table in brief."""
+    counts = sorted({len(row.seeds) for row in table.rows if row.is_trained}) or [1]
+    seeds = f"{counts[0]} to {counts[-1]} seeds" if len(counts) > 1 else count_of(counts[0], "seed")
+    base, tested = table.blocks[0].base, any(cell.test for row in table.rows for cell in row.cells.values())
+    test = f"; * better, † worse than {name_of(base)} (t-test, Holm, p < {ALPHA})" if tested else ""
+    return f"Mean ± SD over {seeds}{test}."
 
 
 def _repeats(table: SummaryTable, column: Column) -> bool:
@@ -147,7 +181,8 @@ def _values(row: Row, column: Column) -> tuple[float, ...]:
     return row.cells[column].values if column in row.cells else ()
 
 
-def _lines(table: SummaryTable, block: Block, columns: Sequence[Column]) -> Iterator[Line]:
+def _lines(table: SummaryTable, block: Block, columns: Sequence[Column], common: str) -> Iterator[Line]:
+    """The lines of a block; names do not repeat overrides that are `common` to all rows."""
     best = {column: _best(table, block, column) for column in columns}
     for row in block.rows:
         seeds = len(row.seeds)
@@ -155,8 +190,9 @@ def _lines(table: SummaryTable, block: Block, columns: Sequence[Column]) -> Iter
             (cell_text(row.cells.get(column), table.metric(column).digits, seeds), best[column]) for column in columns
         )
         cells = tuple(replace(text, bold=text.value == top) for text, top in texts)
-        heads = (row.label.name, seeds_text(seeds, row.freshness))
-        yield Line(heads, cells, "baseline" if block.is_baseline(row) else "plain")
+        name = row.label.name
+        short = VariantName(name_of(row.label.variant).text, name.code) if row.label.overrides == common else name
+        yield Line((short, seeds_text(seeds, row.freshness)), cells, "baseline" if block.is_baseline(row) else "plain")
 
 
 def _best(table: SummaryTable, block: Block, column: Column) -> str | None:

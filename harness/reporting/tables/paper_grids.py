@@ -54,6 +54,7 @@ def paper_grid(filled: FilledTable) -> Grid:
         filled.coverage if filled.is_paper else None,
         groups=tuple(way for way, _ in headings) if any(way for way, _ in headings) else (),
         legend=tuple(_legend(filled)),
+        caption=_caption(filled),
     )
 
 
@@ -226,6 +227,13 @@ def _legend(filled: FilledTable) -> Iterator[str]:
             f"and tasks of profile {filled.profile}: {measured}. Not comparable with the paper. {bold}"
         )
     yield from _tests(filled)
+
+
+def _caption(filled: FilledTable) -> str:
+    """How measured rows are computed and tested, in brief."""
+    alpha = filled.table.test.alpha if filled.table.test and any(_tests(filled)) else None
+    test = f"; * better, † worse than the row compared with (t-test, Holm, p < {alpha})" if alpha else ""
+    return f"Measured: mean ± SD over seeds{test}." if filled.is_measured else ""
 
 
 def _tests(filled: FilledTable) -> Iterator[str]:

@@ -84,4 +84,4 @@ def averages(variant: str, setting: str, values: Sequence[float]) -> list[Result
 
 
 def texts(figure: ReportFigure) -> list[str]:
-    return ["".join(element.itertext()) for element in Tree.fromstring(figure.svg).iter(f"{SVG}text")]
+    return [" ".join(element.itertext()) for element in Tree.fromstring(figure.svg).iter(f"{SVG}text")]

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import re
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 from xml.etree import ElementTree as Tree
 
 import numpy as np
 import pytest
-from builders import result, sts
+from builders import result, sts, tables
 from figure_samples import BERT, PAPERS, SVG, averages, drawn, figure, scored, texts
+from two_columns import typeset
 
 from harness.metrics import AVERAGE, ArrayName
 from harness.reporting.contents import Contents
+from harness.reporting.figures.scores import NAME_GAP, _place_names
+from harness.reporting.look import PNG_SCALE, WIDTHS
 from harness.reporting.sections.papers import PapersSection
+from harness.reporting.tables.grids import summary_grid
+from harness.reporting.tables.latex import latex_table
 from harness.store import Result, Store
 
 
@@ -69,9 +78,72 @@ def test_a_report_has_the_papers_figures_and_those_of_other_profiles() -> None:
 def test_pictures_are_reproducible_with_text_and_a_title() -> None:
     first, second = figure("mcse-F2", POINTS), figure("mcse-F2", POINTS)
     assert first.svg == second.svg
-    assert first.pdf.startswith(b"%PDF")
-    assert b"CreationDate" not in first.pdf
-    assert Tree.fromstring(first.svg).find(f"{SVG}title") is not None
+    assert first.picture == second.picture
+    assert first.picture.pdf.startswith(b"%PDF")
+    assert b"CreationDate" not in first.picture.pdf
+    assert Tree.fromstring(first.svg).find(f"{SVG}title").text == first.title
+    assert first.title not in texts(first), "the caption has it"
+
+
+def test_a_picture_has_the_width_of_a_column_or_a_page_and_embedded_text_of_7_to_9_pt() -> None:
+    many = [subsets(variant, 0, *range(at, at + 3)) for at, variant in enumerate(("simcse", "mcse"))]
+    planes = [with_arrays("kdmcse"), with_arrays("mcse")]
+    column, bars = figure("mcse-F2", POINTS), figure("mcse-F4", many)
+    for shown, width in ((column, "column"), (bars, "column"), (figure("kdmcse-F9", planes, arrays()), "page")):
+        element = Tree.fromstring(shown.svg)
+        assert float(element.get("width", 0)) == pytest.approx(WIDTHS[width], abs=1)
+        streams = re.findall(rb"stream\r?\n(.*?)endstream", shown.picture.pdf, re.DOTALL)
+        drawing = b"".join(zlib.decompress(each) for each in streams if each[:1] == b"x")
+        sizes = {float(size) for size in re.findall(rb"/\S+ ([\d.]+) Tf", drawing)}
+        assert sizes
+        assert all(7 <= size <= 9 for size in sizes)
+        fonts = re.findall(rb"/FontName\s*/(\S+)", shown.picture.pdf)
+        assert len(fonts) == len(re.findall(rb"/FontFile", shown.picture.pdf)) > 0
+        assert shown.picture.png.startswith(b"\x89PNG")
+        assert int.from_bytes(shown.picture.png[16:20]) == pytest.approx(WIDTHS[width] * PNG_SCALE, abs=5)
+
+
+def test_three_tables_and_three_figures_stand_in_a_paper_as_they_are(tmp_path: Path) -> None:
+    pictures = {
+        "points": figure("mcse-F2", POINTS),
+        "planes": figure("kdmcse-F9", [with_arrays("kdmcse"), with_arrays("mcse")], arrays()),
+        "bars": figure("kdmcse-F6", [with_arrays("kdmcse")], arrays()),
+    }
+    tasks = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
+    ways = {f"{way}_R@{k}": 10.0 * k for way in ("i2t", "t2i") for k in (1, 5)}
+    shape = {"geometry": {"STS-B": {"alignment": 0.2, "uniformity": -2.5}}, "retrieval": {"Flickr30k": ways}}
+    runs = [
+        result(variant, seed, sts(**dict.fromkeys(tasks, 70.0 + 2 * at + seed)) | shape)
+        for at, variant in enumerate(("simcse", "mcse", "kdmcse[margin=0.2]"))
+        for seed in range(3)
+    ]
+    floats = [latex_table(summary_grid(table)) for table in tables(runs)]
+    assert len(floats) == 3
+    for name, each in pictures.items():
+        (tmp_path / f"{name}.pdf").write_bytes(each.picture.pdf)
+        kind = "figure*" if name == "planes" else "figure"
+        floats.append(f"\\begin{{{kind}}}\\centering\\includegraphics{{{name}}}\\caption{{{name}}}\\end{{{kind}}}\n")
+    pdf = typeset("Text.\n".join(floats), tmp_path)
+    fonts, embedded = re.findall(rb"/FontName\s*/(\S+)", pdf), re.findall(rb"/FontFile", pdf)
+    assert len({*fonts}) == len(embedded)
+    assert len([font for font in fonts if b"+CM" not in font]) >= len(pictures), "those of the figures are embedded too"
+
+
+def test_the_data_of_a_picture_are_a_table() -> None:
+    rows = list(csv.DictReader(io.StringIO(figure("mcse-F2", POINTS).picture.data)))
+    assert [(row["series"], row["setting"], float(row["x"])) for row in rows][:2] == [
+        ("SimCSE (n = 2)", "flickr", pytest.approx(-2.1)),
+        ("MCSE (n = 1)", "flickr", pytest.approx(-1.1)),
+    ]
+    panels = csv.DictReader(io.StringIO(figure("dalr-F4", [with_arrays("dalr")], arrays()).picture.data))
+    assert {row["panel"] for row in panels} == {"DALR, Spearman 77.70"}
+
+
+def test_names_of_points_beside_each_other_stand_apart() -> None:
+    points = [{"x": 0.0, "y": 0.3}, {"x": 0.1, "y": 0.31}, {"x": 0.2, "y": 0.3001}, {"x": 9.0, "y": 0.3}]
+    _place_names(points)
+    gap = NAME_GAP * 0.01
+    assert [point["name_y"] for point in points] == [0.3, 0.31, 0.3 + gap, 0.3]
 
 
 def test_hostile_names_are_escaped() -> None:
@@ -80,7 +152,7 @@ def test_hostile_names_are_escaped() -> None:
     run = result(evil, 0, {"geometry": {"ToySTS": {"alignment": 0.3, "uniformity": -2.0}}}, setting='toy[x="><script>]')
     shown = figure("mcse-F2", [run], profile="tiny", F2=spec)
     assert "<script" not in shown.svg
-    assert f"{evil} (n = 1)" in texts(shown)
+    assert "SimCSE, x = <script>alert(1)</script> (n = 1)" in texts(shown)
 
 
 def test_asking_a_kind_for_its_suites_imports_no_plotting_library() -> None:
@@ -101,12 +173,12 @@ def test_points_of_alignment_and_uniformity_are_at_their_means() -> None:
     # KDMCSE Table 2 prints MCSE on wiki+coco, and nothing on flickr only
     assert [row["setting"] for row in printed] == ["wiki+coco, printed"]
     assert "uniformity, STS-B-dev (lower is better)" in texts(shown)
-    assert any(text.startswith("sts average") for text in texts(shown))
+    assert any(text.startswith("STS average") for text in texts(shown))
     assert "SimCSE / flickr / bert-base-uncased (2 seeds)" in shown.caption
     assert shown.commands == ("harness run --figure mcse:F2 --results nowhere",)
     bare, layers = drawn("mcse-F2", [run.model_copy(update={"evaluations": run.evaluations[:1]}) for run in POINTS])
     assert [row["score"] for row in layers[0]] == [None] * 3
-    assert not any(text.startswith("sts average") for text in texts(bare)), "no colours without STS"
+    assert not any(text.startswith("STS average") for text in texts(bare)), "no colours without STS"
 
 
 def test_no_printed_number_stands_beside_runs_of_another_profile() -> None:
@@ -132,13 +204,13 @@ def test_curves_over_the_size_of_a_setting() -> None:
     shown, (points,) = drawn("mcse-F3", runs)
     curves = {(row["series"], row["x"]): (row["lo"], row["y"], row["hi"]) for row in points}
     assert {key: y for key, (_, y, _) in curves.items()} == {
-        **{("mcse (n = 1)", at): 60.0 + 5 * at for at in range(3)},
-        **{("simcse (n = 1 to 2)", 1.0): 52.0, ("simcse (n = 1 to 2)", 2.0): 58.0},
+        **{("MCSE (n = 1)", at): 60.0 + 5 * at for at in range(3)},
+        **{("SimCSE (n = 1 to 2)", 1.0): 52.0, ("SimCSE (n = 1 to 2)", 2.0): 58.0},
     }
-    low, _, high = curves["simcse (n = 1 to 2)", 1.0]
+    low, _, high = curves["SimCSE (n = 1 to 2)", 1.0]
     assert (low + high, high - low) == pytest.approx((104.0, 2 * 8**0.5))
     assert [text for text in texts(shown) if text in ("100", "1000", "all")] == ["100", "1000", "all"]
-    assert {"training pairs", "average of sts, points of Spearman"} <= set(texts(shown))
+    assert {"training pairs", "STS average, points of Spearman"} <= set(texts(shown))
     assert len(shown.commands) == 1
 
 
@@ -149,7 +221,7 @@ def test_a_variant_without_the_option_is_a_line() -> None:
     shown, layers = drawn("nonling-F3", runs)
     assert [row["y"] for points in layers for row in points if "y" in row] == [80.0, 70.0, 69.0, 80.0, 72.0]
     lines = [(row["line"], row["at"]) for points in layers for row in points if "line" in row]
-    constant = ("visualcse / wiki+imagenet (n = 1)", 76.0)
+    constant = ("VisualCSE / wiki+imagenet (n = 1)", 76.0)
     assert lines == [constant, ("printed: below the line from, 0.4", 2.0), constant]
     assert [text for text in texts(shown) if text in ("none", "0.3", "0.4", "2", "deletion", "swap")] == [
         *("none", "0.3", "0.4", "deletion"),
@@ -205,7 +277,7 @@ def test_encodings_of_the_captions_of_the_figures_own_example() -> None:
     clouds = [[(row["x"], row["y"]) for row in layer] for layer in layers if "x" in layer[0]]
     wanted = arrays()[ArrayName("Flickr30k", "views")][1]
     np.testing.assert_allclose(np.array(clouds), [*wanted, *wanted], rtol=1e-4)
-    assert {"1 <b>first</b>", "second $x$", "third", "kdmcse", "mcse"} <= set(texts(shown))
+    assert {"1 <b>first</b>", "second $x$", "third", "KDMCSE", "MCSE"} <= set(texts(shown))
     assert "<b>" not in shown.svg
 
 
@@ -216,7 +288,7 @@ def test_clusters_of_captions_and_cosines_against_gold_scores() -> None:
     shown, (points,) = drawn("dalr-F4", [with_arrays("dalr")], arrays())
     gold, cosines = (arrays()[ArrayName("STS-B", what)] for what in ("gold", "cosine"))
     np.testing.assert_allclose([(row["x"], row["y"]) for row in points], np.stack([gold, cosines], 1), rtol=1e-4)
-    assert "dalr, Spearman 77.70" in texts(shown)
+    assert "DALR, Spearman 77.70" in texts(shown)
 
 
 def test_histograms_of_similarities_and_of_ranks() -> None:

@@ -52,7 +52,7 @@ def test_a_collapsed_run_is_marked_wherever_its_score_stands() -> None:
         assert not any(cell.caveats for cell in lines["SimCSE"].cells)
         assert any(said in note for note in grid.notes)
         assert "‡" in markdown_table(grid)
-        assert r"$^{\ddagger}$" in latex_table(grid)
+        assert r"$\ddagger$" in latex_table(grid)
     forest = forests(sts)[0]
     assert said in lead_text(forest)
     plot = forest_plot(forest)

@@ -283,7 +283,7 @@ def test_commands_and_tables_are_copied_with_and_without_a_clipboard(watched: Wa
     watched.open("profiles/tiny.html")
     page.locator("summary", has_text="LaTeX").first.click()
     page.get_by_role("button", name="Copy LaTeX").first.click()
-    assert page.evaluate("window.copied").startswith("\\begin{table}")
+    assert page.evaluate("window.copied").startswith("\\begin{table*}")
 
     page.add_init_script(
         "Object.defineProperty(navigator, 'clipboard', {value: undefined});"
@@ -345,7 +345,7 @@ def test_one_file_opens_alone_and_its_links_lead_into_it(watched: Watched, tmp_p
     assert {link for link in links if not link.startswith("#") or link[1:] not in ids} <= {"https://example.org/x.png"}
     assert "<script>alert(1)</script>" in page.locator("main").inner_text()
     picture = page.locator("figure.drawn img").first
-    assert picture.evaluate("(one) => one.decode().then(() => one.naturalWidth)") > 300
+    assert picture.evaluate("(one) => one.decode().then(() => one.naturalWidth)") > 200
     page.get_by_role("button", name="Dark", exact=True).click()
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") != "rgb(255, 255, 255)"
     page.emulate_media(media="print")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 from builders import result, sts
@@ -11,11 +12,13 @@ from harness.papers.published import read_papers, read_published
 from harness.profiles import Profile, load_profile
 from harness.reporting.tables.cells import FilledRow, FilledTable
 from harness.reporting.tables.filled import paper_tables, stand_in_tables
-from harness.reporting.tables.grids import Grid, Line, code_of
+from harness.reporting.tables.grids import CellText, Grid, Line, Section, code_of
+from harness.reporting.tables.paper_grids import paper_grid
 from harness.store import Result
 
 TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
 PAPERS, PUBLISHED = read_papers(), read_published()
+NASTY = r"a_b&c%d#e[f]{g}$h~i^j\k|l<m>n*"
 PLACE: dict[str, Any] = {"profile": "paper", "setting": "wiki+flickr", "encoder": "bert-base-uncased"}
 
 
@@ -58,3 +61,26 @@ def row(
 def lines(grid: Grid, variant: str, setting: str = "wiki+flickr") -> list[Line]:
     """The lines of a variant in the first section of a grid."""
     return [line for line in grid.sections[0].lines if tuple(map(code_of, line.heads[:2])) == (variant, setting)]
+
+
+def nasty(name: str = NASTY) -> Grid:
+    """A table with every mark, whose texts are hard to escape."""
+    cells = (CellText("-0.25", "0.10", "(*)", bold=True), CellText("71.00", "", "†", "n = 2"))
+    lines = (
+        Line((name, "[b]"), cells, "plain", 2),
+        Line((name, "4"), (CellText("–"), CellText("1.00")), "plain", 0),
+    )
+    where = (Section(name, lines),)
+    return Grid("n/1", f"sts, {name}", ("variant", "seeds"), (name, "Avg"), (False, True), where, (name, "± † – -1"))
+
+
+@cache
+def measured_grids() -> dict[str, Grid]:
+    """All tables of the papers by key, some measured, and those of the toy world."""
+    results = runs("simcse", [70.0, 71.0, 72.0]) + runs("mcse", [72.6, 73.6, 74.6])
+    results += runs("simcse", [75.0, 75.3, 75.6], setting="wiki+coco")
+    results += runs("mcse", [70.0, 70.3, 70.6], setting="wiki+coco")
+    results += runs("simcse", [75.0, 76.0, 77.0], setting="flickr") + runs("mcse", [72.3, 73.3, 74.3], setting="flickr")
+    results += [result(variant, seed) for variant in ("mcse[text_teacher=clip]", "kdmcse") for seed in range(2)]
+    every = map(paper_grid, (*paper_tables(PAPERS, PUBLISHED, results), *stand_ins(results).values()))
+    return {grid.key: grid for grid in every}
