@@ -5,6 +5,7 @@ vocabulary of 8,192 word pieces and its head for masked words, trained by masked
 Wikipedia and captions below --data-root. What a test reads is left out: each sentence of a similarity task and of
 Crisscrossed Captions, and every caption of an image of which a test reads a caption. The defaults take about 40 minutes
 on two cores. The same command continues after a kill, with the same result; README.md in FOLDER has the recipe.
+Another run may choose otherwise between word pieces that are equally frequent.
 """
 
 from __future__ import annotations
@@ -88,20 +89,28 @@ class Recipe:
 
 
 def read_texts(root: Path) -> tuple[list[str], dict[str, int]]:
-    """The sentences to train on, each once, and how many each file gave and how many were left out, by file."""
+    """The sentences to train on, each once, and how many each file gave and how many were left out, by file.
+
+    Files that are not there are left out. Raises UserError if none is.
+    """
     texts, counts = dict[str, None](), dict[str, int]()
     unread, images = tested(root)
-    for file in SENTENCES:
+    for file in filter(lambda file: (root / file).exists(), SENTENCES):
         kept = [line for line in lines_of(root / file) if line.strip() and normalised_text(line) not in unread]
         counts[file] = len(kept)
         texts |= dict.fromkeys(kept)
     for source in CAPTIONS:
+        if not (root / source.file).exists():
+            continue
         rows = list(source.rows(root))
         hidden = images | {image for split, image, _ in rows if split in source.test}
         hidden |= {image for _, image, text in rows if normalised_text(text) in unread}
         kept = [text for _, image, text in rows if image not in hidden]
         counts[source.file], counts[f"{source.file}, left out"] = len(kept), len(rows) - len(kept)
         texts |= dict.fromkeys(kept)
+    if not texts:
+        known = ", ".join([*SENTENCES, *(source.file for source in CAPTIONS)])
+        raise UserError(f"{root} has none of {known}; give the folder that has them as --data-root")
     return list(texts), counts
 
 
@@ -112,7 +121,7 @@ def tested(root: Path) -> tuple[set[str], set[str]]:
         task: Any = get_instance(SIMILARITY, name, Checkable)
         if not task.missing(root):
             texts.update(map(normalised_text, sentences_of(task.load(root))))
-    for file in TEST_IMAGES:
+    for file in filter(lambda file: (root / file).exists(), TEST_IMAGES):
         table = read_columns(root / file, "image_id", "captions")
         images.update(map(_image, table.column("image_id").to_pylist()))
         texts.update(normalised_text(text) for some in table.column("captions").to_pylist() for text in some)
@@ -125,8 +134,8 @@ def make_tokenizer(folder: Path, texts: Iterable[str], recipe: Recipe) -> BertTo
     if not path.exists():
         maker = BertWordPieceTokenizer(lowercase=True)
         maker.train_from_iterator(texts, vocab_size=recipe.pieces, special_tokens=list(SPECIAL), show_progress=False)
-        pieces = sorted(maker.get_vocab().items(), key=lambda item: item[1])
-        write_text(path, "".join(f"{piece}\n" for piece, _ in pieces))
+        pieces = [*SPECIAL, *sorted({*maker.get_vocab()} - {*SPECIAL})]
+        write_text(path, "".join(f"{piece}\n" for piece in pieces))
     return BertTokenizerFast(str(path), do_lower_case=True, model_max_length=64)
 
 
@@ -178,6 +187,7 @@ def masked(ids: Tensor, pieces: int) -> tuple[Tensor, Tensor]:
 
 
 def new_model(recipe: Recipe, pieces: int) -> BertForMaskedLM:
+    """Draw the weights from the recipe's seed."""
     config = BertConfig(
         vocab_size=pieces,
         hidden_size=recipe.width,
@@ -246,6 +256,7 @@ def card(recipe: Recipe, counts: Mapping[str, int], corpus: str, loss: float) ->
 
 @torch.no_grad()
 def final_loss(model: BertForMaskedLM, corpus: Corpus, recipe: Recipe) -> float:
+    """The loss of masked pieces of the first 2,000 sentences, without dropout."""
     model.eval()
     ids = corpus.padded(np.arange(min(2000, len(corpus))))
     torch.manual_seed(derive_seed(axis="pretraining loss", seed=recipe.seed))
