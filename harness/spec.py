@@ -34,8 +34,8 @@ UNTRAINED = "none"
 #: the method that others are tested against
 BASELINE = "simcse"
 #: image teachers of control experiments: features of the rows in another order, of rows drawn at random with
-#: replacement, or noise
-CONTROLS = ("shuffled", "random", "noise")
+#: replacement, or noise; 'permuted' gives each image the features of another one, which all its captions share
+CONTROLS = ("shuffled", "random", "noise", "permuted")
 #: values of a teacher option that name no teacher of a profile
 NO_TEACHER = ("default", "none", *CONTROLS)
 #: more seeds than this are a mistake, such as a single seed typed without its comma

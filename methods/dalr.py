@@ -143,7 +143,7 @@ class DALRHyperparameters(Hyperparameters):
         "default",
         origin="text",
         source="section 4.1",
-        unit="image teacher, or a control: shuffled, random, noise",
+        unit="image teacher, or a control: shuffled, random, noise, permuted",
         teacher=True,
     )
     text: str = hyper(

@@ -96,7 +96,7 @@ class KDMCSEHyperparameters(Hyperparameters):
         "default",
         origin="text",
         source="section 4.2",
-        unit="image teacher, or a control: shuffled, random, noise",
+        unit="image teacher, or a control: shuffled, random, noise, permuted",
         teacher=True,
     )
     text: str = hyper(

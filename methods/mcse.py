@@ -33,7 +33,7 @@ class MCSEHyperparameters(Hyperparameters):
         "default",
         origin="text",
         source="section 4.1, Tables 2 and 7",
-        unit="image teacher, or a control: shuffled, random, noise",
+        unit="image teacher, or a control: shuffled, random, noise, permuted",
         teacher=True,
     )
     text_teacher: str = hyper(

@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
@@ -182,7 +183,7 @@ class STSSuite(PairSuite):
     hub_task = "sentence-similarity"
     # 2 adds the parts '[seen]' and '[unseen]'; the other numbers are as in 1
     version = 2
-    metrics = (
+    metrics: ClassVar[tuple[Metric, ...]] = (
         Metric("spearman", unit="points of Spearman"),
         Metric("pearson", unit="points of Pearson", shown=False),
         Metric("spearman_mean", shown=False),

@@ -270,6 +270,27 @@ def _images(archive: Path, name: str, rename: bool) -> Iterator[tuple[str, str, 
             yield _RENAMED.get(split, split) if rename else split, file, texts
 
 
+def crisscrossed(entry: Entry, got: Got, out: Path, take: Take) -> None:
+    """Write the rated pairs of captions of CxC with their texts, from Karpathy's file of COCO. Raises UserError."""
+    with _json_in(only(entry, got, "caption_datasets.zip"), "dataset_coco.json") as known:
+        sentences = (sentence for image in known["images"] for sentence in image["sentences"])
+        texts = {str(sentence["sentid"]): clean(sentence["raw"]) for sentence in sentences}
+
+    def rows() -> Iterator[list[str]]:
+        for split in ("val", "test"):
+            ratings = only(entry, got, f"sts_{split}.csv")
+            for where, (*named, score, how) in read_rows(
+                ratings, "caption1", "caption2", "agg_score", "sampling_method"
+            ):
+                pair = [name.rpartition(":")[2] for name in named]
+                if unknown := [name for name, number in zip(named, pair, strict=True) if number not in texts]:
+                    raise UserError(f"{where}: {unknown[0]} is no caption of dataset_coco.json; fetch both files again")
+                yield [split, score, how, *pair, *(texts[number] for number in pair)]
+
+    header = ("split", "score", "sampling_method", "caption1_id", "caption2_id", "sentence1", "sentence2")
+    write_table(out / entry.outputs[0].path, header, rows())
+
+
 @contextmanager
 def _json_in(archive: Path, name: str) -> Iterator[Any]:
     """A JSON file in an archive. Raises UserError, also if the block using it meets unexpected content."""

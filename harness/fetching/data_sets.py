@@ -22,7 +22,7 @@ from PIL import Image
 
 from harness.errors import UserError
 from harness.fetching.archives import Got, Recipe, Take, clean, content_of, only, raw_lines, write_parquet, write_table
-from harness.fetching.captions import entities, karpathy, matched_coco, matched_table
+from harness.fetching.captions import crisscrossed, entities, karpathy, matched_coco, matched_table
 from harness.fetching.entries import Entry
 from harness.seeds import generator
 from harness.tables import read_columns
@@ -288,6 +288,7 @@ RECIPES: dict[str, Recipe] = {
     "flickr30k-entities": entities,
     "imagenet-list": imagenet_list,
     "karpathy": karpathy,
+    "cxc": crisscrossed,
     "matched-coco": matched_coco,
     "matched-table": matched_table,
     "senteval": senteval,

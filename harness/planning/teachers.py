@@ -3,8 +3,9 @@
 A method names a teacher of its profile, `run:KEY` for the encoder of another run, 'default' for the profile's
 image teacher, or a control in its place: 'shuffled' assigns the default teacher's features to the captions in another
 order (MCSE Table 2), 'random' gives each caption those of a random row, with replacement (an option of MCSE's public
-code), 'noise' replaces them by standard normal noise. Features that lie in a file beside a corpus are read; all others
-are computed once and kept.
+code), 'permuted' exchanges the images, so that the captions of one image still share their features, and 'noise'
+replaces them by standard normal noise. Features that lie in a file beside a corpus are read; all others are computed
+once and kept.
 """
 
 from __future__ import annotations
@@ -166,9 +167,7 @@ class NamedTeacher(ABC):
         parts = Stacked([self.features(corpus, pairs, device, folders) for corpus, pairs in given])
         if self.of != "image":
             return parts
-        starts = np.cumsum([0, *(each.image_count for each in loaded)])
-        numbers = [np.arange(len(each)) if each.image_of is None else each.image_of for each in loaded]
-        return parts.in_order(np.concatenate([own + start for own, start in zip(numbers, starts, strict=False)]))
+        return parts.in_order(_images_of(loaded))
 
     def _from_file(self, owner: FeatureOwner, pairs: Pairs) -> ComputeRows:
         if isinstance(owner, UsedCorpus):
@@ -379,6 +378,16 @@ class RoleFeatures:
             return features.in_order(generator(axis="shuffled images", seed=seed).permutation(rows))
         if self.asked.teacher == "random":
             return features.in_order(generator(axis="random images", seed=seed).integers(rows, size=rows))
+        if self.asked.teacher == "permuted":
+            _, first, image_of = np.unique(_images_of(loaded), return_index=True, return_inverse=True)
+            return features.in_order(generator(axis="permuted images", seed=seed).permutation(first)[image_of])
         if self.asked.teacher == "noise":
             return generator(axis="noise images", seed=seed).standard_normal(features.shape, dtype=np.float32)
         return features
+
+
+def _images_of(loaded: Sequence[Pairs]) -> np.ndarray:
+    """The image of each caption of several corpora in order, (n,), numbered over all of them."""
+    starts = np.cumsum([0, *(each.image_count for each in loaded)])
+    numbers = [np.arange(len(each)) if each.image_of is None else each.image_of for each in loaded]
+    return np.concatenate([own + start for own, start in zip(numbers, starts, strict=False)])

@@ -61,7 +61,7 @@ def load_profile(name: str) -> Profile:
     if name not in shipped and not name.endswith(".toml"):
         own = "give a file that ends in .toml" if "/" in name else f"a file of your own: --profile ./{name}.toml"
         raise UserError(f"unknown profile '{name}'; {suggest(name, shipped)} ({own})")
-    layers = [_shipped(name)] if name in shipped else _layers_of(Path(name))
+    layers = _shipped(name) if name in shipped else _layers_of(Path(name))
     origin = "package" if name in shipped else "file"
     stem = layers[-1].path.stem
     return validated(_merged(layers), "profile", Profile, partial(_blamed, layers), name=stem, origin=origin)
@@ -97,7 +97,7 @@ def _layers_of(path: Path) -> list[Layer]:
             f"the profile {path}, key 'extends': no profile '{parent}' is shipped; {hint} (a file of your own: a path "
             "that ends in .toml)"
         )
-    return [_shipped(parent), *layers[::-1]]
+    return [*_shipped(parent), *layers[::-1]]
 
 
 def _merged(layers: Sequence[Layer]) -> dict[str, Any]:
@@ -128,9 +128,11 @@ def _check_name(path: Path) -> None:
         )
 
 
-def _shipped(name: str) -> Layer:
+def _shipped(name: str) -> list[Layer]:
+    """A shipped profile and those that it extends, the innermost base first."""
     path = Path(str(files(__package__) / f"{name}.toml"))
-    return Layer(path, toml_content(path, "profile"))
+    content = toml_content(path, "profile")
+    return [*(_shipped(content["extends"]) if "extends" in content else []), Layer(path, content)]
 
 
 def _rules(content: Mapping[str, Any]) -> list[Any]:

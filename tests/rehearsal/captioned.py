@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tarfile
 import zipfile
 from collections.abc import Iterable, Iterator
@@ -100,6 +101,20 @@ class Coco:
         own = [(self.name(index), split, self.texts(index)) for index, split in enumerate(self.splits)]
         return [_karpathy_image(name, name.split("_")[1], split, texts) for name, split, texts in own]
 
+    def ratings(self, path: Path, split: str) -> None:
+        """CxC's rated pairs of captions of a split, by the ids of Karpathy's file."""
+        images = [index for index, name in enumerate(self.splits) if name == split]
+        ids = [_caption_id(self.name(index), number) for index in images for number in range(CAPTIONS)]
+        lines = ["caption1,caption2,agg_score,sampling_method"]
+        for pair in range(self.counts.rated[split == "test"]):
+            first, second = (f"COCO_val2014:sentid:{ids[place % len(ids)]}" for place in (pair, 3 * pair + 1))
+            lines.append(f"{first},{second},{pair % 51 / 10},c2c_isim")
+        path.write_text("\n".join(lines) + "\n")
+
+
+def _caption_id(file: str, number: int) -> int:
+    return 10 * int(re.sub(r"\D", "", file)[-12:]) + number
+
 
 def caption_datasets(path: Path, flickr: Flickr, coco: Coco) -> None:
     """Karpathy's archive."""
@@ -114,7 +129,8 @@ def _marked(text: str) -> str:
 
 
 def _karpathy_image(file: str, folder: str, split: str, texts: list[str]) -> dict[str, object]:
-    sentences = [{"raw": text.replace(" ", "\t", 1) + "\n"} for text in texts]
+    marked = (text.replace(" ", "\t", 1) + "\n" for text in texts)
+    sentences = [{"raw": text, "sentid": _caption_id(file, number)} for number, text in enumerate(marked)]
     return {"filename": file, "filepath": folder, "split": split, "sentences": sentences}
 
 

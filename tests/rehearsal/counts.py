@@ -36,6 +36,7 @@ class Counts:
     entities: Splits = Splits(29_783, 1_000, 1_000)
     karpathy: Splits = Splits(29_000, 1_014, 1_000)
     coco: Splits = Splits(82_783, 5_000, 5_000, 30_504)
+    rated: tuple[int, int] = (44_009, 44_045)
     cifar: tuple[int, int] = (50_000, 10_000)
     classes: int = 60
     a_class: int = 500
@@ -62,6 +63,7 @@ class Counts:
             "captions/flickr30k_captions.tsv.gz": CAPTIONS * self.karpathy.total,
             "captions/coco_karpathy_captions.tsv.gz": CAPTIONS * self.coco.total,
             "captions/flickr30k_entities_captions.tsv.gz": CAPTIONS * self.entities.total,
+            "cxc/cxc_sts.tsv.gz": sum(self.rated),
             "flickr/karpathy_train.parquet": self.karpathy.train,
             "coco/karpathy_train.parquet": self.coco.train,
             **{f"{folder}/{file}": train for folder, train in captioned.items() for file in files},
@@ -85,6 +87,7 @@ SHORT = Counts(
     entities=Splits(150, 20, 20),
     karpathy=Splits(140, 20, 20),
     coco=Splits(150, 20, 20, 10),
+    rated=(30, 30),
     cifar=(20, 10),
     classes=2,
     a_class=3,

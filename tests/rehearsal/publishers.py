@@ -30,6 +30,7 @@ class Publishers:
             "senteval.tar": partial(layouts.senteval_tar, counts=counts),
             "caption_datasets.zip": partial(caption_datasets, flickr=flickr, coco=coco),
             **{f"{split}.txt": partial(flickr.image_list, split=split) for split in ("train", "val", "test")},
+            **{f"sts_{split}.csv": partial(coco.ratings, split=split) for split in ("val", "test")},
             "annotations.zip": flickr.annotations,
             "flickr_random_captions.txt": partial(one_each, captions=flickr.captions[: counts.entities.train]),
             "flickr_resnet.hdf5": partial(features, rows=counts.entities.train),

@@ -21,6 +21,7 @@ from harness.corpora.files import CaptionsFile
 from harness.corpora.labelled_images import LabelledImages
 from harness.corpora.retrieval import COCO, FLICKR30K_ENTITIES, CaptionedFile
 from harness.errors import UserError
+from harness.evaluation.cxc import CXC, CXC_DEV
 from harness.fetching import entry, fetch, verify, with_inputs
 from harness.fetching.archives import write_parquet
 from harness.fetching.captions import plain_caption
@@ -31,6 +32,7 @@ COUNTS = Counts(
     entities=Splits(3, 1, 2),
     karpathy=Splits(2, 1, 1),
     coco=Splits(3, 1, 1, 1),
+    rated=(6, 7),
     cifar=(20, 10),
     classes=2,
     a_class=2,
@@ -93,6 +95,16 @@ def test_karpathys_splits_are_read_by_corpus_and_suite(tmp_path: Path) -> None:
     assert [row[0] for row in rows[::5]] == ["train"] * 3 + ["val5k", "test5k", "restval"]
     flickr = table(out / "captions" / "flickr30k_captions.tsv.gz")[1]
     assert [row[0] for row in flickr[::5]] == ["train", "train", "val", "test"]
+
+
+def test_rated_pairs_of_cxc_get_the_texts_of_karpathys_file(tmp_path: Path) -> None:
+    out, (val, test) = made("cxc", tmp_path), OFFICIAL.captions[3:5]
+    assert CXC_DEV.load(out)[""] == [(val[i % 5], val[(3 * i + 1) % 5], i / 10) for i in range(6)]
+    assert CXC.load(out)[""] == [(test[i % 5], test[(3 * i + 1) % 5], i / 10) for i in range(7)]
+    files = published("cxc", tmp_path)
+    files["sts_val.csv"][0].write_text("caption1,caption2,agg_score,sampling_method\na:7,a:8,1,c2c_isim\n")
+    with pytest.raises(UserError, match=r"line 2: a:7 is no caption of dataset_coco\.json; fetch both files again"):
+        run("cxc", files, tmp_path / "out")
 
 
 def test_captions_of_entities_are_read_without_marks_in_the_order_of_the_lists(tmp_path: Path) -> None:

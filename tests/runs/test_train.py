@@ -203,15 +203,24 @@ def test_a_lit_teacher_gives_pictures_and_captions_one_space(store: Store) -> No
     assert np.median(rank) < 60, "chance is 200"
 
 
+def assert_same_partners(one: np.ndarray, other: np.ndarray) -> None:
+    """Rows with equal features in one have equal features in the other; few keep their own."""
+    first, second = (np.unique(values, axis=0, return_inverse=True)[1] for values in (one, other))
+    assert len(set(zip(first.tolist(), second.tolist(), strict=True))) == len(set(first.tolist()))
+    assert (one == other).all(axis=1).mean() < 0.1
+
+
 def test_controls_are_drawn_from_the_real_features_or_noise(store: Store) -> None:
     kinds = [data(text, store).features["image"] for text in ("mcse", *(f"mcse[images={name}]" for name in CONTROLS))]
     rows = np.arange(len(kinds[0]))
-    plain, shuffled, random, noise = (values[rows] for values in kinds)
+    plain, shuffled, random, noise, permuted = (values[rows] for values in kinds)
     assert not np.array_equal(plain, shuffled)
     np.testing.assert_array_equal(np.sort(plain, axis=0), np.sort(shuffled, axis=0))
     real, drawn = ({image.tobytes() for image in images} for images in (plain, random))
     assert drawn < real, "n draws with replacement miss some images"
     assert (plain == random).all(axis=1).mean() < 0.1, "a caption has the features of any image"
+    assert {image.tobytes() for image in permuted} == real, "the same images"
+    assert_same_partners(plain, permuted)
     assert noise.shape == plain.shape
     assert abs(noise.mean()) < 0.01
     assert abs(noise.std() - 1) < 0.01

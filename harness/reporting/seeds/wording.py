@@ -15,6 +15,7 @@ _SUITES = {
     "transfer": "Transfer tasks",
     "retrieval": "Image-text retrieval",
     "geometry": "Alignment and uniformity",
+    "cxc": "Crisscrossed Captions",
     "mteb": "MTEB",
 }
 _METRICS = {
