@@ -220,6 +220,7 @@ class DALR(Method):
             "captions": "all",
         }
     }
+    text_only = {"info_weight": 0, "lambda": 0}
     decisions = {
         "sums": ("mended", "means over the batch for the sums of Eq. 1, 4, 8, 10 and 12; Eq. 5 is per pair"),
         "indices": ("mended", "Eq. 6 is read as a text's distribution over the images, Eq. 11 pairs s_i with s_j'"),
