@@ -7,7 +7,7 @@ Figure 4.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from harness.metrics import AVERAGE, Score, is_by_training
@@ -247,7 +247,6 @@ def alignment_uniformity(data: FigureData) -> Drawing | str:
     if not points:
         return data.unevaluated
     shown = [run for run, _, _ in points]
-    printed = list(_printed_points(shown, data))
     names = dict.fromkeys(run.label.variant for run in shown)
     seeds = {name: look.n_of(x for run, x, _ in points if run.label.variant == name) for name in names}
     entries = {name: look.of_series(index, f"{name} ({seeds[name]})") for index, name in enumerate(names)}
@@ -255,25 +254,22 @@ def alignment_uniformity(data: FigureData) -> Drawing | str:
         field: look.axis(field, _axis_label(data, name)) for field, name in (("x", "uniformity"), ("y", "alignment"))
     }
     unit = f"sts average, {data.metric(COLOUR.suite, COLOUR.metric).title}"
-    layers = _geometry_layers(points, printed, entries, unit, axes)
+    layers = _geometry_layers(points, entries, unit, axes)
     text = (
         f"Alignment against uniformity on {data.task}, mean ± standard deviation over seeds; "
         "the colour is the STS average."
     )
-    if printed:
-        text += " Hollow grey points are printed (KDMCSE Table 2, DALR Table 6)."
     panel = {"width": 400, "height": 300, "layer": layers}
     return Drawing(look.grid([panel]), text, shown)
 
 
 def _geometry_layers(
     points: Sequence[tuple[FigureRun, Summary, Summary]],
-    printed: Sequence[tuple[str, str, float, float]],
     entries: Mapping[str, look.Look],
     unit: str,
     axes: dict[str, look.ChartSpec],
 ) -> list[look.ChartSpec]:
-    """Deviations, points with their settings, and printed points."""
+    """Deviations, and points with their settings."""
     values = [
         {
             "series": entries[run.label.variant].name,
@@ -283,10 +279,6 @@ def _geometry_layers(
             "score": score.mean if (score := run.summary(COLOUR)) else None,
         }
         for run, x, y in points
-    ]
-    others: list[dict[str, object]] = [
-        {"series": entries[variant].name, "setting": f"{setting}, printed", "x": x, "y": y}
-        for variant, setting, x, y in printed
     ]
     shape = look.by_series(list(entries.values()), 3)["shape"]
     shape["legend"] = {"title": None, "columns": 3, "symbolFillColor": "white", "symbolStrokeColor": look.BLACK}
@@ -300,39 +292,20 @@ def _geometry_layers(
             "legend": legend,
         }
     grey, mark = {"type": "rule", "color": "#999999"}, {"type": "point", "size": 90, "opacity": 1}
+    names = {"type": "text", "align": "left", "dx": 8, "dy": -6, "fontSize": 9, "color": look.BLACK}
     x, y = axes["x"], axes["y"]
     layers = [
         {"mark": grey, "encoding": {"x": {**x, "field": "x1"}, "x2": {"field": "x2"}, "y": y}},
         {"mark": grey, "encoding": {"x": x, "y": {**y, "field": "y1"}, "y2": {"field": "y2"}}},
         {"mark": {**mark, "stroke": look.BLACK, "strokeWidth": 1}, "encoding": {**axes, "shape": shape, "fill": fill}},
-        _setting_names(axes, -6),
+        {"mark": names, "encoding": {**axes, "text": {"field": "setting", "type": "nominal"}}},
     ]
-    hollow = {"mark": {**mark, "stroke": look.PRINTED, "fill": None}, "encoding": {**axes, "shape": shape}}
-    return [
-        {**look.rows_of(values), "layer": layers},
-        *([{**look.rows_of(others), "layer": [hollow, _setting_names(axes, 9)]}] if others else []),
-    ]
-
-
-def _setting_names(axes: Mapping[str, look.ChartSpec], below: int) -> look.ChartSpec:
-    text = {"type": "text", "align": "left", "dx": 8, "dy": below, "fontSize": 9, "color": look.BLACK}
-    return {"mark": text, "encoding": {**axes, "text": {"field": "setting", "type": "nominal"}}}
+    return [{**look.rows_of(values), "layer": layers}]
 
 
 def _axis_label(data: FigureData, name: str) -> str:
     metric = data.metric(data.spec.suite, name)
     return f"{metric.name}, {data.task}" + ("" if metric.larger_is_better else " (lower is better)")
-
-
-def _printed_points(shown: Sequence[FigureRun], data: FigureData) -> Iterator[tuple[str, str, float, float]]:
-    """Variant, setting, uniformity and alignment printed for the same runs."""
-    places = {run.label[1:4] for run in shown}
-    for key, uniformity in data.published.items():
-        alignment = data.published.get(key._replace(benchmark="alignment"))
-        variant = f"{key.method}[{key.variant}]" if key.variant else key.method
-        is_own = (key.benchmark, key.source) == ("uniformity", "own")
-        if is_own and alignment and (variant, key.setting, key.encoder) in places:
-            yield variant, key.setting, uniformity.value, alignment.value
 
 
 DATA_SCALE = FigureKind(data_scale)
