@@ -15,6 +15,7 @@ it. A row has to beat each of its controls (an intersection-union test), so thes
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from itertools import groupby
 from typing import NamedTuple
@@ -26,9 +27,9 @@ from harness.formatting import fixed, p_value
 from harness.method.declared import declared_method
 from harness.method.naming import name_of
 from harness.metrics import Column, Metric, Significance
-from harness.profiles import Profile, load_profile
+from harness.profiles import Profile, load_profile, shipped_profiles
 from harness.reporting.seeds.cells import Cell, Label, Row, ahead, compare, trained_apart
-from harness.spec import BASELINE, CONTROLS, MEDIA, RUN, UNTRAINED, RunSpec, Variant, split
+from harness.spec import BASELINE, CONTROLS, MEDIA, RUN, UNTRAINED, RunSpec, SpecError, Variant, split
 
 #: the method that is trained on the text of a stream alone
 TEXT_ONLY = {"sentences": BASELINE, "triplets": f"{BASELINE}-sup"}
@@ -66,7 +67,8 @@ def controls_of(row: Row) -> Iterator[Control]:
         plain = label._replace(variant=name, setting=UNTRAINED, overrides="")
         yield Control("the untrained encoder", plain, needed=name in UNTRAINED_VARIANTS)
     for teacher in dict.fromkeys(name for of, name in row.teachers if of != "image"):
-        yield from _alone(label.profile, profile, teacher)
+        with suppress(SpecError):  # a record may name anything
+            yield from _alone(label.profile, profile, teacher)
     try:
         declared = declared_method(variant.name)
     except UserError:  # a method that is not installed
@@ -101,10 +103,8 @@ def _alone(name: str, profile: Profile | None, teacher: str) -> Iterator[Control
 
 @cache
 def _profile(name: str) -> Profile | None:
-    try:
-        return load_profile(name)
-    except UserError:  # a user's own profile is named by its file
-        return None
+    """A profile of this package; a user's own one is a file of unknown place."""
+    return load_profile(name) if name in shipped_profiles() else None
 
 
 def _with(variant: Variant, values: Mapping[str, object]) -> str:
@@ -155,7 +155,10 @@ def missing_texts(row: Row, rows: Mapping[Label, Row], column: Column, commands:
     for (what, label), some in groupby(absent, lambda one: (one.what, one.label._replace(variant=""))):
         variants = dict.fromkeys(one.label.variant for one in some)
         seeds = None if label.setting == UNTRAINED else ",".join(map(str, row.seeds)) + "," * (len(row.seeds) == 1)
-        values = parse_overrides(split(label.overrides)) if label.overrides else {}
+        try:
+            values = parse_overrides(split(label.overrides)) if label.overrides else {}
+        except UserError:  # values that no command can name
+            continue
         place = {"methods": [*variants], "settings": label.setting, "encoders": label.encoder, "seeds": seeds}
         command = commands.run(profile=label.profile, **place, set=values)
         yield f"Control missing: {what} ({'; '.join(str(name_of(each)) for each in variants)}); run `{command}`."

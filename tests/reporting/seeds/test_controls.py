@@ -129,6 +129,16 @@ def test_a_trained_teacher_is_the_one_seed_that_taught() -> None:
     assert (rival.control.what, rival.cell.values, rival.confounds) == ("the text teacher alone", (90.0,), True)
 
 
+def test_records_that_no_command_made_have_what_controls_they_can() -> None:
+    where = {"profile": "../mine.toml", "setting": "toy", "encoder": "toy-bert"}
+    odd = runs("dalr", 70.0, teachers={"image": "x", "teacher1": "run:no/run"}, overrides={"a": "x,[=,y"}, **where)
+    rows = rows_of(odd)
+    (row,) = rows.values()
+    assert "the text teacher alone" not in {one.what for one in controls_of(row)}
+    (text,) = missing_texts(row, rows, AVG, Commands())
+    assert text.startswith("Control missing: the untrained encoder"), "its other controls need its values"
+
+
 def dalr_and_its_teacher() -> list[Result]:
     """DALR ahead of SimCSE and MCSE, and behind its teacher."""
     dalr = runs("dalr", *AHEAD, teachers={"image": "lit", "teacher1": MINILM}, **SMALL)
