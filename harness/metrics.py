@@ -100,10 +100,12 @@ class Agreement(StrEnum):
 class ClaimVerdict(StrEnum):
     """A paper's claim about two variants, judged by this store's own runs.
 
-    ALONE: significant, but not after the correction over the claims of its table.
+    CONFOUNDED: significant, but a control of the better variant explains its score. ALONE: significant, but not after
+    the correction over the claims of its table.
     """
 
     HOLDS = "holds"
+    CONFOUNDED = "confounded"
     OPPOSITE = "opposite"
     ALONE = "alone"
     UNSEEN = "not significant"

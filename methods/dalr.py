@@ -4,6 +4,13 @@ MCSE's sentence-to-image objective with alignment at two levels. Across modaliti
 separated from mismatched ones, and the distribution of a text over the images follows its similarities to the other
 texts. Within text (section 3.3), the student's similarities follow the order and distribution of those of frozen text
 encoders.
+
+Two choices of @paper, both as in the public code. The targets of cma and ima are similarities of the teachers' own
+vectors, not of projected ones (Eq. 3 and 7): no loss trains the text teacher's head, which would be a random
+projection, and the image head learns to match the student, so that its similarities would be targets that follow what
+they judge. Images and texts are therefore read alike. rank and ima compare vectors after the text head of Eq. 1, 768
+wide: their symbols are those of Eq. 1 (two dropout views), the text teachers know no images, and the head in the shared
+space (Eq. 2, appendix B: 256 wide) is that of the terms with images.
 """
 
 from __future__ import annotations
@@ -112,7 +119,7 @@ class DALRHyperparameters(Hyperparameters):
     targets: str = hyper(
         "raw",
         origin="code",
-        source="Eq. 3 and 7 project by a head that no loss of the paper trains; the public code does not project",
+        source="Eq. 3 and 7 project, texts by a head that no loss trains; the public code projects neither",
         unit="vectors whose cosines are the targets of cma and ima",
         choices=("raw", "projected"),
     )
@@ -220,11 +227,13 @@ class DALR(Method):
             "captions": "all",
         }
     }
+    text_only = {"info_weight": 0, "lambda": 0}
     decisions = {
         "sums": ("mended", "means over the batch for the sums of Eq. 1, 4, 8, 10 and 12; Eq. 5 is per pair"),
         "indices": ("mended", "Eq. 6 is read as a text's distribution over the images, Eq. 11 pairs s_i with s_j'"),
         "gradients": ("code", "the targets of Eq. 7 have none"),
         "mismatched pairs": ("code", "as many as matched ones, with one mean over both"),
+        "rank and ima": ("code", "on vectors after the text head (Eq. 1), not in the shared space of Eq. 2"),
         "ranking list": ("code", "all sentences of the batch, the sentence itself included"),
         "heads": ("code", "the text head starts like BERT's layers, the others with the framework's default"),
     }

@@ -19,8 +19,10 @@ import click
 from harness.formatting import count_of, fixed, p_value, signed
 from harness.metrics import AVERAGE, SEEN, UNSEEN, Column, Significance
 from harness.reporting.sections.seen import SeenTable, seen_tables
+from harness.reporting.seeds.cells import Cell
+from harness.reporting.seeds.controls import control_text, rivals
+from harness.reporting.seeds.gains import forests, methods
 from harness.reporting.seeds.summary import Row, SummaryTable, summary_tables
-from harness.reporting.seeds.wording import judged
 from harness.reporting.tables.filled import filled_tables
 from harness.reporting.tables.grids import Grid, cell_text, summary_text
 from harness.reporting.tables.paper_grids import paper_grid
@@ -36,6 +38,8 @@ WITHOUT_PICTURES = "dalr[info_weight=0,lambda=0]"
 #: examples/field, and what stands beside it
 FIELD = ("moco-simcse", "esimcse", "promptbert", "diffcse", "rankcse")
 BESIDE = ("simcse", "mcse", "kdmcse", "dalr")
+#: its text teacher
+TEACHER = "none[pooling=mean]"
 #: the papers' tables whose rows were run on toy data
 TABLES = ("mcse:T2", "kdmcse:T3", "dalr:T3", "dalr:T9", "nonling:T4")
 
@@ -96,10 +100,25 @@ def verdicts(rows: Iterable[Row], column: Column) -> Iterator[str]:
         mine = {f"`{label}`": cell for label, cell in cells.items() if cell.verdict is verdict}
         if names := [name for name, cell in mine.items() if cell.holds]:
             yield f"- {said} SimCSE: {', '.join(names)}."
-        if alone := [f"{name} ({judged(cell)})" for name, cell in mine.items() if cell.is_alone]:
-            yield f"- {said} SimCSE alone: {', '.join(alone)}."
+        if alone := [f"{name} ({_before(cell)})" for name, cell in mine.items() if cell.is_alone]:
+            yield f"- {said} SimCSE only before Holm's correction: {', '.join(alone)}."
     if names := [f"`{label}`" for label, cell in cells.items() if cell.verdict is Significance.NONE]:
         yield f"- Not significantly different from SimCSE: {', '.join(names)}."
+
+
+def _before(cell: Cell) -> str:
+    """The p-values of a test before and after the correction in its family."""
+    before, after = cell.test and p_value(cell.test.p), cell.corrected and p_value(cell.corrected.p)
+    return f"{before}; over {cell.corrected.tests if cell.corrected else 1} tests {after}"
+
+
+def controls(one: SummaryTable, column: Column) -> Iterator[tuple[str, str]]:
+    """The best method of each setting with its strongest control."""
+    for forest in forests(one, column):
+        best = methods(forest)[0]
+        some = rivals(best.row, forest.rows, column, forest.metric)
+        said = control_text(some, best.row, forest.metric)
+        yield forest.block.setting, f"best mean of the methods: `{best.row.label}`.{said}"
 
 
 def tiny() -> Iterator[str]:
@@ -120,10 +139,17 @@ def tiny() -> Iterator[str]:
         for row in plain
     )
     yield from table(
-        [f"ToySTS, Spearman x 100, {seeds}", "`@paper`", "less `simcse` (95 %), Holm's p", "`@official`"], rows
+        [
+            f"ToySTS, Spearman x 100, {seeds}",
+            "`@paper`",
+            "difference to `simcse` (95 % interval), p after Holm's correction",
+            "`@official`",
+        ],
+        rows,
     )
     yield ""
     yield from verdicts((row for row in block.trained if _is_shown(row)), column)
+    yield from (f"- {said[0].upper()}{said[1:]}" for setting, said in controls(one, column) if setting == "toy")
 
 
 def _is_shown(row: Row) -> bool:
@@ -184,7 +210,7 @@ def small() -> Iterator[str]:
         "seeds",
         "STS-B",
         "Avg of 7 STS",
-        "less `simcse` (95 %), Holm's p",
+        "difference to `simcse` (95 % interval), p after Holm's correction",
         "text to image R@10",
     ]
     yield from table(head, rows)
@@ -192,6 +218,7 @@ def small() -> Iterator[str]:
     for block in one.blocks:
         rows_of_papers = (row for row in block.trained if not (row.label.overrides or of_field(row)))
         yield from _in_setting(block.setting, verdicts(rows_of_papers, shown[1]))
+    yield from (f"- `{setting}`: {said}" for setting, said in controls(one, shown[1]))
 
 
 def _in_setting(setting: str, lines: Iterable[str]) -> Iterator[str]:
@@ -250,7 +277,8 @@ def teacher() -> Iterator[str]:
     (block,) = (block for block in one.blocks if block.setting == "wiki+flickr8k")
     cells = {row.label.variant: row.cells[column] for row in block.trained if not row.label.overrides}
     steps = ("`simcse`", "simcse"), ("and the text teacher", WITHOUT_PICTURES), ("and the pictures: `dalr`", "dalr")
-    rows, before, test = [], None, None
+    alone, test, before = next(row for row in block.untrained if row.label.variant == TEACHER).cells[column], None, None
+    rows = [[f"the text teacher alone: `{TEACHER}`", str(summary_text(alone.summary, one.metric(column).digits)), ""]]
     for said, variant in steps:
         cell, digits = cells[variant], one.metric(column).digits
         test = before and t_test_from_summaries(cell.summary, before.summary)

@@ -58,13 +58,13 @@ FEWEST = 10
 
 
 class SimilarityFile(FileSource):
-    """A similarity task in one file."""
+    """A similarity task in one file, or in several that are one set."""
 
     def __init__(
-        self, name: str, file: str, score: str = "score", subset: str = "", split: str = "", how: str = _HOW
+        self, name: str, *files: str, score: str = "score", subset: str = "", split: str = "", how: str = _HOW
     ) -> None:
         """`score` and `subset` are columns; with `split` the task is the rows with this value in the column 'split'."""
-        super().__init__([file], how)
+        super().__init__(files, how)
         self.name, self._score, self._subset, self._split = name, score, subset, split
 
     def fingerprint(self, root: Path | None) -> str:
@@ -72,10 +72,10 @@ class SimilarityFile(FileSource):
         return digest(content, self._split) if self._split else content
 
     def load(self, root: Path | None) -> dict[str, list[SentencePair]]:
-        (path,) = self.paths(root)
-        selected = filter(None, (self._subset, "split" if self._split else ""))
+        columns = [self._score, "sentence1", "sentence2", self._subset, "split" if self._split else ""]
+        rows = (row for path in self.paths(root) for row in read_rows(path, *filter(None, columns)))
         subsets: dict[str, list[SentencePair]] = {}
-        for where, (score, one, other, *more) in read_rows(path, self._score, "sentence1", "sentence2", *selected):
+        for where, (score, one, other, *more) in rows:
             if not self._split or more[-1] == self._split:
                 pair = (" ".join(one.split()), " ".join(other.split()), gold_score(where, score))
                 subsets.setdefault(more[0] if self._subset else "", []).append(pair)
@@ -154,6 +154,7 @@ STS16 = SimilarityFile("STS16", "sts/STS16.tsv", subset="subset")
 STSB = SimilarityFile("STS-B", "sts/STSB-test.tsv")
 STSB_DEV = SimilarityFile("STS-B-dev", "sts/STSB-dev.tsv")
 STSB_TRAIN = SimilarityFile("STS-B-train", "sts/STSB-train.tsv")
+STSB_ALL = SimilarityFile("STS-B-all", *(f"sts/STSB-{split}.tsv" for split in ("train", "dev", "test")))
 SICK = SimilarityFile("SICK-R", "sts/SICK-test.tsv", score="relatedness")
 SICK_DEV = SimilarityFile("SICK-R-dev", "sts/SICK-trial.tsv", score="relatedness")
 DE, DE_DEV = _translated("de"), _translated("de", "dev")

@@ -66,6 +66,8 @@ class Method(nn.Module, Registered, ABC):
     #: stem of the notes on the method in reports/notes; the method's name if empty
     notes: ClassVar[str] = ""
     trains: ClassVar[bool] = True
+    #: values of its options with which images or recordings carry no weight: its control of text alone
+    text_only: ClassVar[Mapping[str, OptionValue]] = {}
     #: whether batches have their `texts`
     reads_texts: ClassVar[bool] = False
     #: its modules and buffers that are in checkpoints, but not beside the best model, such as a momentum encoder

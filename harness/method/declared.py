@@ -26,6 +26,7 @@ class DeclaredMethod:
     name: str
     title: str
     trains: bool
+    text_only: Mapping[str, OptionValue]
     streams: tuple[Stream, ...]
     options: frozenset[str]
     teacher_options: frozenset[str]
@@ -73,6 +74,7 @@ def declared_method(name: str) -> DeclaredMethod:
         return {
             "title": method.title or name,
             "trains": method.trains,
+            "text_only": dict(method.text_only),
             "streams": method.streams,
             "options": sorted(method.Hyperparameters.options()),
             "teacher_options": sorted(method.Hyperparameters.teacher_options()),

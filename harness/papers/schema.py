@@ -80,7 +80,7 @@ class Definition(PaperPart):
     """One of several ways to compute a table's numbers, where public programs differ or the paper is silent."""
 
     label: str = ""
-    metrics: Annotated[dict[Name, Name], Field(description="column -> metric, where it is not the column's")] = {}
+    metrics: Annotated[dict[Name, Name], Field(description="column -> metric; without any, the columns' own")] = {}
     part: Annotated[str, Field(description="the part of the task that is scored; the whole task by default")] = ""
     compared: Annotated[bool, Field(description="compared with print in rows that are not known to be made by it")] = (
         False

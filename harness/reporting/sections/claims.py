@@ -15,8 +15,9 @@ from harness.papers.published import ABLATION_SCORE, Ablation, PublishedNumbers,
 from harness.reporting.pages import Pages
 from harness.reporting.sections.base import Part, ReportSection
 from harness.reporting.seeds.caveats import Weakness, weakness_notes
-from harness.reporting.seeds.cells import Cell, trained_apart
+from harness.reporting.seeds.cells import Label, Row, trained_apart
 from harness.reporting.seeds.claims import ClaimTest, claim_tests
+from harness.reporting.seeds.controls import controls_of, rival_text, rivals
 from harness.reporting.seeds.summary import SummaryTable
 from harness.reporting.seeds.wording import certainty, judged
 from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section
@@ -51,10 +52,10 @@ def claims_grid(claims: Sequence[Ablation], tables: Sequence[SummaryTable], publ
             continue
         metric = table.metric(column)
         for block in table.blocks:
-            tests = list(claim_tests(claims, block, metric))
+            tests, rows = list(claim_tests(claims, block, metric)), {row.label: row for row in table.rows}
             weak += [row.weakness([column]) for test in tests for row in (test.better, test.worse)]
             if tests:
-                lines = tuple(_line(test, metric, published) for test in tests)
+                lines = tuple(_line(test, metric, published, rows) for test in tests)
                 sections.append(Section(f"profile {table.profile}: {block.place}", lines))
     if not sections:
         return None
@@ -70,22 +71,25 @@ def claims_grid(claims: Sequence[Ablation], tables: Sequence[SummaryTable], publ
             "Differences in the STS average, Spearman x 100; printed ones are means over encoders and settings.",
             f"A claim holds if the difference is above zero with p < {ALPHA} (independent two-sample t-test, "
             "two-sided, equal variances, after Holm's correction over the claims of a table); alone: only before it.",
+            "Confounded: the difference is significant, but the better variant is not significantly better than one of "
+            "its controls (its text teacher alone, unmatched images, text alone) that the other does not share.",
         ),
     )
 
 
-def _line(test: ClaimTest, metric: Metric, published: PublishedNumbers) -> Line:
+def _line(test: ClaimTest, metric: Metric, published: PublishedNumbers, rows: Mapping[Label, Row]) -> Line:
     claim, printed, worse = test.claim, printed_difference(test.claim, published), test.worse
     apart = trained_apart(test.better.training, worse.training)
     where = f"{claim.text} ({claim.paper} {', '.join(claim.tables)})" + (f"; here {apart}" if apart else "")
     cells = (
         CellText(ABSENT if printed is None else signed(printed, metric.digits)),
-        *_measured(test.cell, worse.cells[ABLATION_SCORE.column], metric.digits),
+        *_measured(test, metric, rows),
     )
     return Line((where, name_of(claim.better), name_of(claim.worse)), cells, "plain")
 
 
-def _measured(cell: Cell, worse: Cell, digits: int) -> tuple[CellText, CellText]:
+def _measured(claim: ClaimTest, metric: Metric, rows: Mapping[Label, Row]) -> tuple[CellText, CellText]:
+    cell, worse, digits = claim.cell, claim.worse.cells[ABLATION_SCORE.column], metric.digits
     test, difference = cell.test, signed(cell.summary.mean - worse.summary.mean, digits)
     if test is None:
         return CellText(difference), CellText.judged(ClaimVerdict.TOO_FEW)
@@ -93,6 +97,10 @@ def _measured(cell: Cell, worse: Cell, digits: int) -> tuple[CellText, CellText]
     interval = f"{interval_text(test.low, test.high, digits)}, {seeds}"
     verdict = ClaimVerdict.ALONE if cell.is_alone else VERDICTS[cell.verdict or Significance.NONE]
     said = judged(cell) if cell.is_alone else certainty(cell)
+    if verdict is ClaimVerdict.HOLDS:  # what both sides lack explains no difference between them
+        some = rivals(claim.better, rows, ABLATION_SCORE.column, metric, [*controls_of(claim.worse)])
+        for rival in (rival for rival in some[:1] if rival.confounds):
+            verdict, said = ClaimVerdict.CONFOUNDED, rival_text(rival, claim.better, metric)
     return CellText(difference, extra=interval), CellText.judged(verdict, extra=said)
 
 

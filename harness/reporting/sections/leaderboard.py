@@ -10,6 +10,7 @@ from functools import cached_property
 from itertools import combinations
 from typing import NamedTuple
 
+from harness.commands import DEFAULT_COMMANDS, Commands
 from harness.formatting import interval_text, p_value, signed
 from harness.method.naming import name_of
 from harness.metrics import AVERAGE, Column, Score, Significance
@@ -92,6 +93,7 @@ class Board:
     forest: Forest
     minutes: Mapping[int, float]
     papers: Mapping[str, str]
+    commands: Commands = DEFAULT_COMMANDS
 
     @cached_property
     def key(self) -> str:
@@ -106,7 +108,7 @@ class Board:
 
     @cached_property
     def sentences(self) -> Sequence[Sentence]:
-        return headline(self.forest)
+        return headline(self.forest, self.commands)
 
     @cached_property
     def entries(self) -> Sequence[BoardRow]:
@@ -289,7 +291,7 @@ class LeaderboardSection(ReportSection):
             first = profile != PAPER_PROFILE, profile == TOY_PROFILE, -runs[profile], profile
             return *first, suite != FIRST_SUITE, not forest.is_primary, *importance(forest)
 
-        return [Board(forest, minutes, papers) for forest in sorted(every, key=order)[:MOST_BOARDS]]
+        return [Board(forest, minutes, papers, contents.commands) for forest in sorted(every, key=order)[:MOST_BOARDS]]
 
     @property
     def sentences(self) -> Sequence[Sentence]:

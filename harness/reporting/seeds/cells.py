@@ -142,8 +142,8 @@ class Row:
 
     `group` and `protocol` identify what they share, `freshness` says how that relates to the present code, data and
     values. `runs` are their rows in the frames that they are from, in the order of `seeds`. `parts` are the cells of
-    parts of tasks. `is_method` says whether it is tested among the methods or among their variants. `asked` is the
-    start of its group that a user gave.
+    parts of tasks. `is_method` says whether it is tested among the methods or among their variants. `teachers` are
+    what the features of each teacher describe, and its name. `asked` is the start of its group that a user gave.
     """
 
     label: Label
@@ -156,6 +156,7 @@ class Row:
     freshness: GroupState = field(default_factory=GroupState)
     training: Mapping[str, str] = field(default_factory=dict)
     pooling: str = ""
+    teachers: Sequence[tuple[str, str]] = ()
     runs: tuple[int, ...] = ()
     is_method: bool = True
     asked: str = ""

@@ -6,6 +6,7 @@ One group of its runs is shown for each suite, of one training and one protocol;
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -72,7 +73,7 @@ def _states(groups: pandas.DataFrame) -> dict[int, GroupState]:
 def rows_of(frames: Frames, kept: pandas.DataFrame, *scores: pandas.DataFrame) -> list[Row]:
     """The rows of chosen evaluations, with the cells of all their `scores`, of whole tasks and of parts."""
     numbers, collapsed = _by_row(kept, scores), collapsed_runs(frames, kept["group"].unique())
-    runs = frames.runs[["dev_task", "training", "pooling"]]
+    runs = frames.runs[["dev_task", "training", "pooling", "teachers"]]
     lines: dict[int, list[Any]] = {}
     for line in lines_of(kept.join(runs, on="run")):
         lines.setdefault(line.row, []).append(line)
@@ -120,6 +121,7 @@ def _row(lines: Sequence[Any], numbers: RowScores, collapsed_of: Mapping[str, Co
         freshness=first.freshness,
         training={name: value for name, _, value in (pair.partition("=") for pair in pairs) if name},
         pooling=first.pooling,
+        teachers=[(use["of"], use["teacher"]) for use in json.loads(first.teachers).values()],
         runs=tuple(runs.values()),
         is_method=label.is_method,
     )

@@ -8,16 +8,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
-from harness.formatting import count_of, fixed, interval_text, p_value
+from harness.commands import DEFAULT_COMMANDS, Commands
+from harness.formatting import count_of, fixed, interval_text
 from harness.method.naming import VariantName, name_of
 from harness.metrics import Column, Metric, Significance
 from harness.reporting.seeds.caveats import freshness_notes, weakness_notes
-from harness.reporting.seeds.cells import Cell, Label, Row, ahead, compare, compared, trained_apart
+from harness.reporting.seeds.cells import Cell, Label, Row, compare, compared, trained_apart
+from harness.reporting.seeds.controls import UNMATCHED, control_text, missing_texts, rival_text, rivals
 from harness.reporting.seeds.summary import Block, SummaryTable
 from harness.reporting.seeds.wording import Sentence, certainty, judged
 from harness.reporting.tables.grids import summary_text
-from harness.spec import CONTROLS, Variant
 from harness.stats import FEWEST_SEEDS, mean_interval, paired_t_test
 
 #: more variants than these are counted, not named
@@ -40,8 +42,7 @@ def untrained_tests(block: Block, column: Column, metric: Metric, untrained: Row
 def untrained_texts(forest: Forest) -> Iterator[str]:
     """Compare the untrained encoder with the trained rows of a block on the suite's average.
 
-    The encoder is the one with the pooling of the trained rows, else the best other one. Yields nothing if the suite
-    has several averages, or if smaller is better.
+    The encoder is read at its best pooling. Yields nothing if the suite has several averages, or if smaller is better.
     """
     block, column = forest.block, forest.column
     if forest.table.averages != [column] or not forest.metric.larger_is_better:
@@ -49,12 +50,10 @@ def untrained_texts(forest: Forest) -> Iterator[str]:
     trained, untrained = ([row for row in rows if column in row.cells] for rows in (block.trained, block.untrained))
     if not trained or not untrained:
         return
-    ranked = sorted(untrained, key=lambda row: -row.cells[column].summary.mean)
-    reference = next((row for row in ranked if has_trained_pooling(block, row)), ranked[0])
-    yield _untrained_text(forest, reference, trained, [row for row in ranked if row is not reference])
+    yield _untrained_text(forest, max(untrained, key=lambda row: row.cells[column].summary.mean), trained)
 
 
-def _untrained_text(forest: Forest, untrained: Row, trained: Sequence[Row], others: Sequence[Row]) -> str:
+def _untrained_text(forest: Forest, untrained: Row, trained: Sequence[Row]) -> str:
     block, column, metric = forest.block, forest.column, forest.metric
 
     def mean(row: Row) -> float:
@@ -67,10 +66,8 @@ def _untrained_text(forest: Forest, untrained: Row, trained: Sequence[Row], othe
     pooling = "" if has_trained_pooling(block, untrained) else ", at another pooling than the trained"
     where = f"{metric.title}, {forest.table.suite} average"
     scores = f"untrained {scored(untrained)}{pooling}, best trained {scored(top)}, {where}"
-    above = "; ".join(scored(row) for row in others if mean(row) > mean(top))
-    more = f" At another pooling, the untrained encoder is ahead of all: {above}." if above else ""
     if not behind:
-        return f"Every trained variant beats the untrained encoder: {scores}.{more}"
+        return f"Every trained variant beats the untrained encoder: {scores}."
     tests = untrained_tests(block, column, metric, untrained)
     few = sum(cell.test is None for cell in tests.values())
     certain = sum(cell.holds and cell.verdict is Significance.WORSE for cell in tests.values())
@@ -80,7 +77,7 @@ def _untrained_text(forest: Forest, untrained: Row, trained: Sequence[Row], othe
     names = f": {'; '.join(str(row.label.name) for row in behind)}" if len(behind) <= MOST_NAMES else ""
     said = [f"{certain or 'none'} significantly, one-sample t-tests with Holm's correction"] * (few < len(trained))
     said += [f"{few} with too few seeds to test"] * (few > 0)
-    return f"The untrained encoder beats {many}{names} ({'; '.join(said)}): {scores}.{more}"
+    return f"The untrained encoder beats {many}{names} ({'; '.join(said)}): {scores}."
 
 
 @dataclass(frozen=True)
@@ -124,6 +121,11 @@ class Forest:
     @property
     def place(self) -> str:
         return self.block.place
+
+    @cached_property
+    def rows(self) -> Mapping[Label, Row]:
+        """All rows of its table, among which are the controls of its own."""
+        return {row.label: row for row in self.table.rows}
 
     @property
     def baseline(self) -> VariantName:
@@ -217,10 +219,13 @@ def _gain(block: Block, row: Row, base: Row, column: Column, metric: Metric) -> 
     return Gain(row, cell, size, low, high, kind, cell.holds and row.is_trained)
 
 
-def headline(forest: Forest) -> list[Sentence]:
+def headline(forest: Forest, commands: Commands = DEFAULT_COMMANDS) -> list[Sentence]:
     """The sentences of a leaderboard: on the leader, the untrained encoder, controls, and stale or incomplete runs."""
     stale = freshness_notes(row.weakness() for row in forest.block.rows)
-    texts = (lead_text(forest), *untrained_texts(forest), *_controls(forest), *stale)
+    missing = [
+        text for best in methods(forest)[:1] for text in missing_texts(best.row, forest.rows, forest.column, commands)
+    ]
+    texts = (lead_text(forest), *missing, *untrained_texts(forest), *_unmatched(forest), *stale)
     return [Sentence(f"{forest.place}, profile {forest.table.profile}", text) for text in texts]
 
 
@@ -234,8 +239,10 @@ def lead_text(forest: Forest) -> str:
     score = _scored(forest, best)
     weak = str(best.row.weakness([forest.column]))
     weak = f" {best.name.text}: {weak}." * bool(weak)
+    controls = rivals(best.row, forest.rows, forest.column, forest.metric)
+    explained = control_text(controls, best.row, forest.metric)
     if not others:
-        return f"{best.name} scores {score} {where}; no other method has been run there.{weak}"
+        return f"{best.name} scores {score} {where}; no other method has been run there.{explained}{weak}"
     following = others[0]
     if min(best.cell.summary.n, following.cell.summary.n) < FEWEST_SEEDS:
         few = f"fewer than {FEWEST_SEEDS} seeds each, too few to compare"
@@ -247,8 +254,11 @@ def lead_text(forest: Forest) -> str:
     said = _against(forest, best, following, cell)
     if base and base is not following:
         said += f"; {_against(forest, best, base, best.cell)}"
-    claim = "leads" if cell.holds else "has the best mean"
-    return f"{best.name} {claim} {where} with {score}: {said}.{weak}"
+    confounded = any(rival.confounds for rival in controls)
+    if not confounded and controls and controls[0].row in (following.row, base and base.row):
+        explained = ""  # said already
+    claim = "leads" if cell.holds and not confounded else "has the best mean"
+    return f"{best.name} {claim} {where} with {score}: {said}.{explained}{weak}"
 
 
 def _scored(forest: Forest, gain: Gain) -> str:
@@ -272,34 +282,16 @@ def _against(forest: Forest, best: Gain, other: Gain, cell: Cell) -> str:
     return f"{size} better than {other.name}, {role} ({interval}, {sure}{apart})"
 
 
-def _controls(forest: Forest) -> Iterator[str]:
-    """Each variant with scrambled features against the same variant with matching ones."""
-    metric, column = forest.metric, forest.column
+def _unmatched(forest: Forest) -> Iterator[str]:
+    """Each variant against itself with images that do not match."""
     for gain in forest.gains:
-        full = _unscrambled(forest.block, gain.row)
-        if full is None or column not in full.cells:
-            continue
-        other = full.cells[column]
-        cell = compare(gain.cell, other, metric)
-        size = fixed(abs(cell.summary.mean - other.summary.mean), metric.digits)
-        side = "below" if ahead(other.summary.mean, cell.summary.mean, metric) else "above"
-        if cell.verdict is Significance.WORSE:
-            gained = other.verdict is Significance.BETTER
-            meaning = "; the gain depends on matching features" if gained else "; matching features matter"
-        elif cell.verdict is Significance.BETTER:
-            meaning = "; scrambled features do better than matching ones"
-        else:
-            meaning = "; no evidence that matching features matter" if cell.test else ""
-        sure = p_value(cell.test.p) if cell.test else "too few seeds to test"
-        apart = trained_apart(gain.row.training, full.training)
-        sure += f", trained with {apart}" if apart else ""
-        yield f"Control: {gain.name} scores {size} {metric.title} {side} {full.label.name} ({sure}){meaning}."
-
-
-def _unscrambled(block: Block, row: Row) -> Row | None:
-    variant = row.label.parsed
-    options = {key: value for key, value in variant.options if value not in CONTROLS} if variant else {}
-    if variant is None or len(options) == len(variant.options):
-        return None
-    wanted = row.label._replace(variant=str(Variant.make(variant.name, options, variant.reading)))
-    return block.by_label.get(wanted)
+        for rival in rivals(gain.row, forest.rows, forest.column, forest.metric):
+            if rival.control.what != UNMATCHED:
+                continue
+            meaning = "; no evidence that matching features matter" if rival.tested.test else ""
+            if rival.tested.verdict is Significance.BETTER:
+                gained = gain.cell.verdict is Significance.BETTER
+                meaning = "; the gain depends on matching features" if gained else "; matching features matter"
+            elif rival.tested.verdict is Significance.WORSE:
+                meaning = "; scrambled features do better than matching ones"
+            yield f"Control: {rival_text(rival, gain.row, forest.metric)}{meaning}."

@@ -230,7 +230,12 @@ class _Filler:
             cells = {}
             for column in table.columns:
                 score = self.names.score(row, column, trained_in or label.setting)
-                score = score and score._replace(metric=definition.metrics.get(column.name, score.metric))
+                named = own or not definition.metrics or column.name in definition.metrics
+                score = (
+                    score._replace(metric=definition.metrics.get(column.name, score.metric))
+                    if score and named
+                    else None
+                )
                 measured, other = (_cell(some, score, definition.part) for some in (mine, theirs))
                 if measured and other:
                     measured = compare(measured, other, column.measure, table.alpha)

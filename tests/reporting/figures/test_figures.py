@@ -28,7 +28,7 @@ from harness.store import Result, Store
 
 
 def geometry(variant: str, setting: str, seed: int, uniformity: float, alignment: float, sts: float) -> Result:
-    tasks = {"STS-B-dev": {"alignment": alignment, "uniformity": uniformity}, "STS-B": {"alignment": 9.0}}
+    tasks = {"STS-B-all": {"alignment": alignment, "uniformity": uniformity}, "STS-B": {"alignment": 9.0}}
     return result(variant, seed, {"geometry": tasks, "sts": {AVERAGE: {"spearman": sts}}}, setting=setting, **BERT)
 
 
@@ -166,13 +166,11 @@ def test_asking_a_kind_for_its_suites_imports_no_plotting_library() -> None:
 
 
 def test_points_of_alignment_and_uniformity_are_at_their_means() -> None:
-    shown, (points, printed) = drawn("mcse-F2", POINTS)
+    shown, (points,) = drawn("mcse-F2", POINTS)
     placed = [(row["x"], row["y"], row["score"]) for row in points]
     assert placed == [pytest.approx(wanted) for wanted in ((-2.1, 0.3, 71.0), (-1.1, 0.3, 75.0), (-3.1, 0.9, 74.0))]
     assert points[0]["x2"] - points[0]["x1"] == pytest.approx(2 * 0.02**0.5)
-    # KDMCSE Table 2 prints MCSE on wiki+coco, and nothing on flickr only
-    assert [row["setting"] for row in printed] == ["wiki+coco, printed"]
-    assert "uniformity, STS-B-dev (lower is better)" in texts(shown)
+    assert "uniformity, STS-B-all (lower is better)" in texts(shown)
     assert any(text.startswith("STS average") for text in texts(shown))
     assert "SimCSE / flickr / bert-base-uncased (2 seeds)" in shown.caption
     assert shown.commands == ("harness run --figure mcse:F2 --results nowhere",)
@@ -181,7 +179,7 @@ def test_points_of_alignment_and_uniformity_are_at_their_means() -> None:
     assert not any(text.startswith("STS average") for text in texts(bare)), "no colours without STS"
 
 
-def test_no_printed_number_stands_beside_runs_of_another_profile() -> None:
+def test_a_profile_s_figure_has_its_own_runs_alone() -> None:
     scores = {"geometry": {"ToySTS": {"alignment": 0.3, "uniformity": -2.0}}}
     toys = [
         result(variant, 0, scores, setting=setting, encoder="bert-base-uncased")
@@ -191,7 +189,6 @@ def test_no_printed_number_stands_beside_runs_of_another_profile() -> None:
     shown = figure("mcse-F2", toys, profile="tiny")
     assert (shown.key, shown.title) == ("mcse-F2-tiny", "MCSE Figure 2 on toy data")
     assert shown.svg
-    assert not [text for text in texts(shown) if "printed" in text]
     own = [run.model_copy(update={"profile_origin": "file"}) for run in POINTS]
     for runs in (toys, own):
         assert figure("mcse-F2", runs).empty == "no run of profile paper yet"

@@ -10,6 +10,7 @@ import table_samples
 from builders import result, sts
 from table_samples import PLACE
 
+from harness.metrics import AVERAGE
 from harness.reporting.csvfiles import tidy
 from harness.reporting.sections.papers import paper_rows
 from harness.reporting.tables.cells import FilledLine, FilledTable
@@ -195,6 +196,22 @@ def test_alignment_stands_beside_print_by_the_program_that_made_the_row(
     assert f"difference, {other}" not in texts
     assert filled.coverage.measured == 1
     assert not by_definition[other].due
+
+
+TEST, DEV = "test accuracy", "dev accuracy"
+
+
+@pytest.mark.parametrize(("name", "column"), [("dalr:T2", "TREC"), ("dalr:T3", "TR Avg"), ("dalr:T9", "TR Avg")])
+def test_dalr_s_transfer_scores_stand_beside_dev_accuracy_which_its_program_prints(name: str, column: str) -> None:
+    transfer = {task: {"acc": 86.0, "devacc": 80.0} for task in ("TREC", AVERAGE)}
+    scores = {"transfer": transfer, "sts": {AVERAGE: {"spearman": 79.0}}}
+    filled = table_samples.table([result("dalr", seed, scores, **PLACE) for seed in (0, 1)], name)
+    by_definition = lines_of(filled, "dalr")
+    measured = {label: line.cells[column].measured for label, line in by_definition.items()}
+    assert {label: cell.summary.mean for label, cell in measured.items() if cell} == {TEST: 86.0, DEV: 80.0}
+    assert {f"difference, {TEST}", f"difference, {DEV}"} <= set(said(filled, "dalr")), "print may be either"
+    others = [cell.measured for at, cell in by_definition[DEV].cells.items() if at == "STS Avg"]
+    assert others in ([], [None]), "the other column is in the first line alone"
 
 
 @pytest.mark.parametrize(("name", "variant"), [("mcse:T6", "mcse"), ("dalr:T4", "kdmcse")])

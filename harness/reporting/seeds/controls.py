@@ -1,0 +1,164 @@
+"""Controls: rows that lack an ingredient of a row's training, and whether one of them explains its score.
+
+Which rows are controls follows from what runs record (variant, setting, encoder, teachers) and from what methods
+declare, never from scores:
+
+- the untrained encoder, at each pooling;
+- each text teacher alone: the model whose features of captions the row learns from, evaluated as an encoder;
+- unmatched images: the variant with their features shuffled, drawn at random, or replaced by noise;
+- text alone, on the same rows and steps: SimCSE in the same setting, and the variant with its method's `text_only`.
+
+A row is confounded if one of its controls has an equal or better mean, or if the row is not significantly better than
+it. A row has to beat each of its controls (an intersection-union test), so these tests need no correction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from itertools import groupby
+from typing import NamedTuple
+
+from harness.command_line import parse_overrides
+from harness.commands import UNTRAINED_VARIANTS, Commands
+from harness.errors import UserError
+from harness.formatting import fixed, p_value
+from harness.method.declared import declared_method
+from harness.method.naming import name_of
+from harness.metrics import Column, Metric, Significance
+from harness.profiles import Profile, load_profile, shipped_profiles
+from harness.reporting.seeds.cells import Cell, Label, Row, ahead, compare, trained_apart
+from harness.spec import BASELINE, CONTROLS, MEDIA, RUN, UNTRAINED, RunSpec, SpecError, Variant, split
+
+#: the method that is trained on the text of a stream alone
+TEXT_ONLY = {"sentences": BASELINE, "triplets": f"{BASELINE}-sup"}
+UNMATCHED = "training on unmatched images"
+
+
+class Control(NamedTuple):
+    """What a control is, and the label of its runs; `seed` is that of the one run that is the teacher.
+
+    One that is not `needed` counts if it was run, and is not missed otherwise.
+    """
+
+    what: str
+    label: Label
+    seed: int | None = None
+    needed: bool = True
+
+
+class Rival(NamedTuple):
+    """A control with scores: its row and cell, and the cell of the row that it is a control of, tested against it."""
+
+    control: Control
+    row: Row
+    cell: Cell
+    tested: Cell
+    confounds: bool
+
+
+def controls_of(row: Row) -> Iterator[Control]:
+    """The controls of a row, whether they were run or not; an untrained encoder has none."""
+    label, variant, profile = row.label, row.label.parsed, _profile(row.label.profile)
+    if not row.is_trained or variant is None:
+        return
+    for name in (*UNTRAINED_VARIANTS, "none[pooling=avg-first-last]"):
+        plain = label._replace(variant=name, setting=UNTRAINED, overrides="")
+        yield Control("the untrained encoder", plain, needed=name in UNTRAINED_VARIANTS)
+    for teacher in dict.fromkeys(name for of, name in row.teachers if of != "image"):
+        with suppress(SpecError):  # a record may name anything
+            yield from _alone(label.profile, profile, teacher)
+    try:
+        declared = declared_method(variant.name)
+    except UserError:  # a method that is not installed
+        return
+    images = {name for of, name in row.teachers if of == "image"}
+    for key in (key for key in declared.teacher_options if key.startswith("image") and not images & {*CONTROLS}):
+        for value in CONTROLS if images else ():
+            # only the features of the profile's own image teacher can be shuffled
+            needed = value == CONTROLS[0] and profile is not None and images == {profile.images}
+            yield Control(UNMATCHED, label._replace(variant=_with(variant, {key: value})), needed=needed)
+    if {"pairs", *MEDIA} & {*declared.streams}:
+        others = [TEXT_ONLY[stream] for stream in declared.streams if stream in TEXT_ONLY]
+        others += [_with(variant, declared.text_only)] if declared.text_only else []
+        yield from (Control("training on the same text alone", label._replace(variant=other)) for other in others)
+
+
+def _alone(name: str, profile: Profile | None, teacher: str) -> Iterator[Control]:
+    """The run of a text teacher of the profile `name`; none for a model that is no sentence encoder, such as CLIP's."""
+    table = profile.teachers.get(teacher) if profile else None
+    if teacher.startswith(RUN):
+        spec = RunSpec.parse(teacher.removeprefix(RUN))
+        label = Label(name, str(spec.variant), str(spec.setting), spec.encoder, "")
+        seed = None if label.setting == UNTRAINED else spec.seed
+        yield Control("the text teacher alone", label, seed, needed=seed is None)
+    elif table and table.captions:
+        yield from _alone(name, profile, table.captions)
+    elif profile and table and table.kind == "text" and table.hub:
+        encoder = next((own for own, model in profile.encoders.items() if model.hub == table.hub), table.hub)
+        label = Label(name, f"{UNTRAINED}[pooling={table.pooling}]", UNTRAINED, encoder, "")
+        yield Control("the text teacher alone", label)
+
+
+@cache
+def _profile(name: str) -> Profile | None:
+    """A profile of this package; a user's own one is a file of unknown place."""
+    return load_profile(name) if name in shipped_profiles() else None
+
+
+def _with(variant: Variant, values: Mapping[str, object]) -> str:
+    return str(Variant.make(variant.name, {**dict(variant.options), **values}, variant.reading))
+
+
+def rivals(
+    row: Row, rows: Mapping[Label, Row], column: Column, metric: Metric, shared: Collection[Control] = ()
+) -> list[Rival]:
+    """The controls of a row among `rows`, without `shared` ones: those that confound it first, the best mean first."""
+    found = dict[tuple[Label, int | None], Rival]()
+    for control in controls_of(row):
+        other, at = rows.get(control.label), (control.label, control.seed)
+        cell = other.cells.get(column) if other else None
+        if not other or not cell or other is row or control in shared or control.seed not in (None, *cell.seeds):
+            continue
+        cell = cell if control.seed is None else cell.of_seed(control.seed)
+        fixed_model = control.seed is not None or not other.is_trained
+        tested = compare(row.cells[column], cell, metric, untrained=fixed_model)
+        better = ahead(tested.summary.mean, cell.summary.mean, metric)
+        beaten = tested.verdict is Significance.BETTER if tested.test else better
+        what = f"{found[at].control.what}, also {control.what}" if at in found else control.what
+        found[at] = Rival(control._replace(what=what), other, cell, tested, not beaten)
+    sign = 1 if metric.larger_is_better else -1
+    return sorted(found.values(), key=lambda rival: (not rival.confounds, -sign * rival.cell.summary.mean))
+
+
+def rival_text(rival: Rival, row: Row, metric: Metric) -> str:
+    """`the text teacher alone (untrained, mean) scores 78.87, 1.67 above DALR (p < 0.0001)`."""
+    mean, test = rival.cell.summary.mean, rival.tested.test
+    size = fixed(abs(mean - rival.tested.summary.mean), metric.digits)
+    side = "below" if mean < rival.tested.summary.mean else "above"
+    sure, apart = p_value(test.p) if test else "too few seeds to test", trained_apart(row.training, rival.row.training)
+    sure += f", trained with {apart}" if apart else ""
+    what = f"{rival.control.what} ({rival.row.label.name}) scores {fixed(mean, metric.digits)}"
+    return f"{what}, {size} {side} {row.label.name} ({sure})"
+
+
+def control_text(some: Sequence[Rival], row: Row, metric: Metric) -> str:
+    """Name the strongest of some controls in a sentence; empty without one."""
+    said = rival_text(some[0], row, metric) if some else ""
+    return said and (f" Confounded: {said}." if some[0].confounds else f" The strongest control: {said}.")
+
+
+def missing_texts(row: Row, rows: Mapping[Label, Row], column: Column, commands: Commands) -> Iterator[str]:
+    """A sentence for each kind of needed controls without a score in a column, with the command that adds them."""
+    absent = (one for one in controls_of(row) if one.needed and column not in getattr(rows.get(one.label), "cells", ()))
+    for (what, label), some in groupby(absent, lambda one: (one.what, one.label._replace(variant=""))):
+        variants = dict.fromkeys(one.label.variant for one in some)
+        seeds = None if label.setting == UNTRAINED else ",".join(map(str, row.seeds)) + "," * (len(row.seeds) == 1)
+        try:
+            values = parse_overrides(split(label.overrides)) if label.overrides else {}
+        except UserError:  # values that no command can name
+            continue
+        place = {"methods": [*variants], "settings": label.setting, "encoders": label.encoder, "seeds": seeds}
+        command = commands.run(profile=label.profile, **place, set=values)
+        yield f"Control missing: {what} ({'; '.join(str(name_of(each)) for each in variants)}); run `{command}`."
