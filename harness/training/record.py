@@ -15,11 +15,17 @@ class TrainingError(Exception):
     """Training that cannot continue, such as a loss that is not finite."""
 
 
+#: a value of each loss term, None where it is not defined
+Parts = dict[str, float | None]
+
+
 @dataclass
 class TrainingRecord:
     """Loss curve, dev scores and wall time of a training, kept across resumes.
 
-    `losses[term][i]` is the mean of a term up to step `loss_steps[i]`, None where it did not occur.
+    `losses[term][i]` is the mean of a term up to step `loss_steps[i]`, None where it did not occur. `gradients` has,
+    by stream, the steps at which they were measured, with each term's share and cosine (`harness.training.gradients`).
+    `tokens` and `flops` (`harness.encoders.flops`) are None where an earlier version has begun the training.
     """
 
     loss_steps: list[int] = field(default_factory=list)
@@ -27,6 +33,9 @@ class TrainingRecord:
     dev_steps: list[int] = field(default_factory=list)
     dev_scores: list[float] = field(default_factory=list)
     seconds: float = 0.0
+    gradients: dict[str, list[tuple[int, Parts, Parts]]] = field(default_factory=dict)
+    tokens: int | None = None
+    flops: int | None = None
 
     @property
     def best(self) -> float | None:

@@ -228,12 +228,23 @@ class Batches:
 
     def rows_read(self) -> dict[Stream, np.ndarray]:
         """The rows of each text stream that the steps read, unordered: (n,) int64 each."""
-        paired = self.mixing.paired_before_step(self.steps)
         read = {}
         for stream in self.data.tokens:
-            rows = self.orders[stream].first(paired if stream == "pairs" else self.steps - paired)
+            rows = self.orders[stream].first(self._count(stream))
             read[stream] = self.data.subsets[stream].rows[rows] if stream in self.data.subsets else rows
         return read
+
+    @property
+    def counts(self) -> dict[Stream, int]:
+        """How many rows of each stream the steps read, repeated ones counted; a triplet is one."""
+        return {stream: order.count(self._count(stream)) for stream, order in self.orders.items()}
+
+    def _count(self, stream: Stream) -> int:
+        """How many batches of a stream the steps read."""
+        if stream not in self.data.tokens:
+            return self.steps
+        paired = self.mixing.paired_before_step(self.steps)
+        return paired if stream == "pairs" else self.steps - paired
 
     @property
     def waited(self) -> float:
@@ -255,9 +266,15 @@ class Batches:
         stream, rows = self._text_rows(step)
         return f"{stream}, rows {' '.join(map(str, rows.tolist()))}"
 
+    def is_last(self, stream: Stream | None, step: int, before: int) -> bool:
+        """Whether a step has the last batch, before another step, of a stream of its own steps or of the text's."""
+        return self.mixing.is_last(step, before) if stream is None else step + 1 == before
+
+    def text_stream(self, step: int) -> Stream:
+        return self.text if self.mixing.step(step)[0] == "text" else "pairs"
+
     def _text_rows(self, step: int) -> tuple[Stream, np.ndarray]:
-        kind, number = self.mixing.step(step)
-        stream: Stream = self.text if kind == "text" else "pairs"
+        stream, number = self.text_stream(step), self.mixing.step(step)[1]
         rows = self.orders[stream].batch(number)
         return stream, self.data.subsets[stream].rows[rows] if stream in self.data.subsets else rows
 
