@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import prod
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from torch import Tensor, nn
@@ -22,7 +22,8 @@ def weights_per_token(model: nn.Module) -> int:
     """Count the weights of matrices that each token is multiplied by, those of shared layers (ALBERT) at each use."""
     config: Any = model.config
     uses = config.num_hidden_layers // getattr(config, "num_hidden_groups", config.num_hidden_layers)
-    return uses * sum(part.weight.numel() for part in model.modules() if isinstance(part, nn.Linear))
+    matrices = [part.weight for part in model.modules() if isinstance(part, nn.Linear)]
+    return int(uses) * sum(weight.numel() for weight in matrices)
 
 
 def training_flops(student: Student, weights: int, inputs: Mapping[str, Tensor], views: int) -> tuple[int, int]:
@@ -38,7 +39,7 @@ def training_flops(student: Student, weights: int, inputs: Mapping[str, Tensor],
         lengths = inputs["attention_mask"].sum(1).cpu().numpy()
     else:
         ((name, media),) = inputs.items()
-        kernel: nn.Conv2d = student.patches[name].projection
+        kernel = cast(nn.Conv2d, student.patches[name].projection)
         patches = prod(side // size for side, size in zip(media.shape[-2:], kernel.kernel_size, strict=True))
         lengths = np.full(len(media), patches + 1)
         embedding = 4 * kernel.weight.numel() * patches * len(media)  # pixels have no gradient

@@ -16,6 +16,7 @@ from harness.store import (
     DevCurve,
     EncoderTrial,
     Evaluation,
+    GradientPoint,
     LossCurves,
     Result,
     Store,
@@ -91,5 +92,10 @@ def result_of(
         finished=now(),
         warnings=list(trained.warnings),
         identity=run.experiment.identity,
+        gradients={
+            stream: [GradientPoint(step=at, shares=parts, cosines=angles) for at, parts, angles in points]
+            for stream, points in record.gradients.items()
+        },
+        budget=trained.budget,
         trial=EncoderTrial(**{name: getattr(trained.student.found, name) for name in EncoderTrial.model_fields}),
     )

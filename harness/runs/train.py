@@ -15,8 +15,8 @@ from harness.grid import Resolved
 from harness.method import Method
 from harness.planning.experiments import Experiment
 from harness.runs.inputs import Heads, Inputs, teacher_folders, training_inputs
-from harness.spec import Stream
-from harness.store import Store
+from harness.spec import MEDIA, Stream
+from harness.store import Budget, Store
 from harness.training.batching import Mixing
 from harness.training.folder import TrainingFolder
 from harness.training.record import TrainingRecord
@@ -29,7 +29,8 @@ class Trained:
     """A model at its best checkpoint, and the record of its training.
 
     `heads` project captions and image features into one space, None if the method has none. `warnings` concern the
-    encoder and the training data, `rows` are the rows of each text stream that the training has read.
+    encoder and the training data, `rows` are the rows of each text stream that the training has read; `budget` is
+    None without training.
     """
 
     student: Student | SentenceModules
@@ -37,6 +38,7 @@ class Trained:
     record: TrainingRecord
     warnings: tuple[str, ...] = ()
     rows: Mapping[Stream, np.ndarray] = field(default_factory=dict)
+    budget: Budget | None = None
 
 
 def train(experiment: Experiment, inputs: Inputs, folder: Path, chunk: int | None = None) -> Trained:
@@ -50,7 +52,17 @@ def train(experiment: Experiment, inputs: Inputs, folder: Path, chunk: int | Non
     warnings = (*inputs.data.warnings, *unread_text(experiment.resolved, trainer.batches.mixing))
     record = trainer.run()
     warnings = (*warnings, *unreturned_terms(trainer.method, trainer.batches, record))
-    return Trained(trainer.student, trainer.method.shared_space(), record, warnings, trainer.batches.rows_read())
+    budget, read = budget_of(experiment, trainer.batches, record), trainer.batches.rows_read()
+    return Trained(trainer.student, trainer.method.shared_space(), record, warnings, read, budget)
+
+
+def budget_of(experiment: Experiment, batches: Batches, record: TrainingRecord) -> Budget:
+    """What a training has read and computed; captions whose images have no feature count as text alone."""
+    imaged = any(used.asked.of == "image" for used in experiment.features.values())
+    others = {*MEDIA, *(["pairs"] if imaged else [])}
+    text = sum(count for stream, count in batches.counts.items() if stream not in MEDIA)
+    other = sum(count for stream, count in batches.counts.items() if stream in others)
+    return Budget(steps=batches.steps, text_rows=text, other_rows=other, tokens=record.tokens, flops=record.flops)
 
 
 def make_weights(experiment: Experiment, store: Store, device: str, chunk: int | None = None) -> None:

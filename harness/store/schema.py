@@ -21,9 +21,9 @@ from harness.metrics import NO_SCORE, Metric
 from harness.sources import digest
 from harness.spec import NAMES, OptionValue, RunSpec
 
-SCHEMA_VERSION: Final = 4
-#: the schema of a record; those of schema 3 are read as they are, since later fields have defaults
-SchemaVersion = Annotated[Literal[4], BeforeValidator(lambda version: 4 if version == 3 else version)]
+SCHEMA_VERSION: Final = 5
+#: the schema of a record; those of 3 and 4 are read as they are, since later fields have defaults
+SchemaVersion = Annotated[Literal[5], BeforeValidator(lambda version: 5 if version in (3, 4) else version)]
 #: Increased when the same configuration would give other numbers: the loop, the batching, the seeds, the optimizer.
 BACKEND_VERSION: Final = 3
 
@@ -92,6 +92,34 @@ class LossCurves(Record):
             if len(values) != len(self.steps):
                 raise ValueError(f"{name} has {len(values)} values for {len(self.steps)} steps")
         return self
+
+
+class GradientPoint(Record):
+    """Each weighted loss term's part of the gradient at the sentence vectors of one batch.
+
+    With g_t the gradient of term t at all vectors that the encoder returned for the batch, and g their sum: the share
+    |g_t| / sum_u |g_u|, and the cosine of g_t with g. None where it is not defined.
+    """
+
+    step: Whole
+    shares: dict[str, Number | None]
+    cosines: dict[str, Number | None]
+
+
+class Budget(Record):
+    """What a training has read and computed.
+
+    Rows are of text (a triplet is one) and of the other modality: recordings, images, and those of captions whose image
+    features the method reads; repeated ones are counted. `tokens` are those, or patches, that passed the encoder, each
+    view counted; `flops` are of both passes of the encoder (`harness.encoders.flops`), without heads, losses, a
+    method's other models and cached features. Both are None where an earlier version has begun the training.
+    """
+
+    steps: Whole
+    text_rows: Whole
+    other_rows: Whole
+    tokens: Whole | None
+    flops: Number | None
 
 
 class Protocol(Record):
@@ -175,7 +203,8 @@ class Result(Record):
     A result's file ends with a digest of itself (`harness.files`), which is no part of the record.
     `backend` is the version of the training code (missing in the oldest files); `train_seconds` is wall time;
     `warnings` are those of training. `identity` holds the values, by name, that the fingerprint is a hash of (empty in
-    older files): a comparison shows why two runs have different fingerprints. `trial` is missing in older files.
+    older files): a comparison shows why two runs have different fingerprints. `gradients` are by stream: of the last
+    batch up to each dev score. `trial`, `gradients` and `budget` are missing in older files.
     """
 
     schema_version: SchemaVersion = SCHEMA_VERSION
@@ -201,6 +230,18 @@ class Result(Record):
     warnings: list[str]
     identity: dict[str, JsonValue] = {}
     trial: EncoderTrial | None = None
+    gradients: dict[str, list[GradientPoint]] = {}
+    budget: Budget | None = None
+
+    @property
+    def shares(self) -> dict[str, tuple[float, float]]:
+        """The smallest and largest share of the gradient that each term had in a batch."""
+        found: dict[str, list[float]] = {}
+        for point in (each for points in self.gradients.values() for each in points):
+            for term, share in point.shares.items():
+                if share is not None:
+                    found.setdefault(term, []).append(share)
+        return {term: (min(shares), max(shares)) for term, shares in found.items()}
 
     @property
     def current(self) -> list[Evaluation]:

@@ -55,8 +55,8 @@ def gradient_parts(weighted: Mapping[str, Tensor], vectors: Sequence[Tensor]) ->
     stacked = torch.stack(rows)
     stacked = stacked / stacked.abs().max()  # squares of small gradients would be 0
     whole = stacked.sum(0)
-    *found, size = torch.cat([stacked.norm(dim=1), (stacked * whole).sum(1), whole.norm()[None]]).tolist()
-    norms, products = found[: len(rows)], found[len(rows) :]
+    measured = torch.stack([stacked.norm(dim=1), (stacked * whole).sum(1), whole.norm().expand(len(rows))])
+    norms, products, (size, *_) = measured.tolist()
     shares = {name: _quotient(norm, sum(norms)) for name, norm in zip(weighted, norms, strict=True)}
     cosines = [_quotient(product, norm * size) for norm, product in zip(norms, products, strict=True)]
     return shares, dict(zip(weighted, cosines, strict=True))
