@@ -122,7 +122,6 @@ _MEANINGS = {
     "Budget.steps": "steps of the training",
     "text_rows": "rows of text read, repeated ones counted; a triplet is one",
     "other_rows": "recordings, images, and images of captions read, repeated ones counted",
-    "tokens": "tokens, or patches, that passed the encoder, each view counted",
     "flops": "operations of the encoder, both passes, by formula; without heads, losses and cached features",
     "error": "what failed, in one line",
     "traceback": "Python's traceback",

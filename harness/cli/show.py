@@ -124,6 +124,7 @@ def _show_failure(store: Store, failure: Failure) -> None:
 
 
 def _show_run(result: Result) -> None:
+    from harness.reporting.seeds.spent import Spent
     from harness.store import frames_of
 
     echo(f"{result.spec.key}  profile {result.profile}  fingerprint {result.fingerprint[:12]}")
@@ -132,7 +133,9 @@ def _show_run(result: Result) -> None:
         f"code {result.revision or 'unknown'}"
     )
     if result.dev.best_step is not None:
-        echo(f"best {result.dev.task} {result.dev.best_score:.2f} at step {result.dev.best_step}")
+        last = f"; {result.dev.scores[-1]:.2f} at the last, {result.dev.steps[-1]}" if result.dev.scores else ""
+        echo(f"best {result.dev.task} {result.dev.best_score:.2f} at step {result.dev.best_step}{last}")
+    echo("budget: " + ", ".join(f"{value} {what}" for what, value in Spent.by(result).texts().items()))
     for part, values in result.hyperparameters.items():
         echo(f"{part}: " + ", ".join(f"{key}={value}" for key, value in values.items()))
     if result.trial is not None:
@@ -141,6 +144,7 @@ def _show_run(result: Result) -> None:
         echo(f"trial of the encoder: {', '.join(texts)}")
     for role, use in result.teachers.items():
         echo(f"{role}: {use.teacher} ({use.of})")
+    plain_table(("gradient in", "of the term", "share from", "to", "last", "cosine, last"), _gradient_rows(result))
     scores = frames_of([result]).flat()
     names = ["suite", "protocol", "task", "part", "metric"]
     texts = (f"{value:.4f}".rstrip("0").rstrip(".") for value in scores["value"])
@@ -149,6 +153,15 @@ def _show_run(result: Result) -> None:
     plain_table(("machine", ""), [*((k, str(v)) for k, v in result.hardware.items()), *result.packages.items()])
     for line in result.all_warnings:
         echo(f"warning: {line}")
+
+
+def _gradient_rows(result: Result) -> Iterator[tuple[str, ...]]:
+    """Each loss term's shares of the gradient in the batches of a stream, and its cosine with the whole."""
+    for stream, points in result.gradients.items():
+        for term, cosine in (pair for point in points[-1:] for pair in point.cosines.items()):
+            shares = [point.shares.get(term) or 0.0 for point in points]
+            parts = min(shares), max(shares), shares[-1]
+            yield stream, term, *(f"{share:.2g}" for share in parts), "" if cosine is None else f"{cosine:.2f}"
 
 
 def _show_method(name: str, profile: str, setting: str | None, encoder: str | None) -> None:

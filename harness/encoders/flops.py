@@ -26,8 +26,8 @@ def weights_per_token(model: nn.Module) -> int:
     return int(uses) * sum(weight.numel() for weight in matrices)
 
 
-def training_flops(student: Student, weights: int, inputs: Mapping[str, Tensor], views: int) -> tuple[int, int]:
-    """Count the tokens (or patches) that pass the encoder with `weights` per token, and the operations, of both passes.
+def training_flops(student: Student, weights: int, inputs: Mapping[str, Tensor], views: int) -> int:
+    """Count the operations of both passes of a batch through an encoder with `weights` per token.
 
     `inputs` and `views` are those of `Student.encode`.
     """
@@ -45,4 +45,4 @@ def training_flops(student: Student, weights: int, inputs: Mapping[str, Tensor],
         embedding = 4 * kernel.weight.numel() * patches * len(media)  # pixels have no gradient
     tokens, squares = int(lengths.sum()), int((lengths.astype(np.int64) ** 2).sum())
     layers = 6 * weights * tokens + 12 * config.num_hidden_layers * config.hidden_size * squares
-    return views * tokens, views * (layers + embedding)
+    return views * (layers + embedding)

@@ -62,7 +62,7 @@ def budget_of(experiment: Experiment, batches: Batches, record: TrainingRecord) 
     others = {*MEDIA, *(["pairs"] if imaged else [])}
     text = sum(count for stream, count in batches.counts.items() if stream not in MEDIA)
     other = sum(count for stream, count in batches.counts.items() if stream in others)
-    return Budget(steps=batches.steps, text_rows=text, other_rows=other, tokens=record.tokens, flops=record.flops)
+    return Budget(steps=batches.steps, text_rows=text, other_rows=other, flops=record.flops)
 
 
 def make_weights(experiment: Experiment, store: Store, device: str, chunk: int | None = None) -> None:

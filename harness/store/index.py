@@ -120,7 +120,7 @@ def row_of(result: Result) -> dict[str, object]:
         **{name: json.dumps(texts[name]) for name in JSON},
         "shares": json.dumps(result.shares),
         # a training ends with a dev score, so that older files have steps too
-        "steps": next(reversed(result.dev.steps), None),
+        "steps": getattr(result.budget, "steps", next(reversed(result.dev.steps), None)),
         **{name: getattr(result.budget, name, None) for name in ("text_rows", "other_rows", "flops")},
         "dev": result.dev.best_score,
         "last_dev": next(reversed(result.dev.scores), None),

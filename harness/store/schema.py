@@ -110,15 +110,14 @@ class Budget(Record):
     """What a training has read and computed.
 
     Rows are of text (a triplet is one) and of the other modality: recordings, images, and those of captions whose image
-    features the method reads; repeated ones are counted. `tokens` are those, or patches, that passed the encoder, each
-    view counted; `flops` are of both passes of the encoder (`harness.encoders.flops`), without heads, losses, a
-    method's other models and cached features. Both are None where an earlier version has begun the training.
+    features the method reads; repeated ones are counted. `flops` are of both passes of the encoder
+    (`harness.encoders.flops`), without heads, losses, a method's other models and cached features; None where an
+    earlier version has begun the training.
     """
 
     steps: Whole
     text_rows: Whole
     other_rows: Whole
-    tokens: Whole | None
     flops: Number | None
 
 
@@ -234,14 +233,11 @@ class Result(Record):
     budget: Budget | None = None
 
     @property
-    def shares(self) -> dict[str, tuple[float, float]]:
-        """The smallest and largest share of the gradient that each term had in a batch."""
-        found: dict[str, list[float]] = {}
-        for point in (each for points in self.gradients.values() for each in points):
-            for term, share in point.shares.items():
-                if share is not None:
-                    found.setdefault(term, []).append(share)
-        return {term: (min(shares), max(shares)) for term, shares in found.items()}
+    def shares(self) -> dict[str, float]:
+        """The largest share of the gradient that each term had in a batch."""
+        points = [point for points in self.gradients.values() for point in points]
+        terms = dict.fromkeys(term for point in points for term in point.shares)
+        return {term: max(point.shares.get(term) or 0.0 for point in points) for term in terms}
 
     @property
     def current(self) -> list[Evaluation]:

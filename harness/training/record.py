@@ -25,7 +25,7 @@ class TrainingRecord:
 
     `losses[term][i]` is the mean of a term up to step `loss_steps[i]`, None where it did not occur. `gradients` has,
     by stream, the steps at which they were measured, with each term's share and cosine (`harness.training.gradients`).
-    `tokens` and `flops` (`harness.encoders.flops`) are None where an earlier version has begun the training.
+    `flops` (`harness.encoders.flops`) are None where an earlier version has begun the training.
     """
 
     loss_steps: list[int] = field(default_factory=list)
@@ -34,7 +34,6 @@ class TrainingRecord:
     dev_scores: list[float] = field(default_factory=list)
     seconds: float = 0.0
     gradients: dict[str, list[tuple[int, Parts, Parts]]] = field(default_factory=dict)
-    tokens: int | None = None
     flops: int | None = None
 
     @property

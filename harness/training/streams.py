@@ -266,10 +266,6 @@ class Batches:
         stream, rows = self._text_rows(step)
         return f"{stream}, rows {' '.join(map(str, rows.tolist()))}"
 
-    def is_last(self, stream: Stream | None, step: int, before: int) -> bool:
-        """Whether a step has the last batch, before another step, of a stream of its own steps or of the text's."""
-        return self.mixing.is_last(step, before) if stream is None else step + 1 == before
-
     def text_stream(self, step: int) -> Stream:
         return self.text if self.mixing.step(step)[0] == "text" else "pairs"
 

@@ -83,7 +83,7 @@ class Trainer:
         self.own = {stream: Stepper(modules, training, self.steps, self.device, table) for stream, table in own.items()}
         whole: Encode = cast(Encode, torch.compile(student, dynamic=True)) if training.compile else student
         self.encode: Encode = Chunked(whole, chunk) if chunk else whole
-        self.record = TrainingRecord(tokens=0, flops=0)
+        self.record = TrainingRecord(flops=0)
         self._weights = weights_per_token(student.model)
         self._vectors: list[Tensor] = []
         self.window = LossWindow()
@@ -154,7 +154,8 @@ class Trainer:
         for stream, batch in self.batches.of(step):
             seed_dropout(self._dropout_seed(step, stream), self.device)
             every, self._vectors = self.training.eval_every, []
-            kept = self.batches.is_last(stream, step, min(self.steps, step - step % every + every))
+            score = min(self.steps, step - step % every + every)
+            kept = step + 1 == score if stream else self.batches.mixing.is_last(step, score)
             encode = Observed(self.encode, partial(self._observe, kept))
             with autocast(self.training.precision, self.device.type):
                 total, terms = self.method.loss(batch, encode)
@@ -164,9 +165,8 @@ class Trainer:
         """Count what a batch costs, and keep its vectors for `_measure` if it is the last one before a dev score."""
         if kept:
             self._vectors.append(vectors)
-        if self.record.flops is not None and self.record.tokens is not None:
-            tokens, flops = training_flops(self.student, self._weights, inputs, views)
-            self.record.tokens, self.record.flops = self.record.tokens + tokens, self.record.flops + flops
+        if self.record.flops is not None:
+            self.record.flops += training_flops(self.student, self._weights, inputs, views)
 
     def _measure(self, stream: Stream | None, step: int, terms: Mapping[str, Tensor], stepper: Stepper) -> None:
         """Record each term's part of the gradient at a batch's vectors, scaled as for the update."""

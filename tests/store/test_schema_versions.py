@@ -31,7 +31,7 @@ SCHEMAS = {
         "Failure": "014ae683c19fe9dc9a9395906148000cfd1e7c8d7b4cdec0e6b3c67715972c18",
     },
     5: {
-        "Result": "f95806fff41b0013c3384d60e24ec55db66e315128e8920599f9ca67d34f3e78",
+        "Result": "3fb05b54b2e07edbf7ac7ae75713277c93cf266ed2ee624acffd8927f9d81765",
         "Failure": "a7a2aaa53edc6de28cb8efdb5e8e832e5aecdb413d2b889c552a82d5d4767338",
     },
 }

@@ -26,24 +26,24 @@ from harness.stats import FEWEST_SEEDS
 
 
 def cost_plot(forest: Forest, key: str, rows: Sequence[tuple[Gain, float]]) -> Plot:
-    """A named point for each row with its minutes."""
+    """A named point for each row with its FLOPs."""
     metric = forest.metric
     values = [
         {
             "name": gain.name.text,
-            "x": minutes,
+            "x": flops,
             "y": gain.cell.summary.mean,
             "score": str(summary_text(gain.cell.summary, metric.digits)),
         }
-        for gain, minutes in rows
+        for gain, flops in rows
     ]
-    x = quantity("x", "minutes of training, mean over seeds", axis={"tickCount": 5})
+    x = quantity("x", "FLOPs of training", axis={"tickCount": 5, "format": "~e"})
     y = quantity("y", metric.title, scale={"zero": False})
-    lines = tooltip(("name", "method"), ("score", "mean ± deviation"), ("x", "minutes", ".3~g"))
+    lines = tooltip(("name", "method"), ("score", "mean ± deviation"), ("x", "FLOPs", ".3~e"))
     spec: ChartSpec = {
         **rows_of(values, DIGITS),
         "height": 220,
-        "description": f"{metric.title} against minutes of training, {forest.place}",
+        "description": f"{metric.title} against FLOPs of training, {forest.place}",
         "encoding": {"x": x, "y": y},
         "layer": [
             {"mark": {"type": "point", "filled": True, "size": 70, "color": INK}, "encoding": {"tooltip": lines}},
@@ -53,7 +53,7 @@ def cost_plot(forest: Forest, key: str, rows: Sequence[tuple[Gain, float]]) -> P
             },
         ],
     }
-    return Plot(f"cost-{key}", "Score against minutes", spec, unscripted="The table has the same numbers.")
+    return Plot(f"cost-{key}", "Score against FLOPs", spec, unscripted="The table has the same numbers.")
 
 
 #: the suite whose leaderboards come first, and the profile whose come last
@@ -71,7 +71,6 @@ class BoardRow(NamedTuple):
     gain: Gain
     score: CellText
     also: Sequence[str]
-    minutes: float
 
 
 class BoardMethod(NamedTuple):
@@ -87,10 +86,9 @@ class BoardMethod(NamedTuple):
 
 @dataclass(frozen=True)
 class Board:
-    """The leaderboard of a profile, setting, encoder and metric. `minutes` are of training, by run."""
+    """The leaderboard of a profile, setting, encoder and metric."""
 
     forest: Forest
-    minutes: Mapping[int, float]
     papers: Mapping[str, str]
 
     @cached_property
@@ -118,10 +116,13 @@ class Board:
         for number, same in enumerate(by_method.values()):
             first, *others = sorted(same, key=lambda gain: not gain.row.is_method)
             score = cell_text(first.cell, digits, len(first.row.seeds))
-            spent = [self.minutes.get(run, 0.0) for run in first.row.runs]
-            mean = sum(spent) / len(spent)
-            entries.append(BoardRow(number, first, score, [_reading_mark(rest) for rest in others], mean))
+            entries.append(BoardRow(number, first, score, [_reading_mark(rest) for rest in others]))
         return entries
+
+    @property
+    def budget(self) -> Sequence[str]:
+        """The columns of what its rows spent."""
+        return [*dict.fromkeys(name for entry in self.entries for name in entry.gain.row.spent.texts())]
 
     @cached_property
     def methods(self) -> Sequence[BoardMethod]:
@@ -167,8 +168,9 @@ class Board:
 
     @cached_property
     def cost(self) -> Plot | None:
-        """Scores against minutes of training; None for fewer than two methods."""
-        rows = [(method.entry.gain, method.entry.minutes) for method in self.methods if method.entry.minutes]
+        """Scores against FLOPs of training; None for fewer than two methods."""
+        gains = [method.entry.gain for method in self.methods]
+        rows = [(gain, flops) for gain in gains if (flops := gain.row.spent.budget.get("flops"))]
         return cost_plot(self.forest, self.key, rows) if len(rows) > 1 else None
 
     @cached_property
@@ -274,7 +276,6 @@ class LeaderboardSection(ReportSection):
     def boards(self) -> Sequence[Board]:
         """The leaderboards: the papers' profile, then other real texts, then the toy world; STS before other suites."""
         contents = self.contents
-        minutes = dict(enumerate(contents.frames.runs["minutes"].tolist()))
         papers = {facts.name: facts.paper for facts in contents.methods}
         runs = Counter(contents.frames.texts("profile"))
         every = [
@@ -289,7 +290,7 @@ class LeaderboardSection(ReportSection):
             first = profile != PAPER_PROFILE, profile == TOY_PROFILE, -runs[profile], profile
             return *first, suite != FIRST_SUITE, not forest.is_primary, *importance(forest)
 
-        return [Board(forest, minutes, papers) for forest in sorted(every, key=order)[:MOST_BOARDS]]
+        return [Board(forest, papers) for forest in sorted(every, key=order)[:MOST_BOARDS]]
 
     @property
     def sentences(self) -> Sequence[Sentence]:

@@ -16,6 +16,7 @@ from harness.reporting.charts.curves import ChartKey, Points, curve_title, run_c
 from harness.reporting.look import plain
 from harness.reporting.pages import TEMPLATES, Pages, anchor, numbered, plain_json, slug, slugs
 from harness.reporting.sections.base import ReportSection
+from harness.reporting.seeds.spent import Spent
 from harness.reporting.tables.grids import ABSENT
 from harness.store import (
     Frames,
@@ -258,6 +259,7 @@ def _teacher_text(use: TeacherUse) -> str:
 
 def _content(result: Result, log: str, commands: Commands, is_earlier: bool) -> dict[str, object]:
     best, spec = result.dev.best_score, result.spec
+    last = f"; {fixed(result.dev.scores[-1], 2)} at the last" if result.dev.scores else ""
     teachers = {role: _teacher_text(use) for role, use in result.teachers.items()}
     values: dict[str, Mapping[str, object]] = {**result.hyperparameters, **({"teachers": teachers} if teachers else {})}
     return {
@@ -267,7 +269,7 @@ def _content(result: Result, log: str, commands: Commands, is_earlier: bool) -> 
         "warnings": result.all_warnings,
         "scores": [*score_tables(result)],
         "curves": [_curve(*curve) for curve in run_curves(result)],
-        "best": "" if best is None else f"Best {fixed(best, 2)} at step {result.dev.best_step}.",
+        "best": "" if best is None else f"Best {fixed(best, 2)} at step {result.dev.best_step}{last}.",
         "values": {part: _texts(scores) for part, scores in values.items()},
         "command": commands.again(result),
         "facts": _texts(
@@ -293,6 +295,7 @@ def _content(result: Result, log: str, commands: Commands, is_earlier: bool) -> 
                 **{f"evaluation, {evaluation.suite}": duration(evaluation.seconds) for evaluation in result.current},
                 "total": duration(result.seconds),
             },
+            "Budget": Spent.by(result).texts(),
             "Machine": _texts({**result.hardware, "peak memory": f"{result.peak_memory_mb:.0f} MB"}),
             "Packages": dict(sorted(result.packages.items())),
         },

@@ -296,5 +296,8 @@ def _comparisons(filled: FilledTable) -> Iterator[str]:
     ]
     if apart:
         yield f"Trained differently from the row they are compared with: {'; '.join(dict.fromkeys(apart))}."
+    for line in filled.lines:
+        if line.against and line.powerless and line.seeds:
+            yield f"{line.label.name} / {line.label.place} beside {line.against.name} {line.powerless}."
     if any(cell.judgement for line in _all_lines(filled) for cell in line.cells.values()):
         yield verdict_note(filled.margin)
