@@ -123,10 +123,6 @@ def cite(profile: str | None, methods: str | None, results: Path) -> None:
     echo(bibtex(used, declared), nl=False)
 
 
-#: what `--equal` compares -> column of the frame of runs
-EQUAL = {"steps": "steps", "rows": "text_rows", "flops": "flops"}
-
-
 @click.command()
 @click.argument("a", metavar="A", shell_complete=completer("method"))
 @click.argument("b", metavar="B", shell_complete=completer("method"))
@@ -135,7 +131,9 @@ EQUAL = {"steps": "steps", "rows": "text_rows", "flops": "flops"}
 @names_option("--setting", "S", "Only runs of this setting.")
 @names_option("--encoder", "E", "Only runs of this encoder.")
 @click.option("--set", "set", multiple=True, metavar="KEY=VALUE", help="Only runs with these overrides.")
-@click.option("--equal", type=click.Choice([*EQUAL]), help="Refuse to compare different numbers of these.")
+@click.option(
+    "--equal", type=click.Choice(["steps", "rows", "flops"]), help="Refuse to compare different numbers of these."
+)
 @results_option
 def compare(a: str, b: str, metric: str, results: Path, equal: str | None, **only: Any) -> None:
     """Compare variant A with variant B over their seeds.
@@ -154,7 +152,7 @@ def compare(a: str, b: str, metric: str, results: Path, equal: str | None, **onl
         raise UserError(f"{a} and {b} are the same variant; name two")
     comparison = loaded.compare(first, second, metric, **only)
     if equal:
-        _check_budgets(comparison, EQUAL[equal], loaded.commands)
+        _check_budgets(comparison, {"rows": "text_rows"}.get(equal, equal), loaded.commands)
     _show_comparison(comparison, loaded.commands)
 
 
@@ -168,14 +166,12 @@ def _check_budgets(comparison: Comparison, name: str, commands: Commands) -> Non
         raise UserError(f"{less.name} has no count of {BUDGET[name]}: it trains nothing, or its results are older")
     if (ratio := numbers[1] / numbers[0]) <= 1.01:
         return
-    label, variant = less.label, Variant.parse(less.label.variant)
-    options = {**dict(variant.options), "steps": round(less.spent.budget["steps"] * ratio)}
-    longer = str(Variant.make(variant.name, options, variant.reading))
+    label, known = less.label, Variant.parse(less.label.variant)
+    steps = {**dict(known.options), "steps": round(less.spent.budget["steps"] * ratio)}
+    longer = str(Variant.make(known.name, steps, known.reading))
     command = commands.run(profile=label.profile, methods=longer, settings=label.setting, encoders=label.encoder)
-    raise UserError(
-        f"{more.name} has {ratio:.2f} times as many {BUDGET[name]} as {less.name}; `{command}` makes them equal, then "
-        f"compare {longer}"
-    )
+    said = f"{more.name} has {ratio:.2f} times as many {BUDGET[name]} as {less.name}"
+    raise UserError(f"{said}; `{command}` makes them equal, then compare {longer}")
 
 
 def _show_comparison(comparison: Comparison, commands: Commands) -> None:

@@ -125,7 +125,9 @@ def _show_failure(store: Store, failure: Failure) -> None:
 
 def _show_run(result: Result) -> None:
     from harness.reporting.seeds.spent import Spent
-    from harness.store import frames_of
+    from harness.store import frames_of, lines_of
+
+    frames = frames_of([result])
 
     echo(f"{result.spec.key}  profile {result.profile}  fingerprint {result.fingerprint[:12]}")
     echo(
@@ -135,7 +137,9 @@ def _show_run(result: Result) -> None:
     if result.dev.best_step is not None:
         last = f"; {result.dev.scores[-1]:.2f} at the last, {result.dev.steps[-1]}" if result.dev.scores else ""
         echo(f"best {result.dev.task} {result.dev.best_score:.2f} at step {result.dev.best_step}{last}")
-    echo("budget: " + ", ".join(f"{value} {what}" for what, value in Spent.by(result).texts().items()))
+    echo(
+        "budget: " + ", ".join(f"{value} {what}" for what, value in Spent.of([*lines_of(frames.runs)]).texts().items())
+    )
     for part, values in result.hyperparameters.items():
         echo(f"{part}: " + ", ".join(f"{key}={value}" for key, value in values.items()))
     if result.trial is not None:
@@ -145,7 +149,7 @@ def _show_run(result: Result) -> None:
     for role, use in result.teachers.items():
         echo(f"{role}: {use.teacher} ({use.of})")
     plain_table(("gradient in", "of the term", "share from", "to", "last", "cosine, last"), _gradient_rows(result))
-    scores = frames_of([result]).flat()
+    scores = frames.flat()
     names = ["suite", "protocol", "task", "part", "metric"]
     texts = (f"{value:.4f}".rstrip("0").rstrip(".") for value in scores["value"])
     rows = ([*head, value] for head, value in zip(scores[names].to_numpy().tolist(), texts, strict=True))

@@ -31,7 +31,7 @@ COLUMNS = (
     *("n", "mean", "std", "against", "difference", "low", "high", "p", "verdict", "p_holm", "tests", "weakened_by"),
     *("published", "published_std", "published_seeds", "published_star", "published_source"),
     *("minus_published", "p_published", "margin", "p_equivalence", "verdict_published", "seeds_to_decide", "command"),
-    *("flip", *BUDGET, "minutes", "minutes_least", "minutes_most"),
+    *("flip", *BUDGET, "minutes"),
 )
 #: column -> value; None or no value is an empty field
 CsvFields = dict[str, object]
@@ -54,8 +54,7 @@ def summary_rows(table: SummaryTable, kind: str = "summary") -> Iterator[CsvFiel
             shown.add(row.label)
             baseline = block.baseline(row.label)
             shared = {**row.label._asdict(), "group": row.group, "seeds": " ".join(map(str, row.seeds))}
-            minutes = zip(("", "_least", "_most"), (median, min, max), strict=True)
-            shared |= {**row.spent.budget, **{f"minutes{end}": of(row.spent.minutes) for end, of in minutes}}
+            shared |= {**row.spent.budget, "minutes": median(row.spent.minutes)}
             for column, cell in ((column, row.cells[column]) for column in table.columns if column in row.cells):
                 measured = measured_fields(cell, baseline.label.variant if baseline else None)
                 measured["weakened_by"] = str(row.weakness([column]))

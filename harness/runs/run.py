@@ -16,7 +16,6 @@ from harness.store import (
     DevCurve,
     EncoderTrial,
     Evaluation,
-    GradientPoint,
     LossCurves,
     Result,
     Store,
@@ -24,6 +23,7 @@ from harness.store import (
 )
 from harness.store.folder import commit
 from harness.store.logs import running_log
+from harness.store.schema import GradientPoint
 
 
 def run_one(run: PlannedRun, inventory: Inventory, store: Store, seat: Seat, chunk: int | None = None) -> Result:

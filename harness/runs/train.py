@@ -16,7 +16,8 @@ from harness.method import Method
 from harness.planning.experiments import Experiment
 from harness.runs.inputs import Heads, Inputs, teacher_folders, training_inputs
 from harness.spec import MEDIA, Stream
-from harness.store import Budget, Store
+from harness.store import Store
+from harness.store.schema import Budget
 from harness.training.batching import Mixing
 from harness.training.folder import TrainingFolder
 from harness.training.record import TrainingRecord
@@ -52,17 +53,13 @@ def train(experiment: Experiment, inputs: Inputs, folder: Path, chunk: int | Non
     warnings = (*inputs.data.warnings, *unread_text(experiment.resolved, trainer.batches.mixing))
     record = trainer.run()
     warnings = (*warnings, *unreturned_terms(trainer.method, trainer.batches, record))
-    budget, read = budget_of(experiment, trainer.batches, record), trainer.batches.rows_read()
-    return Trained(trainer.student, trainer.method.shared_space(), record, warnings, read, budget)
-
-
-def budget_of(experiment: Experiment, batches: Batches, record: TrainingRecord) -> Budget:
-    """What a training has read and computed; captions whose images have no feature count as text alone."""
+    counts, read = trainer.batches.counts, trainer.batches.rows_read()
+    # captions whose images have no feature are text alone
     imaged = any(used.asked.of == "image" for used in experiment.features.values())
-    others = {*MEDIA, *(["pairs"] if imaged else [])}
-    text = sum(count for stream, count in batches.counts.items() if stream not in MEDIA)
-    other = sum(count for stream, count in batches.counts.items() if stream in others)
-    return Budget(steps=batches.steps, text_rows=text, other_rows=other, flops=record.flops)
+    text = sum(count for stream, count in counts.items() if stream not in MEDIA)
+    other = sum(count for stream, count in counts.items() if stream in MEDIA or (imaged and stream == "pairs"))
+    budget = Budget(steps=trainer.steps, text_rows=text, other_rows=other, flops=record.flops)
+    return Trained(trainer.student, trainer.method.shared_space(), record, warnings, read, budget)
 
 
 def make_weights(experiment: Experiment, store: Store, device: str, chunk: int | None = None) -> None:

@@ -95,11 +95,7 @@ class LossCurves(Record):
 
 
 class GradientPoint(Record):
-    """Each weighted loss term's part of the gradient at the sentence vectors of one batch.
-
-    With g_t the gradient of term t at all vectors that the encoder returned for the batch, and g their sum: the share
-    |g_t| / sum_u |g_u|, and the cosine of g_t with g. None where it is not defined.
-    """
+    """Each term's share of the gradient and its cosine with the whole (`harness.training.gradients`), if defined."""
 
     step: Whole
     shares: dict[str, Number | None]
@@ -109,10 +105,9 @@ class GradientPoint(Record):
 class Budget(Record):
     """What a training has read and computed.
 
-    Rows are of text (a triplet is one) and of the other modality: recordings, images, and those of captions whose image
-    features the method reads; repeated ones are counted. `flops` are of both passes of the encoder
-    (`harness.encoders.flops`), without heads, losses, a method's other models and cached features; None where an
-    earlier version has begun the training.
+    Rows are counted each time; those of the other modality are recordings, images, and those of captions if the method
+    reads features of images. `flops` (`harness.encoders.flops`) are without heads, losses, a method's other models and
+    cached features; None where an earlier version has begun the training.
     """
 
     steps: Whole

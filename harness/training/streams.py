@@ -263,19 +263,18 @@ class Batches:
 
     def described(self, step: int) -> str:
         """The text batch of a step in words: its stream and its row numbers, from 0."""
-        stream, rows = self._text_rows(step)
+        stream, rows = self.text_rows(step)
         return f"{stream}, rows {' '.join(map(str, rows.tolist()))}"
 
-    def text_stream(self, step: int) -> Stream:
-        return self.text if self.mixing.step(step)[0] == "text" else "pairs"
-
-    def _text_rows(self, step: int) -> tuple[Stream, np.ndarray]:
-        stream, number = self.text_stream(step), self.mixing.step(step)[1]
+    def text_rows(self, step: int) -> tuple[Stream, np.ndarray]:
+        """The stream of a step's text batch and its rows."""
+        kind, number = self.mixing.step(step)
+        stream: Stream = self.text if kind == "text" else "pairs"
         rows = self.orders[stream].batch(number)
         return stream, self.data.subsets[stream].rows[rows] if stream in self.data.subsets else rows
 
     def _text(self, step: int) -> Batch:
-        stream, rows = self._text_rows(step)
+        stream, rows = self.text_rows(step)
         device = self.student.device
         tokens = self.data.tokens[stream].batch(rows)
         ids = tokens["input_ids"]

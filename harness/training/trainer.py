@@ -7,7 +7,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -34,7 +34,7 @@ from harness.seeds import derive_seed, generator
 from harness.spec import Stream, fresh_size
 from harness.stopping import Stopped, stop_requested
 from harness.training.folder import TrainingFolder, load_checkpoint
-from harness.training.gradients import Observed, gradient_parts
+from harness.training.gradients import gradient_parts
 from harness.training.record import LossWindow, TrainingError, TrainingRecord
 from harness.training.stepper import Chunked, Stepper
 from harness.training.streams import Batches, TrainingData
@@ -82,7 +82,7 @@ class Trainer:
         self.main = Stepper(modules, training, self.steps, self.device, None)
         self.own = {stream: Stepper(modules, training, self.steps, self.device, table) for stream, table in own.items()}
         whole: Encode = cast(Encode, torch.compile(student, dynamic=True)) if training.compile else student
-        self.encode: Encode = Chunked(whole, chunk) if chunk else whole
+        self.encode = Chunked(whole, chunk)
         self.record = TrainingRecord(flops=0)
         self._weights = weights_per_token(student.model)
         self._vectors: list[Tensor] = []
@@ -156,14 +156,14 @@ class Trainer:
             every, self._vectors = self.training.eval_every, []
             score = min(self.steps, step - step % every + every)
             kept = step + 1 == score if stream else self.batches.mixing.is_last(step, score)
-            encode = Observed(self.encode, partial(self._observe, kept))
+            encode = replace(self.encode, seen=partial(self._observe, kept))
             with autocast(self.training.precision, self.device.type):
                 total, terms = self.method.loss(batch, encode)
             yield stream, total, terms
 
     def _observe(self, kept: bool, inputs: Mapping[str, Tensor], views: int, vectors: Tensor) -> None:
         """Count what a batch costs, and keep its vectors for `_measure` if it is the last one before a dev score."""
-        if kept:
+        if kept and vectors.requires_grad:
             self._vectors.append(vectors)
         if self.record.flops is not None:
             self.record.flops += training_flops(self.student, self._weights, inputs, views)
@@ -172,7 +172,7 @@ class Trainer:
         """Record each term's part of the gradient at a batch's vectors, scaled as for the update."""
         weights = self.method.weights()
         weighted = {name: stepper.scaler.scale(weights.get(name, 1.0) * term) for name, term in terms.items()}
-        measured = self.record.gradients.setdefault(stream or self.batches.text_stream(step), [])
+        measured = self.record.gradients.setdefault(stream or self.batches.text_rows(step)[0], [])
         measured.append((step + 1, *gradient_parts(weighted, self._vectors)))
         self._vectors.clear()
 

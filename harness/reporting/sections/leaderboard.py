@@ -26,24 +26,24 @@ from harness.stats import FEWEST_SEEDS
 
 
 def cost_plot(forest: Forest, key: str, rows: Sequence[tuple[Gain, float]]) -> Plot:
-    """A named point for each row with its FLOPs."""
+    """A named point for each row with its minutes."""
     metric = forest.metric
     values = [
         {
             "name": gain.name.text,
-            "x": flops,
+            "x": minutes,
             "y": gain.cell.summary.mean,
             "score": str(summary_text(gain.cell.summary, metric.digits)),
         }
-        for gain, flops in rows
+        for gain, minutes in rows
     ]
-    x = quantity("x", "FLOPs of training", axis={"tickCount": 5, "format": "~e"})
+    x = quantity("x", "minutes of training, mean over seeds", axis={"tickCount": 5})
     y = quantity("y", metric.title, scale={"zero": False})
-    lines = tooltip(("name", "method"), ("score", "mean ± deviation"), ("x", "FLOPs", ".3~e"))
+    lines = tooltip(("name", "method"), ("score", "mean ± deviation"), ("x", "minutes", ".3~g"))
     spec: ChartSpec = {
         **rows_of(values, DIGITS),
         "height": 220,
-        "description": f"{metric.title} against FLOPs of training, {forest.place}",
+        "description": f"{metric.title} against minutes of training, {forest.place}",
         "encoding": {"x": x, "y": y},
         "layer": [
             {"mark": {"type": "point", "filled": True, "size": 70, "color": INK}, "encoding": {"tooltip": lines}},
@@ -53,7 +53,7 @@ def cost_plot(forest: Forest, key: str, rows: Sequence[tuple[Gain, float]]) -> P
             },
         ],
     }
-    return Plot(f"cost-{key}", "Score against FLOPs", spec, unscripted="The table has the same numbers.")
+    return Plot(f"cost-{key}", "Score against minutes", spec, unscripted="The table has the same numbers.")
 
 
 #: the suite whose leaderboards come first, and the profile whose come last
@@ -71,6 +71,7 @@ class BoardRow(NamedTuple):
     gain: Gain
     score: CellText
     also: Sequence[str]
+    minutes: float
 
 
 class BoardMethod(NamedTuple):
@@ -86,9 +87,10 @@ class BoardMethod(NamedTuple):
 
 @dataclass(frozen=True)
 class Board:
-    """The leaderboard of a profile, setting, encoder and metric."""
+    """The leaderboard of a profile, setting, encoder and metric. `minutes` are of training, by run."""
 
     forest: Forest
+    minutes: Mapping[int, float]
     papers: Mapping[str, str]
 
     @cached_property
@@ -116,7 +118,9 @@ class Board:
         for number, same in enumerate(by_method.values()):
             first, *others = sorted(same, key=lambda gain: not gain.row.is_method)
             score = cell_text(first.cell, digits, len(first.row.seeds))
-            entries.append(BoardRow(number, first, score, [_reading_mark(rest) for rest in others]))
+            spent = [self.minutes.get(run, 0.0) for run in first.row.runs]
+            mean = sum(spent) / len(spent)
+            entries.append(BoardRow(number, first, score, [_reading_mark(rest) for rest in others], mean))
         return entries
 
     @property
@@ -168,9 +172,8 @@ class Board:
 
     @cached_property
     def cost(self) -> Plot | None:
-        """Scores against FLOPs of training; None for fewer than two methods."""
-        gains = [method.entry.gain for method in self.methods]
-        rows = [(gain, flops) for gain in gains if (flops := gain.row.spent.budget.get("flops"))]
+        """Scores against minutes of training; None for fewer than two methods."""
+        rows = [(method.entry.gain, method.entry.minutes) for method in self.methods if method.entry.minutes]
         return cost_plot(self.forest, self.key, rows) if len(rows) > 1 else None
 
     @cached_property
@@ -276,6 +279,7 @@ class LeaderboardSection(ReportSection):
     def boards(self) -> Sequence[Board]:
         """The leaderboards: the papers' profile, then other real texts, then the toy world; STS before other suites."""
         contents = self.contents
+        minutes = dict(enumerate(contents.frames.runs["minutes"].tolist()))
         papers = {facts.name: facts.paper for facts in contents.methods}
         runs = Counter(contents.frames.texts("profile"))
         every = [
@@ -290,7 +294,7 @@ class LeaderboardSection(ReportSection):
             first = profile != PAPER_PROFILE, profile == TOY_PROFILE, -runs[profile], profile
             return *first, suite != FIRST_SUITE, not forest.is_primary, *importance(forest)
 
-        return [Board(forest, papers) for forest in sorted(every, key=order)[:MOST_BOARDS]]
+        return [Board(forest, minutes, papers) for forest in sorted(every, key=order)[:MOST_BOARDS]]
 
     @property
     def sentences(self) -> Sequence[Sentence]:

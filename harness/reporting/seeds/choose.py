@@ -123,7 +123,7 @@ def _row(lines: Sequence[Any], numbers: RowScores, collapsed_of: Mapping[str, Co
         pooling=first.pooling,
         runs=tuple(runs.values()),
         is_method=label.is_method,
-        spent=Spent.of({line.seed: line for line in reversed(lines)}.values()),
+        spent=Spent.of([*{line.seed: line for line in reversed(lines)}.values()]),
     )
 
 

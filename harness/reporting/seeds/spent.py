@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-from harness.store import Result, frames_of, lines_of
 
 if TYPE_CHECKING:
     from harness.reporting.seeds.cells import Row
@@ -36,26 +34,21 @@ class Spent(NamedTuple):
     shares: Mapping[str, float] = {}
 
     @classmethod
-    def of(cls, runs: Iterable[Any]) -> Spent:
+    def of(cls, runs: Sequence[Any]) -> Spent:
         """What runs have spent, which are lines of a frame with these columns."""
-        lines, shares = list(runs), dict[str, float]()
-        columns = {name: [getattr(run, name) for run in lines if getattr(run, name) >= 0] for name in BUDGET}
-        for term, most in (pair for run in lines for pair in json.loads(run.shares).items()):
-            shares[term] = max(most, shares.get(term, 0.0))
+        columns = {name: [getattr(run, name) for run in runs if getattr(run, name) >= 0] for name in BUDGET}
         budget = {name: float(median(values)) for name, values in columns.items() if values}
-        return cls(budget, tuple(run.minutes for run in lines), shares)
-
-    @classmethod
-    def by(cls, result: Result) -> Spent:
-        return cls.of(lines_of(frames_of([result]).runs))
+        shares = [json.loads(run.shares) for run in runs]
+        most = {
+            term: max(each.get(term, 0.0) for each in shares) for term in dict.fromkeys(t for s in shares for t in s)
+        }
+        return cls(budget, tuple(run.minutes for run in runs), most)
 
     def texts(self) -> dict[str, str]:
         """The budget in words, and the median and range of minutes."""
-        texts = {name: f"{self.budget[name]:,.0f}" for name in BUDGET if name in self.budget}
-        texts |= {"flops": f"{self.budget['flops']:.3g}"} if "flops" in texts else {}
-        some = [f"{value:.2g}" for value in (median(self.minutes), min(self.minutes), max(self.minutes))]
-        ends = f" ({some[1]} to {some[2]})" if some[1] != some[2] else ""
-        return {**{BUDGET[name]: text for name, text in texts.items()}, MINUTES: f"{some[0]}{ends}"}
+        texts = {BUDGET[n]: f"{v:,.0f}" if v < 1e9 else f"{v:.3g}" for n, v in self.budget.items()}
+        middle, low, high = (f"{of(self.minutes):.2g}" for of in (median, min, max))
+        return {**texts, MINUTES: middle if low == high else f"{middle} ({low} to {high})"}
 
 
 NOTHING = Spent()
@@ -72,14 +65,13 @@ def powerless(row: Row, other: Row) -> str:
 
 def removed_terms(full: Row, other: Row) -> dict[str, float]:
     """The largest shares of the terms that another row lacks, if it differs in `without` and weights of 0 alone."""
-    variants = full.label.parsed, other.label.parsed
-    if None in variants or full.label._replace(variant="") != other.label._replace(variant=""):
+    mine, theirs = full.label.parsed, other.label.parsed
+    if not (mine and theirs) or (mine.name, mine.reading) != (theirs.name, theirs.reading):
         return {}
-    mine, theirs = (dict(variant.options) for variant in variants if variant)
-    changed = {name: value for name, value in theirs.items() if mine.get(name) != value}
-    same = len({(variant.name, variant.reading) for variant in variants if variant}) == 1
+    options, changed = dict(mine.options), dict({*theirs.options} - {*mine.options})
     zeros = all(name == "without" or value == "0" for name, value in changed.items())
-    if not (same and zeros and mine.keys() <= theirs.keys()):
+    whole = "without" not in options and options.keys() <= dict(theirs.options).keys()
+    if not (whole and zeros) or full.label._replace(variant=other.label.variant) != other.label:
         return {}
     gone, left = changed.get("without", "").split("+"), other.spent.shares
-    return {term: share for term, share in full.spent.shares.items() if term in gone or (left and not left.get(term))}
+    return {term: most for term, most in full.spent.shares.items() if term in gone or (left and not left.get(term))}

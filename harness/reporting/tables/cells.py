@@ -119,8 +119,8 @@ class FilledLine:
     """Measured numbers of the runs of a label, with the printed ones beside them: cells by column.
 
     `rows` are the runs by suite, and `part` the part of each task that is scored. `against` is the label of the runs
-    that they are tested against, `apart` says which values of the training the two do not share, `powerless` why they
-    can show nothing. It is `due` if it has fewer seeds than the table asks for.
+    that they are tested against, `apart` says which values of the training the two do not share. It is `due` if it has
+    fewer seeds than the table asks for.
     """
 
     label: Label
@@ -130,7 +130,6 @@ class FilledLine:
     part: str
     against: Label | None
     apart: str
-    powerless: str
     due: bool
 
     @property

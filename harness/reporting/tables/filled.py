@@ -29,7 +29,6 @@ from harness.papers.schema import WITH_EVERY_RUN, PaperRow, PaperTable
 from harness.profiles import Profile, load_profile, shipped_profiles
 from harness.reporting.seeds.cells import Cell, Label, Row, compare, trained_apart
 from harness.reporting.seeds.choose import profile_runs, rows_by_label
-from harness.reporting.seeds.spent import powerless
 from harness.reporting.tables.cells import (
     EncoderRows,
     FilledLine,
@@ -226,8 +225,6 @@ class _Filler:
         mine = {} if row.published_only and not trained_in else rows
         theirs = self.rows.get(against, {}) if against else {}
         apart, lines = trained_apart(*map(_training, (mine, theirs))), list[FilledLine]()
-        sides = [next(iter(some.values())) for some in (mine, theirs) if some]
-        shown = powerless(*sides) if len(sides) > 1 else ""
         for definition in table.definitions_of(row):
             own = not lines
             cells = {}
@@ -242,7 +239,7 @@ class _Filler:
             counts = [cell.measured.summary.n if cell.measured else 0 for cell in cells.values() if cell.score]
             due = own and row.planned and not trained_in and min(counts) < (row.seeds or table.seeds)
             origin = LineOrigin(reading, definition.label)
-            lines.append(FilledLine(label, origin, rows, cells, definition.part, against, apart, shown, due))
+            lines.append(FilledLine(label, origin, rows, cells, definition.part, against, apart, due))
         return [line for line in lines if line is lines[0] or line.seeds]
 
 

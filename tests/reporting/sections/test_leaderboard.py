@@ -90,6 +90,6 @@ def test_wins_are_counted_task_by_task_in_the_better_direction() -> None:
 
 def test_lower_errors_are_ahead() -> None:
     (forest,) = forests(error_tables(simcse=0.3, mcse=0.1, dalr=0.5)[0])
-    leaderboard = Board(forest, {})
+    leaderboard = Board(forest, {}, {})
     assert [method.name for method in leaderboard.methods] == ["mcse", "simcse", "dalr"]
     assert leaderboard.words(leaderboard.methods[0].entry)[1].startswith("better")

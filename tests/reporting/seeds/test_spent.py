@@ -6,12 +6,18 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from builders import result
+from builders import result, sts
 
+from harness.papers.published import read_ablations, read_published
+from harness.reporting.sections.claims import claims_grid
 from harness.reporting.seeds.cells import Row
 from harness.reporting.seeds.choose import rows_by_label
 from harness.reporting.seeds.spent import powerless, removed_terms
-from harness.store import Budget, GradientPoint, Result, frames_of
+from harness.reporting.seeds.summary import summary_tables
+from harness.reporting.tables.filled import filled_tables
+from harness.reporting.tables.paper_grids import paper_grid
+from harness.store import Result, frames_of, metrics_of
+from harness.store.schema import Budget, GradientPoint
 
 FULL = {"info": 0.4, "cons": 0.001, "rank": 0.599}
 SAID = "cannot show anything: cons carries 0.1 % of the gradient"
@@ -75,3 +81,19 @@ def test_what_runs_spent_is_a_median_and_minutes_have_their_range() -> None:
         "minutes, by this machine's load": "2 (1 to 3)",
     }
     assert row(result("mcse")).spent.budget == {"steps": 100, "peak_memory_mb": 812}, "of the last dev score"
+
+
+def test_ablations_of_a_papers_table_and_claims_say_what_they_cannot_show() -> None:
+    place = {"profile": "paper", "setting": "wiki+flickr", "encoder": "bert-base-uncased"}
+    shares = {"dalr": FULL, "dalr[without=cons]": {"info": 0.4, "rank": 0.6}, "dalr[without=rank]": {"info": 1.0}}
+    runs = [
+        result(variant, seed, sts(STS12=70.0), gradients={"pairs": [point(some)]}, **place)
+        for variant, some in shares.items()
+        for seed in range(3)
+    ]
+    (table,) = (each for each in filled_tables("paper", runs) if (each.paper.name, each.name) == ("dalr", "T3"))
+    said = [note for note in paper_grid(table).notes if "cannot show" in note]
+    assert said == [f"dalr[without=cons] beside dalr {SAID}."]
+    grid = claims_grid(read_ablations(), summary_tables(runs, metrics_of(runs)), read_published())
+    heads = [str(line.heads[0]) for section in grid.sections for line in section.lines]
+    assert [SAID in head for head in heads] == ["consistency" in head for head in heads]
