@@ -131,9 +131,7 @@ def cite(profile: str | None, methods: str | None, results: Path) -> None:
 @names_option("--setting", "S", "Only runs of this setting.")
 @names_option("--encoder", "E", "Only runs of this encoder.")
 @click.option("--set", "set", multiple=True, metavar="KEY=VALUE", help="Only runs with these overrides.")
-@click.option(
-    "--equal", type=click.Choice(["steps", "rows", "flops"]), help="Refuse to compare different numbers of these."
-)
+@click.option("--equal", type=click.Choice(["steps", "rows", "flops"]), help="Refuse to compare unequal budgets.")
 @results_option
 def compare(a: str, b: str, metric: str, results: Path, equal: str | None, **only: Any) -> None:
     """Compare variant A with variant B over their seeds.
@@ -181,9 +179,8 @@ def _show_comparison(comparison: Comparison, commands: Commands) -> None:
     echo(f"{a.name} against {b.name}: {score}, profile {a.label.profile}, {places}")
     plain_table(("", "value", "95% interval", "p"), [*_means(comparison), *_tests(comparison)])
     mine, theirs = (row.spent.texts() for row in (a, b))
-    plain_table(
-        ("median", a.name, b.name), [(what, mine.get(what, ""), theirs.get(what, "")) for what in mine | theirs]
-    )
+    spent = [(what, mine.get(what, ""), theirs.get(what, "")) for what in mine | theirs]
+    plain_table(("median", a.name, b.name), spent)
     if line := commands.untrained(comparison.a.label.profile, comparison.lacking):
         echo(line)
     for line in comparison.warnings():

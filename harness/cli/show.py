@@ -137,9 +137,8 @@ def _show_run(result: Result) -> None:
     if result.dev.best_step is not None:
         last = f"; {result.dev.scores[-1]:.2f} at the last, {result.dev.steps[-1]}" if result.dev.scores else ""
         echo(f"best {result.dev.task} {result.dev.best_score:.2f} at step {result.dev.best_step}{last}")
-    echo(
-        "budget: " + ", ".join(f"{value} {what}" for what, value in Spent.of([*lines_of(frames.runs)]).texts().items())
-    )
+    spent = Spent.of([*lines_of(frames.runs)]).texts()
+    echo(f"budget: {', '.join(f'{value} {what}' for what, value in spent.items())}")
     for part, values in result.hyperparameters.items():
         echo(f"{part}: " + ", ".join(f"{key}={value}" for key, value in values.items()))
     if result.trial is not None:
@@ -164,8 +163,8 @@ def _gradient_rows(result: Result) -> Iterator[tuple[str, ...]]:
     for stream, points in result.gradients.items():
         for term, cosine in (pair for point in points[-1:] for pair in point.cosines.items()):
             shares = [point.shares.get(term) or 0.0 for point in points]
-            parts = min(shares), max(shares), shares[-1]
-            yield stream, term, *(f"{share:.2g}" for share in parts), "" if cosine is None else f"{cosine:.2f}"
+            parts = (f"{share:.2g}" for share in (min(shares), max(shares), shares[-1]))
+            yield stream, term, *parts, "" if cosine is None else f"{cosine:.2f}"
 
 
 def _show_method(name: str, profile: str, setting: str | None, encoder: str | None) -> None:

@@ -1,9 +1,4 @@
-"""Floating-point operations of an encoder's training, by formula, so that they do not depend on how it computes them.
-
-A token costs 2 operations for each weight of the layers' matrices, and 4 d L for its attention in each layer, in a
-sentence of L tokens (Kaplan et al. 2020, Table 1); the backward pass costs twice the forward pass. Padding, a second
-encoding in pieces, and what the last layer leaves out are not considered: they are of this program, not of a method.
-"""
+"""Floating-point operations of an encoder's training, by formula: they do not depend on how it computes."""
 
 from __future__ import annotations
 
@@ -18,20 +13,17 @@ from harness.encoders.rows import TokenRows
 from harness.encoders.student import Student
 
 
-def weights_per_token(model: nn.Module) -> int:
-    """Count the weights of matrices that each token is multiplied by, those of shared layers (ALBERT) at each use."""
-    config: Any = model.config
-    uses = config.num_hidden_layers // getattr(config, "num_hidden_groups", config.num_hidden_layers)
-    matrices = [part.weight for part in model.modules() if isinstance(part, nn.Linear)]
-    return int(uses) * sum(weight.numel() for weight in matrices)
+def training_flops(student: Student, inputs: Mapping[str, Tensor], views: int) -> int:
+    """Count the operations of both passes of a batch, `inputs` and `views` as for `Student.encode`.
 
-
-def training_flops(student: Student, weights: int, inputs: Mapping[str, Tensor], views: int) -> int:
-    """Count the operations of both passes of a batch through an encoder with `weights` per token.
-
-    `inputs` and `views` are those of `Student.encode`.
+    A token costs 2 for each weight of the layers' matrices and 4 d L for attention in each layer, in a row of L tokens
+    (Kaplan et al. 2020, Table 1), and twice that in the backward pass. Padding, a second encoding in pieces and what
+    the last layer leaves out are of this program and not counted, nor are heads, losses and a method's other models.
     """
     config: Any = student.model.config
+    uses = config.num_hidden_layers // getattr(config, "num_hidden_groups", config.num_hidden_layers)  # ALBERT's layers
+    layers = [part for part in student.model.modules() if isinstance(part, nn.Linear)]
+    weights = int(uses) * sum(layer.weight.numel() for layer in layers)
     embedding = 0
     if isinstance(inputs, TokenRows):
         lengths = inputs.lengths
@@ -44,5 +36,5 @@ def training_flops(student: Student, weights: int, inputs: Mapping[str, Tensor],
         lengths = np.full(len(media), patches + 1)
         embedding = 4 * kernel.weight.numel() * patches * len(media)  # pixels have no gradient
     tokens, squares = int(lengths.sum()), int((lengths.astype(np.int64) ** 2).sum())
-    layers = 6 * weights * tokens + 12 * config.num_hidden_layers * config.hidden_size * squares
-    return views * (layers + embedding)
+    attention = 12 * config.num_hidden_layers * config.hidden_size * squares
+    return int(views * (6 * weights * tokens + attention + embedding))

@@ -53,7 +53,8 @@ def train(experiment: Experiment, inputs: Inputs, folder: Path, chunk: int | Non
     warnings = (*inputs.data.warnings, *unread_text(experiment.resolved, trainer.batches.mixing))
     record = trainer.run()
     warnings = (*warnings, *unreturned_terms(trainer.method, trainer.batches, record))
-    counts, read = trainer.batches.counts, trainer.batches.rows_read()
+    batches, read = trainer.batches, trainer.batches.rows_read()
+    counts = {stream: order.count(batches.counts[stream]) for stream, order in batches.orders.items()}
     # captions whose images have no feature are text alone
     imaged = any(used.asked.of == "image" for used in experiment.features.values())
     text = sum(count for stream, count in counts.items() if stream not in MEDIA)

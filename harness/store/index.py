@@ -61,8 +61,7 @@ _FIELDS = ("profile", "profile_origin", "fingerprint", "group", "started", "fini
 _NUMBERS = ("backend", "train_seconds", "peak_memory_mb")
 #: columns that tell whether a file has changed, as `_status` returns them
 _STATUS = ("size", "mtime", "ctime")
-#: `problem` is what is wrong with a file that cannot be used, `dev` the best dev score, `last_dev` that of the last
-#: step, `shares` the JSON text of a result's
+#: `problem` is what is wrong with a file that cannot be used, `dev` the best dev score, `shares` those of terms as JSON
 SCHEMA = pa.schema(
     {
         **dict.fromkeys(("path", "problem", "fingerprint", "started", "finished", "shares"), _OWN),

@@ -103,11 +103,10 @@ class GradientPoint(Record):
 
 
 class Budget(Record):
-    """What a training has read and computed.
+    """What a training has read, repeated rows counted, and computed (`harness.encoders.flops`).
 
-    Rows are counted each time; those of the other modality are recordings, images, and those of captions if the method
-    reads features of images. `flops` (`harness.encoders.flops`) are without heads, losses, a method's other models and
-    cached features; None where an earlier version has begun the training.
+    Rows of the other modality are recordings, images, and those of captions if the method reads features of images.
+    `flops` is None where an earlier version has begun the training.
     """
 
     steps: Whole

@@ -8,16 +8,16 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from harness.training.record import Parts
 
-
-def gradient_parts(weighted: Mapping[str, Tensor], vectors: Sequence[Tensor]) -> tuple[Parts, Parts]:
-    """Compute each weighted term's share of the gradient at all `vectors`, and its cosine with the whole.
+def gradient_parts(
+    weighted: Mapping[str, Tensor], vectors: Sequence[Tensor]
+) -> tuple[dict[str, float | None], dict[str, float | None]]:
+    """Compute each weighted term's share of the gradient at all `vectors`, and its cosine with the whole, if defined.
 
     With g_t the gradient of term t and g their sum, the share is |g_t| / sum_u |g_u|, and the cosine g_t g / |g_t| |g|.
     No pass through the encoder is needed, graphs are kept, and no `.grad` changes. A common factor changes nothing.
     """
-    nothing = torch.stack([each.sum().float() for each in vectors]).sum() * 0  # a term may not depend on all of them
+    nothing = torch.stack([each.float().sum() for each in vectors]).sum() * 0  # a term may not depend on all of them
     found = [torch.autograd.grad(term + nothing, vectors, retain_graph=True) for term in weighted.values()]
     stacked = torch.stack([torch.cat([part.flatten().float() for part in parts]) for parts in found])
     stacked = stacked / stacked.abs().max()  # squares of small gradients would be 0
@@ -30,6 +30,5 @@ def gradient_parts(weighted: Mapping[str, Tensor], vectors: Sequence[Tensor]) ->
 
 
 def _quotient(above: float, below: float) -> float | None:
-    """A quotient to six digits; None where it is not a number."""
     value = above / below if below else math.nan
     return float(f"{value:.6g}") if math.isfinite(value) else None

@@ -15,10 +15,6 @@ class TrainingError(Exception):
     """Training that cannot continue, such as a loss that is not finite."""
 
 
-#: a value of each loss term, None where it is not defined
-Parts = dict[str, float | None]
-
-
 @dataclass
 class TrainingRecord:
     """Loss curve, dev scores and wall time of a training, kept across resumes.
@@ -33,7 +29,9 @@ class TrainingRecord:
     dev_steps: list[int] = field(default_factory=list)
     dev_scores: list[float] = field(default_factory=list)
     seconds: float = 0.0
-    gradients: dict[str, list[tuple[int, Parts, Parts]]] = field(default_factory=dict)
+    gradients: dict[str, list[tuple[int, dict[str, float | None], dict[str, float | None]]]] = field(
+        default_factory=dict
+    )
     flops: int | None = None
 
     @property

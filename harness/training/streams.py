@@ -230,21 +230,16 @@ class Batches:
         """The rows of each text stream that the steps read, unordered: (n,) int64 each."""
         read = {}
         for stream in self.data.tokens:
-            rows = self.orders[stream].first(self._count(stream))
+            rows = self.orders[stream].first(self.counts[stream])
             read[stream] = self.data.subsets[stream].rows[rows] if stream in self.data.subsets else rows
         return read
 
     @property
     def counts(self) -> dict[Stream, int]:
-        """How many rows of each stream the steps read, repeated ones counted; a triplet is one."""
-        return {stream: order.count(self._count(stream)) for stream, order in self.orders.items()}
-
-    def _count(self, stream: Stream) -> int:
-        """How many batches of a stream the steps read."""
-        if stream not in self.data.tokens:
-            return self.steps
+        """How many batches of each stream the steps read."""
         paired = self.mixing.paired_before_step(self.steps)
-        return paired if stream == "pairs" else self.steps - paired
+        texts: dict[Stream, int] = {self.text: self.steps - paired, "pairs": paired}
+        return {stream: texts.get(stream, self.steps) for stream in self.orders}
 
     @property
     def waited(self) -> float:

@@ -63,7 +63,7 @@ def test_vectors_of_several_passes_count_together_and_a_common_factor_does_not()
     one, two = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True)
     for factor in (1.0, 2.0**-100):
         terms = {"a": factor * 3 * one.sum(), "b": factor * (two.sum() - one.sum()), "none": torch.ones(())}
-        shares, cosines = gradient_parts(terms, [one, torch.ones(2), two])
+        shares, cosines = gradient_parts(terms, [one, two])
         a, b, whole = 18**0.5, 2.0, 10**0.5
         assert shares == pytest.approx({"a": a / (a + b), "b": b / (a + b), "none": 0.0}, rel=1e-5)
         assert cosines.pop("none") is None

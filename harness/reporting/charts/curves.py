@@ -123,8 +123,7 @@ def _curves(result: Result) -> Iterator[tuple[ChartKey, Points]]:
     for stream, measured in result.gradients.items():
         terms = dict.fromkeys(term for point in measured for term in point.shares)
         for term in terms if len(terms) > 1 else ():  # the share of the only one is 1
-            values = [point.shares.get(term) for point in measured]
-            if points := _points([point.step for point in measured], values):
+            if points := _points([each.step for each in measured], [each.shares.get(term) for each in measured]):
                 yield (f"{term} in {stream}, part of the gradient", "share of the gradient"), points
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from harness.method.naming import VariantName, name_of
 from harness.metrics import Column, Metric, Significance
 from harness.reporting.seeds.caveats import COLLAPSED, Caveat, GroupState, Weakness, joined_caveats
-from harness.reporting.seeds.spent import NOTHING, Spent
+from harness.reporting.seeds.spent import Spent
 from harness.spec import DEFAULT_READING, UNTRAINED, SpecError, Variant
 from harness.stats import (
     ALPHA,
@@ -160,7 +160,7 @@ class Row:
     runs: tuple[int, ...] = ()
     is_method: bool = True
     asked: str = ""
-    spent: Spent = NOTHING
+    spent: Spent = field(default_factory=Spent)
 
     @property
     def name(self) -> str:

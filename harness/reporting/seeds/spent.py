@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from math import nan
 from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,7 +19,6 @@ BUDGET = {
     "flops": "FLOPs",
     "peak_memory_mb": "MB of memory at most",
 }
-MINUTES = "minutes, by this machine's load"
 #: a loss term with a smaller share of the gradient in every batch cannot explain a difference
 LEAST_SHARE = 0.01
 
@@ -39,19 +39,14 @@ class Spent(NamedTuple):
         columns = {name: [getattr(run, name) for run in runs if getattr(run, name) >= 0] for name in BUDGET}
         budget = {name: float(median(values)) for name, values in columns.items() if values}
         shares = [json.loads(run.shares) for run in runs]
-        most = {
-            term: max(each.get(term, 0.0) for each in shares) for term in dict.fromkeys(t for s in shares for t in s)
-        }
+        most = {term: max(one.get(term, 0.0) for one in shares) for each in shares for term in each}
         return cls(budget, tuple(run.minutes for run in runs), most)
 
     def texts(self) -> dict[str, str]:
         """The budget in words, and the median and range of minutes."""
         texts = {BUDGET[n]: f"{v:,.0f}" if v < 1e9 else f"{v:.3g}" for n, v in self.budget.items()}
-        middle, low, high = (f"{of(self.minutes):.2g}" for of in (median, min, max))
-        return {**texts, MINUTES: middle if low == high else f"{middle} ({low} to {high})"}
-
-
-NOTHING = Spent()
+        middle, low, high = (f"{of(self.minutes or [nan]):.2g}" for of in (median, min, max))
+        return {**texts, "minutes, by this machine's load": middle if low == high else f"{middle} ({low} to {high})"}
 
 
 def powerless(row: Row, other: Row) -> str:
@@ -59,8 +54,8 @@ def powerless(row: Row, other: Row) -> str:
     removed = removed_terms(row, other) or removed_terms(other, row)
     if not removed or max(removed.values()) >= LEAST_SHARE:
         return ""
-    listed = " and ".join(f"{term} carries {100 * share:.1g} %" for term, share in removed.items())
-    return f"cannot show anything: {listed} of the gradient"
+    carried = (f"{term} carries {100 * share:.1g} %" for term, share in removed.items())
+    return f"cannot show anything: {' and '.join(carried)} of the gradient"
 
 
 def removed_terms(full: Row, other: Row) -> dict[str, float]:
