@@ -165,6 +165,7 @@ def resolve(profile: Profile, spec: RunSpec, overrides: Overrides) -> Resolved:
     sources |= dict.fromkeys(dict(variant.options), str(variant))
     named = dict(variant.options)
     layers = (values, named) if method.trains else (values,)
+    dev = str(values.pop("dev", profile.dev_of(setting.name)))
     of_training: dict[str, OptionValue | None] = {"steps": None} if "epochs" in values and "steps" not in values else {}
     of_training |= {key: layer.pop(key) for layer in layers for key in Training.model_fields.keys() & layer.keys()}
     configured = method.configured(str(variant), variant.reading, (values, named))
@@ -176,7 +177,7 @@ def resolve(profile: Profile, spec: RunSpec, overrides: Overrides) -> Resolved:
         training=_training(profile, of_training),
         overrides=dict(overrides),
         streams=_used(profile, method, setting) if method.trains else {},
-        dev=profile.dev_of(setting.name),
+        dev=dev,
         options=(*options, Captions("all")) if method.trains and configured["captions"] == "all" else options,
         sources=sources,
         **configured,
@@ -193,7 +194,7 @@ def _rules(profile: Profile, spec: RunSpec) -> Iterator[tuple[str, Mapping[str, 
 
 def _known(method: DeclaredMethod) -> set[str]:
     """The values that rules and `--set` can change in a run of a method."""
-    return {*Training.model_fields, *method.options}
+    return {"dev", *Training.model_fields, *method.options}
 
 
 @lru_cache(maxsize=64)

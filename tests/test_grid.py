@@ -87,6 +87,8 @@ def test_a_run_knows_where_its_values_come_from_and_its_corpora_and_features_wit
     assert run.streams == {"toy-text": "sentences", "toy-pairs": "pairs"}
     assert {role: feature.of for role, feature in run.features.items()} == {"image": "image", "caption": "caption"}
     assert run.dev == TINY.dev_of("toy")
+    other = resolve(TINY, run.spec, {"dev": "SICK-R-dev"})
+    assert (other.dev, other.training) == ("SICK-R-dev", run.training)
 
 
 def test_a_rule_for_a_method_that_is_not_installed_is_refused() -> None:

@@ -35,6 +35,7 @@ SMALL = [
     ("grid", "scale --runs 240 --slots 4", "a plan that finds them done"),
     ("hours", "", "Hours of all runs"),
     ("peers", "text-fp32", "set HARNESS_DATA"),
+    ("recording", "--steps 2", r"of which [\d.]+ % measure, [\d.]+ % observe"),
     ("retrieval", "--images 10", "largest difference of 16 scores 0.000"),
     ("step", "--serve text fp32 2", r"^[\d.]+$"),
     ("step", "--serve text reference 2", r"^[\d.]+$"),

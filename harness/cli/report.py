@@ -25,7 +25,7 @@ from harness.cli.output import echo, plain_table, read_results, waiting, warn
 from harness.command_line import DEFAULT_MARGIN, DEFAULT_REPORT, TABLE_FORMATS, TableFormat
 from harness.errors import PlugInError, UserError
 from harness.formatting import count_of, fixed, from_markdown, interval_text, p_value, signed
-from harness.spec import MOST_SEEDS
+from harness.spec import MOST_SEEDS, Variant
 
 if TYPE_CHECKING:
     from harness.commands import Commands
@@ -136,8 +136,9 @@ def cite(profile: str | None, methods: str | None, results: Path) -> None:
 @names_option("--setting", "S", "Only runs of this setting.")
 @names_option("--encoder", "E", "Only runs of this encoder.")
 @click.option("--set", "set", multiple=True, metavar="KEY=VALUE", help="Only runs with these overrides.")
+@click.option("--equal", type=click.Choice(["steps", "rows", "flops"]), help="Refuse to compare unequal budgets.")
 @results_option
-def compare(a: str, b: str, metric: str, results: Path, **only: Any) -> None:
+def compare(a: str, b: str, metric: str, results: Path, equal: str | None, **only: Any) -> None:
     """Compare variant A with variant B over their seeds.
 
     Each may be a VARIANT/SETTING/ENCODER, and NAME#GROUP names the runs of an earlier state of code, data or values; a
@@ -152,7 +153,28 @@ def compare(a: str, b: str, metric: str, results: Path, **only: Any) -> None:
     first, second = (f"{name}#{group}" if group else name for name, group in ((first, a_group), (second, b_group)))
     if first == second:
         raise UserError(f"{a} and {b} are the same variant; name two")
-    _show_comparison(loaded.compare(first, second, metric, **only), loaded.commands)
+    comparison = loaded.compare(first, second, metric, **only)
+    if equal:
+        _check_budgets(comparison, {"rows": "text_rows"}.get(equal, equal), loaded.commands)
+    _show_comparison(comparison, loaded.commands)
+
+
+def _check_budgets(comparison: Comparison, name: str, commands: Commands) -> None:
+    """Raise UserError where the two sides differ by more than 1 %, with the command that makes them equal."""
+    from harness.reporting.seeds.spent import BUDGET
+
+    less, more = sorted((comparison.a, comparison.b), key=lambda row: row.spent.budget.get(name, 0))
+    numbers = [row.spent.budget.get(name, 0) for row in (less, more)]
+    if not numbers[0]:
+        raise UserError(f"{less.name} has no count of {BUDGET[name]}: it trains nothing, or its results are older")
+    if (ratio := numbers[1] / numbers[0]) <= 1.01:
+        return
+    label, known = less.label, Variant.parse(less.label.variant)
+    steps = {**dict(known.options), "steps": round(less.spent.budget["steps"] * ratio)}
+    longer = str(Variant.make(known.name, steps, known.reading))
+    command = commands.run(profile=label.profile, methods=longer, settings=label.setting, encoders=label.encoder)
+    said = f"{more.name} has {ratio:.2f} times as many {BUDGET[name]} as {less.name}"
+    raise UserError(f"{said}; `{command}` makes them equal, then compare {longer}")
 
 
 def _show_comparison(comparison: Comparison, commands: Commands) -> None:
@@ -161,6 +183,9 @@ def _show_comparison(comparison: Comparison, commands: Commands) -> None:
     score = " ".join(comparison.score)
     echo(f"{a.name} against {b.name}: {score}, profile {a.label.profile}, {places}")
     plain_table(("", "value", "95% interval", "p"), [*_means(comparison), *_tests(comparison)])
+    mine, theirs = (row.spent.texts() for row in (a, b))
+    spent = [(what, mine.get(what, ""), theirs.get(what, "")) for what in mine | theirs]
+    plain_table(("median", a.name, b.name), spent)
     if line := commands.untrained(comparison.a.label.profile, comparison.lacking):
         echo(line)
     for line in comparison.warnings():

@@ -124,7 +124,10 @@ def _show_failure(store: Store, failure: Failure) -> None:
 
 
 def _show_run(result: Result) -> None:
-    from harness.store import frames_of
+    from harness.reporting.seeds.spent import Spent
+    from harness.store import frames_of, lines_of
+
+    frames = frames_of([result])
 
     echo(f"{result.spec.key}  profile {result.profile}  fingerprint {result.fingerprint[:12]}")
     echo(
@@ -132,7 +135,10 @@ def _show_run(result: Result) -> None:
         f"code {result.revision or 'unknown'}"
     )
     if result.dev.best_step is not None:
-        echo(f"best {result.dev.task} {result.dev.best_score:.2f} at step {result.dev.best_step}")
+        last = f"; {result.dev.scores[-1]:.2f} at the last, {result.dev.steps[-1]}" if result.dev.scores else ""
+        echo(f"best {result.dev.task} {result.dev.best_score:.2f} at step {result.dev.best_step}{last}")
+    spent = Spent.of([*lines_of(frames.runs)]).texts()
+    echo(f"budget: {', '.join(f'{value} {what}' for what, value in spent.items())}")
     for part, values in result.hyperparameters.items():
         echo(f"{part}: " + ", ".join(f"{key}={value}" for key, value in values.items()))
     if result.trial is not None:
@@ -141,8 +147,8 @@ def _show_run(result: Result) -> None:
         echo(f"trial of the encoder: {', '.join(texts)}")
     for role, use in result.teachers.items():
         echo(f"{role}: {use.teacher} ({use.of})")
-    scores = frames_of([result]).flat()
-    for (suite, protocol), some in scores.groupby(["suite", "protocol"], sort=False, observed=True):
+    plain_table(("gradient in", "of the term", "share from", "to", "last", "cosine, last"), _gradient_rows(result))
+    for (suite, protocol), some in frames.flat().groupby(["suite", "protocol"], sort=False, observed=True):
         echo(f"{suite}, protocol {protocol}")
         texts = (f"{value:.4f}".rstrip("0").rstrip(".") for value in some["value"])
         rows = zip(*(some[name] for name in ("task", "part", "metric")), texts, strict=True)
@@ -150,6 +156,15 @@ def _show_run(result: Result) -> None:
     plain_table(("machine", ""), [*((k, str(v)) for k, v in result.hardware.items()), *result.packages.items()])
     for line in result.all_warnings:
         echo(f"warning: {line}")
+
+
+def _gradient_rows(result: Result) -> Iterator[tuple[str, ...]]:
+    """Each loss term's shares of the gradient in the batches of a stream, and its cosine with the whole."""
+    for stream, points in result.gradients.items():
+        for term, cosine in (pair for point in points[-1:] for pair in point.cosines.items()):
+            shares = [point.shares.get(term) or 0.0 for point in points]
+            parts = (f"{share:.2g}" for share in (min(shares), max(shares), shares[-1]))
+            yield stream, term, *parts, "" if cosine is None else f"{cosine:.2f}"
 
 
 def _show_method(name: str, profile: str, setting: str | None, encoder: str | None) -> None:

@@ -10,11 +10,13 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from statistics import median
 from typing import TextIO
 
 from harness.formatting import for_csv
 from harness.method.naming import name_of
 from harness.reporting.seeds.cells import Cell, Label
+from harness.reporting.seeds.spent import BUDGET
 from harness.reporting.seeds.summary import SummaryTable
 from harness.store import Frames, Result, declared_metrics, frames_of
 
@@ -29,7 +31,7 @@ COLUMNS = (
     *("n", "mean", "std", "against", "difference", "low", "high", "p", "verdict", "p_holm", "tests", "weakened_by"),
     *("published", "published_std", "published_seeds", "published_star", "published_source"),
     *("minus_published", "p_published", "margin", "p_equivalence", "verdict_published", "seeds_to_decide", "command"),
-    "flip",
+    *("flip", *BUDGET, "minutes"),
 )
 #: column -> value; None or no value is an empty field
 CsvFields = dict[str, object]
@@ -52,6 +54,7 @@ def summary_rows(table: SummaryTable, kind: str = "summary") -> Iterator[CsvFiel
             shown.add(row.label)
             baseline = block.baseline(row.label)
             shared = {**row.label._asdict(), "group": row.group, "seeds": " ".join(map(str, row.seeds))}
+            shared |= {**row.spent.budget, "minutes": median(row.spent.minutes)}
             for column, cell in ((column, row.cells[column]) for column in table.columns if column in row.cells):
                 measured = measured_fields(cell, baseline.label.variant if baseline else None)
                 measured["weakened_by"] = str(row.weakness([column]))
@@ -74,7 +77,7 @@ def measured_fields(cell: Cell, against: str | None) -> CsvFields:
 #: follow, empty where a run has none
 RUN_COLUMNS = (
     *("profile", "variant", "name", "method", "setting", "encoder", "seed", "overrides"),
-    *("fingerprint", "group", "backend", "dev", "minutes"),
+    *("fingerprint", "group", "backend", "dev", "last_dev", *BUDGET, "minutes"),
 )
 
 

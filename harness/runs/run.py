@@ -23,6 +23,7 @@ from harness.store import (
 )
 from harness.store.folder import commit
 from harness.store.logs import running_log
+from harness.store.schema import GradientPoint
 
 
 def run_one(run: PlannedRun, inventory: Inventory, store: Store, seat: Seat, chunk: int | None = None) -> Result:
@@ -90,5 +91,10 @@ def result_of(
         finished=now(),
         warnings=list(trained.warnings),
         identity=run.experiment.identity,
+        gradients={
+            stream: [GradientPoint(step=at, shares=parts, cosines=angles) for at, parts, angles in points]
+            for stream, points in record.gradients.items()
+        },
+        budget=trained.budget,
         trial=EncoderTrial(**{name: getattr(trained.student.found, name) for name in EncoderTrial.model_fields}),
     )

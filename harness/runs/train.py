@@ -15,8 +15,9 @@ from harness.grid import Resolved
 from harness.method import Method
 from harness.planning.experiments import Experiment
 from harness.runs.inputs import Heads, Inputs, teacher_folders, training_inputs
-from harness.spec import Stream
+from harness.spec import MEDIA, Stream
 from harness.store import Store
+from harness.store.schema import Budget
 from harness.training.batching import Mixing
 from harness.training.folder import TrainingFolder
 from harness.training.record import TrainingRecord
@@ -29,7 +30,8 @@ class Trained:
     """A model at its best checkpoint, and the record of its training.
 
     `heads` project captions and image features into one space, None if the method has none. `warnings` concern the
-    encoder and the training data, `rows` are the rows of each text stream that the training has read.
+    encoder and the training data, `rows` are the rows of each text stream that the training has read; `budget` is
+    None without training.
     """
 
     student: Student | SentenceModules
@@ -37,6 +39,7 @@ class Trained:
     record: TrainingRecord
     warnings: tuple[str, ...] = ()
     rows: Mapping[Stream, np.ndarray] = field(default_factory=dict)
+    budget: Budget | None = None
 
 
 def train(experiment: Experiment, inputs: Inputs, folder: Path, chunk: int | None = None) -> Trained:
@@ -50,7 +53,14 @@ def train(experiment: Experiment, inputs: Inputs, folder: Path, chunk: int | Non
     warnings = (*inputs.data.warnings, *unread_text(experiment.resolved, trainer.batches.mixing))
     record = trainer.run()
     warnings = (*warnings, *unreturned_terms(trainer.method, trainer.batches, record))
-    return Trained(trainer.student, trainer.method.shared_space(), record, warnings, trainer.batches.rows_read())
+    batches, read = trainer.batches, trainer.batches.rows_read()
+    counts = {stream: order.count(batches.counts[stream]) for stream, order in batches.orders.items()}
+    # captions whose images have no feature are text alone
+    imaged = any(used.asked.of == "image" for used in experiment.features.values())
+    text = sum(count for stream, count in counts.items() if stream not in MEDIA)
+    other = sum(count for stream, count in counts.items() if stream in MEDIA or (imaged and stream == "pairs"))
+    budget = Budget(steps=trainer.steps, text_rows=text, other_rows=other, flops=record.flops)
+    return Trained(trainer.student, trainer.method.shared_space(), record, warnings, read, budget)
 
 
 def make_weights(experiment: Experiment, store: Store, device: str, chunk: int | None = None) -> None:

@@ -57,7 +57,13 @@ FRAME_COLUMNS: Mapping[str, str] = {
     "present": "'present', or what has changed since in code, data or values; empty where that is not known",
     "dev": "best dev score of the run; missing for an untrained encoder",
     "dev_task": "task that selected the run's weights; empty for an untrained encoder",
-    "minutes": "training time in minutes",
+    "last_dev": "dev score at the last step",
+    "steps": "steps of the training; missing for an untrained encoder",
+    "text_rows": "rows of text that the training read, repeated ones counted; missing in results of schema 4",
+    "other_rows": "images or recordings that it read, repeated ones counted; missing in results of schema 4",
+    "flops": "operations of the encoder in training, counted by formula; missing in results of schema 4",
+    "peak_memory_mb": "most memory in use, in MB: of the GPU, or of the process",
+    "minutes": "training time in minutes, of this machine and its load",
 }
 #: columns of the frame that are those of evaluations; the others are of runs, or of scores
 _OF_EVALUATIONS = ("suite", "protocol", "finished", "present")

@@ -35,7 +35,7 @@ from harness.files import ABANDONED_S, open_regular, remove_leftovers, replaced
 from harness.store.schema import SCHEMA_VERSION, Evaluation, Result
 
 #: Increased when the columns change; each schema of results has indexes of its own.
-INDEX_VERSION: Final = 4
+INDEX_VERSION: Final = 5
 #: Folders with fewer files than this have no index: reading the files takes a few hundredths of a second.
 WORTH_FILES: Final = 200
 #: Age in ns from which a file's time is trusted when it is read; file systems keep times to two seconds or better.
@@ -61,14 +61,14 @@ _FIELDS = ("profile", "profile_origin", "fingerprint", "group", "started", "fini
 _NUMBERS = ("backend", "train_seconds", "peak_memory_mb")
 #: columns that tell whether a file has changed, as `_status` returns them
 _STATUS = ("size", "mtime", "ctime")
-#: `problem` is what is wrong with a file that cannot be used, `dev` the best dev score
+#: `problem` is what is wrong with a file that cannot be used, `dev` the best dev score, `shares` those of terms as JSON
 SCHEMA = pa.schema(
     {
-        **dict.fromkeys(("path", "problem", "fingerprint", "started", "finished"), _OWN),
+        **dict.fromkeys(("path", "problem", "fingerprint", "started", "finished", "shares"), _OWN),
         **dict.fromkeys(("profile", "profile_origin", "method", "variant", "setting", "encoder", "group"), _SHARED),
         **dict.fromkeys(("dev_task", "dev_metric", *JSON), _SHARED),
-        **dict.fromkeys(("seed", "backend", *_STATUS), pa.int64()),
-        **dict.fromkeys(("dev", "train_seconds", "peak_memory_mb"), pa.float64()),
+        **dict.fromkeys(("seed", "backend", "steps", "text_rows", "other_rows", *_STATUS), pa.int64()),
+        **dict.fromkeys(("dev", "last_dev", "flops", "train_seconds", "peak_memory_mb"), pa.float64()),
         "evaluations": pa.list_(pa.struct(_EVALUATION)),
     }
 )
@@ -117,7 +117,12 @@ def row_of(result: Result) -> dict[str, object]:
         **{name: getattr(result, name) for name in (*_FIELDS, *_NUMBERS)},
         **result.spec.names,
         **{name: json.dumps(texts[name]) for name in JSON},
+        "shares": json.dumps(result.shares),
+        # a training ends with a dev score, so that older files have steps too
+        "steps": getattr(result.budget, "steps", next(reversed(result.dev.steps), None)),
+        **{name: getattr(result.budget, name, None) for name in ("text_rows", "other_rows", "flops")},
         "dev": result.dev.best_score,
+        "last_dev": next(reversed(result.dev.scores), None),
         "dev_task": "" if result.dev.best_step is None else result.dev.task,
         "dev_metric": result.dev.metric,
         "evaluations": [*map(_evaluation, result.evaluations)],

@@ -21,9 +21,9 @@ from harness.metrics import NO_SCORE, Metric
 from harness.sources import digest
 from harness.spec import NAMES, FeatureKind, OptionValue, RunSpec
 
-SCHEMA_VERSION: Final = 4
-#: the schema of a record; those of schema 3 are read as they are, since later fields have defaults
-SchemaVersion = Annotated[Literal[4], BeforeValidator(lambda version: 4 if version == 3 else version)]
+SCHEMA_VERSION: Final = 5
+#: the schema of a record; those of 3 and 4 are read as they are, since later fields have defaults
+SchemaVersion = Annotated[Literal[5], BeforeValidator(lambda version: 5 if version in (3, 4) else version)]
 #: Increased when the same configuration would give other numbers: the loop, the batching, the seeds, the optimizer.
 BACKEND_VERSION: Final = 3
 
@@ -92,6 +92,27 @@ class LossCurves(Record):
             if len(values) != len(self.steps):
                 raise ValueError(f"{name} has {len(values)} values for {len(self.steps)} steps")
         return self
+
+
+class GradientPoint(Record):
+    """Each term's share of the gradient and its cosine with the whole (`harness.training.gradients`), if defined."""
+
+    step: Whole
+    shares: dict[str, Number | None]
+    cosines: dict[str, Number | None]
+
+
+class Budget(Record):
+    """What a training has read, repeated rows counted, and computed (`harness.encoders.flops`).
+
+    Rows of the other modality are recordings, images, and those of captions if the method reads features of images.
+    `flops` is None where an earlier version has begun the training.
+    """
+
+    steps: Whole
+    text_rows: Whole
+    other_rows: Whole
+    flops: Number | None
 
 
 class Protocol(Record):
@@ -176,7 +197,8 @@ class Result(Record):
     A result's file ends with a digest of itself (`harness.files`), which is no part of the record.
     `backend` is the version of the training code (missing in the oldest files); `train_seconds` is wall time;
     `warnings` are those of training. `identity` holds the values, by name, that the fingerprint is a hash of (empty in
-    older files): a comparison shows why two runs have different fingerprints. `trial` is missing in older files.
+    older files): a comparison shows why two runs have different fingerprints. `gradients` are by stream: of the last
+    batch up to each dev score. `trial`, `gradients` and `budget` are missing in older files.
     """
 
     schema_version: SchemaVersion = SCHEMA_VERSION
@@ -202,6 +224,15 @@ class Result(Record):
     warnings: list[str]
     identity: dict[str, JsonValue] = {}
     trial: EncoderTrial | None = None
+    gradients: dict[str, list[GradientPoint]] = {}
+    budget: Budget | None = None
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """The largest share of the gradient that each term had in a batch."""
+        points = [point for points in self.gradients.values() for point in points]
+        terms = dict.fromkeys(term for point in points for term in point.shares)
+        return {term: max(point.shares.get(term) or 0.0 for point in points) for term in terms}
 
     @property
     def current(self) -> list[Evaluation]:

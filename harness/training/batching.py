@@ -35,6 +35,11 @@ class Order:
         rows = self.rows if batches >= self.batches else batches * self.batch_size
         return _permutation(self, 0)[:rows]
 
+    def count(self, batches: int) -> int:
+        """Return the rows of the first `batches` batches of training, repeated ones counted."""
+        turns, rest = divmod(batches, self.batches)
+        return turns * self.rows + min(self.rows, rest * self.batch_size)
+
     def batch(self, number: int) -> np.ndarray:
         """Return the row numbers of batch `number`, counted from the start of training: (<= batch_size,)."""
         turn, position = divmod(number, self.batches)
@@ -77,6 +82,11 @@ class Mixing:
         before = self.paired_before_step(number)
         paired = number % self.epoch % self.cycle == self.place
         return ("pairs", before) if paired else ("text", number - before)
+
+    def is_last(self, number: int, before: int) -> bool:
+        """Whether no step after this one, and before another, has a batch of the same stream."""
+        kind, _ = self.step(number)
+        return all(self.step(later)[0] != kind for later in range(number + 1, before))
 
     def paired_before_step(self, number: int) -> int:
         """Return how many of the first `number` steps are paired."""

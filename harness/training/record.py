@@ -19,7 +19,9 @@ class TrainingError(Exception):
 class TrainingRecord:
     """Loss curve, dev scores and wall time of a training, kept across resumes.
 
-    `losses[term][i]` is the mean of a term up to step `loss_steps[i]`, None where it did not occur.
+    `losses[term][i]` is the mean of a term up to step `loss_steps[i]`, None where it did not occur. `gradients` has,
+    by stream, the steps at which they were measured, with each term's share and cosine (`harness.training.gradients`).
+    `flops` (`harness.encoders.flops`) are None where an earlier version has begun the training.
     """
 
     loss_steps: list[int] = field(default_factory=list)
@@ -27,6 +29,10 @@ class TrainingRecord:
     dev_steps: list[int] = field(default_factory=list)
     dev_scores: list[float] = field(default_factory=list)
     seconds: float = 0.0
+    gradients: dict[str, list[tuple[int, dict[str, float | None], dict[str, float | None]]]] = field(
+        default_factory=dict
+    )
+    flops: int | None = None
 
     @property
     def best(self) -> float | None:

@@ -206,14 +206,15 @@ class _Cohort:
 
 @dataclass(frozen=True)
 class Chunked:
-    """An `Encode` that calls another one on `size` rows (sentences, images or recordings) at a time.
+    """An `Encode` that calls another one on `size` rows (sentences, images or recordings) at a time, None for all.
 
     Its gradient is that of the whole batch under the same dropout masks. Masks are drawn piece by piece, so the
-    random numbers of a batch depend on `size`, as they do on the device.
+    random numbers of a batch depend on `size`, as they do on the device. `seen` is told the arguments and the vectors.
     """
 
     encode: Encode
-    size: int
+    size: int | None
+    seen: Callable[[Mapping[str, Tensor], int, Tensor], None] = lambda inputs, views, vectors: None
 
     def __call__(self, inputs: Mapping[str, Tensor], views: int) -> Tensor:
         return self._in_parts(self.encode, inputs, views)
@@ -223,11 +224,14 @@ class Chunked:
 
     def _in_parts(self, encode: Passes, inputs: Mapping[str, Tensor], views: int) -> Tensor:
         rows = len(next(iter(inputs.values())))
-        if rows <= self.size:
-            return encode(inputs, views)
-        parts = [_part(inputs, start, min(rows, start + self.size)) for start in range(0, rows, self.size)]
-        # neither inputs nor parameters make the result require a gradient, so this scalar does
-        vectors: Tensor = _TwoPasses.apply(encode, parts, views, torch.zeros((), requires_grad=True))
+        size = self.size or rows
+        if rows <= size:
+            vectors = encode(inputs, views)
+        else:
+            parts = [_part(inputs, start, min(rows, start + size)) for start in range(0, rows, size)]
+            # neither inputs nor parameters make the result require a gradient, so this scalar does
+            vectors = _TwoPasses.apply(encode, parts, views, torch.zeros((), requires_grad=True))
+        self.seen(inputs, views, vectors)
         return vectors
 
 

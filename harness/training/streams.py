@@ -228,12 +228,18 @@ class Batches:
 
     def rows_read(self) -> dict[Stream, np.ndarray]:
         """The rows of each text stream that the steps read, unordered: (n,) int64 each."""
-        paired = self.mixing.paired_before_step(self.steps)
         read = {}
         for stream in self.data.tokens:
-            rows = self.orders[stream].first(paired if stream == "pairs" else self.steps - paired)
+            rows = self.orders[stream].first(self.counts[stream])
             read[stream] = self.data.subsets[stream].rows[rows] if stream in self.data.subsets else rows
         return read
+
+    @property
+    def counts(self) -> dict[Stream, int]:
+        """How many batches of each stream the steps read."""
+        paired = self.mixing.paired_before_step(self.steps)
+        texts: dict[Stream, int] = {self.text: self.steps - paired, "pairs": paired}
+        return {stream: texts.get(stream, self.steps) for stream in self.orders}
 
     @property
     def waited(self) -> float:
@@ -252,17 +258,18 @@ class Batches:
 
     def described(self, step: int) -> str:
         """The text batch of a step in words: its stream and its row numbers, from 0."""
-        stream, rows = self._text_rows(step)
+        stream, rows = self.text_rows(step)
         return f"{stream}, rows {' '.join(map(str, rows.tolist()))}"
 
-    def _text_rows(self, step: int) -> tuple[Stream, np.ndarray]:
+    def text_rows(self, step: int) -> tuple[Stream, np.ndarray]:
+        """The stream of a step's text batch and its rows."""
         kind, number = self.mixing.step(step)
         stream: Stream = self.text if kind == "text" else "pairs"
         rows = self.orders[stream].batch(number)
         return stream, self.data.subsets[stream].rows[rows] if stream in self.data.subsets else rows
 
     def _text(self, step: int) -> Batch:
-        stream, rows = self._text_rows(step)
+        stream, rows = self.text_rows(step)
         device = self.student.device
         tokens = self.data.tokens[stream].batch(rows)
         ids = tokens["input_ids"]

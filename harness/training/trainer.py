@@ -7,7 +7,8 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast
@@ -17,6 +18,7 @@ import torch
 from torch import Tensor
 
 from harness.corpora.base import Media
+from harness.encoders.flops import training_flops
 from harness.encoders.kernels import seed_dropout
 from harness.encoders.patches import AudioPatches, ImagePatches
 from harness.encoders.precision import autocast, check_precision, float32_products
@@ -32,6 +34,7 @@ from harness.seeds import derive_seed, generator
 from harness.spec import Stream, fresh_size
 from harness.stopping import Stopped, stop_requested
 from harness.training.folder import TrainingFolder, load_checkpoint
+from harness.training.gradients import gradient_parts
 from harness.training.record import LossWindow, TrainingError, TrainingRecord
 from harness.training.stepper import Chunked, Stepper
 from harness.training.streams import Batches, TrainingData
@@ -79,8 +82,9 @@ class Trainer:
         self.main = Stepper(modules, training, self.steps, self.device, None)
         self.own = {stream: Stepper(modules, training, self.steps, self.device, table) for stream, table in own.items()}
         whole: Encode = cast(Encode, torch.compile(student, dynamic=True)) if training.compile else student
-        self.encode: Encode = Chunked(whole, chunk) if chunk else whole
-        self.record = TrainingRecord()
+        self.encode = Chunked(whole, chunk)
+        self.record = TrainingRecord(flops=0)
+        self._vectors: list[Tensor] = []
         self.window = LossWindow()
         self.first = 0
         self._saved_at = 0.0
@@ -122,8 +126,11 @@ class Trainer:
         with self._named(step), float32_products(self.training.precision, self.device.type):
             for stream, total, terms in self.losses(step):
                 self._check(total, terms)
+                stepper = self.main if stream is None else self.own[stream]
+                if self._vectors and terms:
+                    self._measure(stream, step, terms, stepper)
                 if total is not None:
-                    (self.main if stream is None else self.own[stream]).step(total, step)
+                    stepper.step(total, step)
                 self.window.add(terms, step)
             now = {name: torch.full((), value, device=self.device) for name, value in self.method.now.items()}
             self.window.add(now, step)
@@ -145,9 +152,28 @@ class Trainer:
         self.method.now = self.method.scheduled(step / self.steps)
         for stream, batch in self.batches.of(step):
             seed_dropout(self._dropout_seed(step, stream), self.device)
+            every, self._vectors = self.training.eval_every, []
+            score = min(self.steps, step - step % every + every)
+            kept = step + 1 == score if stream else self.batches.mixing.is_last(step, score)
+            encode = replace(self.encode, seen=partial(self._observe, kept))
             with autocast(self.training.precision, self.device.type):
-                total, terms = self.method.loss(batch, self.encode)
+                total, terms = self.method.loss(batch, encode)
             yield stream, total, terms
+
+    def _observe(self, kept: bool, inputs: Mapping[str, Tensor], views: int, vectors: Tensor) -> None:
+        """Count what a batch costs, and keep its vectors for `_measure` if it is the last one before a dev score."""
+        if kept and vectors.requires_grad:
+            self._vectors.append(vectors)
+        if self.record.flops is not None:
+            self.record.flops += training_flops(self.student, inputs, views)
+
+    def _measure(self, stream: Stream | None, step: int, terms: Mapping[str, Tensor], stepper: Stepper) -> None:
+        """Record each term's part of the gradient at a batch's vectors, scaled as for the update."""
+        weights = self.method.weights()
+        weighted = {name: stepper.scaler.scale(weights.get(name, 1.0) * term) for name, term in terms.items()}
+        measured = self.record.gradients.setdefault(stream or self.batches.text_rows(step)[0], [])
+        measured.append((step + 1, *gradient_parts(weighted, self._vectors)))
+        self._vectors.clear()
 
     def _check(self, total: Tensor | None, terms: Mapping[str, Tensor]) -> None:
         """Raise TrainingError for terms that the method does not declare, and for a loss that cannot be trained on."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.stats
-from builders import result
+from builders import result, sts
 from cli_words import Typed
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,6 +17,7 @@ from harness.metrics import Metric, Score
 from harness.reporting.seeds.cells import Cell, Label, Row
 from harness.reporting.seeds.comparison import Comparison
 from harness.store import DevCurve, Store
+from harness.store.schema import Budget
 
 SIMCSE = [70.1, 70.9, 69.6, 70.4, 70.0]
 MCSE = [71.9, 72.4, 71.0, 72.1, 71.6]
@@ -46,6 +47,28 @@ def put(tmp_path: Path) -> Callable[..., None]:
             store.save(made.model_copy(update={"dev": curve}))
 
     return save
+
+
+def test_equal_budgets_are_compared_and_others_name_the_command_that_makes_them_equal(
+    typed: Typed, tmp_path: Path
+) -> None:
+    store = Store(tmp_path / "results")
+    for variant, text in (("simcse", 100), ("mcse", 200)):
+        budget = Budget(steps=50, text_rows=text, other_rows=0, flops=1e9 * text)
+        for seed in range(3):
+            store.save(result(variant, seed, sts(ToySTS=70.0 + seed), budget=budget))
+    store.save(result("none", 0, sts(ToySTS=60.0), setting="none", dev=(), losses={}))
+    compared = ("compare", "mcse", "simcse", "--metric", "sts.Avg", "--equal")
+    assert typed(*compared, "steps")[0] == 0
+    for what, words in (("rows", "rows of text"), ("flops", "FLOPs")):
+        code, out, error = typed(*compared, what)
+        assert (code, out) == (2, "")
+        assert f"mcse has 2.00 times as many {words} as simcse; `harness run" in error
+        assert "--methods 'simcse[steps=100]'" in error
+        assert "then compare simcse[steps=100]" in error
+    code, _, error = typed("compare", "mcse", "none", "--metric", "sts.Avg", "--equal", "steps")
+    assert code == 2
+    assert "none has no count of steps: it trains nothing" in error
 
 
 def test_all_tests_in_one_table_and_one_sentence(put: Callable[..., None], typed: Typed) -> None:

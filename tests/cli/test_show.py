@@ -16,6 +16,7 @@ from harness.spec import RunSpec
 from harness.store import Result, Store
 from harness.store import logs as logs_module
 from harness.store.folder import Submission, note_submission
+from harness.store.schema import Budget, GradientPoint
 
 
 def row(printed: str, name: str) -> list[str]:
@@ -67,6 +68,23 @@ def test_a_run_is_found_under_any_spelling_of_its_values(typed: Typed, tmp_path:
     code, out, _ = typed("compare", "mcse[lambda=1]", "mcse[lambda=0.5,temperature=0.05]", "--metric", "sts.Avg")
     assert code == 0
     assert "mcse against mcse[lambda=0.5]" in out
+
+
+def test_a_run_is_shown_with_its_budget_the_parts_of_its_gradient_and_its_last_dev_score(
+    typed: Typed, tmp_path: Path
+) -> None:
+    points = [
+        GradientPoint(step=49, shares={"text": 0.25, "info": None}, cosines={"text": 0.1, "info": None}),
+        GradientPoint(step=99, shares={"text": 0.75, "info": 0.25}, cosines={"text": 0.5, "info": None}),
+    ]
+    budget = Budget(steps=100, text_rows=6400, other_rows=3200, flops=None)
+    Store(tmp_path / "results").save(result("mcse", budget=budget, gradients={"pairs": points}, dev=(60.0, 40.0)))
+    out = typed("show", "mcse/toy/toy-bert/seed-0")[1]
+    assert "best ToySTS-dev 60.00 at step 50; 40.00 at the last, 100\n" in out
+    assert "budget: 100 steps, 6,400 rows of text, 3,200 rows of the other modality, 812 MB of memory" in out
+    lines = [line.split() for line in out.splitlines()]
+    assert ["pairs", "text", "0.25", "0.75", "0.75", "0.50"] in lines
+    assert ["pairs", "info", "0", "0.25", "0.25"] in lines
 
 
 def test_words_of_a_key_or_a_fingerprint_show_the_one_run_that_has_them(typed: Typed, tmp_path: Path) -> None:

@@ -102,6 +102,19 @@ def test_a_finished_training_is_loaded_and_not_repeated(store: Store, events: li
     np.testing.assert_array_equal(again.student.embed(sentences), first.student.embed(sentences))
 
 
+@pytest.mark.parametrize(
+    ("variant", "text", "other"), [("simcse", 32, 0), ("mcse", 32, 16), ("visualcse[image_batch_size=5]", 32, 20)]
+)
+def test_a_budget_counts_rows_of_text_and_of_the_other_modality(
+    variant: str, text: int, other: int, store: Store
+) -> None:
+    """Captions, which half of the steps have here, count for the other modality if their images are read."""
+    budget = trained(experiment(f"{variant}/toy/toy-bert/seed-0", **SHORT), store).budget
+    assert budget is not None
+    assert (budget.steps, budget.text_rows, budget.other_rows) == (4, text, other)
+    assert budget.flops
+
+
 def test_streams_have_the_rows_of_their_corpora_and_nothing_else(store: Store) -> None:
     loaded = data("simcse", store)
     assert {stream: len(tokens) for stream, tokens in loaded.tokens.items()} == {"sentences": 8192, "pairs": 4096}

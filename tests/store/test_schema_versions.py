@@ -30,11 +30,16 @@ SCHEMAS = {
         "Result": "0dfed90036dd7f5869e2e883a78b5b377ff6470a29ec6578a20d0d0e2c4190ad",
         "Failure": "014ae683c19fe9dc9a9395906148000cfd1e7c8d7b4cdec0e6b3c67715972c18",
     },
+    5: {
+        "Result": "3fb05b54b2e07edbf7ac7ae75713277c93cf266ed2ee624acffd8927f9d81765",
+        "Failure": "a7a2aaa53edc6de28cb8efdb5e8e832e5aecdb413d2b889c552a82d5d4767338",
+    },
 }
 #: version of the index -> digest of its columns
 INDEXES = {
     3: "122a77831e7c1a82cb075bbc104b7fa2a50683d83705c678f8ccf6dc7dc4cd87",
     4: "dec6c772f6742d23068d6ffd695914e404fc0d7c440ec941d284117ca425becc",
+    5: "61a4a707e91ff007c7a06557c47fcb2a0c2f7cfe89c2bec720799f6681eba5d1",
 }
 
 

@@ -58,14 +58,17 @@ def test_paired_steps_carry_features_of_their_rows_in_single_precision(student: 
 def test_rows_read_are_those_of_the_batches(student: Student, steps: int, subsets: dict[Stream, Subset]) -> None:
     made = batches(student, subsets, TRAINING.model_copy(update={"steps": steps}))
     read: dict[str, set[int]] = {"sentences": set(), "pairs": set()}
+    count = {"sentences": 0, "pairs": 0}
     for step in range(steps):
         kind, number = made.mixing.step(step)
         stream: Stream = "sentences" if kind == "text" else "pairs"
         rows = made.orders[stream].batch(number)
+        count[stream] += len(rows)
         read[stream] |= set((subsets[stream].rows[rows] if stream in subsets else rows).tolist())
     assert {stream: sorted(rows.tolist()) for stream, rows in made.rows_read().items()} == {
         stream: sorted(rows) for stream, rows in read.items()
     }
+    assert {stream: made.orders[stream].count(made.counts[stream]) for stream in count} == count
 
 
 @pytest.mark.parametrize("steps_of_all", [True, False])

@@ -66,9 +66,9 @@ def shown_runs(results: Sequence[Result], tables: Sequence[SummaryTable]) -> See
 def curve_places(runs: SeedRuns, read: ReadRun) -> list[dict[str, Any]]:
     """The charts of one profile's runs in the tables, for at most MOST_PLACES pairs of setting and encoder.
 
-    Each pair has its `key`, its `title`, a `legend` for all its `plots`, and in these a chart for each dev task and
-    each unweighted loss term. Of more than MOST_VARIANTS variants, only the baseline, the methods and the first others
-    are drawn; of more than MOST_SEEDS runs, only the means.
+    Each pair has its `key`, its `title`, a `legend` for all its `plots`, and in these a chart for each dev task, each
+    unweighted loss term and its share of the gradient. Of more than MOST_VARIANTS variants, only the baseline, the
+    methods and the first others are drawn; of more than MOST_SEEDS runs, only the means.
     """
     kept = sorted({(label.setting, label.encoder) for label in runs})[:MOST_PLACES]
     places: dict[str, list[Label]] = {}
@@ -120,6 +120,11 @@ def _curves(result: Result) -> Iterator[tuple[ChartKey, Points]]:
     for term, values in losses.terms.items():
         if points := _points(losses.steps, values):
             yield (term, f"loss term {term}, unweighted"), points
+    for stream, measured in result.gradients.items():
+        terms = dict.fromkeys(term for point in measured for term in point.shares)
+        for term in terms if len(terms) > 1 else ():  # the share of the only one is 1
+            if points := _points([each.step for each in measured], [each.shares.get(term) for each in measured]):
+                yield (f"{term} in {stream}, part of the gradient", "share of the gradient"), points
 
 
 def _indices(labels: Sequence[Label]) -> dict[str, int]:

@@ -18,6 +18,7 @@ from harness.reporting.seeds.caveats import Weakness, weakness_notes
 from harness.reporting.seeds.cells import Label, Row, trained_apart
 from harness.reporting.seeds.claims import ClaimTest, claim_tests
 from harness.reporting.seeds.controls import controls_of, rival_text, rivals
+from harness.reporting.seeds.spent import powerless
 from harness.reporting.seeds.summary import SummaryTable
 from harness.reporting.seeds.wording import certainty, judged
 from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section
@@ -81,6 +82,7 @@ def _line(test: ClaimTest, metric: Metric, published: PublishedNumbers, rows: Ma
     claim, printed, worse = test.claim, printed_difference(test.claim, published), test.worse
     apart = trained_apart(test.better.training, worse.training)
     where = f"{claim.text} ({claim.paper} {', '.join(claim.tables)})" + (f"; here {apart}" if apart else "")
+    where += f"; {shown}" if (shown := powerless(test.better, worse)) else ""
     cells = (
         CellText(ABSENT if printed is None else signed(printed, metric.digits)),
         *_measured(test, metric, rows),

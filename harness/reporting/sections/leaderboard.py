@@ -125,6 +125,11 @@ class Board:
             entries.append(BoardRow(number, first, score, [_reading_mark(rest) for rest in others], mean))
         return entries
 
+    @property
+    def budget(self) -> Sequence[str]:
+        """The columns of what its rows spent."""
+        return [*dict.fromkeys(name for entry in self.entries for name in entry.gain.row.spent.texts())]
+
     @cached_property
     def methods(self) -> Sequence[BoardMethod]:
         """The methods, best first, each with its variants; the untrained encoder is listed without a rank."""

@@ -16,6 +16,7 @@ from harness.reporting.charts.curves import ChartKey, Points, curve_title, run_c
 from harness.reporting.look import plain
 from harness.reporting.pages import TEMPLATES, Pages, anchor, numbered, plain_json, slug, slugs
 from harness.reporting.sections.base import ReportSection
+from harness.reporting.seeds.spent import Spent
 from harness.reporting.tables.grids import ABSENT
 from harness.store import (
     Frames,
@@ -75,7 +76,7 @@ class RunsSection(ReportSection):
         for run in lines_of(runs):
             if result := self.contents.result(run.Index):
                 shown = {
-                    **_content(result, self.contents.log(result), self.contents.commands, run.is_earlier),
+                    **_content(result, self.contents.log(result), self.contents.commands, run),
                     "crumbs": _crumbs(result, pages),
                     "seeds": dict(sorted(siblings[result.profile, result.group].items())),
                 }
@@ -256,8 +257,9 @@ def _teacher_text(use: TeacherUse) -> str:
     return f"{use.teacher} ({'beside the student' if use.of == 'model' else f'reads the {use.of}'}{source})"
 
 
-def _content(result: Result, log: str, commands: Commands, is_earlier: bool) -> dict[str, object]:
+def _content(result: Result, log: str, commands: Commands, run: Any) -> dict[str, object]:
     best, spec = result.dev.best_score, result.spec
+    last = f"; {fixed(result.dev.scores[-1], 2)} at the last" if result.dev.scores else ""
     teachers = {role: _teacher_text(use) for role, use in result.teachers.items()}
     values: dict[str, Mapping[str, object]] = {**result.hyperparameters, **({"teachers": teachers} if teachers else {})}
     return {
@@ -267,7 +269,7 @@ def _content(result: Result, log: str, commands: Commands, is_earlier: bool) -> 
         "warnings": result.all_warnings,
         "scores": [*score_tables(result)],
         "curves": [_curve(*curve) for curve in run_curves(result)],
-        "best": "" if best is None else f"Best {fixed(best, 2)} at step {result.dev.best_step}.",
+        "best": "" if best is None else f"Best {fixed(best, 2)} at step {result.dev.best_step}{last}.",
         "values": {part: _texts(scores) for part, scores in values.items()},
         "command": commands.again(result),
         "facts": _texts(
@@ -282,7 +284,7 @@ def _content(result: Result, log: str, commands: Commands, is_earlier: bool) -> 
                 "fingerprint of the training": result.fingerprint,
                 "group, equal for all seeds": result.group,
                 "code": result.revision or "unknown",
-                "backend": f"{result.backend}, an earlier one" if is_earlier else result.backend,
+                "backend": f"{result.backend}, an earlier one" if run.is_earlier else result.backend,
                 "started": result.started,
                 "finished": result.finished,
             }
@@ -293,6 +295,7 @@ def _content(result: Result, log: str, commands: Commands, is_earlier: bool) -> 
                 **{f"evaluation, {evaluation.suite}": duration(evaluation.seconds) for evaluation in result.current},
                 "total": duration(result.seconds),
             },
+            "Budget": Spent.of([run]).texts(),
             "Machine": _texts({**result.hardware, "peak memory": f"{result.peak_memory_mb:.0f} MB"}),
             "Packages": dict(sorted(result.packages.items())),
         },

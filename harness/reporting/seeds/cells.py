@@ -13,6 +13,7 @@ from typing import NamedTuple
 from harness.method.naming import VariantName, name_of
 from harness.metrics import Column, Metric, Significance
 from harness.reporting.seeds.caveats import COLLAPSED, Caveat, GroupState, Weakness, joined_caveats
+from harness.reporting.seeds.spent import Spent
 from harness.spec import DEFAULT_READING, UNTRAINED, SpecError, Variant
 from harness.stats import (
     ALPHA,
@@ -144,6 +145,7 @@ class Row:
     values. `runs` are their rows in the frames that they are from, in the order of `seeds`. `parts` are the cells of
     parts of tasks. `is_method` says whether it is tested among the methods or among their variants. `teachers` are
     what the features of each teacher describe, and its name. `asked` is the start of its group that a user gave.
+    `spent` is what the runs read and computed.
     """
 
     label: Label
@@ -160,6 +162,7 @@ class Row:
     runs: tuple[int, ...] = ()
     is_method: bool = True
     asked: str = ""
+    spent: Spent = field(default_factory=Spent)
 
     @property
     def name(self) -> str:

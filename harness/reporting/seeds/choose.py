@@ -17,6 +17,7 @@ from harness.metrics import Column
 from harness.papers.published import PAPER_PROFILE
 from harness.reporting.seeds.caveats import GroupState, caveats, collapsed_runs
 from harness.reporting.seeds.cells import Cell, Label, PartColumn, Row
+from harness.reporting.seeds.spent import BUDGET, Spent
 from harness.store import PRESENT, UNKNOWN, Frames, lines_of, unjudged
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def _states(groups: pandas.DataFrame) -> dict[int, GroupState]:
 def rows_of(frames: Frames, kept: pandas.DataFrame, *scores: pandas.DataFrame) -> list[Row]:
     """The rows of chosen evaluations, with the cells of all their `scores`, of whole tasks and of parts."""
     numbers, collapsed = _by_row(kept, scores), collapsed_runs(frames, kept["group"].unique())
-    runs = frames.runs[["dev_task", "training", "pooling", "teachers"]]
+    runs = frames.runs[["dev_task", "training", "pooling", "teachers", "shares", "minutes", *BUDGET]]
     lines: dict[int, list[Any]] = {}
     for line in lines_of(kept.join(runs, on="run")):
         lines.setdefault(line.row, []).append(line)
@@ -124,6 +125,7 @@ def _row(lines: Sequence[Any], numbers: RowScores, collapsed_of: Mapping[str, Co
         teachers=[(use["of"], use["teacher"]) for use in json.loads(first.teachers).values()],
         runs=tuple(runs.values()),
         is_method=label.is_method,
+        spent=Spent.of([*{line.seed: line for line in reversed(lines)}.values()]),
     )
 
 

@@ -9,6 +9,7 @@ from functools import cached_property
 from harness.formatting import count_of, interval_text, p_value, signed
 from harness.metrics import Metric, Score
 from harness.reporting.seeds.cells import Cell, Corrected, Row, ahead
+from harness.reporting.seeds.spent import powerless
 from harness.stats import (
     ALPHA,
     FEWEST_SEEDS,
@@ -158,6 +159,8 @@ class Comparison:
         if seeds[0] != seeds[1] and not self.one_sample:
             common = count_of(len(self.common), "common seed")
             yield f"the seeds differ: {seeds[0]} and {seeds[1]}; paired tests use {common}"
+        if shown := powerless(self.a, self.b):
+            yield shown
         for row in self.untrained:
             behind = [other for other in (self.a, self.b) if self._is_better(row, other)]
             if behind:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import combinations
 
 from harness.formatting import count_of, fixed, p_value, points, signed
 from harness.method.naming import VariantName
@@ -11,6 +12,7 @@ from harness.metrics import AVERAGE
 from harness.papers.published import PAPER_PROFILE, Paper
 from harness.papers.schema import PaperColumn
 from harness.reporting.seeds.caveats import weakness_notes
+from harness.reporting.seeds.spent import powerless
 from harness.reporting.seeds.wording import by_way, data_of
 from harness.reporting.tables.cells import (
     FilledLine,
@@ -304,5 +306,8 @@ def _comparisons(filled: FilledTable) -> Iterator[str]:
     ]
     if apart:
         yield f"Trained differently from the row they are compared with: {'; '.join(dict.fromkeys(apart))}."
+    rows = {line.label: next(iter(line.rows.values())) for line in filled.lines if line.rows}
+    said = [(full.name, row.name, powerless(full, row)) for full, row in combinations(rows.values(), 2)]
+    yield from dict.fromkeys(f"{row} beside {full} {shown}." for full, row, shown in said if shown)
     if any(cell.judgement for line in _all_lines(filled) for cell in line.cells.values()):
         yield verdict_note(filled.margin)

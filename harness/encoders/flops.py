@@ -1,0 +1,40 @@
+"""Floating-point operations of an encoder's training, by formula: they do not depend on how it computes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+from typing import Any, cast
+
+import numpy as np
+from torch import Tensor, nn
+
+from harness.encoders.rows import TokenRows
+from harness.encoders.student import Student
+
+
+def training_flops(student: Student, inputs: Mapping[str, Tensor], views: int) -> int:
+    """Count the operations of both passes of a batch, `inputs` and `views` as for `Student.encode`.
+
+    A token costs 2 for each weight of the layers' matrices and 4 d L for attention in each layer, in a row of L tokens
+    (Kaplan et al. 2020, Table 1), and twice that in the backward pass. Padding, a second encoding in pieces and what
+    the last layer leaves out are of this program and not counted, nor are heads, losses and a method's other models.
+    """
+    config: Any = student.model.config
+    uses = config.num_hidden_layers // getattr(config, "num_hidden_groups", config.num_hidden_layers)  # ALBERT's layers
+    layers = [part for part in student.model.modules() if isinstance(part, nn.Linear)]
+    weights = int(uses) * sum(layer.weight.numel() for layer in layers)
+    embedding = 0
+    if isinstance(inputs, TokenRows):
+        lengths = inputs.lengths
+    elif "attention_mask" in inputs:
+        lengths = inputs["attention_mask"].sum(1).cpu().numpy()
+    else:
+        ((name, media),) = inputs.items()
+        kernel = cast(nn.Conv2d, student.patches[name].projection)
+        patches = prod(side // size for side, size in zip(media.shape[-2:], kernel.kernel_size, strict=True))
+        lengths = np.full(len(media), patches + 1)
+        embedding = 4 * kernel.weight.numel() * patches * len(media)  # pixels have no gradient
+    tokens, squares = int(lengths.sum()), int((lengths.astype(np.int64) ** 2).sum())
+    attention = 12 * config.num_hidden_layers * config.hidden_size * squares
+    return int(views * (6 * weights * tokens + attention + embedding))

@@ -1,0 +1,72 @@
+"""What the runs of a row read and computed, and the loss terms that their gradients hardly contain."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from math import nan
+from statistics import median
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from harness.reporting.seeds.cells import Row
+
+#: numbers of a budget: column of the frame of runs -> its words
+BUDGET = {
+    "steps": "steps",
+    "text_rows": "rows of text",
+    "other_rows": "rows of the other modality",
+    "flops": "FLOPs",
+    "peak_memory_mb": "MB of memory at most",
+}
+#: a loss term with a smaller share of the gradient in every batch cannot explain a difference
+LEAST_SHARE = 0.01
+
+
+class Spent(NamedTuple):
+    """Medians over runs by name of BUDGET, without those that results of schema 4 lack, and each training's minutes.
+
+    `shares` has the largest share of the gradient that each loss term had in a batch of any run.
+    """
+
+    budget: Mapping[str, float] = {}
+    minutes: tuple[float, ...] = ()
+    shares: Mapping[str, float] = {}
+
+    @classmethod
+    def of(cls, runs: Sequence[Any]) -> Spent:
+        """What runs have spent, which are lines of a frame with these columns."""
+        columns = {name: [getattr(run, name) for run in runs if getattr(run, name) >= 0] for name in BUDGET}
+        budget = {name: float(median(values)) for name, values in columns.items() if values}
+        shares = [json.loads(run.shares) for run in runs]
+        most = {term: max(one.get(term, 0.0) for one in shares) for each in shares for term in each}
+        return cls(budget, tuple(run.minutes for run in runs), most)
+
+    def texts(self) -> dict[str, str]:
+        """The budget in words, and the median and range of minutes."""
+        texts = {BUDGET[n]: f"{v:,.0f}" if v < 1e9 else f"{v:.3g}" for n, v in self.budget.items()}
+        middle, low, high = (f"{of(self.minutes or [nan]):.2g}" for of in (median, min, max))
+        return {**texts, "minutes, by this machine's load": middle if low == high else f"{middle} ({low} to {high})"}
+
+
+def powerless(row: Row, other: Row) -> str:
+    """`cannot show anything: cons carries 0.1 % of the gradient`, of two rows one of which lacks only such terms."""
+    removed = removed_terms(row, other) or removed_terms(other, row)
+    if not removed or max(removed.values()) >= LEAST_SHARE:
+        return ""
+    carried = (f"{term} carries {100 * share:.1g} %" for term, share in removed.items())
+    return f"cannot show anything: {' and '.join(carried)} of the gradient"
+
+
+def removed_terms(full: Row, other: Row) -> dict[str, float]:
+    """The largest shares of the terms that another row lacks, if it differs in `without` and weights of 0 alone."""
+    mine, theirs = full.label.parsed, other.label.parsed
+    if not (mine and theirs) or (mine.name, mine.reading) != (theirs.name, theirs.reading):
+        return {}
+    options, changed = dict(mine.options), dict({*theirs.options} - {*mine.options})
+    zeros = all(name == "without" or value == "0" for name, value in changed.items())
+    whole = "without" not in options and options.keys() <= dict(theirs.options).keys()
+    if not (whole and zeros) or full.label._replace(variant=other.label.variant) != other.label:
+        return {}
+    gone, left = changed.get("without", "").split("+"), other.spent.shares
+    return {term: most for term, most in full.spent.shares.items() if term in gone or (left and not left.get(term))}

@@ -1,0 +1,99 @@
+"""What runs spent, and which comparisons a term without a part in the gradient decides nothing about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from builders import result, sts
+
+from harness.papers.published import read_ablations, read_published
+from harness.reporting.sections.claims import claims_grid
+from harness.reporting.seeds.cells import Row
+from harness.reporting.seeds.choose import rows_by_label
+from harness.reporting.seeds.spent import powerless, removed_terms
+from harness.reporting.seeds.summary import summary_tables
+from harness.reporting.tables.filled import filled_tables
+from harness.reporting.tables.paper_grids import paper_grid
+from harness.store import Result, frames_of, metrics_of
+from harness.store.schema import Budget, GradientPoint
+
+FULL = {"info": 0.4, "cons": 0.001, "rank": 0.599}
+SAID = "cannot show anything: cons carries 0.1 % of the gradient"
+
+
+def point(shares: Mapping[str, float], step: int = 50) -> GradientPoint:
+    return GradientPoint(step=step, shares=dict(shares), cosines=dict.fromkeys(shares, 0.5))
+
+
+def row(*runs: Result) -> Row:
+    frames = frames_of(runs)
+    ((by_suite),) = rows_by_label(frames, frames.scores).values()
+    return by_suite["sts"]
+
+
+def measured(variant: str, *shares: Mapping[str, float], **changes: Any) -> Row:
+    """A row of one seed for each of the shares."""
+    return row(
+        *(result(variant, seed, gradients={"pairs": [point(each)]}, **changes) for seed, each in enumerate(shares))
+    )
+
+
+@pytest.mark.parametrize(
+    ("variant", "shares", "said"),
+    [
+        ("dalr[without=cons]", {"info": 0.4, "rank": 0.6}, SAID),
+        ("dalr[lambda=0]", {"info": 0.4, "rank": 0.6, "cons": 0.0}, SAID),
+        ("dalr[without=cons]", {}, SAID),
+        ("dalr[without=rank]", {"info": 0.9, "cons": 0.1}, ""),
+        ("dalr[without=cons+rank]", {"info": 1.0}, ""),
+        ("dalr[mu=0.1,without=cons]", {"info": 0.4, "rank": 0.6}, ""),
+        ("dalr@official", {"info": 0.4, "rank": 0.6}, ""),
+        ("mcse", {"info": 0.4, "rank": 0.6}, ""),
+    ],
+)
+def test_a_removed_term_without_a_part_in_the_gradient_shows_nothing(
+    variant: str, shares: Mapping[str, float], said: str
+) -> None:
+    full, other = measured("dalr", FULL, FULL), measured(variant, shares)
+    assert powerless(full, other) == powerless(other, full) == said
+
+
+def test_the_largest_share_of_any_batch_and_seed_counts() -> None:
+    once = {"info": 0.4, "cons": 0.02, "rank": 0.58}
+    full, other = measured("dalr", FULL, once), measured("dalr[without=cons]", {"info": 0.4, "rank": 0.6})
+    assert removed_terms(full, other) == {"cons": 0.02}
+    assert not powerless(full, other)
+    elsewhere = measured("dalr[without=cons]", {"info": 1.0}, overrides={"steps": 9})
+    assert not removed_terms(full, elsewhere)
+
+
+def test_what_runs_spent_is_a_median_and_minutes_have_their_range() -> None:
+    budgets = [Budget(steps=400, text_rows=25_600, other_rows=rows, flops=3e12) for rows in (90, 100, 5000)]
+    runs = [result("mcse", n, budget=budget, train_seconds=60.0 * (n + 1)) for n, budget in enumerate(budgets)]
+    assert row(*runs).spent.texts() == {
+        "steps": "400",
+        "rows of text": "25,600",
+        "rows of the other modality": "100",
+        "FLOPs": "3e+12",
+        "MB of memory at most": "812",
+        "minutes, by this machine's load": "2 (1 to 3)",
+    }
+    assert row(result("mcse")).spent.budget == {"steps": 100, "peak_memory_mb": 812}, "of the last dev score"
+
+
+def test_ablations_of_a_papers_table_and_claims_say_what_they_cannot_show() -> None:
+    place = {"profile": "paper", "setting": "wiki+flickr", "encoder": "bert-base-uncased"}
+    shares = {"dalr": FULL, "dalr[without=cons]": {"info": 0.4, "rank": 0.6}, "dalr[without=rank]": {"info": 1.0}}
+    runs = [
+        result(variant, seed, sts(STS12=70.0), gradients={"pairs": [point(some)]}, **place)
+        for variant, some in shares.items()
+        for seed in range(3)
+    ]
+    (table,) = (each for each in filled_tables("paper", runs) if (each.paper.name, each.name) == ("dalr", "T3"))
+    said = [note for note in paper_grid(table).notes if "cannot show" in note]
+    assert said == [f"dalr[without=cons] beside dalr {SAID}."]
+    grid = claims_grid(read_ablations(), summary_tables(runs, metrics_of(runs)), read_published())
+    heads = [str(line.heads[0]) for section in grid.sections for line in section.lines]
+    assert [SAID in head for head in heads] == ["consistency" in head for head in heads]
