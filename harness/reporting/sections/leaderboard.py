@@ -5,17 +5,20 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
+from math import nan
 from typing import NamedTuple
 
 from harness.formatting import interval_text, p_value, signed
 from harness.method.naming import name_of
 from harness.metrics import AVERAGE, Column, Score, Significance
 from harness.papers.published import PAPER_PROFILE
+from harness.reporting.charts.curves import run_spec
 from harness.reporting.look import DIGITS, INK, ChartSpec, Plot, quantity, rows_of, tooltip
 from harness.reporting.sections.base import ReportSection
+from harness.reporting.sections.runs import in_order
 from harness.reporting.seeds.cells import Row, ahead, compare
 from harness.reporting.seeds.comparison import Comparison
 from harness.reporting.seeds.gains import Forest, Gain, forests, headline, importance, methods
@@ -24,26 +27,36 @@ from harness.reporting.seeds.wording import Sentence, judged, suite_title
 from harness.reporting.tables.grids import ABSENT, CellText, cell_text, summary_text
 from harness.stats import FEWEST_SEEDS
 
+#: what a training takes: columns of the frame of runs, in words
+BUDGETS = {
+    "minutes": "minutes of training",
+    "peak_memory_mb": "peak memory in MB",
+    "flops": "FLOPs of training",
+    "steps": "optimizer steps",
+    "text_rows": "rows of text",
+    "other_rows": "rows of the other modality",
+}
 
-def cost_plot(forest: Forest, key: str, rows: Sequence[tuple[Gain, float]]) -> Plot:
-    """A named point for each row with its minutes."""
+
+def cost_plot(forest: Forest, key: str, what: str, rows: Sequence[tuple[Gain, float]]) -> Plot:
+    """A named point for each row with its mean budget, such as its minutes."""
     metric = forest.metric
     values = [
         {
             "name": gain.name.text,
-            "x": minutes,
+            "x": spent,
             "y": gain.cell.summary.mean,
             "score": str(summary_text(gain.cell.summary, metric.digits)),
         }
-        for gain, minutes in rows
+        for gain, spent in rows
     ]
-    x = quantity("x", "minutes of training, mean over seeds", axis={"tickCount": 5})
+    x = quantity("x", f"{what}, mean over seeds", axis={"tickCount": 5, "format": "~s"}, scale={"padding": 40})
     y = quantity("y", metric.title, scale={"zero": False})
-    lines = tooltip(("name", "method"), ("score", "mean ± deviation"), ("x", "minutes", ".3~g"))
+    lines = tooltip(("name", "method"), ("score", "mean ± deviation"), ("x", what, ".3~s"))
     spec: ChartSpec = {
         **rows_of(values, DIGITS),
         "height": 220,
-        "description": f"{metric.title} against minutes of training, {forest.place}",
+        "description": f"{metric.title} against {what}, {forest.place}",
         "encoding": {"x": x, "y": y},
         "layer": [
             {"mark": {"type": "point", "filled": True, "size": 70, "color": INK}, "encoding": {"tooltip": lines}},
@@ -53,7 +66,7 @@ def cost_plot(forest: Forest, key: str, rows: Sequence[tuple[Gain, float]]) -> P
             },
         ],
     }
-    return Plot(f"cost-{key}", "Score against minutes", spec, unscripted="The table has the same numbers.")
+    return Plot(f"cost-{key}-{what}", f"Score against {what}", spec, unscripted="report.csv has the numbers.")
 
 
 #: the suite whose leaderboards come first, and the profile whose come last
@@ -87,11 +100,17 @@ class BoardMethod(NamedTuple):
 
 @dataclass(frozen=True)
 class Board:
-    """The leaderboard of a profile, setting, encoder and metric. `minutes` are of training, by run."""
+    """The leaderboard of a profile, setting, encoder and metric.
+
+    `minutes` are of training, by run; `budgets` are all that trainings take by column of BUDGETS, and `pages` the stems
+    of pages of runs.
+    """
 
     forest: Forest
     minutes: Mapping[int, float]
     papers: Mapping[str, str]
+    budgets: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
+    pages: Mapping[int, str] = field(default_factory=dict)
 
     @cached_property
     def key(self) -> str:
@@ -166,10 +185,15 @@ class Board:
         return {first.label.name.text: [wins(first, second) for second in rows] for first in rows}
 
     @cached_property
-    def cost(self) -> Plot | None:
-        """Scores against minutes of training; None for fewer than two methods."""
-        rows = [(method.entry.gain, method.entry.minutes) for method in self.methods if method.entry.minutes]
-        return cost_plot(self.forest, self.key, rows) if len(rows) > 1 else None
+    def costs(self) -> Mapping[str, Plot]:
+        """Scores against each budget in words; none for fewer than two methods with a value."""
+        plots = {}
+        gains = [gain for gain in methods(self.forest) if gain.row.runs]
+        for name, by_run in self.budgets.items():
+            spent = [(gain, sum(by_run.get(run, nan) for run in gain.row.runs) / len(gain.row.runs)) for gain in gains]
+            if len(rows := [(gain, mean) for gain, mean in spent if mean > 0]) > 1:
+                plots[BUDGETS[name]] = cost_plot(self.forest, self.key, BUDGETS[name], rows)
+        return plots
 
     @cached_property
     def data(self) -> Mapping[str, object]:
@@ -178,6 +202,8 @@ class Board:
         rows = [
             {
                 "name": entry.gain.name.text,
+                "code": entry.gain.name.code,
+                "pages": [self.pages[run] for run in entry.gain.row.runs if run in self.pages],
                 "seeds": entry.gain.row.seeds,
                 "scores": {
                     forest.table.title(column): [round(value, 4) for value in cell.values]
@@ -274,9 +300,11 @@ class LeaderboardSection(ReportSection):
     def boards(self) -> Sequence[Board]:
         """The leaderboards: the papers' profile, then other real texts, then the toy world; STS before other suites."""
         contents = self.contents
-        minutes = dict(enumerate(contents.frames.runs["minutes"].tolist()))
+        runs = contents.frames.runs
+        budgets = {name: dict(enumerate(runs[name].tolist())) for name in BUDGETS if name in runs}
+        pages = dict(in_order(contents.frames)["page"].items())
         papers = {facts.name: facts.paper for facts in contents.methods}
-        runs = Counter(contents.frames.texts("profile"))
+        counts = Counter(contents.frames.texts("profile"))
         every = [
             forest
             for table in contents.tables
@@ -286,10 +314,14 @@ class LeaderboardSection(ReportSection):
 
         def order(forest: Forest) -> tuple[object, ...]:
             profile, suite = forest.table.profile, forest.table.suite
-            first = profile != PAPER_PROFILE, profile == TOY_PROFILE, -runs[profile], profile
+            first = profile != PAPER_PROFILE, profile == TOY_PROFILE, -counts[profile], profile
             return *first, suite != FIRST_SUITE, not forest.is_primary, *importance(forest)
 
-        return [Board(forest, minutes, papers) for forest in sorted(every, key=order)[:MOST_BOARDS]]
+        shown = sorted(every, key=order)[:MOST_BOARDS]
+        return [Board(forest, budgets["minutes"], papers, budgets, pages) for forest in shown]
+
+    #: the specification of the curves of two rows, which the page's script fills
+    curve = run_spec(2)
 
     @property
     def sentences(self) -> Sequence[Sentence]:
