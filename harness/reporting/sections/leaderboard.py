@@ -302,7 +302,8 @@ class LeaderboardSection(ReportSection):
         contents = self.contents
         runs = contents.frames.runs
         budgets = {name: dict(enumerate(runs[name].tolist())) for name in BUDGETS if name in runs}
-        pages = dict(in_order(contents.frames)["page"].items())
+        stems = in_order(contents.frames)["page"]
+        pages = dict(zip(stems.index.tolist(), stems.tolist(), strict=True))
         papers = {facts.name: facts.paper for facts in contents.methods}
         counts = Counter(contents.frames.texts("profile"))
         every = [
