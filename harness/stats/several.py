@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from harness.stats.equivalence import Floats
 from harness.stats.t_tests import Interval, check_level
-
-Floats = NDArray[np.float64]
 
 
 def interquartile_mean(scores: Sequence[Floats]) -> Floats:
