@@ -456,9 +456,15 @@ class Board {
     return this.parsed;
   }
 
-  prepare(change) {
+  prepare(choices, change) {
     if (this.ready) return;
     this.ready = true;
+    const leaders = this.section.querySelector(".leaders"), tools = make("div", { className: "tools" });
+    this.find = make("input", { type: "search", placeholder: "Filter rows", ariaLabel: "Filter rows of the leaderboard" });
+    this.find.addEventListener("input", () => change());
+    tools.append(this.find);
+    addColumns(leaders, tools, choices, ({ hide }) => { this.hide = hide; change(); });
+    leaders.parentElement.before(tools);
     for (const [at, row] of this.rows.entries()) {
       const number = Number(row.dataset.row);
       const pick = button("Compare", () => {
@@ -488,6 +494,16 @@ class Board {
         row.querySelector("th").append(fold);
         for (const one of variants) one.hidden = true;
       }
+    }
+  }
+
+  // Variants that match a filter are shown without their method being unfolded.
+  filter(text) {
+    this.find.value = text;
+    const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+    for (const row of this.rows) {
+      if (words.length) row.hidden = !words.every((word) => textOf("", [row]).includes(word));
+      else if (row.matches(".method")) row.hidden = false;
     }
   }
 
@@ -592,9 +608,11 @@ function addLeaderboard() {
     }
     const [board] = left;
     for (const { section } of boards) section.hidden = section !== board.section;
-    board.prepare((scrolled) => {
+    board.prepare(state, (scrolled) => {
+      if (board.hide) choose("hide", ...board.hide);
+      if (!state.get("filter")) choose("open", ...board.methods.filter((method) => method.isOpen()).map(({ code }) => code));
+      choose("filter", ...[board.find.value].filter(Boolean));
       choose("compare", ...board.chosen.map((number) => board.data.rows[number].code));
-      choose("open", ...board.methods.filter((method) => method.isOpen()).map(({ code }) => code));
       write(scrolled);
     });
     const bases = Object.keys(board.data.gains);
@@ -602,6 +620,7 @@ function addLeaderboard() {
     if (bases.length && base) choice("baseline", bases, base, (to) => { choose("baseline", to); write(); });
     board.drawGains(base);
     for (const method of board.methods) method.unfold(state.getAll("open").includes(method.code));
+    board.filter(state.get("filter") ?? "");
     board.chosen = state.getAll("compare").map((code) => board.numberOf(code)).filter((number) => number >= 0).slice(0, 2);
     board.drawPair(scroll);
     // the permanent links of what is shown have all choices, also those that nobody changed

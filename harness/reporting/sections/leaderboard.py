@@ -50,9 +50,10 @@ def cost_plot(forest: Forest, key: str, what: str, rows: Sequence[tuple[Gain, fl
         }
         for gain, spent in rows
     ]
-    x = quantity("x", f"{what}, mean over seeds", axis={"tickCount": 5, "format": "~s"}, scale={"padding": 40})
+    kind = "s" if max(spent for _, spent in rows) >= 1e4 else "g"  # such as 1.2T
+    x = quantity("x", f"{what}, mean over seeds", axis={"tickCount": 5, "format": f"~{kind}"})
     y = quantity("y", metric.title, scale={"zero": False})
-    lines = tooltip(("name", "method"), ("score", "mean ± deviation"), ("x", what, ".3~s"))
+    lines = tooltip(("name", "method"), ("score", "mean ± deviation"), ("x", what, f".3~{kind}"))
     spec: ChartSpec = {
         **rows_of(values, DIGITS),
         "height": 220,

@@ -188,7 +188,7 @@ def test_the_leaderboard_unfolds_and_its_choices_are_kept_in_the_address(watched
     assert "encoder" not in differ, "values that both share are left out"
     assert pair.bounding_box()["y"] < page.locator(".board:visible table.leaders").bounding_box()["y"]
     address = page.url
-    assert address.endswith("&compare=dalr&compare=kdmcse&open=mcse"), "rows stand in it by name"
+    assert address.endswith("&open=mcse&compare=dalr&compare=kdmcse"), "rows stand in it by name"
     link = page.locator(".board:visible > h3 .anchor").get_attribute("href")
     assert {*address.partition("?")[2].split("&")} < {*link.partition("?")[2].split("&")}
     assert "profile=tiny" in link, "also choices that nobody changed"
@@ -199,6 +199,17 @@ def test_the_leaderboard_unfolds_and_its_choices_are_kept_in_the_address(watched
     playwright.expect(pair.locator("figure.plot svg.marks").first).to_be_visible()
     assert pair.inner_text() == said
     assert variant.is_visible()
+    board = page.locator(".board:visible")
+    board.get_by_role("searchbox").fill("lambda")
+    assert board.locator(".leaders tbody tr:visible th").all_inner_texts() == ["MCSE, λ = 1"], "codes are searched too"
+    board.get_by_text("Columns", exact=True).click()
+    board.get_by_role("checkbox", name="minutes").uncheck()
+    assert not board.locator("thead th", has_text="minutes").is_visible()
+    assert {"filter=lambda", "hide=minutes"} <= {*page.url.split("&")}
+    board.get_by_role("searchbox").fill("")
+    assert board.locator(".leaders tbody tr:visible").count() == len(
+        ("mcse", "its variant", "simcse", "dalr", "kdmcse")
+    )
 
 
 def test_hostile_texts_are_shown_as_text(watched: Watched, site: Path) -> None:
