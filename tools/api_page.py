@@ -250,6 +250,21 @@ True
 >>> interval.low > 0
 True
 """,
+    "interquartile_mean": """
+>>> import numpy
+>>> interquartile_mean([numpy.array([70.0, 71.0]), numpy.array([72.0, 99.0])]).item()
+71.5
+""",
+    "probability_of_improvement": """
+>>> import numpy
+>>> probability_of_improvement([numpy.array([1.0, 2.0])], [numpy.array([1.0, 1.0])]).item()
+0.75
+""",
+    "stratified_interval": """
+>>> import numpy
+>>> stratified_interval(interquartile_mean, [numpy.array([70.0]), numpy.array([72.0])]).low
+71.0
+""",
     "bootstrap_ranking": """
 >>> import numpy
 >>> ranking = bootstrap_ranking(numpy.array([[[1.0, 2.0]], [[3.0, 4.0]]]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+import time
 import webbrowser
 from collections.abc import Iterator
 from contextlib import suppress
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 TextRow = tuple[str, str, str, str]
 
+#: seconds between two reports of runs in progress
+FOLLOW_S = 60.0
 _POSITIVE = click.FloatRange(0.0, 1e6, True)
 
 
@@ -51,7 +54,10 @@ _POSITIVE = click.FloatRange(0.0, 1e6, True)
 )
 @click.option("--one-file", is_flag=True, help="Also write report.html: all pages except those of runs, for sending.")
 @click.option("--open", "open_it", is_flag=True, help="Open the report in a browser.")
-def report(profile: str | None, results: Path, out: Path, margin: float, one_file: bool, open_it: bool) -> None:
+@click.option("--follow", is_flag=True, help="Write it again each minute until no run is in progress.")
+def report(
+    profile: str | None, results: Path, out: Path, margin: float, one_file: bool, open_it: bool, follow: bool
+) -> None:
     """Write a report: Markdown, LaTeX, CSV and a static site."""
     waiting("reading results, testing differences and drawing figures")
     from harness import api
@@ -65,6 +71,10 @@ def report(profile: str | None, results: Path, out: Path, margin: float, one_fil
         echo(f"to send: {sent} ({sent.stat().st_size / 1e6:.1f} MB)")
     if open_it and not webbrowser.open(page.as_uri()):
         echo("cannot open a browser; open the file yourself", err=True)
+    while follow and written.running:
+        time.sleep(FOLLOW_S)
+        written = api.report(results, out, profile, margin, one_file)
+        echo(f"{written.results} results rendered, {count_of(written.running, 'run')} in progress")
 
 
 @click.command()

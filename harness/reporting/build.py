@@ -26,11 +26,13 @@ from harness.registry import names
 from harness.reporting.contents import Contents
 from harness.reporting.csvfiles import tidy, write_runs
 from harness.reporting.methods import methods_from_a_process
-from harness.reporting.pages import TEMPLATES, Pages, slugs, write_one_file
+from harness.reporting.pages import TEMPLATES, Pages, search_index, slugs, write_one_file
 from harness.reporting.sections.base import ReportSection, report_sections
 from harness.reporting.tables.latex import latex
 from harness.reporting.tables.texts import markdown
+from harness.reporting.trust import to_run, trust
 from harness.store import Judge, Store, earlier_backends
+from harness.store.logs import running
 
 _NOTICE = (
     "/* Vega, Vega-Lite, Vega-Embed and the libraries that they use. Copyright (c) University of Washington "
@@ -121,11 +123,15 @@ def _refuse_foreign(out: Path) -> None:
 
 @dataclass(frozen=True)
 class WrittenReport:
-    """A written report: its first page, the number of results and what could not be included, one line each."""
+    """A written report: its first page, the number of results and what could not be included, one line each.
+
+    `running` is the number of runs that were in progress or submitted.
+    """
 
     page: Path
     results: int
     warnings: tuple[str, ...]
+    running: int = 0
 
 
 def write_report(
@@ -154,7 +160,7 @@ def write_report(
     contents = replace(contents, methods=methods, margin=margin)
     page = render(contents, out, one_file=one_file)
     skipped = (*contents.problems, *contents.found, *filter(None, [earlier_backends(contents.frames)]), *broken)
-    return WrittenReport(page, len(contents.runs), skipped)
+    return WrittenReport(page, len(contents.runs), skipped, len(running(store)))
 
 
 def render(contents: Contents, out: Path, *, one_file: bool = False) -> Path:
@@ -172,9 +178,11 @@ def render(contents: Contents, out: Path, *, one_file: bool = False) -> Path:
             write_runs(contents.frames, stream)
         (folder / "tables.csv").write_text(tidy(row for section in sections for row in section.rows()), "utf-8")
         _write_texts(sections, folder, footer)
-        pages = _write_site(contents, sections, folder, footer)
+        pages = [page for page in _write_site(contents, sections, folder, footer) if not page.startswith("runs/")]
+        (folder / "search.js").write_text(search_index(folder, pages), "utf-8")
         if one_file:
-            write_one_file(folder, [page for page in pages if not page.startswith("runs/")], footer)
+            menu = [(one.menu, one.name, one.home) for one in sections if one.is_shown and one.menu]
+            write_one_file(folder, pages, footer, [("Overview", "index", "index.html"), *menu])
     return out / "index.html"
 
 
@@ -200,7 +208,8 @@ def _write_site(contents: Contents, sections: Sequence[ReportSection], folder: P
         svg, pdf, png, data = figure.picture
         for suffix, content in {"svg": svg.encode(), "pdf": pdf, "png": png, "csv": data.encode()}.items():
             pages.put(f"figures/{stems[figure.key]}.{suffix}", content)
-    pages.write("index.html", "index.html")
+    more = [*dict.fromkeys(to_run(contents))]
+    pages.write("index.html", "index.html", running=running(contents.store), trust=trust(contents), to_run=more)
     for section in sections:
         section.write(pages)
     return pages.written

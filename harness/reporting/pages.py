@@ -12,6 +12,7 @@ import posixpath
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
+from html import unescape
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,10 @@ class Pages:
         stream.enable_buffering(200)
         stream.dump(str(self._target(path)), encoding="utf-8")
         self.written.append(path)
+
+    def has(self, path: str) -> bool:
+        """Whether a file has been written at a path."""
+        return (self.folder / path).is_file()
 
     def put(self, path: str, content: bytes) -> None:
         self._target(path).write_bytes(content)
@@ -174,7 +179,9 @@ def notes_html(text: str, pages: Mapping[str, str]) -> Markup:
         token.children = _linked(token.children or [], pages)
     html = markdown.renderer.render(tokens, markdown.options, {})
     # safe: the parser escapes all text and renders no HTML of the notes
-    html = html.replace("<table>", '<div class="scroll" tabindex="0"><table class="prose">')
+    html = html.replace("<pre>", '<pre tabindex="0">').replace(
+        "<table>", '<div class="scroll" tabindex="0"><table class="prose">'
+    )
     return Markup(html.replace("</table>", "</table></div>"))
 
 
@@ -210,12 +217,39 @@ _TAG = re.compile(r"<[a-zA-Z][^<>]*>")
 _ATTRIBUTE = re.compile(r' (id|href|src)="([^"]*)"')
 
 
-def write_one_file(folder: Path, names: Sequence[str], footer: str) -> None:
-    """Write the pages with these names, in their order, into the file NAME in the folder of a report."""
+#: a heading with its permanent link, or the title of a page; and the name of a row
+_HEADING = re.compile(r'<h([1-3])>(.*?)(?: <a class="anchor" href="#([^"]*)".*?)?</h\1>', re.DOTALL)
+_ROW = re.compile(r'<th scope="row"[^>]*>(.*?)</th>', re.DOTALL)
+#: most characters of the names of rows below one heading that a search reads
+MOST_ROWS = 2000
+
+
+def search_index(folder: Path, names: Iterable[str]) -> str:
+    """A script with the heading, place, page and rows of each part of these pages, for the search of a site."""
+    found = []
+    for name in names:
+        text = (folder / name).read_text("utf-8")
+        heads = list(_HEADING.finditer(text))
+        title = _plain(heads[0][2]) if heads else ""
+        for head, after in zip(heads, [*heads[1:], None], strict=True):
+            end = after.start() if after else len(text)
+            rows = dict.fromkeys(map(_plain, _ROW.findall(text, head.end(), end)))
+            place = f"{name}#{head[3]}" if head[3] else name
+            found.append((_plain(head[2]), place, title, " ".join(rows)[:MOST_ROWS]))
+    return f"takeSearch({plain_json(found)});\n"
+
+
+def _plain(html: str) -> str:
+    """The text of a piece of HTML."""
+    return " ".join(unescape(re.sub(r"<[^<>]*>", "", html.replace("<span", " <span"))).split())
+
+
+def write_one_file(folder: Path, names: Sequence[str], footer: str, menu: Sequence[tuple[str, str, str]]) -> None:
+    """Write the pages with these names, in their order, into the file NAME in the folder of a report.
+
+    `menu` has a title, the name of its section and a path for each entry; pages not in the file have none.
+    """
     pages, figures = _pages(folder, names), _figures(folder)
-    titles = {
-        path: re.sub(r"<[^>]*>", "", text[text.index("<h1>") : text.index("</h1>")]) for path, text in pages.items()
-    }
     within = {path: "" if path == "index.html" else f"page-{anchor(path.removesuffix('.html'))}" for path in pages}
     scripts = [folder.joinpath(name).read_text("utf-8") for name in _SCRIPTS]
     hashes = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts)
@@ -226,8 +260,13 @@ def write_one_file(folder: Path, names: Sequence[str], footer: str) -> None:
         styles=[Markup(folder.joinpath(name).read_text("utf-8")) for name in _STYLES],
         scripts=list(map(Markup, scripts)),
         pages=[
-            (within[path], Markup(titles[path]), Markup(_moved(text, path, within, figures)))
+            (within[path], re.split("[/.]", path)[0], Markup(_moved(text, path, within, figures)))
             for path, text in pages.items()
+        ],
+        menu=[
+            (title, kind, _id(within[path], place))
+            for title, kind, (path, _, place) in ((*entry, target.partition("#")) for *entry, target in menu)
+            if path in within
         ],
         lacking=[f"{count_of(number, what)} (too large)" for what, number in left_out.items() if number],
         footer=footer,
@@ -245,7 +284,7 @@ def _pages(folder: Path, names: Iterable[str]) -> dict[str, str]:
             continue
         size, text = size + length, (folder / name).read_text("utf-8")
         start, end = '<main id="main">', "</main>"
-        pages[name] = text[text.index(start) + len(start) : text.rindex(end)].replace(' loading="lazy"', "")
+        pages[name] = text[text.index(start) + len(start) : text.rindex(end)]
     return pages
 
 

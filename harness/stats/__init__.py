@@ -20,6 +20,7 @@ from harness.stats.resampling import (
     permutation_test,
     violation_ratio,
 )
+from harness.stats.several import interquartile_mean, probability_of_improvement, stratified_interval
 from harness.stats.t_tests import (
     ALPHA,
     FEWEST_SEEDS,
@@ -59,6 +60,7 @@ __all__ = [
     "expected_best",
     "hedges_g",
     "holm",
+    "interquartile_mean",
     "mean_interval",
     "one_sample_t_test",
     "paired_t_test",
@@ -66,8 +68,10 @@ __all__ = [
     "pooled_deviation",
     "power_of_t_test",
     "power_of_verdict",
+    "probability_of_improvement",
     "seeds_needed",
     "seeds_to_decide",
+    "stratified_interval",
     "summarise",
     "t_test",
     "t_test_from_summaries",

@@ -23,7 +23,7 @@ from harness.errors import UserError
 from harness.files import put_aside, read_within
 from harness.registry import suggest
 from harness.store.files import Store, is_named, several
-from harness.store.folder import submission, submissions
+from harness.store.folder import in_progress, submission, submissions
 
 #: Seconds between two reads of a log that is followed.
 FOLLOW_S = 0.3
@@ -75,6 +75,12 @@ def stored_logs(store: Store) -> list[StoredLog]:
             known.add(log.profile)
             logs.append(log)
     return logs
+
+
+def running(store: Store) -> dict[str, str]:
+    """The last line of the log of each run that is submitted or in progress now, by key."""
+    logs = [*(log for log in _unfinished(store) if in_progress(store, log.fingerprint)), *_submitted(store)]
+    return {log.key: _content(store, log.path).decode("utf-8", "replace").rstrip().rpartition("\n")[2] for log in logs}
 
 
 def find_log(store: Store, text: str) -> StoredLog:

@@ -44,20 +44,61 @@
     const options = { mode: "vega-lite", ast: true, renderer: "svg", actions: false, config: CONFIG, tooltip: { theme: "report", disableDefaultStyle: true } };
     const { view } = await vegaEmbed(place, spec, options);
     views.set(figure, { view, spec });
-    figure.append(saveButton(figure, view));
+    // a picture with one name: its marks have none of their own
+    place.setAttribute("role", "img");
+    place.removeAttribute("aria-roledescription");
+    place.querySelector("svg > g").setAttribute("aria-hidden", "true");
+    if (place.scrollWidth > place.clientWidth) Object.assign(place, { tabIndex: 0, role: "group" });
+    figure.querySelector(".save")?.remove();
+    figure.append(saving(figure, view, spec));
   }
 
-  function saveButton(figure, view) {
-    const button = document.createElement("button");
-    Object.assign(button, { type: "button", className: "save", textContent: "Save as SVG" });
-    button.addEventListener("click", async () => {
-      const style = getComputedStyle(document.documentElement);
-      const svg = (await view.toSVG()).replace(/var\((--[a-z0-9-]+)\)/g, (_, name) => style.getPropertyValue(name).trim());
-      const url = URL.createObjectURL(new Blob([svg], { type: "image/svg+xml" }));
-      Object.assign(document.createElement("a"), { href: url, download: `${figure.id}.svg` }).click();
-      setTimeout(() => URL.revokeObjectURL(url), 1000);
-    });
-    return button;
+  // The rows behind a chart as CSV: those of its longest layer, with the names of variants.
+  function csvOf(spec) {
+    const every = [];
+    JSON.stringify(spec, (key, value) => { if (key === "data" && Array.isArray(value?.values)) every.push(value.values); return value; });
+    const rows = every.sort((one, other) => other.length - one.length)[0] ?? [];
+    const names = spec.params?.find(({ name }) => name === "names")?.value ?? [];
+    const columns = [...new Set(rows.flatMap(Object.keys))];
+    const name = (key, value) => (["v", "i"].includes(key) && names[value] !== undefined ? [names[value]].flat().join(" ") : value ?? "");
+    const quoted = (value) => (/[",\n]/.test(value) ? `"${String(value).replaceAll('"', '""')}"` : value);
+    return [columns, ...rows.map((row) => columns.map((key) => name(key, row[key])))].map((line) => line.map(quoted).join(",")).join("\n") + "\n";
+  }
+
+  function saving(figure, view, spec) {
+    const style = getComputedStyle(document.documentElement);
+    const plain = (text) => text.replace(/var\((--[a-z0-9-]+)\)/g, (_, name) => style.getPropertyValue(name).trim());
+    const save = (url, kind) => Object.assign(document.createElement("a"), { href: url, download: `${figure.id}.${kind}` }).click();
+    const blob = (text, type) => URL.createObjectURL(new Blob([text], { type }));
+    const kinds = {
+      SVG: async () => save(blob(plain(await view.toSVG()), "image/svg+xml"), "svg"),
+      PNG: async () => {
+        const picture = new Image(), canvas = document.createElement("canvas");
+        picture.src = `data:image/svg+xml,${encodeURIComponent(plain(await view.toSVG(2)))}`;
+        await picture.decode();
+        Object.assign(canvas, { width: picture.naturalWidth, height: picture.naturalHeight });
+        const pen = canvas.getContext("2d");
+        pen.fillStyle = style.getPropertyValue("--ground");
+        pen.fillRect(0, 0, canvas.width, canvas.height);
+        pen.drawImage(picture, 0, 0);
+        save(canvas.toDataURL("image/png"), "png");
+      },
+      PDF: async () => {  // the browser prints the figure alone
+        figure.classList.add("only");
+        document.documentElement.classList.add("only-one");
+        print();
+        figure.classList.remove("only");
+        document.documentElement.classList.remove("only-one");
+      },
+      CSV: async () => save(blob(csvOf(spec), "text/csv"), "csv"),
+    };
+    const place = Object.assign(document.createElement("div"), { className: "save", textContent: "Save as" });
+    for (const [kind, action] of Object.entries(kinds)) {
+      const button = Object.assign(document.createElement("button"), { type: "button", textContent: kind, ariaLabel: `Save ${figure.querySelector("h3, h4, h5").textContent.trim()} as ${kind}` });
+      button.addEventListener("click", action);
+      place.append(button);
+    }
+    return place;
   }
 
   // A click on a name hides or shows its variant in all charts of the group; a double click shows it alone.
@@ -97,15 +138,21 @@
     }
   }
 
-  async function drawAll() {
-    const figures = [...document.querySelectorAll("figure.plot")];
-    if (!figures.length) return;
-    document.querySelectorAll("ul.legend").forEach(addToggles);
+  async function drawCharts(figures) {
     await loaded();
     for (const figure of figures) {
       await draw(figure);
       await new Promise((resolve) => { setTimeout(resolve); });  // the page answers between charts
     }
+  }
+
+  window.drawCharts = drawCharts;
+
+  async function drawAll() {
+    const figures = [...document.querySelectorAll("figure.plot")];
+    if (!figures.length) return;
+    document.querySelectorAll("ul.legend").forEach(addToggles);
+    await drawCharts(figures);
     document.documentElement.dataset.charts = "drawn";
     let waiting;
     const later = () => { clearTimeout(waiting); waiting = setTimeout(fit, 120); };

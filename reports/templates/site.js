@@ -1,4 +1,4 @@
-// Themes, sorting, filtering and copying. The pages are complete without this script.
+// Themes, search, sorting, filtering, choices of columns and copying. The pages are complete without this script.
 "use strict";
 
 const root = document.documentElement;
@@ -26,6 +26,20 @@ function button(label, action) {
   const element = make("button", { type: "button", textContent: label });
   element.addEventListener("click", () => action(element));
   return element;
+}
+
+// What a reader chose stands in the address as #ID?KEY=VALUE, with names of rows and columns; the permanent link of the
+// part with this id has it too.
+function chosenIn(id) {
+  const [at, query = ""] = location.hash.slice(1).split("?");
+  return new URLSearchParams(at === id ? query : "");
+}
+
+function keep(id, choices) {
+  const hash = `#${id}${choices.size ? `?${choices}` : ""}`;
+  history.replaceState(null, "", hash);
+  const link = document.getElementById(id)?.querySelector(".anchor");
+  if (link) link.href = hash;
 }
 
 function addTheme() {
@@ -128,6 +142,7 @@ function rankingOf(table) {
   // An untrained encoder stands in every section of its encoder: it is ranked once.
   const seen = new Set();
   const once = (title, group) => {
+    if (!group[0].querySelector("[title^=none]")) return true;
     const key = `${title.split(" / ").at(-1)} ${group.map((row) => row.textContent).join(" ")}`;
     return !seen.has(key) && seen.add(key);
   };
@@ -147,26 +162,80 @@ function rankingOf(table) {
   return { groups, body: ranking, undo };
 }
 
-function addSorting(table) {
-  const heads = [...table.tHead.querySelectorAll("th:not(.group)")];
+function addSorting(table, choices, changed) {
+  const heads = headsOf(table);
   let ranking = null;
-  heads.forEach((head, column) => {
-    const sort = button("", () => {
-      ranking ??= rankingOf(table);
+  const sort = (head, column, next) => {
+    ranking ??= rankingOf(table);
+    for (const other of heads) other.setAttribute("aria-sort", other === head ? next : "none");
+    if (next === "none") ranking.undo();
+    else ranking.body.append(...sorted(ranking.groups, column, heads.length, next === "ascending"));
+    table.classList.toggle("ranked", next !== "none" && ranking.undo !== null);
+  };
+  namesOf(heads).forEach((name, column) => {
+    const head = heads[column];
+    const click = button("", () => {
       // The first click sorts numbers from the largest and names from the first, the third restores the sections.
       const first = head.matches(".list .num, .data th:not(.head)") ? "descending" : "ascending";
       const second = first === "ascending" ? "descending" : "ascending";
       const now = head.getAttribute("aria-sort");
       const next = now === "none" ? first : now === first ? second : ranking.undo ? "none" : first;
-      for (const other of heads) other.setAttribute("aria-sort", other === head ? next : "none");
-      if (next === "none") ranking.undo();
-      else ranking.body.append(...sorted(ranking.groups, column, heads.length, next === "ascending"));
-      table.classList.toggle("ranked", next !== "none" && ranking.undo !== null);
+      sort(head, column, next);
+      changed({ sort: next === "none" ? [] : [name], order: next === "none" ? [] : [next] });
     });
-    sort.append(...head.childNodes);
-    head.append(sort);
+    click.append(...head.childNodes);
+    head.append(click);
     head.setAttribute("aria-sort", "none");
+    const order = choices.get("order");
+    if (choices.get("sort") === name && ["ascending", "descending"].includes(order)) sort(head, column, order);
   });
+}
+
+const headsOf = (table) => [...table.tHead.querySelectorAll("th:not(.group)")];
+
+// The titles of columns; a repeated one gets a number.
+function namesOf(heads) {
+  const titles = heads.map((head) => head.textContent.trim());
+  return titles.map((title, at) => {
+    const before = titles.slice(0, at).filter((other) => other === title).length;
+    return before ? `${title} (${before + 1})` : title;
+  });
+}
+
+// Boxes that hide columns of numbers; the columns with the names of rows stay.
+function addColumns(table, tools, choices, changed) {
+  const heads = headsOf(table), names = namesOf(heads), hidden = new Set(choices.getAll("hide"));
+  const named = table.matches(".data") ? heads.findLastIndex((head) => head.matches(".head")) : [...table.tBodies[0].rows[0].cells].findLastIndex((cell) => cell.tagName === "TH");
+  if (heads.length - named - 1 < 3) return;
+  const groups = [...table.tHead.querySelectorAll(".group")].map((head) => [head, head.colSpan]);
+  const apply = () => {
+    heads.forEach((head, column) => { head.hidden = hidden.has(names[column]); });
+    for (const row of [...table.tBodies].flatMap((body) => [...body.rows])) {
+      if (row.matches(".section")) continue;
+      for (let column = named + 1; column < heads.length; column += 1) {
+        const cell = row.cells[row.cells.length - heads.length + column];
+        if (cell) cell.hidden = heads[column].hidden;
+      }
+    }
+    let start = heads.length - groups.reduce((sum, [, span]) => sum + span, 0);
+    for (const [head, span] of groups) {
+      const shown = heads.slice(start, start + span).filter((one) => !one.hidden).length;
+      Object.assign(head, { hidden: !shown, colSpan: shown || 1 });
+      start += span;
+    }
+  };
+  const boxes = names.map((name, column) => {
+    const box = make("input", { type: "checkbox", checked: !hidden.has(name) });
+    box.addEventListener("change", () => {
+      if (box.checked) hidden.delete(name);
+      else hidden.add(name);
+      apply();
+      changed({ hide: [...hidden] });
+    });
+    return make("label", { hidden: column <= named }, box, name);
+  });
+  apply();
+  tools.append(make("details", { className: "columns-of" }, make("summary", {}, "Columns"), make("div", {}, ...boxes)));
 }
 
 // What a filter searches: the title of the section, the texts of the rows and the codes of their names.
@@ -175,7 +244,7 @@ function textOf(title, group) {
   return [title, ...group.map((row) => row.textContent), ...codes].join(" ").toLowerCase();
 }
 
-function addFilter(table) {
+function addFilter(table, tools, choices, changed) {
   const bodies = [...table.tBodies].map((body) => {
     const title = body.querySelector(".section")?.textContent ?? "";
     return { body, groups: groupsOf(body).map((group) => [textOf(title, group), group]) };
@@ -183,7 +252,8 @@ function addFilter(table) {
   const total = bodies.reduce((sum, { groups }) => sum + groups.length, 0);
   if (total < 6) return;
   const count = make("span", { ariaLive: "polite" });
-  const input = make("input", { type: "search", placeholder: "Filter rows", ariaLabel: `Filter rows of ${table.parentElement.getAttribute("aria-label")}` });
+  const input = make("input", { type: "search", placeholder: "Filter rows", ariaLabel: `Filter rows of ${table.parentElement.getAttribute("aria-label")}`, value: choices.get("filter") ?? "" });
+  const bold = table.matches(".data") && table.querySelector("b:not(.mark, .caveats)");
   const apply = () => {
     const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
     let shown = 0;
@@ -197,12 +267,30 @@ function addFilter(table) {
       body.hidden = here === 0;
       shown += here;
     }
-    count.textContent = words.length ? `${shown} of ${total} rows` : `${total} rows`;
+    table.classList.toggle("filtered", shown < total);  // bold print is of the best of all rows
+    count.textContent = words.length ? `${shown} of ${total} rows${bold && shown < total ? ", none in bold" : ""}` : `${total} rows`;
   };
-  input.addEventListener("input", apply);
-  if (table.classList.contains("runs")) input.value = new URLSearchParams(location.search).get("filter") ?? "";
+  input.addEventListener("input", () => { apply(); changed({ filter: input.value ? [input.value] : [] }); });
+  if (table.classList.contains("runs")) input.value ||= new URLSearchParams(location.search).get("filter") ?? "";
   apply();
-  table.parentElement.before(make("div", { className: "tools" }, input, count));
+  tools.append(input, count);
+}
+
+function addTools(table) {
+  const id = table.closest("section[id]")?.id ?? "main", choices = chosenIn(id);
+  const tools = make("div", { className: "tools" });
+  const changed = (values) => {
+    for (const [key, all] of Object.entries(values)) {
+      choices.delete(key);
+      for (const one of all) choices.append(key, one);
+    }
+    keep(id, choices);
+  };
+  if (table.matches(".filterable")) addFilter(table, tools, choices, changed);
+  if (table.matches(".sortable")) addColumns(table, tools, choices, changed);
+  if (table.matches(".sortable")) addSorting(table, choices, changed);
+  if (tools.children.length) table.parentElement.before(tools);
+  if (choices.size) keep(id, choices);
 }
 
 // A page longer than three screens has a table of contents.
@@ -212,6 +300,63 @@ function addContents() {
   if (heads.length < 4 || main.scrollHeight < 3 * innerHeight) return;
   const lines = heads.map((head) => make("li", { className: head.tagName === "H3" ? "deep" : "" }, make("a", { href: head.querySelector(".anchor").hash, textContent: head.textContent.trim() })));
   main.querySelector("header").after(make("details", { className: "toc" }, make("summary", { textContent: "Contents" }), make("nav", { ariaLabel: "Contents" }, make("ul", {}, ...lines))));
+}
+
+// One file shows one page at a time, and prints all.
+function addPages() {
+  const pages = [...document.querySelectorAll("section.page")];
+  if (!pages.length) return;
+  const show = () => {
+    const target = document.getElementById(location.hash.slice(1).split("?")[0]);
+    const page = target?.closest("section.page") ?? pages[0];
+    for (const one of pages) one.hidden = one !== page;
+    for (const link of document.querySelectorAll(".bar nav a")) {
+      link.className = link.dataset.kind === page.dataset.kind ? "here" : "";
+    }
+    if (target) target.scrollIntoView();
+    dispatchEvent(new Event("resize"));  // charts take the width of their page
+  };
+  addEventListener("hashchange", show);
+  show();
+}
+
+// Search over the headings of all pages and the rows below them. The index of a site is loaded on first use; one file
+// has its own headings.
+function addSearch() {
+  const { root: folder } = root.dataset;
+  const input = make("input", { type: "search", placeholder: "Search", ariaLabel: "Search all pages" });
+  const list = make("ul", { hidden: true });
+  let entries;
+  const own = () => [...document.querySelectorAll("main :is(h1, h2, h3)")].map((head) => {
+    const page = head.closest("section.page"), link = head.querySelector(".anchor");
+    const rows = head.parentElement.querySelectorAll(":scope > .scroll tbody th[scope=row]");
+    return [head.textContent.trim(), link?.hash ?? `#${page?.id || "top"}`, page?.querySelector("h1").textContent.trim() ?? "", [...rows].map((row) => row.textContent).join(" ")];
+  });
+  const load = () => {
+    if (entries) return;
+    entries = folder === undefined ? own() : [];
+    if (folder === undefined) return;
+    window.takeSearch = (all) => { entries = all.map(([title, place, ...rest]) => [title, folder + place, ...rest]); show(); };
+    document.head.append(make("script", { src: `${folder}search.js` }));
+  };
+  const show = () => {
+    const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const has = (text) => words.every((word) => text.toLowerCase().includes(word));
+    const found = words.length ? entries.filter((one) => has(`${one[0]} ${one[2]} ${one[3]}`)) : [];
+    found.sort((one, other) => has(other[0]) - has(one[0]));
+    const lines = found.slice(0, 30).map(([title, href, page]) => make("li", {}, make("a", { href }, title, ...(page && page !== title ? [make("span", { className: "extra" }, ` ${page}`)] : []))));
+    if (words.length && folder !== undefined) lines.push(make("li", {}, make("a", { href: `${folder}runs/index.html?filter=${encodeURIComponent(input.value)}` }, `Runs with “${input.value}”`)));
+    else if (words.length && !found.length) lines.push(make("li", {}, "Nothing found"));
+    list.replaceChildren(...lines);
+    list.hidden = !lines.length;
+  };
+  input.addEventListener("focus", load);
+  input.addEventListener("input", () => { load(); show(); });
+  const place = make("search", { className: "search" }, input, list);
+  place.addEventListener("keydown", (event) => { if (event.key === "Escape") list.hidden = true; });
+  list.addEventListener("click", () => { list.hidden = true; });
+  document.addEventListener("click", (event) => { if (!place.contains(event.target)) list.hidden = true; });
+  document.querySelector(".bar").append(place);
 }
 
 // The leaderboard: choices at its top, folded variants, gains as bars, and two rows compared. All choices are in the address.
@@ -243,12 +388,67 @@ function mark(className, left, width) {
   return element;
 }
 
+// The data of a run, which its page shows too; undefined if its file is missing.
+const runs = new Map();
+function loadRun(page) {
+  if (!runs.has(page)) {
+    runs.set(page, new Promise((resolve) => {
+      const script = make("script", { src: `runs/${page}.js`, onerror: () => resolve(undefined), onload: () => resolve(window.lastRun) });
+      window.showRun = (run) => { window.lastRun = run; };
+      document.head.append(script);
+    }));
+  }
+  return runs.get(page);
+}
+
+// The values and facts in which the first runs of two rows differ.
+const OF_ONE_RUN = ["seed", "fingerprint of the training", "group, equal for all seeds", "started", "finished", "peak memory"];
+function difference(names, [ours, theirs]) {
+  const flat = ([run]) => Object.assign({}, ...Object.values(run.values), run.facts, run.machine.Machine);
+  const [a, b] = [flat(ours), flat(theirs)];
+  const keys = [...new Set([...Object.keys(a), ...Object.keys(b)])].filter((key) => a[key] !== b[key] && !OF_ONE_RUN.includes(key));
+  return [make("h5", {}, "Values that differ"), keys.length ? table(["value", ...names], keys.map((key) => [key, a[key] ?? "–", b[key] ?? "–"])) : make("p", {}, "None.")];
+}
+
+// The curves of two rows: means over the seeds that have a step, and single seeds.
+function curvesOf(names, rows, section) {
+  const text = section.parentElement.querySelector(".pair-curve").textContent;
+  const of = (run, id) => run?.curves.find((curve) => curve.id === id)?.points ?? [];
+  const first = rows.flat().flatMap((run) => run?.curves ?? []);
+  const panels = [...new Map(first.map((curve) => [curve.id, curve]))].map(([id, { title, label }]) => {
+    const spec = JSON.parse(text);
+    spec.data.values = rows.flatMap((some, at) => {
+      const seeds = some.flatMap((run, s) => of(run, id).map(([x, y]) => ({ v: at + 1, x, y, s })));
+      const means = Map.groupBy(seeds, ({ x }) => x);
+      return [...seeds, ...[...means].map(([x, points]) => points.map(({ y }) => y)).map((ys, step) => ({ v: at + 1, x: [...means.keys()][step], y: ys.reduce((sum, y) => sum + y, 0) / ys.length, lo: Math.min(...ys), hi: Math.max(...ys) }))];
+    });
+    spec.params.find(({ name }) => name === "names").value.splice(1, 2, ...names);
+    spec.description = spec.encoding.y.title = label;
+    return make("figure", { className: "plot", id: `pair-${id}` }, make("h5", {}, title), make("div", { className: "view" }), make("script", { type: "application/json", textContent: JSON.stringify(spec) }));
+  });
+  if (!panels.length) return [];
+  const colours = JSON.parse(text).encoding.color.scale.range;
+  const legend = make("ul", { className: "legend" }, ...names.map((name, at) => {
+    const line = make("i", {});
+    line.style.cssText = `display: inline-block; width: 1.9rem; margin-right: .35rem; vertical-align: middle; border-top: 2px solid ${colours[at]}`;
+    return make("li", {}, line, name);
+  }));
+  const place = make("div", { className: "panels" }, ...panels);
+  window.drawCharts(panels);
+  return [make("h5", {}, "Curves"), legend, place];
+}
+
 class Board {
   constructor(section) {
     this.section = section;
-    this.folded = true;
+    this.methods = [];
     this.rows = [...section.querySelectorAll("tr[data-row]")];
     this.chosen = [];
+  }
+
+  // Rows have numbers here and names in addresses.
+  numberOf(code) {
+    return this.data.rows.findIndex((row) => row.code === code);
   }
 
   get data() {
@@ -256,14 +456,20 @@ class Board {
     return this.parsed;
   }
 
-  prepare(change) {
+  prepare(choices, change) {
     if (this.ready) return;
     this.ready = true;
+    const leaders = this.section.querySelector(".leaders"), tools = make("div", { className: "tools" });
+    this.find = make("input", { type: "search", placeholder: "Filter rows", ariaLabel: "Filter rows of the leaderboard" });
+    this.find.addEventListener("input", () => change());
+    tools.append(this.find);
+    addColumns(leaders, tools, choices, ({ hide }) => { this.hide = hide; change(); });
+    leaders.parentElement.before(tools);
     for (const [at, row] of this.rows.entries()) {
       const number = Number(row.dataset.row);
       const pick = button("Compare", () => {
         this.chosen = this.chosen.includes(number) ? this.chosen.filter((one) => one !== number) : [...this.chosen.slice(-1), number];
-        change();
+        change(true);
       });
       pick.dataset.pick = number;
       row.lastElementChild.append(" ", pick);
@@ -274,16 +480,30 @@ class Board {
       }
       if (row.matches(".method") && variants.length) {
         const label = variants.length === 1 ? "1 variant" : `${variants.length} variants`;
-        const fold = button(label, () => {
-          const open = variants[0].hidden;
+        const unfold = (open) => {
           for (const one of variants) one.hidden = !open;
           fold.setAttribute("aria-expanded", String(open));
+        };
+        const fold = button(label, () => {
+          unfold(variants[0].hidden);
+          change();
         });
+        this.methods.push({ code: this.data.rows[number].code, unfold, isOpen: () => !variants[0].hidden });
         fold.setAttribute("aria-expanded", "false");
         fold.className = "fold";
         row.querySelector("th").append(fold);
         for (const one of variants) one.hidden = true;
       }
+    }
+  }
+
+  // Variants that match a filter are shown without their method being unfolded.
+  filter(text) {
+    this.find.value = text;
+    const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+    for (const row of this.rows) {
+      if (words.length) row.hidden = !words.every((word) => textOf("", [row]).includes(word));
+      else if (row.matches(".method")) row.hidden = false;
     }
   }
 
@@ -318,13 +538,14 @@ class Board {
     }
   }
 
-  drawPair() {
+  async drawPair(scroll) {
     const place = this.section.querySelector(".pair");
     for (const one of this.section.querySelectorAll("[data-pick]")) one.setAttribute("aria-pressed", String(this.chosen.includes(Number(one.dataset.pick))));
-    const [a, b] = [...this.chosen].sort((one, other) => one - other);
+    const chosen = [...this.chosen];
+    const [a, b] = [...chosen].sort((one, other) => one - other);
     const pair = this.data.pairs[`${a} ${b}`];
     if (b === undefined || !pair) {
-      place.replaceChildren(...(this.chosen.length ? [make("p", { className: "about", textContent: b === undefined ? "Choose a second row to compare." : "These two are not compared here: the table is too long." })] : []));
+      place.replaceChildren(...(this.chosen.length ? [make("p", { className: "about", textContent: b === undefined ? `${this.data.rows[a].name}: choose a second row to compare.` : "These two are not compared here: the table is too long." })] : []));
       return;
     }
     const [one, other] = [this.data.rows[a], this.data.rows[b]];
@@ -343,6 +564,10 @@ class Board {
       make("p", { textContent: minus(pair[0]) }),
       make("div", { className: "columns" }, ...(pair[1].length ? [table(["test", "result"], pair[1])] : []), table(["task", ...names], lines(byTask)), table(["seed", ...names], lines(bySeed))),
     );
+    if (scroll) place.scrollIntoView({ block: "nearest" });
+    if (root.dataset.root === undefined) return place.append(make("p", { className: "about" }, "The report as a folder also has their values and curves here."));
+    const runs = await Promise.all([one, other].map(({ pages }) => Promise.all(pages.map(loadRun))));
+    if (String(this.chosen) === String(chosen) && runs.every((some) => some[0])) place.append(...difference(names.slice(0, 2), runs), ...curvesOf(names.slice(0, 2), runs, this.section));
   }
 }
 
@@ -358,9 +583,13 @@ function addLeaderboard() {
   let state;
   const read = () => {
     const anchored = boards.find(({ section }) => `#${section.id}` === location.hash);
-    state = anchored ? { ...anchored.section.dataset } : Object.fromEntries(new URLSearchParams(location.hash.split("?")[1] ?? ""));
+    state = new URLSearchParams(anchored ? { ...anchored.section.dataset } : chosenIn("leaderboard"));
   };
-  const show = () => {
+  const choose = (name, ...values) => {
+    state.delete(name);
+    for (const value of values) state.append(name, value);
+  };
+  const show = (scroll = false) => {
     let left = boards;
     tools.replaceChildren();
     const choice = (name, values, value, changed) => {
@@ -369,36 +598,51 @@ function addLeaderboard() {
       select.addEventListener("change", () => { changed(select.value); tools.querySelector(`[name=${name}]`).focus(); });
       tools.append(make("label", {}, `${name} `, select));
     };
+    const chosen = {};
     for (const name of CHOICES) {
       const values = [...new Set(left.map(({ section }) => section.dataset[name]))];
-      const value = values.includes(state[name]) ? state[name] : values[0];
+      const value = values.includes(state.get(name)) ? state.get(name) : values[0];
       left = left.filter(({ section }) => section.dataset[name] === value);
-      choice(name, values, value, (to) => { state[name] = to; write(); });
+      chosen[name] = value;
+      choice(name, values, value, (to) => { choose(name, to); write(); });
     }
     const [board] = left;
     for (const { section } of boards) section.hidden = section !== board.section;
-    board.prepare(() => { state.compare = board.chosen.join(" "); write(); });
+    board.prepare(state, (scrolled) => {
+      if (board.hide) choose("hide", ...board.hide);
+      if (!state.get("filter")) choose("open", ...board.methods.filter((method) => method.isOpen()).map(({ code }) => code));
+      choose("filter", ...[board.find.value].filter(Boolean));
+      choose("compare", ...board.chosen.map((number) => board.data.rows[number].code));
+      write(scrolled);
+    });
     const bases = Object.keys(board.data.gains);
-    const base = bases.includes(state.baseline) ? state.baseline : board.data.base;
-    if (bases.length && base) choice("baseline", bases, base, (to) => { state.baseline = to; write(); });
+    const base = bases.includes(state.get("baseline")) ? state.get("baseline") : board.data.base;
+    if (bases.length && base) choice("baseline", bases, base, (to) => { choose("baseline", to); write(); });
     board.drawGains(base);
-    board.chosen = (state.compare ?? "").split(" ").filter(Boolean).map(Number).filter((one) => one < board.data.rows.length).slice(0, 2);
-    board.drawPair();
+    for (const method of board.methods) method.unfold(state.getAll("open").includes(method.code));
+    board.filter(state.get("filter") ?? "");
+    board.chosen = state.getAll("compare").map((code) => board.numberOf(code)).filter((number) => number >= 0).slice(0, 2);
+    board.drawPair(scroll);
+    // the permanent links of what is shown have all choices, also those that nobody changed
+    const link = `#leaderboard?${new URLSearchParams([...Object.entries(chosen), ...[...state].filter(([name]) => !CHOICES.includes(name))])}`;
+    for (const anchor of [board.section.querySelector(".anchor"), document.querySelector("#leaderboard > h2 .anchor")]) if (anchor) anchor.href = link;
   };
-  const write = () => {
-    history.replaceState(null, "", `#leaderboard?${new URLSearchParams(state)}`);
-    show();
+  const write = (scroll = false) => {
+    history.replaceState(null, "", `#leaderboard?${state}`);
+    show(scroll);
   };
-  addEventListener("hashchange", () => { read(); show(); });
+  addEventListener("hashchange", () => { if (location.hash.startsWith("#leaderboard") || boards.some(({ section }) => `#${section.id}` === location.hash)) { read(); show(); } });
   read();
   show();
 }
 
 document.addEventListener("DOMContentLoaded", () => {
+  addSearch();
   addTheme();
   addCopies();
   addLeaderboard();
   addContents();
-  document.querySelectorAll("table.filterable").forEach(addFilter);
-  document.querySelectorAll("table.sortable").forEach(addSorting);
+  document.querySelectorAll("table:is(.filterable, .sortable)").forEach(addTools);
+  addPages();
+  if (location.hash.includes("?")) document.getElementById(location.hash.slice(1).split("?")[0])?.scrollIntoView();
 });

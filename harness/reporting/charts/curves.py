@@ -148,10 +148,12 @@ def run_curves(result: Result) -> Iterator[tuple[ChartKey, Points]]:
     return ((chart, _thinned(points)) for chart, points in _curves(result))
 
 
-def run_spec() -> look.ChartSpec:
-    """The specification of a curve of one run, without its points."""
-    series = [Series(VariantName("", ""), 0, ((0, 0), (1, 1)), (((0, 0), (1, 1)),))]
-    return _spec("", series, [], _legend({("", ""): series}))
+def run_spec(variants: int = 1) -> look.ChartSpec:
+    """The specification of a curve of one run, or of the means and seeds of several variants, without its points."""
+    line = (0.0, 0.0), (1.0, 1.0)
+    series = [Series(VariantName("", ""), at, line, (line,) * variants) for at in range(variants)]
+    spec = _spec("", series, [{"s": 0}] if variants > 1 else [], _legend({("", ""): series}))
+    return {**spec, "data": {"values": []}}
 
 
 def _legend(charts: Charts) -> tuple[look.LegendEntry, ...]:

@@ -19,7 +19,7 @@ from harness.reporting.seeds.caveats import weakness_notes
 from harness.reporting.seeds.cells import Cell, Label, Row
 from harness.reporting.seeds.gains import Forest, Gain, main_baseline
 from harness.reporting.seeds.summary import Block, SummaryTable
-from harness.reporting.seeds.wording import judged
+from harness.reporting.seeds.wording import judged, suite_title
 from harness.reporting.tables.grids import marks, summary_text
 from harness.spec import SpecError, Variant
 from harness.stats import mean_interval
@@ -45,7 +45,7 @@ def forest_plot(forest: Forest) -> look.Plot:
     metric, base = forest.table.metric(forest.column), forest.base
     shown = forest.gains[:MOST_ROWS]
     unit = metric.title + ("" if metric.larger_is_better else ", lower is better: sign turned")
-    axis = [f"difference to {forest.baseline}" if base else f"{forest.table.suite} average", unit]
+    axis = [f"difference to {forest.baseline}" if base else f"{suite_title(forest.table.suite)} average", unit]
     row, height, params = look.named_axis([f"{gain.name}{gain.row.weakness([forest.column]).marks}" for gain in shown])
     zero: look.ChartSpec = {"x": {"datum": 0, "type": "quantitative", "axis": None}, "y": None}
     spec: look.ChartSpec = {
@@ -58,7 +58,7 @@ def forest_plot(forest: Forest) -> look.Plot:
         "resolve": {"axis": {"x": "independent"}},
     }
     key = f"forest-{forest.table.profile}-{forest.table.suite}{forest.table.about}-{forest.place}"
-    title = f"{forest.place}, profile {forest.table.profile}: {forest.table.suite} average"
+    title = f"{forest.place}, profile {forest.table.profile}: {suite_title(forest.table.suite)} average"
     return look.Plot(
         key, title, spec, _forest_text(forest), unscripted="The sentences and tables have the same numbers."
     )
@@ -290,7 +290,7 @@ def sweep_plot(sweep: Sweep) -> look.Plot:
     text = "Means over seeds with 95 % intervals (t)."
     text += f" Dashed: {base.label.name}." if base else ""
     name = option_title(sweep.option)
-    title = f"{name}: {sweep.table.suite} average, {place}"
+    title = f"{name}: {suite_title(sweep.table.suite)} average, {place}"
     return look.Plot(key, title, _sweep_spec(rows, legend, name, metric.title, mean), text, legend)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
 from typing import NamedTuple
@@ -15,8 +15,10 @@ from harness.formatting import interval_text, p_value, signed
 from harness.method.naming import name_of
 from harness.metrics import AVERAGE, Column, Score, Significance
 from harness.papers.published import PAPER_PROFILE
+from harness.reporting.charts.curves import run_spec
 from harness.reporting.look import DIGITS, INK, ChartSpec, Plot, quantity, rows_of, tooltip
 from harness.reporting.sections.base import ReportSection
+from harness.reporting.sections.runs import in_order
 from harness.reporting.seeds.cells import Row, ahead, compare
 from harness.reporting.seeds.comparison import Comparison
 from harness.reporting.seeds.gains import Forest, Gain, forests, headline, importance, methods
@@ -26,25 +28,26 @@ from harness.reporting.tables.grids import ABSENT, CellText, cell_text, summary_
 from harness.stats import FEWEST_SEEDS
 
 
-def cost_plot(forest: Forest, key: str, rows: Sequence[tuple[Gain, float]]) -> Plot:
-    """A named point for each row with its minutes."""
+def cost_plot(forest: Forest, key: str, what: str, rows: Sequence[tuple[Gain, float]]) -> Plot:
+    """A named point for each row with what its trainings spent, such as minutes."""
     metric = forest.metric
     values = [
         {
             "name": gain.name.text,
-            "x": minutes,
+            "x": spent,
             "y": gain.cell.summary.mean,
             "score": str(summary_text(gain.cell.summary, metric.digits)),
         }
-        for gain, minutes in rows
+        for gain, spent in rows
     ]
-    x = quantity("x", "minutes of training, mean over seeds", axis={"tickCount": 5})
+    kind = "s" if max(spent for _, spent in rows) >= 1e4 else "g"  # such as 1.2T
+    x = quantity("x", f"{what}, median over seeds", axis={"tickCount": 5, "format": f"~{kind}"})
     y = quantity("y", metric.title, scale={"zero": False})
-    lines = tooltip(("name", "method"), ("score", "mean ± deviation"), ("x", "minutes", ".3~g"))
+    lines = tooltip(("name", "method"), ("score", "mean ± deviation"), ("x", what, f".3~{kind}"))
     spec: ChartSpec = {
         **rows_of(values, DIGITS),
         "height": 220,
-        "description": f"{metric.title} against minutes of training, {forest.place}",
+        "description": f"{metric.title} against {what}, {forest.place}",
         "encoding": {"x": x, "y": y},
         "layer": [
             {"mark": {"type": "point", "filled": True, "size": 70, "color": INK}, "encoding": {"tooltip": lines}},
@@ -54,7 +57,7 @@ def cost_plot(forest: Forest, key: str, rows: Sequence[tuple[Gain, float]]) -> P
             },
         ],
     }
-    return Plot(f"cost-{key}", "Score against minutes", spec, unscripted="The table has the same numbers.")
+    return Plot(f"cost-{key}-{what}", f"Score against {what}", spec, unscripted="report.csv has the numbers.")
 
 
 #: the suite whose leaderboards come first, and the profile whose come last
@@ -72,7 +75,6 @@ class BoardRow(NamedTuple):
     gain: Gain
     score: CellText
     also: Sequence[str]
-    minutes: float
 
 
 class BoardMethod(NamedTuple):
@@ -88,12 +90,12 @@ class BoardMethod(NamedTuple):
 
 @dataclass(frozen=True)
 class Board:
-    """The leaderboard of a profile, setting, encoder and metric. `minutes` are of training, by run."""
+    """The leaderboard of a profile, setting, encoder and metric. `pages` are the stems of pages of runs."""
 
     forest: Forest
-    minutes: Mapping[int, float]
     papers: Mapping[str, str]
     commands: Commands = DEFAULT_COMMANDS
+    pages: Mapping[int, str] = field(default_factory=dict)
 
     @cached_property
     def key(self) -> str:
@@ -120,9 +122,7 @@ class Board:
         for number, same in enumerate(by_method.values()):
             first, *others = sorted(same, key=lambda gain: not gain.row.is_method)
             score = cell_text(first.cell, digits, len(first.row.seeds))
-            spent = [self.minutes.get(run, 0.0) for run in first.row.runs]
-            mean = sum(spent) / len(spent)
-            entries.append(BoardRow(number, first, score, [_reading_mark(rest) for rest in others], mean))
+            entries.append(BoardRow(number, first, score, [_reading_mark(rest) for rest in others]))
         return entries
 
     @property
@@ -173,10 +173,14 @@ class Board:
         return {first.label.name.text: [wins(first, second) for second in rows] for first in rows}
 
     @cached_property
-    def cost(self) -> Plot | None:
-        """Scores against minutes of training; None for fewer than two methods."""
-        rows = [(method.entry.gain, method.entry.minutes) for method in self.methods if method.entry.minutes]
-        return cost_plot(self.forest, self.key, rows) if len(rows) > 1 else None
+    def costs(self) -> Mapping[str, Plot]:
+        """Scores against each budget in words; none for fewer than two methods with a value."""
+        plots = {}
+        for what in {name: None for entry in self.entries for name in entry.gain.row.spent.numbers()}:
+            spent = ((gain, gain.row.spent.numbers().get(what, 0.0)) for gain in methods(self.forest))
+            if len(rows := [(gain, number) for gain, number in spent if number > 0]) > 1:
+                plots[what] = cost_plot(self.forest, self.key, what, rows)
+        return plots
 
     @cached_property
     def data(self) -> Mapping[str, object]:
@@ -185,6 +189,8 @@ class Board:
         rows = [
             {
                 "name": entry.gain.name.text,
+                "code": entry.gain.name.code,
+                "pages": [self.pages[run] for run in entry.gain.row.runs if run in self.pages],
                 "seeds": entry.gain.row.seeds,
                 "scores": {
                     forest.table.title(column): [round(value, 4) for value in cell.values]
@@ -281,9 +287,10 @@ class LeaderboardSection(ReportSection):
     def boards(self) -> Sequence[Board]:
         """The leaderboards: the papers' profile, then other real texts, then the toy world; STS before other suites."""
         contents = self.contents
-        minutes = dict(enumerate(contents.frames.runs["minutes"].tolist()))
+        stems = in_order(contents.frames)["page"]
+        pages = dict(zip(stems.index.tolist(), stems.tolist(), strict=True))
         papers = {facts.name: facts.paper for facts in contents.methods}
-        runs = Counter(contents.frames.texts("profile"))
+        counts = Counter(contents.frames.texts("profile"))
         every = [
             forest
             for table in contents.tables
@@ -293,10 +300,14 @@ class LeaderboardSection(ReportSection):
 
         def order(forest: Forest) -> tuple[object, ...]:
             profile, suite = forest.table.profile, forest.table.suite
-            first = profile != PAPER_PROFILE, profile == TOY_PROFILE, -runs[profile], profile
+            first = profile != PAPER_PROFILE, profile == TOY_PROFILE, -counts[profile], profile
             return *first, suite != FIRST_SUITE, not forest.is_primary, *importance(forest)
 
-        return [Board(forest, minutes, papers, contents.commands) for forest in sorted(every, key=order)[:MOST_BOARDS]]
+        shown, commands = sorted(every, key=order)[:MOST_BOARDS], contents.commands
+        return [Board(forest, papers, commands, pages) for forest in shown]
+
+    #: the specification of the curves of two rows, which the page's script fills
+    curve = run_spec(2)
 
     @property
     def sentences(self) -> Sequence[Sentence]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
+from harness.method.naming import name_of
 from harness.reporting.charts.curves import MOST_PLACES, SeedRuns, curve_places, shown_runs
 from harness.reporting.charts.glance import UnnamedOptions, forest_plot, heat_plots, sweep_plot, sweeps
 from harness.reporting.contents import Contents
@@ -87,7 +88,7 @@ class MethodsSection(ReportSection):
     is_shown = True
 
     def links(self, pages: Pages) -> Mapping[str, str]:
-        return {name: f"methods/{stem}.html" for name, stem in pages.methods.items()}
+        return {name_of(name).text: f"methods/{stem}.html" for name, stem in pages.methods.items()}
 
     def write(self, pages: Pages) -> None:
         described = {facts.name: facts for facts in self.contents.methods}

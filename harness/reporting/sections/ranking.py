@@ -8,7 +8,7 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from harness.formatting import count_of, fixed, interval_text
+from harness.formatting import fixed, interval_text
 from harness.method.naming import VariantName
 from harness.metrics import Column, Metric
 from harness.reporting.csvfiles import CsvFields
@@ -19,7 +19,14 @@ from harness.reporting.seeds.gains import has_trained_pooling
 from harness.reporting.seeds.summary import Block, SummaryTable
 from harness.reporting.seeds.wording import heading, suite_title
 from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section
-from harness.stats import FEWEST_SEEDS, Ranking, bootstrap_ranking
+from harness.stats import (
+    FEWEST_SEEDS,
+    Ranking,
+    bootstrap_ranking,
+    interquartile_mean,
+    probability_of_improvement,
+    stratified_interval,
+)
 
 
 class RankingSection(ReportSection):
@@ -59,6 +66,8 @@ def ranking_rows(table: RankingTable) -> Iterator[CsvFields]:
         yield {**shared, "variant": name, "n": table.seeds(rows), **rank, **weak}
 
 
+#: a ranking of fewer trained variants says less than their table
+FEWEST_RANKED = 3
 #: the row of each variant in one place
 ByPlace = Mapping[VariantName, Row]
 
@@ -112,7 +121,7 @@ class RankingTable:
 
 
 def ranking_tables(tables: Sequence[SummaryTable]) -> list[RankingTable]:
-    """A ranking for each judged average of each summary table with at least two variants in two places."""
+    """A ranking for each judged average of each summary table with FEWEST_RANKED trained variants in two settings."""
     return [ranking for table in tables for column in table.averages for ranking in _of(table, column)]
 
 
@@ -120,9 +129,9 @@ def _of(table: SummaryTable, column: Column) -> Iterator[RankingTable]:
     blocks = {block.place: block for block in table.blocks if block.trained}
     by_place = {place: rows for place, block in blocks.items() if (rows := _rows(block, column))}
     places, names = _common(by_place)
-    if len(names) < 2:
-        return
     every = [[by_place[place][name] for place in places] for name in names]
+    if sum(rows[0].is_trained for rows in every) < FEWEST_RANKED:
+        return
     ranking = _ranking(every, column, table.metric(column).larger_is_better)
     ranked = tuple(tuple(every[at]) for at in ranking.order.tolist())
     made = RankingTable(table, column, tuple(places), ranked, ranking)
@@ -142,11 +151,13 @@ def _notes(
     pooled = {row.label.name for block, row in untrained if not has_trained_pooling(block, row)}
     yield _note("Read by another pooling than most trained variants", [name for name in names if name in pooled])
     every = dict.fromkeys(name for rows in by_place.values() for name in rows)
-    yield _note("Not ranked, not run in every place", [name for name in every if name not in names])
+    yield _note(
+        "Not ranked, not run in every pair of setting and encoder", [name for name in every if name not in names]
+    )
     kept = [rows for place, rows in by_place.items() if place in table.places]
     yield from weakness_notes(rows[name].weakness([table.column]) for name in names for rows in kept)
     unused = [place for place in by_place if place not in table.places]
-    yield _note("Places not used, without some of these variants", unused, "; ")
+    yield _note("Pairs not used, without some of these variants", unused, "; ")
 
 
 def _note(text: str, listed: Sequence[object], separator: str = ", ") -> str:
@@ -190,13 +201,17 @@ LEGEND = (
     "Intervals and chances: 1,000 bootstrap draws of the seeds.",
     "Chance to swap: how often the next variant is ahead with other seeds; 0% is a certain order, 50% a tie. Both are "
     "too optimistic with few seeds.",
+    "Interquartile mean: of the middle half of all scores. Probability of improvement: that a seed is ahead of one of "
+    "the next variant in the same setting and encoder, ties half, averaged over these. Both have 95 % intervals by a "
+    "bootstrap within each (Agarwal et al., NeurIPS 2021).",
 )
+SWAP, IQM, NEXT = "chance to swap with the next", "interquartile mean", "probability of improvement on the next"
 
 
 def ranking_grid(table: RankingTable) -> Grid:
     """Tabulate a ranking: ranks with their intervals, the chance of another order, and the means in each place."""
-    columns = ("mean rank", f"{table.ranking.level:.0%} interval", "chance to swap with the next", *table.places)
-    places = count_of(len(table.places), "place")
+    columns = ("mean rank", f"{table.ranking.level:.0%} interval", SWAP, IQM, NEXT, *table.places)
+    places = f"{len(table.places)} pairs of setting and encoder"
     name = f"{suite_title(table.source.suite)} {table.title}"
     return Grid(
         f"ranking-{table.source.profile}-{table.source.suite}-{table.column.metric}",
@@ -204,15 +219,28 @@ def ranking_grid(table: RankingTable) -> Grid:
         ("variant", "seeds"),
         columns,
         (False,) * len(columns),
-        (Section("settings and encoders", tuple(map(partial(_line, table), table.rows, table.ranks, table.flips))),),
+        (Section("settings and encoders", tuple(map(partial(_line, table), range(len(table.rows))))),),
         table.notes,
         legend=LEGEND,
     )
 
 
-def _line(table: RankingTable, rows: Sequence[Row], rank: tuple[float, float, float], flip: float | None) -> Line:
-    mean, low, high = rank
-    means = (CellText(fixed(row.cells[table.column].summary.mean, table.metric.digits)) for row in rows)
-    shown = (fixed(mean, DIGITS), interval_text(low, high, DIGITS), ABSENT if flip is None else f"{flip:.0%}")
+def _line(table: RankingTable, at: int) -> Line:
+    rows, (mean, low, high), flip, digits = table.rows[at], table.ranks[at], table.flips[at], table.metric.digits
+    means = (CellText(fixed(row.cells[table.column].summary.mean, digits)) for row in rows)
+    mine, *after = ([np.array(row.cells[table.column].values) for row in some] for some in table.rows[at : at + 2])
+    ends = stratified_interval(interquartile_mean, mine)
+    middle = fixed(float(interquartile_mean(mine)), digits), interval_text(ends.low, ends.high, digits)
+    shown = fixed(mean, DIGITS), interval_text(low, high, DIGITS), ABSENT if flip is None else f"{flip:.0%}"
+    more = CellText(middle[0], extra=middle[1]), _improvement(mine, *after, upward=table.metric.larger_is_better)
     heads = (rows[0].label.name, f"{table.seeds(rows)}{table.marks(rows)}")
-    return Line(heads, (*map(CellText, shown), *means), "plain")
+    return Line(heads, (*map(CellText, shown), *more, *means), "plain")
+
+
+def _improvement(mine: Sequence[np.ndarray], *next_one: Sequence[np.ndarray], upward: bool) -> CellText:
+    """The probability that a seed is ahead of one of the next variant, with its interval."""
+    if not next_one:
+        return CellText(ABSENT)
+    both = (mine, *next_one) if upward else (*next_one, mine)
+    ends = stratified_interval(probability_of_improvement, *both)
+    return CellText(f"{float(probability_of_improvement(*both)):.0%}", extra=f"{ends.low:.0%} to {ends.high:.0%}")

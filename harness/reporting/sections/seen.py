@@ -16,6 +16,7 @@ from harness.metrics import AVERAGE, SEEN, UNSEEN, Column, Metric, Metrics
 from harness.reporting import look
 from harness.reporting.csvfiles import CsvFields, measured_fields
 from harness.reporting.figures.drawn import ReportFigure
+from harness.reporting.pages import anchor
 from harness.reporting.sections.base import Part, ReportSection
 from harness.reporting.seeds.caveats import Weakness, joined_caveats, weakness_notes
 from harness.reporting.seeds.cells import Cell, Label, Row
@@ -184,8 +185,8 @@ def seen_tables(results: Sequence[Result], metrics: Metrics) -> list[SeenTable]:
     for row in rows_of(frames, chosen(frames, scores), scores):
         kept.setdefault((row.label.profile, row.suite, row.label.setting, row.label.encoder), []).append(row)
     return [
-        _table(f"seen-{number}-{place[0]}-{place[1]}", place, rows, _main(metrics, place[1]))
-        for number, (place, rows) in enumerate(sorted(kept.items()), start=1)
+        _table(anchor(f"seen {' '.join(place)}"), place, rows, _main(metrics, place[1]))
+        for place, rows in sorted(kept.items())
     ]
 
 

@@ -19,6 +19,7 @@ BUDGET = {
     "flops": "FLOPs",
     "peak_memory_mb": "MB of memory at most",
 }
+MINUTES = "minutes, by this machine's load"
 #: a loss term with a smaller share of the gradient in every batch cannot explain a difference
 LEAST_SHARE = 0.01
 
@@ -42,11 +43,16 @@ class Spent(NamedTuple):
         most = {term: max(one.get(term, 0.0) for one in shares) for each in shares for term in each}
         return cls(budget, tuple(run.minutes for run in runs), most)
 
+    def numbers(self) -> dict[str, float]:
+        """The budget and the median of minutes, by their words."""
+        minutes = {MINUTES: median(self.minutes)} if self.minutes else {}
+        return {BUDGET[name]: value for name, value in self.budget.items()} | minutes
+
     def texts(self) -> dict[str, str]:
         """The budget in words, and the median and range of minutes."""
         texts = {BUDGET[n]: f"{v:,.0f}" if v < 1e9 else f"{v:.3g}" for n, v in self.budget.items()}
         middle, low, high = (f"{of(self.minutes or [nan]):.2g}" for of in (median, min, max))
-        return {**texts, "minutes, by this machine's load": middle if low == high else f"{middle} ({low} to {high})"}
+        return {**texts, MINUTES: middle if low == high else f"{middle} ({low} to {high})"}
 
 
 def powerless(row: Row, other: Row) -> str:

@@ -34,11 +34,11 @@ def test_ranks_are_averaged_over_settings() -> None:
     assert 0 < (first or 0) < 1
     assert others == [0.0, None]
     grid = ranking_grid(table)
-    assert grid.title == "Ranking by STS Avg: spearman over 2 places, profile tiny"
+    assert grid.title == "Ranking by STS Avg: spearman over 2 pairs of setting and encoder, profile tiny"
     last = grid.sections[0].lines[2]
     assert (tuple(map(code_of, last.heads)), [str(cell) for cell in last.cells]) == (
         ("simcse", "3"),
-        ["3.00", "3.00 to 3.00", "–", "61.00", "71.00"],
+        ["3.00", "3.00 to 3.00", "–", "66.00 (65.25 to 66.75)", "–", "61.00", "71.00"],
     )
 
 
@@ -47,8 +47,9 @@ def test_the_untrained_encoder_is_ranked_in_every_place_and_smaller_errors_first
     assert table.names == ["none", "mcse", "dalr", "simcse"]
     assert table.ranks[0][0] == 1.0
     assert not any("Unreliable" in note for note in ranking_grid(table).notes)
-    (errors,) = ranking_tables(error_tables(["a", "b"], simcse=0.3, mcse=0.1))
-    assert errors.names == ["mcse", "simcse"], "smaller is better"
+    (errors,) = ranking_tables(error_tables(["a", "b"], simcse=0.3, mcse=0.1, dalr=0.2))
+    assert errors.names == ["mcse", "dalr", "simcse"], "smaller is better"
+    assert str(ranking_grid(errors).sections[0].lines[0].cells[4]) == "100% (100% to 100%)"
 
 
 def test_what_is_not_everywhere_is_named() -> None:
@@ -56,12 +57,15 @@ def test_what_is_not_everywhere_is_named() -> None:
     table = ranking(WIKI + NLI + extra)
     assert {*table.names} == {"simcse", "mcse", "dalr"}
     notes = ranking_grid(table).notes
-    assert "Not ranked, not run in every place: KDMCSE." in notes
-    assert "Places not used, without some of these variants: flickr / toy-bert." in notes
-    few = ranking([run for where in "ab" for run in runs(where, simcse=[1.0, 2.0], mcse=[3.0])])
+    assert "Not ranked, not run in every pair of setting and encoder: KDMCSE." in notes
+    assert "Pairs not used, without some of these variants: flickr / toy-bert." in notes
+    few = ranking([run for where in "ab" for run in runs(where, simcse=[1.0, 2.0], mcse=[3.0], dalr=[1.0] * 3)])
     assert "Unreliable intervals, fewer than 3 seeds: MCSE (1), SimCSE (2)." in ranking_grid(few).notes
 
 
-@pytest.mark.parametrize("results", [runs("wiki", simcse=[1.0, 2.0]) + runs("nli", simcse=[1.0, 2.0]), WIKI])
-def test_one_variant_or_one_place_has_no_ranking(results: list[Result]) -> None:
+TWO = [run for where in "ab" for run in runs(where, simcse=[1.0, 2.0], mcse=[3.0, 4.0])]
+
+
+@pytest.mark.parametrize("results", [TWO + over_seeds("none", [1.0], setting="none"), WIKI])
+def test_two_trained_variants_or_one_place_have_no_ranking(results: list[Result]) -> None:
     assert ranking_tables(tables(results)) == []

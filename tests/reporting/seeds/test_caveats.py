@@ -85,7 +85,7 @@ def test_tasks_that_selected_the_weights_and_stale_runs_are_marked_in_maps_ranki
     results = [
         result(name, seed, some, setting=setting)
         for setting in ("toy", "wiki")
-        for name, some in (("mcse", ON_DEV), ("simcse", others))
+        for name, some in (("mcse", ON_DEV), ("simcse", others), ("dalr", others))
         for seed in range(3)
     ]
     (table,) = tables(results)
@@ -95,7 +95,7 @@ def test_tasks_that_selected_the_weights_and_stale_runs_are_marked_in_maps_ranki
     assert "changed since: method code" in plot.text
     (ranking,) = ranking_tables([table])
     grid = ranking_grid(ranking)
-    assert [str(line.heads[1]) for line in grid.sections[0].lines] == ["3§ (stale)", "3§"]
+    assert [str(line.heads[1]) for line in grid.sections[0].lines] == ["3§ (stale)", "3§", "3§"]
     assert any("selected on ToySTS-dev" in note for note in grid.notes)
     rows = list(csv.DictReader(io.StringIO(tidy([*summary_rows(table), *ranking_rows(ranking)]))))
     weak = {(row["table"], row["variant"], row["task"]): row["weakened_by"] for row in rows}

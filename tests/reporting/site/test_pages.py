@@ -109,7 +109,9 @@ def test_no_name_leaves_the_folder_or_is_hidden(site: Path) -> None:
         assert len(path.name) < 140
     assert len(list((site / "runs").iterdir())) == len(("index.html", "run.html", "run.js")) + len(every_kind())
     expected = "profiles papers methods runs figures report.md report.tex report.csv tables.csv index.html audit.html"
-    expected += " seen.html tuned.html report.html style.css site.js charts.css charts.js vega.js .harness-report"
+    expected += (
+        " seen.html tuned.html report.html style.css site.js charts.css charts.js vega.js search.js .harness-report"
+    )
     assert {path.name for path in site.iterdir()} == set(expected.split())
 
 

@@ -198,7 +198,7 @@ def test_the_page_has_pairs_scores_and_gains(out: Path) -> None:
 def test_pages_lead_to_it_and_other_tables_leave_the_parts_out(out: Path) -> None:
     for path in out.rglob("*.html"):
         assert re.search(r'seen\.html"[^>]*>Seen pairs</a>', path.read_text("utf-8")), path
-    assert 'href="seen.html#pairs-seen-1-tiny-sts"' in (out / "index.html").read_text("utf-8")
+    assert 'href="seen.html#pairs-seen-tiny-sts-toy-toy-bert"' in (out / "index.html").read_text("utf-8")
     profile = (out / "profiles" / "tiny.html").read_text("utf-8")
     assert profile.partition('id="ranking"')[0].count('<tr class="plain first">') == 2
     (parts,) = (table for table in shown_run(out, RESULTS[2])["scores"] if table["folded"])

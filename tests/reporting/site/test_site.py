@@ -172,21 +172,44 @@ def test_the_leaderboard_unfolds_and_its_choices_are_kept_in_the_address(watched
     assert not variant.is_visible()
     page.get_by_role("button", name="1 variant").first.click()
     assert variant.is_visible(), "variants fold below their method"
-    page.get_by_label("setting").select_option("wiki")
-    page.get_by_label("baseline").select_option("MCSE")
+    page.locator("select[name=setting]").select_option("wiki")
+    page.locator("select[name=baseline]").select_option("MCSE")
     row = page.locator(".board:visible tr.method", has_text="DALR")
     assert "worse" in row.inner_text()
     row.get_by_role("button", name="Compare").click()
     page.locator(".board:visible tr.method", has_text="KDMCSE").get_by_role("button", name="Compare").click()
-    said = page.locator(".board:visible .pair").inner_text()
+    pair = page.locator(".board:visible .pair")
+    playwright.expect(pair.locator("figure.plot svg.marks").first).to_be_visible()
+    said = pair.inner_text()
     assert "No significant difference between kdmcse and dalr" in said
     assert "permutation test" in said
+    differ = pair.locator("h5", has_text="Values that differ").locator("+ .scroll tbody th").all_inner_texts()
+    assert "variant" in differ
+    assert "encoder" not in differ, "values that both share are left out"
+    assert pair.bounding_box()["y"] < page.locator(".board:visible table.leaders").bounding_box()["y"]
     address = page.url
+    assert address.endswith("&open=mcse&compare=dalr&compare=kdmcse"), "rows stand in it by name"
+    link = page.locator(".board:visible > h3 .anchor").get_attribute("href")
+    assert {*address.partition("?")[2].split("&")} < {*link.partition("?")[2].split("&")}
+    assert "profile=tiny" in link, "also choices that nobody changed"
     page.goto("about:blank")
     page.goto(address)
     assert page.locator(".board:visible").get_attribute("data-setting") == "wiki"
-    assert page.get_by_label("baseline").input_value() == "MCSE"
-    assert page.locator(".board:visible .pair").inner_text() == said
+    assert page.locator("select[name=baseline]").input_value() == "MCSE"
+    playwright.expect(pair.locator("figure.plot svg.marks").first).to_be_visible()
+    assert pair.inner_text() == said
+    assert variant.is_visible()
+    board = page.locator(".board:visible")
+    board.get_by_role("searchbox").fill("lambda")
+    assert board.locator(".leaders tbody tr:visible th").all_inner_texts() == ["MCSE, λ = 1"], "codes are searched too"
+    board.get_by_text("Columns", exact=True).click()
+    board.get_by_role("checkbox", name="minutes").uncheck()
+    assert not board.locator("thead th", has_text="minutes").is_visible()
+    assert {"filter=lambda", "hide=minutes"} <= {*page.url.split("&")}
+    board.get_by_role("searchbox").fill("")
+    assert board.locator(".leaders tbody tr:visible").count() == len(
+        ("mcse", "its variant", "simcse", "dalr", "kdmcse")
+    )
 
 
 def test_hostile_texts_are_shown_as_text(watched: Watched, site: Path) -> None:
@@ -259,7 +282,7 @@ def test_on_a_phone_the_variant_and_its_score_are_on_the_first_screen(watched: W
 
 def test_the_filter_hides_what_does_not_match(watched: Watched) -> None:
     page = watched.open("runs/index.html")
-    box = page.get_by_role("searchbox")
+    box = page.locator("main").get_by_role("searchbox")
     everything = len(shown(page, "table.runs", 0))
     box.fill("MCSE paper")
     assert shown(page, "table.runs", 0) == ["mcse", "mcse"]
@@ -267,6 +290,73 @@ def test_the_filter_hides_what_does_not_match(watched: Watched) -> None:
     box.fill("")
     assert len(shown(page, "table.runs", 0)) == everything
     assert shown(watched.open("runs/index.html", "?filter=simcse+toy-bert"), "table.runs", 0)[0].startswith("simcse")
+
+
+def test_a_filter_and_hidden_columns_stay_in_the_link_and_hide_bold_print(watched: Watched, board_site: Path) -> None:
+    watched.site = board_site
+    page = watched.open("profiles/tiny.html")
+    table, grid = page.locator("#tiny-sts table"), page.locator("#tiny-sts")
+    weight = "() => getComputedStyle(document.querySelector('#tiny-sts td b:not(.mark, .caveats)')).fontWeight"
+    columns = len(table.locator("tbody tr.first").first.locator("td:visible").all())
+    assert page.evaluate(weight) == "700"
+    grid.get_by_role("searchbox").fill("dalr")
+    assert page.evaluate(weight) == "400", "bold print is of the best of all rows"
+    assert "none in bold" in grid.locator(".tools").first.inner_text()
+    grid.get_by_text("Columns", exact=True).click()
+    grid.get_by_label("STS13").uncheck()
+    grid.get_by_role("button", name="STS14").click()
+    link = grid.locator("h3 .anchor").first.get_attribute("href")
+    assert link == "#tiny-sts?filter=dalr&hide=STS13&sort=STS14&order=descending"
+    page = watched.open("index.html")
+    page = watched.open("profiles/tiny.html", link)
+    assert not table.locator("th", has_text="STS13").is_visible()
+    assert len(table.locator("tbody tr.first:visible").first.locator("td:visible").all()) == columns - 1
+    assert table.locator("[aria-sort=descending]").inner_text().startswith("STS14")
+    assert {*shown(page, "#tiny-sts table", 0)} == {"DALR\ntoy / toy-bert", "DALR\nwiki / toy-bert"}
+
+
+def test_the_search_finds_headings_and_rows_of_all_pages(watched: Watched, board_site: Path) -> None:
+    watched.site = board_site
+    page = watched.open("methods/mcse.html")
+    box = page.get_by_role("searchbox", name="Search all pages")
+    box.fill("sts correlation profile kdmcse")
+    page.locator(".search a", has_text="Profile tiny").first.click()
+    assert page.url.endswith("profiles/tiny.html#tiny-sts"), "a table is found by its title and its rows"
+    box.fill("no such thing")
+    playwright.expect(page.locator(".search li")).to_have_text(["Runs with “no such thing”"])
+    box.press("Escape")
+    assert not page.locator(".search li").is_visible()
+
+
+def test_targets_are_24_pixels_high_and_pictures_have_names(watched: Watched, board_site: Path) -> None:
+    watched.site = board_site
+    small = """(all) => all.map((one) => [one.textContent.trim() || one.name, one.getBoundingClientRect()])
+      .filter(([, box]) => box.height && (box.height < 24 || box.width < 24)).map(([text]) => text)"""
+    for name in ("index.html", "profiles/tiny.html"):
+        page = watched.open(name)
+        page.wait_for_selector("html[data-charts=drawn]")
+        page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
+        assert page.locator("button, select, summary, nav a, .anchor, .leaders th a").evaluate_all(small) == [], name
+        assert page.locator(".view:not([aria-label])").count() == 0
+        marks = page.locator(".view [role^=graphics-symbol]")
+        assert marks.count() == page.locator(".view [aria-hidden=true] [role^=graphics-symbol]").count() > 0
+
+
+def test_a_chart_is_saved_as_picture_and_data(watched: Watched, board_site: Path) -> None:
+    watched.site = board_site
+    page = watched.open("profiles/tiny.html")
+    page.wait_for_selector("html[data-charts=drawn]")
+    figure = page.locator("figure.plot").first
+    saved = {}
+    for kind in ("SVG", "PNG", "CSV"):
+        with page.expect_download() as download:
+            figure.get_by_role("button", name=f"as {kind}").click()
+        saved[kind] = Path(download.value.path()).read_bytes()
+    assert saved["PNG"].startswith(b"\x89PNG")
+    assert b"var(--" not in saved["SVG"], "colours are those of the page"
+    head, *rows = saved["CSV"].decode().splitlines()
+    assert len(rows) == 5
+    assert any(row.startswith("MCSE,") for row in rows), head
 
 
 def test_commands_and_tables_are_copied_with_and_without_a_clipboard(watched: Watched, site: Path) -> None:
@@ -342,8 +432,18 @@ def test_one_file_opens_alone_and_its_links_lead_into_it(watched: Watched, tmp_p
     links = page.evaluate("[...document.querySelectorAll('a[href]')].map((one) => one.getAttribute('href'))")
     ids = page.evaluate("[...document.querySelectorAll('[id]')].map((one) => one.id)")
     assert len(ids) == len(set(ids))
-    assert {link for link in links if not link.startswith("#") or link[1:] not in ids} <= {"https://example.org/x.png"}
+    away = {link for link in links if not link.startswith("#") or link[1:].partition("?")[0] not in ids}
+    assert away <= {"https://example.org/x.png"}
     assert "<script>alert(1)</script>" in page.locator("main").inner_text()
+    pages = page.locator("section.page:visible")
+    assert pages.locator("h1").inner_text() == "Results"
+    page.get_by_role("link", name="Methods", exact=True).click()
+    page.locator("section.page:visible #methods a", has_text="mcse").first.click()
+    assert pages.count() == 1, "one page at a time"
+    assert page.locator(".bar .here").inner_text() == "Methods"
+    page.get_by_role("searchbox", name="Search all pages").fill("table 1 mcse")
+    page.locator(".search a").first.click()
+    assert page.locator(".bar .here").inner_text() == "Papers"
     picture = page.locator("figure.drawn img").first
     assert picture.evaluate("(one) => one.decode().then(() => one.naturalWidth)") > 200
     page.get_by_role("button", name="Dark", exact=True).click()
