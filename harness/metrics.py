@@ -43,6 +43,11 @@ class Metric:
         """The unit of its differences, as sentences name it."""
         return self.unit or self.name
 
+    @property
+    def point(self) -> float:
+        """A point in its own unit: 1 for scores x 100, which have at most two digits, 0.01 for four digits."""
+        return float(10 ** min(0, 2 - self.digits))
+
 
 class Column(NamedTuple):
     """One metric of one task, as a table of one suite has it."""
@@ -77,10 +82,14 @@ Metrics = Mapping[str, Mapping[str, Metric]]
 
 
 class Significance(StrEnum):
-    """A mean against that of another variant, by a t-test at a level of significance."""
+    """A mean against that of another variant, by a t-test at a level of significance.
+
+    EQUAL: no difference is shown, and two one-sided tests show that it is within a margin.
+    """
 
     BETTER = "better"
     WORSE = "worse"
+    EQUAL = "equal"
     NONE = "not significant"
 
 
@@ -100,12 +109,13 @@ class Agreement(StrEnum):
 class ClaimVerdict(StrEnum):
     """A paper's claim about two variants, judged by this store's own runs.
 
-    ALONE: significant, but not after the correction over the claims of its table.
+    ALONE: significant, but not after the correction over the claims of its table. EQUAL: the two are equivalent.
     """
 
     HOLDS = "holds"
     OPPOSITE = "opposite"
     ALONE = "alone"
+    EQUAL = "equal"
     UNSEEN = "not significant"
     TOO_FEW = "too few seeds"
 
@@ -125,7 +135,7 @@ Verdict = Significance | Agreement | ClaimVerdict | AuditVerdict
 Tone = Literal["good", "bad", "open"]
 
 _GOOD = (Significance.BETTER, Agreement.REPRODUCED, ClaimVerdict.HOLDS, AuditVerdict.HOLDS)
-_BAD = (Significance.WORSE, Agreement.DIFFERS, ClaimVerdict.OPPOSITE, AuditVerdict.FAILS)
+_BAD = (Significance.WORSE, Agreement.DIFFERS, ClaimVerdict.OPPOSITE, ClaimVerdict.EQUAL, AuditVerdict.FAILS)
 
 
 def tone(verdict: Verdict) -> Tone:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import sys
 import webbrowser
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -24,34 +24,34 @@ from harness.cli.options import (
 from harness.cli.output import echo, plain_table, read_results, warn
 from harness.command_line import DEFAULT_MARGIN, DEFAULT_REPORT, TABLE_FORMATS, TableFormat
 from harness.errors import PlugInError, UserError
-from harness.formatting import count_of, fixed, from_markdown, interval_text, p_value, signed
+from harness.formatting import at_most, count_of, fixed, from_markdown, interval_text, p_value, signed
 from harness.spec import MOST_SEEDS
 
 if TYPE_CHECKING:
     from harness.commands import Commands
     from harness.reporting.seeds.comparison import Comparison
-    from harness.stats import Effect, Interval, TTest
+    from harness.stats import Effect, Equivalence, Interval, TTest
 
 TextRow = tuple[str, str, str, str]
+F = TypeVar("F", bound=Callable[..., object])
 
 _POSITIVE = click.FloatRange(0.0, 1e6, True)
+
+
+def margin_option(text: str) -> Callable[[F], F]:
+    """The option --margin, which decides beforehand what is equal."""
+    default = "default of equal: 0.1 or a tenth of the deviation over seeds, if larger"
+    return click.option("--margin", metavar="POINTS", type=float, help=f"{text.removesuffix('.')}; {default}.")
 
 
 @click.command()
 @any_profile_option
 @results_option
 @click.option("--out", default=DEFAULT_REPORT, show_default=True, metavar="DIR", type=FOLDER, help="Folder to write.")
-@click.option(
-    "--margin",
-    default=DEFAULT_MARGIN,
-    show_default=True,
-    metavar="POINTS",
-    type=float,
-    help="Largest difference from a printed number that counts as reproduced.",
-)
+@margin_option(f"Largest difference that counts as equal, and from print as reproduced ({DEFAULT_MARGIN:g} there).")
 @click.option("--one-file", is_flag=True, help="Also write report.html: all pages except those of runs, for sending.")
 @click.option("--open", "open_it", is_flag=True, help="Open the report in a browser.")
-def report(profile: str | None, results: Path, out: Path, margin: float, one_file: bool, open_it: bool) -> None:
+def report(profile: str | None, results: Path, out: Path, margin: float | None, one_file: bool, open_it: bool) -> None:
     """Write a report: Markdown, LaTeX, CSV and a static site."""
     from harness import api
 
@@ -75,14 +75,17 @@ def report(profile: str | None, results: Path, out: Path, margin: float, one_fil
     help="Only these variants, in this order; a paper's table gets a row for a new one.",
     shell_complete=completer("method"),
 )
+@margin_option("Largest difference that counts as equal, or in a paper's table as reproduced.")
 @any_profile_option
 @results_option
-def table(name: str, text_format: TableFormat, rows: str | None, profile: str | None, results: Path) -> None:
+def table(
+    name: str, text_format: TableFormat, rows: str | None, margin: float | None, profile: str | None, results: Path
+) -> None:
     """Print one table as Markdown, LaTeX or CSV.
 
     NAME is a suite, such as sts, or a table of a paper, such as mcse:T1. In a terminal, Markdown has no escapes.
     """
-    text = read_results(results, profile).text(name, text_format, profile, rows or ()).removesuffix("\n")
+    text = read_results(results, profile).text(name, text_format, profile, rows or (), margin).removesuffix("\n")
     click.echo(from_markdown(text) if text_format == "markdown" and is_terminal() else text)
 
 
@@ -131,6 +134,7 @@ def cite(profile: str | None, methods: str | None, results: Path) -> None:
 @names_option("--setting", "S", "Only runs of this setting.")
 @names_option("--encoder", "E", "Only runs of this encoder.")
 @click.option("--set", "set", multiple=True, metavar="KEY=VALUE", help="Only runs with these overrides.")
+@margin_option("Largest difference that counts as equal.")
 @results_option
 def compare(a: str, b: str, metric: str, results: Path, **only: Any) -> None:
     """Compare variant A with variant B over their seeds.
@@ -180,25 +184,18 @@ def _tests(comparison: Comparison) -> Iterator[TextRow]:
     from harness.reporting.tables.grids import ABSENT
 
     digits, permuted = comparison.metric.digits, comparison.permutation
-    paired = f"difference, paired by {count_of(len(comparison.common), 'seed')}"
-    named: tuple[tuple[str, TTest | None], ...] = (
-        (f"difference, t-test ({'one sample' if comparison.one_sample else 'pooled'})", comparison.deciding),
-        *(
-            (("difference, t-test (Welch)", comparison.welch), (paired, comparison.paired))
-            if not comparison.one_sample
-            else ()
-        ),
-    )
-    for name, test in named:
+    for name, test in comparison.t_tests.items():
         if test is None:
-            yield name, ABSENT, ABSENT, "too few seeds"
+            yield f"difference, {name}", ABSENT, ABSENT, "too few seeds"
         else:
-            yield name, signed(test.difference, digits), _between(test, digits), p_value(test.p)
+            yield f"difference, {name}", signed(test.difference, digits), _between(test, digits), p_value(test.p)
+    if equal := comparison.equivalence:
+        within = f"within {at_most(equal.bound, digits)}, margin {equal.margin:.2g}"
+        yield f"equivalence, {100 * equal.level:g}% interval", within, _between(equal, digits), p_value(equal.p)
     if comparison.one_sample:
         return
     least = f"{p_value(permuted.p)} (smallest possible {permuted.smallest:.2g})"
-    how = "exact" if permuted.exact else "20,000 draws"
-    yield f"permutation test ({how})", signed(permuted.difference, digits), "", least
+    yield comparison.permuted, signed(permuted.difference, digits), "", least
     yield "difference, bootstrap", "", _between(comparison.bootstrap, digits), ""
     effect, order = comparison.effect, comparison.dominance
     yield "Hedges' g", ABSENT if effect is None else fixed(effect.g, 2), _between(effect, 2), ""
@@ -207,7 +204,7 @@ def _tests(comparison: Comparison) -> Iterator[TextRow]:
     yield "almost stochastic order", bound, "", ""
 
 
-def _between(test: TTest | Interval | Effect | None, digits: int) -> str:
+def _between(test: TTest | Equivalence | Interval | Effect | None, digits: int) -> str:
     from harness.reporting.tables.grids import ABSENT
 
     return ABSENT if test is None else interval_text(test.low, test.high, digits)

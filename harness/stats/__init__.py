@@ -6,6 +6,7 @@ the result is None or the limit, as each docstring says.
 
 from harness.stats.equivalence import (
     Equivalence,
+    equivalence_of,
     equivalence_test,
     power_of_verdict,
     seeds_to_decide,
@@ -18,15 +19,18 @@ from harness.stats.resampling import (
     bootstrap_ranking,
     expected_best,
     permutation_test,
+    sign_permutation_test,
     violation_ratio,
 )
 from harness.stats.t_tests import (
     ALPHA,
     FEWEST_SEEDS,
+    Design,
     Effect,
     Interval,
     Summary,
     TTest,
+    correlation,
     detectable_difference,
     hedges_g,
     holm,
@@ -44,6 +48,7 @@ from harness.stats.t_tests import (
 __all__ = [
     "ALPHA",
     "FEWEST_SEEDS",
+    "Design",
     "Effect",
     "Equivalence",
     "Interval",
@@ -54,7 +59,9 @@ __all__ = [
     "almost_stochastic_order",
     "bootstrap_difference",
     "bootstrap_ranking",
+    "correlation",
     "detectable_difference",
+    "equivalence_of",
     "equivalence_test",
     "expected_best",
     "hedges_g",
@@ -68,6 +75,7 @@ __all__ = [
     "power_of_verdict",
     "seeds_needed",
     "seeds_to_decide",
+    "sign_permutation_test",
     "summarise",
     "t_test",
     "t_test_from_summaries",

@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from typing import Literal
 
 #: Spreads below this share of the mean are rounding noise of equal numbers.
 _NOISE = 1e-12
@@ -89,11 +91,16 @@ ALPHA = 0.05
 FEWEST_SEEDS = 3
 
 
+#: how the values of two sides belong together
+Design = Literal["independent", "paired", "one sample"]
+
+
 @dataclass(frozen=True, slots=True)
 class TTest:
     """A t-test of a against b.
 
-    `difference` is mean(a) - mean(b); `low` and `high` are the ends of its confidence interval at `level`.
+    `difference` is mean(a) - mean(b), `error` its standard error; `low` and `high` are the ends of its confidence
+    interval at `level`.
     """
 
     difference: float
@@ -103,6 +110,14 @@ class TTest:
     low: float
     high: float
     level: float
+    error: float
+    design: Design = "independent"
+
+    def interval(self, level: float) -> Interval:
+        """The confidence interval of the difference at another level. Raises ValueError for one outside (0, 1)."""
+        check_level(level)
+        half = _quantile(self.df, 0.5 + level / 2) * self.error
+        return Interval(self.difference - half, self.difference + half, level)
 
 
 def t_test(a: Sequence[float], b: Sequence[float], *, equal_variance: bool = True, level: float = 0.95) -> TTest | None:
@@ -141,6 +156,10 @@ def paired_t_test(a: Sequence[float], b: Sequence[float], *, level: float = 0.95
 
     Equal differences give the limit, as in `t_test_from_summaries`. Raises ValueError for unequal lengths.
     """
+    return _test_of_pairs(a, b, level, "paired")
+
+
+def _test_of_pairs(a: Sequence[float], b: Sequence[float], level: float, design: Design) -> TTest | None:
     check_level(level)
     if len(a) != len(b):
         raise ValueError(f"{len(a)} and {len(b)} values cannot be paired")
@@ -151,13 +170,25 @@ def paired_t_test(a: Sequence[float], b: Sequence[float], *, level: float = 0.95
     std = differences.std or 0.0
     scale, df = noise(first.mean, second.mean), differences.n - 1
     if std <= scale:
-        return _without_spread(differences.mean, scale, df, level)
-    return _tested(differences.mean, std / math.sqrt(differences.n), float(df), level)
+        return _without_spread(differences.mean, scale, df, level, design)
+    return _tested(differences.mean, std / math.sqrt(differences.n), float(df), level, design)
 
 
 def one_sample_t_test(values: Sequence[float], mean: float, *, level: float = 0.95) -> TTest | None:
     """t-test of values against a number without spread; None for fewer than two values."""
-    return paired_t_test(values, [mean] * len(values), level=level)
+    return _test_of_pairs(values, [mean] * len(values), level, "one sample")
+
+
+def correlation(a: Sequence[float], b: Sequence[float]) -> float | None:
+    """Pearson's r of the i-th of a with the i-th of b; None for fewer than two pairs or a side without spread.
+
+    Raises ValueError for unequal lengths.
+    """
+    first, second = summarise(a), summarise(b)
+    products = [(x - first.mean) * (y - second.mean) for x, y in zip(a, b, strict=True)]
+    if not (first.std and second.std) or min(first.std, second.std) <= noise(first.mean, second.mean):
+        return None
+    return math.fsum(products) / (len(products) - 1) / first.std / second.std
 
 
 def pooled_deviation(a: Summary, b: Summary) -> float:
@@ -175,19 +206,25 @@ def _welch(std_a: float, n_a: int, std_b: float, n_b: int) -> tuple[float, float
     return math.sqrt(total), 1.0 / (share_a**2 / (n_a - 1) + share_b**2 / (n_b - 1))
 
 
-def _tested(difference: float, error: float, df: float, level: float) -> TTest:
-    from scipy.special import stdtr, stdtrit  # scipy.stats takes a second to import
+def _tested(difference: float, error: float, df: float, level: float, design: Design = "independent") -> TTest:
+    from scipy.special import stdtr  # scipy.stats takes a second to import
 
     statistic = difference / error
-    margin = float(stdtrit(df, 0.5 + level / 2)) * error
+    margin = _quantile(df, 0.5 + level / 2) * error
     p = 2 * float(stdtr(df, -abs(statistic)))
-    return TTest(difference, statistic, df, p, difference - margin, difference + margin, level)
+    return TTest(difference, statistic, df, p, difference - margin, difference + margin, level, error, design)
 
 
-def _without_spread(difference: float, scale: float, df: int, level: float) -> TTest:
-    if abs(difference) <= scale:
-        return TTest(difference, 0.0, float(df), 1.0, difference, difference, level)
-    return TTest(difference, math.copysign(math.inf, difference), float(df), 0.0, difference, difference, level)
+@cache
+def _quantile(df: float, share: float) -> float:
+    from scipy.special import stdtrit
+
+    return float(stdtrit(df, share))
+
+
+def _without_spread(difference: float, scale: float, df: int, level: float, design: Design = "independent") -> TTest:
+    statistic, p = (0.0, 1.0) if abs(difference) <= scale else (math.copysign(math.inf, difference), 0.0)
+    return TTest(difference, statistic, float(df), p, difference, difference, level, 0.0, design)
 
 
 #: Beyond this statistic, the normal part of the noncentral t distribution is negligible.

@@ -32,10 +32,11 @@ from pyarrow import json as arrow_json
 
 from harness.errors import UserError
 from harness.files import ABANDONED_S, open_regular, remove_leftovers, replaced
+from harness.store.batches import batches_of
 from harness.store.schema import SCHEMA_VERSION, Evaluation, Result
 
 #: Increased when the columns change; each schema of results has indexes of its own.
-INDEX_VERSION: Final = 4
+INDEX_VERSION: Final = 5
 #: Folders with fewer files than this have no index: reading the files takes a few hundredths of a second.
 WORTH_FILES: Final = 200
 #: Age in ns from which a file's time is trusted when it is read; file systems keep times to two seconds or better.
@@ -61,11 +62,12 @@ _FIELDS = ("profile", "profile_origin", "fingerprint", "group", "started", "fini
 _NUMBERS = ("backend", "train_seconds", "peak_memory_mb")
 #: columns that tell whether a file has changed, as `_status` returns them
 _STATUS = ("size", "mtime", "ctime")
-#: `problem` is what is wrong with a file that cannot be used, `dev` the best dev score
+#: `problem` is what is wrong with a file that cannot be used, `dev` the best dev score, `batches` as in `batches_of`
 SCHEMA = pa.schema(
     {
         **dict.fromkeys(("path", "problem", "fingerprint", "started", "finished"), _OWN),
         **dict.fromkeys(("profile", "profile_origin", "method", "variant", "setting", "encoder", "group"), _SHARED),
+        "batches": _SHARED,
         **dict.fromkeys(("dev_task", "dev_metric", *JSON), _SHARED),
         **dict.fromkeys(("seed", "backend", *_STATUS), pa.int64()),
         **dict.fromkeys(("dev", "train_seconds", "peak_memory_mb"), pa.float64()),
@@ -117,6 +119,7 @@ def row_of(result: Result) -> dict[str, object]:
         **{name: getattr(result, name) for name in (*_FIELDS, *_NUMBERS)},
         **result.spec.names,
         **{name: json.dumps(texts[name]) for name in JSON},
+        "batches": batches_of(result),
         "dev": result.dev.best_score,
         "dev_task": "" if result.dev.best_step is None else result.dev.task,
         "dev_metric": result.dev.metric,

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 
 from harness.stats import (
     Summary,
+    equivalence_of,
     equivalence_test,
+    paired_t_test,
     pooled_deviation,
     power_of_t_test,
     power_of_verdict,
@@ -35,6 +37,10 @@ def test_it_is_two_one_sided_t_tests(margin: float) -> None:
     test = equivalence_test(summarise(A), summarise(B), margin)
     assert test.p == pytest.approx(max(above, below))
     assert (test.low, test.high, test.level) == pytest.approx((interval.low, interval.high, 0.9))
+    assert test.bound == pytest.approx(max(-interval.low, interval.high))
+    above = scipy.stats.ttest_rel([value + margin for value in A[:4]], B, alternative="greater").pvalue
+    below = scipy.stats.ttest_rel([value - margin for value in A[:4]], B, alternative="less").pvalue
+    assert equivalence_of(paired_t_test(A[:4], B), margin).p == pytest.approx(max(above, below))
     back = equivalence_test(summarise(B), summarise(A), margin)
     assert (back.p, back.difference) == pytest.approx((test.p, -test.difference))
 
@@ -76,6 +82,32 @@ def test_power_against_simulated_experiments(effect: float, std: float, n: int) 
     below = scipy.stats.ttest_ind(a - 1, b, axis=1, alternative="less").pvalue
     share = float(np.mean(differs | (np.maximum(above, below) < 0.05)))
     assert power_of_verdict(effect, std, n, 1.0) == pytest.approx(share, abs=0.008)
+
+
+@pytest.mark.parametrize(("effect", "std", "n"), [(0.0, 0.6, 3), (0.6, 0.4, 5), (-1.3, 1.0, 8)])
+def test_power_of_pairs_and_beside_print_against_simulated_experiments(effect: float, std: float, n: int) -> None:
+    """Pairs have differences with this deviation; a printed side of five seeds is never drawn."""
+    generator = np.random.default_rng(n)
+    values = generator.normal(effect, std, (60_000, n))
+
+    def share(error: np.ndarray, df: int) -> float:
+        one_sided, two_sided = scipy.stats.t.ppf((0.95, 0.975), df)
+        size = np.abs(values.mean(axis=1))
+        return float(np.mean((size > two_sided * error) | (size + one_sided * error < 1.0)))
+
+    spread = values.std(axis=1, ddof=1)
+    paired = power_of_verdict(effect, std, n, 1.0, design="paired")
+    assert paired == pytest.approx(share(spread / math.sqrt(n), n - 1), abs=0.008)
+    pooled = np.sqrt(((n - 1) * spread**2 + 4 * 0.5**2) / (n + 3))
+    beside = power_of_verdict(effect, std, n, 1.0, printed=Summary(70.0, 0.5, 5))
+    assert beside == pytest.approx(share(pooled * math.sqrt(1 / n + 1 / 5), n + 3), abs=0.008)
+
+
+def test_no_number_of_seeds_decides_beside_three_printed_ones_that_vary_too_much() -> None:
+    """With ever more seeds, the standard error stays above 1 / sqrt(3), and the margin and the difference below it."""
+    assert seeds_to_decide(0.5, 1.0, 0.5, printed=Summary(70.0, 1.0, 3)) is None
+    assert seeds_to_decide(0.5, 1.0, 0.5) is not None
+    assert seeds_to_decide(3.0, 1.0, None, printed=Summary(70.0, 1.0, 3)) is not None
 
 
 @pytest.mark.parametrize(("effect", "std"), [(0.0, 1.0), (0.5, 0.6), (1.0, 0.8), (-1.4, 1.2), (3.0, 0.5)])

@@ -17,6 +17,7 @@ from harness.stats import (
     bootstrap_ranking,
     expected_best,
     permutation_test,
+    sign_permutation_test,
     violation_ratio,
 )
 
@@ -47,6 +48,19 @@ def test_permutation_agrees_with_scipy_and_knows_its_least_p() -> None:
     assert permutation_test([0.1 + 0.2, 0.3], [0.3, 0.3]).p == 1.0
     with pytest.raises(ValueError, match="at least one"):
         permutation_test([], [1.0])
+
+
+def test_signs_of_differences_against_scipy() -> None:
+    differences = [0.4, -0.1, 0.3, 0.2, 0.5, 0.6]
+    theirs = scipy.stats.permutation_test(
+        (differences, [0.0] * 6), lambda a, b: np.mean(a) - np.mean(b), permutation_type="samples", n_resamples=np.inf
+    )
+    test = sign_permutation_test(differences)
+    assert (test.p, test.smallest, test.exact) == (pytest.approx(theirs.pvalue), 2 / 64, True)
+    drawn = sign_permutation_test(differences * 3, draws=4000)
+    assert not drawn.exact
+    assert drawn.p < 0.01
+    assert sign_permutation_test([0.0, 0.0]).p == 1.0
 
 
 def test_drawn_permutation_is_seeded_near_the_t_test_and_never_zero() -> None:

@@ -16,6 +16,7 @@ import scipy.stats
 from harness.stats import (
     Summary,
     TTest,
+    correlation,
     bootstrap_difference,
     detectable_difference,
     hedges_g,
@@ -63,9 +64,11 @@ def test_summaries_and_their_intervals_are_those_of_a_sample() -> None:
 )
 def test_agrees_with_scipy_from_values(mine: Callable[..., TTest], theirs: Any) -> None:
     test, interval = mine(level=0.9), theirs.confidence_interval(0.9)
-    assert dataclasses.astuple(test)[1:] == pytest.approx(
+    assert dataclasses.astuple(test)[1:-2] == pytest.approx(
         (theirs.statistic, theirs.df, theirs.pvalue, interval.low, interval.high, 0.9)
     )
+    wider, wanted = test.interval(0.99), theirs.confidence_interval(0.99)
+    assert (wider.low, wider.high) == pytest.approx((wanted.low, wanted.high))
     assert test.difference == pytest.approx((interval.low + interval.high) / 2)
 
 
@@ -80,6 +83,13 @@ def test_two_by_two_closed_form() -> None:
     assert (test.low, test.high) == pytest.approx((-3 - quantile * math.sqrt(2), -3 + quantile * math.sqrt(2)))
     # pooled deviation sqrt(2): gamma(1) / (sqrt(1) gamma(1/2)) = 1 / sqrt(pi).
     assert hedges_g(summarise(a), summarise(b)).g == pytest.approx(-3 / math.sqrt(2) / math.sqrt(math.pi))
+
+
+def test_correlation_against_scipy_and_without_spread() -> None:
+    assert correlation(A[:4], B) == pytest.approx(scipy.stats.pearsonr(A[:4], B).statistic)
+    assert correlation([1.0, 2.0], [0.1 + 0.2, 0.3]) is correlation([1.0], [2.0]) is None
+    with pytest.raises(ValueError, match="shorter"):
+        correlation([1.0, 2.0], [1.0])
 
 
 def test_too_few_seeds_give_no_test_and_nonsense_is_refused() -> None:
@@ -101,7 +111,7 @@ def test_no_spread_gives_the_limit_and_no_nan() -> None:
         assert (same.statistic, same.p, same.df) == (0.0, 1.0, 3)
         assert (apart.statistic, apart.p, apart.low, apart.high) == (-math.inf, 0.0, -1.0, -1.0)
         one_sided = test([70.0, 70.0], [71.0, 71.5])
-        assert not any(math.isnan(value) for value in dataclasses.astuple(one_sided))
+        assert not any(math.isnan(value) for value in dataclasses.astuple(one_sided)[:-1])
     shifted = paired_t_test([0.1 + 0.2, 1.3, 2.3], [0.1, 1.1, 2.1])
     assert (shifted.statistic, shifted.p) == (math.inf, 0.0)
     same = paired_t_test([0.3, 0.4], [0.1 + 0.2, 0.4])

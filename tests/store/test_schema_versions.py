@@ -35,6 +35,7 @@ SCHEMAS = {
 INDEXES = {
     3: "122a77831e7c1a82cb075bbc104b7fa2a50683d83705c678f8ccf6dc7dc4cd87",
     4: "dec6c772f6742d23068d6ffd695914e404fc0d7c440ec941d284117ca425becc",
+    5: "760a9bfb9199aab6b54ff5ddae09219ca11cad9baf12d6d0da24cab380fb2c04",
 }
 
 

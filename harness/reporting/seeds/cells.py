@@ -17,10 +17,14 @@ from harness.spec import DEFAULT_READING, UNTRAINED, SpecError, Variant
 from harness.stats import (
     ALPHA,
     FEWEST_SEEDS,
+    Equivalence,
     Summary,
     TTest,
+    equivalence_of,
     holm,
     one_sample_t_test,
+    paired_t_test,
+    pooled_deviation,
     summarise,
     t_test_from_summaries,
 )
@@ -77,18 +81,35 @@ def _parsed(variant: str) -> Variant | None:
 
 
 class Corrected(NamedTuple):
-    """A p-value after Holm's correction over a family of `tests`, and the level at which it is significant."""
+    """A p-value after Holm's correction over a family of `tests`, and the level at which it is significant.
+
+    `step` is the level that the next test of the family has to pass before correction.
+    """
 
     p: float
     tests: int
     alpha: float = ALPHA
+    step: float = ALPHA
+
+    @classmethod
+    def family(cls, ps: Sequence[float], alpha: float = ALPHA) -> list[Corrected]:
+        """The tests of a family in the order of their p-values given."""
+        adjusted = holm(ps)
+        left = max(1, sum(p >= alpha for p in adjusted))
+        return [cls(p, len(ps), alpha, alpha / left) for p in adjusted]
+
+
+#: the margin of "equal" without another one: this many points, or this share of the deviation over seeds if larger
+EQUAL_POINTS, EQUAL_SHARE = 0.1, 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
     """Scores over seeds. `test` compares them with another cell; without it there is no `verdict`.
 
-    `corrected` is the p-value after correction in its family, None if it is in none. `verdict` is before correction.
+    `equivalence` is the test for a difference within the margin of "equal", None if none was asked for. `corrected` is
+    the p-value of `test` after correction in its family, None if it is in none. Differences are a `verdict` before
+    correction, EQUAL only after it.
     """
 
     seeds: tuple[int, ...]
@@ -98,6 +119,7 @@ class Cell:
     test: TTest | None = None
     verdict: Significance | None = None
     corrected: Corrected | None = None
+    equivalence: Equivalence | None = None
 
     @classmethod
     def of(cls, by_seed: Mapping[int, float], caveats: tuple[Caveat, ...] = ()) -> Cell:
@@ -141,9 +163,10 @@ class Row:
     """The runs that stand for a label in a suite: their seeds, and a cell for each column.
 
     `group` and `protocol` identify what they share, `freshness` says how that relates to the present code, data and
-    values. `runs` are their rows in the frames that they are from, in the order of `seeds`. `parts` are the cells of
-    parts of tasks. `is_method` says whether it is tested among the methods or among their variants. `asked` is the
-    start of its group that a user gave.
+    values. Rows of equal `batches` read the same ones with equal seeds; '' is unknown. `runs` are their rows in the
+    frames that they are from, in the order of `seeds`. `parts` are the cells of parts of tasks. `is_method` says
+    whether it is tested among the methods or among their variants. `asked` is the start of its group that a user
+    gave.
     """
 
     label: Label
@@ -156,6 +179,7 @@ class Row:
     freshness: GroupState = field(default_factory=GroupState)
     training: Mapping[str, str] = field(default_factory=dict)
     pooling: str = ""
+    batches: str = ""
     runs: tuple[int, ...] = ()
     is_method: bool = True
     asked: str = ""
@@ -198,21 +222,79 @@ def ahead(score: float, other: float, metric: Metric) -> bool:
     return score > other if metric.larger_is_better else score < other
 
 
-def compare(cell: Cell, against: Cell, metric: Metric, alpha: float = ALPHA, *, untrained: bool = False) -> Cell:
+def compare(
+    cell: Cell,
+    against: Cell,
+    metric: Metric,
+    alpha: float = ALPHA,
+    *,
+    untrained: bool = False,
+    paired: bool = False,
+    margin: float | None = None,
+) -> Cell:
     """Return a cell with its t-test against another and the verdict at a level of significance.
 
     With fewer than FEWEST_SEEDS on a side, or in a metric that is not judged, there is neither. An `untrained`
-    encoder is one number without seeds: the test against it is a one-sample test.
+    encoder is one number without seeds: the test against it is a one-sample test. A `paired` test is over the common
+    seeds; with fewer than FEWEST_SEEDS of these, it is independent. Only with a `margin`, in the metric's unit, are
+    two cells tested for equivalence.
     """
     if untrained:
         enough, test = cell.summary.n >= FEWEST_SEEDS, one_sample_t_test(cell.values, against.summary.mean)
     else:
         enough = min(cell.summary.n, against.summary.n) >= FEWEST_SEEDS
-        test = t_test_from_summaries(cell.summary, against.summary)
+        common = common_seeds(cell, against) if paired else ()
+        mine, theirs = ([side.by_seed[seed] for seed in common] for side in (cell, against))
+        pairs = paired_t_test(mine, theirs) if len(common) >= FEWEST_SEEDS else None
+        test = pairs or t_test_from_summaries(cell.summary, against.summary)
     if test is None or not enough or not metric.judged:
-        return replace(cell, test=None, verdict=None, corrected=None)
+        return replace(cell, test=None, verdict=None, corrected=None, equivalence=None)
+    equivalence = None if margin is None else equivalence_of(test, margin)
     verdict = Significance.BETTER if ahead(test.difference, 0, metric) else Significance.WORSE
-    return replace(cell, test=test, verdict=verdict if test.p < alpha else Significance.NONE, corrected=None)
+    if test.p >= alpha:
+        verdict = Significance.EQUAL if equivalence and equivalence.p < alpha else Significance.NONE
+    return replace(cell, test=test, verdict=verdict, corrected=None, equivalence=equivalence)
+
+
+def difference(cell: Cell, other: Cell) -> float:
+    """The difference of a cell from the one that it is tested against: of their means, or of pairs in a paired test."""
+    paired = cell.test and cell.test.design == "paired"
+    return cell.test.difference if cell.test and paired else cell.summary.mean - other.summary.mean
+
+
+def common_seeds(a: Cell, b: Cell) -> list[int]:
+    """The seeds of both cells, in order."""
+    return sorted({*a.seeds} & {*b.seeds})
+
+
+def share_batches(a: Row, b: Row) -> bool:
+    """Whether the runs of two rows read the same batches with equal seeds, by what their results record."""
+    return bool(a.batches) and a.batches == b.batches
+
+
+def equal_margin(cells: Sequence[Cell], metric: Metric, points: float | None = None) -> float:
+    """The largest difference of two cells that is called equal: that many `points`, in the metric's unit.
+
+    By default EQUAL_POINTS or EQUAL_SHARE of the pooled deviation over seeds, whichever is larger.
+    """
+    if points is not None:
+        return points * metric.point
+    varied = [cell.summary for cell in cells if cell.summary.std is not None]
+    deviation = pooled_deviation(varied[0], varied[-1]) if varied else 0.0
+    return max(EQUAL_POINTS * metric.point, EQUAL_SHARE * deviation)
+
+
+def contrast(row: Row, other: Row, column: Column, metric: Metric, points: float | None = None) -> Cell:
+    """A row's cell in a column, tested against another row's: this is how all rows of results are compared.
+
+    One-sample if the other is an untrained encoder, paired by seed if both share their batches, else independent.
+    `points` is the margin of "equal", by default that of `equal_margin`.
+    """
+    cell, against = row.cells[column], other.cells[column]
+    margin = equal_margin((cell, against), metric, points)
+    return compare(
+        cell, against, metric, untrained=not other.is_trained, paired=share_batches(row, other), margin=margin
+    )
 
 
 def trained_apart(training: Mapping[str, str], other: Mapping[str, str]) -> str:
@@ -232,30 +314,43 @@ def corrected(
 ) -> list[Cell]:
     """The tested cells of one column in one setting and encoder, with Holm's correction over each family.
 
+    The tests for equivalence of a family are another family.
     `data` are all scores of both sides of each test: tests of equal data are one test. Those in `methods` are the
     family of methods, the others that of their variants.
     """
-    ps_of = {key: cell.test.p for key, cell in zip(data, cells, strict=True) if cell.test}
+    kept = {key: cell for key, cell in zip(data, cells, strict=True) if cell.test}
     adjusted: dict[Hashable, Corrected] = {}
+    equal: dict[Hashable, Corrected] = {}
     for of_methods in (True, False):
-        family = {key: p for key, p in ps_of.items() if (key in methods) is of_methods}
-        ps = holm([*family.values()])
-        adjusted |= {key: Corrected(p, len(family), alpha) for key, p in zip(family, ps, strict=True)}
+        family = {key: cell for key, cell in kept.items() if (key in methods) is of_methods}
+        ps = Corrected.family([cell.test.p for cell in family.values() if cell.test], alpha)
+        adjusted |= zip(family, ps, strict=True)
+        both = {key: cell.equivalence.p for key, cell in family.items() if cell.equivalence}
+        equal |= zip(both, Corrected.family([*both.values()], alpha), strict=True)
+
+    def judged(cell: Cell, key: Hashable) -> Significance | None:
+        uncertain = cell.verdict is Significance.EQUAL and equal[key].p >= alpha
+        return Significance.NONE if uncertain else cell.verdict
+
     return [
-        replace(cell, corrected=adjusted.get(key) if cell.test else None) for key, cell in zip(data, cells, strict=True)
+        replace(cell, corrected=adjusted[key], verdict=judged(cell, key)) if cell.test else cell
+        for key, cell in zip(data, cells, strict=True)
     ]
 
 
 def compared(
-    pairs: Sequence[tuple[Row, Row]], column: Column, metric: Metric, *, one_family: bool = False
+    pairs: Sequence[tuple[Row, Row]],
+    column: Column,
+    metric: Metric,
+    points: float | None = None,
+    *,
+    one_family: bool = False,
 ) -> list[Cell]:
-    """The cells of rows in a column, each tested against another row's: one-sample if that is an untrained encoder.
+    """The cells of rows in a column, each in `contrast` with another row's and corrected in its family.
 
     Methods are one family and their variants another, unless all are `one_family`.
     """
-    cells = [
-        compare(row.cells[column], other.cells[column], metric, untrained=not other.is_trained) for row, other in pairs
-    ]
+    cells = [contrast(row, other, column, metric, points) for row, other in pairs]
     data = [(row.data, other.data) for row, other in pairs]
     methods = {key for key, (row, _) in zip(data, pairs, strict=True) if row.is_method or one_family}
     return corrected(cells, data, methods)

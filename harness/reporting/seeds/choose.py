@@ -72,7 +72,7 @@ def _states(groups: pandas.DataFrame) -> dict[int, GroupState]:
 def rows_of(frames: Frames, kept: pandas.DataFrame, *scores: pandas.DataFrame) -> list[Row]:
     """The rows of chosen evaluations, with the cells of all their `scores`, of whole tasks and of parts."""
     numbers, collapsed = _by_row(kept, scores), collapsed_runs(frames, kept["group"].unique())
-    runs = frames.runs[["dev_task", "training", "pooling"]]
+    runs = frames.runs[["dev_task", "training", "pooling", "batches"]]
     lines: dict[int, list[Any]] = {}
     for line in lines_of(kept.join(runs, on="run")):
         lines.setdefault(line.row, []).append(line)
@@ -120,6 +120,7 @@ def _row(lines: Sequence[Any], numbers: RowScores, collapsed_of: Mapping[str, Co
         freshness=first.freshness,
         training={name: value for name, _, value in (pair.partition("=") for pair in pairs) if name},
         pooling=first.pooling,
+        batches=first.batches if len({line.batches for line in lines}) == 1 else "",
         runs=tuple(runs.values()),
         is_method=label.is_method,
     )

@@ -2,27 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 
-from harness.formatting import count_of, interval_text, p_value, signed
-from harness.metrics import Metric, Score
-from harness.reporting.seeds.cells import Cell, Corrected, Row, ahead
+from harness.formatting import count_of, fixed, interval_text, p_value, signed
+from harness.metrics import Metric, Score, Significance
+from harness.reporting.seeds.cells import (
+    Cell,
+    Corrected,
+    Row,
+    ahead,
+    common_seeds,
+    contrast,
+    equal_margin,
+    share_batches,
+)
+from harness.reporting.seeds.wording import bound
 from harness.stats import (
     ALPHA,
     FEWEST_SEEDS,
     Effect,
+    Equivalence,
     Interval,
     Permutation,
     TTest,
     almost_stochastic_order,
     bootstrap_difference,
+    correlation,
+    equivalence_of,
     hedges_g,
     one_sample_t_test,
     paired_t_test,
     permutation_test,
-    seeds_needed,
+    seeds_to_decide,
+    sign_permutation_test,
     t_test,
 )
 
@@ -34,8 +48,8 @@ ORDERED = 0.2
 class Comparison:
     """Tests of row a against row b in one score. A test that needs more seeds is None.
 
-    `untrained` are the rows of the same encoders before training. `corrected` is the p-value after correction in
-    the test's family, None if it is in no family.
+    `untrained` are the rows of the same encoders before training. `family` is the cell of the same test in a table,
+    corrected there, None if it is in no family. `points` is the margin of "equal", by default that of `equal_margin`.
     """
 
     a: Row
@@ -43,7 +57,13 @@ class Comparison:
     score: Score
     metric: Metric
     untrained: tuple[Row, ...] = ()
-    corrected: Corrected | None = None
+    family: Cell | None = None
+    points: float | None = None
+
+    @property
+    def corrected(self) -> Corrected | None:
+        """The p-value after correction in the test's family, None if it is in no family."""
+        return self.family.corrected if self.family else None
 
     def cell(self, row: Row) -> Cell:
         """The scores of one of its rows."""
@@ -65,38 +85,82 @@ class Comparison:
         return self.a.is_trained != self.b.is_trained
 
     @property
+    def paired_by_design(self) -> bool:
+        """Whether the deciding test is paired: both rows share their batches and enough seeds."""
+        return not self.one_sample and share_batches(self.a, self.b) and len(self.common) >= FEWEST_SEEDS
+
+    @property
     def pooled(self) -> TTest | None:
         """The independent t-test that the papers use."""
         return t_test(*self.values)
 
+    @cached_property
+    def tested(self) -> Cell:
+        """The cell of a with the test that tables use, its verdict and its equivalence, not corrected."""
+        if self.a.is_trained or not self.one_sample:
+            return contrast(self.a, self.b, self.score.column, self.metric, self.points)
+        back, (a, b) = contrast(self.b, self.a, self.score.column, self.metric, self.points), self.cells
+        return replace(back, test=back.test and one_sample_t_test([-value for value in b.values], -a.summary.mean))
+
     @property
     def deciding(self) -> TTest | None:
-        """The test that tables use: one-sample if one side is an untrained encoder, else the papers' pooled test."""
-        if not self.one_sample:
-            return self.pooled
-        a, b = self.cells
-        if self.a.is_trained:
-            return one_sample_t_test(a.values, b.summary.mean)
-        return one_sample_t_test([-value for value in b.values], -a.summary.mean)
+        """The test that tables use: one-sample if one side is an untrained encoder, paired if both share batches."""
+        if self.metric.judged:
+            return self.tested.test
+        return self.paired if self.paired_by_design else self.pooled
+
+    @property
+    def equivalence(self) -> Equivalence | None:
+        """The deciding test's design, tested for a difference within the margin of "equal"."""
+        margin = equal_margin(self.cells, self.metric, self.points)
+        return equivalence_of(self.deciding, margin) if self.deciding else None
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether no difference and equivalence are shown, in the family of the test if it is in one."""
+        return (self.family or self.tested).verdict is Significance.EQUAL
 
     @property
     def welch(self) -> TTest | None:
         """The independent t-test with unequal variances."""
         return t_test(*self.values, equal_variance=False)
 
-    @property
+    @cached_property
     def common(self) -> list[int]:
         """The seeds of both."""
-        a, b = self.cells
-        return sorted({*a.seeds} & {*b.seeds})
+        return common_seeds(*self.cells)
+
+    @property
+    def pairs(self) -> tuple[list[float], list[float]]:
+        """The scores of a and of b at their common seeds."""
+        a, b = ([cell.by_seed[seed] for seed in self.common] for cell in self.cells)
+        return a, b
 
     @property
     def paired(self) -> TTest | None:
         """The t-test of the differences by seed, over the common seeds."""
-        return paired_t_test(*([cell.by_seed[seed] for seed in self.common] for cell in self.cells))
+        return paired_t_test(*self.pairs)
+
+    @property
+    def t_tests(self) -> Mapping[str, TTest | None]:
+        """All t-tests by name, the deciding one first."""
+        if self.one_sample:
+            return {"t-test (one sample)": self.deciding}
+        tests = {"t-test (pooled)": self.pooled, "t-test (Welch)": self.welch}
+        paired = {f"t-test, paired by {count_of(len(self.common), 'seed')}": self.paired}
+        return paired | tests if self.paired_by_design else tests | paired
+
+    @property
+    def permuted(self) -> str:
+        """What the permutation test permutes, and how."""
+        signs = "permutation of signs" if self.paired_by_design else "permutation test"
+        return f"{signs} ({'exact' if self.permutation.exact else '20,000 draws'})"
 
     @cached_property
     def permutation(self) -> Permutation:
+        """The permutation test of the deciding test's design: of signs for pairs, else of values."""
+        if self.paired_by_design:
+            return sign_permutation_test([x - y for x, y in zip(*self.pairs, strict=True)])
         return permutation_test(*self.values)
 
     @cached_property
@@ -121,16 +185,20 @@ class Comparison:
     def decisions(self) -> dict[str, int]:
         """The decision of each test, by its name: 1 if a has the larger mean, -1 if b has, 0 if it cannot tell.
 
-        A test that can never tell them apart with so few seeds is left out.
+        A test that can never tell them apart with so few seeds is left out, and so are tests of another design than
+        pairs where the deciding test is paired.
         """
         if self.one_sample:
             return {}
-        named = {"the pooled t-test": self.pooled, "Welch's t-test": self.welch}
-        named |= {"the paired t-test": self.paired} if len(self.common) >= FEWEST_SEEDS else {}
+        named = {"the paired t-test": self.paired} if len(self.common) >= FEWEST_SEEDS else {}
+        if not self.paired_by_design:
+            named = {"the pooled t-test": self.pooled, "Welch's t-test": self.welch, **named}
         decisions = {name: (test.difference, test.p < ALPHA) for name, test in named.items() if test}
         difference = self.permutation.difference
         if self.permutation.smallest < ALPHA:
             decisions["the permutation test"] = difference, self.permutation.p < ALPHA
+        if self.paired_by_design:  # the others take the seeds of both sides as independent
+            return {name: (1 if size > 0 else -1) if shown else 0 for name, (size, shown) in decisions.items()}
         if self.bootstrap:
             decisions["the bootstrap"] = difference, not self.bootstrap.low <= 0 <= self.bootstrap.high
         if self.dominance is not None:
@@ -174,37 +242,50 @@ class Comparison:
         size = f"{signed(test.difference, digits)}, 95% interval {interval_text(test.low, test.high, digits)}"
         if not any(stds):
             return f"No conclusion for {a.name} and {b.name}: the scores of neither vary over seeds ({size})."
-        size += f", {p_value(test.p)}"
-        decisions = self.decisions()
+        size += f", {p_value(test.p)}{self._by_pairs}"
+        decisions, within = self.decisions(), bound(self.equivalence, digits, equal=self.is_equal)
         other = f"; the tests disagree: {_disagreement(decisions)}" if len(set(decisions.values())) > 1 else ""
         if test.p < ALPHA and not self.metric.judged:
             side = "higher" if test.difference > 0 else "lower"
             return f"{a.name} is {side} than {b.name} ({size}); {self.metric.name} alone does not say which is better."
         if test.p < ALPHA:
             side = "better" if ahead(test.difference, 0, self.metric) else "worse"
-            return f"{a.name} is {side} than {b.name}{self._in_family(size)}{other}."
-        power = "" if self.one_sample or other else _power(test.difference, stds)
-        return f"No significant difference between {a.name} and {b.name} ({size}){power}{other}."
+            small = f", but {within}" if self.equivalence and self.equivalence.p < ALPHA else ""
+            return f"{a.name} is {side} than {b.name}{self._in_family(size)}{small}{other}."
+        if self.is_equal:
+            return f"{a.name} and {b.name} are {within} ({size}){other}."
+        power = "" if other else self._power(test)
+        return f"No significant difference between {a.name} and {b.name} ({size}), {within}{power}{other}."
+
+    @property
+    def _by_pairs(self) -> str:
+        r = correlation(*self.pairs) if self.paired_by_design else None
+        along = "" if r is None else f", r = {fixed(r, 4)}"
+        return f", paired by {count_of(len(self.common), 'seed')}{along}" if self.paired_by_design else ""
 
     def _in_family(self, size: str) -> str:
         """How far a significant test holds: alone, and after the correction in its family."""
         if self.corrected is None:
             return f", tested alone ({size})"
-        p, tests, alpha = self.corrected
+        p, tests, alpha, _ = self.corrected
         if tests == 1:
             return f" ({size})"
         if p < alpha:
             return f" ({size}), also after Holm's correction over {tests} tests ({p_value(p)})"
         return f" alone ({size}), not after correction over {tests} tests ({p_value(p)})"
 
-
-def _power(difference: float, stds: Sequence[float]) -> str:
-    """The seeds that would show the difference if it is real; empty where no number of seeds suffices."""
-    try:
-        needed = seeds_needed(difference, (sum(std**2 for std in stds) / 2) ** 0.5)
-    except ValueError:
-        return ""
-    return f"; if real, {needed} seeds each give 80% power"
+    def _power(self, test: TTest) -> str:
+        """The seeds or pairs that would decide if the difference and the deviations are real; empty where none do."""
+        independent, counts = test.design == "independent", [cell.summary.n for cell in self.cells]
+        spread = (sum((cell.summary.std or 0.0) ** 2 for cell in self.cells) / 2) ** 0.5
+        std = spread if independent else test.error * (test.df + 1) ** 0.5
+        margin = equal_margin(self.cells, self.metric, self.points)
+        needed = seeds_to_decide(test.difference, std, margin, design=test.design)
+        if needed is None:
+            return ""
+        more = max(needed, (min(counts) if independent else int(test.df) + 1) + 1)
+        things = {"independent": "seeds each", "paired": "pairs", "one sample": "seeds"}[test.design]
+        return f"; if real, {more} {things} would decide with 80% power"
 
 
 def _disagreement(decisions: Mapping[str, int]) -> str:

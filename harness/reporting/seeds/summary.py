@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from harness.formatting import count_of
+from harness.formatting import points as _points
 from harness.method.naming import name_of
-from harness.metrics import AVERAGE, Column, Metric, Metrics
+from harness.metrics import AVERAGE, Column, Metric, Metrics, Significance
 from harness.reporting.seeds.caveats import notes_by_place, weakness_notes
-from harness.reporting.seeds.cells import Label, Row, compared
+from harness.reporting.seeds.cells import EQUAL_POINTS, Cell, Label, Row, compared
 from harness.reporting.seeds.choose import chosen, rows_of
-from harness.reporting.seeds.wording import heading
+from harness.reporting.seeds.wording import heading, judged
 from harness.spec import BASELINE, UNTRAINED
 from harness.stats import ALPHA, FEWEST_SEEDS
 from harness.store import Frames, Result, frames_of
@@ -33,12 +34,16 @@ BOLD = "Bold: the best mean of each setting and encoder."
 
 @dataclass(frozen=True)
 class Block:
-    """The rows of one setting and encoder: the untrained encoder, then the `base` variant, then the others."""
+    """The rows of one setting and encoder: the untrained encoder, then the `base` variant, then the others.
+
+    `points` is the margin of "equal" in its tests, None for the default one.
+    """
 
     setting: str
     encoder: str
     rows: tuple[Row, ...]
     base: str = BASELINE
+    points: float | None = None
 
     @property
     def place(self) -> str:
@@ -50,6 +55,11 @@ class Block:
     def baseline(self, label: Label) -> Row | None:
         """Return the base variant's row with a label's overrides; None for that row itself or if there is none."""
         return None if label.variant == self.base else self.by_label.get(label._replace(variant=self.base))
+
+    def unchanged(self, row: Row) -> Row | None:
+        """The method of a variant as its profile trains it; None for the baseline's method and for such a row."""
+        own = self.by_label.get(row.label._replace(variant=row.label.method, overrides=""))
+        return None if own is None or own.label in (row.label, row.label._replace(variant=self.base)) else own
 
     @property
     def trained(self) -> list[Row]:
@@ -116,12 +126,14 @@ def summary_tables(
     unscored: Mapping[tuple[str, str], Sequence[str]] = MappingProxyType({}),
     shown: Collection[Label] | None = None,
     only: str | None = None,
+    points: float | None = None,
 ) -> list[SummaryTable]:
     """Build a table for each profile and suite of results, of the metrics that the suites declare as shown.
 
     A suite without averages, such as `figures`, has no table. `unscored` are notes on runs that lack scores, by profile
     and suite. All rows are tested together; with `shown`, only rows of these labels, the untrained encoders and the
-    rows that they are tested against are kept. `only` is the one suite whose tables are wanted.
+    rows that they are tested against are kept. `only` is the one suite whose tables are wanted, `points` the
+    largest difference that counts as equal.
     """
     frames = frames_of(results)
     scores = _shown(frames, metrics, only)
@@ -130,7 +142,9 @@ def summary_tables(
     for row in rows_of(frames, chosen(frames, scores), scores):
         kept.setdefault((row.label.profile, row.suite), []).append(row)
         labels.setdefault(row.label.profile, set()).add(row.label)
-    tables = [_table(*place, rows, metrics.get(place[1], {}), labels[place[0]], shown) for place, rows in kept.items()]
+    tables = [
+        _table(*place, rows, metrics.get(place[1], {}), labels[place[0]], shown, points) for place, rows in kept.items()
+    ]
     return [
         replace(table, notes=(*table.notes, *unscored.get((table.profile, table.suite), ())))
         for table in tables
@@ -156,11 +170,13 @@ def _table(
     declared: Mapping[str, Metric],
     labels: Collection[Label],
     shown: Collection[Label] | None,
+    points: float | None,
 ) -> SummaryTable:
     columns = _columns(rows, declared)
     metrics = {column.metric: declared.get(column.metric, Metric(column.metric)) for column in columns}
     in_order = ({column: row.cells[column] for column in columns if column in row.cells} for row in rows)
-    blocks = blocks_of([replace(row, cells=cells) for row, cells in zip(rows, in_order, strict=True)], metrics)
+    rows = [replace(row, cells=cells) for row, cells in zip(rows, in_order, strict=True)]
+    blocks = blocks_of(rows, metrics, points=points)
     if shown is not None:
         blocks = tuple(_of_labels(block, shown) for block in blocks if any(row.label in shown for row in block.rows))
     untrained = {label.encoder for label in labels if label.setting == UNTRAINED}
@@ -183,8 +199,8 @@ def table_of_blocks(
     """
     untested = _untested(blocks, suite, labels) if any(metric.judged for metric in metrics.values()) else ()
     weak = weakness_notes(row.weakness() for block in blocks for row in block.rows)
-    legend = _legend(columns, metrics, blocks)
-    return SummaryTable(profile, suite, columns, metrics, blocks, legend, (*untested, *weak))
+    legend, found = _legend(columns, metrics, blocks), _findings(columns, metrics, blocks)
+    return SummaryTable(profile, suite, columns, metrics, blocks, legend, (*found, *untested, *weak))
 
 
 def _of_labels(block: Block, shown: Collection[Label]) -> Block:
@@ -193,7 +209,9 @@ def _of_labels(block: Block, shown: Collection[Label]) -> Block:
     return replace(block, rows=tuple(row for row in block.rows if row.label in {*shown, *bases} or not row.is_trained))
 
 
-def blocks_of(rows: Iterable[Row], metrics: Mapping[str, Metric], base: str = BASELINE) -> tuple[Block, ...]:
+def blocks_of(
+    rows: Iterable[Row], metrics: Mapping[str, Metric], base: str = BASELINE, points: float | None = None
+) -> tuple[Block, ...]:
     """Arrange rows by setting and encoder, and test each against the row of the variant `base`.
 
     Rows of an untrained encoder stand in each of its blocks.
@@ -208,7 +226,7 @@ def blocks_of(rows: Iterable[Row], metrics: Mapping[str, Metric], base: str = BA
     trained = {encoder for _, encoder in places}
     places |= {(UNTRAINED, encoder): [] for encoder in untrained if encoder not in trained}
     order = sorted(places, key=lambda at: (at[0] != UNTRAINED, *at))
-    blocks = (Block(*at, _in_order([*places[at], *untrained.get(at[1], ())], base), base) for at in order)
+    blocks = (Block(*at, _in_order([*places[at], *untrained.get(at[1], ())], base), base, points) for at in order)
     return tuple(_tested(block, metrics) for block in blocks)
 
 
@@ -237,7 +255,7 @@ def _tested(block: Block, metrics: Mapping[str, Metric]) -> Block:
     cells = {row.label: dict(row.cells) for row in block.rows}
     for column in dict.fromkeys(column for row in block.rows for column in row.cells):
         both = [(row, base) for row, base in pairs if column in row.cells and column in base.cells]
-        for (row, _), cell in zip(both, compared(both, column, metrics[column.metric]), strict=True):
+        for (row, _), cell in zip(both, compared(both, column, metrics[column.metric], block.points), strict=True):
             cells[row.label][column] = cell
     return replace(block, rows=tuple(replace(row, cells=cells[row.label]) for row in block.rows))
 
@@ -258,15 +276,92 @@ def _legend(columns: Sequence[Column], metrics: Mapping[str, Metric], blocks: Se
     families = [_sizes(rows, is_method=True), _sizes(rows, is_method=False)]
     if any(families):
         methods, variants = families
+        base = name_of(blocks[0].base)
         lines.append(
-            f"* significantly better and † significantly worse than {name_of(blocks[0].base)} in the same setting and "
-            f"encoder: p < {ALPHA} after Holm's correction, independent two-sample t-test, two-sided, equal variances; "
-            "(*) and (†): alone, not after the correction."
+            f"* significantly better and † significantly worse than {base} in the same setting and encoder: "
+            f"p < {ALPHA} after Holm's correction, {_designs(rows)}; (*) and (†): alone, not after the correction; "
+            f"≈ equal: the 90 % interval is within {margin_words(blocks[0].points)}, after the correction."
         )
         over = [f"those of methods ({methods})"] * bool(methods)
         over += [f"those of their variants ({variants})"] * bool(variants)
         lines.append(f"Tests corrected together: in each column, {' and apart '.join(over)}.{_secondary(columns)}")
     return tuple(lines)
+
+
+def margin_words(points: float | None) -> str:
+    """The margin of "equal" in words."""
+    if points is not None:
+        return f"±{_points(points)}"
+    return f"±{EQUAL_POINTS:g} points, or a tenth of the deviation over seeds if larger"
+
+
+def _designs(rows: Sequence[Row]) -> str:
+    """The designs of all t-tests of a table, in words."""
+    found = {cell.test.design for row in rows for cell in row.cells.values() if cell.test}
+    independent = "independent two-sample t-test, two-sided, equal variances"
+    if "paired" not in found:
+        return independent
+    paired = "two-sided t-test paired by seed"
+    return paired if len(found) == 1 else f"{paired} where two rows share their batches, else independent"
+
+
+#: names in a note on one setting and encoder; tables.csv has all
+MOST_NOTED = 20
+
+
+def _findings(columns: Sequence[Column], metrics: Mapping[str, Metric], blocks: Sequence[Block]) -> Iterator[str]:
+    """What the tests of the primary column show of rows without a difference and of variants, and which are paired."""
+    designs = {
+        "paired": [(block, row) for block in blocks for row in block.rows if _is_paired(row)],
+        "independent": [(block, row) for block in blocks for row in block.rows if _is_paired(row) is False],
+    }
+    fewer, base = min(designs, key=lambda design: len(designs[design])), name_of(blocks[0].base) if blocks else ""
+    if designs["paired"]:
+        shared = {"paired": "shared batches", "independent": "other batches"}[fewer]
+        text = f"Tests against {base} that are {fewer}, for {shared}"
+        yield from notes_by_place((text, block.place, row.label.name.text) for block, row in designs[fewer])
+    primary = _primary(columns)
+    if len(primary) != 1 or not metrics[primary[0].metric].judged:
+        return
+    (column,) = primary
+    digits = metrics[column.metric].digits
+    for text, tests in (
+        (f"No difference from {base} on {column.task}", _without_difference),
+        (f"Variants against their methods on {column.task}, tested together", against_methods),
+    ):
+        lines = []
+        for block in blocks:
+            some = [(row, cell) for row, _, cell in tests(block, column, metrics[column.metric]) if cell.test]
+            lines += [
+                (text, block.place, f"{row.label.name.text}, {judged(cell, digits)}") for row, cell in some[:MOST_NOTED]
+            ]
+            lines += [(text, block.place, f"and {len(some) - MOST_NOTED} more")] * (len(some) > MOST_NOTED)
+        yield from notes_by_place(lines)
+
+
+def _is_paired(row: Row) -> bool | None:
+    """Whether any test of a row is paired; None for a row that is not tested."""
+    found = {cell.test.design for cell in row.cells.values() if cell.test}
+    return "paired" in found if found else None
+
+
+def _without_difference(block: Block, column: Column, metric: Metric) -> Iterator[tuple[Row, Row, Cell]]:
+    """The rows that do not differ from their baselines, with these and their cells."""
+    for row in (row for row in block.trained if column in row.cells):
+        base, cell = block.baseline(row.label), row.cells[column]
+        if base and cell.verdict in (Significance.EQUAL, Significance.NONE):
+            yield row, base, cell
+
+
+def against_methods(block: Block, column: Column, metric: Metric) -> Iterator[tuple[Row, Row, Cell]]:
+    """The variants of a block, each with its method as the profile trains it and its cell tested against that's.
+
+    All of a block are one family. The variants of the baseline are in its own.
+    """
+    rows = [(row, own) for row in block.trained if (own := block.unchanged(row))]
+    pairs = [(row, own) for row, own in rows if column in row.cells and column in own.cells and row.data != own.data]
+    cells = compared(pairs, column, metric, block.points, one_family=True)
+    return ((*pair, cell) for pair, cell in zip(pairs, cells, strict=True))
 
 
 def _sizes(rows: Sequence[Row], *, is_method: bool) -> str:
@@ -278,11 +373,16 @@ def _sizes(rows: Sequence[Row], *, is_method: bool) -> str:
 
 def _secondary(columns: Sequence[Column]) -> str:
     """Which column is primary, the only average or else the only task; empty where there is only one number."""
-    primary = [column for column in columns if column.task == AVERAGE] or columns
+    primary = _primary(columns)
     if len(primary) != 1:
         return " No column is primary." if len(columns) > 1 else ""
     several = len({column.task for column in columns} - {AVERAGE}) > 1
     return f" {primary[0].task} is primary, the other columns are secondary." if several else ""
+
+
+def _primary(columns: Sequence[Column]) -> Sequence[Column]:
+    """The averages, or else all columns; the only one of them is primary."""
+    return [column for column in columns if column.task == AVERAGE] or columns
 
 
 def _untested(blocks: Sequence[Block], suite: str, labels: Collection[Label]) -> Iterator[str]:

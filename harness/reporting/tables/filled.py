@@ -51,16 +51,16 @@ def paper_tables(
     papers: Sequence[Paper],
     published: PublishedNumbers,
     results: Sequence[Result],
-    margin: float = DEFAULT_MARGIN,
+    margin: float | None = None,
     commands: Commands = DEFAULT_COMMANDS,
 ) -> list[FilledTable]:
-    """Fill all tables of the papers; `margin`, in points, is that of their verdicts.
+    """Fill all tables of the papers; `margin`, in points, is that of their verdicts, by default 1.
 
     Raises UserError for a row whose printed number is not in `published`.
     """
     profile = load_profile(PAPER_PROFILE)
     rows = _rows(papers, results, profile)
-    return _Filler(profile, StandIns.of(profile), rows, commands, published, margin).tables(papers)
+    return _Filler(profile, StandIns.of(profile), rows, commands, published, margin or DEFAULT_MARGIN).tables(papers)
 
 
 def stand_in_tables(
@@ -85,7 +85,11 @@ def stand_in_tables(
 
 
 def filled_tables(
-    profile: str, results: Sequence[Result], commands: Commands = DEFAULT_COMMANDS, variants: Sequence[str] = ()
+    profile: str,
+    results: Sequence[Result],
+    commands: Commands = DEFAULT_COMMANDS,
+    variants: Sequence[str] = (),
+    margin: float | None = None,
 ) -> list[FilledTable]:
     """Fill the papers' tables by one profile's results; rows of the given `variants`, if any, are added to them."""
     papers = [
@@ -93,7 +97,7 @@ def filled_tables(
         for paper in read_papers()
     ]
     if profile == PAPER_PROFILE:
-        return paper_tables(papers, read_published(), results, commands=commands)
+        return paper_tables(papers, read_published(), results, margin, commands)
     shipped = [load_profile(profile)] if profile in shipped_profiles() else []
     return stand_in_tables(papers, results, shipped, commands=commands, variants=variants)
 

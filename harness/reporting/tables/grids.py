@@ -17,7 +17,7 @@ from harness.reporting.seeds.wording import metric_words, suite_title
 from harness.reporting.tables.cells import Coverage
 from harness.stats import Summary
 
-BETTER, WORSE, ABSENT = "*", "†", "–"
+BETTER, WORSE, EQUAL, ABSENT = "*", "†", "≈", "–"
 #: absent: a row without a run; sentences: its heads are long texts
 LineKind = Literal["plain", "baseline", "published", "measured", "absent", "difference", "verdict", "sentences"]
 
@@ -195,6 +195,7 @@ def marks(cell: Cell) -> str:
 
 
 def star(cell: Cell) -> str:
-    """Return the mark of a significant cell, in brackets if it is significant only before correction, or nothing."""
-    mark = {Significance.BETTER: BETTER, Significance.WORSE: WORSE}.get(cell.verdict or Significance.NONE, "")
-    return mark if cell.holds or not mark else f"({mark})"
+    """Return the mark of an equal or significant cell, in brackets if that is only before correction, or nothing."""
+    marks = {Significance.BETTER: BETTER, Significance.WORSE: WORSE, Significance.EQUAL: EQUAL}
+    mark = marks.get(cell.verdict or Significance.NONE, "")
+    return f"({mark})" if cell.is_alone else mark

@@ -14,7 +14,7 @@ from harness.formatting import for_csv, for_latex, for_markdown, visible
 from harness.metrics import Agreement
 from harness.reporting.seeds.caveats import COLLAPSED, SELECTED
 from harness.reporting.seeds.wording import Sentence
-from harness.reporting.tables.grids import ABSENT, BETTER, WORSE, CellText, Grid, Line, Section, code_of
+from harness.reporting.tables.grids import ABSENT, BETTER, EQUAL, WORSE, CellText, Grid, Line, Section, code_of
 
 
 def markdown(sentences: Sequence[Sentence], grids: Sequence[Grid], footer: str) -> str:
@@ -57,7 +57,7 @@ def _markdown_line(texts: Sequence[str]) -> str:
 
 
 _MARKS = {
-    **{"": "", BETTER: r"$^{*}$", WORSE: r"$^{\dagger}$"},
+    **{"": "", BETTER: r"$^{*}$", WORSE: r"$^{\dagger}$", EQUAL: r"$^{\approx}$"},
     **{f"({BETTER})": r"$^{(*)}$", f"({WORSE})": r"$^{(\dagger)}$"},
 }
 

@@ -1,0 +1,36 @@
+"""Which runs share their batches, from what their results record and never from their scores.
+
+A run's batches follow from its corpora, the rows of these that it reads, their order, the sizes of batches, the number
+of steps and the rule that mixes text with pairs (`harness.training.streams`). The order is seeded by seed and setting.
+"""
+
+from __future__ import annotations
+
+from harness.sources import digest
+from harness.store.schema import Result
+
+#: the mixing rule of this project's methods without such a hyperparameter (`harness.method.Method.mixing`)
+_DEFAULT = "floor"
+
+
+def batches_of(result: Result) -> str:
+    """A digest of all that decides a run's batches but the seed; empty where its result does not record that.
+
+    Two runs with one digest and one seed read the same rows at each step. Without an identity, as in older results,
+    the captions that were asked for stand for the content of the corpora.
+    """
+    groups, identity = result.hyperparameters, result.identity
+    method, training = groups.get("method", {}), groups.get("training", {})
+    length = next((name for name in ("steps", "epochs") if training.get(name)), "")
+    if not length or "batch_size" not in training:
+        return ""
+    corpora, setting = identity.get("corpora"), result.spec.setting
+    read = [corpora or method.get("captions", "setting"), str(setting), result.backend]
+    steps = [training["batch_size"], length, training[length]]
+    if isinstance(corpora, list) and len(corpora) == 1:
+        return digest(read, steps)
+    code = identity.get("code")
+    name = f"method {result.spec.variant.name}"
+    mixing = [method.get("mixing", _DEFAULT), code.get(name, "") if isinstance(code, dict) else ""]
+    sizes = {key: value for key, value in method.items() if key.endswith("_batch_size")}
+    return digest(read, steps, mixing, sizes)
