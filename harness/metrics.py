@@ -97,7 +97,8 @@ class Agreement(StrEnum):
     """A measured mean beside the printed one.
 
     REPRODUCED: equivalent within a margin, by two one-sided t-tests, even if a small difference is significant.
-    DIFFERS: otherwise, if a t-test finds a difference. UNDECIDED: neither is shown.
+    DIFFERS: otherwise, if a t-test finds a difference. UNDECIDED: neither is shown. All after the correction over the
+    cells of a table.
     """
 
     REPRODUCED = "reproduced"

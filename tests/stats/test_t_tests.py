@@ -16,8 +16,8 @@ import scipy.stats
 from harness.stats import (
     Summary,
     TTest,
-    correlation,
     bootstrap_difference,
+    correlation,
     detectable_difference,
     hedges_g,
     holm,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,26 +14,35 @@ from harness.metrics import Agreement, Score
 from harness.papers.published import PAPER_PROFILE, Paper, Published
 from harness.papers.schema import PaperColumn, PaperRow, PaperTable
 from harness.reporting.seeds.caveats import Weakness
-from harness.reporting.seeds.cells import Cell, Label, Row, corrected
+from harness.reporting.seeds.cells import Cell, Corrected, Label, Row, corrected
 from harness.stats import (
     ALPHA,
     FEWEST_SEEDS,
     Equivalence,
     Summary,
     TTest,
-    equivalence_test,
-    pooled_deviation,
+    equivalence_of,
     seeds_to_decide,
     t_test_from_summaries,
 )
 
 
 class Judgement(NamedTuple):
-    """A verdict, with the reason if there are too few seeds, or the seeds per side that would decide an open one."""
+    """A verdict, with its reason where it is not the tests' own.
+
+    `seeds` measured seeds would decide an open verdict beside the same printed numbers; None where no number would.
+    """
 
     verdict: Agreement
     why: str = ""
     seeds: int | None = None
+
+
+class Family(NamedTuple):
+    """A cell's tests beside print, corrected over the cells of its table: for a difference, and for equivalence."""
+
+    differs: Corrected
+    equal: Corrected | None
 
 
 @dataclass(frozen=True)
@@ -41,13 +51,14 @@ class PaperCell:
 
     `measured.test` is the paper's own test, against the row that the paper compares with. `margin` is the largest
     difference, in points, that counts as reproduced; None for a number that is not in points. `score` is the one of
-    runs that fills it, None if nothing is measured for it.
+    runs that fills it, None if nothing is measured for it. Without a `family`, its tests are alone.
     """
 
     published: Published | None = None
     measured: Cell | None = None
     margin: float | None = None
     score: Score | None = None
+    family: Family | None = None
 
     @property
     def difference(self) -> float | None:
@@ -55,53 +66,74 @@ class PaperCell:
         return self.measured.summary.mean - self.published.value if self.measured and self.published else None
 
     @property
-    def _sides(self) -> tuple[Summary, Summary] | None:
-        """What is tested; None where a side is absent or its number of seeds is not printed."""
+    def sides(self) -> tuple[Summary, Summary] | None:
+        """What is tested; None where a side is absent, or print has no number of seeds or no deviation.
+
+        No paper says whether its deviations are sample or population ones. The printed one is taken as a population
+        deviation, which makes it larger: a verdict by it is one by both forms.
+        """
         printed = self.published.summary if self.published else None
-        return (self.measured.summary, printed) if self.measured and printed else None
+        if not self.measured or printed is None or printed.std is None or printed.n < 2:
+            return None
+        return self.measured.summary, replace(printed, std=printed.std * math.sqrt(printed.n / (printed.n - 1)))
 
     @cached_property
     def test(self) -> TTest | None:
         """The independent two-sample t-test of the difference, pooled; None if either side has too few seeds."""
-        return t_test_from_summaries(*self._sides) if self._sides else None
+        return t_test_from_summaries(*self.sides) if self.sides else None
 
     @cached_property
     def equivalence(self) -> Equivalence | None:
         """The two one-sided t-tests of a difference within the margin; None without a margin or a `test`."""
-        return equivalence_test(*self._sides, self.margin) if self._sides and self.margin is not None else None
+        return equivalence_of(self.test, self.margin) if self.test and self.margin is not None else None
+
+    @property
+    def too_few(self) -> str:
+        """Why there are too few seeds for a verdict; empty if there are enough.
+
+        A side needs FEWEST_SEEDS, and the paper has to print its number of seeds and its deviations.
+        """
+        number, few = self.published, list[str]()
+        if self.measured and self.measured.summary.n < FEWEST_SEEDS:
+            few.append(f"{count_of(self.measured.summary.n, 'seed')} measured")
+        if number and number.seeds is None:
+            few.append("printed number of seeds not stated")
+        elif number and number.seeds is not None and number.seeds < FEWEST_SEEDS:
+            few.append(f"{count_of(number.seeds, 'seed')} printed")
+        elif number and number.std is None:
+            few.append("no deviation printed")
+        return ", ".join(few)
 
     @cached_property
     def judgement(self) -> Judgement | None:
-        """Whether the measured mean reproduces the printed number.
+        """Whether the measured mean reproduces the printed number, after the correction over the cells of its table.
 
         It does if the two are equivalent within the margin, even if a smaller difference is significant. Otherwise it
-        differs if 0 lies outside the 95 % interval of the difference; else the two are not distinguishable. There are
-        too few seeds to decide if a side has fewer than FEWEST_SEEDS, or the paper prints no number of seeds or no
-        deviation.
+        differs if a t-test shows a difference; else the two are not distinguishable, with what one of the tests says
+        alone.
         """
         if self.published is None or self.measured is None:
             return None
-        number, few = self.published, []
-        if self.measured.summary.n < FEWEST_SEEDS:
-            few.append(f"{count_of(self.measured.summary.n, 'seed')} measured")
-        if number.seeds is None:
-            few.append("printed number of seeds not stated")
-        elif number.seeds < FEWEST_SEEDS:
-            few.append(f"{count_of(number.seeds, 'seed')} printed")
-        elif number.std is None:
-            few.append("no deviation printed")
-        if few or self._sides is None or self.test is None:
-            return Judgement(Agreement.TOO_FEW, ", ".join(few))
-        if self.equivalence and self.equivalence.p < ALPHA:
+        if self.too_few or self.test is None:
+            return Judgement(Agreement.TOO_FEW, self.too_few)
+        alone = Family(Corrected(self.test.p, 1), Corrected(self.equivalence.p, 1) if self.equivalence else None)
+        differs, equal = self.family or alone
+        if equal and equal.p < ALPHA:
             return Judgement(Agreement.REPRODUCED)
-        if not self.test.low <= 0 <= self.test.high:
+        if differs.p < ALPHA:
             return Judgement(Agreement.DIFFERS)
-        return Judgement(Agreement.UNDECIDED, seeds=self._seeds_to_decide(*self._sides))
+        why = f"{Agreement.DIFFERS} alone" if self.test.p < ALPHA else ""
+        if self.equivalence and self.equivalence.p < ALPHA:
+            why = f"{Agreement.REPRODUCED} alone"
+        step = min(test.step for test in (differs, equal) if test)
+        return Judgement(Agreement.UNDECIDED, why, self._seeds_to_decide(step))
 
-    def _seeds_to_decide(self, mine: Summary, printed: Summary) -> int | None:
-        """The fewest seeds per side, above the present number, if the measured difference and deviation are true."""
-        needed = seeds_to_decide(mine.mean - printed.mean, pooled_deviation(mine, printed), self.margin)
-        return None if needed is None else max(needed, min(mine.n, printed.n) + 1)
+    def _seeds_to_decide(self, alpha: float) -> int | None:
+        """The fewest seeds, above the present number, if the measured difference and deviation are true."""
+        assert self.sides is not None
+        mine, printed = self.sides
+        needed = seeds_to_decide(mine.mean - printed.mean, mine.std or 0.0, self.margin, alpha=alpha, printed=printed)
+        return None if needed is None else max(needed, mine.n + 1)
 
 
 class LineOrigin(NamedTuple):
@@ -278,13 +310,33 @@ def row_verdict(judgements: Sequence[Judgement], margin: float | None) -> str:
         text += "".join(f", {word} in {number}" for word, number in others)
     else:
         text = first[0] if len(reached) == len(judgements) else f"{first[0]} in {count_of(len(reached), 'cell')}"
-    seeds = [judgement.seeds for judgement in reached if judgement.seeds]
-    return text + (f"; {'up to ' * (len(seeds) > 1)}{max(seeds)} seeds a side would decide" if seeds else "")
+    seeds = [judgement.seeds for judgement in reached if judgement.verdict is Agreement.UNDECIDED]
+    some, never = [number for number in seeds if number], seeds.count(None)
+    if not some:
+        return text + "; no number of seeds would decide" * (never > 0)
+    text += f"; {'up to ' * (len(some) > 1)}{max(some)} seeds would decide"
+    return text + (f", in {count_of(never, 'cell')} no number would" if never else "")
 
 
 def _word(verdict: Agreement, margin: float | None) -> str:
     """A verdict; if it is REPRODUCED, with the margin."""
     return f"{verdict} (±{points(margin)})" if margin and verdict is Agreement.REPRODUCED else str(verdict)
+
+
+def correct_verdicts(lines: Sequence[FilledLine]) -> None:
+    """Correct the tests beside print, in place: all cells of a table's lines of one origin are a family."""
+    families: dict[LineOrigin, list[tuple[FilledLine, str]]] = {}
+    for line in lines:
+        for name, cell in line.cells.items():
+            if cell.test and not cell.too_few:
+                families.setdefault(line.origin, []).append((line, name))
+    for family in families.values():
+        cells = [line.cells[name] for line, name in family]
+        differs = Corrected.family([cell.test.p for cell in cells if cell.test])
+        equal = iter(Corrected.family([cell.equivalence.p for cell in cells if cell.equivalence]))
+        for (line, name), cell, differing in zip(family, cells, differs, strict=True):
+            both = Family(differing, next(equal) if cell.equivalence else None)
+            line.cells[name] = replace(cell, family=both)
 
 
 def correct_tests(lines: Sequence[FilledLine], alpha: float) -> None:

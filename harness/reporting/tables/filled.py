@@ -37,6 +37,7 @@ from harness.reporting.tables.cells import (
     LineOrigin,
     PaperCell,
     correct_tests,
+    correct_verdicts,
 )
 from harness.spec import DEFAULT_READING, Variant
 from harness.store import Result, frames_of
@@ -170,6 +171,8 @@ class _Filler:
                 blocks.append((next(iter(rows.values())).own.label.encoder, tuple(rows.values())))
         made = FilledTable(paper, name, table, tuple(blocks), (), None, self.profile.name, self._released(paper, name))
         correct_tests(made.lines, table.alpha)
+        correct_verdicts(made.lines)
+        correct_verdicts([line for row in made.rows for line in row.released])
         own = [(name, cell) for row in made.rows for name, cell in row.own.cells.items()]
         used = {name for name, cell in own if cell.published or cell.score}
         columns = tuple(column for column in table.columns if column.name in used)
