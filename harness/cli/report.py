@@ -24,13 +24,12 @@ from harness.cli.options import (
 from harness.cli.output import echo, plain_table, read_results, warn
 from harness.command_line import DEFAULT_MARGIN, DEFAULT_REPORT, TABLE_FORMATS, TableFormat
 from harness.errors import PlugInError, UserError
-from harness.formatting import at_most, count_of, fixed, from_markdown, interval_text, p_value, signed
+from harness.formatting import count_of, fixed, from_markdown
 from harness.spec import MOST_SEEDS
 
 if TYPE_CHECKING:
     from harness.commands import Commands
     from harness.reporting.seeds.comparison import Comparison
-    from harness.stats import Effect, Equivalence, Interval, TTest
 
 TextRow = tuple[str, str, str, str]
 F = TypeVar("F", bound=Callable[..., object])
@@ -85,7 +84,12 @@ def table(
 
     NAME is a suite, such as sts, or a table of a paper, such as mcse:T1. In a terminal, Markdown has no escapes.
     """
-    text = read_results(results, profile).text(name, text_format, profile, rows or (), margin).removesuffix("\n")
+    text = (
+        read_results(results, profile)
+        .with_margin(margin)
+        .text(name, text_format, profile, rows or ())
+        .removesuffix("\n")
+    )
     click.echo(from_markdown(text) if text_format == "markdown" and is_terminal() else text)
 
 
@@ -136,7 +140,7 @@ def cite(profile: str | None, methods: str | None, results: Path) -> None:
 @click.option("--set", "set", multiple=True, metavar="KEY=VALUE", help="Only runs with these overrides.")
 @margin_option("Largest difference that counts as equal.")
 @results_option
-def compare(a: str, b: str, metric: str, results: Path, **only: Any) -> None:
+def compare(a: str, b: str, metric: str, results: Path, margin: float | None, **only: Any) -> None:
     """Compare variant A with variant B over their seeds.
 
     Each may be a VARIANT/SETTING/ENCODER, and NAME#GROUP names the runs of an earlier state of code, data or values; a
@@ -145,7 +149,7 @@ def compare(a: str, b: str, metric: str, results: Path, **only: Any) -> None:
     from harness.planning.names import stored_spelling
     from harness.reporting.seeds.lookup import of_group
 
-    loaded = read_results(results, only["profile"])
+    loaded = read_results(results, only["profile"]).with_margin(margin)
     (a_name, a_group), (b_name, b_group) = map(of_group, (a, b))
     first, second = (stored_spelling(loaded.runs, text, only["profile"]) for text in (a_name, b_name))
     first, second = (f"{name}#{group}" if group else name for name, group in ((first, a_group), (second, b_group)))
@@ -159,7 +163,7 @@ def _show_comparison(comparison: Comparison, commands: Commands) -> None:
     places = " and ".join(dict.fromkeys(row.label.place for row in (a, b)))
     score = " ".join(comparison.score)
     echo(f"{a.name} against {b.name}: {score}, profile {a.label.profile}, {places}")
-    plain_table(("", "value", "95% interval", "p"), [*_means(comparison), *_tests(comparison)])
+    plain_table(("", "value", "95% interval", "p"), [*_means(comparison), *comparison.rows()])
     if line := commands.untrained(comparison.a.label.profile, comparison.lacking):
         echo(line)
     for line in comparison.warnings():
@@ -168,6 +172,7 @@ def _show_comparison(comparison: Comparison, commands: Commands) -> None:
 
 
 def _means(comparison: Comparison) -> Iterator[TextRow]:
+    from harness.reporting.seeds.comparison import between
     from harness.reporting.tables.grids import summary_text
     from harness.stats import mean_interval
 
@@ -176,38 +181,7 @@ def _means(comparison: Comparison) -> Iterator[TextRow]:
         summary = comparison.cell(row).summary
         counted = ", ".join(filter(None, (count_of(summary.n, "seed"), row.freshness.mark)))
         text = str(summary_text(summary, digits, extra=counted))
-        yield row.name, text, _between(mean_interval(summary), digits), ""
-
-
-def _tests(comparison: Comparison) -> Iterator[TextRow]:
-    from harness.reporting.seeds.comparison import ORDERED
-    from harness.reporting.tables.grids import ABSENT
-
-    digits, permuted = comparison.metric.digits, comparison.permutation
-    for name, test in comparison.t_tests.items():
-        if test is None:
-            yield f"difference, {name}", ABSENT, ABSENT, "too few seeds"
-        else:
-            yield f"difference, {name}", signed(test.difference, digits), _between(test, digits), p_value(test.p)
-    if equal := comparison.equivalence:
-        within = f"within {at_most(equal.bound, digits)}, margin {equal.margin:.2g}"
-        yield f"equivalence, {100 * equal.level:g}% interval", within, _between(equal, digits), p_value(equal.p)
-    if comparison.one_sample:
-        return
-    least = f"{p_value(permuted.p)} (smallest possible {permuted.smallest:.2g})"
-    yield comparison.permuted, signed(permuted.difference, digits), "", least
-    yield "difference, bootstrap", "", _between(comparison.bootstrap, digits), ""
-    effect, order = comparison.effect, comparison.dominance
-    yield "Hedges' g", ABSENT if effect is None else fixed(effect.g, 2), _between(effect, 2), ""
-    ahead = f"{comparison.ahead.name} {'better' if comparison.metric.judged else 'ahead'}"
-    bound = ABSENT if order is None else f"at most {fixed(order, 2)} (below {ORDERED}: {ahead})"
-    yield "almost stochastic order", bound, "", ""
-
-
-def _between(test: TTest | Equivalence | Interval | Effect | None, digits: int) -> str:
-    from harness.reporting.tables.grids import ABSENT
-
-    return ABSENT if test is None else interval_text(test.low, test.high, digits)
+        yield row.name, text, between(mean_interval(summary), digits), ""
 
 
 @click.command()
@@ -219,15 +193,15 @@ def power(effect: float, std: float, seeds: int | None) -> None:
 
     Two-sided two-sample t-test at 0.05, equal numbers of seeds on both sides.
     """
-    from harness.stats import detectable_difference, power_of_t_test, seeds_needed
+    from harness.stats import detectable_difference, power_of_verdict, seeds_to_decide
 
     for name, value in (("effect", effect), ("std", std)):
         if not math.isfinite(value):
             raise UserError(f"--{name} {value}: not a finite number; give another value")
-    try:
-        needed = seeds_needed(effect, std)
-    except ValueError as error:
-        raise UserError(f"--effect {effect:g} is too small for --std {std:g} ({error}); give a larger one") from error
+    needed = seeds_to_decide(effect, std, None)
+    if needed is None:
+        why = "no number of seeds can detect this difference"
+        raise UserError(f"--effect {effect:g} is too small for --std {std:g} ({why}); give a larger one")
     echo(
         f"a difference of {effect:g} with a deviation of {std:g} needs {needed} seeds of each variant "
         "(80% power, two-sided t-test at 0.05)"
@@ -236,7 +210,11 @@ def power(effect: float, std: float, seeds: int | None) -> None:
     plain_table(
         ("seeds each", "power", "minimum detectable difference (80% power)"),
         [
-            (str(n), f"{fixed(100 * power_of_t_test(effect, std, n), 0)}%", f"{detectable_difference(std, n):.3g}")
+            (
+                str(n),
+                f"{fixed(100 * power_of_verdict(effect, std, n, None), 0)}%",
+                f"{detectable_difference(std, n):.3g}",
+            )
             for n in counts
         ],
     )

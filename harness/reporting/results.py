@@ -120,32 +120,24 @@ class Results:
         return self._by_profile[profile]
 
     @checked
-    def table(
-        self, name: str, profile: str | None = None, rows: Names = (), margin: float | None = None
-    ) -> pandas.DataFrame:
+    def table(self, name: str, profile: str | None = None, rows: Names = ()) -> pandas.DataFrame:
         """A suite's summary ("sts") or a paper's table ("mcse:T1") as texts, as the report prints them.
 
         One row per line of the table: mean and sample standard deviation over seeds with stars for significance; the
         numbers themselves are in `.frame`. `profile` is needed if the folder has results of several. `rows` are the
         only variants to show, in this order ("mine,simcse,mcse"); a paper's table gets a row for one that it lacks.
-        `margin`, in points, is the largest difference that counts as equal, or as reproduced beside print.
         """
-        return frame_of_grid(self.with_margin(margin).of_profile(self._profile(profile)).grid(name, rows, whole=True))
+        return frame_of_grid(self.of_profile(self._profile(profile)).grid(name, rows, whole=True))
 
     @checked
     def text(
-        self,
-        name: str,
-        text_format: TableFormat = "markdown",
-        profile: str | None = None,
-        rows: Names = (),
-        margin: float | None = None,
+        self, name: str, text_format: TableFormat = "markdown", profile: str | None = None, rows: Names = ()
     ) -> str:
         """The same tables as "markdown", "latex" (booktabs, with a caption) or "csv", ready for a paper.
 
         Raises UserError for a name that has no table under the profile.
         """
-        return FORMATS[text_format](self.with_margin(margin).of_profile(self._profile(profile)).grid(name, rows))
+        return FORMATS[text_format](self.of_profile(self._profile(profile)).grid(name, rows))
 
     @checked
     def compare(
@@ -158,28 +150,17 @@ class Results:
         setting: str | None = None,
         encoder: str | None = None,
         set: Mapping[str, object] | Sequence[str] = (),  # noqa: A002
-        margin: float | None = None,
     ) -> Comparison:
         """Compare two variants, or two VARIANT/SETTING/ENCODER, in SUITE.TASK[.METRIC], with every test over seeds.
 
-        The keyword arguments restrict the runs of both; `margin`, in points, is the largest difference that
-        counts as equal, by default 0.1 or a tenth of the deviation over seeds. `print(comparison.conclusion())`
-        gives the result in one sentence. Raises UserError when no runs or several groups of runs match.
+        The keyword arguments restrict the runs of both. `print(comparison.conclusion())` gives the result in one
+        sentence. Raises UserError when no runs or several groups of runs match.
         """
         self._check_runs()
         overrides = set if isinstance(set, Mapping) else parse_overrides(set)
         name = load_profile(profile).name if profile else None
-        return compare_variants(
-            self.runs,
-            a,
-            b,
-            metric,
-            profile=name,
-            setting=setting,
-            encoder=encoder,
-            overrides=overrides,
-            points=self.with_margin(margin).margin,
-        )
+        where = {"profile": name, "setting": setting, "encoder": encoder}
+        return compare_variants(self.runs, a, b, metric, **where, overrides=overrides, points=self.margin)
 
     def grid(self, name: str, rows: Names = (), *, whole: bool = False) -> Grid:
         """A suite's summary ("sts") or a paper's table ("mcse:T1") of its one profile.

@@ -8,6 +8,7 @@ integral over the variance remains.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -21,10 +22,10 @@ from harness.stats.t_tests import (
     Summary,
     TTest,
     check_std,
-    fewest_seeds,
-    t_test_from_summaries,
 )
 
+#: More seeds than anybody runs; if more would be needed, the answer is that no number of seeds suffices.
+_MOST = 10_000_000
 #: nodes of the Gauss-Legendre rule for each smooth piece of the integral
 _NODES = 200
 Floats = NDArray[np.float64]
@@ -51,21 +52,11 @@ class Equivalence:
         return max(-self.low, self.high)
 
 
-def equivalence_test(a: Summary, b: Summary, margin: float, *, alpha: float = ALPHA) -> Equivalence | None:
-    """Test for equivalence from means, sample standard deviations and counts; `margin` is in the means' own unit.
-
-    None when a side has fewer than two values or no standard deviation. Raises ValueError as `equivalence_of`.
-    """
-    _check(margin, alpha)
-    test = t_test_from_summaries(a, b)
-    return equivalence_of(test, margin, alpha=alpha) if test else None
-
-
-def equivalence_of(test: TTest, margin: float, *, alpha: float = ALPHA) -> Equivalence:
+def equivalence_test(test: TTest, margin: float, *, alpha: float = ALPHA) -> Equivalence:
     """The two one-sided tests with the difference, the standard error and the design of a t-test.
 
-    Without spread, p is the limit: 0 for a difference within the margin, else 1. Raises ValueError for a margin that is
-    not positive and finite, or an alpha outside (0, 0.5).
+    `margin` is in the unit of the difference. Without spread, p is the limit: 0 for a difference within the margin,
+    else 1. Raises ValueError for a margin that is not positive and finite, or an alpha outside (0, 0.5).
     """
     _check(margin, alpha)
     interval, inside = test.interval(1 - 2 * alpha), margin - abs(test.difference)
@@ -94,7 +85,7 @@ def power_of_verdict(
     `effect` and `std` are the true difference and the true deviation of one side. Of n pairs or of n values against a
     number, `std` is that of the differences. `printed` is a second side that stays as it is, with its deviation and its
     number of seeds; only the first side is drawn. Without a margin only a difference can be shown. One seed shows
-    nothing (0). Raises ValueError as `equivalence_of`, for a negative std, n < 1, or an effect of NaN.
+    nothing (0). Raises ValueError as `equivalence_test`, for a negative std, n < 1, or an effect of NaN.
     """
     _check(1.0 if margin is None else margin, alpha, effect, std, n)
     if n < 2:
@@ -125,14 +116,38 @@ def seeds_to_decide(
     design: Design = "independent",
     printed: Summary | None = None,
 ) -> int | None:
-    """The fewest seeds a side that show equivalence or a difference with this power; never fewer than two.
+    """The fewest seeds a side, or pairs, that show equivalence or a difference with this power, at least two.
 
-    The arguments are those of `power_of_verdict`: with a design of pairs these are counted, with a `printed` side the
-    seeds of the other one. None where ten million seeds would not do. Raises ValueError as `power_of_verdict`.
+    The arguments are those of `power_of_verdict`. None where ten million seeds would not do. The power must not fall
+    below the wanted one again as seeds are added. Raises ValueError as that does, and for a power outside (0, 1).
     """
-    return fewest_seeds(
-        lambda n: power_of_verdict(effect, std, n, margin, alpha=alpha, design=design, printed=printed), power
-    )
+    if not 0.0 < power < 1.0:
+        raise ValueError("power lies between 0 and 1")
+
+    def enough(n: int) -> bool:
+        return power_of_verdict(effect, std, n, margin, alpha=alpha, design=design, printed=printed) >= power
+
+    if not enough(_MOST):
+        return None
+    high = next(n for n in (2**exponent for exponent in range(1, 64)) if enough(n))
+    return bisect_left(range(high), True, lo=2, key=enough)
+
+
+def detectable_difference(std: float, n: int, *, power: float = 0.8, alpha: float = ALPHA) -> float | None:
+    """The smallest difference that n seeds a side show with this power; None for one seed, 0 without spread."""
+    if n < 2:
+        return None
+    if std == 0 or power <= alpha:
+        return 0.0
+    from scipy import optimize
+
+    def excess(effect: float) -> float:
+        return power_of_verdict(effect, std, n, None, alpha=alpha) - power
+
+    high = std
+    while excess(high) < 0:
+        high *= 2
+    return float(optimize.brentq(excess, 0.0, high, xtol=1e-12))
 
 
 @dataclass(frozen=True)

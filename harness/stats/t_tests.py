@@ -1,13 +1,9 @@
-"""Means and deviations of a few values; t-tests from values or from these; effect sizes, Holm's correction, powers.
-
-Powers are those of the pooled, two-sided test with equally many seeds on both sides, by the noncentral t distribution
-(Cohen 1988).
-"""
+"""Means and deviations of a few values; t-tests from values or from these; effect sizes, Holm's correction."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Literal
@@ -179,18 +175,6 @@ def one_sample_t_test(values: Sequence[float], mean: float, *, level: float = 0.
     return _test_of_pairs(values, [mean] * len(values), level, "one sample")
 
 
-def correlation(a: Sequence[float], b: Sequence[float]) -> float | None:
-    """Pearson's r of the i-th of a with the i-th of b; None for fewer than two pairs or a side without spread.
-
-    Raises ValueError for unequal lengths.
-    """
-    first, second = summarise(a), summarise(b)
-    products = [(x - first.mean) * (y - second.mean) for x, y in zip(a, b, strict=True)]
-    if not (first.std and second.std) or min(first.std, second.std) <= noise(first.mean, second.mean):
-        return None
-    return math.fsum(products) / (len(products) - 1) / first.std / second.std
-
-
 def pooled_deviation(a: Summary, b: Summary) -> float:
     """The pooled sample standard deviation of two sides. Raises ValueError where one has no standard deviation."""
     if a.std is None or b.std is None:
@@ -293,85 +277,3 @@ def _noncentrality(statistic: float, df: int, quantile: float) -> float:
     while excess(high) > 0:
         high += step
     return float(optimize.brentq(excess, low, high, xtol=1e-10)) if high > low else low
-
-
-#: More seeds than anybody runs; if more would be needed, the answer is that no number of seeds suffices.
-_MOST = 10_000_000
-
-
-def power_of_t_test(effect: float, std: float, n: int, *, alpha: float = 0.05) -> float:
-    """The chance that n seeds a side show a true difference `effect` of means, `std` being that of one side.
-
-    Without spread the chance is 1 for any difference and alpha for none; one seed shows nothing (0). Raises
-    ValueError for a negative std, n < 1, an effect of NaN or an alpha outside (0, 1).
-    """
-    _check(std, alpha)
-    if n < 1 or math.isnan(effect):
-        raise ValueError("a test needs seeds and a difference")
-    if n < 2:
-        return 0.0
-    if std == 0:
-        return 1.0 if effect else alpha
-    from scipy import stats
-
-    df, noncentrality = 2 * n - 2, abs(effect) / std * math.sqrt(n / 2)
-    critical = float(stats.t.ppf(1 - alpha / 2, df))
-    # far beyond the critical value the distribution function underflows to NaN
-    if noncentrality > critical + 38:
-        return 1.0
-    upper = float(stats.nct.sf(critical, df, noncentrality))
-    lower = float(stats.nct.cdf(-critical, df, noncentrality))
-    return min(1.0, upper + (0.0 if math.isnan(lower) else lower))
-
-
-def seeds_needed(effect: float, std: float, *, power: float = 0.8, alpha: float = 0.05) -> int:
-    """The fewest seeds a side that show `effect` with at least this power; never fewer than two.
-
-    Raises ValueError for no effect, or one that ten million seeds would not show.
-    """
-    _check(std, alpha, power)
-    seeds = fewest_seeds(lambda n: power_of_t_test(effect, std, n, alpha=alpha), power)
-    if seeds is None:
-        raise ValueError("no number of seeds can detect this difference")
-    return seeds
-
-
-def fewest_seeds(power_at: Callable[[int], float], power: float) -> int | None:
-    """The fewest seeds a side, at least two, with enough power; None if ten million are too few.
-
-    The power must not fall below the wanted one again as seeds are added. Raises ValueError for a power outside (0, 1).
-    """
-    _check(0.0, power)
-    if not power_at(_MOST) >= power:
-        return None
-    low, high = 1, 2
-    while power_at(high) < power:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if power_at(middle) < power else (low, middle)
-    return high
-
-
-def detectable_difference(std: float, n: int, *, power: float = 0.8, alpha: float = 0.05) -> float | None:
-    """The smallest difference that n seeds a side show with this power; None for one seed, 0 without spread."""
-    _check(std, alpha, power)
-    if n < 2:
-        return None
-    if std == 0 or power <= alpha:
-        return 0.0
-    from scipy import optimize
-
-    high = std
-    while power_of_t_test(high, std, n, alpha=alpha) < power:
-        high *= 2
-    difference = optimize.brentq(
-        lambda effect: power_of_t_test(effect, std, n, alpha=alpha) - power, 0.0, high, xtol=1e-12
-    )
-    return float(difference)
-
-
-def _check(std: float, *shares: float) -> None:
-    check_std(std)
-    if not all(0.0 < share < 1.0 for share in shares):
-        raise ValueError("power and alpha lie between 0 and 1")

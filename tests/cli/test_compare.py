@@ -207,6 +207,9 @@ def test_no_row_contradicts_the_conclusion(a: list[float], b: list[float]) -> No
         assert shown[0]
         assert all(shown) or "the tests disagree" in said
         assert comparison.ahead.name == ("mcse" if " is better " in said else "simcse")
+    elif " are equal within " in said:
+        assert not shown[0]
+        assert comparison.tested.equivalence.bound < 0.1, "a tenth of a deviation is less here"
     elif said.startswith("No significant"):
         assert not shown[0]
         assert not any(shown) or "the tests disagree" in said

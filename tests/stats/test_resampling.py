@@ -17,7 +17,6 @@ from harness.stats import (
     bootstrap_ranking,
     expected_best,
     permutation_test,
-    sign_permutation_test,
     violation_ratio,
 )
 
@@ -55,12 +54,12 @@ def test_signs_of_differences_against_scipy() -> None:
     theirs = scipy.stats.permutation_test(
         (differences, [0.0] * 6), lambda a, b: np.mean(a) - np.mean(b), permutation_type="samples", n_resamples=np.inf
     )
-    test = sign_permutation_test(differences)
+    test = permutation_test(differences, [0.0] * 6, paired=True)
     assert (test.p, test.smallest, test.exact) == (pytest.approx(theirs.pvalue), 2 / 64, True)
-    drawn = sign_permutation_test(differences * 3, draws=4000)
+    drawn = permutation_test(differences * 3, [0.0] * 18, paired=True, draws=4000)
     assert not drawn.exact
     assert drawn.p < 0.01
-    assert sign_permutation_test([0.0, 0.0]).p == 1.0
+    assert permutation_test([1.0, 2.0], [1.0, 2.0], paired=True).p == 1.0
 
 
 def test_drawn_permutation_is_seeded_near_the_t_test_and_never_zero() -> None:

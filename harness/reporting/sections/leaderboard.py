@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import combinations
 from typing import NamedTuple
 
-from harness.formatting import interval_text, p_value, signed
+from harness.formatting import interval_text, signed
 from harness.method.naming import name_of
 from harness.metrics import AVERAGE, Column, Score, Significance
 from harness.papers.published import PAPER_PROFILE
@@ -234,16 +234,7 @@ class Board:
         pair = Comparison(a.gain.row, b.gain.row, score, metric, family=family, points=block.points)
         if pair.one_sample or min(cell.summary.n for cell in pair.cells) < FEWEST_SEEDS:
             return [pair.conclusion(), []]
-        tests = [[name, p_value(test.p)] for name, test in pair.t_tests.items() if test]
-        tests.append(
-            [pair.permuted, f"{p_value(pair.permutation.p)}, smallest possible {pair.permutation.smallest:.2g}"]
-        )
-        if pair.bootstrap:
-            ends = pair.bootstrap.low, pair.bootstrap.high
-            tests.append(["bootstrap interval", interval_text(*ends, metric.digits, signed)])
-        if pair.dominance is not None:
-            tests.append(["almost stochastic order, bound", f"{pair.dominance:.2f}"])
-        return [pair.conclusion(), tests]
+        return [pair.conclusion(), [[name, p or interval or value] for name, value, interval, p in pair.rows()]]
 
 
 def said(gain: Gain, digits: int) -> tuple[str, str]:

@@ -305,7 +305,7 @@ def _lines(table: SeenTable, task: str) -> Iterator[Line]:
     for row in table.rows:
         if any(table.pairs(row, part, task) for part in (SEEN, UNSEEN)):
             cells = tuple(text for part in (SEEN, UNSEEN) for text in _texts(table, row, part, task))
-            heads = (row.label.name, seeds_text(len(row.seeds), row.freshness))
+            heads = (row.label.name, seeds_text(len(row.seeds), row.freshness.mark))
             yield Line(heads, cells, "baseline" if row.label.variant == BASELINE else "plain")
 
 

@@ -20,7 +20,7 @@ from harness.stats import (
     Equivalence,
     Summary,
     TTest,
-    equivalence_of,
+    equivalence_test,
     holm,
     one_sample_t_test,
     paired_t_test,
@@ -131,6 +131,12 @@ class Cell:
     def by_seed(self) -> dict[int, float]:
         return dict(zip(self.seeds, self.values, strict=True))
 
+    def pairs(self, other: Cell) -> tuple[list[float], list[float]]:
+        """Its values and those of another cell at their common seeds."""
+        mine, theirs = self.by_seed, other.by_seed
+        common = sorted(mine.keys() & theirs.keys())
+        return [mine[seed] for seed in common], [theirs[seed] for seed in common]
+
     def of_seed(self, seed: int) -> Cell:
         """The cell of one of its seeds, with the caveats that are about it."""
         about = (caveat for caveat in self.caveats if caveat.mark != COLLAPSED or seed in caveat.about)
@@ -223,78 +229,55 @@ def ahead(score: float, other: float, metric: Metric) -> bool:
 
 
 def compare(
-    cell: Cell,
-    against: Cell,
-    metric: Metric,
-    alpha: float = ALPHA,
-    *,
-    untrained: bool = False,
-    paired: bool = False,
-    margin: float | None = None,
+    cell: Cell, other: Cell, metric: Metric, alpha: float = ALPHA, *, paired: bool = False, margin: float | None = None
 ) -> Cell:
     """Return a cell with its t-test against another and the verdict at a level of significance.
 
-    With fewer than FEWEST_SEEDS on a side, or in a metric that is not judged, there is neither. An `untrained`
-    encoder is one number without seeds: the test against it is a one-sample test. A `paired` test is over the common
-    seeds; with fewer than FEWEST_SEEDS of these, it is independent. Only with a `margin`, in the metric's unit, are
-    two cells tested for equivalence.
+    With fewer than FEWEST_SEEDS on a side, or in a metric that is not judged, there is neither. A `paired` test is over
+    the common seeds, if there are enough. Only with a `margin`, in the metric's unit, is equivalence tested.
     """
-    if untrained:
-        enough, test = cell.summary.n >= FEWEST_SEEDS, one_sample_t_test(cell.values, against.summary.mean)
-    else:
-        enough = min(cell.summary.n, against.summary.n) >= FEWEST_SEEDS
-        common = common_seeds(cell, against) if paired else ()
-        mine, theirs = ([side.by_seed[seed] for seed in common] for side in (cell, against))
-        pairs = paired_t_test(mine, theirs) if len(common) >= FEWEST_SEEDS else None
-        test = pairs or t_test_from_summaries(cell.summary, against.summary)
-    if test is None or not enough or not metric.judged:
+    pairs = cell.pairs(other) if paired else ((), ())
+    by_seed = paired_t_test(*pairs) if len(pairs[0]) >= FEWEST_SEEDS else None
+    test = by_seed or t_test_from_summaries(cell.summary, other.summary)
+    return _judged(cell, test, min(cell.summary.n, other.summary.n), metric, alpha, margin)
+
+
+def _judged(
+    cell: Cell, test: TTest | None, seeds: int, metric: Metric, alpha: float = ALPHA, margin: float | None = None
+) -> Cell:
+    if test is None or seeds < FEWEST_SEEDS or not metric.judged:
         return replace(cell, test=None, verdict=None, corrected=None, equivalence=None)
-    equivalence = None if margin is None else equivalence_of(test, margin)
+    equivalence = None if margin is None else equivalence_test(test, margin)
     verdict = Significance.BETTER if ahead(test.difference, 0, metric) else Significance.WORSE
     if test.p >= alpha:
         verdict = Significance.EQUAL if equivalence and equivalence.p < alpha else Significance.NONE
     return replace(cell, test=test, verdict=verdict, corrected=None, equivalence=equivalence)
 
 
-def difference(cell: Cell, other: Cell) -> float:
-    """The difference of a cell from the one that it is tested against: of their means, or of pairs in a paired test."""
-    paired = cell.test and cell.test.design == "paired"
-    return cell.test.difference if cell.test and paired else cell.summary.mean - other.summary.mean
-
-
-def common_seeds(a: Cell, b: Cell) -> list[int]:
-    """The seeds of both cells, in order."""
-    return sorted({*a.seeds} & {*b.seeds})
-
-
-def share_batches(a: Row, b: Row) -> bool:
-    """Whether the runs of two rows read the same batches with equal seeds, by what their results record."""
-    return bool(a.batches) and a.batches == b.batches
-
-
-def equal_margin(cells: Sequence[Cell], metric: Metric, points: float | None = None) -> float:
-    """The largest difference of two cells that is called equal: that many `points`, in the metric's unit.
-
-    By default EQUAL_POINTS or EQUAL_SHARE of the pooled deviation over seeds, whichever is larger.
-    """
-    if points is not None:
-        return points * metric.point
-    varied = [cell.summary for cell in cells if cell.summary.std is not None]
-    deviation = pooled_deviation(varied[0], varied[-1]) if varied else 0.0
-    return max(EQUAL_POINTS * metric.point, EQUAL_SHARE * deviation)
-
-
 def contrast(row: Row, other: Row, column: Column, metric: Metric, points: float | None = None) -> Cell:
-    """A row's cell in a column, tested against another row's: this is how all rows of results are compared.
+    """A row's cell in a column, compared with another row's, as all rows of results are.
 
-    One-sample if the other is an untrained encoder, paired by seed if both share their batches, else independent.
-    `points` is the margin of "equal", by default that of `equal_margin`.
+    The t-test is paired by seed if their runs read the same batches, else independent. An untrained encoder is one
+    number without seeds: against it, the test is a one-sample test. Equal are differences of less than `points`, by
+    default EQUAL_POINTS or EQUAL_SHARE of the pooled deviation over seeds, whichever is larger.
     """
     cell, against = row.cells[column], other.cells[column]
-    margin = equal_margin((cell, against), metric, points)
-    return compare(
-        cell, against, metric, untrained=not other.is_trained, paired=share_batches(row, other), margin=margin
-    )
+    varied = [each.summary for each in (cell, against) if each.summary.std is not None]
+    spread = pooled_deviation(varied[0], varied[-1]) if varied else 0.0
+    margin = max(EQUAL_POINTS * metric.point, EQUAL_SHARE * spread) if points is None else points * metric.point
+    if row.is_trained == other.is_trained:
+        paired = bool(row.batches) and row.batches == other.batches
+        return compare(cell, against, metric, paired=paired, margin=margin)
+    if row.is_trained:
+        test = one_sample_t_test(cell.values, against.summary.mean)
+    else:
+        test = one_sample_t_test([-value for value in against.values], -cell.summary.mean)
+    return _judged(cell, test, max(cell.summary.n, against.summary.n), metric, margin=margin)
+
+
+def difference(cell: Cell, other: Cell) -> float:
+    """The difference of a cell from the one that it is tested against: of the means, or of pairs in a paired test."""
+    return cell.test.difference if cell.test else cell.summary.mean - other.summary.mean
 
 
 def trained_apart(training: Mapping[str, str], other: Mapping[str, str]) -> str:
@@ -318,39 +301,31 @@ def corrected(
     `data` are all scores of both sides of each test: tests of equal data are one test. Those in `methods` are the
     family of methods, the others that of their variants.
     """
-    kept = {key: cell for key, cell in zip(data, cells, strict=True) if cell.test}
-    adjusted: dict[Hashable, Corrected] = {}
-    equal: dict[Hashable, Corrected] = {}
+    found = {key: cell for key, cell in zip(data, cells, strict=True) if cell.test}
+    adjusted, equal = dict[Hashable, Corrected](), dict[Hashable, Corrected]()
     for of_methods in (True, False):
-        family = {key: cell for key, cell in kept.items() if (key in methods) is of_methods}
-        ps = Corrected.family([cell.test.p for cell in family.values() if cell.test], alpha)
-        adjusted |= zip(family, ps, strict=True)
-        both = {key: cell.equivalence.p for key, cell in family.items() if cell.equivalence}
-        equal |= zip(both, Corrected.family([*both.values()], alpha), strict=True)
+        family = {key: cell for key, cell in found.items() if (key in methods) is of_methods}
+        for ps, kept in (
+            ({key: cell.test.p for key, cell in family.items() if cell.test}, adjusted),
+            ({key: cell.equivalence.p for key, cell in family.items() if cell.equivalence}, equal),
+        ):
+            kept |= zip(ps, Corrected.family([*ps.values()], alpha), strict=True)
 
-    def judged(cell: Cell, key: Hashable) -> Significance | None:
-        uncertain = cell.verdict is Significance.EQUAL and equal[key].p >= alpha
-        return Significance.NONE if uncertain else cell.verdict
+    def of(cell: Cell, key: Hashable) -> Cell:
+        open_again = cell.verdict is Significance.EQUAL and equal[key].p >= alpha
+        return replace(cell, corrected=adjusted[key], verdict=Significance.NONE if open_again else cell.verdict)
 
-    return [
-        replace(cell, corrected=adjusted[key], verdict=judged(cell, key)) if cell.test else cell
-        for key, cell in zip(data, cells, strict=True)
-    ]
+    return [of(cell, key) if cell.test else cell for key, cell in zip(data, cells, strict=True)]
 
 
 def compared(
-    pairs: Sequence[tuple[Row, Row]],
-    column: Column,
-    metric: Metric,
-    points: float | None = None,
-    *,
-    one_family: bool = False,
+    pairs: Sequence[tuple[Row, Row]], column: Column, metric: Metric, points: float | None = None, *, one: bool = False
 ) -> list[Cell]:
-    """The cells of rows in a column, each in `contrast` with another row's and corrected in its family.
+    """The cells of rows in a column, each in `contrast` to another row's and corrected in its family.
 
-    Methods are one family and their variants another, unless all are `one_family`.
+    Methods are one family and their variants another, unless all are `one`.
     """
     cells = [contrast(row, other, column, metric, points) for row, other in pairs]
     data = [(row.data, other.data) for row, other in pairs]
-    methods = {key for key, (row, _) in zip(data, pairs, strict=True) if row.is_method or one_family}
+    methods = {key for key, (row, _) in zip(data, pairs, strict=True) if row.is_method or one}
     return corrected(cells, data, methods)

@@ -32,5 +32,5 @@ def claim_tests(claims: Sequence[Ablation], block: Block, metric: Metric) -> Ite
             if {claim.better, claim.worse} <= {*rows}
         ]
         sides = [(better, worse) for _, better, worse in pairs]
-        cells = compared(sides, column, metric, block.points, one_family=True)
+        cells = compared(sides, column, metric, block.points, one=True)
         yield from (ClaimTest(*pair, cell) for pair, cell in zip(pairs, cells, strict=True))

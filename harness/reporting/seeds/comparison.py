@@ -3,42 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
+from statistics import StatisticsError, correlation
 
-from harness.formatting import count_of, fixed, interval_text, p_value, signed
+from harness import stats
+from harness.formatting import at_most, count_of, fixed, interval_text, p_value, signed
 from harness.metrics import Metric, Score, Significance
-from harness.reporting.seeds.cells import (
-    Cell,
-    Corrected,
-    Row,
-    ahead,
-    common_seeds,
-    contrast,
-    equal_margin,
-    share_batches,
-)
-from harness.reporting.seeds.wording import bound
-from harness.stats import (
-    ALPHA,
-    FEWEST_SEEDS,
-    Effect,
-    Equivalence,
-    Interval,
-    Permutation,
-    TTest,
-    almost_stochastic_order,
-    bootstrap_difference,
-    correlation,
-    equivalence_of,
-    hedges_g,
-    one_sample_t_test,
-    paired_t_test,
-    permutation_test,
-    seeds_to_decide,
-    sign_permutation_test,
-    t_test,
-)
+from harness.reporting.seeds.cells import Cell, Corrected, Row, ahead, contrast
+from harness.reporting.seeds.wording import ABSENT, bound
+from harness.stats import ALPHA, FEWEST_SEEDS, Effect, Equivalence, Interval, Permutation, TTest
 
 #: one side is better if the bound of almost stochastic order is below this (Ulmer et al. 2022)
 ORDERED = 0.2
@@ -49,7 +24,7 @@ class Comparison:
     """Tests of row a against row b in one score. A test that needs more seeds is None.
 
     `untrained` are the rows of the same encoders before training. `family` is the cell of the same test in a table,
-    corrected there, None if it is in no family. `points` is the margin of "equal", by default that of `equal_margin`.
+    corrected there, None if it is in no family. `points` is the margin of "equal", by default that of `contrast`.
     """
 
     a: Row
@@ -84,92 +59,58 @@ class Comparison:
         """Whether one side is an untrained encoder: a number without seeds."""
         return self.a.is_trained != self.b.is_trained
 
+    @cached_property
+    def tested(self) -> Cell:
+        """The cell of a compared with b's as in tables, not corrected, whether the metric is judged or not."""
+        return contrast(self.a, self.b, self.score.column, replace(self.metric, judged=True), self.points)
+
+    @property
+    def deciding(self) -> TTest | None:
+        """The test that tables use: one-sample beside an untrained encoder, paired where both share their batches."""
+        return self.tested.test
+
     @property
     def paired_by_design(self) -> bool:
-        """Whether the deciding test is paired: both rows share their batches and enough seeds."""
-        return not self.one_sample and share_batches(self.a, self.b) and len(self.common) >= FEWEST_SEEDS
+        return self.deciding is not None and self.deciding.design == "paired"
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether no difference but equivalence is shown, in the family of the test if it is in one."""
+        return (self.family or self.tested).verdict is Significance.EQUAL
 
     @property
     def pooled(self) -> TTest | None:
         """The independent t-test that the papers use."""
-        return t_test(*self.values)
-
-    @cached_property
-    def tested(self) -> Cell:
-        """The cell of a with the test that tables use, its verdict and its equivalence, not corrected."""
-        if self.a.is_trained or not self.one_sample:
-            return contrast(self.a, self.b, self.score.column, self.metric, self.points)
-        back, (a, b) = contrast(self.b, self.a, self.score.column, self.metric, self.points), self.cells
-        return replace(back, test=back.test and one_sample_t_test([-value for value in b.values], -a.summary.mean))
-
-    @property
-    def deciding(self) -> TTest | None:
-        """The test that tables use: one-sample if one side is an untrained encoder, paired if both share batches."""
-        if self.metric.judged:
-            return self.tested.test
-        return self.paired if self.paired_by_design else self.pooled
-
-    @property
-    def equivalence(self) -> Equivalence | None:
-        """The deciding test's design, tested for a difference within the margin of "equal"."""
-        margin = equal_margin(self.cells, self.metric, self.points)
-        return equivalence_of(self.deciding, margin) if self.deciding else None
-
-    @property
-    def is_equal(self) -> bool:
-        """Whether no difference and equivalence are shown, in the family of the test if it is in one."""
-        return (self.family or self.tested).verdict is Significance.EQUAL
+        return stats.t_test(*self.values)
 
     @property
     def welch(self) -> TTest | None:
         """The independent t-test with unequal variances."""
-        return t_test(*self.values, equal_variance=False)
+        return stats.t_test(*self.values, equal_variance=False)
 
     @cached_property
-    def common(self) -> list[int]:
-        """The seeds of both."""
-        return common_seeds(*self.cells)
-
-    @property
     def pairs(self) -> tuple[list[float], list[float]]:
         """The scores of a and of b at their common seeds."""
-        a, b = ([cell.by_seed[seed] for seed in self.common] for cell in self.cells)
-        return a, b
+        return self.cell(self.a).pairs(self.cell(self.b))
 
     @property
     def paired(self) -> TTest | None:
         """The t-test of the differences by seed, over the common seeds."""
-        return paired_t_test(*self.pairs)
-
-    @property
-    def t_tests(self) -> Mapping[str, TTest | None]:
-        """All t-tests by name, the deciding one first."""
-        if self.one_sample:
-            return {"t-test (one sample)": self.deciding}
-        tests = {"t-test (pooled)": self.pooled, "t-test (Welch)": self.welch}
-        paired = {f"t-test, paired by {count_of(len(self.common), 'seed')}": self.paired}
-        return paired | tests if self.paired_by_design else tests | paired
-
-    @property
-    def permuted(self) -> str:
-        """What the permutation test permutes, and how."""
-        signs = "permutation of signs" if self.paired_by_design else "permutation test"
-        return f"{signs} ({'exact' if self.permutation.exact else '20,000 draws'})"
+        return stats.paired_t_test(*self.pairs)
 
     @cached_property
     def permutation(self) -> Permutation:
-        """The permutation test of the deciding test's design: of signs for pairs, else of values."""
-        if self.paired_by_design:
-            return sign_permutation_test([x - y for x, y in zip(*self.pairs, strict=True)])
-        return permutation_test(*self.values)
+        """The permutation test of the deciding test's design: of the sides of pairs, else of values."""
+        by_seed = self.paired_by_design
+        return stats.permutation_test(*(self.pairs if by_seed else self.values), paired=by_seed)
 
     @cached_property
     def bootstrap(self) -> Interval | None:
-        return bootstrap_difference(*self.values)
+        return stats.bootstrap_difference(*self.values)
 
     @property
     def effect(self) -> Effect | None:
-        return hedges_g(*(cell.summary for cell in self.cells))
+        return stats.hedges_g(*(cell.summary for cell in self.cells))
 
     @property
     def ahead(self) -> Row:
@@ -180,7 +121,9 @@ class Comparison:
     def dominance(self) -> float | None:
         """The almost-stochastic-order bound of 'the row ahead is better than the other'."""
         a, b = self.values
-        return almost_stochastic_order(*((a, b) if (self.ahead is self.a) == self.metric.larger_is_better else (b, a)))
+        return stats.almost_stochastic_order(
+            *((a, b) if (self.ahead is self.a) == self.metric.larger_is_better else (b, a))
+        )
 
     def decisions(self) -> dict[str, int]:
         """The decision of each test, by its name: 1 if a has the larger mean, -1 if b has, 0 if it cannot tell.
@@ -190,19 +133,17 @@ class Comparison:
         """
         if self.one_sample:
             return {}
-        named = {"the paired t-test": self.paired} if len(self.common) >= FEWEST_SEEDS else {}
+        named = {"the paired t-test": self.paired} if len(self.pairs[0]) >= FEWEST_SEEDS else {}
         if not self.paired_by_design:
             named = {"the pooled t-test": self.pooled, "Welch's t-test": self.welch, **named}
         decisions = {name: (test.difference, test.p < ALPHA) for name, test in named.items() if test}
-        difference = self.permutation.difference
+        size = self.permutation.difference
         if self.permutation.smallest < ALPHA:
-            decisions["the permutation test"] = difference, self.permutation.p < ALPHA
-        if self.paired_by_design:  # the others take the seeds of both sides as independent
-            return {name: (1 if size > 0 else -1) if shown else 0 for name, (size, shown) in decisions.items()}
-        if self.bootstrap:
-            decisions["the bootstrap"] = difference, not self.bootstrap.low <= 0 <= self.bootstrap.high
-        if self.dominance is not None:
-            decisions["almost stochastic order"] = difference, self.dominance < ORDERED
+            decisions["the permutation test"] = size, self.permutation.p < ALPHA
+        if self.bootstrap and not self.paired_by_design:
+            decisions["the bootstrap"] = size, not self.bootstrap.low <= 0 <= self.bootstrap.high
+        if self.dominance is not None and not self.paired_by_design:
+            decisions["almost stochastic order"] = size, self.dominance < ORDERED
         return {name: (1 if size > 0 else -1) if shown else 0 for name, (size, shown) in decisions.items()}
 
     def _is_better(self, first: Row, second: Row) -> bool:
@@ -224,7 +165,7 @@ class Comparison:
                 yield f"{row.name}: {weak}"
         seeds = [",".join(map(str, cell.seeds)) for cell in self.cells]
         if seeds[0] != seeds[1] and not self.one_sample:
-            common = count_of(len(self.common), "common seed")
+            common = count_of(len(self.pairs[0]), "common seed")
             yield f"the seeds differ: {seeds[0]} and {seeds[1]}; paired tests use {common}"
         for row in self.untrained:
             behind = [other for other in (self.a, self.b) if self._is_better(row, other)]
@@ -243,14 +184,14 @@ class Comparison:
         if not any(stds):
             return f"No conclusion for {a.name} and {b.name}: the scores of neither vary over seeds ({size})."
         size += f", {p_value(test.p)}{self._by_pairs}"
-        decisions, within = self.decisions(), bound(self.equivalence, digits, equal=self.is_equal)
+        decisions, within = self.decisions(), bound(self.tested.equivalence, digits, equal=self.is_equal)
         other = f"; the tests disagree: {_disagreement(decisions)}" if len(set(decisions.values())) > 1 else ""
         if test.p < ALPHA and not self.metric.judged:
             side = "higher" if test.difference > 0 else "lower"
             return f"{a.name} is {side} than {b.name} ({size}); {self.metric.name} alone does not say which is better."
         if test.p < ALPHA:
             side = "better" if ahead(test.difference, 0, self.metric) else "worse"
-            small = f", but {within}" if self.equivalence and self.equivalence.p < ALPHA else ""
+            small = f", but {within}" if self.tested.equivalence and self.tested.equivalence.p < ALPHA else ""
             return f"{a.name} is {side} than {b.name}{self._in_family(size)}{small}{other}."
         if self.is_equal:
             return f"{a.name} and {b.name} are {within} ({size}){other}."
@@ -259,9 +200,10 @@ class Comparison:
 
     @property
     def _by_pairs(self) -> str:
-        r = correlation(*self.pairs) if self.paired_by_design else None
-        along = "" if r is None else f", r = {fixed(r, 4)}"
-        return f", paired by {count_of(len(self.common), 'seed')}{along}" if self.paired_by_design else ""
+        with suppress(StatisticsError):  # a side without spread has no correlation
+            if self.paired_by_design:
+                return f", paired by {count_of(len(self.pairs[0]), 'seed')}, r = {fixed(correlation(*self.pairs), 4)}"
+        return ", paired by seed" if self.paired_by_design else ""
 
     def _in_family(self, size: str) -> str:
         """How far a significant test holds: alone, and after the correction in its family."""
@@ -276,16 +218,41 @@ class Comparison:
 
     def _power(self, test: TTest) -> str:
         """The seeds or pairs that would decide if the difference and the deviations are real; empty where none do."""
-        independent, counts = test.design == "independent", [cell.summary.n for cell in self.cells]
-        spread = (sum((cell.summary.std or 0.0) ** 2 for cell in self.cells) / 2) ** 0.5
-        std = spread if independent else test.error * (test.df + 1) ** 0.5
-        margin = equal_margin(self.cells, self.metric, self.points)
-        needed = seeds_to_decide(test.difference, std, margin, design=test.design)
-        if needed is None:
-            return ""
-        more = max(needed, (min(counts) if independent else int(test.df) + 1) + 1)
+        equal, sides = self.tested.equivalence, [cell.summary for cell in self.cells]
+        std, there = test.error * (test.df + 1) ** 0.5, int(test.df) + 1
+        if test.design == "independent":
+            std, there = (sum((side.std or 0.0) ** 2 for side in sides) / 2) ** 0.5, min(side.n for side in sides)
+        needed = stats.seeds_to_decide(test.difference, std, equal.margin if equal else None, design=test.design)
         things = {"independent": "seeds each", "paired": "pairs", "one sample": "seeds"}[test.design]
-        return f"; if real, {more} {things} would decide with 80% power"
+        return f"; if real, {max(needed, there + 1)} {things} would decide with 80% power" if needed else ""
+
+    def rows(self) -> Iterator[tuple[str, str, str, str]]:
+        """Each test that can be made, the deciding one first: its name, value, interval and p-value."""
+        digits, permuted, equal = self.metric.digits, self.permutation, self.tested.equivalence
+        independent = {"t-test (pooled)": self.pooled, "t-test (Welch)": self.welch}
+        by_seed = {f"t-test, paired by {count_of(len(self.pairs[0]), 'seed')}": self.paired}
+        tests = by_seed | independent if self.paired_by_design else independent | by_seed
+        for name, test in ({"t-test (one sample)": self.deciding} if self.one_sample else tests).items():
+            size = signed(test.difference, digits) if test else ABSENT
+            yield f"difference, {name}", size, between(test, digits), p_value(test.p) if test else "too few seeds"
+        if equal:
+            within = f"within {at_most(equal.bound, digits)}, margin {equal.margin:.2g}"
+            yield "equivalence (90% interval)", within, between(equal, digits), p_value(equal.p)
+        if self.one_sample:
+            return
+        how = f"{'exact' if permuted.exact else '20,000 draws'}{', by seed' * self.paired_by_design}"
+        least = f"{p_value(permuted.p)} (smallest possible {permuted.smallest:.2g})"
+        yield f"permutation test ({how})", signed(permuted.difference, digits), "", least
+        yield "difference, bootstrap", "", between(self.bootstrap, digits), ""
+        yield "Hedges' g", fixed(self.effect.g, 2) if self.effect else ABSENT, between(self.effect, 2), ""
+        ahead = f"{self.ahead.name} {'better' if self.metric.judged else 'ahead'}"
+        below = f"at most {fixed(self.dominance or 0.0, 2)} (below {ORDERED}: {ahead})"
+        yield "almost stochastic order", ABSENT if self.dominance is None else below, "", ""
+
+
+def between(test: TTest | Equivalence | Interval | Effect | None, digits: int) -> str:
+    """The ends of an interval as text."""
+    return ABSENT if test is None else interval_text(test.low, test.high, digits)
 
 
 def _disagreement(decisions: Mapping[str, int]) -> str:

@@ -279,7 +279,7 @@ def _legend(columns: Sequence[Column], metrics: Mapping[str, Metric], blocks: Se
         base = name_of(blocks[0].base)
         lines.append(
             f"* significantly better and † significantly worse than {base} in the same setting and encoder: "
-            f"p < {ALPHA} after Holm's correction, {_designs(rows)}; (*) and (†): alone, not after the correction; "
+            f"p < {ALPHA} after Holm's correction, {_design(rows)}; (*) and (†): alone, not after the correction; "
             f"≈ equal: the 90 % interval is within {margin_words(blocks[0].points)}, after the correction."
         )
         over = [f"those of methods ({methods})"] * bool(methods)
@@ -288,21 +288,21 @@ def _legend(columns: Sequence[Column], metrics: Mapping[str, Metric], blocks: Se
     return tuple(lines)
 
 
+def _design(rows: Sequence[Row]) -> str:
+    """The designs of the t-tests of a table, in words."""
+    by_seed = "paired by seed for rows marked 'paired', which share its batches, else " * any(map(is_paired, rows))
+    return f"two-sided t-test, {by_seed}independent with equal variances"
+
+
+def is_paired(row: Row) -> bool:
+    """Whether a row is tested by seed against the row that it is compared with."""
+    return any(cell.test and cell.test.design == "paired" for cell in row.cells.values())
+
+
 def margin_words(points: float | None) -> str:
     """The margin of "equal" in words."""
-    if points is not None:
-        return f"±{_points(points)}"
-    return f"±{EQUAL_POINTS:g} points, or a tenth of the deviation over seeds if larger"
-
-
-def _designs(rows: Sequence[Row]) -> str:
-    """The designs of all t-tests of a table, in words."""
-    found = {cell.test.design for row in rows for cell in row.cells.values() if cell.test}
-    independent = "independent two-sample t-test, two-sided, equal variances"
-    if "paired" not in found:
-        return independent
-    paired = "two-sided t-test paired by seed"
-    return paired if len(found) == 1 else f"{paired} where two rows share their batches, else independent"
+    default = f"±{EQUAL_POINTS:g} points, or a tenth of the deviation over seeds if larger"
+    return default if points is None else f"±{_points(points)}"
 
 
 #: names in a note on one setting and encoder; tables.csv has all
@@ -310,57 +310,42 @@ MOST_NOTED = 20
 
 
 def _findings(columns: Sequence[Column], metrics: Mapping[str, Metric], blocks: Sequence[Block]) -> Iterator[str]:
-    """What the tests of the primary column show of rows without a difference and of variants, and which are paired."""
-    designs = {
-        "paired": [(block, row) for block in blocks for row in block.rows if _is_paired(row)],
-        "independent": [(block, row) for block in blocks for row in block.rows if _is_paired(row) is False],
-    }
-    fewer, base = min(designs, key=lambda design: len(designs[design])), name_of(blocks[0].base) if blocks else ""
-    if designs["paired"]:
-        shared = {"paired": "shared batches", "independent": "other batches"}[fewer]
-        text = f"Tests against {base} that are {fewer}, for {shared}"
-        yield from notes_by_place((text, block.place, row.label.name.text) for block, row in designs[fewer])
+    """What tests on the primary column show of rows without a difference from the baseline, and of variants."""
     primary = _primary(columns)
-    if len(primary) != 1 or not metrics[primary[0].metric].judged:
+    if len(primary) != 1 or not blocks or not metrics[primary[0].metric].judged:
         return
-    (column,) = primary
-    digits = metrics[column.metric].digits
+    column, metric = primary[0], metrics[primary[0].metric]
     for text, tests in (
-        (f"No difference from {base} on {column.task}", _without_difference),
+        (f"No difference from {name_of(blocks[0].base)} on {column.task}", _without_difference),
         (f"Variants against their methods on {column.task}, tested together", against_methods),
     ):
-        lines = []
+        lines = list[tuple[str, str, str]]()
         for block in blocks:
-            some = [(row, cell) for row, _, cell in tests(block, column, metrics[column.metric]) if cell.test]
-            lines += [
-                (text, block.place, f"{row.label.name.text}, {judged(cell, digits)}") for row, cell in some[:MOST_NOTED]
-            ]
-            lines += [(text, block.place, f"and {len(some) - MOST_NOTED} more")] * (len(some) > MOST_NOTED)
+            found = [(row.label.name.text, cell) for row, _, cell in tests(block, column, metric) if cell.test]
+            said = [f"{name}, {judged(cell, metric.digits)}" for name, cell in found[:MOST_NOTED]]
+            said += [f"and {len(found) - MOST_NOTED} more"] * (len(found) > MOST_NOTED)
+            lines += [(text, block.place, one) for one in said]
         yield from notes_by_place(lines)
 
 
-def _is_paired(row: Row) -> bool | None:
-    """Whether any test of a row is paired; None for a row that is not tested."""
-    found = {cell.test.design for cell in row.cells.values() if cell.test}
-    return "paired" in found if found else None
+#: a row, the one that it is tested against, and its cell
+Tested = tuple[Row, Row, Cell]
 
 
-def _without_difference(block: Block, column: Column, metric: Metric) -> Iterator[tuple[Row, Row, Cell]]:
-    """The rows that do not differ from their baselines, with these and their cells."""
-    for row in (row for row in block.trained if column in row.cells):
-        base, cell = block.baseline(row.label), row.cells[column]
-        if base and cell.verdict in (Significance.EQUAL, Significance.NONE):
-            yield row, base, cell
+def _without_difference(block: Block, column: Column, metric: Metric) -> Iterator[Tested]:
+    bases = ((row, block.baseline(row.label)) for row in block.trained if column in row.cells)
+    pairs = ((row, base, row.cells[column]) for row, base in bases if base)
+    return (pair for pair in pairs if pair[2].verdict in (Significance.EQUAL, Significance.NONE))
 
 
-def against_methods(block: Block, column: Column, metric: Metric) -> Iterator[tuple[Row, Row, Cell]]:
-    """The variants of a block, each with its method as the profile trains it and its cell tested against that's.
+def against_methods(block: Block, column: Column, metric: Metric) -> Iterator[Tested]:
+    """The variants of a block with their methods as the profile trains them, tested in one family.
 
-    All of a block are one family. The variants of the baseline are in its own.
+    The variants of the baseline's method are tested against that in its own family.
     """
-    rows = [(row, own) for row in block.trained if (own := block.unchanged(row))]
-    pairs = [(row, own) for row, own in rows if column in row.cells and column in own.cells and row.data != own.data]
-    cells = compared(pairs, column, metric, block.points, one_family=True)
+    rows = [(row, own) for row in block.trained if (own := block.unchanged(row)) and row.data != own.data]
+    pairs = [(row, own) for row, own in rows if column in row.cells and column in own.cells]
+    cells = compared(pairs, column, metric, block.points, one=True)
     return ((*pair, cell) for pair, cell in zip(pairs, cells, strict=True))
 
 

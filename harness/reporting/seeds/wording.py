@@ -10,6 +10,8 @@ from harness.metrics import Column, Significance
 from harness.reporting.seeds.cells import Cell
 from harness.stats import ALPHA, Equivalence, TTest
 
+#: stands for a number that does not exist
+ABSENT = "–"
 _SUITES = {
     "sts": "STS",
     "stsb-multi": "Multilingual STS-B",

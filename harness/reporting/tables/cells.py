@@ -21,7 +21,7 @@ from harness.stats import (
     Equivalence,
     Summary,
     TTest,
-    equivalence_of,
+    equivalence_test,
     seeds_to_decide,
     t_test_from_summaries,
 )
@@ -85,7 +85,7 @@ class PaperCell:
     @cached_property
     def equivalence(self) -> Equivalence | None:
         """The two one-sided t-tests of a difference within the margin; None without a margin or a `test`."""
-        return equivalence_of(self.test, self.margin) if self.test and self.margin is not None else None
+        return equivalence_test(self.test, self.margin) if self.test and self.margin is not None else None
 
     @property
     def too_few(self) -> str:
@@ -125,15 +125,12 @@ class PaperCell:
         why = f"{Agreement.DIFFERS} alone" if self.test.p < ALPHA else ""
         if self.equivalence and self.equivalence.p < ALPHA:
             why = f"{Agreement.REPRODUCED} alone"
-        step = min(test.step for test in (differs, equal) if test)
-        return Judgement(Agreement.UNDECIDED, why, self._seeds_to_decide(step))
-
-    def _seeds_to_decide(self, alpha: float) -> int | None:
-        """The fewest seeds, above the present number, if the measured difference and deviation are true."""
-        assert self.sides is not None
-        mine, printed = self.sides
-        needed = seeds_to_decide(mine.mean - printed.mean, mine.std or 0.0, self.margin, alpha=alpha, printed=printed)
-        return None if needed is None else max(needed, mine.n + 1)
+        # if the measured difference and deviation are true; never the seeds that have not decided
+        assert self.sides
+        (mine, printed), step = self.sides, min(test.step for test in (differs, equal) if test)
+        effect, std = mine.mean - printed.mean, mine.std or 0.0
+        needed = seeds_to_decide(effect, std, self.margin, alpha=step, printed=printed)
+        return Judgement(Agreement.UNDECIDED, why, needed and max(needed, mine.n + 1))
 
 
 class LineOrigin(NamedTuple):

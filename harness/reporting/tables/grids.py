@@ -10,14 +10,14 @@ from typing import Literal
 from harness.formatting import fixed
 from harness.method.naming import VariantName
 from harness.metrics import AVERAGE, Column, Significance, Verdict
-from harness.reporting.seeds.caveats import GroupState
 from harness.reporting.seeds.cells import Cell, Row
-from harness.reporting.seeds.summary import Block, SummaryTable
+from harness.reporting.seeds.summary import Block, SummaryTable, is_paired
+from harness.reporting.seeds.wording import ABSENT as ABSENT
 from harness.reporting.seeds.wording import metric_words, suite_title
 from harness.reporting.tables.cells import Coverage
 from harness.stats import Summary
 
-BETTER, WORSE, EQUAL, ABSENT = "*", "†", "≈", "–"
+BETTER, WORSE, EQUAL = "*", "†", "≈"
 #: absent: a row without a run; sentences: its heads are long texts
 LineKind = Literal["plain", "baseline", "published", "measured", "absent", "difference", "verdict", "sentences"]
 
@@ -155,7 +155,7 @@ def _lines(table: SummaryTable, block: Block, columns: Sequence[Column]) -> Iter
             (cell_text(row.cells.get(column), table.metric(column).digits, seeds), best[column]) for column in columns
         )
         cells = tuple(replace(text, bold=text.value == top) for text, top in texts)
-        heads = (row.label.name, seeds_text(seeds, row.freshness))
+        heads = (row.label.name, seeds_text(seeds, row.freshness.mark, "paired" * is_paired(row)))
         yield Line(heads, cells, "baseline" if block.is_baseline(row) else "plain")
 
 
@@ -184,9 +184,9 @@ def cell_text(cell: Cell | None, digits: int, seeds: int) -> CellText:
     return replace(summary_text(cell.summary, digits, star(cell), count), caveats=marks(cell))
 
 
-def seeds_text(seeds: int, freshness: GroupState) -> str:
-    """A number of seeds, or a seed, with a word if its runs are stale or incomplete."""
-    return f"{seeds} ({freshness.mark})" if freshness.mark else str(seeds)
+def seeds_text(seeds: int, *words: str) -> str:
+    """A number of seeds, or a seed, with words such as that its runs are stale or its tests paired."""
+    return f"{seeds} ({', '.join(filter(None, words))})" if any(words) else str(seeds)
 
 
 def marks(cell: Cell) -> str:
