@@ -24,7 +24,6 @@ from harness.stats.resampling import (
 from harness.stats.t_tests import (
     ALPHA,
     FEWEST_SEEDS,
-    Design,
     Effect,
     Interval,
     Summary,
@@ -43,7 +42,6 @@ from harness.stats.t_tests import (
 __all__ = [
     "ALPHA",
     "FEWEST_SEEDS",
-    "Design",
     "Effect",
     "Equivalence",
     "Interval",

@@ -1,7 +1,7 @@
 """Scores on test pairs that training has seen and on the others, and the gains over plain SimCSE on each.
 
-Both kinds are parts of a task, as `harness.evaluation.sts` stores them. Gains are differences by seed, since the runs
-of one seed read the same batches; they are given if both runs have about as many seen pairs, so presumably the same.
+Both kinds are parts of a task, as `harness.evaluation.sts` stores them. Gains are differences by seed; they are
+given if both runs have about as many seen pairs, so presumably the same.
 """
 
 from __future__ import annotations
