@@ -43,11 +43,6 @@ class Metric:
         """The unit of its differences, as sentences name it."""
         return self.unit or self.name
 
-    @property
-    def point(self) -> float:
-        """A point in its own unit: 1 for scores x 100, which have at most two digits, 0.01 for four digits."""
-        return float(10 ** min(0, 2 - self.digits))
-
 
 class Column(NamedTuple):
     """One metric of one task, as a table of one suite has it."""

@@ -22,6 +22,7 @@ from harness.stats.t_tests import (
     Summary,
     TTest,
     check_std,
+    quantile,
 )
 
 #: More seeds than anybody runs; if more would be needed, the answer is that no number of seeds suffices.
@@ -29,6 +30,8 @@ _MOST = 10_000_000
 #: nodes of the Gauss-Legendre rule for each smooth piece of the integral
 _NODES = 200
 Floats = NDArray[np.float64]
+#: how the second side of a test belongs to the first, or the numbers of one that is given
+Other = Design | Summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,7 @@ def equivalence_test(test: TTest, margin: float, *, alpha: float = ALPHA) -> Equ
     else 1. Raises ValueError for a margin that is not positive and finite, or an alpha outside (0, 0.5).
     """
     _check(margin, alpha)
-    interval, inside = test.interval(1 - 2 * alpha), margin - abs(test.difference)
+    half, inside = quantile(test.df, 1 - alpha) * test.error, margin - abs(test.difference)
     if test.error == 0:
         p = 0.0 if inside > 1e-9 * margin else 1.0  # rounding of the means does not decide
     else:
@@ -67,32 +70,25 @@ def equivalence_test(test: TTest, margin: float, *, alpha: float = ALPHA) -> Equ
 
         # both one-sided tests reject where the one at the nearer end of the margin does
         p = float(stdtr(test.df, -inside / test.error))
-    return Equivalence(test.difference, margin, p, interval.low, interval.high, interval.level)
+    return Equivalence(test.difference, margin, p, test.difference - half, test.difference + half, 1 - 2 * alpha)
 
 
 def power_of_verdict(
-    effect: float,
-    std: float,
-    n: int,
-    margin: float | None,
-    *,
-    alpha: float = ALPHA,
-    design: Design = "independent",
-    printed: Summary | None = None,
+    effect: float, std: float, n: int, margin: float | None, *, alpha: float = ALPHA, other: Other = "independent"
 ) -> float:
     """The chance that n seeds a side show equivalence or a difference, by either test at `alpha`.
 
-    `effect` and `std` are the true difference and the true deviation of one side. Of n pairs or of n values against a
-    number, `std` is that of the differences. `printed` is a second side that stays as it is, with its deviation and its
-    number of seeds; only the first side is drawn. Without a margin only a difference can be shown. One seed shows
-    nothing (0). Raises ValueError as `equivalence_test`, for a negative std, n < 1, or an effect of NaN.
+    `effect` and `std` are the true difference and the true deviation of one side. The other side is as large, or one
+    of n pairs or a number, with `std` that of the differences, or a summary that stays as it is. Without a margin only
+    a difference can be shown. One seed shows nothing (0). Raises ValueError as `equivalence_test`, for a negative std,
+    n < 1, or an effect of NaN.
     """
     _check(1.0 if margin is None else margin, alpha, effect, std, n)
     if n < 2:
         return 0.0
     from scipy.special import stdtrit
 
-    case = _Case.of(effect, std, n, margin or abs(effect) or 1.0, design, printed)
+    case = _Case.of(effect, std, n, margin or abs(effect) or 1.0, other)
     one_sided, two_sided = (float(stdtrit(case.test_df, share)) for share in (1 - alpha, 1 - alpha / 2))
     if margin is None:
         return max(0.0, 1.0 - case.chance(lambda s: case.within(two_sided * s), 0.0, math.inf))
@@ -113,23 +109,19 @@ def seeds_to_decide(
     *,
     power: float = 0.8,
     alpha: float = ALPHA,
-    design: Design = "independent",
-    printed: Summary | None = None,
+    other: Other = "independent",
 ) -> int | None:
     """The fewest seeds a side, or pairs, that show equivalence or a difference with this power, at least two.
 
-    The arguments are those of `power_of_verdict`. None where ten million seeds would not do. The power must not fall
-    below the wanted one again as seeds are added. Raises ValueError as that does, and for a power outside (0, 1).
+    The arguments are those of `power_of_verdict`, which raises the same errors. None where ten million would not do.
     """
-    if not 0.0 < power < 1.0:
-        raise ValueError("power lies between 0 and 1")
 
     def enough(n: int) -> bool:
-        return power_of_verdict(effect, std, n, margin, alpha=alpha, design=design, printed=printed) >= power
+        return power_of_verdict(effect, std, n, margin, alpha=alpha, other=other) >= power
 
     if not enough(_MOST):
         return None
-    high = next(n for n in (2**exponent for exponent in range(1, 64)) if enough(n))
+    high = next(2**exponent for exponent in range(1, 64) if enough(2**exponent))
     return bisect_left(range(high), True, lo=2, key=enough)
 
 
@@ -144,9 +136,7 @@ def detectable_difference(std: float, n: int, *, power: float = 0.8, alpha: floa
     def excess(effect: float) -> float:
         return power_of_verdict(effect, std, n, None, alpha=alpha) - power
 
-    high = std
-    while excess(high) < 0:
-        high *= 2
+    high = next(std * 2**exponent for exponent in range(64) if excess(std * 2**exponent) >= 0)
     return float(optimize.brentq(excess, 0.0, high, xtol=1e-12))
 
 
@@ -165,14 +155,14 @@ class _Case:
     test_df: int
 
     @classmethod
-    def of(cls, effect: float, std: float, n: int, unit: float, design: Design, printed: Summary | None) -> _Case:
+    def of(cls, effect: float, std: float, n: int, unit: float, other: Other) -> _Case:
         # a smaller standard error than 1e-6 units gives the same result, but could underflow
         std = max(std, 1e-6 * unit * math.sqrt(n))
-        if printed is not None and printed.std is not None:
-            df, share = n + printed.n - 2, 1 / n + 1 / printed.n
-            drawn, given = ((count - 1) * s**2 * share / df for count, s in ((n, std), (printed.n, printed.std)))
+        if isinstance(other, Summary):
+            df, share = n + other.n - 2, 1 / n + 1 / other.n
+            drawn, given = ((count - 1) * s**2 * share / df for count, s in ((n, std), (other.n, other.std or 0.0)))
             return cls(abs(effect), std / math.sqrt(n), drawn, n - 1, given, df)
-        variance, df = (2 * std**2 / n, 2 * n - 2) if design == "independent" else (std**2 / n, n - 1)
+        variance, df = (2 * std**2 / n, 2 * n - 2) if other == "independent" else (std**2 / n, n - 1)
         return cls(abs(effect), math.sqrt(variance), variance, df, 0.0, df)
 
     def within(self, bound: Floats) -> Floats:

@@ -109,12 +109,6 @@ class TTest:
     error: float
     design: Design = "independent"
 
-    def interval(self, level: float) -> Interval:
-        """The confidence interval of the difference at another level. Raises ValueError for one outside (0, 1)."""
-        check_level(level)
-        half = _quantile(self.df, 0.5 + level / 2) * self.error
-        return Interval(self.difference - half, self.difference + half, level)
-
 
 def t_test(a: Sequence[float], b: Sequence[float], *, equal_variance: bool = True, level: float = 0.95) -> TTest | None:
     """Independent two-sample t-test from the values themselves; None when either has fewer than two.
@@ -194,13 +188,14 @@ def _tested(difference: float, error: float, df: float, level: float, design: De
     from scipy.special import stdtr  # scipy.stats takes a second to import
 
     statistic = difference / error
-    margin = _quantile(df, 0.5 + level / 2) * error
+    margin = quantile(df, 0.5 + level / 2) * error
     p = 2 * float(stdtr(df, -abs(statistic)))
     return TTest(difference, statistic, df, p, difference - margin, difference + margin, level, error, design)
 
 
 @cache
-def _quantile(df: float, share: float) -> float:
+def quantile(df: float, share: float) -> float:
+    """A quantile of the t distribution."""
     from scipy.special import stdtrit
 
     return float(stdtrit(df, share))

@@ -19,18 +19,15 @@ def batches_of(result: Result) -> str:
     Two runs with one digest and one seed read the same rows at each step. Without an identity, as in older results,
     the captions that were asked for stand for the content of the corpora.
     """
-    groups, identity = result.hyperparameters, result.identity
-    method, training = groups.get("method", {}), groups.get("training", {})
+    method, training = (result.hyperparameters.get(group, {}) for group in ("method", "training"))
     length = next((name for name in ("steps", "epochs") if training.get(name)), "")
     if not length or "batch_size" not in training:
         return ""
-    corpora, setting = identity.get("corpora"), result.spec.setting
-    read = [corpora or method.get("captions", "setting"), str(setting), result.backend]
+    corpora, code = result.identity.get("corpora"), result.identity.get("code")
+    read = [corpora or method.get("captions", "setting"), str(result.spec.setting), result.backend]
     steps = [training["batch_size"], length, training[length]]
-    if isinstance(corpora, list) and len(corpora) == 1:
+    if isinstance(corpora, list) and len(corpora) == 1:  # nothing is mixed
         return digest(read, steps)
-    code = identity.get("code")
-    name = f"method {result.spec.variant.name}"
-    mixing = [method.get("mixing", _DEFAULT), code.get(name, "") if isinstance(code, dict) else ""]
+    other = code.get(f"method {result.spec.variant.name}") if isinstance(code, dict) else None
     sizes = {key: value for key, value in method.items() if key.endswith("_batch_size")}
-    return digest(read, steps, mixing, sizes)
+    return digest(read, steps, method.get("mixing", _DEFAULT), other, sizes)

@@ -94,18 +94,18 @@ def test_power_of_pairs_and_beside_print_against_simulated_experiments(effect: f
         return float(np.mean((size > two_sided * error) | (size + one_sided * error < 1.0)))
 
     spread = values.std(axis=1, ddof=1)
-    paired = power_of_verdict(effect, std, n, 1.0, design="paired")
+    paired = power_of_verdict(effect, std, n, 1.0, other="paired")
     assert paired == pytest.approx(share(spread / math.sqrt(n), n - 1), abs=0.008)
     pooled = np.sqrt(((n - 1) * spread**2 + 4 * 0.5**2) / (n + 3))
-    beside = power_of_verdict(effect, std, n, 1.0, printed=Summary(70.0, 0.5, 5))
+    beside = power_of_verdict(effect, std, n, 1.0, other=Summary(70.0, 0.5, 5))
     assert beside == pytest.approx(share(pooled * math.sqrt(1 / n + 1 / 5), n + 3), abs=0.008)
 
 
 def test_no_number_of_seeds_decides_beside_three_printed_ones_that_vary_too_much() -> None:
     """With ever more seeds, the standard error stays above 1 / sqrt(3), and the margin and the difference below it."""
-    assert seeds_to_decide(0.5, 1.0, 0.5, printed=Summary(70.0, 1.0, 3)) is None
+    assert seeds_to_decide(0.5, 1.0, 0.5, other=Summary(70.0, 1.0, 3)) is None
     assert seeds_to_decide(0.5, 1.0, 0.5) is not None
-    assert seeds_to_decide(3.0, 1.0, None, printed=Summary(70.0, 1.0, 3)) is not None
+    assert seeds_to_decide(3.0, 1.0, None, other=Summary(70.0, 1.0, 3)) is not None
 
 
 @pytest.mark.parametrize(("effect", "std"), [(0.0, 1.0), (0.5, 0.6), (1.0, 0.8), (-1.4, 1.2), (3.0, 0.5)])

@@ -66,8 +66,6 @@ def test_agrees_with_scipy_from_values(mine: Callable[..., TTest], theirs: Any) 
     assert dataclasses.astuple(test)[1:-2] == pytest.approx(
         (theirs.statistic, theirs.df, theirs.pvalue, interval.low, interval.high, 0.9)
     )
-    wider, wanted = test.interval(0.99), theirs.confidence_interval(0.99)
-    assert (wider.low, wider.high) == pytest.approx((wanted.low, wanted.high))
     assert test.difference == pytest.approx((interval.low + interval.high) / 2)
 
 

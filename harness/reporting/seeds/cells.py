@@ -264,7 +264,8 @@ def contrast(row: Row, other: Row, column: Column, metric: Metric, points: float
     cell, against = row.cells[column], other.cells[column]
     varied = [each.summary for each in (cell, against) if each.summary.std is not None]
     spread = pooled_deviation(varied[0], varied[-1]) if varied else 0.0
-    margin = max(EQUAL_POINTS * metric.point, EQUAL_SHARE * spread) if points is None else points * metric.point
+    point = 10.0 ** min(0, 2 - metric.digits)  # 1 for scores x 100, 0.01 for numbers with four digits
+    margin = max(EQUAL_POINTS * point, EQUAL_SHARE * spread) if points is None else points * point
     if row.is_trained == other.is_trained:
         paired = bool(row.batches) and row.batches == other.batches
         return compare(cell, against, metric, paired=paired, margin=margin)

@@ -222,7 +222,7 @@ class Comparison:
         std, there = test.error * (test.df + 1) ** 0.5, int(test.df) + 1
         if test.design == "independent":
             std, there = (sum((side.std or 0.0) ** 2 for side in sides) / 2) ** 0.5, min(side.n for side in sides)
-        needed = stats.seeds_to_decide(test.difference, std, equal.margin if equal else None, design=test.design)
+        needed = stats.seeds_to_decide(test.difference, std, equal.margin if equal else None, other=test.design)
         things = {"independent": "seeds each", "paired": "pairs", "one sample": "seeds"}[test.design]
         return f"; if real, {max(needed, there + 1)} {things} would decide with 80% power" if needed else ""
 

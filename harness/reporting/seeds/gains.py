@@ -18,7 +18,7 @@ from harness.reporting.seeds.summary import Block, SummaryTable
 from harness.reporting.seeds.wording import Sentence, certainty, judged
 from harness.reporting.tables.grids import summary_text
 from harness.spec import CONTROLS, Variant
-from harness.stats import FEWEST_SEEDS, mean_interval, paired_t_test
+from harness.stats import FEWEST_SEEDS, mean_interval
 
 #: more variants than these are counted, not named
 MOST_NAMES = 5
@@ -208,13 +208,11 @@ def _gain(block: Block, row: Row, base: Row, column: Column, metric: Metric) -> 
     cell, other = row.cells[column], base.cells[column]
     sign = 1 if metric.larger_is_better else -1
     size, test = sign * difference(cell, other), cell.test
-    if not row.is_trained:  # one number without spread: the interval is that of the baseline
-        test = paired_t_test([cell.summary.mean] * other.summary.n, other.values) if other.summary.n > 2 else None
-        kind = _untrained(block, row)
-    elif row.data == base.data:
+    if row.data == base.data:
         kind, test = "baseline", None
     elif test is None:  # such as the baseline with `--set` values: an interval without a verdict
-        kind, test = "not tested", contrast(row, base, column, metric).test
+        kind = "not tested" if row.is_trained else _untrained(block, row)
+        test = contrast(row, base, column, metric).test
     else:
         kind = str(cell.verdict or Significance.NONE)
     low, high = sorted((sign * test.low, sign * test.high)) if test else (size, size)

@@ -56,11 +56,6 @@ class Block:
         """Return the base variant's row with a label's overrides; None for that row itself or if there is none."""
         return None if label.variant == self.base else self.by_label.get(label._replace(variant=self.base))
 
-    def unchanged(self, row: Row) -> Row | None:
-        """The method of a variant as its profile trains it; None for the baseline's method and for such a row."""
-        own = self.by_label.get(row.label._replace(variant=row.label.method, overrides=""))
-        return None if own is None or own.label in (row.label, row.label._replace(variant=self.base)) else own
-
     @property
     def trained(self) -> list[Row]:
         return [row for row in self.rows if row.is_trained]
@@ -343,8 +338,12 @@ def against_methods(block: Block, column: Column, metric: Metric) -> Iterator[Te
 
     The variants of the baseline's method are tested against that in its own family.
     """
-    rows = [(row, own) for row in block.trained if (own := block.unchanged(row)) and row.data != own.data]
+    of_method = (
+        block.by_label.get(row.label._replace(variant=row.label.method, overrides="")) for row in block.trained
+    )
+    rows = [(row, own) for row, own in zip(block.trained, of_method, strict=True) if own and row.data != own.data]
     pairs = [(row, own) for row, own in rows if column in row.cells and column in own.cells]
+    pairs = [(row, own) for row, own in pairs if own != block.baseline(row.label)]
     cells = compared(pairs, column, metric, block.points, one=True)
     return ((*pair, cell) for pair, cell in zip(pairs, cells, strict=True))
 

@@ -38,27 +38,22 @@ class Judgement(NamedTuple):
     seeds: int | None = None
 
 
-class Family(NamedTuple):
-    """A cell's tests beside print, corrected over the cells of its table: for a difference, and for equivalence."""
-
-    differs: Corrected
-    equal: Corrected | None
-
-
 @dataclass(frozen=True)
 class PaperCell:
     """A printed and a measured number, each None if there is none, and their comparison.
 
     `measured.test` is the paper's own test, against the row that the paper compares with. `margin` is the largest
     difference, in points, that counts as reproduced; None for a number that is not in points. `score` is the one of
-    runs that fills it, None if nothing is measured for it. Without a `family`, its tests are alone.
+    runs that fills it, None if nothing is measured for it. `differs` and `equal` are its tests beside print
+    after the correction over the cells of its table; without them, the tests are alone.
     """
 
     published: Published | None = None
     measured: Cell | None = None
     margin: float | None = None
     score: Score | None = None
-    family: Family | None = None
+    differs: Corrected | None = None
+    equal: Corrected | None = None
 
     @property
     def difference(self) -> float | None:
@@ -67,15 +62,18 @@ class PaperCell:
 
     @property
     def sides(self) -> tuple[Summary, Summary] | None:
-        """What is tested; None where a side is absent, or print has no number of seeds or no deviation.
+        """What is tested; None where a side has fewer than FEWEST_SEEDS, or print has no deviation.
 
-        No paper says whether its deviations are sample or population ones. The printed one is taken as a population
-        deviation, which makes it larger: a verdict by it is one by both forms.
+        The printed deviation is the largest one that rounds to it, as a population one, since no paper says whether
+        its deviations are sample or population ones. A verdict by it is one by all smaller deviations.
         """
         printed = self.published.summary if self.published else None
-        if not self.measured or printed is None or printed.std is None or printed.n < 2:
+        if not self.measured or printed is None or printed.std is None:
             return None
-        return self.measured.summary, replace(printed, std=printed.std * math.sqrt(printed.n / (printed.n - 1)))
+        if min(self.measured.summary.n, printed.n) < FEWEST_SEEDS:
+            return None
+        largest = printed.std + 0.5 * 10 ** -len(str(printed.std).partition(".")[2])
+        return self.measured.summary, replace(printed, std=largest * math.sqrt(printed.n / (printed.n - 1)))
 
     @cached_property
     def test(self) -> TTest | None:
@@ -87,49 +85,39 @@ class PaperCell:
         """The two one-sided t-tests of a difference within the margin; None without a margin or a `test`."""
         return equivalence_test(self.test, self.margin) if self.test and self.margin is not None else None
 
-    @property
-    def too_few(self) -> str:
-        """Why there are too few seeds for a verdict; empty if there are enough.
-
-        A side needs FEWEST_SEEDS, and the paper has to print its number of seeds and its deviations.
-        """
-        number, few = self.published, list[str]()
-        if self.measured and self.measured.summary.n < FEWEST_SEEDS:
-            few.append(f"{count_of(self.measured.summary.n, 'seed')} measured")
-        if number and number.seeds is None:
-            few.append("printed number of seeds not stated")
-        elif number and number.seeds is not None and number.seeds < FEWEST_SEEDS:
-            few.append(f"{count_of(number.seeds, 'seed')} printed")
-        elif number and number.std is None:
-            few.append("no deviation printed")
-        return ", ".join(few)
-
     @cached_property
     def judgement(self) -> Judgement | None:
         """Whether the measured mean reproduces the printed number, after the correction over the cells of its table.
 
         It does if the two are equivalent within the margin, even if a smaller difference is significant. Otherwise it
         differs if a t-test shows a difference; else the two are not distinguishable, with what one of the tests says
-        alone.
+        alone. There are too few seeds if a side has fewer than FEWEST_SEEDS, or the paper prints no number of seeds or
+        no deviation.
         """
         if self.published is None or self.measured is None:
             return None
-        if self.too_few or self.test is None:
-            return Judgement(Agreement.TOO_FEW, self.too_few)
-        alone = Family(Corrected(self.test.p, 1), Corrected(self.equivalence.p, 1) if self.equivalence else None)
-        differs, equal = self.family or alone
-        if equal and equal.p < ALPHA:
+        number, few = self.published, []
+        if self.measured.summary.n < FEWEST_SEEDS:
+            few.append(f"{count_of(self.measured.summary.n, 'seed')} measured")
+        if number.seeds is None:
+            few.append("printed number of seeds not stated")
+        elif number.seeds < FEWEST_SEEDS:
+            few.append(f"{count_of(number.seeds, 'seed')} printed")
+        elif number.std is None:
+            few.append("no deviation printed")
+        if self.test is None or self.sides is None:
+            return Judgement(Agreement.TOO_FEW, ", ".join(few))
+        differs, equal = self.differs or Corrected(self.test.p, 1), self.equal
+        if self.equivalence and (equal := equal or Corrected(self.equivalence.p, 1)).p < ALPHA:
             return Judgement(Agreement.REPRODUCED)
         if differs.p < ALPHA:
             return Judgement(Agreement.DIFFERS)
-        why = f"{Agreement.DIFFERS} alone" if self.test.p < ALPHA else ""
-        if self.equivalence and self.equivalence.p < ALPHA:
-            why = f"{Agreement.REPRODUCED} alone"
+        alone = {Agreement.DIFFERS: self.test, Agreement.REPRODUCED: self.equivalence}
+        why = "".join(f"{verdict} alone" for verdict, test in alone.items() if test and test.p < ALPHA)
         # if the measured difference and deviation are true; never the seeds that have not decided
-        assert self.sides
         (mine, printed), step = self.sides, min(test.step for test in (differs, equal) if test)
         effect, std = mine.mean - printed.mean, mine.std or 0.0
-        needed = seeds_to_decide(effect, std, self.margin, alpha=step, printed=printed)
+        needed = seeds_to_decide(effect, std, self.margin, alpha=step, other=printed)
         return Judgement(Agreement.UNDECIDED, why, needed and max(needed, mine.n + 1))
 
 
@@ -308,11 +296,9 @@ def row_verdict(judgements: Sequence[Judgement], margin: float | None) -> str:
     else:
         text = first[0] if len(reached) == len(judgements) else f"{first[0]} in {count_of(len(reached), 'cell')}"
     seeds = [judgement.seeds for judgement in reached if judgement.verdict is Agreement.UNDECIDED]
-    some, never = [number for number in seeds if number], seeds.count(None)
-    if not some:
-        return text + "; no number of seeds would decide" * (never > 0)
-    text += f"; {'up to ' * (len(some) > 1)}{max(some)} seeds would decide"
-    return text + (f", in {count_of(never, 'cell')} no number would" if never else "")
+    some = sorted(filter(None, seeds))
+    many = f"{'up to ' * (len(some) > 1)}{some[-1]} seeds" if some else "no number of seeds"
+    return text + (f"; {many} would decide" if seeds else "")
 
 
 def _word(verdict: Agreement, margin: float | None) -> str:
@@ -324,16 +310,14 @@ def correct_verdicts(lines: Sequence[FilledLine]) -> None:
     """Correct the tests beside print, in place: all cells of a table's lines of one origin are a family."""
     families: dict[LineOrigin, list[tuple[FilledLine, str]]] = {}
     for line in lines:
-        for name, cell in line.cells.items():
-            if cell.test and not cell.too_few:
-                families.setdefault(line.origin, []).append((line, name))
+        for name in (name for name, cell in line.cells.items() if cell.test):
+            families.setdefault(line.origin, []).append((line, name))
     for family in families.values():
         cells = [line.cells[name] for line, name in family]
         differs = Corrected.family([cell.test.p for cell in cells if cell.test])
         equal = iter(Corrected.family([cell.equivalence.p for cell in cells if cell.equivalence]))
-        for (line, name), cell, differing in zip(family, cells, differs, strict=True):
-            both = Family(differing, next(equal) if cell.equivalence else None)
-            line.cells[name] = replace(cell, family=both)
+        for (line, name), cell, test in zip(family, cells, differs, strict=True):
+            line.cells[name] = replace(cell, differs=test, equal=next(equal) if cell.equivalence else None)
 
 
 def correct_tests(lines: Sequence[FilledLine], alpha: float) -> None:
