@@ -84,12 +84,8 @@ def table(
 
     NAME is a suite, such as sts, or a table of a paper, such as mcse:T1. In a terminal, Markdown has no escapes.
     """
-    text = (
-        read_results(results, profile)
-        .with_margin(margin)
-        .text(name, text_format, profile, rows or ())
-        .removesuffix("\n")
-    )
+    found = read_results(results, profile).with_margin(margin)
+    text = found.text(name, text_format, profile, rows or ()).removesuffix("\n")
     click.echo(from_markdown(text) if text_format == "markdown" and is_terminal() else text)
 
 
@@ -198,8 +194,7 @@ def power(effect: float, std: float, seeds: int | None) -> None:
     for name, value in (("effect", effect), ("std", std)):
         if not math.isfinite(value):
             raise UserError(f"--{name} {value}: not a finite number; give another value")
-    needed = seeds_to_decide(effect, std, None)
-    if needed is None:
+    if (needed := seeds_to_decide(effect, std, None)) is None:
         why = "no number of seeds can detect this difference"
         raise UserError(f"--effect {effect:g} is too small for --std {std:g} ({why}); give a larger one")
     echo(
@@ -207,17 +202,10 @@ def power(effect: float, std: float, seeds: int | None) -> None:
         "(80% power, two-sided t-test at 0.05)"
     )
     counts = sorted({3, 5, 10, 20, *([seeds] if seeds else [])})
-    plain_table(
-        ("seeds each", "power", "minimum detectable difference (80% power)"),
-        [
-            (
-                str(n),
-                f"{fixed(100 * power_of_verdict(effect, std, n, None), 0)}%",
-                f"{detectable_difference(std, n):.3g}",
-            )
-            for n in counts
-        ],
-    )
+    powers = (f"{fixed(100 * power_of_verdict(effect, std, n, None), 0)}%" for n in counts)
+    least = (f"{detectable_difference(std, n):.3g}" for n in counts)
+    head = ("seeds each", "power", "minimum detectable difference (80% power)")
+    plain_table(head, [*zip(map(str, counts), powers, least, strict=True)])
 
 
 @click.command("export")

@@ -26,7 +26,7 @@ from harness.stats.t_tests import (
 )
 
 #: More seeds than anybody runs; if more would be needed, the answer is that no number of seeds suffices.
-_MOST = 10_000_000
+_MOST, _POWER = 10_000_000, 0.8
 #: nodes of the Gauss-Legendre rule for each smooth piece of the integral
 _NODES = 200
 Floats = NDArray[np.float64]
@@ -103,21 +103,15 @@ def power_of_verdict(
 
 
 def seeds_to_decide(
-    effect: float,
-    std: float,
-    margin: float | None,
-    *,
-    power: float = 0.8,
-    alpha: float = ALPHA,
-    other: Other = "independent",
+    effect: float, std: float, margin: float | None, *, alpha: float = ALPHA, other: Other = "independent"
 ) -> int | None:
-    """The fewest seeds a side, or pairs, that show equivalence or a difference with this power, at least two.
+    """The fewest seeds a side, or pairs, that show equivalence or a difference with a power of 80 %, at least two.
 
     The arguments are those of `power_of_verdict`, which raises the same errors. None where ten million would not do.
     """
 
     def enough(n: int) -> bool:
-        return power_of_verdict(effect, std, n, margin, alpha=alpha, other=other) >= power
+        return power_of_verdict(effect, std, n, margin, alpha=alpha, other=other) >= _POWER
 
     if not enough(_MOST):
         return None

@@ -10,24 +10,12 @@ from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import NamedTuple
 
+from harness import stats
 from harness.method.naming import VariantName, name_of
 from harness.metrics import Column, Metric, Significance
 from harness.reporting.seeds.caveats import COLLAPSED, Caveat, GroupState, Weakness, joined_caveats
 from harness.spec import DEFAULT_READING, UNTRAINED, SpecError, Variant
-from harness.stats import (
-    ALPHA,
-    FEWEST_SEEDS,
-    Equivalence,
-    Summary,
-    TTest,
-    equivalence_test,
-    holm,
-    one_sample_t_test,
-    paired_t_test,
-    pooled_deviation,
-    summarise,
-    t_test_from_summaries,
-)
+from harness.stats import ALPHA, FEWEST_SEEDS, Equivalence, Summary, TTest, holm, summarise
 
 
 class Label(NamedTuple):
@@ -237,8 +225,8 @@ def compare(
     the common seeds, if there are enough. Only with a `margin`, in the metric's unit, is equivalence tested.
     """
     pairs = cell.pairs(other) if paired else ((), ())
-    by_seed = paired_t_test(*pairs) if len(pairs[0]) >= FEWEST_SEEDS else None
-    test = by_seed or t_test_from_summaries(cell.summary, other.summary)
+    by_seed = stats.paired_t_test(*pairs) if len(pairs[0]) >= FEWEST_SEEDS else None
+    test = by_seed or stats.t_test_from_summaries(cell.summary, other.summary)
     return _judged(cell, test, min(cell.summary.n, other.summary.n), metric, alpha, margin)
 
 
@@ -247,7 +235,7 @@ def _judged(
 ) -> Cell:
     if test is None or seeds < FEWEST_SEEDS or not metric.judged:
         return replace(cell, test=None, verdict=None, corrected=None, equivalence=None)
-    equivalence = None if margin is None else equivalence_test(test, margin)
+    equivalence = None if margin is None else stats.equivalence_test(test, margin)
     verdict = Significance.BETTER if ahead(test.difference, 0, metric) else Significance.WORSE
     if test.p >= alpha:
         verdict = Significance.EQUAL if equivalence and equivalence.p < alpha else Significance.NONE
@@ -263,16 +251,16 @@ def contrast(row: Row, other: Row, column: Column, metric: Metric, points: float
     """
     cell, against = row.cells[column], other.cells[column]
     varied = [each.summary for each in (cell, against) if each.summary.std is not None]
-    spread = pooled_deviation(varied[0], varied[-1]) if varied else 0.0
+    spread = stats.pooled_deviation(varied[0], varied[-1]) if varied else 0.0
     point = 10.0 ** min(0, 2 - metric.digits)  # 1 for scores x 100, 0.01 for numbers with four digits
     margin = max(EQUAL_POINTS * point, EQUAL_SHARE * spread) if points is None else points * point
     if row.is_trained == other.is_trained:
         paired = bool(row.batches) and row.batches == other.batches
         return compare(cell, against, metric, paired=paired, margin=margin)
     if row.is_trained:
-        test = one_sample_t_test(cell.values, against.summary.mean)
+        test = stats.one_sample_t_test(cell.values, against.summary.mean)
     else:
-        test = one_sample_t_test([-value for value in against.values], -cell.summary.mean)
+        test = stats.one_sample_t_test([-value for value in against.values], -cell.summary.mean)
     return _judged(cell, test, max(cell.summary.n, against.summary.n), metric, margin=margin)
 
 

@@ -323,27 +323,22 @@ def _findings(columns: Sequence[Column], metrics: Mapping[str, Metric], blocks: 
         yield from notes_by_place(lines)
 
 
-#: a row, the one that it is tested against, and its cell
-Tested = tuple[Row, Row, Cell]
+def _without_difference(block: Block, column: Column, metric: Metric) -> Iterator[tuple[Row, Row, Cell]]:
+    for row in (row for row in block.trained if column in row.cells):
+        base, open_ones = block.baseline(row.label), (Significance.EQUAL, Significance.NONE)
+        if base and row.cells[column].verdict in open_ones:
+            yield row, base, row.cells[column]
 
 
-def _without_difference(block: Block, column: Column, metric: Metric) -> Iterator[Tested]:
-    bases = ((row, block.baseline(row.label)) for row in block.trained if column in row.cells)
-    pairs = ((row, base, row.cells[column]) for row, base in bases if base)
-    return (pair for pair in pairs if pair[2].verdict in (Significance.EQUAL, Significance.NONE))
-
-
-def against_methods(block: Block, column: Column, metric: Metric) -> Iterator[Tested]:
+def against_methods(block: Block, column: Column, metric: Metric) -> Iterator[tuple[Row, Row, Cell]]:
     """The variants of a block with their methods as the profile trains them, tested in one family.
 
     The variants of the baseline's method are tested against that in its own family.
     """
-    of_method = (
-        block.by_label.get(row.label._replace(variant=row.label.method, overrides="")) for row in block.trained
-    )
-    rows = [(row, own) for row, own in zip(block.trained, of_method, strict=True) if own and row.data != own.data]
-    pairs = [(row, own) for row, own in rows if column in row.cells and column in own.cells]
-    pairs = [(row, own) for row, own in pairs if own != block.baseline(row.label)]
+    rows = [(row, row.label._replace(variant=row.label.method, overrides="")) for row in block.trained]
+    found = [(row, own) for row, name in rows if column in row.cells and (own := block.by_label.get(name))]
+    pairs = [(row, own) for row, own in found if column in own.cells and own != block.baseline(row.label)]
+    pairs = [(row, own) for row, own in pairs if row.data != own.data]
     cells = compared(pairs, column, metric, block.points, one=True)
     return ((*pair, cell) for pair, cell in zip(pairs, cells, strict=True))
 

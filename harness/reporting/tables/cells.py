@@ -9,22 +9,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
+from harness import stats
 from harness.formatting import count_of, points
 from harness.metrics import Agreement, Score
 from harness.papers.published import PAPER_PROFILE, Paper, Published
 from harness.papers.schema import PaperColumn, PaperRow, PaperTable
 from harness.reporting.seeds.caveats import Weakness
 from harness.reporting.seeds.cells import Cell, Corrected, Label, Row, corrected
-from harness.stats import (
-    ALPHA,
-    FEWEST_SEEDS,
-    Equivalence,
-    Summary,
-    TTest,
-    equivalence_test,
-    seeds_to_decide,
-    t_test_from_summaries,
-)
+from harness.stats import ALPHA, FEWEST_SEEDS, Equivalence, Summary, TTest
 
 
 class Judgement(NamedTuple):
@@ -78,12 +70,12 @@ class PaperCell:
     @cached_property
     def test(self) -> TTest | None:
         """The independent two-sample t-test of the difference, pooled; None if either side has too few seeds."""
-        return t_test_from_summaries(*self.sides) if self.sides else None
+        return stats.t_test_from_summaries(*self.sides) if self.sides else None
 
     @cached_property
     def equivalence(self) -> Equivalence | None:
         """The two one-sided t-tests of a difference within the margin; None without a margin or a `test`."""
-        return equivalence_test(self.test, self.margin) if self.test and self.margin is not None else None
+        return stats.equivalence_test(self.test, self.margin) if self.test and self.margin is not None else None
 
     @cached_property
     def judgement(self) -> Judgement | None:
@@ -117,7 +109,7 @@ class PaperCell:
         # if the measured difference and deviation are true; never the seeds that have not decided
         (mine, printed), step = self.sides, min(test.step for test in (differs, equal) if test)
         effect, std = mine.mean - printed.mean, mine.std or 0.0
-        needed = seeds_to_decide(effect, std, self.margin, alpha=step, other=printed)
+        needed = stats.seeds_to_decide(effect, std, self.margin, alpha=step, other=printed)
         return Judgement(Agreement.UNDECIDED, why, needed and max(needed, mine.n + 1))
 
 

@@ -202,8 +202,8 @@ def _best(filled: FilledTable, rows: Sequence[FilledRow], numbers: Sequence[Mapp
 def verdict_note(margin: float | None) -> str:
     """Explain the verdicts that are reached with a margin in points, or without one."""
     tests = (
-        "pooled t-tests from means, deviations and numbers of seeds, for all sample or population deviations that round "
-        "to the printed one, after Holm's correction over the cells of the table"
+        "pooled t-tests for all sample or population deviations that round to the printed one, after Holm's correction "
+        "over the cells of the table"
     )
     differs = f"differs if the means do, with p < {ALPHA}"
     seeds = (

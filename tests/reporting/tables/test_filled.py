@@ -46,9 +46,8 @@ def test_a_cell_stands_beside_its_printed_number() -> None:
     cell = row(filled, "mcse").own.cells["Avg"]
     assert cell.measured.summary.n == 3
     assert cell.difference == pytest.approx(sum(MCSE) / 3 - 77.3)
-    against_print = scipy.stats.ttest_ind_from_stats(
-        sum(MCSE) / 3, scipy.stats.tstd(MCSE), 3, 77.3, 0.55 * 1.25**0.5, 5
-    )
+    measured = sum(MCSE) / 3, scipy.stats.tstd(MCSE), 3
+    against_print = scipy.stats.ttest_ind_from_stats(*measured, 77.3, 0.55 * 1.25**0.5, 5)
     assert cell.test.p == pytest.approx(against_print.pvalue)
     assert cell.measured.test.p == pytest.approx(scipy.stats.ttest_ind(MCSE, SIMCSE).pvalue)
     assert cell.measured.verdict is Significance.BETTER
