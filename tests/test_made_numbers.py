@@ -60,13 +60,8 @@ def test_simulated_conclusions_are_rarely_wrong_and_decide_as_often_as_said() ->
     """A few of what `python benchmarks/simulations.py` draws: 5 % and 80 % are out of reach for so few."""
     made = script(ROOT / "benchmarks" / "simulations.py")
     shares = dict(made.errors(12))
-    alone = [name for name in shares if name.endswith("alone")]
-    assert [shares.pop(name) > 0.5 for name in alone] == [True], (
-        "most tables have a cell that differs without correction"
-    )
+    (alone,) = [name for name in shares if name.endswith("alone")]
+    assert shares.pop(alone) > 0.5, "without the correction, most tables have a wrong cell"
     assert len(shares) == 7
     assert max(shares.values()) < 0.4
-    assert {design: made.decided(12, design)[0] > 0.5 for design in ("paired", "print")} == {
-        "paired": True,
-        "print": True,
-    }
+    assert min(made.decided(12, design)[0] for design in ("paired", "print")) > 0.5

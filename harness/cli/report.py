@@ -159,7 +159,7 @@ def _show_comparison(comparison: Comparison, commands: Commands) -> None:
     places = " and ".join(dict.fromkeys(row.label.place for row in (a, b)))
     score = " ".join(comparison.score)
     echo(f"{a.name} against {b.name}: {score}, profile {a.label.profile}, {places}")
-    plain_table(("", "value", "95% interval", "p"), [*_means(comparison), *comparison.rows()])
+    plain_table(("", "value", "95% interval", "p"), [*_numbers(comparison)])
     if line := commands.untrained(comparison.a.label.profile, comparison.lacking):
         echo(line)
     for line in comparison.warnings():
@@ -167,7 +167,7 @@ def _show_comparison(comparison: Comparison, commands: Commands) -> None:
     echo(comparison.conclusion())
 
 
-def _means(comparison: Comparison) -> Iterator[TextRow]:
+def _numbers(comparison: Comparison) -> Iterator[TextRow]:
     from harness.reporting.seeds.comparison import between
     from harness.reporting.tables.grids import summary_text
     from harness.stats import mean_interval
@@ -178,6 +178,9 @@ def _means(comparison: Comparison) -> Iterator[TextRow]:
         counted = ", ".join(filter(None, (count_of(summary.n, "seed"), row.freshness.mark)))
         text = str(summary_text(summary, digits, extra=counted))
         yield row.name, text, between(mean_interval(summary), digits), ""
+    yield from comparison.rows()
+    if size := comparison.effect:
+        yield "Hedges' g", fixed(size.g, 2), between(size, 2), ""
 
 
 @click.command()

@@ -227,7 +227,7 @@ class Comparison:
         return f"; if real, {max(needed, there + 1)} {things} would decide with 80% power" if needed else ""
 
     def rows(self) -> Iterator[tuple[str, str, str, str]]:
-        """Each test that can be made, the deciding one first: its name, value, interval and p-value."""
+        """Each test, the deciding one first: its name, value, interval and p-value."""
         digits, permuted, equal = self.metric.digits, self.permutation, self.tested.equivalence
         independent = {"t-test (pooled)": self.pooled, "t-test (Welch)": self.welch}
         by_seed = {f"t-test, paired by {count_of(len(self.pairs[0]), 'seed')}": self.paired}
@@ -244,7 +244,6 @@ class Comparison:
         least = f"{p_value(permuted.p)} (smallest possible {permuted.smallest:.2g})"
         yield f"permutation test ({how})", signed(permuted.difference, digits), "", least
         yield "difference, bootstrap", "", between(self.bootstrap, digits), ""
-        yield "Hedges' g", fixed(self.effect.g, 2) if self.effect else ABSENT, between(self.effect, 2), ""
         ahead = f"{self.ahead.name} {'better' if self.metric.judged else 'ahead'}"
         below = f"at most {fixed(self.dominance or 0.0, 2)} (below {ORDERED}: {ahead})"
         yield "almost stochastic order", ABSENT if self.dominance is None else below, "", ""
