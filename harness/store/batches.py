@@ -1,7 +1,6 @@
 """Which runs share their batches, from what their results record and never from their scores.
 
-A run's batches follow from its corpora, the rows of these that it reads, their order, the sizes of batches, the number
-of steps and the rule that mixes text with pairs (`harness.training.streams`). The order is seeded by seed and setting.
+`harness.training.streams` makes the batches; their order is seeded by seed and setting.
 """
 
 from __future__ import annotations
