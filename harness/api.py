@@ -26,7 +26,6 @@ import numpy as np
 
 from harness.command_line import (
     DEFAULT_DEVICE,
-    DEFAULT_MARGIN,
     DEFAULT_PROFILE,
     DEFAULT_REPORT,
     DEFAULT_RESULTS,
@@ -262,13 +261,14 @@ def report(
     results: str | Path = DEFAULT_RESULTS,
     out: str | Path = DEFAULT_REPORT,
     profile: str | None = None,
-    margin: float = DEFAULT_MARGIN,
+    margin: float | None = None,
     one_file: bool = False,
 ) -> WrittenReport:
     """Write a report of a folder of results into the folder `out`; `.page` is the path of its first page.
 
     `profile` restricts it to the results of one profile. A measured mean reproduces a printed one if the two are
-    equivalent within `margin` points. `one_file` adds report.html, which holds all pages but those of runs.
+    equivalent within `margin` points (1 by default), which is the margin of "equal" for two variants as well.
+    `one_file` adds report.html, which holds all pages but those of runs.
     `.warnings` names files that were skipped. Raises UserError if there are no results, or for a margin that is not
     positive.
     """

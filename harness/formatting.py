@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from html import unescape
+from math import ceil
 
 #: Longest word shown whole in a message, about three lines of a terminal; characters kept at each end of a longer one.
 LONGEST_WORD, WORD_ENDS = 300, 100
@@ -98,6 +99,11 @@ def fixed(value: float, digits: int) -> str:
     """The one rounding rule: to the nearest decimal of the unrounded value; zero has no sign."""
     text = f"{value:.{digits}f}"
     return text.removeprefix("-") if float(text) == 0 else text
+
+
+def at_most(value: float, digits: int) -> str:
+    """A bound, rounded up, so that the text is never below it."""
+    return fixed(ceil(round(value * 10**digits, 6)) / 10**digits, digits)
 
 
 def signed(value: float, digits: int) -> str:

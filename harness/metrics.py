@@ -77,10 +77,14 @@ Metrics = Mapping[str, Mapping[str, Metric]]
 
 
 class Significance(StrEnum):
-    """A mean against that of another variant, by a t-test at a level of significance."""
+    """A mean against that of another variant, by a t-test at a level of significance.
+
+    EQUAL: no difference is shown, and two one-sided tests show that it is within a margin.
+    """
 
     BETTER = "better"
     WORSE = "worse"
+    EQUAL = "equal"
     NONE = "not significant"
 
 
@@ -88,7 +92,8 @@ class Agreement(StrEnum):
     """A measured mean beside the printed one.
 
     REPRODUCED: equivalent within a margin, by two one-sided t-tests, even if a small difference is significant.
-    DIFFERS: otherwise, if a t-test finds a difference. UNDECIDED: neither is shown.
+    DIFFERS: otherwise, if a t-test finds a difference. UNDECIDED: neither is shown. All after the correction over the
+    cells of a table.
     """
 
     REPRODUCED = "reproduced"
@@ -101,13 +106,14 @@ class ClaimVerdict(StrEnum):
     """A paper's claim about two variants, judged by this store's own runs.
 
     CONFOUNDED: significant, but a control of the better variant explains its score. ALONE: significant, but not after
-    the correction over the claims of its table.
+    the correction over the claims of its table. EQUAL: the two are equivalent.
     """
 
     HOLDS = "holds"
     CONFOUNDED = "confounded"
     OPPOSITE = "opposite"
     ALONE = "alone"
+    EQUAL = "equal"
     UNSEEN = "not significant"
     TOO_FEW = "too few seeds"
 
@@ -127,7 +133,7 @@ Verdict = Significance | Agreement | ClaimVerdict | AuditVerdict
 Tone = Literal["good", "bad", "open"]
 
 _GOOD = (Significance.BETTER, Agreement.REPRODUCED, ClaimVerdict.HOLDS, AuditVerdict.HOLDS)
-_BAD = (Significance.WORSE, Agreement.DIFFERS, ClaimVerdict.OPPOSITE, AuditVerdict.FAILS)
+_BAD = (Significance.WORSE, Agreement.DIFFERS, ClaimVerdict.OPPOSITE, ClaimVerdict.EQUAL, AuditVerdict.FAILS)
 
 
 def tone(verdict: Verdict) -> Tone:

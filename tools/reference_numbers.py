@@ -19,14 +19,15 @@ import click
 from harness.formatting import count_of, fixed, p_value, signed
 from harness.metrics import AVERAGE, SEEN, UNSEEN, Column, Significance
 from harness.reporting.sections.seen import SeenTable, seen_tables
-from harness.reporting.seeds.cells import Cell
+from harness.reporting.seeds.cells import Row, contrast
 from harness.reporting.seeds.controls import control_text, rivals
 from harness.reporting.seeds.gains import forests, methods
-from harness.reporting.seeds.summary import Row, SummaryTable, summary_tables
+from harness.reporting.seeds.summary import SummaryTable, summary_tables
+from harness.reporting.seeds.wording import judged
 from harness.reporting.tables.filled import filled_tables
 from harness.reporting.tables.grids import Grid, cell_text, summary_text
 from harness.reporting.tables.paper_grids import paper_grid
-from harness.stats import TTest, t_test_from_summaries
+from harness.stats import TTest
 from harness.store import Result, Store, metrics_of
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -100,16 +101,11 @@ def verdicts(rows: Iterable[Row], column: Column) -> Iterator[str]:
         mine = {f"`{label}`": cell for label, cell in cells.items() if cell.verdict is verdict}
         if names := [name for name, cell in mine.items() if cell.holds]:
             yield f"- {said} SimCSE: {', '.join(names)}."
-        if alone := [f"{name} ({_before(cell)})" for name, cell in mine.items() if cell.is_alone]:
+        if alone := [f"{name} ({judged(cell, 2)})" for name, cell in mine.items() if cell.is_alone]:
             yield f"- {said} SimCSE only before Holm's correction: {', '.join(alone)}."
-    if names := [f"`{label}`" for label, cell in cells.items() if cell.verdict is Significance.NONE]:
-        yield f"- Not significantly different from SimCSE: {', '.join(names)}."
-
-
-def _before(cell: Cell) -> str:
-    """The p-values of a test before and after the correction in its family."""
-    before, after = cell.test and p_value(cell.test.p), cell.corrected and p_value(cell.corrected.p)
-    return f"{before}; over {cell.corrected.tests if cell.corrected else 1} tests {after}"
+    open_ones = (Significance.EQUAL, Significance.NONE)
+    if names := [f"`{label}` ({judged(cell, 2)})" for label, cell in cells.items() if cell.verdict in open_ones]:
+        yield f"- No difference from SimCSE is shown: {', '.join(names)}."
 
 
 def controls(one: SummaryTable, column: Column) -> Iterator[tuple[str, str]]:
@@ -219,6 +215,7 @@ def small() -> Iterator[str]:
         rows_of_papers = (row for row in block.trained if not (row.label.overrides or of_field(row)))
         yield from _in_setting(block.setting, verdicts(rows_of_papers, shown[1]))
     yield from (f"- `{setting}`: {said}" for setting, said in controls(one, shown[1]))
+    yield from (f"- {note}" for note in one.notes if note.startswith("Variants against their methods"))
 
 
 def _in_setting(setting: str, lines: Iterable[str]) -> Iterator[str]:
@@ -275,19 +272,20 @@ def teacher() -> Iterator[str]:
     one = of("small", "sts")
     column = next(column for column in one.columns if column.task == AVERAGE)
     (block,) = (block for block in one.blocks if block.setting == "wiki+flickr8k")
-    cells = {row.label.variant: row.cells[column] for row in block.trained if not row.label.overrides}
+    known = {row.label.variant: row for row in block.trained if not row.label.overrides}
     steps = ("`simcse`", "simcse"), ("and the text teacher", WITHOUT_PICTURES), ("and the pictures: `dalr`", "dalr")
-    alone, test, before = next(row for row in block.untrained if row.label.variant == TEACHER).cells[column], None, None
-    rows = [[f"the text teacher alone: `{TEACHER}`", str(summary_text(alone.summary, one.metric(column).digits)), ""]]
-    for said, variant in steps:
-        cell, digits = cells[variant], one.metric(column).digits
-        test = before and t_test_from_summaries(cell.summary, before.summary)
-        shown = f"{interval(test, digits)}, {p_value(test.p)}" if test else ""
+    alone, digits = next(row for row in block.untrained if row.label.variant == TEACHER), one.metric(column).digits
+    rows = [[f"the text teacher alone: `{TEACHER}`", str(summary_text(alone.cells[column].summary, digits)), ""]]
+    found = ""
+    for (said, variant), before in zip(steps, [None, *steps], strict=False):
+        cell, shown = known[variant].cells[column], ""
+        if before and (tested := contrast(known[variant], known[before[1]], column, one.metric(column))).test:
+            found = judged(tested, digits)
+            shown = f"{interval(tested.test, digits)}, {found}"
         rows.append([said, str(summary_text(cell.summary, digits)), shown])
-        before = cell
-    yield from table(["", f"Avg of 7 STS, {cells['dalr'].summary.n} seeds", "more than the row above (95 %)"], rows)
-    found = "no gain by the pictures is shown" if test is None or test.low < 0 else "the pictures add to it"
-    yield from ["", f"- On this data, {found}."]
+    seeds = known["dalr"].cells[column].summary.n
+    yield from table(["", f"Avg of 7 STS, {seeds} seeds", "more than the row above (95 %)"], rows)
+    yield from ["", f"- On this data, DALR with its pictures and without them: {found}."]
 
 
 def precision() -> Iterator[str]:
@@ -301,10 +299,10 @@ def precision() -> Iterator[str]:
         full = known.get(label._replace(overrides=""))
         if label.overrides == "precision=bf16" and full:
             digits = one.metric(column).digits
-            cells = full.cells[column], row.cells[column]
-            test = t_test_from_summaries(cells[1].summary, cells[0].summary)
+            cells = full.cells[column], contrast(row, full, column, one.metric(column))
             means = (str(summary_text(cell.summary, digits)) for cell in cells)
-            rows.append([f"`{label.variant}`", label.setting, *means, interval(test, digits) if test else ""])
+            found = f"{interval(cells[1].test, digits)}, {judged(cells[1], digits)}" if cells[1].test else ""
+            rows.append([f"`{label.variant}`", label.setting, *means, found])
     yield from table(["variant", "setting", "fp32", "bf16", "bf16 less fp32 (95 %)"], rows)
 
 

@@ -6,11 +6,11 @@ import math
 import sys
 import time
 import webbrowser
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -25,38 +25,37 @@ from harness.cli.options import (
 from harness.cli.output import echo, plain_table, read_results, waiting, warn
 from harness.command_line import DEFAULT_MARGIN, DEFAULT_REPORT, TABLE_FORMATS, TableFormat
 from harness.errors import PlugInError, UserError
-from harness.formatting import count_of, fixed, from_markdown, interval_text, p_value, signed
+from harness.formatting import count_of, fixed, from_markdown
 from harness.spec import MOST_SEEDS, Variant
 
 if TYPE_CHECKING:
     from harness.commands import Commands
     from harness.reporting.seeds.comparison import Comparison
-    from harness.stats import Effect, Interval, TTest
 
 TextRow = tuple[str, str, str, str]
+F = TypeVar("F", bound=Callable[..., object])
 
 #: seconds between two reports of runs in progress
 FOLLOW_S = 60.0
 _POSITIVE = click.FloatRange(0.0, 1e6, True)
 
 
+def margin_option(text: str) -> Callable[[F], F]:
+    """The option --margin, which decides beforehand what is equal."""
+    default = "default of equal: 0.1 or a tenth of the deviation over seeds, if larger"
+    return click.option("--margin", metavar="POINTS", type=float, help=f"{text.removesuffix('.')}; {default}.")
+
+
 @click.command()
 @any_profile_option
 @results_option
 @click.option("--out", default=DEFAULT_REPORT, show_default=True, metavar="DIR", type=FOLDER, help="Folder to write.")
-@click.option(
-    "--margin",
-    default=DEFAULT_MARGIN,
-    show_default=True,
-    metavar="POINTS",
-    type=float,
-    help="Largest difference from a printed number that counts as reproduced.",
-)
+@margin_option(f"Largest difference that counts as equal, and from print as reproduced ({DEFAULT_MARGIN:g} there).")
 @click.option("--one-file", is_flag=True, help="Also write report.html: all pages except those of runs, for sending.")
 @click.option("--open", "open_it", is_flag=True, help="Open the report in a browser.")
 @click.option("--follow", is_flag=True, help="Write it again each minute until no run is in progress.")
 def report(
-    profile: str | None, results: Path, out: Path, margin: float, one_file: bool, open_it: bool, follow: bool
+    profile: str | None, results: Path, out: Path, margin: float | None, one_file: bool, open_it: bool, follow: bool
 ) -> None:
     """Write a report: Markdown, LaTeX, CSV and a static site."""
     waiting("reading results, testing differences and drawing figures")
@@ -88,16 +87,20 @@ def report(
 )
 @names_option("--columns", "A,B", "Only the columns with these headings, in this order.")
 @names_option("--tasks", "T,U", "Only these tasks, in this order.")
+@margin_option("Largest difference that counts as equal, or in a paper's table as reproduced.")
 @any_profile_option
 @results_option
-def table(name: str, text_format: TableFormat, profile: str | None, results: Path, **shown: str | None) -> None:
+def table(
+    name: str, text_format: TableFormat, margin: float | None, profile: str | None, results: Path, **shown: str | None
+) -> None:
     """Print one table as Markdown, LaTeX or CSV.
 
     NAME is a suite, such as sts, or a table of a paper, such as mcse:T1. In a terminal, Markdown has no escapes. LaTeX
     fits a document of two columns: it needs booktabs, and is split rather than set below 7 pt.
     """
     chosen = {option: names for option, names in shown.items() if names}
-    text = read_results(results, profile).text(name, text_format, profile, **chosen).removesuffix("\n")
+    found = read_results(results, profile).with_margin(margin)
+    text = found.text(name, text_format, profile, **chosen).removesuffix("\n")
     click.echo(from_markdown(text) if text_format == "markdown" and is_terminal() else text)
 
 
@@ -147,8 +150,9 @@ def cite(profile: str | None, methods: str | None, results: Path) -> None:
 @names_option("--encoder", "E", "Only runs of this encoder.")
 @click.option("--set", "set", multiple=True, metavar="KEY=VALUE", help="Only runs with these overrides.")
 @click.option("--equal", type=click.Choice(["steps", "rows", "flops"]), help="Refuse to compare unequal budgets.")
+@margin_option("Largest difference that counts as equal.")
 @results_option
-def compare(a: str, b: str, metric: str, results: Path, equal: str | None, **only: Any) -> None:
+def compare(a: str, b: str, metric: str, results: Path, equal: str | None, margin: float | None, **only: Any) -> None:
     """Compare variant A with variant B over their seeds.
 
     Each may be a VARIANT/SETTING/ENCODER, and NAME#GROUP names the runs of an earlier state of code, data or values; a
@@ -157,7 +161,7 @@ def compare(a: str, b: str, metric: str, results: Path, equal: str | None, **onl
     from harness.planning.names import stored_spelling
     from harness.reporting.seeds.lookup import of_group
 
-    loaded = read_results(results, only["profile"])
+    loaded = read_results(results, only["profile"]).with_margin(margin)
     (a_name, a_group), (b_name, b_group) = map(of_group, (a, b))
     first, second = (stored_spelling(loaded.runs, text, only["profile"]) for text in (a_name, b_name))
     first, second = (f"{name}#{group}" if group else name for name, group in ((first, a_group), (second, b_group)))
@@ -192,7 +196,7 @@ def _show_comparison(comparison: Comparison, commands: Commands) -> None:
     places = " and ".join(dict.fromkeys(row.label.place for row in (a, b)))
     score = " ".join(comparison.score)
     echo(f"{a.name} against {b.name}: {score}, profile {a.label.profile}, {places}")
-    plain_table(("", "value", "95% interval", "p"), [*_means(comparison), *_tests(comparison)])
+    plain_table(("", "value", "95% interval", "p"), [*_numbers(comparison)])
     mine, theirs = (row.spent.texts() for row in (a, b))
     spent = [(what, mine.get(what, ""), theirs.get(what, "")) for what in mine | theirs]
     plain_table(("median", a.name, b.name), spent)
@@ -203,7 +207,8 @@ def _show_comparison(comparison: Comparison, commands: Commands) -> None:
     echo(comparison.conclusion())
 
 
-def _means(comparison: Comparison) -> Iterator[TextRow]:
+def _numbers(comparison: Comparison) -> Iterator[TextRow]:
+    from harness.reporting.seeds.comparison import between
     from harness.reporting.tables.grids import summary_text
     from harness.stats import mean_interval
 
@@ -212,45 +217,10 @@ def _means(comparison: Comparison) -> Iterator[TextRow]:
         summary = comparison.cell(row).summary
         counted = ", ".join(filter(None, (count_of(summary.n, "seed"), row.freshness.mark)))
         text = str(summary_text(summary, digits, extra=counted))
-        yield row.name, text, _between(mean_interval(summary), digits), ""
-
-
-def _tests(comparison: Comparison) -> Iterator[TextRow]:
-    from harness.reporting.seeds.comparison import ORDERED
-    from harness.reporting.tables.grids import ABSENT
-
-    digits, permuted = comparison.metric.digits, comparison.permutation
-    paired = f"difference, paired by {count_of(len(comparison.common), 'seed')}"
-    named: tuple[tuple[str, TTest | None], ...] = (
-        (f"difference, t-test ({'one sample' if comparison.one_sample else 'pooled'})", comparison.deciding),
-        *(
-            (("difference, t-test (Welch)", comparison.welch), (paired, comparison.paired))
-            if not comparison.one_sample
-            else ()
-        ),
-    )
-    for name, test in named:
-        if test is None:
-            yield name, ABSENT, ABSENT, "too few seeds"
-        else:
-            yield name, signed(test.difference, digits), _between(test, digits), p_value(test.p)
-    if comparison.one_sample:
-        return
-    least = f"{p_value(permuted.p)} (smallest possible {permuted.smallest:.2g})"
-    how = "exact" if permuted.exact else "20,000 draws"
-    yield f"permutation test ({how})", signed(permuted.difference, digits), "", least
-    yield "difference, bootstrap", "", _between(comparison.bootstrap, digits), ""
-    effect, order = comparison.effect, comparison.dominance
-    yield "Hedges' g", ABSENT if effect is None else fixed(effect.g, 2), _between(effect, 2), ""
-    ahead = f"{comparison.ahead.name} {'better' if comparison.metric.judged else 'ahead'}"
-    bound = ABSENT if order is None else f"at most {fixed(order, 2)} (below {ORDERED}: {ahead})"
-    yield "almost stochastic order", bound, "", ""
-
-
-def _between(test: TTest | Interval | Effect | None, digits: int) -> str:
-    from harness.reporting.tables.grids import ABSENT
-
-    return ABSENT if test is None else interval_text(test.low, test.high, digits)
+        yield row.name, text, between(mean_interval(summary), digits), ""
+    yield from comparison.rows()
+    if size := comparison.effect:
+        yield "Hedges' g", fixed(size.g, 2), between(size, 2), ""
 
 
 @click.command()
@@ -262,27 +232,23 @@ def power(effect: float, std: float, seeds: int | None) -> None:
 
     Two-sided two-sample t-test at 0.05, equal numbers of seeds on both sides.
     """
-    from harness.stats import detectable_difference, power_of_t_test, seeds_needed
+    from harness.stats import detectable_difference, power_of_verdict, seeds_to_decide
 
     for name, value in (("effect", effect), ("std", std)):
         if not math.isfinite(value):
             raise UserError(f"--{name} {value}: not a finite number; give another value")
-    try:
-        needed = seeds_needed(effect, std)
-    except ValueError as error:
-        raise UserError(f"--effect {effect:g} is too small for --std {std:g} ({error}); give a larger one") from error
+    if (needed := seeds_to_decide(effect, std, None)) is None:
+        why = "no number of seeds can detect this difference"
+        raise UserError(f"--effect {effect:g} is too small for --std {std:g} ({why}); give a larger one")
     echo(
         f"a difference of {effect:g} with a deviation of {std:g} needs {needed} seeds of each variant "
         "(80% power, two-sided t-test at 0.05)"
     )
     counts = sorted({3, 5, 10, 20, *([seeds] if seeds else [])})
-    plain_table(
-        ("seeds each", "power", "minimum detectable difference (80% power)"),
-        [
-            (str(n), f"{fixed(100 * power_of_t_test(effect, std, n), 0)}%", f"{detectable_difference(std, n):.3g}")
-            for n in counts
-        ],
-    )
+    powers = (f"{fixed(100 * power_of_verdict(effect, std, n, None), 0)}%" for n in counts)
+    least = (f"{detectable_difference(std, n):.3g}" for n in counts)
+    head = ("seeds each", "power", "minimum detectable difference (80% power)")
+    plain_table(head, [*zip(map(str, counts), powers, least, strict=True)])
 
 
 @click.command("export")

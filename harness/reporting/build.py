@@ -17,7 +17,6 @@ from pathlib import Path
 
 from harness import __version__
 from harness.caches import is_unusable, keep_text, kept_text
-from harness.command_line import DEFAULT_MARGIN
 from harness.errors import UserError
 from harness.files import ABANDONED_S, own_mark, remove_leftovers, temporary_beside
 from harness.formatting import count_of
@@ -138,7 +137,7 @@ def write_report(
     store: Store,
     out: Path,
     profile: str | None = None,
-    margin: float = DEFAULT_MARGIN,
+    margin: float | None = None,
     judge: Judge | None = None,
     *,
     one_file: bool = False,
@@ -146,18 +145,16 @@ def write_report(
     """Write a report of a store into the folder `out`, completely or not at all.
 
     `profile`, a name or file, restricts the report to the results of one profile. `margin` is the largest
-    difference from print, in points, that counts as reproduced. `one_file` adds report.html, which holds all pages but
-    those of runs, and `judge` says which results are present. Result files that cannot be read, methods that cannot
-    be loaded and sections of other packages that fail are left out with a warning. Raises UserError if there is no
-    result, if the margin is not positive, if a file below reports/ is wrong, or if `out` holds other files than those
-    of an earlier report.
+    difference, in points, that counts as equal, and from print as reproduced. `one_file` adds report.html, which
+    holds all pages but those of runs, and `judge` says which results are present. Result files that cannot be read,
+    methods that cannot be loaded and sections of other packages that fail are left out with a warning. Raises
+    UserError if there is no result, if the margin is not positive, if a file below reports/ is wrong, or if `out`
+    holds other files than those of an earlier report.
     """
-    if not 0 < margin < float("inf"):
-        raise UserError(f"the margin {margin:g} is not a positive number of points; give one such as 0.5")
-    contents = Contents.of(store, profile, judge)
+    contents = Contents.of(store, profile, judge).with_margin(margin)
     methods, broken = methods_from_a_process()
     take_titles({name: name for name in names("method")} | {facts.name: facts.title for facts in methods})
-    contents = replace(contents, methods=methods, margin=margin)
+    contents = replace(contents, methods=methods)
     page = render(contents, out, one_file=one_file)
     skipped = (*contents.problems, *contents.found, *filter(None, [earlier_backends(contents.frames)]), *broken)
     return WrittenReport(page, len(contents.runs), skipped, len(running(store)))

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
-from harness.command_line import DEFAULT_MARGIN
 from harness.commands import no_results
 from harness.errors import UserError
 from harness.papers.published import Paper, PublishedNumbers, read_papers, read_published
@@ -32,13 +31,11 @@ class Contents(Results):
     """What a report shows: results and failures, or those of one profile only.
 
     `problems` name the files of results and tunings that cannot be read; `found` gets a line for each log or file of
-    arrays that turns out to be damaged, and for each section of another package that fails. `margin` is the largest
-    difference from print, in points, that counts as reproduced.
+    arrays that turns out to be damaged, and for each section of another package that fails.
     """
 
     methods: Sequence[MethodFacts] = ()
     tunings: Sequence[Tuning] = ()
-    margin: float = DEFAULT_MARGIN
     found: list[str] = field(default_factory=list)
 
     @classmethod

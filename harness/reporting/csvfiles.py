@@ -21,14 +21,17 @@ from harness.reporting.seeds.summary import SummaryTable
 from harness.store import Frames, Result, declared_metrics, frames_of
 
 #: `difference`, `low`, `high`, `p` and `p_holm` (after Holm over the `tests` of its family) compare with `against`.
-#: `minus_published` and later columns compare with the paper; `p_equivalence` is from the tests for a difference within
-#: the `margin`. In a ranking, `mean` is a mean rank with its interval, and `flip` the chance that the variant `against`
-#: is ahead with other seeds. `weakened_by` says what weakens the score itself: a collapsed model, weights selected on a
-#: test, stale or incomplete runs.
+#: `design` is that of the t-test, `apart` the larger end of the 90 % interval: the two are at most so far apart, and
+#: equal where that is below the margin of "equal" (`p_equal`, before correction). `minus_published` and later columns
+#: compare with the paper; `p_equivalence` is from the tests for a difference within the `margin`. In a ranking, `mean`
+#: is a mean rank with its interval, and `flip` the chance that the variant `against` is ahead with other seeds.
+#: `weakened_by` says what weakens the score itself: a collapsed model, weights selected on a test, stale or incomplete
+#: runs.
 COLUMNS = (
     *("table", "profile", "suite", "task", "part", "metric"),
     *("setting", "encoder", "variant", "overrides", "group", "seeds"),
-    *("n", "mean", "std", "against", "difference", "low", "high", "p", "verdict", "p_holm", "tests", "weakened_by"),
+    *("n", "mean", "std", "against", "difference", "low", "high", "p", "verdict", "p_holm", "tests"),
+    *("design", "apart", "p_equal", "weakened_by"),
     *("published", "published_std", "published_seeds", "published_star", "published_source"),
     *("minus_published", "p_published", "margin", "p_equivalence", "verdict_published", "seeds_to_decide", "command"),
     *("flip", *BUDGET, "minutes"),
@@ -68,6 +71,9 @@ def measured_fields(cell: Cell, against: str | None) -> CsvFields:
     if cell.test:
         fields |= {name: getattr(cell.test, name) for name in ("difference", "low", "high", "p")}
         fields["verdict"] = cell.verdict
+        fields["design"] = cell.test.design
+    if cell.equivalence:
+        fields |= {"apart": cell.equivalence.bound, "p_equal": cell.equivalence.p}
     if cell.corrected:
         fields |= {"p_holm": cell.corrected.p, "tests": cell.corrected.tests}
     return fields

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from harness.command_line import Names, TableFormat, parse_overrides
 from harness.commands import Commands, no_results
@@ -36,7 +36,8 @@ class Results:
     """Finished runs in one folder, and failures. Its length is the number of runs.
 
     `problems` has one line for each result file that cannot be read, and for each wrong input of a plan. `profile` is
-    set if the runs are those of one profile only. Tables are computed once.
+    set if the runs are those of one profile only. Tables are computed once. `margin`, in points, is the largest
+    difference that counts as equal, and as reproduced beside print; None takes the default of each.
     """
 
     store: Store
@@ -44,6 +45,13 @@ class Results:
     failures: Sequence[Failure] = ()
     problems: Sequence[str] = ()
     profile: str | None = None
+    margin: float | None = None
+
+    def with_margin(self, margin: float | None) -> Self:
+        """The same results with a margin in points, if one is given. Raises UserError unless it is positive."""
+        if margin is not None and not 0 < margin < float("inf"):
+            raise UserError(f"the margin {margin:g} is not a positive number of points; give one such as 0.5")
+        return self if margin is None else replace(self, margin=margin)
 
     @property
     def folder(self) -> Path:
@@ -80,7 +88,7 @@ class Results:
 
     @cached_property
     def tables(self) -> list[SummaryTable]:
-        return summary_tables(self.frames, self.metrics, self.unscored)
+        return summary_tables(self.frames, self.metrics, self.unscored, points=self.margin)
 
     @cached_property
     def profiles(self) -> list[str]:
@@ -96,7 +104,7 @@ class Results:
 
     def _paper_grids(self, variants: Sequence[str] = ()) -> Mapping[str, Grid]:
         """The papers' tables, with only the rows of some variants where these are given."""
-        filled = filled_tables(self.profile or PAPER_PROFILE, self.frames, self.commands, variants)
+        filled = filled_tables(self.profile or PAPER_PROFILE, self.frames, self.commands, variants, self.margin)
         tables = [shown for table in filled if (shown := table.of(variants) if variants else table).rows]
         return {f"{table.paper.name}:{table.name}": paper_grid(table) for table in tables}
 
@@ -108,7 +116,7 @@ class Results:
         """The results of one profile."""
         if profile not in self._by_profile:
             runs = self.frames.where(profile=[profile])
-            self._by_profile[profile] = Results(self.store, runs, profile=profile)
+            self._by_profile[profile] = Results(self.store, runs, profile=profile, margin=self.margin)
         return self._by_profile[profile]
 
     @checked
@@ -161,9 +169,8 @@ class Results:
         self._check_runs()
         overrides = set if isinstance(set, Mapping) else parse_overrides(set)
         name = load_profile(profile).name if profile else None
-        return compare_variants(
-            self.runs, a, b, metric, profile=name, setting=setting, encoder=encoder, overrides=overrides
-        )
+        where = {"profile": name, "setting": setting, "encoder": encoder}
+        return compare_variants(self.runs, a, b, metric, **where, overrides=overrides, points=self.margin)
 
     def grid(self, name: str, rows: Names = (), *, whole: bool = False) -> Grid:
         """A suite's summary ("sts") or a paper's table ("mcse:T1") of its one profile.

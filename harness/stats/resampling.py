@@ -45,24 +45,27 @@ def bootstrap_difference(
     return Interval(float(low), float(high), level)
 
 
-def permutation_test(a: Sequence[float], b: Sequence[float], *, draws: int = 20_000, seed: int = 0) -> Permutation:
+def permutation_test(
+    a: Sequence[float], b: Sequence[float], *, paired: bool = False, draws: int = 20_000, seed: int = 0
+) -> Permutation:
     """Permutation test of mean(a) - mean(b), two-sided by absolute size.
 
     All ways of splitting the values are counted where there are at most 20,000 (eight values against eight); otherwise
-    `draws` random ones and the observed one, so p is never 0 (Phipson and Smyth 2010). Equal values give p 1. Raises
-    ValueError for no values and for NaN or infinity.
+    `draws` random ones and the observed one, so p is never 0 (Phipson and Smyth 2010). If `paired`, the i-th values of
+    both change sides together, and up to 14 pairs are counted. Equal values give p 1. Raises ValueError for no values,
+    for NaN or infinity, and for unequal numbers of paired values.
     """
     observed = summarise(a).mean - summarise(b).mean
-    values = np.asarray([*a, *b], dtype=np.float64)
-    ways, n = comb(len(values), len(a)), len(a)
-    exact = ways <= _EXACT
-    if exact:
-        groups = values[np.array(list(combinations(range(len(values)), n)))]
+    values, n = np.asarray([*a, *b], dtype=np.float64), len(a)
+    ways = 2**n if paired else comb(len(values), n)
+    exact, generator = ways <= _EXACT, np.random.default_rng(seed)
+    if paired:
+        signs = np.arange(ways)[:, None] >> np.arange(n) & 1 if exact else generator.integers(0, 2, (draws, n))
+        differences = (1.0 - 2.0 * signs) @ (values[:n] - values[n:]) / n
     else:
-        generator = np.random.default_rng(seed)
-        groups = np.array([generator.permutation(values)[:n] for _ in range(draws)])
-    sums = groups.sum(axis=1)
-    differences = sums / n - (values.sum() - sums) / len(b)
+        drawn = (generator.permutation(len(values))[:n] for _ in range(draws))
+        sums = values[np.array(list(combinations(range(len(values)), n) if exact else drawn))].sum(axis=1)
+        differences = sums / n - (values.sum() - sums) / len(b)
     # differences that are equal but for the order of summation count as equal
     extreme = int((np.abs(differences) >= abs(observed) - 10 * noise(*values)).sum())
     p = extreme / ways if exact else (extreme + 1) / (draws + 1)

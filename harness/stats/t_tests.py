@@ -1,14 +1,12 @@
-"""Means and deviations of a few values; t-tests from values or from these; effect sizes, Holm's correction, powers.
-
-Powers are those of the pooled, two-sided test with equally many seeds on both sides, by the noncentral t distribution
-(Cohen 1988).
-"""
+"""Means and deviations of a few values; t-tests from values or from these; effect sizes, Holm's correction."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from typing import Literal
 
 #: Spreads below this share of the mean are rounding noise of equal numbers.
 _NOISE = 1e-12
@@ -89,11 +87,16 @@ ALPHA = 0.05
 FEWEST_SEEDS = 3
 
 
+#: how the values of two sides belong together
+Design = Literal["independent", "paired", "one sample"]
+
+
 @dataclass(frozen=True, slots=True)
 class TTest:
     """A t-test of a against b.
 
-    `difference` is mean(a) - mean(b); `low` and `high` are the ends of its confidence interval at `level`.
+    `difference` is mean(a) - mean(b), `error` its standard error; `low` and `high` are the ends of its confidence
+    interval at `level`.
     """
 
     difference: float
@@ -103,6 +106,8 @@ class TTest:
     low: float
     high: float
     level: float
+    error: float
+    design: Design = "independent"
 
 
 def t_test(a: Sequence[float], b: Sequence[float], *, equal_variance: bool = True, level: float = 0.95) -> TTest | None:
@@ -141,6 +146,10 @@ def paired_t_test(a: Sequence[float], b: Sequence[float], *, level: float = 0.95
 
     Equal differences give the limit, as in `t_test_from_summaries`. Raises ValueError for unequal lengths.
     """
+    return _test_of_pairs(a, b, level, "paired")
+
+
+def _test_of_pairs(a: Sequence[float], b: Sequence[float], level: float, design: Design) -> TTest | None:
     check_level(level)
     if len(a) != len(b):
         raise ValueError(f"{len(a)} and {len(b)} values cannot be paired")
@@ -151,13 +160,13 @@ def paired_t_test(a: Sequence[float], b: Sequence[float], *, level: float = 0.95
     std = differences.std or 0.0
     scale, df = noise(first.mean, second.mean), differences.n - 1
     if std <= scale:
-        return _without_spread(differences.mean, scale, df, level)
-    return _tested(differences.mean, std / math.sqrt(differences.n), float(df), level)
+        return _without_spread(differences.mean, scale, df, level, design)
+    return _tested(differences.mean, std / math.sqrt(differences.n), float(df), level, design)
 
 
 def one_sample_t_test(values: Sequence[float], mean: float, *, level: float = 0.95) -> TTest | None:
     """t-test of values against a number without spread; None for fewer than two values."""
-    return paired_t_test(values, [mean] * len(values), level=level)
+    return _test_of_pairs(values, [mean] * len(values), level, "one sample")
 
 
 def pooled_deviation(a: Summary, b: Summary) -> float:
@@ -175,19 +184,26 @@ def _welch(std_a: float, n_a: int, std_b: float, n_b: int) -> tuple[float, float
     return math.sqrt(total), 1.0 / (share_a**2 / (n_a - 1) + share_b**2 / (n_b - 1))
 
 
-def _tested(difference: float, error: float, df: float, level: float) -> TTest:
-    from scipy.special import stdtr, stdtrit  # scipy.stats takes a second to import
+def _tested(difference: float, error: float, df: float, level: float, design: Design = "independent") -> TTest:
+    from scipy.special import stdtr  # scipy.stats takes a second to import
 
     statistic = difference / error
-    margin = float(stdtrit(df, 0.5 + level / 2)) * error
+    margin = quantile(df, 0.5 + level / 2) * error
     p = 2 * float(stdtr(df, -abs(statistic)))
-    return TTest(difference, statistic, df, p, difference - margin, difference + margin, level)
+    return TTest(difference, statistic, df, p, difference - margin, difference + margin, level, error, design)
 
 
-def _without_spread(difference: float, scale: float, df: int, level: float) -> TTest:
-    if abs(difference) <= scale:
-        return TTest(difference, 0.0, float(df), 1.0, difference, difference, level)
-    return TTest(difference, math.copysign(math.inf, difference), float(df), 0.0, difference, difference, level)
+@cache
+def quantile(df: float, share: float) -> float:
+    """A quantile of the t distribution."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(df, share))
+
+
+def _without_spread(difference: float, scale: float, df: int, level: float, design: Design = "independent") -> TTest:
+    statistic, p = (0.0, 1.0) if abs(difference) <= scale else (math.copysign(math.inf, difference), 0.0)
+    return TTest(difference, statistic, float(df), p, difference, difference, level, 0.0, design)
 
 
 #: Beyond this statistic, the normal part of the noncentral t distribution is negligible.
@@ -256,85 +272,3 @@ def _noncentrality(statistic: float, df: int, quantile: float) -> float:
     while excess(high) > 0:
         high += step
     return float(optimize.brentq(excess, low, high, xtol=1e-10)) if high > low else low
-
-
-#: More seeds than anybody runs; if more would be needed, the answer is that no number of seeds suffices.
-_MOST = 10_000_000
-
-
-def power_of_t_test(effect: float, std: float, n: int, *, alpha: float = 0.05) -> float:
-    """The chance that n seeds a side show a true difference `effect` of means, `std` being that of one side.
-
-    Without spread the chance is 1 for any difference and alpha for none; one seed shows nothing (0). Raises
-    ValueError for a negative std, n < 1, an effect of NaN or an alpha outside (0, 1).
-    """
-    _check(std, alpha)
-    if n < 1 or math.isnan(effect):
-        raise ValueError("a test needs seeds and a difference")
-    if n < 2:
-        return 0.0
-    if std == 0:
-        return 1.0 if effect else alpha
-    from scipy import stats
-
-    df, noncentrality = 2 * n - 2, abs(effect) / std * math.sqrt(n / 2)
-    critical = float(stats.t.ppf(1 - alpha / 2, df))
-    # far beyond the critical value the distribution function underflows to NaN
-    if noncentrality > critical + 38:
-        return 1.0
-    upper = float(stats.nct.sf(critical, df, noncentrality))
-    lower = float(stats.nct.cdf(-critical, df, noncentrality))
-    return min(1.0, upper + (0.0 if math.isnan(lower) else lower))
-
-
-def seeds_needed(effect: float, std: float, *, power: float = 0.8, alpha: float = 0.05) -> int:
-    """The fewest seeds a side that show `effect` with at least this power; never fewer than two.
-
-    Raises ValueError for no effect, or one that ten million seeds would not show.
-    """
-    _check(std, alpha, power)
-    seeds = fewest_seeds(lambda n: power_of_t_test(effect, std, n, alpha=alpha), power)
-    if seeds is None:
-        raise ValueError("no number of seeds can detect this difference")
-    return seeds
-
-
-def fewest_seeds(power_at: Callable[[int], float], power: float) -> int | None:
-    """The fewest seeds a side, at least two, with enough power; None if ten million are too few.
-
-    The power must not fall below the wanted one again as seeds are added. Raises ValueError for a power outside (0, 1).
-    """
-    _check(0.0, power)
-    if not power_at(_MOST) >= power:
-        return None
-    low, high = 1, 2
-    while power_at(high) < power:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if power_at(middle) < power else (low, middle)
-    return high
-
-
-def detectable_difference(std: float, n: int, *, power: float = 0.8, alpha: float = 0.05) -> float | None:
-    """The smallest difference that n seeds a side show with this power; None for one seed, 0 without spread."""
-    _check(std, alpha, power)
-    if n < 2:
-        return None
-    if std == 0 or power <= alpha:
-        return 0.0
-    from scipy import optimize
-
-    high = std
-    while power_of_t_test(high, std, n, alpha=alpha) < power:
-        high *= 2
-    difference = optimize.brentq(
-        lambda effect: power_of_t_test(effect, std, n, alpha=alpha) - power, 0.0, high, xtol=1e-12
-    )
-    return float(difference)
-
-
-def _check(std: float, *shares: float) -> None:
-    check_std(std)
-    if not all(0.0 < share < 1.0 for share in shares):
-        raise ValueError("power and alpha lie between 0 and 1")

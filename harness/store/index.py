@@ -32,6 +32,7 @@ from pyarrow import json as arrow_json
 
 from harness.errors import UserError
 from harness.files import ABANDONED_S, open_regular, remove_leftovers, replaced
+from harness.store.batches import batches_of
 from harness.store.schema import SCHEMA_VERSION, Evaluation, Result
 
 #: Increased when the columns change; each schema of results has indexes of its own.
@@ -61,11 +62,13 @@ _FIELDS = ("profile", "profile_origin", "fingerprint", "group", "started", "fini
 _NUMBERS = ("backend", "train_seconds", "peak_memory_mb")
 #: columns that tell whether a file has changed, as `_status` returns them
 _STATUS = ("size", "mtime", "ctime")
-#: `problem` is what is wrong with a file that cannot be used, `dev` the best dev score, `shares` those of terms as JSON
+#: `problem` is what is wrong with a file that cannot be used, `dev` the best dev score, `shares` of terms in JSON, and
+#: `batches` as `batches_of` gives them
 SCHEMA = pa.schema(
     {
         **dict.fromkeys(("path", "problem", "fingerprint", "started", "finished", "shares"), _OWN),
         **dict.fromkeys(("profile", "profile_origin", "method", "variant", "setting", "encoder", "group"), _SHARED),
+        "batches": _SHARED,
         **dict.fromkeys(("dev_task", "dev_metric", *JSON), _SHARED),
         **dict.fromkeys(("seed", "backend", "steps", "text_rows", "other_rows", *_STATUS), pa.int64()),
         **dict.fromkeys(("dev", "last_dev", "flops", "train_seconds", "peak_memory_mb"), pa.float64()),
@@ -117,6 +120,7 @@ def row_of(result: Result) -> dict[str, object]:
         **{name: getattr(result, name) for name in (*_FIELDS, *_NUMBERS)},
         **result.spec.names,
         **{name: json.dumps(texts[name]) for name in JSON},
+        "batches": batches_of(result),
         "shares": json.dumps(result.shares),
         # a training ends with a dev score, so that older files have steps too
         "steps": getattr(result.budget, "steps", next(reversed(result.dev.steps), None)),

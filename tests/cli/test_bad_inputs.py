@@ -120,7 +120,6 @@ MISTAKES: tuple[tuple[tuple[str, ...], str], ...] = (
     (("data", "verify", *HERE), "harness data list"),
     (("data", "import", "nli", "nowhere", *HERE), "there is no folder"),
     (("report", "--profile", "tiny"), "no results of the profile 'tiny'"),
-    (("report", "--margin", "0"), "the margin 0 is not a positive number of points"),
     (("show", "mcse/toy/toy-bert/seed-9"), "no result of"),
     (("show", "msce"), "there is no result of 'msce' in results; did you mean mcse?"),
     (("show", "nothing.json"), "there is no file"),

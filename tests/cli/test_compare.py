@@ -102,7 +102,7 @@ def test_all_tests_in_one_table_and_one_sentence(put: Callable[..., None], typed
             [70.0, 71.0, 72.0],
             [71.5, 72.5, 70.5],
             "No significant difference between mcse and simcse (+0.50",
-            "if real, 64 seeds each give 80% power.",
+            "at most 2.25 apart (90 %); if real, 64 seeds each would decide with 80% power.",
         ),
         ([70.0, 70.0, 70.0], [72.0, 72.0, 72.0], "No conclusion for mcse and simcse", "."),
         (
@@ -153,14 +153,50 @@ def test_the_conclusion_names_the_family(put: Callable[..., None], typed: Typed)
     put("simcse", [70.0, 70.4, 70.8])
     put("mcse", [71.2, 71.6, 72.0])
     put("mcse[lambda=2]", [75.0, 75.1, 75.2])
+    put("kdmcse[lambda=2]", [75.0, 75.1, 75.2])
     assert "mcse is better than simcse (+1.20" in typed(*AVERAGE)[1]
     for name in ("dalr", "kdmcse"):
         put(name, [70.1, 70.4, 70.9 if name == "dalr" else 70.8])
     out = typed(*AVERAGE)[1]
     assert "mcse is better than simcse alone (+1.20" in out
     assert "p = 0.0213), not after correction over 3 tests (p = 0.0639)" in out
-    other = typed("compare", "mcse[lambda=2]", "mcse", "--metric", "sts.Avg")[1]
-    assert "mcse[lambda=2] is better than mcse, tested alone" in other
+    for name, said in (("mcse", " (+3.50"), ("dalr", ", tested alone (+4.63")):
+        other = typed("compare", "mcse[lambda=2]", name, "--metric", "sts.Avg")[1]
+        assert f"mcse[lambda=2] is better than {name}{said}" in other
+        assert ("also after Holm's correction over 2 tests" in other) == (name == "mcse"), (
+            "both variants against theirs"
+        )
+
+
+PLANNED = {"batch_size": 64, "steps": 60}
+
+
+@pytest.mark.parametrize(
+    ("training", "begins"),
+    [
+        ({}, "mcse and simcse are equal within 0.08 (90 %) (+0.04, 95% interval -0.01 to 0.09"),
+        ({"batch_size": 128}, "No significant difference between mcse and simcse (+0.04, 95% interval -0.6"),
+    ],
+    ids=["the same batches", "others"],
+)
+def test_a_pair_is_compared_by_seed_where_it_shares_its_batches(
+    tmp_path: Path, typed: Typed, training: dict[str, int], begins: str
+) -> None:
+    """Differences of 0.01, 0.08, 0.05, -0.02, 0.07 by seed, with deviations of 0.5 over seeds."""
+    mcse = [value + more for value, more in zip(SIMCSE, (0.01, 0.08, 0.05, -0.02, 0.07), strict=True)]
+    interval = scipy.stats.ttest_rel(mcse, SIMCSE).confidence_interval(0.9)
+    assert 0.07 < interval.high < 0.08
+    store = Store(tmp_path / "results")
+    for name, values, more in (("simcse", SIMCSE, {}), ("mcse", mcse, training)):
+        of_run = {"method": {}, "training": PLANNED | more, "encoder": {}}
+        for seed, value in enumerate(values):
+            store.save(result(name, seed, sts(A=value), hyperparameters=of_run))
+    said = typed(*AVERAGE)[1].splitlines()[-1]
+    assert said.startswith(begins)
+    assert ("paired by 5 seeds, r = 0.99" in said) == (not training)
+    assert ("would decide with 80% power" in said) == bool(training)
+    assert "equal within" not in typed(*AVERAGE, "--margin", "0.05")[1]
+    assert "margin -1 is not a positive number" in typed(*AVERAGE, "--margin", "-1")[2]
 
 
 def test_settings_and_overrides_tell_runs_apart(put: Callable[..., None], typed: Typed) -> None:
@@ -194,6 +230,9 @@ def test_no_row_contradicts_the_conclusion(a: list[float], b: list[float]) -> No
         assert shown[0]
         assert all(shown) or "the tests disagree" in said
         assert comparison.ahead.name == ("mcse" if " is better " in said else "simcse")
+    elif " are equal within " in said:
+        assert not shown[0]
+        assert comparison.tested.equivalence.bound < 0.1, "a tenth of a deviation is less here"
     elif said.startswith("No significant"):
         assert not shown[0]
         assert not any(shown) or "the tests disagree" in said

@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 from harness.stats import (
     Summary,
     equivalence_test,
+    paired_t_test,
     pooled_deviation,
-    power_of_t_test,
     power_of_verdict,
-    seeds_needed,
     seeds_to_decide,
     summarise,
+    t_test,
+    t_test_from_summaries,
 )
 
 A = [76.1, 77.9, 75.0, 78.2, 77.0]
@@ -32,10 +33,14 @@ def test_it_is_two_one_sided_t_tests(margin: float) -> None:
     above = scipy.stats.ttest_ind([value + margin for value in A], B, alternative="greater").pvalue
     below = scipy.stats.ttest_ind([value - margin for value in A], B, alternative="less").pvalue
     interval = scipy.stats.ttest_ind(A, B).confidence_interval(0.9)
-    test = equivalence_test(summarise(A), summarise(B), margin)
+    test = equivalence_test(t_test(A, B), margin)
     assert test.p == pytest.approx(max(above, below))
     assert (test.low, test.high, test.level) == pytest.approx((interval.low, interval.high, 0.9))
-    back = equivalence_test(summarise(B), summarise(A), margin)
+    assert test.bound == pytest.approx(max(-interval.low, interval.high))
+    above = scipy.stats.ttest_rel([value + margin for value in A[:4]], B, alternative="greater").pvalue
+    below = scipy.stats.ttest_rel([value - margin for value in A[:4]], B, alternative="less").pvalue
+    assert equivalence_test(paired_t_test(A[:4], B), margin).p == pytest.approx(max(above, below))
+    back = equivalence_test(t_test(B, A), margin)
     assert (back.p, back.difference) == pytest.approx((test.p, -test.difference))
 
 
@@ -48,7 +53,7 @@ SUMMARIES = st.builds(
 def test_p_is_below_alpha_where_the_interval_lies_within_the_margin(
     a: Summary, b: Summary, margin: float, alpha: float
 ) -> None:
-    test = equivalence_test(a, b, margin, alpha=alpha)
+    test = equivalence_test(t_test_from_summaries(a, b), margin, alpha=alpha)
     outside = max(-test.low, test.high) - margin
     if abs(outside) > 1e-9:
         assert (test.p < alpha) == (outside < 0)
@@ -56,12 +61,11 @@ def test_p_is_below_alpha_where_the_interval_lies_within_the_margin(
 
 def test_without_spread_the_margin_alone_decides() -> None:
     def p(difference: float) -> float:
-        return equivalence_test(Summary(70.0 + difference, 0.0, 3), Summary(70.0, 0.0, 5), 1.0).p
+        return equivalence_test(t_test([70.0 + difference] * 3, [70.0] * 5), 1.0).p
 
     assert [p(0.0), p(-0.99), p(1.0), p(-2.0)] == [0.0, 0.0, 1.0, 1.0]
-    ulp = equivalence_test(Summary(76.1, 0.0, 2), Summary(75.1, 0.0, 2), 1.0)
+    ulp = equivalence_test(t_test([76.1, 76.1], [75.1, 75.1]), 1.0)
     assert ulp.p == 1.0, "76.1 - 75.1 is below 1 by a rounding error only"
-    assert equivalence_test(Summary(70.0, None, 1), Summary(70.0, 0.5, 5), 1.0) is None
 
 
 @pytest.mark.parametrize(
@@ -78,6 +82,32 @@ def test_power_against_simulated_experiments(effect: float, std: float, n: int) 
     assert power_of_verdict(effect, std, n, 1.0) == pytest.approx(share, abs=0.008)
 
 
+@pytest.mark.parametrize(("effect", "std", "n"), [(0.0, 0.6, 3), (0.6, 0.4, 5), (-1.3, 1.0, 8)])
+def test_power_of_pairs_and_beside_print_against_simulated_experiments(effect: float, std: float, n: int) -> None:
+    """Pairs have differences with this deviation; a printed side of five seeds is never drawn."""
+    generator = np.random.default_rng(n)
+    values = generator.normal(effect, std, (60_000, n))
+
+    def share(error: np.ndarray, df: int) -> float:
+        one_sided, two_sided = scipy.stats.t.ppf((0.95, 0.975), df)
+        size = np.abs(values.mean(axis=1))
+        return float(np.mean((size > two_sided * error) | (size + one_sided * error < 1.0)))
+
+    spread = values.std(axis=1, ddof=1)
+    paired = power_of_verdict(effect, std, n, 1.0, other="paired")
+    assert paired == pytest.approx(share(spread / math.sqrt(n), n - 1), abs=0.008)
+    pooled = np.sqrt(((n - 1) * spread**2 + 4 * 0.5**2) / (n + 3))
+    beside = power_of_verdict(effect, std, n, 1.0, other=Summary(70.0, 0.5, 5))
+    assert beside == pytest.approx(share(pooled * math.sqrt(1 / n + 1 / 5), n + 3), abs=0.008)
+
+
+def test_no_number_of_seeds_decides_beside_three_printed_ones_that_vary_too_much() -> None:
+    """With ever more seeds, the standard error stays above 1 / sqrt(3), and the margin and the difference below it."""
+    assert seeds_to_decide(0.5, 1.0, 0.5, other=Summary(70.0, 1.0, 3)) is None
+    assert seeds_to_decide(0.5, 1.0, 0.5) is not None
+    assert seeds_to_decide(3.0, 1.0, None, other=Summary(70.0, 1.0, 3)) is not None
+
+
 @pytest.mark.parametrize(("effect", "std"), [(0.0, 1.0), (0.5, 0.6), (1.0, 0.8), (-1.4, 1.2), (3.0, 0.5)])
 def test_seeds_to_decide_are_the_first_with_enough_power(effect: float, std: float) -> None:
     n = seeds_to_decide(effect, std, 1.0)
@@ -87,9 +117,12 @@ def test_seeds_to_decide_are_the_first_with_enough_power(effect: float, std: flo
 
 
 def test_a_margin_helps_and_a_large_difference_needs_none() -> None:
-    assert seeds_to_decide(0.4, 0.8, None) == seeds_needed(0.4, 0.8)
-    assert (seeds_to_decide(0.4, 0.8, 1.0) or 0) < seeds_needed(0.4, 0.8)
-    assert power_of_verdict(9.0, 2.0, 5, 0.1) == pytest.approx(power_of_t_test(9.0, 2.0, 5))
+    assert (seeds_to_decide(0.4, 0.8, 1.0) or 0) < (seeds_to_decide(0.4, 0.8, None) or 0)
+    df, shift = 8, 4.0 / 2.0 * 2.5**0.5
+    critical = scipy.stats.t.ppf(0.975, df)
+    by_noncentral = scipy.stats.nct.sf(critical, df, shift) + scipy.stats.nct.cdf(-critical, df, shift)
+    assert power_of_verdict(4.0, 2.0, 5, None) == pytest.approx(by_noncentral)
+    assert power_of_verdict(9.0, 2.0, 5, 0.1) == pytest.approx(power_of_verdict(9.0, 2.0, 5, None))
     assert seeds_to_decide(0.0, 1.0, None) is None
 
 
@@ -98,11 +131,11 @@ def test_edges_and_nonsense() -> None:
     assert power_of_verdict(0.9, 1e-12, 10_000_000, 1.0) == pytest.approx(1.0)
     pooled = pooled_deviation(Summary(0.0, 3.0, 3), Summary(9.0, 4.0, 5))
     assert pooled == pytest.approx(math.sqrt((2 * 9 + 4 * 16) / 6))
-    a, b = summarise(A), summarise(B)
+    a, test = summarise(A), t_test(A, B)
     for message, wrong in (
         ("standard deviation", lambda: pooled_deviation(Summary(0.0, None, 1), a)),
-        *(("margin", partial(equivalence_test, a, b, margin)) for margin in (0.0, -1.0, math.nan, math.inf)),
-        ("alpha", lambda: equivalence_test(a, b, 1.0, alpha=0.5)),
+        *(("margin", partial(equivalence_test, test, margin)) for margin in (0.0, -1.0, math.nan, math.inf)),
+        ("alpha", lambda: equivalence_test(test, 1.0, alpha=0.5)),
         ("deviation", lambda: power_of_verdict(0.0, math.nan, 5, 1.0)),
         ("a difference", lambda: power_of_verdict(math.nan, 1.0, 5, 1.0)),
     ):

@@ -49,6 +49,19 @@ def test_permutation_agrees_with_scipy_and_knows_its_least_p() -> None:
         permutation_test([], [1.0])
 
 
+def test_signs_of_differences_against_scipy() -> None:
+    differences = [0.4, -0.1, 0.3, 0.2, 0.5, 0.6]
+    theirs = scipy.stats.permutation_test(
+        (differences, [0.0] * 6), lambda a, b: np.mean(a) - np.mean(b), permutation_type="samples", n_resamples=np.inf
+    )
+    test = permutation_test(differences, [0.0] * 6, paired=True)
+    assert (test.p, test.smallest, test.exact) == (pytest.approx(theirs.pvalue), 2 / 64, True)
+    drawn = permutation_test(differences * 3, [0.0] * 18, paired=True, draws=4000)
+    assert not drawn.exact
+    assert drawn.p < 0.01
+    assert permutation_test([1.0, 2.0], [1.0, 2.0], paired=True).p == 1.0
+
+
 def test_drawn_permutation_is_seeded_near_the_t_test_and_never_zero() -> None:
     generator = np.random.default_rng(5)
     a, b = generator.normal(0.7, 1, 15).tolist(), generator.normal(0, 1, 15).tolist()

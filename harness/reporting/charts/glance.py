@@ -32,6 +32,7 @@ _COLOURS = {
     "better": "var(--good)",
     "worse": "var(--bad)",
     "not significant": look.SOFT,
+    "equal": look.SOFT,
     "not tested": look.SOFT,
     "baseline": look.INK,
     "untrained": "var(--c3)",
@@ -78,16 +79,15 @@ def _gain_row(forest: Forest, index: int, gain: Gain) -> dict[str, object]:
         "seeds": summary.n,
         "size": signed(gain.size, digits) if forest.base else "–",
         "interval": interval,
-        "test": "; ".join(filter(None, (_tested(gain), str(gain.row.weakness([forest.column]))))),
+        "test": "; ".join(filter(None, (_tested(gain, digits), str(gain.row.weakness([forest.column]))))),
         "kind": gain.kind,
-        "certain": gain.certain or gain.kind in ("baseline", "untrained"),
+        "certain": gain.certain or gain.kind in ("baseline", "untrained", "equal"),
     }
 
 
-def _tested(gain: Gain) -> str:
-    if not judged(gain.cell) or not gain.row.is_trained:
-        return "untrained, at another pooling" if gain.kind == "other pooling" else gain.kind
-    return judged(gain.cell)
+def _tested(gain: Gain, digits: int) -> str:
+    said = judged(gain.cell, digits) if gain.row.is_trained else ""
+    return said or ("untrained, at another pooling" if gain.kind == "other pooling" else gain.kind)
 
 
 def _interval() -> look.ChartSpec:
@@ -132,8 +132,9 @@ def _forest_text(forest: Forest) -> str:
     untrained = " Pink: untrained." if "untrained" in kinds else ""
     untrained += " Hollow pink: untrained, at another pooling than the trained." if "other pooling" in kinds else ""
     return (
-        f"Mean difference to {forest.baseline} with its 95 % interval (t-test). Green: better, red: worse, grey: not "
-        f"significant. Filled: also after Holm's correction; hollow: alone.{untrained}{few}{other}{more}"
+        f"Mean difference to {forest.baseline} with its 95 % interval (t-test). Green: better, red: worse, grey: no "
+        "difference shown. Filled: also after Holm's correction, or equal; hollow: alone or open."
+        f"{untrained}{few}{other}{more}"
     )
 
 
@@ -226,7 +227,7 @@ def _heat_values(
         metric, base = table.metric(column), main_baseline(block, column)
         middle = [row.cells[column].summary.mean for row in ([base] if base else block.rows) if column in row.cells]
         gain = cell.summary.mean - sum(middle) / len(middle)
-        about = f"{signed(gain, metric.digits)}, {judged(cell) or 'not tested'}"
+        about = f"{signed(gain, metric.digits)}, {judged(cell, metric.digits) or 'not tested'}"
         yield {
             "i": index,
             "task": column.task,

@@ -15,11 +15,11 @@ from harness.papers.published import ABLATION_SCORE, Ablation, PublishedNumbers,
 from harness.reporting.pages import Pages
 from harness.reporting.sections.base import Part, ReportSection
 from harness.reporting.seeds.caveats import Weakness, weakness_notes
-from harness.reporting.seeds.cells import Label, Row, trained_apart
+from harness.reporting.seeds.cells import Label, Row, difference, trained_apart
 from harness.reporting.seeds.claims import ClaimTest, claim_tests
 from harness.reporting.seeds.controls import controls_of, rival_text, rivals
 from harness.reporting.seeds.spent import powerless
-from harness.reporting.seeds.summary import SummaryTable
+from harness.reporting.seeds.summary import SummaryTable, margin_words
 from harness.reporting.seeds.wording import certainty, judged
 from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section
 from harness.stats import ALPHA
@@ -41,6 +41,7 @@ class ClaimsSection(ReportSection):
 VERDICTS = {
     Significance.BETTER: ClaimVerdict.HOLDS,
     Significance.WORSE: ClaimVerdict.OPPOSITE,
+    Significance.EQUAL: ClaimVerdict.EQUAL,
     Significance.NONE: ClaimVerdict.UNSEEN,
 }
 
@@ -70,8 +71,10 @@ def claims_grid(claims: Sequence[Ablation], tables: Sequence[SummaryTable], publ
         tuple(weakness_notes(weak)),
         legend=(
             "Differences in the STS average, Spearman x 100; printed ones are means over encoders and settings.",
-            f"A claim holds if the difference is above zero with p < {ALPHA} (independent two-sample t-test, "
-            "two-sided, equal variances, after Holm's correction over the claims of a table); alone: only before it.",
+            f"A claim holds if the difference is above zero with p < {ALPHA} (two-sided t-test after Holm's correction "
+            "over the claims of a table, paired by seed where two rows share their batches, else independent with "
+            "equal variances); alone: only before the correction. Equal: the 90 % interval is within "
+            f"{margin_words(tables[0].blocks[0].points)}.",
             "Confounded: the difference is significant, but the better variant is not significantly better than one of "
             "its controls (its text teacher alone, unmatched images, text alone) that the other does not share.",
         ),
@@ -92,18 +95,18 @@ def _line(test: ClaimTest, metric: Metric, published: PublishedNumbers, rows: Ma
 
 def _measured(claim: ClaimTest, metric: Metric, rows: Mapping[Label, Row]) -> tuple[CellText, CellText]:
     cell, worse, digits = claim.cell, claim.worse.cells[ABLATION_SCORE.column], metric.digits
-    test, difference = cell.test, signed(cell.summary.mean - worse.summary.mean, digits)
+    test, size = cell.test, signed(difference(cell, worse), digits)
     if test is None:
-        return CellText(difference), CellText.judged(ClaimVerdict.TOO_FEW)
+        return CellText(size), CellText.judged(ClaimVerdict.TOO_FEW)
     seeds = count_of(min(cell.summary.n, worse.summary.n), "seed")
     interval = f"{interval_text(test.low, test.high, digits)}, {seeds}"
     verdict = ClaimVerdict.ALONE if cell.is_alone else VERDICTS[cell.verdict or Significance.NONE]
-    said = judged(cell) if cell.is_alone else certainty(cell)
+    said = certainty(cell) if cell.holds else judged(cell, digits).removeprefix(f"{verdict}, ")
     if verdict is ClaimVerdict.HOLDS:  # what both sides lack explains no difference between them
         some = rivals(claim.better, rows, ABLATION_SCORE.column, metric, [*controls_of(claim.worse)])
         for rival in (rival for rival in some[:1] if rival.confounds):
             verdict, said = ClaimVerdict.CONFOUNDED, rival_text(rival, claim.better, metric)
-    return CellText(difference, extra=interval), CellText.judged(verdict, extra=said)
+    return CellText(size, extra=interval), CellText.judged(verdict, extra=said)
 
 
 class AuditSection(ReportSection):

@@ -11,7 +11,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from harness.commands import DEFAULT_COMMANDS, Commands
-from harness.formatting import interval_text, p_value, signed
+from harness.formatting import interval_text, signed
 from harness.method.naming import name_of
 from harness.metrics import AVERAGE, Column, Score, Significance
 from harness.papers.published import PAPER_PROFILE
@@ -19,10 +19,10 @@ from harness.reporting.charts.curves import run_spec
 from harness.reporting.look import DIGITS, INK, ChartSpec, Plot, quantity, rows_of, tooltip
 from harness.reporting.sections.base import ReportSection
 from harness.reporting.sections.runs import in_order
-from harness.reporting.seeds.cells import Row, ahead, compare
+from harness.reporting.seeds.cells import Cell, Label, Row, ahead
 from harness.reporting.seeds.comparison import Comparison
 from harness.reporting.seeds.gains import Forest, Gain, forests, headline, importance, methods
-from harness.reporting.seeds.summary import blocks_of
+from harness.reporting.seeds.summary import against_methods, blocks_of
 from harness.reporting.seeds.wording import Sentence, judged, suite_title
 from harness.reporting.tables.grids import ABSENT, CellText, cell_text, summary_text
 from harness.stats import FEWEST_SEEDS
@@ -150,7 +150,7 @@ class Board:
         """One more than the number of significantly better methods; ABSENT with too few seeds or without training."""
         if gain not in leaders or gain.cell.summary.n < FEWEST_SEEDS:
             return ABSENT
-        tests = (compare(leader.cell, gain.cell, self.forest.metric) for leader in leaders)
+        tests = (self.forest.tested(leader.row, gain.row) for leader in leaders)
         return str(1 + sum(cell.verdict is Significance.BETTER for cell in tests))
 
     @cached_property
@@ -210,6 +210,13 @@ class Board:
             "pairs": {f"{a.number} {b.number}": self._pair(a, b) for a, b in combinations(entries[:MOST_COMPARED], 2)},
         }
 
+    @cached_property
+    def _of_methods(self) -> Mapping[frozenset[Label], Cell]:
+        """The cells of variants tested against their methods, by both labels."""
+        forest = self.forest
+        tests = against_methods(forest.block, forest.column, forest.metric)
+        return {frozenset((row.label, own.label)): cell for row, own, cell in tests}
+
     def words(self, entry: BoardRow) -> tuple[str, str]:
         """The gain of a row over the baseline, and what its test says."""
         return said(entry.gain, self.forest.metric.digits) if self.forest.base else (ABSENT, "")
@@ -218,7 +225,7 @@ class Board:
         """Each row's gain over a baseline, its interval and what its test says."""
         forest = self.forest
         if base != forest.block.base:
-            blocks = blocks_of(forest.block.rows, forest.table.metrics, base)
+            blocks = blocks_of(forest.block.rows, forest.table.metrics, base, forest.block.points)
             (forest,) = forests(replace(forest.table, blocks=blocks), forest.column, fewest=1)
         by_label = {gain.row.label: gain for gain in forest.gains} if forest.base else {}
         gains = [by_label.get(entry.gain.row.label) for entry in self.entries]
@@ -232,24 +239,15 @@ class Board:
     def _pair(self, a: BoardRow, b: BoardRow) -> Sequence[object]:
         """The conclusion on two rows, and each test that could be made: name, p-value or bound."""
         column, metric = self.forest.column, self.forest.metric
-        family = None
+        block, family = self.forest.block, self._of_methods.get(frozenset((a.gain.row.label, b.gain.row.label)))
         for first, second in ((a.gain, b.gain), (b.gain, a.gain)):
-            base = self.forest.block.baseline(first.row.label)
-            family = first.cell.corrected if base and base.data == second.row.data else family
-        pair = Comparison(a.gain.row, b.gain.row, Score(self.forest.table.suite, *column), metric, corrected=family)
+            base = block.baseline(first.row.label)
+            family = first.cell if base and base.data == second.row.data else family
+        score = Score(self.forest.table.suite, *column)
+        pair = Comparison(a.gain.row, b.gain.row, score, metric, family=family, points=block.points)
         if pair.one_sample or min(cell.summary.n for cell in pair.cells) < FEWEST_SEEDS:
             return [pair.conclusion(), []]
-        parametric = {"pooled t-test": pair.pooled, "Welch's t-test": pair.welch, "paired t-test": pair.paired}
-        tests = [[name, p_value(test.p)] for name, test in parametric.items() if test]
-        tests.append(
-            ["permutation test", f"{p_value(pair.permutation.p)}, smallest possible {pair.permutation.smallest:.2g}"]
-        )
-        if pair.bootstrap:
-            ends = pair.bootstrap.low, pair.bootstrap.high
-            tests.append(["bootstrap interval", interval_text(*ends, metric.digits, signed)])
-        if pair.dominance is not None:
-            tests.append(["almost stochastic order, bound", f"{pair.dominance:.2f}"])
-        return [pair.conclusion(), tests]
+        return [pair.conclusion(), [[name, p or interval or value] for name, value, interval, p in pair.rows()]]
 
 
 def said(gain: Gain, digits: int) -> tuple[str, str]:
@@ -257,7 +255,7 @@ def said(gain: Gain, digits: int) -> tuple[str, str]:
     if gain.kind == "baseline":
         return "baseline", ""
     ends = f" ({interval_text(gain.low, gain.high, digits)})" if gain.low < gain.high else ""
-    test = gain.kind if not gain.row.is_trained else judged(gain.cell) or "not tested"
+    test = gain.kind if not gain.row.is_trained else judged(gain.cell, digits) or "not tested"
     return f"{signed(gain.size, digits)}{ends}", test
 
 

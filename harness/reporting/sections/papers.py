@@ -9,6 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
+from harness.command_line import DEFAULT_MARGIN
 from harness.formatting import count_of, fixed
 from harness.metrics import ArrayName, Column, Score
 from harness.papers.needed import StandIns
@@ -225,7 +226,7 @@ class PapersSection(ReportSection):
 
     @property
     def legend(self) -> str:
-        return verdict_note(self.contents.margin)
+        return verdict_note(self.contents.margin or DEFAULT_MARGIN)
 
     def write(self, pages: Pages) -> None:
         for paper in self.contents.papers:

@@ -1,7 +1,7 @@
 """Scores on test pairs that training has seen and on the others, and the gains over plain SimCSE on each.
 
-Both kinds are parts of a task, as `harness.evaluation.sts` stores them. Gains are differences by seed, since the runs
-of one seed read the same batches; they are given if both runs have about as many seen pairs, so presumably the same.
+Both kinds are parts of a task, as `harness.evaluation.sts` stores them. Gains are differences by seed; they are
+given if both runs have about as many seen pairs, so presumably the same.
 """
 
 from __future__ import annotations
@@ -306,7 +306,7 @@ def _lines(table: SeenTable, task: str) -> Iterator[Line]:
     for row in table.rows:
         if any(table.pairs(row, part, task) for part in (SEEN, UNSEEN)):
             cells = tuple(text for part in (SEEN, UNSEEN) for text in _texts(table, row, part, task))
-            heads = (row.label.name, seeds_text(len(row.seeds), row.freshness))
+            heads = (row.label.name, seeds_text(len(row.seeds), row.freshness.mark))
             yield Line(heads, cells, "baseline" if row.label.variant == BASELINE else "plain")
 
 

@@ -276,7 +276,7 @@ def shown_counts(trials: int) -> list[int]:
 
 def _expected(line: TunedLine, counts: Sequence[int]) -> Line:
     cells = (summary_text(line.expected[n - 1], DIGITS) if line.expected else CellText(ABSENT) for n in counts)
-    return Line((name_of(line.method.base), seeds_text(len(line.picks), line.freshness)), tuple(cells), "plain")
+    return Line((name_of(line.method.base), seeds_text(len(line.picks), line.freshness.mark)), tuple(cells), "plain")
 
 
 def _notes(report: TunedReport) -> Iterator[str]:
@@ -335,7 +335,7 @@ def _picks(line: TunedLine, averages: Sequence[tuple[SummaryTable, Column]]) -> 
             cell_text(cell.of_seed(seed) if cell else None, table.metric(column).digits, seeds=1)
             for table, column, cell in cells
         )
-        heads = (name_of(line.method.base), seeds_text(seed, line.freshness))
+        heads = (name_of(line.method.base), seeds_text(seed, line.freshness.mark))
         texts = (CellText(name_of(trial).text), *numbers, *scores)
         yield Line(heads, texts, "plain", 0 if index else len(line.picks), line.method.base)
 

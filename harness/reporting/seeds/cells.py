@@ -10,21 +10,13 @@ from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import NamedTuple
 
+from harness import stats
 from harness.method.naming import VariantName, name_of
 from harness.metrics import Column, Metric, Significance
 from harness.reporting.seeds.caveats import COLLAPSED, Caveat, GroupState, Weakness, joined_caveats
 from harness.reporting.seeds.spent import Spent
 from harness.spec import DEFAULT_READING, UNTRAINED, SpecError, Variant
-from harness.stats import (
-    ALPHA,
-    FEWEST_SEEDS,
-    Summary,
-    TTest,
-    holm,
-    one_sample_t_test,
-    summarise,
-    t_test_from_summaries,
-)
+from harness.stats import ALPHA, FEWEST_SEEDS, Equivalence, Summary, TTest, holm, summarise
 
 
 class Label(NamedTuple):
@@ -78,18 +70,35 @@ def _parsed(variant: str) -> Variant | None:
 
 
 class Corrected(NamedTuple):
-    """A p-value after Holm's correction over a family of `tests`, and the level at which it is significant."""
+    """A p-value after Holm's correction over a family of `tests`, and the level at which it is significant.
+
+    `step` is the level that the next test of the family has to pass before correction.
+    """
 
     p: float
     tests: int
     alpha: float = ALPHA
+    step: float = ALPHA
+
+    @classmethod
+    def family(cls, ps: Sequence[float], alpha: float = ALPHA) -> list[Corrected]:
+        """The tests of a family in the order of their p-values given."""
+        adjusted = holm(ps)
+        left = max(1, sum(p >= alpha for p in adjusted))
+        return [cls(p, len(ps), alpha, alpha / left) for p in adjusted]
+
+
+#: the margin of "equal" without another one: this many points, or this share of the deviation over seeds if larger
+EQUAL_POINTS, EQUAL_SHARE = 0.1, 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
     """Scores over seeds. `test` compares them with another cell; without it there is no `verdict`.
 
-    `corrected` is the p-value after correction in its family, None if it is in none. `verdict` is before correction.
+    `equivalence` is the test for a difference within the margin of "equal", None if none was asked for. `corrected` is
+    the p-value of `test` after correction in its family, None if it is in none. Differences are a `verdict` before
+    correction, EQUAL only after it.
     """
 
     seeds: tuple[int, ...]
@@ -99,6 +108,7 @@ class Cell:
     test: TTest | None = None
     verdict: Significance | None = None
     corrected: Corrected | None = None
+    equivalence: Equivalence | None = None
 
     @classmethod
     def of(cls, by_seed: Mapping[int, float], caveats: tuple[Caveat, ...] = ()) -> Cell:
@@ -109,6 +119,12 @@ class Cell:
     @property
     def by_seed(self) -> dict[int, float]:
         return dict(zip(self.seeds, self.values, strict=True))
+
+    def pairs(self, other: Cell) -> tuple[list[float], list[float]]:
+        """Its values and those of another cell at their common seeds."""
+        mine, theirs = self.by_seed, other.by_seed
+        common = sorted(mine.keys() & theirs.keys())
+        return [mine[seed] for seed in common], [theirs[seed] for seed in common]
 
     def of_seed(self, seed: int) -> Cell:
         """The cell of one of its seeds, with the caveats that are about it."""
@@ -142,10 +158,11 @@ class Row:
     """The runs that stand for a label in a suite: their seeds, and a cell for each column.
 
     `group` and `protocol` identify what they share, `freshness` says how that relates to the present code, data and
-    values. `runs` are their rows in the frames that they are from, in the order of `seeds`. `parts` are the cells of
-    parts of tasks. `is_method` says whether it is tested among the methods or among their variants. `teachers` are
-    what the features of each teacher describe, and its name. `asked` is the start of its group that a user gave.
-    `spent` is what the runs read and computed.
+    values. Rows of equal `batches` read the same ones with equal seeds; '' is unknown. `runs` are their rows in the
+    frames that they are from, in the order of `seeds`. `parts` are the cells of parts of tasks. `is_method` says
+    whether it is tested among the methods or among their variants. `teachers` are what the features of each teacher
+    describe, and its name. `asked` is the start of its group that a user gave. `spent` is what the runs read and
+    computed.
     """
 
     label: Label
@@ -159,6 +176,7 @@ class Row:
     training: Mapping[str, str] = field(default_factory=dict)
     pooling: str = ""
     teachers: Sequence[tuple[str, str]] = ()
+    batches: str = ""
     runs: tuple[int, ...] = ()
     is_method: bool = True
     asked: str = ""
@@ -202,21 +220,61 @@ def ahead(score: float, other: float, metric: Metric) -> bool:
     return score > other if metric.larger_is_better else score < other
 
 
-def compare(cell: Cell, against: Cell, metric: Metric, alpha: float = ALPHA, *, untrained: bool = False) -> Cell:
+def compare(
+    cell: Cell, other: Cell, metric: Metric, alpha: float = ALPHA, *, paired: bool = False, margin: float | None = None
+) -> Cell:
     """Return a cell with its t-test against another and the verdict at a level of significance.
 
-    With fewer than FEWEST_SEEDS on a side, or in a metric that is not judged, there is neither. An `untrained`
-    encoder is one number without seeds: the test against it is a one-sample test.
+    With fewer than FEWEST_SEEDS on a side, or in a metric that is not judged, there is neither. A `paired` test is over
+    the common seeds, if there are enough. Only with a `margin`, in the metric's unit, is equivalence tested.
     """
-    if untrained:
-        enough, test = cell.summary.n >= FEWEST_SEEDS, one_sample_t_test(cell.values, against.summary.mean)
-    else:
-        enough = min(cell.summary.n, against.summary.n) >= FEWEST_SEEDS
-        test = t_test_from_summaries(cell.summary, against.summary)
-    if test is None or not enough or not metric.judged:
-        return replace(cell, test=None, verdict=None, corrected=None)
+    pairs = cell.pairs(other) if paired else ((), ())
+    by_seed = stats.paired_t_test(*pairs) if len(pairs[0]) >= FEWEST_SEEDS else None
+    test = by_seed or stats.t_test_from_summaries(cell.summary, other.summary)
+    return _judged(cell, test, min(cell.summary.n, other.summary.n), metric, alpha, margin)
+
+
+def _judged(
+    cell: Cell, test: TTest | None, seeds: int, metric: Metric, alpha: float = ALPHA, margin: float | None = None
+) -> Cell:
+    if test is None or seeds < FEWEST_SEEDS or not metric.judged:
+        return replace(cell, test=None, verdict=None, corrected=None, equivalence=None)
+    equivalence = None if margin is None else stats.equivalence_test(test, margin)
     verdict = Significance.BETTER if ahead(test.difference, 0, metric) else Significance.WORSE
-    return replace(cell, test=test, verdict=verdict if test.p < alpha else Significance.NONE, corrected=None)
+    if test.p >= alpha:
+        verdict = Significance.EQUAL if equivalence and equivalence.p < alpha else Significance.NONE
+    return replace(cell, test=test, verdict=verdict, corrected=None, equivalence=equivalence)
+
+
+def contrast(
+    row: Row, other: Row, column: Column, metric: Metric, points: float | None = None, *, seed: int | None = None
+) -> Cell:
+    """A row's cell in a column, compared with another row's, as all rows of results are.
+
+    The t-test is paired by seed if their runs read the same batches, else independent. An untrained encoder is one
+    number without seeds, and so is the run of a `seed` of the other row: against them, the test is a one-sample test.
+    Equal are differences of less than `points`, by default EQUAL_POINTS or EQUAL_SHARE of the pooled deviation over
+    seeds, whichever is larger.
+    """
+    cell, against = row.cells[column], other.cells[column]
+    against = against if seed is None else against.of_seed(seed)
+    varied = [each.summary for each in (cell, against) if each.summary.std is not None]
+    spread = stats.pooled_deviation(varied[0], varied[-1]) if varied else 0.0
+    point = 10.0 ** min(0, 2 - metric.digits)  # 1 for scores x 100, 0.01 for numbers with four digits
+    margin = max(EQUAL_POINTS * point, EQUAL_SHARE * spread) if points is None else points * point
+    if seed is None and row.is_trained == other.is_trained:
+        paired = bool(row.batches) and row.batches == other.batches
+        return compare(cell, against, metric, paired=paired, margin=margin)
+    if row.is_trained:
+        test = stats.one_sample_t_test(cell.values, against.summary.mean)
+    else:
+        test = stats.one_sample_t_test([-value for value in against.values], -cell.summary.mean)
+    return _judged(cell, test, max(cell.summary.n, against.summary.n), metric, margin=margin)
+
+
+def difference(cell: Cell, other: Cell) -> float:
+    """The difference of a cell from the one that it is tested against: of the means, or of pairs in a paired test."""
+    return cell.test.difference if cell.test else cell.summary.mean - other.summary.mean
 
 
 def trained_apart(training: Mapping[str, str], other: Mapping[str, str]) -> str:
@@ -236,30 +294,35 @@ def corrected(
 ) -> list[Cell]:
     """The tested cells of one column in one setting and encoder, with Holm's correction over each family.
 
+    The tests for equivalence of a family are another family.
     `data` are all scores of both sides of each test: tests of equal data are one test. Those in `methods` are the
     family of methods, the others that of their variants.
     """
-    ps_of = {key: cell.test.p for key, cell in zip(data, cells, strict=True) if cell.test}
-    adjusted: dict[Hashable, Corrected] = {}
+    found = {key: cell for key, cell in zip(data, cells, strict=True) if cell.test}
+    adjusted, equal = dict[Hashable, Corrected](), dict[Hashable, Corrected]()
     for of_methods in (True, False):
-        family = {key: p for key, p in ps_of.items() if (key in methods) is of_methods}
-        ps = holm([*family.values()])
-        adjusted |= {key: Corrected(p, len(family), alpha) for key, p in zip(family, ps, strict=True)}
-    return [
-        replace(cell, corrected=adjusted.get(key) if cell.test else None) for key, cell in zip(data, cells, strict=True)
-    ]
+        family = {key: cell for key, cell in found.items() if (key in methods) is of_methods}
+        for ps, kept in (
+            ({key: cell.test.p for key, cell in family.items() if cell.test}, adjusted),
+            ({key: cell.equivalence.p for key, cell in family.items() if cell.equivalence}, equal),
+        ):
+            kept |= zip(ps, Corrected.family([*ps.values()], alpha), strict=True)
+
+    def of(cell: Cell, key: Hashable) -> Cell:
+        open_again = cell.verdict is Significance.EQUAL and equal[key].p >= alpha
+        return replace(cell, corrected=adjusted[key], verdict=Significance.NONE if open_again else cell.verdict)
+
+    return [of(cell, key) if cell.test else cell for key, cell in zip(data, cells, strict=True)]
 
 
 def compared(
-    pairs: Sequence[tuple[Row, Row]], column: Column, metric: Metric, *, one_family: bool = False
+    pairs: Sequence[tuple[Row, Row]], column: Column, metric: Metric, points: float | None = None, *, one: bool = False
 ) -> list[Cell]:
-    """The cells of rows in a column, each tested against another row's: one-sample if that is an untrained encoder.
+    """The cells of rows in a column, each in `contrast` to another row's and corrected in its family.
 
-    Methods are one family and their variants another, unless all are `one_family`.
+    Methods are one family and their variants another, unless all are `one`.
     """
-    cells = [
-        compare(row.cells[column], other.cells[column], metric, untrained=not other.is_trained) for row, other in pairs
-    ]
+    cells = [contrast(row, other, column, metric, points) for row, other in pairs]
     data = [(row.data, other.data) for row, other in pairs]
-    methods = {key for key, (row, _) in zip(data, pairs, strict=True) if row.is_method or one_family}
+    methods = {key for key, (row, _) in zip(data, pairs, strict=True) if row.is_method or one}
     return corrected(cells, data, methods)

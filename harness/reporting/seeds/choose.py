@@ -74,7 +74,8 @@ def _states(groups: pandas.DataFrame) -> dict[int, GroupState]:
 def rows_of(frames: Frames, kept: pandas.DataFrame, *scores: pandas.DataFrame) -> list[Row]:
     """The rows of chosen evaluations, with the cells of all their `scores`, of whole tasks and of parts."""
     numbers, collapsed = _by_row(kept, scores), collapsed_runs(frames, kept["group"].unique())
-    runs = frames.runs[["dev_task", "training", "pooling", "teachers", "shares", "minutes", *BUDGET]]
+    columns = ["dev_task", "training", "pooling", "batches", "teachers", "shares", "minutes", *BUDGET]
+    runs = frames.runs[columns]
     lines: dict[int, list[Any]] = {}
     for line in lines_of(kept.join(runs, on="run")):
         lines.setdefault(line.row, []).append(line)
@@ -123,6 +124,7 @@ def _row(lines: Sequence[Any], numbers: RowScores, collapsed_of: Mapping[str, Co
         training={name: value for name, _, value in (pair.partition("=") for pair in pairs) if name},
         pooling=first.pooling,
         teachers=[(use["of"], use["teacher"]) for use in json.loads(first.teachers).values()],
+        batches=first.batches if len({line.batches for line in lines}) == 1 else "",
         runs=tuple(runs.values()),
         is_method=label.is_method,
         spent=Spent.of([*{line.seed: line for line in reversed(lines)}.values()]),

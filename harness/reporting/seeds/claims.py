@@ -31,5 +31,6 @@ def claim_tests(claims: Sequence[Ablation], block: Block, metric: Metric) -> Ite
             for claim in of_table
             if {claim.better, claim.worse} <= {*rows}
         ]
-        cells = compared([(better, worse) for _, better, worse in pairs], column, metric, one_family=True)
+        sides = [(better, worse) for _, better, worse in pairs]
+        cells = compared(sides, column, metric, block.points, one=True)
         yield from (ClaimTest(*pair, cell) for pair, cell in zip(pairs, cells, strict=True))

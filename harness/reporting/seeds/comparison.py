@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import cached_property
+from statistics import StatisticsError, correlation
 
-from harness.formatting import count_of, interval_text, p_value, signed
-from harness.metrics import Metric, Score
-from harness.reporting.seeds.cells import Cell, Corrected, Row, ahead
+from harness import stats
+from harness.formatting import at_most, count_of, fixed, interval_text, p_value, signed
+from harness.metrics import Metric, Score, Significance
+from harness.reporting.seeds.cells import Cell, Corrected, Row, ahead, contrast
 from harness.reporting.seeds.spent import powerless
-from harness.stats import (
-    ALPHA,
-    FEWEST_SEEDS,
-    Effect,
-    Interval,
-    Permutation,
-    TTest,
-    almost_stochastic_order,
-    bootstrap_difference,
-    hedges_g,
-    one_sample_t_test,
-    paired_t_test,
-    permutation_test,
-    seeds_needed,
-    t_test,
-)
+from harness.reporting.seeds.wording import ABSENT, bound
+from harness.stats import ALPHA, FEWEST_SEEDS, Effect, Equivalence, Interval, Permutation, TTest
 
 #: one side is better if the bound of almost stochastic order is below this (Ulmer et al. 2022)
 ORDERED = 0.2
@@ -35,8 +24,8 @@ ORDERED = 0.2
 class Comparison:
     """Tests of row a against row b in one score. A test that needs more seeds is None.
 
-    `untrained` are the rows of the same encoders before training. `corrected` is the p-value after correction in
-    the test's family, None if it is in no family.
+    `untrained` are the rows of the same encoders before training. `family` is the cell of the same test in a table,
+    corrected there, None if it is in no family. `points` is the margin of "equal", by default that of `contrast`.
     """
 
     a: Row
@@ -44,7 +33,13 @@ class Comparison:
     score: Score
     metric: Metric
     untrained: tuple[Row, ...] = ()
-    corrected: Corrected | None = None
+    family: Cell | None = None
+    points: float | None = None
+
+    @property
+    def corrected(self) -> Corrected | None:
+        """The p-value after correction in the test's family, None if it is in no family."""
+        return self.family.corrected if self.family else None
 
     def cell(self, row: Row) -> Cell:
         """The scores of one of its rows."""
@@ -65,48 +60,58 @@ class Comparison:
         """Whether one side is an untrained encoder: a number without seeds."""
         return self.a.is_trained != self.b.is_trained
 
-    @property
-    def pooled(self) -> TTest | None:
-        """The independent t-test that the papers use."""
-        return t_test(*self.values)
+    @cached_property
+    def tested(self) -> Cell:
+        """The cell of a compared with b's as in tables, not corrected, whether the metric is judged or not."""
+        return contrast(self.a, self.b, self.score.column, replace(self.metric, judged=True), self.points)
 
     @property
     def deciding(self) -> TTest | None:
-        """The test that tables use: one-sample if one side is an untrained encoder, else the papers' pooled test."""
-        if not self.one_sample:
-            return self.pooled
-        a, b = self.cells
-        if self.a.is_trained:
-            return one_sample_t_test(a.values, b.summary.mean)
-        return one_sample_t_test([-value for value in b.values], -a.summary.mean)
+        """The test that tables use: one-sample beside an untrained encoder, paired where both share their batches."""
+        return self.tested.test
+
+    @property
+    def paired_by_design(self) -> bool:
+        return self.deciding is not None and self.deciding.design == "paired"
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether no difference but equivalence is shown, in the family of the test if it is in one."""
+        return (self.family or self.tested).verdict is Significance.EQUAL
+
+    @property
+    def pooled(self) -> TTest | None:
+        """The independent t-test that the papers use."""
+        return stats.t_test(*self.values)
 
     @property
     def welch(self) -> TTest | None:
         """The independent t-test with unequal variances."""
-        return t_test(*self.values, equal_variance=False)
+        return stats.t_test(*self.values, equal_variance=False)
 
-    @property
-    def common(self) -> list[int]:
-        """The seeds of both."""
-        a, b = self.cells
-        return sorted({*a.seeds} & {*b.seeds})
+    @cached_property
+    def pairs(self) -> tuple[list[float], list[float]]:
+        """The scores of a and of b at their common seeds."""
+        return self.cell(self.a).pairs(self.cell(self.b))
 
     @property
     def paired(self) -> TTest | None:
         """The t-test of the differences by seed, over the common seeds."""
-        return paired_t_test(*([cell.by_seed[seed] for seed in self.common] for cell in self.cells))
+        return stats.paired_t_test(*self.pairs)
 
     @cached_property
     def permutation(self) -> Permutation:
-        return permutation_test(*self.values)
+        """The permutation test of the deciding test's design: of the sides of pairs, else of values."""
+        by_seed = self.paired_by_design
+        return stats.permutation_test(*(self.pairs if by_seed else self.values), paired=by_seed)
 
     @cached_property
     def bootstrap(self) -> Interval | None:
-        return bootstrap_difference(*self.values)
+        return stats.bootstrap_difference(*self.values)
 
     @property
     def effect(self) -> Effect | None:
-        return hedges_g(*(cell.summary for cell in self.cells))
+        return stats.hedges_g(*(cell.summary for cell in self.cells))
 
     @property
     def ahead(self) -> Row:
@@ -117,25 +122,29 @@ class Comparison:
     def dominance(self) -> float | None:
         """The almost-stochastic-order bound of 'the row ahead is better than the other'."""
         a, b = self.values
-        return almost_stochastic_order(*((a, b) if (self.ahead is self.a) == self.metric.larger_is_better else (b, a)))
+        return stats.almost_stochastic_order(
+            *((a, b) if (self.ahead is self.a) == self.metric.larger_is_better else (b, a))
+        )
 
     def decisions(self) -> dict[str, int]:
         """The decision of each test, by its name: 1 if a has the larger mean, -1 if b has, 0 if it cannot tell.
 
-        A test that can never tell them apart with so few seeds is left out.
+        A test that can never tell them apart with so few seeds is left out, and so are tests of another design than
+        pairs where the deciding test is paired.
         """
         if self.one_sample:
             return {}
-        named = {"the pooled t-test": self.pooled, "Welch's t-test": self.welch}
-        named |= {"the paired t-test": self.paired} if len(self.common) >= FEWEST_SEEDS else {}
+        named = {"the paired t-test": self.paired} if len(self.pairs[0]) >= FEWEST_SEEDS else {}
+        if not self.paired_by_design:
+            named = {"the pooled t-test": self.pooled, "Welch's t-test": self.welch, **named}
         decisions = {name: (test.difference, test.p < ALPHA) for name, test in named.items() if test}
-        difference = self.permutation.difference
+        size = self.permutation.difference
         if self.permutation.smallest < ALPHA:
-            decisions["the permutation test"] = difference, self.permutation.p < ALPHA
-        if self.bootstrap:
-            decisions["the bootstrap"] = difference, not self.bootstrap.low <= 0 <= self.bootstrap.high
-        if self.dominance is not None:
-            decisions["almost stochastic order"] = difference, self.dominance < ORDERED
+            decisions["the permutation test"] = size, self.permutation.p < ALPHA
+        if self.bootstrap and not self.paired_by_design:
+            decisions["the bootstrap"] = size, not self.bootstrap.low <= 0 <= self.bootstrap.high
+        if self.dominance is not None and not self.paired_by_design:
+            decisions["almost stochastic order"] = size, self.dominance < ORDERED
         return {name: (1 if size > 0 else -1) if shown else 0 for name, (size, shown) in decisions.items()}
 
     def _is_better(self, first: Row, second: Row) -> bool:
@@ -157,7 +166,7 @@ class Comparison:
                 yield f"{row.name}: {weak}"
         seeds = [",".join(map(str, cell.seeds)) for cell in self.cells]
         if seeds[0] != seeds[1] and not self.one_sample:
-            common = count_of(len(self.common), "common seed")
+            common = count_of(len(self.pairs[0]), "common seed")
             yield f"the seeds differ: {seeds[0]} and {seeds[1]}; paired tests use {common}"
         if shown := powerless(self.a, self.b):
             yield shown
@@ -177,37 +186,75 @@ class Comparison:
         size = f"{signed(test.difference, digits)}, 95% interval {interval_text(test.low, test.high, digits)}"
         if not any(stds):
             return f"No conclusion for {a.name} and {b.name}: the scores of neither vary over seeds ({size})."
-        size += f", {p_value(test.p)}"
-        decisions = self.decisions()
+        size += f", {p_value(test.p)}{self._by_pairs}"
+        decisions, within = self.decisions(), bound(self.tested.equivalence, digits, equal=self.is_equal)
         other = f"; the tests disagree: {_disagreement(decisions)}" if len(set(decisions.values())) > 1 else ""
         if test.p < ALPHA and not self.metric.judged:
             side = "higher" if test.difference > 0 else "lower"
             return f"{a.name} is {side} than {b.name} ({size}); {self.metric.name} alone does not say which is better."
         if test.p < ALPHA:
             side = "better" if ahead(test.difference, 0, self.metric) else "worse"
-            return f"{a.name} is {side} than {b.name}{self._in_family(size)}{other}."
-        power = "" if self.one_sample or other else _power(test.difference, stds)
-        return f"No significant difference between {a.name} and {b.name} ({size}){power}{other}."
+            small = f", but {within}" if self.tested.equivalence and self.tested.equivalence.p < ALPHA else ""
+            return f"{a.name} is {side} than {b.name}{self._in_family(size)}{small}{other}."
+        if self.is_equal:
+            return f"{a.name} and {b.name} are {within} ({size}){other}."
+        power = "" if other else self._power(test)
+        return f"No significant difference between {a.name} and {b.name} ({size}), {within}{power}{other}."
+
+    @property
+    def _by_pairs(self) -> str:
+        with suppress(StatisticsError):  # a side without spread has no correlation
+            if self.paired_by_design:
+                return f", paired by {count_of(len(self.pairs[0]), 'seed')}, r = {fixed(correlation(*self.pairs), 4)}"
+        return ", paired by seed" if self.paired_by_design else ""
 
     def _in_family(self, size: str) -> str:
         """How far a significant test holds: alone, and after the correction in its family."""
         if self.corrected is None:
             return f", tested alone ({size})"
-        p, tests, alpha = self.corrected
+        p, tests, alpha, _ = self.corrected
         if tests == 1:
             return f" ({size})"
         if p < alpha:
             return f" ({size}), also after Holm's correction over {tests} tests ({p_value(p)})"
         return f" alone ({size}), not after correction over {tests} tests ({p_value(p)})"
 
+    def _power(self, test: TTest) -> str:
+        """The seeds or pairs that would decide if the difference and the deviations are real; empty where none do."""
+        equal, sides = self.tested.equivalence, [cell.summary for cell in self.cells]
+        std, there = test.error * (test.df + 1) ** 0.5, int(test.df) + 1
+        if test.design == "independent":
+            std, there = (sum((side.std or 0.0) ** 2 for side in sides) / 2) ** 0.5, min(side.n for side in sides)
+        needed = stats.seeds_to_decide(test.difference, std, equal.margin if equal else None, other=test.design)
+        things = {"independent": "seeds each", "paired": "pairs", "one sample": "seeds"}[test.design]
+        return f"; if real, {max(needed, there + 1)} {things} would decide with 80% power" if needed else ""
 
-def _power(difference: float, stds: Sequence[float]) -> str:
-    """The seeds that would show the difference if it is real; empty where no number of seeds suffices."""
-    try:
-        needed = seeds_needed(difference, (sum(std**2 for std in stds) / 2) ** 0.5)
-    except ValueError:
-        return ""
-    return f"; if real, {needed} seeds each give 80% power"
+    def rows(self) -> Iterator[tuple[str, str, str, str]]:
+        """Each test, the deciding one first: its name, value, interval and p-value."""
+        digits, permuted, equal = self.metric.digits, self.permutation, self.tested.equivalence
+        independent = {"t-test (pooled)": self.pooled, "t-test (Welch)": self.welch}
+        by_seed = {f"t-test, paired by {count_of(len(self.pairs[0]), 'seed')}": self.paired}
+        tests = by_seed | independent if self.paired_by_design else independent | by_seed
+        for name, test in ({"t-test (one sample)": self.deciding} if self.one_sample else tests).items():
+            size = signed(test.difference, digits) if test else ABSENT
+            yield f"difference, {name}", size, between(test, digits), p_value(test.p) if test else "too few seeds"
+        if equal:
+            within = f"within {at_most(equal.bound, digits)}, margin {equal.margin:.2g}"
+            yield "equivalence (90% interval)", within, between(equal, digits), p_value(equal.p)
+        if self.one_sample:
+            return
+        how = f"{'exact' if permuted.exact else '20,000 draws'}{', by seed' * self.paired_by_design}"
+        least = f"{p_value(permuted.p)} (smallest possible {permuted.smallest:.2g})"
+        yield f"permutation test ({how})", signed(permuted.difference, digits), "", least
+        yield "difference, bootstrap", "", between(self.bootstrap, digits), ""
+        ahead = f"{self.ahead.name} {'better' if self.metric.judged else 'ahead'}"
+        below = f"at most {fixed(self.dominance or 0.0, 2)} (below {ORDERED}: {ahead})"
+        yield "almost stochastic order", ABSENT if self.dominance is None else below, "", ""
+
+
+def between(test: TTest | Equivalence | Interval | Effect | None, digits: int) -> str:
+    """The ends of an interval as text."""
+    return ABSENT if test is None else interval_text(test.low, test.high, digits)
 
 
 def _disagreement(decisions: Mapping[str, int]) -> str:

@@ -28,7 +28,7 @@ from harness.method.declared import declared_method
 from harness.method.naming import name_of
 from harness.metrics import Column, Metric, Significance
 from harness.profiles import Profile, load_profile, shipped_profiles
-from harness.reporting.seeds.cells import Cell, Label, Row, ahead, compare, trained_apart
+from harness.reporting.seeds.cells import Cell, Label, Row, ahead, contrast, trained_apart
 from harness.spec import BASELINE, CONTROLS, MEDIA, RUN, UNTRAINED, RunSpec, SpecError, Variant, split
 
 #: the method that is trained on the text of a stream alone
@@ -122,8 +122,7 @@ def rivals(
         if not other or not cell or other is row or control in shared or control.seed not in (None, *cell.seeds):
             continue
         cell = cell if control.seed is None else cell.of_seed(control.seed)
-        fixed_model = control.seed is not None or not other.is_trained
-        tested = compare(row.cells[column], cell, metric, untrained=fixed_model)
+        tested = contrast(row, other, column, metric, seed=control.seed)
         better = ahead(tested.summary.mean, cell.summary.mean, metric)
         beaten = tested.verdict is Significance.BETTER if tested.test else better
         what = f"{found[at].control.what}, also {control.what}" if at in found else control.what

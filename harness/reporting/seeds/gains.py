@@ -15,12 +15,12 @@ from harness.formatting import count_of, fixed, interval_text
 from harness.method.naming import VariantName, name_of
 from harness.metrics import Column, Metric, Significance
 from harness.reporting.seeds.caveats import freshness_notes, weakness_notes
-from harness.reporting.seeds.cells import Cell, Label, Row, compare, compared, trained_apart
+from harness.reporting.seeds.cells import Cell, Label, Row, compared, contrast, difference, trained_apart
 from harness.reporting.seeds.controls import UNMATCHED, control_text, missing_texts, rival_text, rivals
 from harness.reporting.seeds.summary import Block, SummaryTable
 from harness.reporting.seeds.wording import Sentence, certainty, judged
 from harness.reporting.tables.grids import summary_text
-from harness.stats import FEWEST_SEEDS, mean_interval, paired_t_test
+from harness.stats import FEWEST_SEEDS, mean_interval
 
 #: more variants than these are counted, not named
 MOST_NAMES = 5
@@ -35,7 +35,7 @@ def has_trained_pooling(block: Block, row: Row) -> bool:
 def untrained_tests(block: Block, column: Column, metric: Metric, untrained: Row) -> Mapping[Label, Cell]:
     """The trained rows of a block tested against an untrained one: methods are one family, variants another."""
     rows = [row for row in block.trained if column in row.cells]
-    cells = compared([(row, untrained) for row in rows], column, metric)
+    cells = compared([(row, untrained) for row in rows], column, metric, block.points)
     return {row.label: cell for row, cell in zip(rows, cells, strict=True)}
 
 
@@ -127,6 +127,10 @@ class Forest:
         """All rows of its table, among which are the controls of its own."""
         return {row.label: row for row in self.table.rows}
 
+    def tested(self, row: Row, other: Row) -> Cell:
+        """A row tested against another one in the forest's column, alone."""
+        return contrast(row, other, self.column, self.metric, self.block.points)
+
     @property
     def baseline(self) -> VariantName:
         """The baseline's name, whether it has runs or not."""
@@ -205,14 +209,12 @@ def _untrained(block: Block, row: Row) -> str:
 def _gain(block: Block, row: Row, base: Row, column: Column, metric: Metric) -> Gain:
     cell, other = row.cells[column], base.cells[column]
     sign = 1 if metric.larger_is_better else -1
-    size, test = sign * (cell.summary.mean - other.summary.mean), cell.test
-    if not row.is_trained:  # one number without spread: the interval is that of the baseline
-        test = paired_t_test([cell.summary.mean] * other.summary.n, other.values) if other.summary.n > 2 else None
-        kind = _untrained(block, row)
-    elif row.data == base.data:
+    size, test = sign * difference(cell, other), cell.test
+    if row.data == base.data:
         kind, test = "baseline", None
     elif test is None:  # such as the baseline with `--set` values: an interval without a verdict
-        kind, test = "not tested", compare(cell, other, metric).test
+        kind = "not tested" if row.is_trained else _untrained(block, row)
+        test = contrast(row, base, column, metric).test
     else:
         kind = str(cell.verdict or Significance.NONE)
     low, high = sorted((sign * test.low, sign * test.high)) if test else (size, size)
@@ -250,7 +252,7 @@ def lead_text(forest: Forest) -> str:
     if best.row.data == following.row.data:
         return f"{best.name} and {following.name} have the same scores {where}: {score}.{weak}"
     base = next((entry for entry in ranked if entry.row == forest.block.baseline(best.row.label)), None)
-    cell = best.cell if base is following else compare(best.cell, following.cell, forest.metric)
+    cell = best.cell if base is following else forest.tested(best.row, following.row)
     said = _against(forest, best, following, cell)
     if base and base is not following:
         said += f"; {_against(forest, best, base, best.cell)}"
@@ -269,12 +271,12 @@ def _scored(forest: Forest, gain: Gain) -> str:
 def _against(forest: Forest, best: Gain, other: Gain, cell: Cell) -> str:
     """`0.29 better than DALR, the next method (95 % interval ..., p = ...)`."""
     digits, test = forest.metric.digits, cell.test
-    size = fixed(abs(best.cell.summary.mean - other.cell.summary.mean), digits)
+    size = fixed(abs(difference(cell, other.cell)), digits)
     role = "the baseline" if other.kind == "baseline" else "the next method"
     if test is None:
         return f"{size} better than {other.name}, {role}"
     low, high = sorted((test.low, test.high) if test.difference > 0 else (-test.low, -test.high))
-    sure = certainty(cell) if cell.holds else judged(cell)
+    sure = certainty(cell) if cell.holds else judged(cell, digits)
     sure += "" if cell.corrected else " in a test of the two alone"
     interval = f"95 % interval {interval_text(low, high, digits)}"
     apart = trained_apart(best.row.training, other.row.training)

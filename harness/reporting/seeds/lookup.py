@@ -16,7 +16,7 @@ from harness.reporting.seeds.choose import chosen, groups_of, rows_of
 from harness.reporting.seeds.claims import claim_tests
 from harness.reporting.seeds.comparison import Comparison
 from harness.reporting.seeds.gains import untrained_tests
-from harness.reporting.seeds.summary import Block, summary_tables
+from harness.reporting.seeds.summary import Block, against_methods, summary_tables
 from harness.reporting.tables.filled import filled_tables
 from harness.spec import UNTRAINED, Variant, parse_encoder, parse_setting, split
 from harness.store import PRESENT, UNKNOWN, Frames, Result, frames_of, lines_of, metrics_of, overrides_text
@@ -40,12 +40,14 @@ def compare_variants(
     setting: str | None = None,
     encoder: str | None = None,
     overrides: Mapping[str, object] | None = None,
+    points: float | None = None,
 ) -> Comparison:
     """Compare two variants, or two VARIANT/SETTING/ENCODER, in SUITE.TASK[.METRIC].
 
-    `mcse#1a2b3c` is the group of runs whose name, or a fingerprint in it, begins with 1a2b3c.
-    The keyword arguments restrict the runs of both; without `overrides`, runs without any are preferred. Raises
-    UserError when no runs match, with what there is, or when several do, with the option that tells them apart.
+    `mcse#1a2b3c` is the group of runs whose name, or a fingerprint in it, begins with 1a2b3c. The keyword arguments
+    restrict the runs of both; without `overrides`, runs without any are preferred. `points` is the largest
+    difference that counts as equal. Raises UserError when no runs match, with what there is, or when several do,
+    with the option that tells them apart.
     """
     frames, metrics = frames_of(results), metrics_of(results)
     score = find_score(metric, frames, metrics)
@@ -69,15 +71,15 @@ def compare_variants(
     others = (label for label in groups_of(kept) if label.setting == UNTRAINED and label not in labels)
     untrained = _rows(frames, kept, [label for label in others if (label.profile, label.encoder) in encoders])
     mine = frames.where(profile={label.profile for label in labels})
-    tables = summary_tables(mine, metrics, only=score.suite)
+    tables = summary_tables(mine, metrics, only=score.suite, points=points)
     blocks = [block for table in tables for block in table.blocks]
-    comparison = Comparison(first, second, score, declared, tuple(untrained))
+    comparison = Comparison(first, second, score, declared, tuple(untrained), points=points)
     if first_group or second_group:  # a comparison of named groups is in no family
         return comparison
     tests = comparison.deciding, replace(comparison, a=second, b=first).deciding
     pairs = _tested_pairs(frames, blocks, comparison)
     tested = (cell for *pair, cell in pairs if cell and cell.test in tests and {*pair} == {*labels})
-    return replace(comparison, corrected=next((cell.corrected for cell in tested), None))
+    return replace(comparison, family=next(tested, None))
 
 
 def _tested_pairs(
@@ -85,8 +87,8 @@ def _tested_pairs(
 ) -> Iterator[tuple[Label, Label, Cell | None]]:
     """The pairs that tables test in a score, each test corrected in its family.
 
-    They are rows against their baselines and against untrained encoders, the two sides of claims, and rows of papers'
-    tables against the rows that the paper compares them with.
+    They are rows against their baselines and against untrained encoders, the two sides of claims, variants against
+    their own methods, and rows of papers' tables against the rows that the paper compares them with.
     """
     column, metric, claims = comparison.score.column, comparison.metric, read_ablations()
     for block in blocks:
@@ -97,6 +99,7 @@ def _tested_pairs(
             yield from ((label, untrained.label, cell) for label, cell in tests.items())
         for test in claim_tests(claims, block, metric) if comparison.score == ABLATION_SCORE else ():
             yield test.better.label, test.worse.label, test.cell
+        yield from ((row.label, own.label, cell) for row, own, cell in against_methods(block, column, metric))
     profile = comparison.a.label.profile
     for line in (line for table in filled_tables(profile, results) for line in table.lines):
         for cell in line.cells.values():

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from harness.formatting import count_of
+from harness.formatting import points as _points
 from harness.method.naming import name_of
-from harness.metrics import AVERAGE, Column, Metric, Metrics
+from harness.metrics import AVERAGE, Column, Metric, Metrics, Significance
 from harness.reporting.seeds.caveats import notes_by_place, weakness_notes
-from harness.reporting.seeds.cells import Label, Row, compared
+from harness.reporting.seeds.cells import EQUAL_POINTS, Cell, Label, Row, compared
 from harness.reporting.seeds.choose import chosen, rows_of
-from harness.reporting.seeds.wording import heading
+from harness.reporting.seeds.wording import heading, judged
 from harness.spec import BASELINE, UNTRAINED
 from harness.stats import ALPHA, FEWEST_SEEDS
 from harness.store import Frames, Result, frames_of
@@ -33,12 +34,16 @@ BOLD = "Bold: the best mean of each setting and encoder."
 
 @dataclass(frozen=True)
 class Block:
-    """The rows of one setting and encoder: the untrained encoder, then the `base` variant, then the others."""
+    """The rows of one setting and encoder: the untrained encoder, then the `base` variant, then the others.
+
+    `points` is the margin of "equal" in its tests, None for the default one.
+    """
 
     setting: str
     encoder: str
     rows: tuple[Row, ...]
     base: str = BASELINE
+    points: float | None = None
 
     @property
     def place(self) -> str:
@@ -116,12 +121,14 @@ def summary_tables(
     unscored: Mapping[tuple[str, str], Sequence[str]] = MappingProxyType({}),
     shown: Collection[Label] | None = None,
     only: str | None = None,
+    points: float | None = None,
 ) -> list[SummaryTable]:
     """Build a table for each profile and suite of results, of the metrics that the suites declare as shown.
 
     A suite without averages, such as `figures`, has no table. `unscored` are notes on runs that lack scores, by profile
     and suite. All rows are tested together; with `shown`, only rows of these labels, the untrained encoders and the
-    rows that they are tested against are kept. `only` is the one suite whose tables are wanted.
+    rows that they are tested against are kept. `only` is the one suite whose tables are wanted, `points` the
+    largest difference that counts as equal.
     """
     frames = frames_of(results)
     scores = _shown(frames, metrics, only)
@@ -130,7 +137,9 @@ def summary_tables(
     for row in rows_of(frames, chosen(frames, scores), scores):
         kept.setdefault((row.label.profile, row.suite), []).append(row)
         labels.setdefault(row.label.profile, set()).add(row.label)
-    tables = [_table(*place, rows, metrics.get(place[1], {}), labels[place[0]], shown) for place, rows in kept.items()]
+    tables = [
+        _table(*place, rows, metrics.get(place[1], {}), labels[place[0]], shown, points) for place, rows in kept.items()
+    ]
     return [
         replace(table, notes=(*table.notes, *unscored.get((table.profile, table.suite), ())))
         for table in tables
@@ -156,11 +165,13 @@ def _table(
     declared: Mapping[str, Metric],
     labels: Collection[Label],
     shown: Collection[Label] | None,
+    points: float | None,
 ) -> SummaryTable:
     columns = _columns(rows, declared)
     metrics = {column.metric: declared.get(column.metric, Metric(column.metric)) for column in columns}
     in_order = ({column: row.cells[column] for column in columns if column in row.cells} for row in rows)
-    blocks = blocks_of([replace(row, cells=cells) for row, cells in zip(rows, in_order, strict=True)], metrics)
+    rows = [replace(row, cells=cells) for row, cells in zip(rows, in_order, strict=True)]
+    blocks = blocks_of(rows, metrics, points=points)
     if shown is not None:
         blocks = tuple(_of_labels(block, shown) for block in blocks if any(row.label in shown for row in block.rows))
     untrained = {label.encoder for label in labels if label.setting == UNTRAINED}
@@ -183,8 +194,8 @@ def table_of_blocks(
     """
     untested = _untested(blocks, suite, labels) if any(metric.judged for metric in metrics.values()) else ()
     weak = weakness_notes(row.weakness() for block in blocks for row in block.rows)
-    legend = _legend(columns, metrics, blocks)
-    return SummaryTable(profile, suite, columns, metrics, blocks, legend, (*untested, *weak))
+    legend, found = _legend(columns, metrics, blocks), _findings(columns, metrics, blocks)
+    return SummaryTable(profile, suite, columns, metrics, blocks, legend, (*found, *untested, *weak))
 
 
 def _of_labels(block: Block, shown: Collection[Label]) -> Block:
@@ -193,7 +204,9 @@ def _of_labels(block: Block, shown: Collection[Label]) -> Block:
     return replace(block, rows=tuple(row for row in block.rows if row.label in {*shown, *bases} or not row.is_trained))
 
 
-def blocks_of(rows: Iterable[Row], metrics: Mapping[str, Metric], base: str = BASELINE) -> tuple[Block, ...]:
+def blocks_of(
+    rows: Iterable[Row], metrics: Mapping[str, Metric], base: str = BASELINE, points: float | None = None
+) -> tuple[Block, ...]:
     """Arrange rows by setting and encoder, and test each against the row of the variant `base`.
 
     Rows of an untrained encoder stand in each of its blocks.
@@ -208,7 +221,7 @@ def blocks_of(rows: Iterable[Row], metrics: Mapping[str, Metric], base: str = BA
     trained = {encoder for _, encoder in places}
     places |= {(UNTRAINED, encoder): [] for encoder in untrained if encoder not in trained}
     order = sorted(places, key=lambda at: (at[0] != UNTRAINED, *at))
-    blocks = (Block(*at, _in_order([*places[at], *untrained.get(at[1], ())], base), base) for at in order)
+    blocks = (Block(*at, _in_order([*places[at], *untrained.get(at[1], ())], base), base, points) for at in order)
     return tuple(_tested(block, metrics) for block in blocks)
 
 
@@ -237,7 +250,7 @@ def _tested(block: Block, metrics: Mapping[str, Metric]) -> Block:
     cells = {row.label: dict(row.cells) for row in block.rows}
     for column in dict.fromkeys(column for row in block.rows for column in row.cells):
         both = [(row, base) for row, base in pairs if column in row.cells and column in base.cells]
-        for (row, _), cell in zip(both, compared(both, column, metrics[column.metric]), strict=True):
+        for (row, _), cell in zip(both, compared(both, column, metrics[column.metric], block.points), strict=True):
             cells[row.label][column] = cell
     return replace(block, rows=tuple(replace(row, cells=cells[row.label]) for row in block.rows))
 
@@ -258,15 +271,76 @@ def _legend(columns: Sequence[Column], metrics: Mapping[str, Metric], blocks: Se
     families = [_sizes(rows, is_method=True), _sizes(rows, is_method=False)]
     if any(families):
         methods, variants = families
+        base = name_of(blocks[0].base)
         lines.append(
-            f"* significantly better and † significantly worse than {name_of(blocks[0].base)} in the same setting and "
-            f"encoder: p < {ALPHA} after Holm's correction, independent two-sample t-test, two-sided, equal variances; "
-            "(*) and (†): alone, not after the correction."
+            f"* significantly better and † significantly worse than {base} in the same setting and encoder: "
+            f"p < {ALPHA} after Holm's correction, {_design(rows)}; (*) and (†): alone, not after the correction; "
+            f"≈ equal: the 90 % interval is within {margin_words(blocks[0].points)}, after the correction."
         )
         over = [f"those of methods ({methods})"] * bool(methods)
         over += [f"those of their variants ({variants})"] * bool(variants)
         lines.append(f"Tests corrected together: in each column, {' and apart '.join(over)}.{_secondary(columns)}")
     return tuple(lines)
+
+
+def _design(rows: Sequence[Row]) -> str:
+    """The designs of the t-tests of a table, in words."""
+    by_seed = "paired by seed for rows marked 'paired', which share its batches, else " * any(map(is_paired, rows))
+    return f"two-sided t-test, {by_seed}independent with equal variances"
+
+
+def is_paired(row: Row) -> bool:
+    """Whether a row is tested by seed against the row that it is compared with."""
+    return any(cell.test and cell.test.design == "paired" for cell in row.cells.values())
+
+
+def margin_words(points: float | None) -> str:
+    """The margin of "equal" in words."""
+    default = f"±{EQUAL_POINTS:g} points, or a tenth of the deviation over seeds if larger"
+    return default if points is None else f"±{_points(points)}"
+
+
+#: names in a note on one setting and encoder; tables.csv has all
+MOST_NOTED = 20
+
+
+def _findings(columns: Sequence[Column], metrics: Mapping[str, Metric], blocks: Sequence[Block]) -> Iterator[str]:
+    """What tests on the primary column show of rows without a difference from the baseline, and of variants."""
+    primary = _primary(columns)
+    if len(primary) != 1 or not blocks or not metrics[primary[0].metric].judged:
+        return
+    column, metric = primary[0], metrics[primary[0].metric]
+    for text, tests in (
+        (f"No difference from {name_of(blocks[0].base)} on {column.task}", _without_difference),
+        (f"Variants against their methods on {column.task}, tested together", against_methods),
+    ):
+        lines = list[tuple[str, str, str]]()
+        for block in blocks:
+            found = [(row.label.name.text, cell) for row, _, cell in tests(block, column, metric) if cell.test]
+            said = [f"{name}, {judged(cell, metric.digits)}" for name, cell in found[:MOST_NOTED]]
+            said += [f"and {len(found) - MOST_NOTED} more"] * (len(found) > MOST_NOTED)
+            lines += [(text, block.place, one) for one in said]
+        yield from notes_by_place(lines)
+
+
+def _without_difference(block: Block, column: Column, metric: Metric) -> Iterator[tuple[Row, Row, Cell]]:
+    for row in (row for row in block.trained if column in row.cells):
+        base, open_ones = block.baseline(row.label), (Significance.EQUAL, Significance.NONE)
+        if base and row.cells[column].verdict in open_ones:
+            yield row, base, row.cells[column]
+
+
+def against_methods(block: Block, column: Column, metric: Metric) -> Iterator[tuple[Row, Row, Cell]]:
+    """The variants of a block with their methods as the profile trains them, tested in one family.
+
+    The variants of the baseline's method are tested against that in its own family.
+    """
+    rows = [(row, row.label._replace(variant=row.label.method, overrides="")) for row in block.trained]
+    found = [(row, own) for row, name in rows if column in row.cells and (own := block.by_label.get(name))]
+    pairs = [(row, own) for row, own in found if column in own.cells and own != block.baseline(row.label)]
+    pairs = [(row, own) for row, own in pairs if row.data != own.data]
+    cells = compared(pairs, column, metric, block.points, one=True)
+    return ((*pair, cell) for pair, cell in zip(pairs, cells, strict=True))
 
 
 def _sizes(rows: Sequence[Row], *, is_method: bool) -> str:
@@ -278,11 +352,16 @@ def _sizes(rows: Sequence[Row], *, is_method: bool) -> str:
 
 def _secondary(columns: Sequence[Column]) -> str:
     """Which column is primary, the only average or else the only task; empty where there is only one number."""
-    primary = [column for column in columns if column.task == AVERAGE] or columns
+    primary = _primary(columns)
     if len(primary) != 1:
         return " No column is primary." if len(columns) > 1 else ""
     several = len({column.task for column in columns} - {AVERAGE}) > 1
     return f" {primary[0].task} is primary, the other columns are secondary." if several else ""
+
+
+def _primary(columns: Sequence[Column]) -> Sequence[Column]:
+    """The averages, or else all columns; the only one of them is primary."""
+    return [column for column in columns if column.task == AVERAGE] or columns
 
 
 def _untested(blocks: Sequence[Block], suite: str, labels: Collection[Label]) -> Iterator[str]:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
-from harness.formatting import p_value
+from harness.formatting import at_most, p_value
 from harness.metrics import Column, Significance
 from harness.reporting.seeds.cells import Cell
+from harness.stats import ALPHA, Equivalence, TTest
 
+#: stands for a number that does not exist
+ABSENT = "–"
 _SUITES = {
     "sts": "STS",
     "stsb-multi": "Multilingual STS-B",
@@ -38,21 +41,38 @@ def metric_words(metrics: Collection[str]) -> str:
     return _METRICS.get(next(iter(metrics)), next(iter(metrics))) if len(metrics) == 1 else ""
 
 
-def judged(cell: Cell) -> str:
+def judged(cell: Cell, digits: int) -> str:
     """What the test of a cell says, alone and in its family; empty without a test."""
     if cell.test is None or cell.verdict is None:
         return ""
+    within = bound(cell.equivalence, digits, equal=cell.verdict is Significance.EQUAL)
+    if cell.verdict is Significance.EQUAL:
+        return f"{within}, {p_text(cell.test)}"
     if cell.verdict is Significance.NONE:
-        return f"{cell.verdict}, {p_value(cell.test.p)}"
+        return ", ".join(filter(None, (str(cell.verdict), p_text(cell.test), within)))
     if cell.holds:
-        return f"{cell.verdict}, {certainty(cell)}"
+        small = cell.equivalence and cell.equivalence.p < ALPHA
+        return f"{cell.verdict}, {certainty(cell)}" + f", but {within}" * bool(small)
     tests = cell.corrected.tests if cell.corrected else 1
-    return f"{cell.verdict} alone ({p_value(cell.test.p)}), not after correction over {tests} tests"
+    return f"{cell.verdict} alone ({p_text(cell.test)}), not after correction over {tests} tests"
+
+
+def bound(test: Equivalence | None, digits: int, *, equal: bool) -> str:
+    """How far two means are apart at most: `equal within 0.03 (90 %)` or `at most 0.41 apart (90 %)`."""
+    if test is None:
+        return ""
+    size, level = at_most(test.bound, digits), f"({100 * test.level:g} %)"
+    return f"equal within {size} {level}" if equal else f"at most {size} apart {level}"
+
+
+def p_text(test: TTest, p: float | None = None) -> str:
+    """The p-value of a test, or another one after its correction, and whether the test is paired."""
+    return ("paired " if test.design == "paired" else "") + p_value(test.p if p is None else p)
 
 
 def certainty(cell: Cell) -> str:
     """The p-value that decides, with the number of tests in its family where there are several."""
-    text = "" if cell.p is None else p_value(cell.p)
+    text = p_text(cell.test, cell.p) if cell.test else ""
     several = cell.corrected and cell.corrected.tests > 1
     return f"{text} after Holm's correction over {cell.corrected.tests} tests" if cell.corrected and several else text
 

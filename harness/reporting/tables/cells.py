@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
+from harness import stats
 from harness.formatting import count_of, points
 from harness.metrics import Agreement, Score
 from harness.papers.published import PAPER_PROFILE, Paper, Published
 from harness.papers.schema import PaperColumn, PaperRow, PaperTable
 from harness.reporting.seeds.caveats import Weakness
-from harness.reporting.seeds.cells import Cell, Label, Row, corrected
-from harness.stats import (
-    ALPHA,
-    FEWEST_SEEDS,
-    Equivalence,
-    Summary,
-    TTest,
-    equivalence_test,
-    pooled_deviation,
-    seeds_to_decide,
-    t_test_from_summaries,
-)
+from harness.reporting.seeds.cells import Cell, Corrected, Label, Row, corrected
+from harness.stats import ALPHA, FEWEST_SEEDS, Equivalence, Summary, TTest
 
 
 class Judgement(NamedTuple):
-    """A verdict, with the reason if there are too few seeds, or the seeds per side that would decide an open one."""
+    """A verdict, with its reason where it is not the tests' own.
+
+    `seeds` measured seeds would decide an open verdict beside the same printed numbers; None where no number would.
+    """
 
     verdict: Agreement
     why: str = ""
@@ -41,13 +36,16 @@ class PaperCell:
 
     `measured.test` is the paper's own test, against the row that the paper compares with. `margin` is the largest
     difference, in points, that counts as reproduced; None for a number that is not in points. `score` is the one of
-    runs that fills it, None if nothing is measured for it.
+    runs that fills it, None if nothing is measured for it. `differs` and `equal` are its tests beside print
+    after the correction over the cells of its table; without them, the tests are alone.
     """
 
     published: Published | None = None
     measured: Cell | None = None
     margin: float | None = None
     score: Score | None = None
+    differs: Corrected | None = None
+    equal: Corrected | None = None
 
     @property
     def difference(self) -> float | None:
@@ -55,29 +53,38 @@ class PaperCell:
         return self.measured.summary.mean - self.published.value if self.measured and self.published else None
 
     @property
-    def _sides(self) -> tuple[Summary, Summary] | None:
-        """What is tested; None where a side is absent or its number of seeds is not printed."""
+    def sides(self) -> tuple[Summary, Summary] | None:
+        """What is tested; None where a side has fewer than FEWEST_SEEDS, or print has no deviation.
+
+        The printed deviation is the largest one that rounds to it, as a population one, since no paper says whether
+        its deviations are sample or population ones. A verdict by it is one by all smaller deviations.
+        """
         printed = self.published.summary if self.published else None
-        return (self.measured.summary, printed) if self.measured and printed else None
+        if not self.measured or printed is None or printed.std is None:
+            return None
+        if min(self.measured.summary.n, printed.n) < FEWEST_SEEDS:
+            return None
+        largest = printed.std + 0.5 * 10 ** -len(str(printed.std).partition(".")[2])
+        return self.measured.summary, replace(printed, std=largest * math.sqrt(printed.n / (printed.n - 1)))
 
     @cached_property
     def test(self) -> TTest | None:
         """The independent two-sample t-test of the difference, pooled; None if either side has too few seeds."""
-        return t_test_from_summaries(*self._sides) if self._sides else None
+        return stats.t_test_from_summaries(*self.sides) if self.sides else None
 
     @cached_property
     def equivalence(self) -> Equivalence | None:
         """The two one-sided t-tests of a difference within the margin; None without a margin or a `test`."""
-        return equivalence_test(*self._sides, self.margin) if self._sides and self.margin is not None else None
+        return stats.equivalence_test(self.test, self.margin) if self.test and self.margin is not None else None
 
     @cached_property
     def judgement(self) -> Judgement | None:
-        """Whether the measured mean reproduces the printed number.
+        """Whether the measured mean reproduces the printed number, after the correction over the cells of its table.
 
         It does if the two are equivalent within the margin, even if a smaller difference is significant. Otherwise it
-        differs if 0 lies outside the 95 % interval of the difference; else the two are not distinguishable. There are
-        too few seeds to decide if a side has fewer than FEWEST_SEEDS, or the paper prints no number of seeds or no
-        deviation.
+        differs if a t-test shows a difference; else the two are not distinguishable, with what one of the tests says
+        alone. There are too few seeds if a side has fewer than FEWEST_SEEDS, or the paper prints no number of seeds or
+        no deviation.
         """
         if self.published is None or self.measured is None:
             return None
@@ -90,18 +97,20 @@ class PaperCell:
             few.append(f"{count_of(number.seeds, 'seed')} printed")
         elif number.std is None:
             few.append("no deviation printed")
-        if few or self._sides is None or self.test is None:
+        if self.test is None or self.sides is None:
             return Judgement(Agreement.TOO_FEW, ", ".join(few))
-        if self.equivalence and self.equivalence.p < ALPHA:
+        differs, equal = self.differs or Corrected(self.test.p, 1), self.equal
+        if self.equivalence and (equal := equal or Corrected(self.equivalence.p, 1)).p < ALPHA:
             return Judgement(Agreement.REPRODUCED)
-        if not self.test.low <= 0 <= self.test.high:
+        if differs.p < ALPHA:
             return Judgement(Agreement.DIFFERS)
-        return Judgement(Agreement.UNDECIDED, seeds=self._seeds_to_decide(*self._sides))
-
-    def _seeds_to_decide(self, mine: Summary, printed: Summary) -> int | None:
-        """The fewest seeds per side, above the present number, if the measured difference and deviation are true."""
-        needed = seeds_to_decide(mine.mean - printed.mean, pooled_deviation(mine, printed), self.margin)
-        return None if needed is None else max(needed, min(mine.n, printed.n) + 1)
+        alone = {Agreement.DIFFERS: self.test, Agreement.REPRODUCED: self.equivalence}
+        why = "".join(f"{verdict} alone" for verdict, test in alone.items() if test and test.p < ALPHA)
+        # if the measured difference and deviation are true; never the seeds that have not decided
+        (mine, printed), step = self.sides, min(test.step for test in (differs, equal) if test)
+        effect, std = mine.mean - printed.mean, mine.std or 0.0
+        needed = stats.seeds_to_decide(effect, std, self.margin, alpha=step, other=printed)
+        return Judgement(Agreement.UNDECIDED, why, needed and max(needed, mine.n + 1))
 
 
 class LineOrigin(NamedTuple):
@@ -278,13 +287,29 @@ def row_verdict(judgements: Sequence[Judgement], margin: float | None) -> str:
         text += "".join(f", {word} in {number}" for word, number in others)
     else:
         text = first[0] if len(reached) == len(judgements) else f"{first[0]} in {count_of(len(reached), 'cell')}"
-    seeds = [judgement.seeds for judgement in reached if judgement.seeds]
-    return text + (f"; {'up to ' * (len(seeds) > 1)}{max(seeds)} seeds a side would decide" if seeds else "")
+    seeds = [judgement.seeds for judgement in reached if judgement.verdict is Agreement.UNDECIDED]
+    some = sorted(filter(None, seeds))
+    many = f"{'up to ' * (len(some) > 1)}{some[-1]} seeds" if some else "no number of seeds"
+    return text + (f"; {many} would decide" if seeds else "")
 
 
 def _word(verdict: Agreement, margin: float | None) -> str:
     """A verdict; if it is REPRODUCED, with the margin."""
     return f"{verdict} (±{points(margin)})" if margin and verdict is Agreement.REPRODUCED else str(verdict)
+
+
+def correct_verdicts(lines: Sequence[FilledLine]) -> None:
+    """Correct the tests beside print, in place: all cells of a table's lines of one origin are a family."""
+    families: dict[LineOrigin, list[tuple[FilledLine, str]]] = {}
+    for line in lines:
+        for name in (name for name, cell in line.cells.items() if cell.test):
+            families.setdefault(line.origin, []).append((line, name))
+    for family in families.values():
+        cells = [line.cells[name] for line, name in family]
+        differs = Corrected.family([cell.test.p for cell in cells if cell.test])
+        equal = iter(Corrected.family([cell.equivalence.p for cell in cells if cell.equivalence]))
+        for (line, name), cell, test in zip(family, cells, differs, strict=True):
+            line.cells[name] = replace(cell, differs=test, equal=next(equal) if cell.equivalence else None)
 
 
 def correct_tests(lines: Sequence[FilledLine], alpha: float) -> None:

@@ -37,6 +37,7 @@ from harness.reporting.tables.cells import (
     LineOrigin,
     PaperCell,
     correct_tests,
+    correct_verdicts,
 )
 from harness.spec import DEFAULT_READING, Variant
 from harness.store import Result, frames_of
@@ -51,16 +52,16 @@ def paper_tables(
     papers: Sequence[Paper],
     published: PublishedNumbers,
     results: Sequence[Result],
-    margin: float = DEFAULT_MARGIN,
+    margin: float | None = None,
     commands: Commands = DEFAULT_COMMANDS,
 ) -> list[FilledTable]:
-    """Fill all tables of the papers; `margin`, in points, is that of their verdicts.
+    """Fill all tables of the papers; `margin`, in points, is that of their verdicts, by default 1.
 
     Raises UserError for a row whose printed number is not in `published`.
     """
     profile = load_profile(PAPER_PROFILE)
     rows = _rows(papers, results, profile)
-    return _Filler(profile, StandIns.of(profile), rows, commands, published, margin).tables(papers)
+    return _Filler(profile, StandIns.of(profile), rows, commands, published, margin or DEFAULT_MARGIN).tables(papers)
 
 
 def stand_in_tables(
@@ -85,7 +86,11 @@ def stand_in_tables(
 
 
 def filled_tables(
-    profile: str, results: Sequence[Result], commands: Commands = DEFAULT_COMMANDS, variants: Sequence[str] = ()
+    profile: str,
+    results: Sequence[Result],
+    commands: Commands = DEFAULT_COMMANDS,
+    variants: Sequence[str] = (),
+    margin: float | None = None,
 ) -> list[FilledTable]:
     """Fill the papers' tables by one profile's results; rows of the given `variants`, if any, are added to them."""
     papers = [
@@ -93,7 +98,7 @@ def filled_tables(
         for paper in read_papers()
     ]
     if profile == PAPER_PROFILE:
-        return paper_tables(papers, read_published(), results, commands=commands)
+        return paper_tables(papers, read_published(), results, margin, commands)
     shipped = [load_profile(profile)] if profile in shipped_profiles() else []
     return stand_in_tables(papers, results, shipped, commands=commands, variants=variants)
 
@@ -166,6 +171,8 @@ class _Filler:
                 blocks.append((next(iter(rows.values())).own.label.encoder, tuple(rows.values())))
         made = FilledTable(paper, name, table, tuple(blocks), (), None, self.profile.name, self._released(paper, name))
         correct_tests(made.lines, table.alpha)
+        correct_verdicts(made.lines)
+        correct_verdicts([line for row in made.rows for line in row.released])
         own = [(name, cell) for row in made.rows for name, cell in row.own.cells.items()]
         used = {name for name, cell in own if cell.published or cell.score}
         columns = tuple(column for column in table.columns if column.name in used)

@@ -12,14 +12,14 @@ from harness.formatting import count_of, fixed
 from harness.method.naming import VariantName, name_of
 from harness.metrics import AVERAGE, Column, Significance, Verdict
 from harness.registry import suggest
-from harness.reporting.seeds.caveats import GroupState
 from harness.reporting.seeds.cells import Cell, Row
-from harness.reporting.seeds.summary import Block, SummaryTable
+from harness.reporting.seeds.summary import Block, SummaryTable, is_paired
+from harness.reporting.seeds.wording import ABSENT as ABSENT
 from harness.reporting.seeds.wording import metric_words, suite_title
 from harness.reporting.tables.cells import Coverage
 from harness.stats import ALPHA, Summary
 
-BETTER, WORSE, ABSENT = "*", "†", "–"
+BETTER, WORSE, EQUAL = "*", "†", "≈"
 #: absent: a row without a run; sentences: its heads are long texts
 LineKind = Literal["plain", "baseline", "published", "measured", "absent", "difference", "verdict", "sentences"]
 
@@ -192,7 +192,8 @@ def _lines(table: SummaryTable, block: Block, columns: Sequence[Column], common:
         cells = tuple(replace(text, bold=text.value == top) for text, top in texts)
         name = row.label.name
         short = VariantName(name_of(row.label.variant).text, name.code) if row.label.overrides == common else name
-        yield Line((short, seeds_text(seeds, row.freshness)), cells, "baseline" if block.is_baseline(row) else "plain")
+        count = seeds_text(seeds, row.freshness.mark, "paired" * is_paired(row))
+        yield Line((short, count), cells, "baseline" if block.is_baseline(row) else "plain")
 
 
 def _best(table: SummaryTable, block: Block, column: Column) -> str | None:
@@ -220,9 +221,9 @@ def cell_text(cell: Cell | None, digits: int, seeds: int) -> CellText:
     return replace(summary_text(cell.summary, digits, star(cell), count), caveats=marks(cell))
 
 
-def seeds_text(seeds: int, freshness: GroupState) -> str:
-    """A number of seeds, or a seed, with a word if its runs are stale or incomplete."""
-    return f"{seeds} ({freshness.mark})" if freshness.mark else str(seeds)
+def seeds_text(seeds: int, *words: str) -> str:
+    """A number of seeds, or a seed, with words such as that its runs are stale or its tests paired."""
+    return f"{seeds} ({', '.join(filter(None, words))})" if any(words) else str(seeds)
 
 
 def marks(cell: Cell) -> str:
@@ -231,6 +232,7 @@ def marks(cell: Cell) -> str:
 
 
 def star(cell: Cell) -> str:
-    """Return the mark of a significant cell, in brackets if it is significant only before correction, or nothing."""
-    mark = {Significance.BETTER: BETTER, Significance.WORSE: WORSE}.get(cell.verdict or Significance.NONE, "")
-    return mark if cell.holds or not mark else f"({mark})"
+    """Return the mark of an equal or significant cell, in brackets if that is only before correction, or nothing."""
+    marks = {Significance.BETTER: BETTER, Significance.WORSE: WORSE, Significance.EQUAL: EQUAL}
+    mark = marks.get(cell.verdict or Significance.NONE, "")
+    return f"({mark})" if cell.is_alone else mark

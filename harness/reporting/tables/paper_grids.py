@@ -8,7 +8,7 @@ from itertools import combinations
 
 from harness.formatting import count_of, fixed, p_value, points, signed
 from harness.method.naming import VariantName
-from harness.metrics import AVERAGE
+from harness.metrics import AVERAGE, Agreement
 from harness.papers.published import PAPER_PROFILE, Paper
 from harness.papers.schema import PaperColumn
 from harness.reporting.seeds.caveats import weakness_notes
@@ -168,7 +168,10 @@ def _difference(column: PaperColumn, cell: PaperCell) -> CellText:
 def _verdict(judgement: Judgement | None) -> CellText:
     if judgement is None:
         return CellText(ABSENT)
-    return CellText.judged(judgement.verdict, f"{judgement.seeds} seeds" if judgement.seeds else "")
+    if judgement.verdict is not Agreement.UNDECIDED:
+        return CellText.judged(judgement.verdict)
+    seeds = f"{judgement.seeds} seeds" if judgement.seeds else "no number of seeds"
+    return CellText.judged(judgement.verdict, "; ".join(filter(None, (judgement.why, seeds))))
 
 
 def _group(filled: FilledTable, row: FilledRow) -> str:
@@ -201,11 +204,14 @@ def _best(filled: FilledTable, rows: Sequence[FilledRow], numbers: Sequence[Mapp
 
 def verdict_note(margin: float | None) -> str:
     """Explain the verdicts that are reached with a margin in points, or without one."""
-    tests = "pooled t-tests from means, deviations and numbers of seeds; printed deviations are taken as sample ones"
-    differs = "differs if 0 lies outside the 95 % interval of measured - printed"
+    tests = (
+        "pooled t-tests for all sample or population deviations that round to the printed one, after Holm's correction "
+        "over the cells of the table"
+    )
+    differs = f"differs if the means do, with p < {ALPHA}"
     seeds = (
-        "not distinguishable, with the number of seeds on each side, the printed one too, that would decide it with "
-        "80 % power if the measured difference and the pooled deviation are the true ones."
+        "not distinguishable, with the number of measured seeds that would decide beside the same printed numbers with "
+        "80 % power if the measured difference and deviation are the true ones."
     )
     if margin is None:
         return f"Verdict ({tests}): {differs}, otherwise {seeds} These numbers have no margin, so none is reproduced."

@@ -147,14 +147,14 @@ def test_methods_are_one_family_and_their_variants_another() -> None:
     runs += over_seeds("simcse", [value + 1 for value in SIMCSE], overrides={"steps": 3})
     p = scipy.stats.ttest_ind(near, SIMCSE).pvalue
     cell = cell_of("mcse", runs)
-    assert cell.corrected == (pytest.approx(p), 1, 0.05)
+    assert cell.corrected == (pytest.approx(p), 1, 0.05, 0.05)
     assert str(cell_text(cell, 2, 3)).endswith("2.02*")
     assert (variant := cell_of("mcse[lambda=2]", runs).corrected)
     assert variant.tests == 5
     # the only task is its own average: three comparisons, not six
     runs += over_seeds("dalr", [value + 1 for value in SIMCSE]) + over_seeds("kdmcse", [value + 2 for value in SIMCSE])
     cell = cell_of("mcse", runs)
-    assert cell.corrected == (pytest.approx(3 * p), 3, 0.05)
+    assert cell.corrected[:3] == (pytest.approx(3 * p), 3, 0.05)
     assert p < 0.05 < 3 * p
     assert str(cell_text(cell, 2, 3)).endswith("2.02(*)")
     legend = " ".join(tables(runs)[0].legend)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import scipy.stats
 from builders import result, sts
@@ -11,6 +13,7 @@ from harness.metrics import Significance
 from harness.profiles import load_profile
 from harness.reporting.sections.papers import paper_rows
 from harness.reporting.tables.paper_grids import paper_grid
+from harness.stats import holm
 
 MCSE = [76.0, 77.0, 77.5]
 SIMCSE = [75.0, 75.2, 74.9]
@@ -43,7 +46,8 @@ def test_a_cell_stands_beside_its_printed_number() -> None:
     cell = row(filled, "mcse").own.cells["Avg"]
     assert cell.measured.summary.n == 3
     assert cell.difference == pytest.approx(sum(MCSE) / 3 - 77.3)
-    against_print = scipy.stats.ttest_ind_from_stats(sum(MCSE) / 3, scipy.stats.tstd(MCSE), 3, 77.3, 0.5, 5)
+    measured = sum(MCSE) / 3, scipy.stats.tstd(MCSE), 3
+    against_print = scipy.stats.ttest_ind_from_stats(*measured, 77.3, 0.55 * 1.25**0.5, 5)
     assert cell.test.p == pytest.approx(against_print.pvalue)
     assert cell.measured.test.p == pytest.approx(scipy.stats.ttest_ind(MCSE, SIMCSE).pvalue)
     assert cell.measured.verdict is Significance.BETTER
@@ -83,16 +87,21 @@ def test_the_grid_has_a_line_for_print_measure_difference_and_verdict() -> None:
     mcse = lines(grid, "mcse")
     assert [line.kind for line in mcse] == ["published", "measured", "difference", "verdict"]
     assert [line.heads[2] for line in mcse[:3]] == ["printed, 5 seeds", "measured, 3 seeds", "difference"]
-    numbers = [cell.published for cell in row(table([]), "mcse").own.cells.values()]
-    measured = sum(MCSE) / 3, scipy.stats.tstd(MCSE), 3
-    off = [scipy.stats.ttest_ind_from_stats(*measured, n.value, n.std, 5).pvalue < 0.05 for n in numbers if n]
-    assert 0 < sum(off) < 8, "and with deviations like these no cell can be equivalent within 1 point"
+    ps = []
+    for name, values in (("mcse", MCSE), ("simcse", SIMCSE)):
+        numbers = [cell.published for cell in row(table([]), name).own.cells.values()]
+        measured = sum(values) / 3, scipy.stats.tstd(values), 3
+        sides = [(*measured, n.value, (n.std + 0.05) * 1.25**0.5, 5) for n in numbers]
+        ps += [scipy.stats.ttest_ind_from_stats(*side).pvalue for side in sides]
+    off = [p < 0.05 for p in holm(ps)[:8]]
+    assert 0 < sum(off) < sum(p < 0.05 for p in ps[:8]) < 8
     assert [cell.value for cell in mcse[3].cells] == [
         "differs" if differs else "not distinguishable" for differs in off
     ]
-    seeds = [int(cell.extra.removesuffix(" seeds")) for cell in mcse[3].cells if cell.extra]
-    assert len(seeds) == 8 - sum(off)
-    said = f"verdict: differs in {sum(off)} of 8 cells, not distinguishable in {8 - sum(off)}; up to {max(seeds)} seeds"
+    extras = [cell.extra for cell, differs in zip(mcse[3].cells, off, strict=True) if not differs]
+    assert sum("differs alone; " in extra for extra in extras) == sum(p < 0.05 for p in ps[:8]) - sum(off)
+    assert all(re.fullmatch(r"(differs alone; )?(\d+|no number of) seeds", extra) for extra in extras)
+    said = f"verdict: differs in {sum(off)} of 8 cells, not distinguishable in {8 - sum(off)}; "
     assert mcse[3].heads[2].startswith(said)
     assert [line.span for line in mcse] == [4, 0, 0, 0]
     assert str(mcse[0].cells[-1]) == "77.3 ± 0.5*"

@@ -1,0 +1,32 @@
+"""Which runs share their batches, from what their results record and never from their scores.
+
+`harness.training.streams` makes the batches; their order is seeded by seed and setting.
+"""
+
+from __future__ import annotations
+
+from harness.sources import digest
+from harness.store.schema import Result
+
+#: the mixing rule of this project's methods without such a hyperparameter (`harness.method.Method.mixing`)
+_DEFAULT = "floor"
+
+
+def batches_of(result: Result) -> str:
+    """A digest of all that decides a run's batches but the seed; empty where its result does not record that.
+
+    Two runs with one digest and one seed read the same rows at each step. Without an identity, as in older results,
+    the captions that were asked for stand for the content of the corpora.
+    """
+    method, training = (result.hyperparameters.get(group, {}) for group in ("method", "training"))
+    length = next((name for name in ("steps", "epochs") if training.get(name)), "")
+    if not length or "batch_size" not in training:
+        return ""
+    corpora, code = result.identity.get("corpora"), result.identity.get("code")
+    read = [corpora or method.get("captions", "setting"), str(result.spec.setting), result.backend]
+    steps = [training["batch_size"], length, training[length]]
+    if isinstance(corpora, list) and len(corpora) == 1:  # nothing is mixed
+        return digest(read, steps)
+    other = code.get(f"method {result.spec.variant.name}") if isinstance(code, dict) else None
+    sizes = {key: value for key, value in method.items() if key.endswith("_batch_size")}
+    return digest(read, steps, method.get("mixing", _DEFAULT), other, sizes)
