@@ -31,7 +31,7 @@ SCHEMAS = {
         "Failure": "014ae683c19fe9dc9a9395906148000cfd1e7c8d7b4cdec0e6b3c67715972c18",
     },
     5: {
-        "Result": "3fb05b54b2e07edbf7ac7ae75713277c93cf266ed2ee624acffd8927f9d81765",
+        "Result": "808b74ee71a321cdfe68313d69229bb31b3d681afc72be68ec77cfc84a18a9e6",
         "Failure": "a7a2aaa53edc6de28cb8efdb5e8e832e5aecdb413d2b889c552a82d5d4767338",
     },
 }
@@ -39,7 +39,7 @@ SCHEMAS = {
 INDEXES = {
     3: "122a77831e7c1a82cb075bbc104b7fa2a50683d83705c678f8ccf6dc7dc4cd87",
     4: "dec6c772f6742d23068d6ffd695914e404fc0d7c440ec941d284117ca425becc",
-    5: "61a4a707e91ff007c7a06557c47fcb2a0c2f7cfe89c2bec720799f6681eba5d1",
+    5: "9d776532003d4dc51bde931dcbba0edd65641e05a86ed8c7a5a6525e5adc19b0",
 }
 
 
