@@ -81,7 +81,7 @@ def test_a_run_is_shown_with_its_budget_the_parts_of_its_gradient_and_its_last_d
     Store(tmp_path / "results").save(result("mcse", budget=budget, gradients={"pairs": points}, dev=(60.0, 40.0)))
     out = typed("show", "mcse/toy/toy-bert/seed-0")[1]
     assert "best ToySTS-dev 60.00 at step 50; 40.00 at the last, 100\n" in out
-    assert "budget: 100 steps, 6,400 rows of text, 3,200 rows of the other modality, 812 MB of memory" in out
+    assert "budget: 100 steps, 6,400 rows of text, 3,200 rows of images or audio, 812 peak MB" in out
     lines = [line.split() for line in out.splitlines()]
     assert ["pairs", "text", "0.25", "0.75", "0.75", "0.50"] in lines
     assert ["pairs", "info", "0", "0.25", "0.25"] in lines

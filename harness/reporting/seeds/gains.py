@@ -18,7 +18,7 @@ from harness.reporting.seeds.caveats import freshness_notes, weakness_notes
 from harness.reporting.seeds.cells import Cell, Label, Row, compared, contrast, difference, trained_apart
 from harness.reporting.seeds.controls import UNMATCHED, control_text, missing_texts, rival_text, rivals
 from harness.reporting.seeds.summary import Block, SummaryTable
-from harness.reporting.seeds.wording import Sentence, certainty, judged
+from harness.reporting.seeds.wording import Sentence, certainty, judged, suite_title
 from harness.reporting.tables.grids import summary_text
 from harness.stats import FEWEST_SEEDS, mean_interval
 
@@ -64,7 +64,7 @@ def _untrained_text(forest: Forest, untrained: Row, trained: Sequence[Row]) -> s
 
     behind, top = [row for row in trained if mean(row) < mean(untrained)], max(trained, key=mean)
     pooling = "" if has_trained_pooling(block, untrained) else ", at another pooling than the trained"
-    where = f"{metric.title}, {forest.table.suite} average"
+    where = f"{metric.title}, {suite_title(forest.table.suite)} average"
     scores = f"untrained {scored(untrained)}{pooling}, best trained {scored(top)}, {where}"
     if not behind:
         return f"Every trained variant beats the untrained encoder: {scores}."
@@ -233,7 +233,7 @@ def headline(forest: Forest, commands: Commands = DEFAULT_COMMANDS) -> list[Sent
 
 def lead_text(forest: Forest) -> str:
     """The leader against the next method, with the result of their test; fewer than three seeds support no claim."""
-    where = f"on {forest.place}, profile {forest.table.profile} ({forest.table.suite} average)"
+    where = f"on {forest.place}, profile {forest.table.profile} ({suite_title(forest.table.suite)} average)"
     ranked = methods(forest)
     if not ranked:
         return f"No method has been trained {where}."

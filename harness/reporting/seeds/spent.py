@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 BUDGET = {
     "steps": "steps",
     "text_rows": "rows of text",
-    "other_rows": "rows of the other modality",
+    "other_rows": "rows of images or audio",
     "flops": "FLOPs",
-    "peak_memory_mb": "MB of memory at most",
+    "peak_memory_mb": "peak MB",
 }
-MINUTES = "minutes, by this machine's load"
+MINUTES = "minutes (this machine)"
 
 
 class Spent(NamedTuple):

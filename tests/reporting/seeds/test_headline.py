@@ -35,7 +35,7 @@ def lead(**scores: list[float]) -> str:
 
 def test_the_leader_is_compared_with_the_next_method_and_with_the_baseline() -> None:
     said = lead(simcse=LOW, mcse=HIGHER, dalr=HIGH)
-    assert said.startswith("MCSE leads on toy / toy-bert, profile tiny (sts average) with 81.73 ± 1.55 points")
+    assert said.startswith("MCSE leads on toy / toy-bert, profile tiny (STS average) with 81.73 ± 1.55 points")
     assert (
         "10.00 better than DALR, the next method (95 % interval 6.48 to 13.52, p = 0.0014 in a test of the two alone)"
         in said
@@ -104,7 +104,7 @@ def test_the_untrained_encoder_is_said_to_be_ahead_or_behind_and_how_certainly()
     assert second == (
         "The untrained encoder beats 2 of 3 trained variants: SimCSE; KDMCSE (1 significantly, one-sample "
         "t-tests with Holm's correction; 1 with too few seeds to test): untrained 50.00 (untrained, mean), best "
-        "trained 71.73 ± 1.55 (MCSE), points of Spearman, sts average."
+        "trained 71.73 ± 1.55 (MCSE), points of Spearman, STS average."
     )
     (chance,) = on_untrained(over_seeds("simcse", [49.9, 50.3, 49.5]) + BAR)
     assert chance.startswith("The untrained encoder beats the one trained variant: SimCSE (none significantly, one-")

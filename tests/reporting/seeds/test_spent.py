@@ -75,10 +75,10 @@ def test_what_runs_spent_is_a_median_and_minutes_have_their_range() -> None:
     assert row(*runs).spent.texts() == {
         "steps": "400",
         "rows of text": "25,600",
-        "rows of the other modality": "100",
+        "rows of images or audio": "100",
         "FLOPs": "3e+12",
-        "MB of memory at most": "812",
-        "minutes, by this machine's load": "2 (1 to 3)",
+        "peak MB": "812",
+        "minutes (this machine)": "2 (1 to 3)",
     }
     assert row(result("mcse")).spent.budget == {"steps": 100, "peak_memory_mb": 812}, "of the last dev score"
 
