@@ -44,6 +44,7 @@ SMALL = [
     ("transfer", "speed --rows 60 --width 2 --sample 1", "best dev accuracies that differ: 0 of 4"),
     ("encoders_page", "bert", r"^\| bert "),
     ("api_page", "", "# The Python API"),
+    ("pretrain_student", "--help", "FOLDER becomes a model folder"),
     ("pretrain_toy", "--out OUT --steps 1", ""),
     ("profiles_page", "", "# Profiles"),
     ("reference_numbers", "", ""),

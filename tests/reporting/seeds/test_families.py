@@ -38,9 +38,11 @@ def test_every_command_reaches_the_same_verdict(tables: list[SummaryTable]) -> N
             compared = results.compare(label.variant, base, "sts.Avg", set=pairs, **where).conclusion()
             assert (f" is {word} than " in compared) == bool(word), compared
             assert (f"than {base} alone" in compared) == mark.startswith("("), compared
-            assert (gain.kind, gain.certain) == (word or "not significant", mark in ("*", "†"))
+            assert (" are equal within " in compared) == (mark == "≈"), compared
+            kind = word or ("equal" if mark == "≈" else "not significant")
+            assert (gain.kind, gain.certain) == (kind, mark in ("*", "†"))
             shown = said(gain, 2)[1]
-            assert shown.partition(",")[0].partition(" alone")[0] == (word or "not significant")
+            assert shown.partition(",")[0].partition(" alone")[0].partition(" within")[0] == kind
             assert (" alone " in shown) == mark.startswith("("), shown
             if label.profile == "small" and not label.overrides:
                 verdict = f"{word} than" if word else "no difference from"

@@ -123,7 +123,13 @@ def test_pages_show_scores_facts_and_commands(site: Path) -> None:
     result = every_kind()[0]
     (run,) = (path.read_text("utf-8") for path in (site / "runs").glob(f"*{result.fingerprint[:12]}.js"))
     command = '"harness run --profile tiny --methods mcse --settings toy --encoders toy-bert --seeds 0, --results '
-    for text in (result.fingerprint, '"numpy":"2.4.6"', "Loss term info", "Best 60.00 at step 100.", command):
+    for text in (
+        result.fingerprint,
+        '"numpy":"2.4.6"',
+        "Loss term info",
+        "Best 60.00 at step 100; 60.00 at the last.",
+        command,
+    ):
         assert text in run, text
     assert "loss term info, unweighted" in pages["profiles/tiny.html"]
     assert "alignment" not in pages["methods/mcse.html"]
