@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import sys
-import time
 import webbrowser
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from time import sleep
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -71,7 +71,7 @@ def report(
     if open_it and not webbrowser.open(page.as_uri()):
         echo("cannot open a browser; open the file yourself", err=True)
     while follow and written.running:
-        time.sleep(FOLLOW_S)
+        sleep(FOLLOW_S)
         written = api.report(results, out, profile, margin, one_file)
         echo(f"{written.results} results rendered, {count_of(written.running, 'run')} in progress")
 

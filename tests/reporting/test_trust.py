@@ -68,7 +68,8 @@ def test_a_report_of_a_running_grid_says_so_and_follows_it(tmp_path: Path, monke
     monkeypatch.setattr(build, "running", lambda _: dict.fromkeys(map(str, range(next(counts)))))
     monkeypatch.setattr(build, "methods_from_a_process", lambda: ((), ()))
     monkeypatch.setattr(build, "render", lambda contents, out, one_file: out / "index.html")
-    monkeypatch.setattr("harness.cli.report.time.sleep", waits.append)
+    monkeypatch.setattr(build, "take_titles", lambda titles: None)
+    monkeypatch.setattr("harness.cli.report.sleep", waits.append)
     typed = CliRunner().invoke(cli, ["report", "--results", str(store.root), "--out", str(tmp_path), "--follow"])
     assert typed.exit_code == 0, typed.output
     assert len(waits) == 2
