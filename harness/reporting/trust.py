@@ -6,10 +6,10 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
-from harness.commands import UNTRAINED_VARIANTS
 from harness.formatting import count_of
 from harness.reporting.contents import Contents
 from harness.reporting.seeds.caveats import COLLAPSED, SELECTED
+from harness.reporting.seeds.gains import forests, lacking
 from harness.stats import ALPHA, FEWEST_SEEDS
 from harness.store import UNKNOWN
 
@@ -23,7 +23,6 @@ def trust(contents: Contents) -> Mapping[str, str]:
     weak |= {("stale", row.label) for row in rows if row.freshness.is_stale}
     marks = Counter(mark for mark, _ in weak)
     known = "" if all(row.freshness.state != UNKNOWN for row in rows) else "; some rows could not be compared"
-    lacking = sorted({f"untrained {encoder}" for table in contents.tables for encoder in table.lacking})
     values, machines = (map(json.loads, runs[name]) for name in ("hyperparameters", "hardware"))
     return {
         "seeds": f"{min(counts.values(), default=0)} to {max(counts.values(), default=0)} a trained row; {few} of "
@@ -31,7 +30,7 @@ def trust(contents: Contents) -> Mapping[str, str]:
         "tests": f"two-sided over seeds at {ALPHA}, Holm's correction within a column, setting and encoder",
         "stale": f"{count_of(marks['stale'], 'row')} of other code, data or values than the present ones{known}",
         "collapsed, selected on a test": f"{count_of(marks[COLLAPSED], 'row')}, {count_of(marks[SELECTED], 'row')}",
-        "controls missing": ", ".join(lacking) or "none: every encoder has untrained rows",
+        "controls missing": "; ".join(_controls(contents).values()) or "none of a leader",
         "left out": f"{count_of(len(contents.failures), 'failed run')}, {count_of(len(contents.problems), 'bad file')}",
         "precision": _counted(
             each["training"]["precision"] for each in values if "precision" in each.get("training", {})
@@ -59,8 +58,14 @@ def to_run(contents: Contents) -> Iterator[tuple[str, str]]:
             place = {"settings": label.setting, "encoders": label.encoder, "seeds": seeds, "set": values}
             command = run(profile=label.profile, methods=label.variant, **place)
             yield f"{label.name} on {label.place}, profile {label.profile}: {'stale' if stale else count}", command
-    for profile in contents.profiles:
-        lacking = sorted({each for table in contents.tables if table.profile == profile for each in table.lacking})
-        if lacking:
-            command = run(profile=profile, methods=UNTRAINED_VARIANTS, encoders=lacking)
-            yield f"untrained {', '.join(lacking)} not evaluated, profile {profile}", command
+    yield from ((f"control missing: {what}", command) for command, what in _controls(contents).items())
+
+
+def _controls(contents: Contents) -> Mapping[str, str]:
+    """The controls of all leaders that were not run, by the commands that run them."""
+    each = [forest for table in contents.tables for column in table.averages for forest in forests(table, column, 1)]
+    return {
+        command: f"{what} for {forest.place}, profile {forest.table.profile}"
+        for forest in each
+        for what, command in lacking(forest, contents.commands)
+    }

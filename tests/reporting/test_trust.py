@@ -21,16 +21,22 @@ RUNS = [
     *over_seeds("simcse", [70.0, 71.0, 72.0], hyperparameters={"training": {"precision": "fp32"}}),
     *over_seeds("mcse[lambda=1]", [74.0], hardware={"device": "cuda", "gpu": "H100"}),
 ]
+UNTRAINED = [
+    *over_seeds("none[pooling=cls]", [50.0], setting="none"),
+    *over_seeds("none[pooling=mean]", [51.0], setting="none"),
+]
 
 
 def test_the_box_counts_what_weakens_the_numbers(tmp_path: Path) -> None:
     told = trust(Contents(Store(tmp_path), RUNS, [failure(result("dalr", 4))], ["bad.json: damaged"]))
     assert told["seeds"].startswith("1 to 3 a trained row; 1 of 2 rows with fewer than 3")
-    assert told["controls missing"] == "untrained toy-bert"
+    assert told["controls missing"].startswith(
+        "the untrained encoder (untrained, [CLS]; untrained, mean) for toy / toy-b"
+    )
     assert told["left out"] == "1 failed run, 1 bad file"
     assert told["precision"].startswith("fp32 (3 runs)")
     assert "H100 (1 run)" in told["hardware"]
-    whole = trust(Contents(Store(tmp_path), [*RUNS[:3], *over_seeds("none", [50.0], setting="none")]))
+    whole = trust(Contents(Store(tmp_path), [*RUNS[:3], *UNTRAINED]))
     assert whole["controls missing"].startswith("none")
 
 
@@ -42,12 +48,11 @@ def test_what_to_run_next_is_commands_as_typed(tmp_path: Path) -> None:
     assert [(one["--methods"], one.get("--settings"), one.get("--seeds")) for one in options] == [
         ("dalr", "toy", "4,"),
         ("mcse[lambda=1]", "toy", "3"),
-        ("none[pooling=cls],none[pooling=mean]", None, None),
+        ("none[pooling=cls],none[pooling=mean]", "none", None),
     ]
     plans = [CliRunner().invoke(cli, [*some[1:], "--dry-run"]) for some in words]
     assert [plan.exit_code for plan in plans] == [0] * 3, plans
-    full = [*RUNS[:3], *over_seeds("none", [50.0], setting="none")]
-    assert list(to_run(Contents(Store(tmp_path), full))) == []
+    assert list(to_run(Contents(Store(tmp_path), [*RUNS[:3], *UNTRAINED]))) == []
 
 
 def test_a_report_of_a_running_grid_says_so_and_follows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

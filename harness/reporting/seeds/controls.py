@@ -148,8 +148,10 @@ def control_text(some: Sequence[Rival], row: Row, metric: Metric) -> str:
     return said and (f" Confounded: {said}." if some[0].confounds else f" The strongest control: {said}.")
 
 
-def missing_texts(row: Row, rows: Mapping[Label, Row], column: Column, commands: Commands) -> Iterator[str]:
-    """A sentence for each kind of needed controls without a score in a column, with the command that adds them."""
+def missing_controls(
+    row: Row, rows: Mapping[Label, Row], column: Column, commands: Commands
+) -> Iterator[tuple[str, str]]:
+    """Each kind of needed controls without a score in a column, and the command that adds them."""
     absent = (one for one in controls_of(row) if one.needed and column not in getattr(rows.get(one.label), "cells", ()))
     for (what, label), some in groupby(absent, lambda one: (one.what, one.label._replace(variant=""))):
         variants = dict.fromkeys(one.label.variant for one in some)
@@ -160,4 +162,4 @@ def missing_texts(row: Row, rows: Mapping[Label, Row], column: Column, commands:
             continue
         place = {"methods": [*variants], "settings": label.setting, "encoders": label.encoder, "seeds": seeds}
         command = commands.run(profile=label.profile, **place, set=values)
-        yield f"Control missing: {what} ({'; '.join(str(name_of(each)) for each in variants)}); run `{command}`."
+        yield f"{what} ({'; '.join(str(name_of(each)) for each in variants)})", command

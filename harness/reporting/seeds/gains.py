@@ -16,7 +16,7 @@ from harness.method.naming import VariantName, name_of
 from harness.metrics import Column, Metric, Significance
 from harness.reporting.seeds.caveats import freshness_notes, weakness_notes
 from harness.reporting.seeds.cells import Cell, Label, Row, compared, contrast, difference, trained_apart
-from harness.reporting.seeds.controls import UNMATCHED, control_text, missing_texts, rival_text, rivals
+from harness.reporting.seeds.controls import UNMATCHED, control_text, missing_controls, rival_text, rivals
 from harness.reporting.seeds.summary import Block, SummaryTable
 from harness.reporting.seeds.wording import Sentence, certainty, judged, suite_title
 from harness.reporting.tables.grids import summary_text
@@ -221,12 +221,16 @@ def _gain(block: Block, row: Row, base: Row, column: Column, metric: Metric) -> 
     return Gain(row, cell, size, low, high, kind, cell.holds and row.is_trained)
 
 
+def lacking(forest: Forest, commands: Commands) -> Iterator[tuple[str, str]]:
+    """The controls of the leader that were not run, and the commands that run them."""
+    for best in methods(forest)[:1]:
+        yield from missing_controls(best.row, forest.rows, forest.column, commands)
+
+
 def headline(forest: Forest, commands: Commands = DEFAULT_COMMANDS) -> list[Sentence]:
     """The sentences of a leaderboard: on the leader, the untrained encoder, controls, and stale or incomplete runs."""
     stale = freshness_notes(row.weakness() for row in forest.block.rows)
-    missing = [
-        text for best in methods(forest)[:1] for text in missing_texts(best.row, forest.rows, forest.column, commands)
-    ]
+    missing = [f"Control missing: {what}; run `{command}`." for what, command in lacking(forest, commands)]
     texts = (lead_text(forest), *missing, *untrained_texts(forest), *_unmatched(forest), *stale)
     return [Sentence(f"{forest.place}, profile {forest.table.profile}", text) for text in texts]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from typing import Any
 
@@ -17,7 +16,7 @@ from harness.planning.request import make_request
 from harness.profiles import load_profile
 from harness.reporting.sections.claims import claims_grid
 from harness.reporting.seeds.cells import Label, Row
-from harness.reporting.seeds.controls import controls_of, missing_texts, rivals
+from harness.reporting.seeds.controls import controls_of, missing_controls, rivals
 from harness.reporting.seeds.gains import forests, headline
 from harness.store import Result, TeacherUse
 
@@ -135,8 +134,8 @@ def test_records_that_no_command_made_have_what_controls_they_can() -> None:
     rows = rows_of(odd)
     (row,) = rows.values()
     assert "the text teacher alone" not in {one.what for one in controls_of(row)}
-    (text,) = missing_texts(row, rows, AVG, Commands())
-    assert text.startswith("Control missing: the untrained encoder"), "its other controls need its values"
+    ((what, _),) = missing_controls(row, rows, AVG, Commands())
+    assert what.startswith("the untrained encoder"), "its other controls need its values"
 
 
 def dalr_and_its_teacher() -> list[Result]:
@@ -187,14 +186,14 @@ def test_missing_controls_are_named_with_commands_that_select_them(
 ) -> None:
     rows = rows_of(runs(variant, 70.0, 71.0, 72.0, teachers=teachers, **where))
     (row,) = rows.values()
-    said = [*missing_texts(row, rows, AVG, Commands())]
+    said = [*missing_controls(row, rows, AVG, Commands())]
     assert len(said) == commands
     made = set()
-    for text in said:
-        _, _, *words = shlex.split(*re.findall(r"`(.+)`", text))
+    for _, command in said:
+        _, _, *words = shlex.split(command)
         options = dict(zip(words[::2], words[1::2], strict=True))
         sets = [value] if (value := options.pop("--set", "")) else ()
         request = make_request(Selection(**{name.strip("-"): value for name, value in options.items()}, set=sets))
-        assert dict(request.overrides) == ({} if "none[" in text else where.get("overrides", {}))
+        assert dict(request.overrides) == ({} if "none[" in command else where.get("overrides", {}))
         made |= {(str(spec.variant), str(spec.setting), spec.encoder) for spec in request.wanted}
     assert made == {tuple(one.label[1:4]) for one in controls_of(row) if one.needed}
