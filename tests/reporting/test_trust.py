@@ -45,7 +45,8 @@ def test_what_to_run_next_is_commands_as_typed(tmp_path: Path) -> None:
     assert [(one["--methods"], one.get("--settings"), one.get("--seeds")) for one in options] == [
         ("dalr", "toy", "4,"),
         ("mcse[lambda=1]", "toy", "3"),
-        ("none[pooling=cls],none[pooling=mean]", "none", None),
+        ("none[pooling=cls],none[pooling=mean]", None, None),
+        ("mcse[images=shuffled,lambda=1]", "toy", "0,"),
     ]
     plans = [CliRunner().invoke(cli, [*some[1:], "--dry-run"]) for some in words]
     assert [plan.exit_code for plan in plans] == [0] * 4, plans
