@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from harness.files import sealed
+from harness.spec import Variant
 
 REFERENCE = Path(__file__).parent.parent / "results" / "reference"
 SETTINGS, ENCODERS, SEEDS = 10, 4, 5
@@ -58,7 +59,9 @@ def _templates() -> Sequence[dict[str, Any]]:
 
 def _one(template: dict[str, Any], option: int, setting: int, encoder: int, seed: int) -> MadeUp:
     variant = template["spec"]["variant"]
-    variant += f"[temperature={option / 1000:g}]" if option else ""
+    if option:  # the reading stands last: dalr[temperature=0.1]@official
+        named = Variant.parse(variant)
+        variant = str(Variant.make(named.name, {**dict(named.options), "temperature": option / 1000}, named.reading))
     spec = template["spec"] | {"variant": variant, "setting": f"corpus-{setting}", "encoder": f"encoder-{encoder}"}
     group = _hash(variant, setting, encoder)
     fingerprint = _hash(group, seed)
