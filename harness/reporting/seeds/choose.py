@@ -6,7 +6,6 @@ One group of its runs is shown for each suite, of one training and one protocol;
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,7 @@ from harness.metrics import Column
 from harness.papers.published import PAPER_PROFILE
 from harness.reporting.seeds.caveats import GroupState, caveats, collapsed_runs
 from harness.reporting.seeds.cells import Cell, Label, PartColumn, Row
-from harness.reporting.seeds.spent import BUDGET, Spent
+from harness.reporting.seeds.spent import BUDGET, Spent, read_json
 from harness.store import PRESENT, UNKNOWN, Frames, lines_of, unjudged
 
 if TYPE_CHECKING:
@@ -123,7 +122,7 @@ def _row(lines: Sequence[Any], numbers: RowScores, collapsed_of: Mapping[str, Co
         freshness=first.freshness,
         training={name: value for name, _, value in (pair.partition("=") for pair in pairs) if name},
         pooling=first.pooling,
-        teachers=[(use["of"], use["teacher"]) for use in json.loads(first.teachers).values()],
+        teachers=[(use["of"], use["teacher"]) for use in read_json(first.teachers).values()],
         batches=first.batches if len({line.batches for line in lines}) == 1 else "",
         runs=tuple(runs.values()),
         is_method=label.is_method,

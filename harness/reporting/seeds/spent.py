@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from math import nan
 from statistics import median
 from typing import Any, NamedTuple
@@ -17,6 +18,10 @@ BUDGET = {
     "peak_memory_mb": "peak MB",
 }
 MINUTES = "minutes (this machine)"
+
+
+#: JSON texts in columns of frames, of which many are equal; what it returns is not to be changed
+read_json = lru_cache(maxsize=4096)(json.loads)
 
 
 class Spent(NamedTuple):
@@ -34,7 +39,7 @@ class Spent(NamedTuple):
         """What runs have spent, which are lines of a frame with these columns."""
         columns = {name: [getattr(run, name) for run in runs if getattr(run, name) >= 0] for name in BUDGET}
         budget = {name: float(median(values)) for name, values in columns.items() if values}
-        shares = [json.loads(run.shares) for run in runs]
+        shares = [read_json(run.shares) for run in runs]
         most = {term: max(one.get(term, 0.0) for one in shares) for each in shares for term in each}
         return cls(budget, tuple(run.minutes for run in runs), most)
 
