@@ -24,11 +24,13 @@ import torch
 from tokenizers import BertWordPieceTokenizer
 from torch import Tensor
 from torch.nn.functional import cross_entropy
+from torch.nn.utils.rnn import pad_sequence
 from transformers import BertConfig, BertForMaskedLM, BertTokenizerFast
 
 from harness.errors import UserError
 from harness.evaluation.suites import SIMILARITY, sentences_of
 from harness.files import read_note, remove, replaced, write_note, write_text
+from harness.method.interface import UNMASKED, Vocabulary
 from harness.registry import get_instance, names
 from harness.seeds import derive_seed, generator
 from harness.sources import Checkable
@@ -37,8 +39,8 @@ from harness.tables import lines_of, normalised_text, read_columns, read_rows
 log = logging.getLogger(__name__)
 
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-#: the fraction of word pieces masked, and of those the fractions replaced by [MASK] and by a random one (as in BERT)
-MASKED, TO_MASK, TO_RANDOM = 0.15, 0.8, 0.1
+#: the fraction of word pieces masked, as in BERT
+MASKED = 0.15
 #: seconds between two checkpoints
 SAVE_EVERY_S = 60.0
 #: batches whose rows are sorted by length together, so that a batch has little padding
@@ -61,7 +63,7 @@ class Captions:
 
 
 def _image(name: str) -> str:
-    """The number of an image, which Flickr8k, Flickr30k and COCO share: `1000268201_693b08cb0e.jpg` is 1000268201."""
+    """The number of an image, which Flickr8k and Flickr30k share: `1000268201_693b08cb0e.jpg` is 1000268201."""
     return name.partition(".")[0].partition("_")[0].lstrip("0")
 
 
@@ -70,7 +72,7 @@ CAPTIONS = (
     Captions("captions/flickr30k_captions.tsv.gz", test=("val", "test")),
     Captions("captions/coco_val2017_captions.tsv.gz"),
 )
-#: tables with captions of test images: file, and columns of an image or a text
+#: tables of test images and their captions
 TEST_IMAGES = ("paired/flickr8k/test.parquet", "paired/flickr8k/dev.parquet")
 
 
@@ -169,21 +171,11 @@ class Corpus:
         number = mixed[within % together // recipe.batch_size % batches]
         return part[number * recipe.batch_size :][: recipe.batch_size]
 
-    def padded(self, rows: np.ndarray) -> Tensor:
-        """The tokens of some texts, (B, L), padded by 0."""
-        lengths = np.diff(self.starts)[rows]
-        ids = np.zeros((len(rows), int(lengths.max())), np.int64)
-        for line, row, length in zip(ids, rows, lengths, strict=True):
-            line[:length] = self.tokens[self.starts[row] :][:length]
-        return torch.from_numpy(ids)
-
-
-def masked(ids: Tensor, pieces: int) -> tuple[Tensor, Tensor]:
-    """Inputs with masked word pieces, and which are masked, both (B, L), drawn by torch's generator."""
-    chosen = (torch.rand(ids.shape) < MASKED) & (ids >= len(SPECIAL))
-    fate, random = torch.rand(ids.shape), torch.randint(len(SPECIAL), pieces, ids.shape)
-    inputs = torch.where(chosen & (fate < TO_MASK), SPECIAL.index("[MASK]"), ids)
-    return torch.where(chosen & (fate >= TO_MASK) & (fate < TO_MASK + TO_RANDOM), random, inputs), chosen
+    def masked(self, rows: np.ndarray, vocabulary: Vocabulary, random: np.random.Generator) -> tuple[Tensor, Tensor]:
+        """The tokens of some texts with masked pieces, (B, L), -1 after the end, and the hidden ones, UNMASKED elsewhere."""
+        texts = [self.tokens[self.starts[row] : self.starts[row + 1]].tolist() for row in rows]
+        inputs, hidden = (map(torch.tensor, some) for some in vocabulary.masked(texts, MASKED, random))
+        return pad_sequence([*inputs], True, padding_value=-1), pad_sequence([*hidden], True, padding_value=UNMASKED)
 
 
 def new_model(recipe: Recipe, pieces: int) -> BertForMaskedLM:
@@ -200,9 +192,9 @@ def new_model(recipe: Recipe, pieces: int) -> BertForMaskedLM:
     return BertForMaskedLM(config)
 
 
-def train(folder: Path, corpus: Corpus, recipe: Recipe, pieces: int) -> BertForMaskedLM:
+def train(folder: Path, corpus: Corpus, recipe: Recipe, vocabulary: Vocabulary) -> BertForMaskedLM:
     """Train from the checkpoint in the folder, if there is one, to the last step."""
-    model = new_model(recipe, pieces).train()
+    model = new_model(recipe, vocabulary.size).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=recipe.learning_rate, weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, recipe.learning_rate, total_steps=recipe.steps + 1)
     parts: Mapping[str, Any] = {"model": model, "optimizer": optimizer, "schedule": schedule}
@@ -214,7 +206,7 @@ def train(folder: Path, corpus: Corpus, recipe: Recipe, pieces: int) -> BertForM
             part.load_state_dict(state[name])
     began = saved = time.monotonic()
     for step in range(first, recipe.steps):
-        losses.append(_step(model, optimizer, corpus, recipe, step))
+        losses.append(_step(model, optimizer, corpus, recipe, vocabulary, step))
         schedule.step()
         done, now = step + 1, time.monotonic()
         if done == recipe.steps or now - saved > SAVE_EVERY_S:
@@ -226,14 +218,19 @@ def train(folder: Path, corpus: Corpus, recipe: Recipe, pieces: int) -> BertForM
     return model
 
 
-def _step(model: BertForMaskedLM, optimizer: torch.optim.Optimizer, corpus: Corpus, recipe: Recipe, step: int) -> float:
-    ids = corpus.padded(corpus.rows(step, recipe))
-    torch.manual_seed(derive_seed(axis="pretraining masks", seed=recipe.seed, step=step))
-    inputs, chosen = masked(ids, model.config.vocab_size)
+def _step(
+    model: BertForMaskedLM,
+    optimizer: torch.optim.Optimizer,
+    corpus: Corpus,
+    recipe: Recipe,
+    vocabulary: Vocabulary,
+    step: int,
+) -> float:
+    random = generator(axis="pretraining masks", seed=recipe.seed, step=step)
+    inputs, hidden = corpus.masked(corpus.rows(step, recipe), vocabulary, random)
+    torch.manual_seed(derive_seed(axis="pretraining dropout", seed=recipe.seed, step=step))
     with torch.autocast("cpu", torch.bfloat16):
-        hidden = model.bert(inputs, attention_mask=(ids != 0).long()).last_hidden_state
-        scores = model.cls(hidden[chosen])  # only where a piece is masked: the head is the dearest layer
-    loss = cross_entropy(scores.float(), ids[chosen])
+        loss = _loss(model, inputs, hidden)
     optimizer.zero_grad()
     loss.backward()  # type: ignore[no-untyped-call]
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -254,15 +251,19 @@ def card(recipe: Recipe, counts: Mapping[str, int], corpus: str, loss: float) ->
     )
 
 
+def _loss(model: BertForMaskedLM, inputs: Tensor, hidden: Tensor) -> Tensor:
+    """The cross-entropy of hidden pieces; the head, the dearest layer, is computed where a piece is hidden alone."""
+    places = hidden != UNMASKED
+    states = model.bert(inputs.clamp(min=0), attention_mask=(inputs >= 0).long()).last_hidden_state
+    loss: Tensor = cross_entropy(model.cls(states[places]).float(), hidden[places])
+    return loss
+
+
 @torch.no_grad()
-def final_loss(model: BertForMaskedLM, corpus: Corpus, recipe: Recipe) -> float:
-    """The loss of masked pieces of the first 2,000 sentences, without dropout."""
-    model.eval()
-    ids = corpus.padded(np.arange(min(2000, len(corpus))))
-    torch.manual_seed(derive_seed(axis="pretraining loss", seed=recipe.seed))
-    inputs, chosen = masked(ids, model.config.vocab_size)
-    hidden = model.bert(inputs, attention_mask=(ids != 0).long()).last_hidden_state
-    return float(cross_entropy(model.cls(hidden[chosen]), ids[chosen]))
+def final_loss(model: BertForMaskedLM, corpus: Corpus, recipe: Recipe, vocabulary: Vocabulary) -> float:
+    """The loss of hidden pieces of the first 2,000 sentences, without dropout."""
+    random = generator(axis="pretraining loss", seed=recipe.seed)
+    return float(_loss(model.eval(), *corpus.masked(np.arange(min(2000, len(corpus))), vocabulary, random)))
 
 
 def pretrain(folder: Path, root: Path, recipe: Recipe) -> None:
@@ -275,10 +276,10 @@ def pretrain(folder: Path, root: Path, recipe: Recipe) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     write_note(folder / PROGRESS, now)
     tokenizer = make_tokenizer(folder, texts, recipe)
-    corpus = Corpus.of(texts, tokenizer, recipe.longest)
+    corpus, vocabulary = Corpus.of(texts, tokenizer, recipe.longest), Vocabulary.of(tokenizer, recipe.longest)
     log.info("%d sentences, %d word pieces", len(corpus), len(corpus.tokens))
-    model = train(folder, corpus, recipe, len(tokenizer))
-    write_text(folder / "README.md", card(recipe, counts, content, final_loss(model, corpus, recipe)))
+    model = train(folder, corpus, recipe, vocabulary)
+    write_text(folder / "README.md", card(recipe, counts, content, final_loss(model, corpus, recipe, vocabulary)))
     tokenizer.save_pretrained(str(folder))
     model.save_pretrained(str(folder))
     remove(folder / CHECKPOINT)

@@ -13,17 +13,23 @@ from harness.encoders.rows import TokenRows
 from harness.encoders.student import Student
 
 
-def training_flops(student: Student, inputs: Mapping[str, Tensor], views: int) -> int:
+def layer_weights(student: Student) -> int:
+    """Count the weights of the matrices of all layers, those of ALBERT's layers as often as they are used."""
+    config: Any = student.model.config
+    uses = config.num_hidden_layers // getattr(config, "num_hidden_groups", config.num_hidden_layers)
+    layers = [part for part in student.model.modules() if isinstance(part, nn.Linear)]
+    return int(uses) * sum(layer.weight.numel() for layer in layers)
+
+
+def training_flops(student: Student, weights: int, inputs: Mapping[str, Tensor], views: int) -> int:
     """Count the operations of both passes of a batch, `inputs` and `views` as for `Student.encode`.
 
-    A token costs 2 for each weight of the layers' matrices and 4 d L for attention in each layer, in a row of L tokens
-    (Kaplan et al. 2020, Table 1), and twice that in the backward pass. Padding, a second encoding in pieces and what
-    the last layer leaves out are of this program and not counted, nor are heads, losses and a method's other models.
+    `weights` are those of `layer_weights`. A token costs 2 for each of them and 4 d L for attention in each layer, in a
+    row of L tokens (Kaplan et al. 2020, Table 1), and twice that in the backward pass. Padding, a second encoding in
+    pieces and what the last layer leaves out are of this program and not counted, nor are heads, losses and a method's
+    other models.
     """
     config: Any = student.model.config
-    uses = config.num_hidden_layers // getattr(config, "num_hidden_groups", config.num_hidden_layers)  # ALBERT's layers
-    layers = [part for part in student.model.modules() if isinstance(part, nn.Linear)]
-    weights = int(uses) * sum(layer.weight.numel() for layer in layers)
     embedding = 0
     if isinstance(inputs, TokenRows):
         lengths = inputs.lengths

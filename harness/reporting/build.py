@@ -29,7 +29,7 @@ from harness.reporting.pages import TEMPLATES, Pages, search_index, slugs, write
 from harness.reporting.sections.base import ReportSection, report_sections
 from harness.reporting.tables.latex import latex
 from harness.reporting.tables.texts import markdown
-from harness.reporting.trust import to_run, trust
+from harness.reporting.trust import controls_to_run, to_run, trust
 from harness.store import Judge, Store, earlier_backends
 from harness.store.logs import running
 
@@ -205,8 +205,9 @@ def _write_site(contents: Contents, sections: Sequence[ReportSection], folder: P
         svg, pdf, png, data = figure.picture
         for suffix, content in {"svg": svg.encode(), "pdf": pdf, "png": png, "csv": data.encode()}.items():
             pages.put(f"figures/{stems[figure.key]}.{suffix}", content)
-    more = [*dict.fromkeys(to_run(contents))]
-    pages.write("index.html", "index.html", running=running(contents.store), trust=trust(contents), to_run=more)
+    missing = controls_to_run(contents)
+    box, more = trust(contents, missing), [*dict.fromkeys(to_run(contents, missing))]
+    pages.write("index.html", "index.html", running=running(contents.store), trust=box, to_run=more)
     for section in sections:
         section.write(pages)
     return pages.written

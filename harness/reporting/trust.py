@@ -14,8 +14,8 @@ from harness.stats import ALPHA, FEWEST_SEEDS
 from harness.store import UNKNOWN
 
 
-def trust(contents: Contents) -> Mapping[str, str]:
-    """What weakens the numbers of a report, or holds for all of them, by subject."""
+def trust(contents: Contents, missing: Mapping[str, str]) -> Mapping[str, str]:
+    """What weakens the numbers of a report, or holds for all of them, by subject; `missing` as `controls_to_run`."""
     runs, rows = contents.frames.runs, [row for table in contents.tables for row in table.rows]
     counts = {row.label: len(row.seeds) for row in rows if row.is_trained}
     few = sum(count < FEWEST_SEEDS for count in counts.values())
@@ -30,7 +30,7 @@ def trust(contents: Contents) -> Mapping[str, str]:
         "tests": f"two-sided over seeds at {ALPHA}, Holm's correction within a column, setting and encoder",
         "stale": f"{count_of(marks['stale'], 'row')} of other code, data or values than the present ones{known}",
         "collapsed, selected on a test": f"{count_of(marks[COLLAPSED], 'row')}, {count_of(marks[SELECTED], 'row')}",
-        "controls missing": "; ".join(_controls(contents).values()) or "none of a leader",
+        "controls missing": "; ".join(missing.values()) or "none of a leader",
         "left out": f"{count_of(len(contents.failures), 'failed run')}, {count_of(len(contents.problems), 'bad file')}",
         "precision": _counted(
             each["training"]["precision"] for each in values if "precision" in each.get("training", {})
@@ -44,8 +44,8 @@ def _counted(texts: Iterable[str]) -> str:
     return ", ".join(f"{text} ({count_of(number, 'run')})" for text, number in Counter(texts).most_common()) or "–"
 
 
-def to_run(contents: Contents) -> Iterator[tuple[str, str]]:
-    """The runs that would say more, as pairs of a reason and a command."""
+def to_run(contents: Contents, missing: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """The runs that would say more, as pairs of a reason and a command; `missing` as `controls_to_run` gives them."""
     run = contents.commands.run
     for failed, spec in ((one, one.spec) for one in contents.failures):
         place = {"settings": str(spec.setting), "encoders": spec.encoder, "seeds": f"{spec.seed},"}
@@ -58,10 +58,10 @@ def to_run(contents: Contents) -> Iterator[tuple[str, str]]:
             place = {"settings": label.setting, "encoders": label.encoder, "seeds": seeds, "set": values}
             command = run(profile=label.profile, methods=label.variant, **place)
             yield f"{label.name} on {label.place}, profile {label.profile}: {'stale' if stale else count}", command
-    yield from ((f"control missing: {what}", command) for command, what in _controls(contents).items())
+    yield from ((f"control missing: {what}", command) for command, what in missing.items())
 
 
-def _controls(contents: Contents) -> Mapping[str, str]:
+def controls_to_run(contents: Contents) -> Mapping[str, str]:
     """The controls of all leaders that were not run, by the commands that run them."""
     each = [forest for table in contents.tables for column in table.averages for forest in forests(table, column, 1)]
     return {

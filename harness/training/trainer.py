@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from harness.corpora.base import Media
-from harness.encoders.flops import training_flops
+from harness.encoders.flops import layer_weights, training_flops
 from harness.encoders.kernels import seed_dropout
 from harness.encoders.patches import AudioPatches, ImagePatches
 from harness.encoders.precision import autocast, check_precision, float32_products
@@ -85,6 +85,7 @@ class Trainer:
         self.encode = Chunked(whole, chunk)
         self.record = TrainingRecord(flops=0)
         self._vectors: list[Tensor] = []
+        self._weights = layer_weights(student)
         self.window = LossWindow()
         self.first = 0
         self._saved_at = 0.0
@@ -165,7 +166,7 @@ class Trainer:
         if kept and vectors.requires_grad:
             self._vectors.append(vectors)
         if self.record.flops is not None:
-            self.record.flops += training_flops(self.student, inputs, views)
+            self.record.flops += training_flops(self.student, self._weights, inputs, views)
 
     def _measure(self, stream: Stream | None, step: int, terms: Mapping[str, Tensor], stepper: Stepper) -> None:
         """Record each term's part of the gradient at a batch's vectors, scaled as for the update."""

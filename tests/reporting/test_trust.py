@@ -13,7 +13,7 @@ from harness.cli.main import cli
 from harness.locks import locked
 from harness.reporting import build
 from harness.reporting.contents import Contents
-from harness.reporting.trust import to_run, trust
+from harness.reporting.trust import controls_to_run, to_run, trust
 from harness.store import Store
 from harness.store.logs import running, running_log
 
@@ -25,7 +25,8 @@ UNTRAINED = [run for name in ("cls", "mean") for run in over_seeds(f"none[poolin
 
 
 def test_the_box_counts_what_weakens_the_numbers(tmp_path: Path) -> None:
-    told = trust(Contents(Store(tmp_path), RUNS, [failure(result("dalr", 4))], ["bad.json: damaged"]))
+    contents = Contents(Store(tmp_path), RUNS, [failure(result("dalr", 4))], ["bad.json: damaged"])
+    told = trust(contents, controls_to_run(contents))
     assert told["seeds"].startswith("1 to 3 a trained row; 1 of 2 rows with fewer than 3")
     assert told["controls missing"].startswith(
         "the untrained encoder (untrained, [CLS]; untrained, mean) for toy / toy-b"
@@ -33,12 +34,14 @@ def test_the_box_counts_what_weakens_the_numbers(tmp_path: Path) -> None:
     assert told["left out"] == "1 failed run, 1 bad file"
     assert told["precision"].startswith("fp32 (3 runs)")
     assert "H100 (1 run)" in told["hardware"]
-    whole = trust(Contents(Store(tmp_path), [*RUNS[:3], *UNTRAINED]))
+    contents = Contents(Store(tmp_path), [*RUNS[:3], *UNTRAINED])
+    whole = trust(contents, controls_to_run(contents))
     assert whole["controls missing"].startswith("none")
 
 
 def test_what_to_run_next_is_commands_as_typed(tmp_path: Path) -> None:
-    found = list(to_run(Contents(Store(tmp_path), RUNS, [failure(result("dalr", 4))])))
+    contents = Contents(Store(tmp_path), RUNS, [failure(result("dalr", 4))])
+    found = list(to_run(contents, controls_to_run(contents)))
     words = [shlex.split(command) for _, command in found]
     options = [dict(zip(some[2::2], some[3::2], strict=True)) for some in words]
     assert [some[:2] for some in words] == [["harness", "run"]] * 4
@@ -50,7 +53,8 @@ def test_what_to_run_next_is_commands_as_typed(tmp_path: Path) -> None:
     ]
     plans = [CliRunner().invoke(cli, [*some[1:], "--dry-run"]) for some in words]
     assert [plan.exit_code for plan in plans] == [0] * 4, plans
-    assert list(to_run(Contents(Store(tmp_path), [*RUNS[:3], *UNTRAINED]))) == []
+    whole = Contents(Store(tmp_path), [*RUNS[:3], *UNTRAINED])
+    assert list(to_run(whole, controls_to_run(whole))) == []
 
 
 def test_a_report_of_a_running_grid_says_so_and_follows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
