@@ -172,7 +172,7 @@ class Corpus:
         return part[number * recipe.batch_size :][: recipe.batch_size]
 
     def masked(self, rows: np.ndarray, vocabulary: Vocabulary, random: np.random.Generator) -> tuple[Tensor, Tensor]:
-        """The tokens of some texts with masked pieces, (B, L), -1 after the end; the hidden ones, UNMASKED elsewhere."""
+        """The tokens of some texts with masked pieces, (B, L), -1 after the end; hidden ones, UNMASKED elsewhere."""
         texts = [self.tokens[self.starts[row] : self.starts[row + 1]].tolist() for row in rows]
         inputs, hidden = (map(torch.tensor, some) for some in vocabulary.masked(texts, MASKED, random))
         return pad_sequence([*inputs], True, padding_value=-1), pad_sequence([*hidden], True, padding_value=UNMASKED)
