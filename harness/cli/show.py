@@ -125,7 +125,7 @@ def _show_failure(store: Store, failure: Failure) -> None:
 
 def _show_run(result: Result) -> None:
     from harness.reporting.seeds.spent import Spent
-    from harness.store import frames_of, lines_of
+    from harness.store import frames_of
 
     frames = frames_of([result])
 
@@ -137,7 +137,7 @@ def _show_run(result: Result) -> None:
     if result.dev.best_step is not None:
         last = f"; {result.dev.scores[-1]:.2f} at the last, {result.dev.steps[-1]}" if result.dev.scores else ""
         echo(f"best {result.dev.task} {result.dev.best_score:.2f} at step {result.dev.best_step}{last}")
-    spent = Spent.of([*lines_of(frames.runs)]).texts()
+    spent = Spent.of(frames, [0]).texts()
     echo(f"budget: {', '.join(f'{value} {what}' for what, value in spent.items())}")
     for part, values in result.hyperparameters.items():
         echo(f"{part}: " + ", ".join(f"{key}={value}" for key, value in values.items()))

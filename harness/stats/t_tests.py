@@ -39,14 +39,13 @@ class Interval:
 
 def summarise(values: Sequence[float]) -> Summary:
     """Mean and sample standard deviation. Raises ValueError for no values and for NaN or infinity."""
-    numbers = [float(value) for value in values]  # a few: numpy would take ten times as long
-    if not numbers:
+    count = len(values)
+    if not count:
         raise ValueError("a summary needs at least one value")
-    if not all(map(math.isfinite, numbers)):
+    mean = math.fsum(values) / count  # a few: numpy would take ten times as long
+    if not math.isfinite(mean):
         raise ValueError("a summary needs finite values")
-    count = len(numbers)
-    mean = math.fsum(numbers) / count
-    std = math.sqrt(math.fsum((value - mean) ** 2 for value in numbers) / (count - 1)) if count > 1 else None
+    std = math.sqrt(math.fsum([(value - mean) ** 2 for value in values]) / (count - 1)) if count > 1 else None
     return Summary(mean, std, count)
 
 
@@ -58,9 +57,7 @@ def mean_interval(summary: Summary, *, level: float = 0.95) -> Interval | None:
     check_level(level)
     if summary.n < 2 or summary.std is None:
         return None
-    from scipy import stats
-
-    margin = float(stats.t.ppf(0.5 + level / 2, summary.n - 1)) * summary.std / math.sqrt(summary.n)
+    margin = quantile(float(summary.n - 1), 0.5 + level / 2) * summary.std / math.sqrt(summary.n)
     return Interval(summary.mean - margin, summary.mean + margin, level)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain, groupby
@@ -16,7 +15,7 @@ from harness.reporting.charts.curves import ChartKey, Points, curve_title, run_c
 from harness.reporting.look import plain
 from harness.reporting.pages import TEMPLATES, Pages, anchor, numbered, plain_json, slug, slugs
 from harness.reporting.sections.base import ReportSection
-from harness.reporting.seeds.spent import Spent
+from harness.reporting.seeds.spent import Spent, read_json
 from harness.reporting.tables.grids import ABSENT
 from harness.store import (
     Frames,
@@ -77,6 +76,7 @@ class RunsSection(ReportSection):
             if result := self.contents.result(run.Index):
                 shown = {
                     **_content(result, self.contents.log(result), self.contents.commands, run),
+                    "machine": _machine(result, Spent.of(self.contents.frames, [run.Index])),
                     "crumbs": _crumbs(result, pages),
                     "seeds": dict(sorted(siblings[result.profile, result.group].items())),
                 }
@@ -90,8 +90,9 @@ def in_order(frames: Frames) -> pandas.DataFrame:
     `seconds` and `told`, a number of warnings, are of training and tests.
     """
     runs, tests = frames.runs, frames.evaluations
-    by_run = tests.groupby("run")["suite"].agg(list)
-    suites: list[Any] = [by_run.get(row, []) for row in runs.index]
+    suites: list[Any] = [[] for _ in runs.index]
+    for run, suite in zip(tests["run"].tolist(), tests["suite"].tolist(), strict=True):
+        suites[run].append(suite)
     sums = tests.assign(told=_counts(tests["warnings"])).groupby("run")[["seconds", "told"]].sum()
     sums = sums.reindex(runs.index, fill_value=0)
     told = runs.assign(
@@ -108,7 +109,7 @@ def in_order(frames: Frames) -> pandas.DataFrame:
 
 
 def _counts(warnings: pandas.Series) -> list[int]:
-    return [len(json.loads(text)) for text in warnings]
+    return [len(read_json(text)) for text in warnings]
 
 
 def _crumbs(result: Result, pages: Pages) -> list[tuple[str, str]]:
@@ -289,17 +290,20 @@ def _content(result: Result, log: str, commands: Commands, run: Any) -> dict[str
                 "finished": result.finished,
             }
         ),
-        "machine": {
-            "Time": {
-                "training": duration(result.train_seconds),
-                **{f"evaluation, {evaluation.suite}": duration(evaluation.seconds) for evaluation in result.current},
-                "total": duration(result.seconds),
-            },
-            "Budget": Spent.of([run]).texts(),
-            "Machine": _texts({**result.hardware, "peak memory": f"{result.peak_memory_mb:.0f} MB"}),
-            "Packages": dict(sorted(result.packages.items())),
-        },
         "log": _shortened(log),
+    }
+
+
+def _machine(result: Result, spent: Spent) -> dict[str, Mapping[str, str]]:
+    return {
+        "Time": {
+            "training": duration(result.train_seconds),
+            **{f"evaluation, {evaluation.suite}": duration(evaluation.seconds) for evaluation in result.current},
+            "total": duration(result.seconds),
+        },
+        "Budget": spent.texts(),
+        "Machine": _texts({**result.hardware, "peak memory": f"{result.peak_memory_mb:.0f} MB"}),
+        "Packages": dict(sorted(result.packages.items())),
     }
 
 

@@ -6,6 +6,7 @@ given if both runs have about as many seen pairs, so presumably the same.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -73,7 +74,7 @@ def _csv(table: SeenTable) -> Iterator[CsvFields]:
             scores, gains = table.scores(row, part, task), table.gains.get((row.label, part, task))
             if scores:
                 place = {"suite": table.suite, "task": task, "part": part, "metric": table.metric.name}
-                fields = measured_fields(replace(scores, test=gains.test if gains else None), None)
+                fields = measured_fields(scores.tested(gains.test if gains else None), None)
                 gain = {"against": BASELINE, "difference": gains.summary.mean} if gains else {}
                 weak = {"weakened_by": str(table.weakness(row))}
                 yield {"table": "seen", **shared, **place, **fields, **gain, **weak}
@@ -235,16 +236,19 @@ def _shared_seeds(row: Row, base: Row | None) -> tuple[Sequence[int], str]:
     common = sorted(set(row.seeds) & set(base.seeds))
     if not common:
         return (), f"no seed in common with {name}"
-    pairs = {seed: (_seen(row, seed), _seen(base, seed)) for seed in common}
-    seeds = [seed for seed, (mine, theirs) in pairs.items() if abs(mine - theirs) <= SHARE * max(mine, theirs)]
+    mine, theirs = _seen(row), _seen(base)
+    seeds = [at for at in common if abs(mine[at] - theirs[at]) <= SHARE * max(mine[at], theirs[at])]
     problem = "" if seeds else f"the numbers of seen pairs differ from those of {name} by more than {SHARE:.0%}"
     return seeds, problem
 
 
-def _seen(row: Row, seed: int) -> float:
-    """The number of seen pairs of a seed in all tasks together."""
-    tasks = ((column, cell) for column, cell in row.of_part(SEEN).items() if column.metric == PAIRS)
-    return sum(cell.by_seed.get(seed, 0.0) for column, cell in tasks if column.task != AVERAGE)
+def _seen(row: Row) -> Counter[int]:
+    """The number of seen pairs in all tasks together, by seed."""
+    pairs = Counter[int]()
+    for (part, column), cell in row.parts.items():
+        if part == SEEN and column.metric == PAIRS and column.task != AVERAGE:
+            pairs.update(cell.by_seed)
+    return pairs
 
 
 def _has_both(row: Row, task: str, metric: Metric, seeds: Sequence[int]) -> bool:
@@ -280,7 +284,7 @@ def _gains(row: Row, base: Row, seeds: Sequence[int], metric: Metric) -> Iterato
             if both := [seed for seed in seeds if seed in mine and seed in theirs]:
                 test = paired_t_test([mine[seed] for seed in both], [theirs[seed] for seed in both])
                 gains = Cell.of({seed: mine[seed] - theirs[seed] for seed in both})
-                yield (part, column.task), replace(gains, test=test)
+                yield (part, column.task), gains.tested(test)
 
 
 def seen_grid(table: SeenTable) -> Grid:

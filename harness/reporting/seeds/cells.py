@@ -5,9 +5,11 @@ A family is the comparisons that answer one question, and are therefore correcte
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache, cached_property
+from itertools import chain
 from typing import NamedTuple
 
 from harness import stats
@@ -17,6 +19,7 @@ from harness.reporting.seeds.caveats import COLLAPSED, Caveat, GroupState, Weakn
 from harness.reporting.seeds.spent import Spent
 from harness.spec import DEFAULT_READING, UNTRAINED, SpecError, Variant
 from harness.stats import ALPHA, FEWEST_SEEDS, Equivalence, Summary, TTest, holm, summarise
+from harness.store import Frames
 
 
 class Label(NamedTuple):
@@ -116,6 +119,16 @@ class Cell:
         values = tuple(by_seed.values())
         return cls(tuple(by_seed), values, summarise(values), caveats)
 
+    def tested(
+        self,
+        test: TTest | None = None,
+        verdict: Significance | None = None,
+        corrected: Corrected | None = None,
+        equivalence: Equivalence | None = None,
+    ) -> Cell:
+        """The same scores with another test."""
+        return Cell(self.seeds, self.values, self.summary, self.caveats, test, verdict, corrected, equivalence)
+
     @property
     def by_seed(self) -> dict[int, float]:
         return dict(zip(self.seeds, self.values, strict=True))
@@ -159,10 +172,9 @@ class Row:
 
     `group` and `protocol` identify what they share, `freshness` says how that relates to the present code, data and
     values. Rows of equal `batches` read the same ones with equal seeds; '' is unknown. `runs` are their rows in the
-    frames that they are from, in the order of `seeds`. `parts` are the cells of parts of tasks. `is_method` says
+    `frames` that they are from, in the order of `seeds`. `parts` are the cells of parts of tasks. `is_method` says
     whether it is tested among the methods or among their variants. `teachers` are what the features of each teacher
-    describe, and its name. `asked` is the start of its group that a user gave. `spent` is what the runs read and
-    computed.
+    describe, and its name. `asked` is the start of its group that a user gave.
     """
 
     label: Label
@@ -180,7 +192,12 @@ class Row:
     runs: tuple[int, ...] = ()
     is_method: bool = True
     asked: str = ""
-    spent: Spent = field(default_factory=Spent)
+    frames: Frames | None = None
+
+    @cached_property
+    def spent(self) -> Spent:
+        """What its runs read and computed."""
+        return Spent.of(self.frames, self.runs) if self.frames and self.runs else Spent()
 
     @property
     def name(self) -> str:
@@ -188,9 +205,11 @@ class Row:
         return f"{self.label}#{self.asked}" if self.asked else str(self.label)
 
     @cached_property
-    def data(self) -> tuple[object, ...]:
-        """Its seeds and all its scores; rows with equal data come from equal trainings."""
-        return self.seeds, *((column, cell.values) for column, cell in sorted(self.cells.items()))
+    def data(self) -> tuple[str, bytes]:
+        """Its seeds and all its scores, quickly compared; rows with equal data come from equal trainings."""
+        cells = sorted(self.cells.items())
+        values = array("d", chain.from_iterable(cell.values for _, cell in cells))
+        return repr((self.seeds, [(*column, len(cell.values)) for column, cell in cells])), values.tobytes()
 
     def cell(self, column: Column, part: str = "") -> Cell | None:
         """The cell of a whole task, or of a part of one; None if no seed has it."""
@@ -238,12 +257,12 @@ def _judged(
     cell: Cell, test: TTest | None, seeds: int, metric: Metric, alpha: float = ALPHA, margin: float | None = None
 ) -> Cell:
     if test is None or seeds < FEWEST_SEEDS or not metric.judged:
-        return replace(cell, test=None, verdict=None, corrected=None, equivalence=None)
+        return cell.tested()
     equivalence = None if margin is None else stats.equivalence_test(test, margin)
     verdict = Significance.BETTER if ahead(test.difference, 0, metric) else Significance.WORSE
     if test.p >= alpha:
         verdict = Significance.EQUAL if equivalence and equivalence.p < alpha else Significance.NONE
-    return replace(cell, test=test, verdict=verdict, corrected=None, equivalence=equivalence)
+    return cell.tested(test, verdict, None, equivalence)
 
 
 def contrast(
@@ -310,7 +329,8 @@ def corrected(
 
     def of(cell: Cell, key: Hashable) -> Cell:
         open_again = cell.verdict is Significance.EQUAL and equal[key].p >= alpha
-        return replace(cell, corrected=adjusted[key], verdict=Significance.NONE if open_again else cell.verdict)
+        verdict = Significance.NONE if open_again else cell.verdict
+        return cell.tested(cell.test, verdict, adjusted[key], cell.equivalence)
 
     return [of(cell, key) if cell.test else cell for key, cell in zip(data, cells, strict=True)]
 

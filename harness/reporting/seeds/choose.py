@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from harness.metrics import Column
 from harness.papers.published import PAPER_PROFILE
-from harness.reporting.seeds.caveats import GroupState, caveats, collapsed_runs
+from harness.reporting.seeds.caveats import Caveat, GroupState, caveats, collapsed_runs
 from harness.reporting.seeds.cells import Cell, Label, PartColumn, Row
-from harness.reporting.seeds.spent import BUDGET, Spent, read_json
+from harness.reporting.seeds.spent import read_json
+from harness.stats import summarise
 from harness.store import PRESENT, UNKNOWN, Frames, lines_of, unjudged
 
 if TYPE_CHECKING:
@@ -73,61 +75,86 @@ def _states(groups: pandas.DataFrame) -> dict[int, GroupState]:
 def rows_of(frames: Frames, kept: pandas.DataFrame, *scores: pandas.DataFrame) -> list[Row]:
     """The rows of chosen evaluations, with the cells of all their `scores`, of whole tasks and of parts."""
     numbers, collapsed = _by_row(kept, scores), collapsed_runs(frames, kept["group"].unique())
-    columns = ["dev_task", "training", "pooling", "batches", "teachers", "shares", "minutes", *BUDGET]
-    runs = frames.runs[columns]
-    lines: dict[int, list[Any]] = {}
-    for line in lines_of(kept.join(runs, on="run")):
-        lines.setdefault(line.row, []).append(line)
-    return [_row(some, numbers[row], collapsed) for row, some in lines.items() if row in numbers]
+    runs = frames.runs[["dev_task", "training", "pooling", "batches", "teachers"]]
+    lines = kept[kept["row"].isin(numbers.keys())].join(runs, on="run")
+    members: dict[int, list[tuple[Any, ...]]] = {}
+    columns = (lines[name].tolist() for name in ("row", "seed", "run", "group", "dev_task", "batches"))
+    for row, *member in zip(*columns, strict=True):
+        members.setdefault(row, []).append(tuple(member))
+    firsts = lines_of(lines.drop_duplicates("row"))
+    return [_row(frames, first, members[first.row], numbers[first.row], collapsed) for first in firsts]
 
 
-#: the scores of a row: seed -> score, by part and column
-RowScores = Mapping[PartColumn, Mapping[int, float]]
+#: the scores of a row: seeds and values, by part and column
+RowScores = Mapping[PartColumn, tuple[tuple[int, ...], tuple[float, ...]]]
 
 
 def _by_row(kept: pandas.DataFrame, scores: Sequence[pandas.DataFrame]) -> Mapping[int, RowScores]:
     """The scores of chosen evaluations by row; of two of a seed, the first counts."""
-    found: dict[int, dict[PartColumn, dict[int, float]]] = {}
-    column_of = cache(Column)
-    for some in scores:
-        lines = some.merge(kept[["evaluation", "row", "seed"]], on="evaluation").sort_values(["row", "seed"])
-        columns = (lines[name].tolist() for name in ("row", "seed", "part", "task", "metric", "value"))
-        for row, seed, part, task, metric, value in zip(*columns, strict=True):
-            found.setdefault(row, {}).setdefault((part, column_of(task, metric)), {}).setdefault(seed, value)
+    import pandas
+
+    of = ["row", "part", "task", "metric"]
+    lines = pandas.concat([some.astype(dict.fromkeys(of[1:], object)) for some in scores])
+    lines = lines.merge(kept[["evaluation", "row", "seed"]], on="evaluation").sort_values(["row", "seed"])
+    lines["cell"] = pandas.factorize(lines.groupby(of, sort=False).ngroup())[0]  # in order of first appearance
+    lines = lines.drop_duplicates(["cell", "seed"]).sort_values("cell", kind="stable")
+    starts = np.flatnonzero(np.diff(lines["cell"], prepend=-1))
+    seeds, values, column_of = lines["seed"].tolist(), lines["value"].tolist(), cache(Column)
+    places = pairwise([*starts.tolist(), len(lines)])
+    found: dict[int, dict[PartColumn, tuple[tuple[int, ...], tuple[float, ...]]]] = {}
+    for (row, part, *column), (start, end) in zip(lines[of].iloc[starts].to_numpy(), places, strict=True):
+        found.setdefault(row, {})[part, column_of(*column)] = tuple(seeds[start:end]), tuple(values[start:end])
     return found
 
 
-def _row(lines: Sequence[Any], numbers: RowScores, collapsed_of: Mapping[str, Collection[int]]) -> Row:
-    """The row of evaluations in order of seeds, of one group or, where each seed picks its trial, of several."""
-    first, runs = lines[0], dict[int, int]()
-    collapsed = {line.seed for line in lines if line.seed in collapsed_of.get(line.group, ())}
-    for line in lines:
-        runs.setdefault(line.seed, line.run)
-    dev, tasks = {line.dev_task for line in lines}, {column.task for _, column in numbers}
+def _row(
+    frames: Frames,
+    first: Any,
+    members: Sequence[tuple[Any, ...]],
+    numbers: RowScores,
+    collapsed_of: Mapping[str, Collection[int]],
+) -> Row:
+    """The row of evaluations in order of seeds, of one group or, where each seed picks its trial, of several.
+
+    `first` is the line of the first one; each of the `members` has seed, run, group, dev task and batches.
+    """
+    runs = dict(reversed([(seed, run) for seed, run, *_ in members]))  # of two of a seed, the first counts
+    collapsed = {seed for seed, _, group, *_ in members if seed in collapsed_of.get(group, ())}
+    dev, tasks = {member[3] for member in members}, {column.task for _, column in numbers}
     free = unjudged(first.suite)
 
-    def cell(column: Column, by_seed: Mapping[int, float]) -> Cell:
+    @cache
+    def weak(task: str, judged: bool) -> tuple[Caveat, ...]:
         # selection on a test is no caveat for a metric that is not judged
-        return Cell.of(by_seed, caveats(collapsed, () if column.metric in free else dev, column.task, tasks))
+        return caveats(collapsed, dev if judged else (), task, tasks)
 
-    label, pairs = Label(*(getattr(first, name) for name in _LABEL)), first.training.split(",")
+    cells = {
+        at: Cell(*some, summarise(some[1]), weak(at[1].task, at[1].metric not in free)) for at, some in numbers.items()
+    }
+    label = Label(*(getattr(first, name) for name in _LABEL))
     return Row(
         label=label,
-        seeds=tuple(runs),
-        cells={column: cell(column, some) for (part, column), some in numbers.items() if not part},
-        parts={(part, column): cell(column, some) for (part, column), some in numbers.items() if part},
+        seeds=tuple(sorted(runs)),
+        cells={column: cell for (part, column), cell in cells.items() if not part},
+        parts={at: cell for at, cell in cells.items() if at[0]},
         suite=first.suite,
         group=first.group,
         protocol=first.protocol,
         freshness=first.freshness,
-        training={name: value for name, _, value in (pair.partition("=") for pair in pairs) if name},
+        training=_training(first.training),
         pooling=first.pooling,
         teachers=[(use["of"], use["teacher"]) for use in read_json(first.teachers).values()],
-        batches=first.batches if len({line.batches for line in lines}) == 1 else "",
-        runs=tuple(runs.values()),
+        batches=first.batches if len({member[4] for member in members}) == 1 else "",
+        runs=tuple(runs[seed] for seed in sorted(runs)),
         is_method=label.is_method,
-        spent=Spent.of([*{line.seed: line for line in reversed(lines)}.values()]),
+        frames=frames,
     )
+
+
+@cache
+def _training(text: str) -> Mapping[str, str]:
+    """The values of a training by name."""
+    return {name: value for name, _, value in (pair.partition("=") for pair in text.split(",")) if name}
 
 
 def profile_runs(frames: Frames, profile: str, variants: Collection[str] | None = None) -> Frames:

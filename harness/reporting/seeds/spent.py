@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from math import nan
 from statistics import median
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from harness.store import Frames
 
 #: numbers of a budget: column of the frame of runs -> its words
 BUDGET = {
@@ -35,13 +37,14 @@ class Spent(NamedTuple):
     shares: Mapping[str, float] = {}
 
     @classmethod
-    def of(cls, runs: Sequence[Any]) -> Spent:
-        """What runs have spent, which are lines of a frame with these columns."""
-        columns = {name: [getattr(run, name) for run in runs if getattr(run, name) >= 0] for name in BUDGET}
+    def of(cls, frames: Frames, runs: Sequence[int]) -> Spent:
+        """What runs have spent, which are rows of frames."""
+        numbers = {name: frames.runs[name].to_numpy()[[*runs]].tolist() for name in (*BUDGET, "minutes")}
+        columns = {name: [number for number in numbers[name] if number >= 0] for name in BUDGET}
         budget = {name: float(median(values)) for name, values in columns.items() if values}
-        shares = [read_json(run.shares) for run in runs]
+        shares = [read_json(text) for text in frames.runs["shares"].array.take(runs)]
         most = {term: max(one.get(term, 0.0) for one in shares) for each in shares for term in each}
-        return cls(budget, tuple(run.minutes for run in runs), most)
+        return cls(budget, tuple(numbers["minutes"]), most)
 
     def numbers(self) -> dict[str, float]:
         """The budget and the median of minutes, by their words."""

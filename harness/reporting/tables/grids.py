@@ -20,6 +20,14 @@ from harness.reporting.tables.cells import Coverage
 from harness.stats import ALPHA, Summary
 
 BETTER, WORSE, EQUAL = "*", "†", "≈"
+STARS = {Significance.BETTER: BETTER, Significance.WORSE: WORSE, Significance.EQUAL: EQUAL}
+MEANINGS = {
+    BETTER: "better, significant",
+    WORSE: "worse, significant",
+    EQUAL: "equal within the margin",
+    f"({BETTER})": "better, significant only without Holm's correction",
+    f"({WORSE})": "worse, significant only without Holm's correction",
+}
 #: absent: a row without a run; sentences: its heads are long texts
 LineKind = Literal["plain", "baseline", "published", "measured", "absent", "difference", "verdict", "sentences"]
 
@@ -43,6 +51,11 @@ class CellText:
     @classmethod
     def judged(cls, verdict: Verdict, extra: str = "") -> CellText:
         return cls(str(verdict), extra=extra, verdict=verdict)
+
+    @property
+    def meaning(self) -> str:
+        """The mark in words; empty without one."""
+        return MEANINGS[self.mark] if self.mark else ""
 
     def __str__(self) -> str:
         middle = f" ± {self.spread}" if self.spread else ""
@@ -185,11 +198,8 @@ def _lines(table: SummaryTable, block: Block, columns: Sequence[Column], common:
     """The lines of a block; names do not repeat overrides that are `common` to all rows."""
     best = {column: _best(table, block, column) for column in columns}
     for row in block.rows:
-        seeds = len(row.seeds)
-        texts = (
-            (cell_text(row.cells.get(column), table.metric(column).digits, seeds), best[column]) for column in columns
-        )
-        cells = tuple(replace(text, bold=text.value == top) for text, top in texts)
+        seeds, digits = len(row.seeds), {column: table.metric(column).digits for column in columns}
+        cells = tuple(cell_text(row.cells.get(column), digits[column], seeds, best[column]) for column in columns)
         name = row.label.name
         short = VariantName(name_of(row.label.variant).text, name.code) if row.label.overrides == common else name
         count = seeds_text(seeds, row.freshness.mark, "paired" * is_paired(row))
@@ -213,12 +223,16 @@ def summary_text(summary: Summary, digits: int, mark: str = "", extra: str = "")
     return CellText(fixed(summary.mean, digits), "" if summary.std is None else fixed(summary.std, digits), mark, extra)
 
 
-def cell_text(cell: Cell | None, digits: int, seeds: int) -> CellText:
-    """Format a cell of a row with this many seeds; the cell's own count is shown where it differs."""
+def cell_text(cell: Cell | None, digits: int, seeds: int, best: str | None = None) -> CellText:
+    """Format a cell of a row with this many seeds, bold if its mean prints as the `best`.
+
+    The cell's own count is shown where it differs.
+    """
     if cell is None:
         return CellText(ABSENT)
-    count = "" if cell.summary.n == seeds else f"n = {cell.summary.n}"
-    return replace(summary_text(cell.summary, digits, star(cell), count), caveats=marks(cell))
+    summary, count = cell.summary, "" if cell.summary.n == seeds else f"n = {cell.summary.n}"
+    mean, spread = fixed(summary.mean, digits), "" if summary.std is None else fixed(summary.std, digits)
+    return CellText(mean, spread, star(cell), count, mean == best, caveats=marks(cell))
 
 
 def seeds_text(seeds: int, *words: str) -> str:
@@ -233,6 +247,5 @@ def marks(cell: Cell) -> str:
 
 def star(cell: Cell) -> str:
     """Return the mark of an equal or significant cell, in brackets if that is only before correction, or nothing."""
-    marks = {Significance.BETTER: BETTER, Significance.WORSE: WORSE, Significance.EQUAL: EQUAL}
-    mark = marks.get(cell.verdict or Significance.NONE, "")
+    mark = STARS.get(cell.verdict, "") if cell.verdict else ""
     return f"({mark})" if cell.is_alone else mark
