@@ -17,7 +17,7 @@ from harness.reporting.tables.cells import FilledTable
 from harness.reporting.tables.filled import paper_tables
 from harness.store import Frames, Judge, Result, Store
 from harness.store.files import NamedArrays
-from harness.store.tunings import Tuning, read_tunings
+from harness.store.tunings import read_tunings
 
 if TYPE_CHECKING:
     from harness.reporting.methods import MethodFacts
@@ -35,7 +35,6 @@ class Contents(Results):
     """
 
     methods: Sequence[MethodFacts] = ()
-    tunings: Sequence[Tuning] = ()
     found: list[str] = field(default_factory=list)
 
     @classmethod

@@ -73,8 +73,9 @@ class TunedMethod(BaseModel):
 
     @property
     def name(self) -> str:
-        """The name of the picked trial's row in tables."""
-        return f"{self.base}, tuned ({count_of(len(self.trials), 'trial')})"
+        """The code of the picked trial's row in tables, such as `mcse[tuned=6]`."""
+        base = Variant.parse(self.base)
+        return str(Variant.make(base.name, {**dict(base.options), "tuned": len(self.trials)}, base.reading))
 
     @property
     def typed(self) -> str:

@@ -36,7 +36,7 @@ BOLD = "Bold: the best mean of each setting and encoder."
 class Block:
     """The rows of one setting and encoder: the untrained encoder, then the `base` variant, then the others.
 
-    `points` is the margin of "equal" in its tests, None for the default one.
+    `points` is the margin of "equal" in its tests, None for the default one. `about` tells blocks of one place apart.
     """
 
     setting: str
@@ -44,10 +44,15 @@ class Block:
     rows: tuple[Row, ...]
     base: str = BASELINE
     points: float | None = None
+    about: str = ""
 
     @property
     def place(self) -> str:
         return f"{self.setting} / {self.encoder}"
+
+    @property
+    def title(self) -> str:
+        return ", ".join(filter(None, (self.place, self.about)))
 
     def is_baseline(self, row: Row) -> bool:
         return row.label.variant == self.base
