@@ -81,7 +81,7 @@ function copyButton(label, text) {
 }
 
 function addCopies() {
-  for (const place of document.querySelectorAll(".commands .copy")) {
+  for (const place of document.querySelectorAll(":is(.commands, .key) .copy")) {
     place.after(copyButton("Copy", () => place.textContent));
   }
   for (const list of document.querySelectorAll("ul.commands")) {

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.commands import Commands
 from harness.formatting import duration, fixed
+from harness.method.naming import name_of
 from harness.metrics import AVERAGE, Metric, is_by_training
 from harness.reporting.charts.curves import ChartKey, Points, curve_title, run_curves, run_spec
 from harness.reporting.look import plain
@@ -115,7 +116,7 @@ def _crumbs(result: Result, pages: Pages) -> list[tuple[str, str]]:
     method, profile = result.spec.variant.name, result.profile
     return [
         ("Runs", "index.html"),
-        (method, f"../methods/{pages.methods[method]}.html"),
+        (name_of(method).text, f"../methods/{pages.methods[method]}.html"),
         (f"profile {profile}", f"../profiles/{pages.profiles[profile]}.html"),
     ]
 
@@ -263,7 +264,8 @@ def _content(result: Result, log: str, commands: Commands, run: Any) -> dict[str
     teachers = {role: _teacher_text(use) for role, use in result.teachers.items()}
     values: dict[str, Mapping[str, object]] = {**result.hyperparameters, **({"teachers": teachers} if teachers else {})}
     return {
-        "variant": str(spec.variant),
+        "name": name_of(str(spec.variant), overrides_text(result.overrides)).text,
+        "key": spec.key,
         "about": f"{spec.setting} / {spec.encoder}, seed {spec.seed}",
         "seed": spec.seed,
         "warnings": result.all_warnings,

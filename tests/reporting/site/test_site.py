@@ -365,11 +365,13 @@ def test_commands_and_tables_are_copied_with_and_without_a_clipboard(watched: Wa
         "Object.defineProperty(navigator, 'clipboard',"
         "{configurable: true, value: {writeText: async (text) => { window.copied = text; }}})"
     )
-    watched.open(run_page(site))
-    page.get_by_role("button", name="Copy").click()
-    page.get_by_text("Copied").wait_for()
-    assert page.evaluate("window.copied") == page.locator(".commands code").inner_text()
-    assert page.evaluate("window.copied").startswith("harness run --profile ")
+    watched.open(run_page(site, "mcse-toy"))
+    assert page.locator("h1").inner_text() == "MCSE"
+    for place, start in ((".key", "mcse/toy/toy-bert/seed-0"), (".commands", "harness run --profile ")):
+        page.locator(place).get_by_role("button", name="Copy").click()
+        page.locator(place).get_by_text("Copied").wait_for()
+        assert page.evaluate("window.copied") == page.locator(f"{place} code").inner_text()
+        assert page.evaluate("window.copied").startswith(start)
     watched.open("profiles/tiny.html")
     page.locator("summary", has_text="LaTeX").first.click()
     page.get_by_role("button", name="Copy LaTeX").first.click()
@@ -380,7 +382,7 @@ def test_commands_and_tables_are_copied_with_and_without_a_clipboard(watched: Wa
         "document.execCommand = () => { window.fallback = document.activeElement.value; return true; };"
     )
     watched.open(run_page(site))
-    page.get_by_role("button", name="Copy").click()
+    page.locator(".commands").get_by_role("button", name="Copy").click()
     page.get_by_text("Copied").wait_for()
     assert page.evaluate("window.fallback") == page.locator(".commands code").inner_text()
 
