@@ -15,7 +15,7 @@ from harness.profiles import Profile, load_profile, shipped_profiles
 from harness.reporting.results import Results
 from harness.reporting.tables.cells import FilledTable
 from harness.reporting.tables.filled import paper_tables
-from harness.store import Frames, Judge, Result, Store
+from harness.store import Evaluation, Frames, Judge, Result, Store
 from harness.store.files import NamedArrays
 from harness.store.tunings import read_tunings
 
@@ -53,6 +53,13 @@ class Contents(Results):
     def arrays(self, result: Result) -> NamedArrays:
         """A result's arrays; empty if one of their files is damaged, which `found` then reports."""
         return self._read(self.store.arrays, result, {})
+
+    def sentences(self, result: Result, evaluation: Evaluation, task: str) -> list[tuple[str, str]]:
+        """Both sentences of the pairs that an evaluation read; none where these data are not at hand."""
+        judge, pairs = self.frames.judge, list[tuple[str, str, float]]()
+        if judge:
+            pairs = self._read(lambda task: [*judge.pairs(result.profile, evaluation, task)], task, pairs)
+        return [(first, second) for first, second, _ in pairs]
 
     def log(self, result: Result) -> str:
         """A result's log; empty if it cannot be read, which `found` then reports."""

@@ -187,25 +187,24 @@ class Results:
         `rows` are the only variants to show; `whole` keeps averages that repeat a suite's only task. Raises UserError
         for a name that has no table, and for a variant without a row.
         """
-        every = {} if ":" in name else {table.suite: with_tuned(table, self.tuned) for table in self.tables}
-        variants = self._variants(rows, every.get(own_case(name, every)))
-        tables = [table.of(variants) if variants else table for table in every.values()]
-        notes = [self.commands.untrained(table.profile, table.lacking) for table in tables]
-        grids = {
-            table.suite: summary_grid(table, whole=whole, note=note) for table, note in zip(tables, notes, strict=True)
-        }
-        if ":" in name:
-            grids = {**(self._paper_grids(variants) if variants else self.paper_grids)}
-        lines = [line for (_, suite), some in self.unscored.items() if suite == name for line in some]
-        if name not in grids and lines:
+        tables = {} if ":" in name else {table.suite: table for table in self.tables}
+        if suite := tables.get(own_case(name, tables)):
+            table = with_tuned(suite, self.tuned)
+            variants = self._variants(rows, table)
+            note = self.commands.untrained(table.profile, table.lacking)
+            return summary_grid(table.of(variants) if variants else table, whole=whole, note=note)
+        lines = [line for (_, of), some in self.unscored.items() if of == name for line in some]
+        if lines:
             raise UserError(f"no run of profile '{self.profile}' has a score in '{name}': {'; '.join(lines)}")
-        own = own_case(name, grids)
-        if own in grids:
-            return grids[own]
-        known = [table for table, grid in grids.items() if not grid.empty]
+        variants = self._variants(rows)
+        papers = {} if ":" not in name else self._paper_grids(variants) if variants else self.paper_grids
+        own = own_case(name, papers)
+        if own in papers:
+            return papers[own]
+        known = [*tables, *(each for each, grid in papers.items() if not grid.empty)]
         raise UserError(f"no table '{name}' in the results of profile '{self.profile}'; {suggest(name, known)}")
 
-    def _variants(self, rows: Names, table: SummaryTable | None) -> list[str]:
+    def _variants(self, rows: Names, table: SummaryTable | None = None) -> list[str]:
         """The variants named as rows of a suite's table, or of a paper's. Raises UserError for one without a run."""
         variants = [str(Variant.parse(each.strip())) for each in _names(rows)]
         papers = [each for paper in read_papers() for each in paper.tables.values()] if variants and not table else []

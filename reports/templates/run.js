@@ -49,6 +49,16 @@ function curve({ id, title, label, points }, name) {
     make("script", { type: "application/json", textContent: JSON.stringify(spec) }));
 }
 
+// The pairs of each task whose rank by cosine is furthest from their rank by gold score.
+function worstPairs({ task, file, cosines }) {
+  const place = make("div", {}), ranks = ranksOf(cosines);
+  load(`${file}.js`, "showPairs").then((data) => {
+    const columns = { cosine: cosines.map((value) => value.toFixed(4)), "rank of cosine": ranks.map(Math.round) };
+    if (data) place.append(...furthestPairs("Their rank by cosine is furthest from that by gold score.", data, columns, ranksOf(data.gold), ranks));
+  });
+  return [make("h3", {}, task), place];
+}
+
 function columns(parts) {
   return make("div", { className: "columns" }, ...Object.entries(parts).map(([name, rows]) => make("div", {}, make("h3", {}, name), pairs(rows))));
 }
@@ -71,6 +81,7 @@ function showRun(run) {
   document.getElementById("main").append(
     header, warnings, part("scores", "Scores", ...scores),
     ...(run.curves.length ? [part("curves", "Curves", make("p", { className: "about" }, about), curves)] : []),
+    ...(run.pairs.length ? [part("pairs", "Worst pairs", ...run.pairs.flatMap(worstPairs))] : []),
     part("values", "Hyperparameters", columns(run.values)),
     part("origin", "Origin", command, pairs(run.facts), columns(run.machine), ...(run.log ? [log] : [])),
   );

@@ -93,6 +93,7 @@ def test_tuned_rows_are_rows_in_every_format_with_their_own_tests(tmp_path: Path
     assert list(harness.results(store.root).table("sts")["variant"])[-2:] == [base, tuned]
     # of another suite, and of another number of trials
     store.save(result("simcse", 7, {"retrieval": {"T": {"i2t_R@1": 4.0}, "Avg": {"i2t_R@1": 4.0}}}))
+    assert "MCSE, tuned" in printed(store.root, *asked, "markdown"), "another suite has none of these rows"
     for suite, row in (("retrieval", tuned), ("sts", "mcse[tuned=3]")):
         with pytest.raises(UserError, match=rf"no run of '{re.escape(row)}' in .* has a score in '{suite}'; "):
             printed(store.root, suite, "--rows", row)

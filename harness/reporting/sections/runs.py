@@ -19,6 +19,7 @@ from harness.reporting.pages import TEMPLATES, Pages, anchor, numbered, plain_js
 from harness.reporting.sections.base import ReportSection
 from harness.reporting.seeds.spent import Spent
 from harness.reporting.tables.grids import ABSENT
+from harness.sources import digest
 from harness.store import (
     Frames,
     Result,
@@ -80,8 +81,31 @@ class RunsSection(ReportSection):
                     **_content(result, self.contents.log(result), self.contents.commands, run),
                     "crumbs": _crumbs(result, pages),
                     "seeds": dict(sorted(siblings[result.profile, result.group].items())),
+                    "pairs": self._pairs(result, pages),
                 }
                 pages.put(f"runs/{run.page}.js", f"showRun({plain_json(shown)});\n".encode())
+
+    def _pairs(self, result: Result, pages: Pages) -> list[Mapping[str, object]]:
+        """Each similarity task of the figures' data: cosines of its pairs, and a file of their gold scores and texts.
+
+        Runs share such a file. Without the tests' data at hand, it has no texts.
+        """
+        contents, arrays, shown = self.contents, self.contents.arrays(result), list[Mapping[str, object]]()
+        for name in (name for name in arrays if name.what == "cosine"):
+            files = ((each, contents.store.arrays_path(result, each)) for each in reversed(result.evaluations))
+            read = next(each for each, path in files if name.task in each.scores and path.is_file())
+            file = f"pairs-{digest(result.profile, read.protocol.key, name.task)[:12]}"
+            if not pages.has(f"runs/{file}.js"):
+                gold = arrays[name._replace(what="gold")]
+                data = {
+                    "gold": [plain(score, 6) for score in gold.tolist()],
+                    "texts": contents.sentences(result, read, name.task),
+                }
+                pages.put(f"runs/{file}.js", f"showPairs({plain_json(data)});\n".encode())
+            shown.append(
+                {"task": name.task, "file": file, "cosines": [plain(cosine, 6) for cosine in arrays[name].tolist()]}
+            )
+        return shown
 
 
 def in_order(frames: Frames) -> pandas.DataFrame:
