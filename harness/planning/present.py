@@ -14,7 +14,7 @@ from typing import Any
 from harness.code import declarations
 from harness.commands import read_places
 from harness.errors import UserError
-from harness.evaluation.suites import SentencePair, pairs_of
+from harness.evaluation.suites import pairs_of
 from harness.grid import resolve
 from harness.planning.experiments import Experiment, Experiments
 from harness.planning.inventory import Inventory
@@ -50,12 +50,12 @@ class Present:
         declarations().save()
         return states
 
-    def pairs(self, profile: str, evaluation: Evaluation, task: str) -> list[SentencePair]:
-        """The pairs of a similarity task as an evaluation read them; none where these data are not at hand."""
+    def sentences(self, profile: str, evaluation: Evaluation, task: str) -> list[tuple[str, str]]:
+        """Both sentences of the pairs that an evaluation read; none where these data are not at hand."""
         inventory = self._inventory(profile)
         if inventory is None or self._protocol(profile, evaluation.suite, evaluation.protocol.key) != PRESENT:
             return []
-        return pairs_of(inventory.dev(task).source.load(inventory.root))
+        return [(first, second) for first, second, _ in pairs_of(inventory.dev(task).source.load(inventory.root))]
 
     def _found(self, name: str) -> Inventory | None:
         noted = read_places(self._results, name)

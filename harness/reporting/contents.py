@@ -56,10 +56,8 @@ class Contents(Results):
 
     def sentences(self, result: Result, evaluation: Evaluation, task: str) -> list[tuple[str, str]]:
         """Both sentences of the pairs that an evaluation read; none where these data are not at hand."""
-        judge, pairs = self.frames.judge, list[tuple[str, str, float]]()
-        if judge:
-            pairs = self._read(lambda task: [*judge.pairs(result.profile, evaluation, task)], task, pairs)
-        return [(first, second) for first, second, _ in pairs]
+        judge = self.frames.judge
+        return self._read(lambda task: judge.sentences(result.profile, evaluation, task), task, []) if judge else []
 
     def log(self, result: Result) -> str:
         """A result's log; empty if it cannot be read, which `found` then reports."""

@@ -38,8 +38,8 @@ class Results:
     """Finished runs in one folder, and failures. Its length is the number of runs.
 
     `problems` has one line for each result file that cannot be read, and for each wrong input of a plan. `profile` is
-    set if the runs are those of one profile only. Tables are computed once. `margin`, in points, is the largest
-    difference that counts as equal, and as reproduced beside print; None takes the default of each.
+    set if the runs are those of one profile only. Tables are computed once, and have the picks of `tunings`. `margin`,
+    in points, is the largest difference that counts as equal or as reproduced; None takes the default of each.
     """
 
     store: Store
@@ -124,8 +124,7 @@ class Results:
         """The results of one profile."""
         if profile not in self._by_profile:
             runs = self.frames.where(profile=[profile])
-            mine = Results(self.store, runs, profile=profile, margin=self.margin, tunings=self.tunings)
-            self._by_profile[profile] = mine
+            self._by_profile[profile] = replace(self, runs=runs, failures=(), problems=(), profile=profile)
         return self._by_profile[profile]
 
     @checked

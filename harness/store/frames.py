@@ -75,8 +75,8 @@ class Judge(typing.Protocol):
     def __call__(self, frames: Frames) -> Sequence[str]:
         """Whether each evaluation is PRESENT, or what has changed since."""
 
-    def pairs(self, profile: str, evaluation: Evaluation, task: str) -> Sequence[tuple[str, str, float]]:
-        """The pairs of a similarity task as an evaluation read them; none where these data are not at hand."""
+    def sentences(self, profile: str, evaluation: Evaluation, task: str) -> list[tuple[str, str]]:
+        """Both sentences of the pairs that an evaluation read; none where these data are not at hand."""
 
 
 class Frames(Sequence[Result]):

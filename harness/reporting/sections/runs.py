@@ -9,10 +9,12 @@ from itertools import chain, groupby
 from math import isnan
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from harness.commands import Commands
 from harness.formatting import duration, fixed
 from harness.method.naming import name_of
-from harness.metrics import AVERAGE, Metric, is_by_training
+from harness.metrics import AVERAGE, ArrayName, Metric, is_by_training
 from harness.reporting.charts.curves import ChartKey, Points, curve_title, run_curves, run_spec
 from harness.reporting.look import plain
 from harness.reporting.pages import TEMPLATES, Pages, anchor, numbered, plain_json, slug, slugs
@@ -88,24 +90,29 @@ class RunsSection(ReportSection):
     def _pairs(self, result: Result, pages: Pages) -> list[Mapping[str, object]]:
         """Each similarity task of the figures' data: cosines of its pairs, and a file of their gold scores and texts.
 
-        Runs share such a file. Without the tests' data at hand, it has no texts.
+        Runs share such a file. Without the tests' data at hand, it has no texts. What are no such arrays is left out.
         """
         contents, arrays, shown = self.contents, self.contents.arrays(result), list[Mapping[str, object]]()
-        for name in (name for name in arrays if name.what == "cosine"):
+        for task in (name.task for name in arrays if name.what == "cosine"):
+            gold, cosines = (_scores(arrays.get(ArrayName(task, what))) for what in ("gold", "cosine"))
             files = ((each, contents.store.arrays_path(result, each)) for each in reversed(result.evaluations))
-            read = next(each for each, path in files if name.task in each.scores and path.is_file())
-            file = f"pairs-{digest(result.profile, read.protocol.key, name.task)[:12]}"
+            read = next((each for each, path in files if task in each.scores and path.is_file()), None)
+            if read is None or not 0 < len(gold) == len(cosines):
+                continue
+            file = f"pairs-{digest(result.profile, read.protocol.key, task)[:12]}"
             if not pages.has(f"runs/{file}.js"):
-                gold = arrays[name._replace(what="gold")]
-                data = {
-                    "gold": [plain(score, 6) for score in gold.tolist()],
-                    "texts": contents.sentences(result, read, name.task),
-                }
+                texts = contents.sentences(result, read, task)
+                data = {"gold": gold, "texts": texts if len(texts) == len(gold) else []}
                 pages.put(f"runs/{file}.js", f"showPairs({plain_json(data)});\n".encode())
-            shown.append(
-                {"task": name.task, "file": file, "cosines": [plain(cosine, 6) for cosine in arrays[name].tolist()]}
-            )
+            shown.append({"task": task, "file": file, "cosines": cosines})
         return shown
+
+
+def _scores(values: np.ndarray | None) -> list[float]:
+    """The numbers of an array (n,); none where others have put something else."""
+    if values is None or values.ndim != 1 or values.dtype.kind != "f" or not np.isfinite(values).all():
+        return []
+    return [float(f"{value:.6g}") for value in values.tolist()]
 
 
 def in_order(frames: Frames) -> pandas.DataFrame:

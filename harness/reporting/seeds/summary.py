@@ -36,7 +36,7 @@ BOLD = "Bold: the best mean of each setting and encoder."
 class Block:
     """The rows of one setting and encoder: the untrained encoder, then the `base` variant, then the others.
 
-    `points` is the margin of "equal" in its tests, None for the default one. `about` tells blocks of one place apart.
+    `points` is the margin of "equal" in its tests, None for the default one. `about` follows the place in a title.
     """
 
     setting: str
@@ -49,10 +49,6 @@ class Block:
     @property
     def place(self) -> str:
         return f"{self.setting} / {self.encoder}"
-
-    @property
-    def title(self) -> str:
-        return ", ".join(filter(None, (self.place, self.about)))
 
     def is_baseline(self, row: Row) -> bool:
         return row.label.variant == self.base

@@ -7,13 +7,14 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from builders import over_seeds, result
 from site_samples import rendered, shown_run
 
 from harness.commands import DEFAULT_COMMANDS
 from harness.evaluation.suites import pairs_of
-from harness.metrics import Metric
+from harness.metrics import ArrayName, Metric
 from harness.reporting.build import render
 from harness.reporting.contents import Contents
 from harness.reporting.sections import runs
@@ -108,6 +109,25 @@ def test_the_cosines_of_pairs_are_a_runs_and_their_texts_shared_where_the_tests_
     assert [at for at, (cosine, gold) in enumerate(zip(cosines, simcse["gold"], strict=True)) if cosine < gold / 6] == [
         simcse["gold"].index(max(simcse["gold"]))
     ]
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        {"cosine": [0.5, 0.1]},
+        {"cosine": [0.5, 0.1], "gold": [5.0]},
+        {"cosine": [0.5, float("nan")], "gold": [5.0, 1.0]},
+        {"cosine": ["<b>", "c"], "gold": [5.0, 1.0]},
+        {"cosine": 0.5, "gold": 5.0},
+    ],
+)
+def test_arrays_that_are_no_scores_of_pairs_are_left_out(tmp_path: Path, arrays: dict[str, Any]) -> None:
+    store, run = Store(tmp_path / "results"), result("mcse")
+    named = {ArrayName("ToySTS", what): np.array(values) for what, values in arrays.items()}
+    store.save_arrays(run, run.evaluations[0], named)
+    contents = Contents(store, [store.save(run)])
+    render(contents, tmp_path / "out")
+    assert (shown_run(tmp_path / "out", run)["pairs"], contents.found) == ([], [])
 
 
 def test_a_log_is_shown_as_text_and_the_middle_of_a_long_one_is_omitted(tmp_path: Path) -> None:
