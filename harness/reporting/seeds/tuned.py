@@ -87,7 +87,8 @@ def with_tuned(table: SummaryTable, reports: Sequence[TunedReport]) -> SummaryTa
     same = table.profile, table.suite
     mine = [own for report in reports for own in report.tables if (own.profile, own.suite) == same]
     blocks = (replace(block, rows=tuple(block.trained), about=f", {own.about}") for own in mine for block in own.blocks)
-    legend = (f"Rows {own.about}: tested among themselves, against {name_of(own.blocks[0].base)}." for own in mine)
+    words = "tested among themselves, by seed where marked 'paired', against"
+    legend = (f"Rows {own.about}: {words} {name_of(own.blocks[0].base)}." for own in mine)
     notes = dict.fromkeys([*table.notes, *(note for own in mine for note in own.notes)])
     return replace(table, blocks=(*table.blocks, *blocks), legend=(*table.legend, *legend), notes=tuple(notes))
 
