@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -162,9 +163,9 @@ def show_summaries(results: Sequence[Result], stored: Sequence[Result] = ()) -> 
 
 def show_tuning(tuning: Tuning, results: Results) -> None:
     """Print the tables of a tuning: expected best dev scores, test scores and what each seed picked."""
-    from harness.reporting.sections.tuning import tuned_grids, tuned_reports
+    from harness.reporting.sections.tuning import tuned_grids
 
-    for report in tuned_reports([tuning], results.runs, results.tables):
+    for report in replace(results, tunings=[tuning]).tuned:
         for grid in tuned_grids(report, results.commands):
             _show(grid, "setting / encoder")
 

@@ -12,6 +12,7 @@ from functools import lru_cache
 
 from harness.code import declarations
 from harness.errors import UserError
+from harness.formatting import count_of
 from harness.method.declared import declared_method
 from harness.spec import CONTROLS, DEFAULT_READING, UNTRAINED, SpecError, Variant, split_teachers
 
@@ -46,7 +47,7 @@ def take_titles(titles: Mapping[str, str]) -> None:
 def name_of(variant: str, overrides: str = "") -> VariantName:
     """The name of a variant from a result file; `overrides` are those of its runs, as `key=value,key=value`.
 
-    Any other text is returned unchanged. A method that is not installed keeps its name; a remark after ", " stays.
+    Any other text is returned unchanged. A method that is not installed keeps its name.
     """
     text, code = _name(variant), variant
     if overrides:
@@ -58,16 +59,15 @@ def name_of(variant: str, overrides: str = "") -> VariantName:
 
 @lru_cache(maxsize=4096)
 def _name(text: str) -> str:
-    code, comma, remark = text.partition(", ")
     try:
-        variant = Variant.parse(code)
+        variant = Variant.parse(text)
     except SpecError:
         return text
     reading = "" if variant.reading == DEFAULT_READING else f" ({_READINGS.get(variant.reading, variant.reading)})"
     parts = {key: value for key, value in variant.options if key not in ("with", "without")}
     said = (_option(variant.name, key, value) for key, value in parts.items())
     title = title_of(variant.name) + reading + "".join(_terms(dict(variant.options)))
-    return ", ".join([title, *said]) + comma + remark
+    return ", ".join([title, *said])
 
 
 def title_of(method: str) -> str:
@@ -100,6 +100,8 @@ def _terms(options: Mapping[str, str]) -> Iterator[str]:
 def _option(method: str, key: str, value: str) -> str:
     if key == "pooling":
         return _POOLINGS.get(value, value) + ("" if method == UNTRAINED else " pooling")
+    if key == "tuned" and value.isdecimal():
+        return f"tuned ({count_of(int(value), 'trial')})"
     if value in CONTROLS:
         things = "images" if key == "image" else option_title(key)
         return f"noise as {things}" if value == "noise" else f"{value} {things}"

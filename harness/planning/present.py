@@ -14,12 +14,13 @@ from typing import Any
 from harness.code import declarations
 from harness.commands import read_places
 from harness.errors import UserError
+from harness.evaluation.suites import pairs_of
 from harness.grid import resolve
 from harness.planning.experiments import Experiment, Experiments
 from harness.planning.inventory import Inventory
 from harness.profiles import load_profile
 from harness.spec import RunSpec
-from harness.store import PRESENT, UNKNOWN, Frames, Result, lines_of
+from harness.store import PRESENT, UNKNOWN, Evaluation, Frames, Result, lines_of
 
 #: what has changed for scores of a suite under another protocol
 _PROTOCOL = "tasks or test data"
@@ -48,6 +49,13 @@ class Present:
         states = [_joined(changed, protocol(*place)) for changed, place in zip(training, places, strict=True)]
         declarations().save()
         return states
+
+    def sentences(self, profile: str, evaluation: Evaluation, task: str) -> list[tuple[str, str]]:
+        """Both sentences of the pairs that an evaluation read; none where these data are not at hand."""
+        inventory = self._inventory(profile)
+        if inventory is None or self._protocol(profile, evaluation.suite, evaluation.protocol.key) != PRESENT:
+            return []
+        return [(first, second) for first, second, _ in pairs_of(inventory.dev(task).source.load(inventory.root))]
 
     def _found(self, name: str) -> Inventory | None:
         noted = read_places(self._results, name)

@@ -15,9 +15,9 @@ from harness.profiles import Profile, load_profile, shipped_profiles
 from harness.reporting.results import Results
 from harness.reporting.tables.cells import FilledTable
 from harness.reporting.tables.filled import paper_tables
-from harness.store import Frames, Judge, Result, Store
+from harness.store import Evaluation, Frames, Judge, Result, Store
 from harness.store.files import NamedArrays
-from harness.store.tunings import Tuning, read_tunings
+from harness.store.tunings import read_tunings
 
 if TYPE_CHECKING:
     from harness.reporting.methods import MethodFacts
@@ -35,7 +35,6 @@ class Contents(Results):
     """
 
     methods: Sequence[MethodFacts] = ()
-    tunings: Sequence[Tuning] = ()
     found: list[str] = field(default_factory=list)
 
     @classmethod
@@ -54,6 +53,11 @@ class Contents(Results):
     def arrays(self, result: Result) -> NamedArrays:
         """A result's arrays; empty if one of their files is damaged, which `found` then reports."""
         return self._read(self.store.arrays, result, {})
+
+    def sentences(self, result: Result, evaluation: Evaluation, task: str) -> list[tuple[str, str]]:
+        """Both sentences of the pairs that an evaluation read; none where these data are not at hand."""
+        judge = self.frames.judge
+        return self._read(lambda task: judge.sentences(result.profile, evaluation, task), task, []) if judge else []
 
     def log(self, result: Result) -> str:
         """A result's log; empty if it cannot be read, which `found` then reports."""

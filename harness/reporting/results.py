@@ -19,12 +19,14 @@ from harness.registry import suggest
 from harness.reporting.seeds.comparison import Comparison
 from harness.reporting.seeds.lookup import compare_variants
 from harness.reporting.seeds.summary import SummaryTable, summary_tables
+from harness.reporting.seeds.tuned import TunedReport, tuned_reports, with_tuned
 from harness.reporting.tables.filled import filled_tables
 from harness.reporting.tables.grids import Grid, code_of, picked, summary_grid
 from harness.reporting.tables.paper_grids import paper_grid
 from harness.reporting.tables.texts import FORMATS
 from harness.spec import Variant, split
 from harness.store import Failure, Frames, Result, Store, frames_of, metrics_of, unscored
+from harness.store.tunings import Tuning
 from harness.tomlfiles import checked
 
 if TYPE_CHECKING:
@@ -36,8 +38,8 @@ class Results:
     """Finished runs in one folder, and failures. Its length is the number of runs.
 
     `problems` has one line for each result file that cannot be read, and for each wrong input of a plan. `profile` is
-    set if the runs are those of one profile only. Tables are computed once. `margin`, in points, is the largest
-    difference that counts as equal, and as reproduced beside print; None takes the default of each.
+    set if the runs are those of one profile only. Tables are computed once, and have the picks of `tunings`. `margin`,
+    in points, is the largest difference that counts as equal or as reproduced; None takes the default of each.
     """
 
     store: Store
@@ -46,6 +48,7 @@ class Results:
     problems: Sequence[str] = ()
     profile: str | None = None
     margin: float | None = None
+    tunings: Sequence[Tuning] = ()
 
     def with_margin(self, margin: float | None) -> Self:
         """The same results with a margin in points, if one is given. Raises UserError unless it is positive."""
@@ -91,6 +94,11 @@ class Results:
         return summary_tables(self.frames, self.metrics, self.unscored, points=self.margin)
 
     @cached_property
+    def tuned(self) -> list[TunedReport]:
+        """The tunings that have been run."""
+        return tuned_reports(self.tunings, self.runs, self.tables)
+
+    @cached_property
     def profiles(self) -> list[str]:
         return sorted({*self.frames.texts("profile")})
 
@@ -116,7 +124,7 @@ class Results:
         """The results of one profile."""
         if profile not in self._by_profile:
             runs = self.frames.where(profile=[profile])
-            self._by_profile[profile] = Results(self.store, runs, profile=profile, margin=self.margin)
+            self._by_profile[profile] = replace(self, runs=runs, failures=(), problems=(), profile=profile)
         return self._by_profile[profile]
 
     @checked
@@ -178,32 +186,32 @@ class Results:
         `rows` are the only variants to show; `whole` keeps averages that repeat a suite's only task. Raises UserError
         for a name that has no table, and for a variant without a row.
         """
-        variants = self._variants(rows, of_papers=":" in name)
-        tables = [] if ":" in name else [table.of(variants) if variants else table for table in self.tables]
-        notes = [self.commands.untrained(table.profile, table.lacking) for table in tables]
-        grids = {
-            table.suite: summary_grid(table, whole=whole, note=note) for table, note in zip(tables, notes, strict=True)
-        }
-        if ":" in name:
-            grids = {**(self._paper_grids(variants) if variants else self.paper_grids)}
-        lines = [line for (_, suite), some in self.unscored.items() if suite == name for line in some]
-        if name not in grids and lines:
+        tables = {} if ":" in name else {table.suite: table for table in self.tables}
+        if suite := tables.get(own_case(name, tables)):
+            table = with_tuned(suite, self.tuned)
+            variants = self._variants(rows, table)
+            note = self.commands.untrained(table.profile, table.lacking)
+            return summary_grid(table.of(variants) if variants else table, whole=whole, note=note)
+        lines = [line for (_, of), some in self.unscored.items() if of == name for line in some]
+        if lines:
             raise UserError(f"no run of profile '{self.profile}' has a score in '{name}': {'; '.join(lines)}")
-        own = own_case(name, grids)
-        if own in grids:
-            return grids[own]
-        known = [table for table, grid in grids.items() if not grid.empty]
+        variants = self._variants(rows)
+        papers = {} if ":" not in name else self._paper_grids(variants) if variants else self.paper_grids
+        own = own_case(name, papers)
+        if own in papers:
+            return papers[own]
+        known = [*tables, *(each for each, grid in papers.items() if not grid.empty)]
         raise UserError(f"no table '{name}' in the results of profile '{self.profile}'; {suggest(name, known)}")
 
-    def _variants(self, rows: Names, *, of_papers: bool) -> list[str]:
-        """The variants named as rows. Raises UserError for one without a run, and without a row of a paper's table."""
+    def _variants(self, rows: Names, table: SummaryTable | None = None) -> list[str]:
+        """The variants named as rows of a suite's table, or of a paper's. Raises UserError for one without a run."""
         variants = [str(Variant.parse(each.strip())) for each in _names(rows)]
-        tables = [table for paper in read_papers() for table in paper.tables.values()] if variants and of_papers else []
-        there = {*self.frames.texts("variant"), *(row.variant for table in tables for row in table.rows)}
+        papers = [each for paper in read_papers() for each in paper.tables.values()] if variants and not table else []
+        there = {*self.frames.texts("variant"), *(row.variant for each in papers for row in each.rows)}
+        there = {row.label.variant for row in table.rows} if table else there
         for lacking in (each for each in variants if each not in there):
-            raise UserError(
-                f"no run of '{lacking}' in the results of profile '{self.profile}'; {suggest(lacking, sorted(there))}"
-            )
+            where = f"profile '{self.profile}'" + (f" has a score in '{table.suite}'" if table else "")
+            raise UserError(f"no run of '{lacking}' in the results of {where}; {suggest(lacking, sorted(there))}")
         return variants
 
     def _check_runs(self) -> None:

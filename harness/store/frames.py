@@ -7,6 +7,7 @@ before they do anything is read from `table`, the index's Arrow table, since pan
 from __future__ import annotations
 
 import json
+import typing
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -22,14 +23,12 @@ from harness.errors import UserError
 from harness.formatting import count_of
 from harness.metrics import NO_SCORE, Metric, Metrics
 from harness.registry import get
-from harness.store.schema import BACKEND_VERSION, Protocol, Result, differences, unscored_tasks
+from harness.store.schema import BACKEND_VERSION, Evaluation, Protocol, Result, differences, unscored_tasks
 
 if TYPE_CHECKING:
     import pandas
     import pyarrow
 
-#: finds for each evaluation whether it is PRESENT, or what has changed since
-Judge = Callable[["Frames"], Sequence[str]]
 #: judgements of an evaluation: a plan would use the same code, data and values of run and suite now; or unknown
 PRESENT, UNKNOWN = "present", ""
 
@@ -68,6 +67,16 @@ FRAME_COLUMNS: Mapping[str, str] = {
 #: columns of the frame that are those of evaluations; the others are of runs, or of scores
 _OF_EVALUATIONS = ("suite", "protocol", "finished", "present")
 _OF_SCORES = ("task", "part", "metric", "value")
+
+
+class Judge(typing.Protocol):
+    """Compares results with the code, data and values of now."""
+
+    def __call__(self, frames: Frames) -> Sequence[str]:
+        """Whether each evaluation is PRESENT, or what has changed since."""
+
+    def sentences(self, profile: str, evaluation: Evaluation, task: str) -> list[tuple[str, str]]:
+        """Both sentences of the pairs that an evaluation read; none where these data are not at hand."""
 
 
 class Frames(Sequence[Result]):

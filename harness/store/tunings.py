@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import chain
 from statistics import fmean
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from harness.errors import UserError, first_line
 from harness.files import DamagedError, note_in, read_within, write_note
@@ -67,14 +67,15 @@ class TunedMethod(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    base: str
+    base: Annotated[str, AfterValidator(lambda text: str(Variant.parse(text)))]
     space: str
     trials: tuple[str, ...]
 
     @property
     def name(self) -> str:
-        """The name of the picked trial's row in tables."""
-        return f"{self.base}, tuned ({count_of(len(self.trials), 'trial')})"
+        """The code of the picked trial's row in tables, such as `mcse[tuned=6]`."""
+        base = Variant.parse(self.base)
+        return str(Variant.make(base.name, {**dict(base.options), "tuned": len(self.trials)}, base.reading))
 
     @property
     def typed(self) -> str:

@@ -39,14 +39,24 @@ function scoreTable(table) {
   return table.folded ? [make("details", {}, make("summary", {}, `${table.suite}: ${table.title}`), region)] : [make("h3", {}, table.title), region];
 }
 
-function curve({ id, title, label, points }, variant) {
+function curve({ id, title, label, points }, name) {
   const spec = JSON.parse(document.getElementById("curve").textContent);
   spec.data.values = points.map(([x, y]) => ({ v: 1, x, y }));
-  spec.params.find(({ name }) => name === "names").value[1] = variant;
+  spec.params.find(({ name }) => name === "names").value[1] = name;
   spec.description = spec.encoding.y.title = label;
   if (points.length === 1) spec.layer.at(-1).encoding.opacity.value = 1;
   return make("figure", { id, className: "plot" }, heading(3, title, id), make("div", { className: "view" }),
     make("script", { type: "application/json", textContent: JSON.stringify(spec) }));
+}
+
+// The pairs of each task whose rank by cosine is furthest from their rank by gold score.
+function worstPairs({ task, file, cosines }) {
+  const place = make("div", {}), ranks = ranksOf(cosines);
+  load(`${file}.js`, "showPairs").then((data) => {
+    const columns = { cosine: cosines.map((value) => value.toFixed(4)), "rank of cosine": ranks.map(Math.round) };
+    if (data) place.append(...furthestPairs("Their rank by cosine is furthest from that by gold score.", data, columns, ranksOf(data.gold), ranks));
+  });
+  return [make("h3", {}, task), place];
 }
 
 function columns(parts) {
@@ -54,9 +64,9 @@ function columns(parts) {
 }
 
 function showRun(run) {
-  document.title = `${run.variant}, seed ${run.seed} – results`;
+  document.title = `${run.name}, seed ${run.seed} – results`;
   const crumbs = run.crumbs.flatMap(([text, href], at) => [at ? " / " : "", make("a", { href }, text)]);
-  const header = make("header", {}, make("p", { className: "crumb" }, ...crumbs), make("h1", {}, ...breaking(run.variant)), make("p", { className: "lede" }, ...breaking(run.about)));
+  const header = make("header", {}, make("p", { className: "crumb" }, ...crumbs), make("h1", {}, ...breaking(run.name)), make("p", { className: "lede" }, ...breaking(run.about)), make("p", { className: "key" }, make("code", { className: "copy" }, ...breaking(run.key))));
   const seeds = Object.entries(run.seeds);
   if (seeds.length > 1) {
     const links = seeds.map(([seed, page]) => make("a", { href: `run.html?${page}`, className: page === key ? "here" : "", ariaCurrent: page === key ? "page" : null }, seed));
@@ -65,12 +75,13 @@ function showRun(run) {
   const warnings = make("ul", { className: "warnings", hidden: !run.warnings.length }, ...run.warnings.map((line) => make("li", {}, `Warning: ${line}`)));
   const scores = run.scores.length ? run.scores.flatMap(scoreTable) : [make("p", {}, "This run has not been evaluated.")];
   const about = `${run.best} Each point of a loss term is the unweighted mean since the previous point.`;
-  const curves = make("div", { className: "panels" }, ...run.curves.map((one) => curve(one, run.variant)));
+  const curves = make("div", { className: "panels" }, ...run.curves.map((one) => curve(one, run.name)));
   const command = make("ul", { className: "commands" }, make("li", {}, make("code", { className: "copy" }, run.command)));
   const log = make("details", { className: "log" }, make("summary", {}, "Log"), make("pre", { tabIndex: 0 }, run.log));
   document.getElementById("main").append(
     header, warnings, part("scores", "Scores", ...scores),
     ...(run.curves.length ? [part("curves", "Curves", make("p", { className: "about" }, about), curves)] : []),
+    ...(run.pairs.length ? [part("pairs", "Worst pairs", ...run.pairs.flatMap(worstPairs))] : []),
     part("values", "Hyperparameters", columns(run.values)),
     part("origin", "Origin", command, pairs(run.facts), columns(run.machine), ...(run.log ? [log] : [])),
   );

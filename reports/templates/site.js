@@ -81,7 +81,7 @@ function copyButton(label, text) {
 }
 
 function addCopies() {
-  for (const place of document.querySelectorAll(".commands .copy")) {
+  for (const place of document.querySelectorAll(":is(.commands, .key) .copy")) {
     place.after(copyButton("Copy", () => place.textContent));
   }
   for (const list of document.querySelectorAll("ul.commands")) {
@@ -363,8 +363,8 @@ function addSearch() {
 const CHOICES = ["profile", "setting", "encoder", "metric"];
 const minus = (text) => text.replace(/(^|\s|\()-(?=\d)/g, "$1\u2212");
 
-function table(heads, rows) {
-  const line = (cells, tag) => make("tr", {}, ...cells.map((cell, at) => make(at ? tag : "th", { textContent: minus(String(cell)), className: at ? "num" : "" })));
+function table(heads, rows, ofRow = "") {
+  const line = (cells, tag) => make("tr", {}, ...cells.map((cell, at) => make(at ? tag : "th", { textContent: at ? minus(String(cell)) : cell, className: at ? "num" : ofRow })));
   return make("div", { className: "scroll", tabIndex: 0 }, make("table", { className: "list" }, make("thead", {}, line(heads, "th")), make("tbody", {}, ...rows.map((row) => line(row, "td")))));
 }
 
@@ -388,17 +388,53 @@ function mark(className, left, width) {
   return element;
 }
 
-// The data of a run, which its page shows too; undefined if its file is missing.
-const runs = new Map();
-function loadRun(page) {
-  if (!runs.has(page)) {
-    runs.set(page, new Promise((resolve) => {
-      const script = make("script", { src: `runs/${page}.js`, onerror: () => resolve(undefined), onload: () => resolve(window.lastRun) });
-      window.showRun = (run) => { window.lastRun = run; };
-      document.head.append(script);
+// The data of a script that calls a function with them, such as those of a run; undefined if its file is missing.
+const loaded = new Map();
+function load(src, call) {
+  if (!loaded.has(src)) {
+    loaded.set(src, new Promise((resolve) => {
+      window[call] = (data) => { window.lastLoaded = data; };
+      document.head.append(make("script", { src, onerror: () => resolve(undefined), onload: () => resolve(window.lastLoaded) }));
     }));
   }
-  return runs.get(page);
+  return loaded.get(src);
+}
+
+// Ranks from 1; equal values have the mean of their ranks.
+function ranksOf(values) {
+  const order = [...values.keys()].sort((a, b) => values[a] - values[b]);
+  const ranks = [];
+  for (let start = 0, end = 0; start < order.length; start = end) {
+    while (end < order.length && values[order[end]] === values[order[start]]) end += 1;
+    for (const at of order.slice(start, end)) ranks[at] = (start + 1 + end) / 2;
+  }
+  return ranks;
+}
+
+// The pairs of a task whose two ranks are furthest apart, with numbers of each pair in columns by their headings.
+const MOST_PAIRS = 10;
+function furthestPairs(said, { gold, texts }, columns, one, other) {
+  const apart = gold.map((_, at) => Math.abs(one[at] - other[at]));
+  const rows = [...gold.keys()].filter((at) => apart[at]).sort((a, b) => apart[b] - apart[a]).slice(0, MOST_PAIRS);
+  const shown = { gold, "rank of gold": ranksOf(gold).map(Math.round), ...columns };
+  const cells = rows.map((at) => [texts.length ? texts[at].map((text) => `“${text}”`).join("\n") : `pair ${at + 1}`, ...Object.values(shown).map((column) => column[at])]);
+  const about = `${said} Ranks are from 1, the least similar, to ${gold.length}.${texts.length ? "" : " The test's data were not at hand where this report was written: numbers of pairs are in place of their sentences."}`;
+  return [make("p", { className: "about" }, about), table(["pair", ...Object.keys(shown)], cells, "long")];
+}
+
+// The pairs that two rows judge most differently, by the mean rank of each pair over the seeds of a row.
+async function pairsOf(names, rows) {
+  const [ours, theirs] = rows.map((some) => Map.groupBy(some.flatMap((run) => run?.pairs ?? []), ({ file }) => file));
+  const parts = [...ours].filter(([file]) => theirs.has(file)).map(async ([file, mine]) => {
+    const data = await load(`runs/${file}.js`, "showPairs");
+    const [one, other] = [mine, theirs.get(file)].map((runs) => {
+      const ranks = runs.map(({ cosines }) => ranksOf(cosines));
+      return data?.gold.map((_, at) => Math.round(ranks.reduce((sum, each) => sum + each[at], 0) / ranks.length));
+    });
+    const columns = Object.fromEntries([[`rank, ${names[0]}`, one], [`rank, ${names[1]}`, other]]);
+    return data ? [make("h5", {}, `Pairs of ${mine[0].task} that they judge most differently`), ...furthestPairs("By the mean rank over the seeds of a row.", data, columns, one, other)] : [];
+  });
+  return (await Promise.all(parts)).flat();
 }
 
 // The values and facts in which the first runs of two rows differ.
@@ -565,9 +601,10 @@ class Board {
       make("div", { className: "columns" }, ...(pair[1].length ? [table(["test", "result"], pair[1])] : []), table(["task", ...names], lines(byTask)), table(["seed", ...names], lines(bySeed))),
     );
     if (scroll) place.scrollIntoView({ block: "nearest" });
-    if (root.dataset.root === undefined) return place.append(make("p", { className: "about" }, "The report as a folder also has their values and curves here."));
-    const runs = await Promise.all([one, other].map(({ pages }) => Promise.all(pages.map(loadRun))));
-    if (String(this.chosen) === String(chosen) && runs.every((some) => some[0])) place.append(...difference(names.slice(0, 2), runs), ...curvesOf(names.slice(0, 2), runs, this.section));
+    if (root.dataset.root === undefined) return place.append(make("p", { className: "about" }, "The report as a folder also has their values, pairs and curves here."));
+    const runs = await Promise.all([one, other].map(({ pages }) => Promise.all(pages.map((page) => load(`runs/${page}.js`, "showRun")))));
+    const pairs = await pairsOf(names, runs);
+    if (String(this.chosen) === String(chosen) && runs.every((some) => some[0])) place.append(...difference(names.slice(0, 2), runs), ...pairs, ...curvesOf(names.slice(0, 2), runs, this.section));
   }
 }
 

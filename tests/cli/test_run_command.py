@@ -19,7 +19,6 @@ from harness.planning.plan import make_plan
 from harness.planning.request import make_request
 from harness.reporting.contents import Contents
 from harness.reporting.results import Results
-from harness.reporting.sections.tuning import TuningSection
 from harness.store import Store
 from harness.store.tunings import read_tunings
 from harness.toy import student_folder
@@ -138,9 +137,9 @@ def test_tuned_methods_are_ordinary_runs_that_the_report_compares(typed: Typed, 
     assert not (tmp_path / "results").exists()
     code, out, _ = typed(*WORDS, *TUNE)
     assert code == 0
-    for title in ("Expected best dev score", "simcse, tuned (2 trials)", "Picked trial of each seed"):
+    for title in ("Expected best dev score", "simcse[tuned=2]", "Picked trial of each seed"):
         assert title in out
-    (report,) = TuningSection("tuned", Contents.of(Store(tmp_path / "results"))).reports
+    (report,) = Contents.of(Store(tmp_path / "results")).tuned
     assert [len(line.picks) for line in report.lines] == [1, 1]
     assert {variant for line in report.lines for variant in line.picks.values()} <= set(report.tuning.variants)
     again = harness.plan("tiny", methods=report.tuning.variants, seeds=1, suites="sts", set={"steps": 2})

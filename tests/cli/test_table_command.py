@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from pathlib import Path
 
 import pytest
-from builders import over_seeds, result
+from builders import over_seeds, result, sts
 from click.testing import CliRunner
 
+import harness
 from harness.cli import output
 from harness.cli.main import cli
 from harness.cli.output import plain_table, show_summaries
 from harness.errors import UserError
 from harness.store import Store
+from harness.store.tunings import make_tuning, save_tuning
 
 PLACE = {"profile": "paper", "setting": "wiki+flickr", "encoder": "bert-base-uncased"}
 
@@ -60,8 +63,40 @@ def test_rows_are_only_those_asked_for_in_their_order_and_new_ones_stand_in_a_pa
         *(("simcse", "toy-text"), ("mcse[lambda=0.1]", "toy"), ("simcse", "toy"))
     ]
     assert {code for code, _ in rows("mcse:T1", "--profile", "paper", "--rows", "mcse")} == {"mcse"}
-    with pytest.raises(UserError, match="no run of 'mcsee' in the results of profile 'tiny'; did you mean "):
+    with pytest.raises(UserError, match="no run of 'mcsee' in the results of profile 'tiny' has a score in 'sts'; did"):
         printed(results, "sts", "--profile", "tiny", "--rows", "mcsee")
+
+
+def test_tuned_rows_are_rows_in_every_format_with_their_own_tests(tmp_path: Path) -> None:
+    store, names = Store(tmp_path / "results"), ("simcse:temperature=1|2", "mcse:lambda=1|2")
+    tuning = make_tuning("tiny", {}, names, 2)
+    save_tuning(store, tuning)
+    # the first trial is best on dev and worse in tests
+    for trial, variant in enumerate(tuning.variants):
+        for seed in range(3):
+            score, dev = (30.0, 60.0, 90.0, 99.0)[trial] + seed, (0.0, 50.0 - trial)
+            store.save(result(variant, seed, sts(ToySTS=score), dev=dev))
+    for run in over_seeds("simcse", [80.0, 81.0, 82.0]):
+        store.save(run)
+    base, tuned = (method.name for method in tuning.methods)
+    asked = ("sts", "--rows", f"{tuned},simcse,{base}", "--format")
+    plain, first, second = csv.DictReader(io.StringIO(printed(store.root, *asked, "csv")))
+    where = f"toy / toy-bert, tuned, 2 trials each ({tuning.key})"
+    assert [line["where"] for line in (plain, first, second)] == ["toy / toy-bert", where, where]
+    assert [line["code"] for line in (plain, first, second)] == ["simcse", tuned, base]
+    assert [line["ToySTS"] for line in (plain, first, second)] == ["81.00", "91.00", "31.00"]
+    assert [line["ToySTS mark"] for line in (plain, first, second)] == ["", "*", ""], "against tuned SimCSE"
+    assert r"MCSE, tuned (2 trials) & 3 (stale) & \textbf{91.00}" in printed(store.root, *asked, "latex")
+    text = printed(store.root, *asked, "markdown")
+    assert "| MCSE, tuned (2 trials) | 3 (stale) | **91.00 ± 1.00" in text
+    assert f"({tuning.key}): tested among themselves, by seed where marked 'paired', against SimCSE, tuned (2" in text
+    assert list(harness.results(store.root).table("sts")["variant"])[-2:] == [base, tuned]
+    # of another suite, and of another number of trials
+    store.save(result("simcse", 7, {"retrieval": {"T": {"i2t_R@1": 4.0}, "Avg": {"i2t_R@1": 4.0}}}))
+    assert "MCSE, tuned" in printed(store.root, *asked, "markdown"), "another suite has none of these rows"
+    for suite, row in (("retrieval", tuned), ("sts", "mcse[tuned=3]")):
+        with pytest.raises(UserError, match=rf"no run of '{re.escape(row)}' in .* has a score in '{suite}'; "):
+            printed(store.root, suite, "--rows", row)
 
 
 def test_columns_and_tasks_are_only_those_asked_for_in_their_order(tmp_path: Path) -> None:

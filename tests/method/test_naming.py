@@ -15,6 +15,7 @@ from harness.papers.published import read_papers
         ("simcse-sup", "supervised SimCSE"),
         ("mcse[lambda=0.1]", "MCSE, λ = 0.1"),
         ("mcse[lambda=0.1]@official", "MCSE (public code), λ = 0.1"),
+        ("mcse[tuned=6]@official", "MCSE (public code), tuned (6 trials)"),
         ("mcse[images=shuffled]", "MCSE, shuffled images"),
         ("kdmcse[with=cml]", "KDMCSE with CML"),
         ("dalr[without=rank]", "DALR without rank"),

@@ -81,10 +81,12 @@ def test_a_tuning_is_kept_by_its_content(tmp_path: Path) -> None:
     (path,) = (tmp_path / "tunings").iterdir()
     assert path.stem == tuning.key
     assert store.files() == []
-    path.write_bytes(path.read_bytes().replace(b'"trials"', b'"trails"', 1))
-    tunings, (problem,) = read_tunings(store)
-    assert not tunings
-    assert problem.startswith(f"the tuning {path} cannot be used")
+    whole = path.read_bytes()
+    for good, bad in ((b'"trials"', b'"trails"'), (b'"kdmcse"', b'"not a method"')):
+        path.write_bytes(whole.replace(good, bad, 1))
+        tunings, (problem,) = read_tunings(store)
+        assert not tunings
+        assert problem.startswith(f"the tuning {path} cannot be used")
 
 
 def rounds(text: str, trials: int, sampler: str, score: Callable[[dict[str, str]], float]) -> list[Tuning]:

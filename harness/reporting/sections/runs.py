@@ -8,15 +8,19 @@ from itertools import chain, groupby
 from math import isnan
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from harness.commands import Commands
 from harness.formatting import duration, fixed
-from harness.metrics import AVERAGE, Metric, is_by_training
+from harness.method.naming import name_of
+from harness.metrics import AVERAGE, ArrayName, Metric, is_by_training
 from harness.reporting.charts.curves import ChartKey, Points, curve_title, run_curves, run_spec
 from harness.reporting.look import plain
 from harness.reporting.pages import TEMPLATES, Pages, anchor, numbered, plain_json, slug, slugs
 from harness.reporting.sections.base import ReportSection
 from harness.reporting.seeds.spent import Spent, read_json
 from harness.reporting.tables.grids import ABSENT
+from harness.sources import digest
 from harness.store import (
     Frames,
     Result,
@@ -79,8 +83,36 @@ class RunsSection(ReportSection):
                     "machine": _machine(result, Spent.of(self.contents.frames, [run.Index])),
                     "crumbs": _crumbs(result, pages),
                     "seeds": dict(sorted(siblings[result.profile, result.group].items())),
+                    "pairs": self._pairs(result, pages),
                 }
                 pages.put(f"runs/{run.page}.js", f"showRun({plain_json(shown)});\n".encode())
+
+    def _pairs(self, result: Result, pages: Pages) -> list[Mapping[str, object]]:
+        """Each similarity task of the figures' data: cosines of its pairs, and a file of their gold scores and texts.
+
+        Runs share such a file. Without the tests' data at hand, it has no texts. What are no such arrays is left out.
+        """
+        contents, arrays, shown = self.contents, self.contents.arrays(result), list[Mapping[str, object]]()
+        for task in (name.task for name in arrays if name.what == "cosine"):
+            gold, cosines = (_scores(arrays.get(ArrayName(task, what))) for what in ("gold", "cosine"))
+            files = ((each, contents.store.arrays_path(result, each)) for each in reversed(result.evaluations))
+            read = next((each for each, path in files if task in each.scores and path.is_file()), None)
+            if read is None or not 0 < len(gold) == len(cosines):
+                continue
+            file = f"pairs-{digest(result.profile, read.protocol.key, task)[:12]}"
+            if not pages.has(f"runs/{file}.js"):
+                texts = contents.sentences(result, read, task)
+                data = {"gold": gold, "texts": texts if len(texts) == len(gold) else []}
+                pages.put(f"runs/{file}.js", f"showPairs({plain_json(data)});\n".encode())
+            shown.append({"task": task, "file": file, "cosines": cosines})
+        return shown
+
+
+def _scores(values: np.ndarray | None) -> list[float]:
+    """The numbers of an array (n,); none where others have put something else."""
+    if values is None or values.ndim != 1 or values.dtype.kind != "f" or not np.isfinite(values).all():
+        return []
+    return [float(f"{value:.6g}") for value in values.tolist()]
 
 
 def in_order(frames: Frames) -> pandas.DataFrame:
@@ -116,7 +148,7 @@ def _crumbs(result: Result, pages: Pages) -> list[tuple[str, str]]:
     method, profile = result.spec.variant.name, result.profile
     return [
         ("Runs", "index.html"),
-        (method, f"../methods/{pages.methods[method]}.html"),
+        (name_of(method).text, f"../methods/{pages.methods[method]}.html"),
         (f"profile {profile}", f"../profiles/{pages.profiles[profile]}.html"),
     ]
 
@@ -264,7 +296,8 @@ def _content(result: Result, log: str, commands: Commands, run: Any) -> dict[str
     teachers = {role: _teacher_text(use) for role, use in result.teachers.items()}
     values: dict[str, Mapping[str, object]] = {**result.hyperparameters, **({"teachers": teachers} if teachers else {})}
     return {
-        "variant": str(spec.variant),
+        "name": name_of(str(spec.variant), overrides_text(result.overrides)).text,
+        "key": spec.key,
         "about": f"{spec.setting} / {spec.encoder}, seed {spec.seed}",
         "seed": spec.seed,
         "warnings": result.all_warnings,

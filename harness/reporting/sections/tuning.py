@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import groupby
-from typing import TYPE_CHECKING
 
 from harness.commands import DEFAULT_COMMANDS, Commands
 from harness.formatting import count_of, fixed
@@ -16,10 +13,9 @@ from harness.reporting.csvfiles import CsvFields, summary_rows
 from harness.reporting.figures.drawn import ReportFigure
 from harness.reporting.look import ChartSpec, Look, axis, by_series, curves, drawn, grid, n_of, of_series, spread
 from harness.reporting.sections.base import Part, ReportSection
-from harness.reporting.seeds.caveats import GroupState, Weakness, freshness_notes, joined_caveats, weakness_notes
-from harness.reporting.seeds.cells import Label, Row
-from harness.reporting.seeds.choose import chosen, rows_of
-from harness.reporting.seeds.summary import SummaryTable, blocks_of, table_of_blocks
+from harness.reporting.seeds.caveats import freshness_notes, weakness_notes
+from harness.reporting.seeds.summary import SummaryTable
+from harness.reporting.seeds.tuned import TunedLine, TunedReport
 from harness.reporting.seeds.wording import suite_title
 from harness.reporting.tables.grids import (
     ABSENT,
@@ -32,13 +28,8 @@ from harness.reporting.tables.grids import (
     summary_grid,
     summary_text,
 )
-from harness.spec import BASELINE
-from harness.stats import Summary, expected_best, summarise
-from harness.store import Frames, Result, frames_of, lines_of, overrides_text
-from harness.store.tunings import FIRST_TRIALS, TunedMethod, Tuning
-
-if TYPE_CHECKING:
-    import pandas
+from harness.stats import summarise
+from harness.store.tunings import FIRST_TRIALS, Tuning
 
 
 class TuningSection(ReportSection):
@@ -53,10 +44,6 @@ class TuningSection(ReportSection):
     )
 
     @cached_property
-    def reports(self) -> list[TunedReport]:
-        return tuned_reports(self.contents.tunings, self.contents.runs, self.contents.tables)
-
-    @cached_property
     def parts(self) -> Sequence[Part]:
         return [
             Part(
@@ -65,11 +52,11 @@ class TuningSection(ReportSection):
                 tuned_grids(report, self.contents.commands),
                 tuned_figures(report),
             )
-            for report in self.reports
+            for report in self.contents.tuned
         ]
 
     def rows(self) -> Iterable[CsvFields]:
-        return (fields for report in self.reports for fields in _csv(report))
+        return (fields for report in self.contents.tuned for fields in _csv(report))
 
 
 def _csv(report: TunedReport) -> Iterator[CsvFields]:
@@ -83,134 +70,6 @@ def _csv(report: TunedReport) -> Iterator[CsvFields]:
         for trials, summary in enumerate(line.expected, start=1):
             number = {"task": f"best of {trials}", "n": summary.n, "mean": summary.mean, "std": summary.std}
             yield {**shared, **where, **seeds, **number}
-
-
-@dataclass(frozen=True)
-class TunedLine:
-    """A method in one setting with one encoder; its `rows`, one for each suite, have the test scores of its picks.
-
-    `scores` are the dev scores, on the task and in the metric that `dev` names, of each trial by seed. `freshness` is
-    that of all trials. `lacking` maps each incomplete seed to its number of missing trials; such a seed picks nothing
-    and is in no other field.
-    """
-
-    method: TunedMethod
-    setting: str
-    encoder: str
-    dev: str
-    scores: Mapping[int, Mapping[str, float]]
-    lacking: Mapping[int, int]
-    freshness: GroupState
-    rows: Mapping[str, Row]
-
-    @property
-    def place(self) -> str:
-        return f"{self.setting} / {self.encoder}"
-
-    @property
-    def picks(self) -> dict[int, str]:
-        """The trial with the best dev score of each seed; of equal ones, the first drawn."""
-        return {seed: max(dev, key=dev.__getitem__) for seed, dev in self.scores.items()}
-
-    @cached_property
-    def expected(self) -> tuple[Summary, ...]:
-        """The expected best dev score of 1, 2, ... trials over seeds."""
-        curves = [expected_best([*dev.values()]) for dev in self.scores.values()]
-        return tuple(summarise(values) for values in zip(*curves, strict=True))
-
-    @property
-    def weakness(self) -> Weakness:
-        caveats = joined_caveats(cell.caveats for row in self.rows.values() for cell in row.cells.values())
-        return Weakness(self.place, name_of(self.method.base).text, caveats, self.freshness)
-
-
-@dataclass(frozen=True)
-class TunedReport:
-    """A tuning: its methods in each place where it was run, and the tables of the picked trials' test scores."""
-
-    tuning: Tuning
-    lines: tuple[TunedLine, ...]
-    tables: tuple[SummaryTable, ...]
-
-    @property
-    def places(self) -> list[list[TunedLine]]:
-        """The lines of each setting and encoder."""
-        return [list(some) for _, some in groupby(self.lines, key=lambda line: line.place)]
-
-    @property
-    def title(self) -> str:
-        methods = ", ".join(name_of(method.base).text for method in self.tuning.methods)
-        overrides = overrides_text(self.tuning.overrides)
-        more = f" ({overrides})" if overrides else ""
-        return f"{methods}{more}: {self.tuning.trials} trials each, profile {self.tuning.profile}"
-
-
-def tuned_reports(
-    tunings: Sequence[Tuning], results: Sequence[Result], tables: Sequence[SummaryTable]
-) -> list[TunedReport]:
-    """Evaluate each tuning that has been run. Untrained encoders are taken from the summary `tables`."""
-    reports = [_report(tuning, results, tables) for tuning in tunings]
-    return [report for report in reports if report.lines]
-
-
-def _report(tuning: Tuning, results: Sequence[Result], tables: Sequence[SummaryTable]) -> TunedReport:
-    frames = frames_of(results).where(profile=[tuning.profile], variant=tuning.variants)
-    fits = (frames.runs["overrides"] == overrides_text(tuning.overrides)) & frames.runs["dev"].notna()
-    frames = frames.taken(frames.runs.index[fits].tolist())
-    # one group of a trial in all suites, so that each seed picks among runs of one configuration
-    frames = frames.where(group={*chosen(frames, frames.scores).drop_duplicates([*Label._fields])["group"]})
-    kept, lines = chosen(frames, frames.scores), list[TunedLine]()
-    for (setting, encoder), runs in frames.runs.astype({"setting": str, "encoder": str}).groupby(
-        ["setting", "encoder"]
-    ):
-        if tuning.place in (None, f"{setting}/{encoder}"):
-            here = kept[kept["run"].isin(runs.index)]
-            lines += [_tuned(tuning, method, frames, runs, here) for method in tuning.methods]
-    shown = (table for table in tables if table.profile == tuning.profile)
-    return TunedReport(tuning, tuple(lines), tuple(filter(None, (_table(tuning, lines, metric) for metric in shown))))
-
-
-def _tuned(
-    tuning: Tuning, method: TunedMethod, frames: Frames, runs: pandas.DataFrame, kept: pandas.DataFrame
-) -> TunedLine:
-    """A method in one place, from the runs there and their chosen evaluations."""
-    devs, first = {(run.variant, run.seed): run.dev for run in lines_of(runs)}, runs.iloc[0]
-    seeds = sorted({seed for _, seed in devs})
-    done = {seed: {trial: devs[trial, seed] for trial in method.trials if (trial, seed) in devs} for seed in seeds}
-    lacking = {seed: tuning.trials - len(some) for seed, some in done.items() if len(some) < tuning.trials}
-    full = {seed: some for seed, some in done.items() if seed not in lacking}
-    every = (state for trial in method.trials for state in kept["freshness"][kept["variant"] == trial])
-    stale = dict.fromkeys(freshness.state for freshness in every if freshness.is_stale)
-    dev, freshness = f"{first['dev_metric']} on {first['dev_task']}", GroupState(len(full), " and ".join(stale))
-    line = TunedLine(method, first["setting"], first["encoder"], dev, full, lacking, freshness, {})
-    return replace(line, rows=_picked(line, frames, kept))
-
-
-def _picked(line: TunedLine, frames: Frames, kept: pandas.DataFrame) -> Mapping[str, Row]:
-    """The row of the picked trials in each suite, under the name of the tuned method."""
-    mine = kept[[trial in line.picks.items() for trial in zip(kept["seed"], kept["variant"], strict=True)]]
-    mine = mine.assign(variant=line.method.name, row=mine.groupby("suite", observed=True).ngroup())
-    rows = rows_of(frames, mine.sort_values(["row", "seed"]), frames.scores)
-    return {
-        row.suite: replace(row, group="", freshness=line.freshness, training={}, pooling="", is_method=True)
-        for row in rows
-    }
-
-
-def _table(tuning: Tuning, lines: Sequence[TunedLine], table: SummaryTable) -> SummaryTable | None:
-    """The picked trials' test scores in the columns of a suite's table; None if there are none."""
-    some = (row for line in lines if (row := line.rows.get(table.suite)))
-    shown = ((row, {at: row.cells[at] for at in table.columns if at in row.cells}) for row in some)
-    rows = [replace(row, cells=cells) for row, cells in shown if cells]
-    if not rows:
-        return None
-    encoders = {row.label.encoder for row in rows}
-    untrained = [row for row in table.rows if not row.is_trained and row.label.encoder in encoders]
-    names = {method.base: method.name for method in tuning.methods}
-    base = names.get(BASELINE, tuning.methods[0].name)
-    blocks = blocks_of([*rows, *untrained], table.metrics, base)
-    made = table_of_blocks(table.profile, table.suite, table.columns, table.metrics, blocks)
-    return replace(made, about=f"tuned, {tuning.trials} trials each ({tuning.key})")
 
 
 #: decimals of dev scores

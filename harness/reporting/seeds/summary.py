@@ -36,7 +36,7 @@ BOLD = "Bold: the best mean of each setting and encoder."
 class Block:
     """The rows of one setting and encoder: the untrained encoder, then the `base` variant, then the others.
 
-    `points` is the margin of "equal" in its tests, None for the default one.
+    `points` is the margin of "equal" in its tests, None for the default one. `about` follows the place in a title.
     """
 
     setting: str
@@ -44,6 +44,7 @@ class Block:
     rows: tuple[Row, ...]
     base: str = BASELINE
     points: float | None = None
+    about: str = ""
 
     @property
     def place(self) -> str:

@@ -165,7 +165,7 @@ def summary_grid(table: SummaryTable, *, whole: bool = False, note: str = "") ->
         ("variant", "seeds"),
         tuple(title for _, title in headings),
         tuple(column.task == AVERAGE for column in shown),
-        tuple(Section(block.place, tuple(_lines(table, block, shown, common))) for block in table.blocks),
+        tuple(Section(block.place + block.about, (*_lines(table, block, shown, common),)) for block in table.blocks),
         (*table.notes, *filter(None, [note])),
         groups=tuple(group for group, _ in headings) if any(group for group, _ in headings) else (),
         legend=table.legend,

@@ -13,14 +13,13 @@ from builders import over_seeds, result, sts, tables
 
 from harness.metrics import Score
 from harness.reporting.sections.tuning import (
-    TunedReport,
     expected_grid,
     picks_grid,
     shown_counts,
     tune_command,
     tuned_figures,
-    tuned_reports,
 )
+from harness.reporting.seeds.tuned import TunedReport, tuned_reports
 from harness.reporting.tables.grids import code_of
 from harness.store import Result
 from harness.store.tunings import make_tuning
@@ -57,7 +56,7 @@ def test_each_seed_picks_by_its_own_dev_score_and_never_by_a_test() -> None:
 def test_the_picks_are_one_row_tested_against_the_tuned_baseline() -> None:
     (report,) = reports(runs(MCSE) + runs(SIMCSE) + over_seeds("none", [70.0], setting="none"))
     (table,) = report.tables
-    assert [str(row.label) for row in table.rows] == ["none", "simcse, tuned (3 trials)", "mcse, tuned (3 trials)"]
+    assert [str(row.label) for row in table.rows] == ["none", "simcse[tuned=3]", "mcse[tuned=3]"]
     cell = table.rows[2].cells[AVG.column]
     assert cell.test.p == pytest.approx(scipy.stats.ttest_ind([60, 90, 70], [20, 21, 22]).pvalue)
     assert any("significantly worse than SimCSE, tuned (3 trials)" in note for note in table.legend)

@@ -14,10 +14,11 @@ from harness.reporting.charts.glance import forest_plot, heat_plots
 from harness.reporting.csvfiles import summary_rows, tidy
 from harness.reporting.sections.ranking import ranking_grid, ranking_rows, ranking_tables
 from harness.reporting.sections.seen import seen_grid, seen_tables
-from harness.reporting.sections.tuning import tuned_grids, tuned_reports
+from harness.reporting.sections.tuning import tuned_grids
 from harness.reporting.seeds.caveats import has_collapsed
 from harness.reporting.seeds.gains import forests, lead_text
 from harness.reporting.seeds.lookup import compare_variants
+from harness.reporting.seeds.tuned import tuned_reports
 from harness.reporting.tables.grids import marks, summary_grid
 from harness.reporting.tables.texts import csv_table, latex_table, markdown_table
 from harness.store import Frames, Result, frames_of, metrics_of
@@ -74,7 +75,7 @@ def stale_frame(monkeypatch: pytest.MonkeyPatch) -> None:
     def stale(results: Sequence[Result]) -> Frames:
         return frames_of(results).judged(states)
 
-    monkeypatch.setattr("harness.reporting.sections.tuning.frames_of", stale)
+    monkeypatch.setattr("harness.reporting.seeds.tuned.frames_of", stale)
     monkeypatch.setattr("harness.reporting.seeds.summary.frames_of", stale)
 
 

@@ -7,14 +7,21 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from builders import failure, over_seeds, result, sts
 from builders import split as with_seen
 
+import harness
+from harness.evaluation.suites import pairs_of
+from harness.metrics import ArrayName
+from harness.planning.inventory import Inventory
+from harness.profiles import load_profile
 from harness.reporting.build import render
 from harness.reporting.contents import Contents
 from harness.reporting.methods import MethodFacts, OptionFacts
-from harness.store import Failure, Result, Store
+from harness.store import Evaluation, Failure, Result, Store
 from harness.store.tunings import make_tuning
+from harness.toy.tasks import TOY_STS
 
 EVIL = ("<script>alert(1)</script>", "../../evil", "\"'><img src=x onerror=alert(2)>", "дальше 文 🙂")
 TUNING = make_tuning("tiny", {}, ["mcse:lambda=2|3", "kdmcse:margin=1|2"], 2)
@@ -85,6 +92,30 @@ def every_kind() -> list[Result]:
         *hostile(),
         *tuned(),
     ]
+
+
+def report_with_pairs(folder: Path) -> Path:
+    """A report of runs whose cosines of ToySTS are its gold scores, save of one pair; those of dalr had other data."""
+    results, pairs = folder / "results", pairs_of(TOY_STS.load(None))
+    gold = np.array([score for *_, score in pairs], dtype=np.float32)
+    protocol = Inventory(load_profile("tiny"), None, {}).protocol("figures")
+    wrong = {"simcse": (gold.argmax(), -1.0), "mcse": (gold.argmin(), 1.0), "dalr": (gold.argmin(), 1.0)}
+    for variant, (at, cosine) in wrong.items():
+        cosines = gold / 5
+        cosines[at] = cosine
+        data = {"data": "other"} if variant == "dalr" else {}
+        scored = Evaluation(
+            suite="figures",
+            protocol=protocol.model_copy(update=data),
+            scores={"ToySTS": {"n": 1000.0}, "Avg": {}},
+            finished="2026-01-02T03:04:05+00:00",
+        )
+        for run in over_seeds(variant, [70.0, 71.0, 72.0]):
+            run = run.model_copy(update={"evaluations": [*run.evaluations, scored]})
+            arrays = {ArrayName("ToySTS", "gold"): gold, ArrayName("ToySTS", "cosine"): cosines}
+            Store(results).save_arrays(run, scored, arrays)
+            Store(results).save(run)
+    return harness.report(results, folder / "out").page.parent
 
 
 def shown_run(out: Path, run: Result) -> dict[str, Any]:

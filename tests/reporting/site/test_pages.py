@@ -136,6 +136,13 @@ def test_pages_show_scores_facts_and_commands(site: Path) -> None:
     assert "No run of profile paper yet: printed numbers only" in pages["papers/dalr.html"]
 
 
+def test_the_mark_of_an_equal_row_is_explained(tmp_path: Path) -> None:
+    equal = [*over_seeds("simcse", [70.0, 70.01, 70.02]), *over_seeds("mcse", [70.001, 70.012, 70.019])]
+    rendered(tmp_path / "out", equal)
+    mark = '<b class="mark" title="equal within the margin">≈</b>'
+    assert all(mark in (tmp_path / "out" / page).read_text("utf-8") for page in ("index.html", "profiles/tiny.html"))
+
+
 @pytest.mark.parametrize(("seeds", "text"), [([0], "0"), ([2, 1, 0, 7], "0–2, 7"), ([4, 4, 6], "4, 6"), ([], "")])
 def test_seeds_are_shown_as_spans(seeds: list[int], text: str) -> None:
     assert spans(iter(seeds)) == text

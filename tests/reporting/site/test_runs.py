@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from builders import over_seeds, result
 from site_samples import rendered, shown_run
 
 from harness.commands import DEFAULT_COMMANDS
-from harness.metrics import Metric
+from harness.evaluation.suites import pairs_of
+from harness.metrics import ArrayName, Metric
 from harness.reporting.build import render
 from harness.reporting.contents import Contents
 from harness.reporting.sections import runs
 from harness.reporting.sections.runs import averages_of, in_order, run_lines, score_tables
 from harness.spec import split
 from harness.store import Evaluation, Protocol, Result, Store, frames_of
+from harness.toy.tasks import TOY_STS
 
 
 def test_the_command_of_a_run_names_that_run() -> None:
@@ -83,6 +88,46 @@ def test_warnings_overrides_and_teachers_are_shown(tmp_path: Path) -> None:
         "guide": "bert (beside the student; from org/bert@abc)",
         "text": "simcse (reads the caption; features computed)",
     }
+
+
+def test_the_cosines_of_pairs_are_a_runs_and_their_texts_shared_where_the_tests_data_are_at_hand(
+    pairs_site: Path,
+) -> None:
+    folder, pairs = pairs_site / "runs", pairs_of(TOY_STS.load(None))
+
+    def read(path: Path) -> Any:
+        return json.loads(path.read_text("utf-8").partition("(")[2].removesuffix(");\n"))
+
+    shown = [read(path)["pairs"] for path in sorted(folder.glob("*-seed-*.js"))]
+    assert [one["task"] for (one,) in shown] == ["ToySTS"] * 9
+    assert len({one["file"] for (one,) in shown}) == len([*folder.glob("pairs-*.js")]) == 2
+    other, simcse = (read(folder / f"{shown[at][0]['file']}.js") for at in (0, -1))
+    assert simcse["texts"] == [[first, second] for first, second, _ in pairs]
+    assert simcse["gold"] == pytest.approx([score for *_, score in pairs], abs=1e-4)
+    assert other == {"gold": simcse["gold"], "texts": []}, "of other data, no texts"
+    cosines = shown[-1][0]["cosines"]
+    assert [at for at, (cosine, gold) in enumerate(zip(cosines, simcse["gold"], strict=True)) if cosine < gold / 6] == [
+        simcse["gold"].index(max(simcse["gold"]))
+    ]
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        {"cosine": [0.5, 0.1]},
+        {"cosine": [0.5, 0.1], "gold": [5.0]},
+        {"cosine": [0.5, float("nan")], "gold": [5.0, 1.0]},
+        {"cosine": ["<b>", "c"], "gold": [5.0, 1.0]},
+        {"cosine": 0.5, "gold": 5.0},
+    ],
+)
+def test_arrays_that_are_no_scores_of_pairs_are_left_out(tmp_path: Path, arrays: dict[str, Any]) -> None:
+    store, run = Store(tmp_path / "results"), result("mcse")
+    named = {ArrayName("ToySTS", what): np.array(values) for what, values in arrays.items()}
+    store.save_arrays(run, run.evaluations[0], named)
+    contents = Contents(store, [store.save(run)])
+    render(contents, tmp_path / "out")
+    assert (shown_run(tmp_path / "out", run)["pairs"], contents.found) == ([], [])
 
 
 def test_a_log_is_shown_as_text_and_the_middle_of_a_long_one_is_omitted(tmp_path: Path) -> None:

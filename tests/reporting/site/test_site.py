@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,9 @@ from typing import Any
 import pytest
 from builders import result, sts
 from site_samples import EVIL, rendered
+
+from harness.evaluation.suites import pairs_of
+from harness.toy.tasks import TOY_STS
 
 playwright = pytest.importorskip("playwright.sync_api", reason="no page is opened; install the extra dev")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -212,6 +216,35 @@ def test_the_leaderboard_unfolds_and_its_choices_are_kept_in_the_address(watched
     )
 
 
+def test_a_runs_worst_pairs_and_those_that_two_rows_judge_most_differently_are_shown(
+    watched: Watched, pairs_site: Path
+) -> None:
+    watched.site = pairs_site
+    pairs = pairs_of(TOY_STS.load(None))
+    ends = (each(pairs, key=lambda pair: pair[2]) for each in (min, max))
+    least, most = (f"“{first}”\n“{second}”" for first, second, _ in ends)
+
+    def lines(place: Any) -> list[list[str]]:
+        place.locator("tbody tr").first.wait_for()
+        return [row.locator("th, td").all_inner_texts() for row in place.locator("tbody tr").all()]
+
+    page = watched.open(run_page(pairs_site, "simcse"))
+    (first, *_) = lines(page.locator("#pairs"))
+    assert (first[0], first[3:]) == (most, ["−1.0000", "1"])
+    assert "not at hand" not in page.locator("#pairs").inner_text()
+    page = watched.open(run_page(pairs_site, "dalr"))
+    assert re.fullmatch(r"pair \d+", lines(page.locator("#pairs"))[0][0])
+    assert "data were not at hand" in page.locator("#pairs").inner_text()
+    page = watched.open("index.html")
+    for row in page.locator(".board:visible tr.method", has_text=re.compile("SimCSE|MCSE")).all():
+        row.get_by_role("button", name="Compare").click()
+    shown = page.locator(".board:visible .pair h5", has_text="judge most differently").locator("+ p + .scroll")
+    first, second, *_ = lines(shown)
+    assert {first[0], second[0]} == {least, most}
+    assert shown.locator("thead th").all_inner_texts()[1:3] == ["gold", "rank of gold"]
+    assert {first[4], second[4], first[3], second[3]} >= {"1"}
+
+
 def test_hostile_texts_are_shown_as_text(watched: Watched, site: Path) -> None:
     for name in ("index.html", "runs/index.html", "profiles/tiny.html"):
         assert "<script>alert(1)</script>" in watched.open(name).locator("main").inner_text(), name
@@ -365,11 +398,13 @@ def test_commands_and_tables_are_copied_with_and_without_a_clipboard(watched: Wa
         "Object.defineProperty(navigator, 'clipboard',"
         "{configurable: true, value: {writeText: async (text) => { window.copied = text; }}})"
     )
-    watched.open(run_page(site))
-    page.get_by_role("button", name="Copy").click()
-    page.get_by_text("Copied").wait_for()
-    assert page.evaluate("window.copied") == page.locator(".commands code").inner_text()
-    assert page.evaluate("window.copied").startswith("harness run --profile ")
+    watched.open(run_page(site, "mcse-toy"))
+    assert page.locator("h1").inner_text() == "MCSE"
+    for place, start in ((".key", "mcse/toy/toy-bert/seed-0"), (".commands", "harness run --profile ")):
+        page.locator(place).get_by_role("button", name="Copy").click()
+        page.locator(place).get_by_text("Copied").wait_for()
+        assert page.evaluate("window.copied") == page.locator(f"{place} code").inner_text()
+        assert page.evaluate("window.copied").startswith(start)
     watched.open("profiles/tiny.html")
     page.locator("summary", has_text="LaTeX").first.click()
     page.get_by_role("button", name="Copy LaTeX").first.click()
@@ -380,7 +415,7 @@ def test_commands_and_tables_are_copied_with_and_without_a_clipboard(watched: Wa
         "document.execCommand = () => { window.fallback = document.activeElement.value; return true; };"
     )
     watched.open(run_page(site))
-    page.get_by_role("button", name="Copy").click()
+    page.locator(".commands").get_by_role("button", name="Copy").click()
     page.get_by_text("Copied").wait_for()
     assert page.evaluate("window.fallback") == page.locator(".commands code").inner_text()
 
