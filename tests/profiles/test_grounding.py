@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 from shutil import copy
 from typing import Any
@@ -95,6 +96,11 @@ def test_a_killed_pretraining_goes_on_to_the_same_model(
     assert (whole / "README.md").read_text() == (resumed / "README.md").read_text()
     assert json.loads((whole / "config.json").read_text())["architectures"] == ["BertForMaskedLM"]
     assert Student.load(whole, pooling="mean").eval().embed(["the red dog", "a cat"]).shape == (2, 16)
+
+
+def test_a_student_that_has_read_nothing_is_a_model_too(root: Path, tmp_path: Path) -> None:
+    pretrain(tmp_path / "unread", root, replace(RECIPE, steps=0))
+    assert Student.load(tmp_path / "unread", pooling="mean").eval().embed(["the red dog"]).shape == (1, 16)
 
 
 def test_the_profile_in_its_smallest_form(data_root: Path, tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def controls_of(row: Row) -> Iterator[Control]:
     images = {name for of, name in row.teachers if of == "image"}
     for key in (key for key in declared.teacher_options if key.startswith("image") and not images & {*CONTROLS}):
         for value in CONTROLS if images else ():
-            # only the features of the profile's own image teacher can be; with one caption an image, permuted is shuffled
+            # only the profile's own image teacher can be shuffled; with one caption an image, that is to permute
             telling = value == "shuffled" or (value == "permuted" and "captions=all" in label.setting)
             needed = telling and profile is not None and images == {profile.images}
             yield Control(UNMATCHED, label._replace(variant=_with(variant, {key: value})), needed=needed)
