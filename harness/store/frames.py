@@ -230,7 +230,7 @@ class Frames(Sequence[Result]):
         return self.evaluations.drop_duplicates(["run", "suite"], keep="last")
 
     def times(self) -> dict[tuple[str, str], dict[str, list[float]]]:
-        """Method and encoder -> seconds of trainings (''), of their steps ('step'), of each suite's newest evaluation."""
+        """Method and encoder -> seconds of trainings (''), of a step of each ('step'), and of newest evaluations."""
         table, runs = self._evaluations
         suites: list[dict[str, float]] = [{} for _ in range(len(self))]
         for run, suite, seconds in zip(
