@@ -24,7 +24,7 @@ from harness.corpora.base import Pairs
 from harness.corpora.captions import COLUMNS, ReadCaptions, layout_of, read_captions
 from harness.corpora.images import CaptionImages, FeatureFile, IdsAndFeatures, StoredFeatures, standardised
 from harness.errors import RESTORE, UserError
-from harness.sources import FileSource, Findings, Missing, digest, placed
+from harness.sources import FileSource, Findings, Missing, digest
 from harness.tables import finite_number, read_json, read_rows
 
 
@@ -173,10 +173,10 @@ class RatedFile(FileSource):
         return digest(super().fingerprint(root), self.pixels.fingerprint(root))
 
     def load(self, root: Path | None) -> RatedImages:
-        ids, (_, *captions) = self._ids(root), self.paths(root)
+        ids, (ratings, *captions) = self._ids(root), self.paths(root)
         texts = {str(one["id"]): " ".join(one["caption"].split()) for one in _annotations(captions)}
         pairs = []
-        for where, (first, second, score) in read_rows(self._path(root), *self.columns, "agg_score"):
+        for where, (first, second, score) in read_rows(ratings, *self.columns, "agg_score"):
             number = first.rpartition(":")[2]
             if captions and number not in texts:
                 raise UserError(f"{where}: {captions[0]} has no caption {number}; {RESTORE}")
@@ -185,10 +185,7 @@ class RatedFile(FileSource):
 
     def _ids(self, root: Path | None) -> list[str]:
         images = [column for column in self.columns if column.startswith("image")]
-        return list(dict.fromkeys(name for _, row in read_rows(self._path(root), *images) for name in row))
-
-    def _path(self, root: Path | None) -> Path:
-        return placed(root, self.files[0])
+        return list(dict.fromkeys(name for _, row in read_rows(self.paths(root)[0], *images) for name in row))
 
 
 def _annotations(files: Sequence[Path]) -> list[dict[str, Any]]:
