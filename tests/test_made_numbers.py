@@ -121,9 +121,14 @@ def test_the_page_of_grounding_says_what_its_numbers_say(
     for line, count in (("Gains over", gained), ("Losses to", lost)):
         (kinds,) = re.findall(rf"- {line} SimCSE.*: (.*)\.", texts["grounding-kinds"])
         assert kinds.count(";") + (kinds != "none") == count
-    assert re.findall(r"^\| ([\d.,]+) \|", texts["grounding-weights"], re.MULTILINE) == ["0.1", "1"]
+    assert re.findall(r"^\| ([\d.,]+) \|", texts["grounding-lambda"], re.MULTILINE) == ["0.1", "1"]
     assert re.findall(r"^\| ([\d.,]+) \|", texts["grounding-pictures"], re.MULTILINE) == ["60", "6,000"]
-    assert texts["grounding-reading"].startswith("No results yet; `harness run --profile grounding --methods")
+    drawn = dict(grounding_numbers.figures())
+    assert [*drawn] == ["grounding-lambda.svg", "grounding-pictures.svg"]
+    for name, axis in (("grounding-lambda.svg", "lambda"), ("grounding-pictures.svg", "pictures")):
+        assert f"({name})" in texts[f"grounding-{axis}"]
+        assert all(f">{text}</text>" in drawn[name] for text in ("SimCSE", "MCSE", axis))
+    assert texts["grounding-student"].startswith("No results yet; `harness run --profile grounding --methods")
     assert texts["grounding-orders"].endswith(f"- Of 12 printed orders: {order}, 7 not run.")
     assert texts["grounding"].count("| `mcse` |") == 2, "parts of the pictures and other weights are in their tables"
 
@@ -133,6 +138,7 @@ def test_a_page_of_grounding_without_runs_names_their_commands(monkeypatch: pyte
     for name, make in reference_numbers.BLOCKS.items():
         if name.startswith("grounding"):
             (line,) = make()
+            assert [*grounding_numbers.figures()] == []
             assert line.startswith("No results yet; `harness run --profile grounding --")
 
 

@@ -6,6 +6,7 @@ they go; a block without runs names the command for them.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -21,6 +22,7 @@ from harness.metrics import AVERAGE, Column, Metric, Significance
 from harness.papers.needed import StandIns
 from harness.papers.published import Paper, published_key, read_papers, read_published
 from harness.profiles import load_profile
+from harness.reporting import look
 from harness.reporting.seeds.cells import Cell, Label, Row, contrast
 from harness.reporting.seeds.choose import profile_runs, rows_by_label
 from harness.reporting.seeds.controls import controls_of, rival_text, rivals
@@ -163,14 +165,30 @@ def _of_kind(row: Row, sets: Sequence[str]) -> Row:
     return replace(row, cells={_KIND: Cell.of(by_seed)}, parts={})
 
 
-def weights() -> Iterator[str]:
-    """Scores against lambda."""
-    one = of(PROFILE, "sts")
+#: a place on the axis of a curve, and the rows of SimCSE and of MCSE there
+Point = tuple[str | float, Block, Row]
+
+
+def weights(one: SummaryTable) -> Iterable[Point]:
+    """Values of lambda."""
     used = {str(run.spec.variant): run.hyperparameters["method"].get("lambda", 0) for run in runs_of(PROFILE)}
-    blocks = [block for block in one.blocks if (block.setting, block.encoder) == (CAPTIONS, STUDENT)]
-    rows = [(block, row) for block in blocks for row in block.trained if row.label.method == METHOD]
-    points = [(used[row.label.variant], block, row) for block, row in rows if _has_only(row.label.parsed, "lambda")]
-    yield from _curve(one, "lambda", sorted(points, key=lambda point: point[0]))
+    for block in (block for block in one.blocks if (block.setting, block.encoder) == (CAPTIONS, STUDENT)):
+        rows = [row for row in block.trained if row.label.method == METHOD and not row.label.overrides]
+        yield from ((used[row.label.variant], block, row) for row in rows if _has_only(row.label.parsed, "lambda"))
+
+
+def pictures(one: SummaryTable) -> Iterable[Point]:
+    """Numbers of pictures."""
+    for block in (block for block in one.blocks if block.encoder == STUDENT and block.trained):
+        setting, row = parse_setting(block.setting), _row(block, METHOD)
+        if row and setting.name == CAPTIONS and _has_only(setting, "shot"):
+            yield int(dict(setting.options).get("shot", PICTURES)), block, row
+
+
+def reading(one: SummaryTable) -> Iterable[Point]:
+    """Students that have read less or more."""
+    rows = [(block.encoder, block, _row(block, METHOD)) for block in one.blocks if block.setting == CAPTIONS]
+    yield from ((place, block, row) for place, block, row in rows if row)
 
 
 def _has_only(name: Variant | None, option: str) -> bool:
@@ -178,28 +196,29 @@ def _has_only(name: Variant | None, option: str) -> bool:
     return name is not None and {key for key, _ in name.options} <= {option}
 
 
-def pictures() -> Iterator[str]:
-    """Scores against the number of pictures."""
-    one, points = of(PROFILE, "sts"), []
-    for block in (block for block in one.blocks if block.encoder == STUDENT and block.trained):
-        setting, row = parse_setting(block.setting), _row(block, METHOD)
-        if row and setting.name == CAPTIONS and _has_only(setting, "shot"):
-            points.append((int(dict(setting.options).get("shot", PICTURES)), block, row))
-    yield from _curve(one, "pictures", sorted(points, key=lambda point: point[0]))
+#: what is on the axis of a curve -> its points
+CURVES = {"lambda": weights, "pictures": pictures, "student": reading}
+#: the words of the command for them
+COMMANDS = {
+    "lambda": "--methods 'mcse[lambda=0.01|0.03|0.1|0.3|3]' --encoders text-bert=FOLDER",
+    "pictures": f"--methods simcse,mcse --settings '{SHOTS}' --encoders text-bert=FOLDER",
+    "student": "--methods 'none[pooling=mean],simcse,mcse' --encoders text-bert-10=FOLDER",
+}
 
 
-def reading() -> Iterator[str]:
-    """Scores against what the student has read before."""
+def _points(one: SummaryTable, axis: str) -> list[Point]:
+    """The points of a curve in their order; none of a single one."""
+    points = sorted(CURVES[axis](one), key=lambda point: point[0])
+    return points if len(points) > 1 else []
+
+
+def _curve(axis: str) -> Iterator[str]:
+    """A figure and its table: the untrained student, SimCSE and MCSE at each point, and MCSE's gain."""
     one = of(PROFILE, "sts")
-    rows = [(block.encoder, block, _row(block, METHOD)) for block in one.blocks if block.setting == CAPTIONS]
-    yield from _curve(one, "student", [(place, block, row) for place, block, row in rows if row])
-
-
-def _curve(one: SummaryTable, axis: str, points: Sequence[tuple[str | float, Block, Row]]) -> Iterator[str]:
-    """A table of two or more points: the untrained student, SimCSE and a row, with the row's gain."""
-    column = _column(one, AVERAGE)
-    if len(points) < 2:
+    column, points = _column(one, AVERAGE), _points(one, axis)
+    if not points:
         return
+    yield from [f"![SimCSE and MCSE against {axis}; bars are deviations over seeds]({_file(axis)})", ""]
     lines = [
         [
             f"`{place}`" if isinstance(place, str) else f"{place:,g}",
@@ -209,6 +228,35 @@ def _curve(one: SummaryTable, axis: str, points: Sequence[tuple[str | float, Blo
         for place, block, row in points
     ]
     yield from table([axis, "untrained", "`simcse`", "`mcse`", "`mcse` less `simcse` (95 %), Holm's p"], lines)
+
+
+def _file(axis: str) -> str:
+    return f"grounding-{axis}.svg"
+
+
+def figures() -> Iterator[tuple[str, str]]:
+    """The name and the SVG of each curve with runs."""
+    if not runs_of(PROFILE):
+        return
+    one = of(PROFILE, "sts")
+    for axis in CURVES:
+        if points := _points(one, axis):
+            yield _file(axis), _drawn(axis, _column(one, AVERAGE), points)
+
+
+def _drawn(axis: str, column: Column, points: Sequence[Point]) -> str:
+    both = {"SimCSE": [_row(block, BASELINE) for _, block, _ in points], "MCSE": [row for *_, row in points]}
+    values = [
+        look.spread(name, float(at), row.cells[column].summary)
+        for name, rows in both.items()
+        for at, row in enumerate(rows)
+        if row
+    ]
+    places = json.dumps([place if isinstance(place, str) else f"{place:,g}" for place, *_ in points])
+    labels = {"values": [*range(len(points))], "labelExpr": f"{places}[datum.value]", "grid": False}
+    x, y = look.axis("x", axis, axis=labels), look.axis("y", "Avg of 7 STS, Spearman x 100")
+    shown = look.by_series([look.of_series(at, name) for at, name in enumerate(both)])
+    return look.drawn(f"SimCSE and MCSE against {axis}", look.grid([{"layer": [look.curves(values, x, y, shown)]}])).svg
 
 
 def orders() -> Iterator[str]:
@@ -274,18 +322,10 @@ def or_command(make: Callable[[], Iterable[str]], words: str = "--encoders text-
     ]
 
 
-def _with(words: str) -> str:
-    return f"{words} --encoders text-bert=FOLDER"
-
-
-BLOCKS = {
+BLOCKS: dict[str, Callable[[], Iterator[str]]] = {
     "grounding": partial(or_command, variants),
     "grounding-answers": partial(or_command, answers),
     "grounding-kinds": partial(or_command, kinds),
-    "grounding-weights": partial(or_command, weights, _with("--methods 'mcse[lambda=0.01|0.03|0.1|0.3|3]'")),
-    "grounding-pictures": partial(or_command, pictures, _with(f"--methods simcse,mcse --settings '{SHOTS}'")),
-    "grounding-reading": partial(
-        or_command, reading, "--methods 'none[pooling=mean],simcse,mcse' --encoders text-bert-10=FOLDER"
-    ),
+    **{f"grounding-{axis}": partial(or_command, partial(_curve, axis), COMMANDS[axis]) for axis in CURVES},
     "grounding-orders": partial(or_command, orders),
 }

@@ -301,6 +301,8 @@ def main(write: bool) -> None:
         new = written(old)
         if write:
             page.write_text(new, "utf-8")
+            for name, svg in grounding_numbers.figures() if page == GROUNDING else ():
+                (page.parent / name).write_text(svg, "utf-8")
         elif new != old:
             how = "`python tools/reference_numbers.py --write` writes it anew"
             sys.exit(f"{page.name} differs from results/reference; {how}")
