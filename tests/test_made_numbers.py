@@ -133,6 +133,15 @@ def test_the_page_of_grounding_says_what_its_numbers_say(
     assert texts["grounding"].count("| `mcse` |") == 2, "parts of the pictures and other weights are in their tables"
 
 
+def test_without_other_pictures_a_gain_is_not_put_down_to_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        reference_runs, "reference", lambda: [run for run in grounded(3.0) if "shuf" not in str(run.spec)]
+    )
+    said = "\n".join(grounding_numbers.BLOCKS["grounding-answers"]())
+    assert "- `flickr8k`: a gain that no run with unmatched pictures is set against, MCSE less SimCSE is +3.00" in said
+    assert "pictures help" not in said
+
+
 def test_a_page_of_grounding_without_runs_names_their_commands(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reference_runs, "reference", list)
     for name, make in reference_numbers.BLOCKS.items():

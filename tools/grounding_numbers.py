@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import combinations
@@ -25,7 +25,7 @@ from harness.profiles import load_profile
 from harness.reporting import look
 from harness.reporting.seeds.cells import Cell, Label, Row, contrast
 from harness.reporting.seeds.choose import profile_runs, rows_by_label
-from harness.reporting.seeds.controls import controls_of, rival_text, rivals
+from harness.reporting.seeds.controls import UNMATCHED, controls_of, rival_text, rivals
 from harness.reporting.seeds.summary import Block, SummaryTable
 from harness.reporting.tables.grids import summary_text
 from harness.spec import BASELINE, UNTRAINED, Variant, parse_setting
@@ -67,9 +67,9 @@ def main_runs() -> list[Result]:
 
 def variants() -> Iterator[str]:
     """Every variant in every setting."""
-    one, ratings = of(PROFILE, "sts", main_runs()), of(PROFILE, "cxc", main_runs())
+    runs = main_runs()
+    one, rated = of(PROFILE, "sts", runs), _rated(runs)
     shown = [_column(one, "STS-B"), _column(one, AVERAGE)]
-    sampled, rated = _column(ratings, AVERAGE), {row.label: row for row in ratings.rows}
     rows, seen = [], set[Label]()
     for block in one.blocks:
         for row in (row for row in block.rows if row.label not in seen):
@@ -78,21 +78,20 @@ def variants() -> Iterator[str]:
             rows.append([
                 f"`{row.label.variant}`", row.label.setting if row.is_trained else "–", str(len(row.seeds)),
                 *(score(one, row, column) for column in shown),
-                score(ratings, rated.get(row.label), sampled),
+                rated.get(row.label, ""),
                 difference(one, row, shown[1]) if compared else "",
                 f"{spent / 1e12:.1f}" if spent else "",
             ])  # fmt: skip
-    head = [
-        "variant",
-        "setting",
-        "seeds",
-        "STS-B",
-        "Avg of 7 STS",
-        "CxC",
-        "Avg less `simcse` (95 %), Holm's p",
-        "TFLOPs",
-    ]
-    yield from table(head, rows)
+    less = "Avg less `simcse` (95 %), Holm's p"
+    yield from table(["variant", "setting", "seeds", "STS-B", "Avg of 7 STS", "CxC", less, "TFLOPs"], rows)
+
+
+def _rated(runs: Sequence[Result]) -> Mapping[Label, str]:
+    """The scores on Crisscrossed Captions, where there are any."""
+    if not any(one.suite == "cxc" for run in runs for one in run.evaluations):
+        return {}
+    ratings = of(PROFILE, "cxc", runs)
+    return {row.label: score(ratings, row, _column(ratings, AVERAGE)) for row in ratings.rows}
 
 
 def answers() -> Iterator[str]:
@@ -117,6 +116,8 @@ def _answer(block: Block, row: Row, column: Column, metric: Metric) -> Iterator[
         said = f"pictures hurt, {size}"
     elif any(rival.confounds for rival in some):
         said = f"a gain that pictures are not shown to cause, {size}"
+    elif not any(UNMATCHED in rival.control.what for rival in some):
+        said = f"a gain that no run with unmatched pictures is set against, {size}"
     else:
         said = f"pictures help, beyond every control that was run, {size}"
     width = (cell.test.high - cell.test.low) / 2
@@ -236,7 +237,7 @@ def _file(axis: str) -> str:
 
 def figures() -> Iterator[tuple[str, str]]:
     """The name and the SVG of each curve with runs."""
-    if not runs_of(PROFILE):
+    if not main_runs():
         return
     one = of(PROFILE, "sts")
     for axis in CURVES:
@@ -316,7 +317,7 @@ def _row(block: Block, variant: str) -> Row | None:
 
 def or_command(make: Callable[[], Iterable[str]], words: str = "--encoders text-bert=FOLDER") -> Iterator[str]:
     """The lines of a block, or one with the command for its runs."""
-    yield from ([*make()] if runs_of(PROFILE) else []) or [
+    yield from ([*make()] if main_runs() else []) or [
         f"No results yet; `harness run --profile grounding {words} --data-root DATA --results results/reference` "
         "computes them."
     ]
