@@ -18,7 +18,7 @@ import re
 import unicodedata
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from glob import escape
 from itertools import chain, islice
@@ -218,6 +218,14 @@ def read_rows(path: Path, *columns: str) -> Iterator[TableRow]:
             yield row
     if empty:
         raise UserError(f"{path} has no rows; give a table with a header and rows")
+
+
+def finite_number(where: str, text: str) -> float:
+    """Read a finite number. Raises UserError."""
+    with suppress(ValueError):
+        if math.isfinite(value := float(text)):
+            return value
+    raise UserError(f"{where}: the score '{text}' is not a number; correct or remove the line")
 
 
 def column_names(path: Path) -> list[str]:

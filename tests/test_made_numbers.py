@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
+import grounding_numbers
 import pytest
 import reference_numbers
+import reference_runs
 from builders import result, sts
 from scripts import script
 
 import harness
 from harness.planning.missing import fetch_list, lacking
-from harness.store import Store
+from harness.store import Result, Store, TeacherUse
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "reproduce.md").read_text()
@@ -43,11 +46,11 @@ def test_the_hours_are_those_of_the_count() -> None:
 
 def test_the_reference_numbers_are_those_of_the_reference_runs() -> None:
     """`python tools/reference_numbers.py --write` writes them anew."""
-    text = reference_numbers.PAGE.read_text("utf-8")
-    blocks = {name: block for name, _, block in reference_numbers.MARKED.findall(text)}
+    texts = [page.read_text("utf-8") for page in (reference_numbers.PAGE, reference_numbers.GROUNDING)]
+    blocks = {name: block for text in texts for name, _, block in reference_numbers.MARKED.findall(text)}
     assert blocks.keys() == reference_numbers.BLOCKS.keys()
     assert all("±" in blocks[name] for name in ("tiny", "tiny-tables", "small"))
-    assert reference_numbers.written(text) == text
+    assert [reference_numbers.written(text) for text in texts] == texts
 
 
 def test_methods_of_the_field_have_a_block_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,12 +61,94 @@ def test_methods_of_the_field_have_a_block_of_their_own(monkeypatch: pytest.Monk
         for at, name in enumerate(names)
         for seed in range(3)
     ]
-    monkeypatch.setattr(reference_numbers, "reference", lambda: runs)
+    monkeypatch.setattr(reference_runs, "reference", lambda: runs)
     lines = "\n".join(reference_numbers.field())
     for setting in ("toy", "wiki+flickr8k"):
         assert f"- `{setting}`: better than SimCSE: `diffcse[generator=toy-bert]`, `esimcse`." in lines
     assert lines.count("| `mcse` | 3 | 11.00 ± 1.00\\* | +10.00 (") == 2
     assert "esimcse" not in "\n".join(reference_numbers.tiny())
+
+
+KINDS = [name for some in grounding_numbers.KINDS.values() for name in some]
+
+
+def grounded(gain: float) -> list[Result]:
+    """Made-up runs of the profile grounding: MCSE gains this over SimCSE and over shuffled pictures, half with less."""
+    levels = {"simcse": 50.0, "mcse": 50.0 + gain, "mcse[images=shuffled]": 50.0, "mcse[lambda=0.1]": 50.0 + gain / 2}
+    runs = [made("none[pooling=mean]", 0, 40.0, setting="none")]
+    for setting in ("flickr8k", "flickr8k[shot=60]", "wiki+flickr8k"):
+        runs += [
+            made(variant, seed, level + 0.1 * ((7 * seed + len(variant)) % 5), setting=setting)
+            for seed in range(5)
+            for variant, level in levels.items()
+        ]
+    return runs
+
+
+def made(variant: str, seed: int, level: float, **where: Any) -> Result:
+    values = {"method": {"lambda": 0.1 if "lambda" in variant else 1.0}, "training": {"steps": 300}, "encoder": {}}
+    image = TeacherUse(teacher="shuffled" if "shuffled" in variant else "squeezenet", of="image")
+    return result(
+        variant,
+        seed,
+        {**sts(**dict.fromkeys(("STS12", "STS-B", "SICK-R"), level)), "cxc": {"Avg": {"sampled": level}}},
+        parts={"sts": {"STS12": {name: {"spearman": level, "n": 99.0} for name in KINDS[:-2]}}},
+        teachers={"image": image} if "mcse" in variant else {},
+        hyperparameters=values,
+        profile="grounding",
+        encoder="text-bert",
+        **where,
+    )
+
+
+@pytest.mark.parametrize(
+    ("gain", "said", "shuffled", "gained", "lost", "order"),
+    [
+        (3.0, "pictures help, beyond every control that was run, MCSE", "Beaten", 7, 0, "4 same, 1 not decided"),
+        (0.0, "no gain by pictures is shown, MCSE", "Not beaten", 0, 0, "5 not decided"),
+        (-3.0, "pictures hurt, MCSE", "Not beaten", 0, 7, "4 reversed, 1 not decided"),
+    ],
+)
+def test_the_page_of_grounding_says_what_its_numbers_say(
+    gain: float, said: str, shuffled: str, gained: int, lost: int, order: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reference_runs, "reference", lambda: grounded(gain))
+    texts = {name: "\n".join(make()) for name, make in grounding_numbers.BLOCKS.items()}
+    for setting in ("flickr8k", "wiki+flickr8k"):
+        assert f"- `{setting}`: {said} less SimCSE is " in texts["grounding-answers"]
+    assert f"- {shuffled}: training on unmatched images" in texts["grounding-answers"]
+    assert "not run: `none[pooling=cls]`, `mcse[images=random]`" in texts["grounding-answers"]
+    for line, count in (("Gains over", gained), ("Losses to", lost)):
+        (kinds,) = re.findall(rf"- {line} SimCSE.*: (.*)\.", texts["grounding-kinds"])
+        assert kinds.count(";") + (kinds != "none") == count
+    assert re.findall(r"^\| ([\d.,]+) \|", texts["grounding-lambda"], re.MULTILINE) == ["0.1", "1"]
+    assert re.findall(r"^\| ([\d.,]+) \|", texts["grounding-pictures"], re.MULTILINE) == ["60", "6,000"]
+    drawn = dict(grounding_numbers.figures())
+    assert [*drawn] == ["grounding-lambda.svg", "grounding-pictures.svg"]
+    for name, axis in (("grounding-lambda.svg", "lambda"), ("grounding-pictures.svg", "pictures")):
+        assert f"({name})" in texts[f"grounding-{axis}"]
+        assert all(f">{text}</text>" in drawn[name] for text in ("SimCSE", "MCSE", axis))
+    assert texts["grounding-student"].startswith("No results yet; `harness run --profile grounding --methods")
+    assert texts["grounding-orders"].endswith(f"- Of 12 printed orders: {order}, 7 not run.")
+    assert texts["grounding"].count("| `mcse` |") == 2, "parts of the pictures and other weights are in their tables"
+
+
+def test_without_other_pictures_a_gain_is_not_put_down_to_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        reference_runs, "reference", lambda: [run for run in grounded(3.0) if "shuf" not in str(run.spec)]
+    )
+    said = "\n".join(grounding_numbers.BLOCKS["grounding-answers"]())
+    assert "- `flickr8k`: a gain that no run with unmatched pictures is set against, MCSE less SimCSE is +3.00" in said
+    assert "pictures help" not in said
+
+
+def test_a_page_of_grounding_without_runs_names_their_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reference_runs, "reference", list)
+    for name, make in reference_numbers.BLOCKS.items():
+        if name.startswith("grounding"):
+            (line,) = make()
+            assert [*grounding_numbers.figures()] == []
+            assert line.startswith("No results yet; `harness run --profile grounding --")
 
 
 def test_made_up_results_are_those_of_a_store(tmp_path: Path) -> None:

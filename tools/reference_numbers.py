@@ -1,4 +1,4 @@
-"""Numbers in docs/reference-results.md from the runs in results/reference.
+"""Numbers in docs/reference-results.md and docs/grounding.md from the runs in results/reference.
 
 A block stands between `<!-- numbers: NAME -->` and `<!-- end -->`; NAME is a key of BLOCKS. The block `python` is the
 output of the Python example above it.
@@ -10,29 +10,28 @@ import contextlib
 import io
 import re
 import sys
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from functools import cache
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import click
+import grounding_numbers
+from reference_runs import difference, interval, of, runs_of, score, table
 
-from harness.formatting import count_of, fixed, p_value, signed
+from harness.formatting import count_of, fixed
 from harness.metrics import AVERAGE, SEEN, UNSEEN, Column, Significance
 from harness.reporting.sections.seen import SeenTable, seen_tables
 from harness.reporting.seeds.cells import Row, contrast
 from harness.reporting.seeds.controls import control_text, rivals
 from harness.reporting.seeds.gains import forests, methods
-from harness.reporting.seeds.summary import SummaryTable, summary_tables
+from harness.reporting.seeds.summary import SummaryTable
 from harness.reporting.seeds.wording import judged
 from harness.reporting.tables.filled import filled_tables
-from harness.reporting.tables.grids import Grid, cell_text, summary_text
+from harness.reporting.tables.grids import Grid, summary_text
 from harness.reporting.tables.paper_grids import paper_grid
-from harness.stats import TTest
-from harness.store import Result, Store, metrics_of
+from harness.store import Result, metrics_of
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs" / "reference-results.md"
-REFERENCE = ROOT / "results" / "reference"
+PAGE, GROUNDING = ROOT / "docs" / "reference-results.md", ROOT / "docs" / "grounding.md"
 MARKED = re.compile(r"(?<=<!-- numbers: )(\S+)( -->\n)(.*?)(?=<!-- end -->)", re.DOTALL)
 #: DALR by its text teacher alone
 WITHOUT_PICTURES = "dalr[info_weight=0,lambda=0]"
@@ -43,49 +42,6 @@ BESIDE = ("simcse", "mcse", "kdmcse", "dalr")
 TEACHER = "none[pooling=mean]"
 #: the papers' tables whose rows were run on toy data
 TABLES = ("mcse:T2", "kdmcse:T3", "dalr:T3", "dalr:T9", "nonling:T4")
-
-
-@cache
-def reference() -> Sequence[Result]:
-    """The runs in results/reference. Raises SystemExit where one cannot be read."""
-    found = Store(REFERENCE).frames()
-    if found.problems:
-        sys.exit("\n".join(found.problems))
-    return found
-
-
-def of(profile: str, suite: str, seeds: Collection[int] | None = None) -> SummaryTable:
-    """A suite's table of one profile, of all seeds or of some."""
-    results = [one for one in reference() if one.profile == profile and (seeds is None or one.spec.seed in seeds)]
-    return next(one for one in summary_tables(results, metrics_of(results)) if one.suite == suite)
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """The lines of a Markdown table; the columns after the first are aligned to the right."""
-    yield f"| {' | '.join(head)} |"
-    yield f"| --- |{' ---: |' * (len(head) - 1)}"
-    for row in rows:
-        yield f"| {' | '.join(row)} |"
-
-
-def score(one: SummaryTable, row: Row | None, column: Column) -> str:
-    """Mean, deviation and star of a row, or nothing."""
-    cell = row.cells.get(column) if row else None
-    return str(cell_text(cell, one.metric(column).digits, cell.summary.n)).replace("*", "\\*") if cell else ""
-
-
-def difference(one: SummaryTable, row: Row, column: Column) -> str:
-    """The difference to the baseline with its 95 % interval and the p-value after Holm's correction in its family."""
-    cell = row.cells[column]
-    if cell.test is None or cell.p is None:
-        return "–"
-    return f"{interval(cell.test, one.metric(column).digits)}, {p_value(cell.p)}"
-
-
-def interval(test: TTest, digits: int) -> str:
-    """A difference with its 95 % interval."""
-    low, high = (signed(value, digits) for value in (test.low, test.high))
-    return f"{signed(test.difference, digits)} ({low} to {high})"
 
 
 def of_field(row: Row) -> bool:
@@ -157,7 +113,7 @@ def _is_shown(row: Row) -> bool:
 
 def tiny_tables() -> Iterator[str]:
     """The papers' tables in their shape on the toy world."""
-    filled = filled_tables("tiny", reference())
+    filled = filled_tables("tiny", runs_of("tiny"))
     grids = {f"{each.paper.name}:{each.name}": paper_grid(each) for each in filled}
     yield from table(
         ["toy version of", "rows, mean ± deviation"], ([_title(name), _row(grids[name])] for name in TABLES)
@@ -239,9 +195,8 @@ def field() -> Iterator[str]:
         yield from ["", *lines, ""] if (lines := [*_in_setting(setting, verdicts(mine, column))]) else [""]
 
 
-def seen() -> Iterator[str]:
-    """Scores and gains over SimCSE on pairs that training has seen and on the others, profile small."""
-    results = [one for one in reference() if one.profile == "small"]
+def seen(results: Sequence[Result]) -> Iterator[str]:
+    """Scores and gains over SimCSE on pairs that training has seen and on the others."""
     tables = [one for one in seen_tables(results, metrics_of(results)) if one.mean]
     head = ["variant", "setting", "tasks", "seen pairs", "seen", "unseen", "gain on seen", "gain on unseen"]
     yield from table(head, (row for one in tables for row in _seen_rows(one)))
@@ -290,8 +245,9 @@ def teacher() -> Iterator[str]:
 
 def precision() -> Iterator[str]:
     """Training in bf16 against training in float32 with the same seeds, profile small."""
-    halved = {one.spec.seed for one in reference() if one.overrides.get("precision") == "bf16"}
-    one = of("small", "sts", halved)
+    runs = runs_of("small")
+    halved = {one.spec.seed for one in runs if one.overrides.get("precision") == "bf16"}
+    one = of("small", "sts", [run for run in runs if run.spec.seed in halved])
     column = next(column for column in one.columns if column.task == AVERAGE)
     known = {row.label: row for row in one.rows}
     rows = []
@@ -321,11 +277,13 @@ BLOCKS = {
     "tiny": tiny,
     "tiny-tables": tiny_tables,
     "small": small,
-    "seen": seen,
+    "seen": lambda: seen(runs_of("small")),
     "teacher": teacher,
     "precision": precision,
     "field": field,
     "python": python,
+    **grounding_numbers.BLOCKS,
+    "grounding-seen": lambda: grounding_numbers.or_command(lambda: seen(grounding_numbers.main_runs())),
 }
 
 
@@ -335,17 +293,19 @@ def written(text: str) -> str:
 
 
 @click.command(help=__doc__)
-@click.option("--write", is_flag=True, help="Write the page anew; without it, exit with 1 where the page differs.")
+@click.option("--write", is_flag=True, help="Write the pages anew; without it, exit with 1 where one differs.")
 def main(write: bool) -> None:
     """Compare, or write."""
-    old = PAGE.read_text("utf-8")
-    new = written(old)
-    if write:
-        PAGE.write_text(new, "utf-8")
-    elif new != old:
-        sys.exit(
-            f"{PAGE.name} differs from results/reference; `python tools/reference_numbers.py --write` writes it anew"
-        )
+    for page in (PAGE, GROUNDING):
+        old = page.read_text("utf-8")
+        new = written(old)
+        if write:
+            page.write_text(new, "utf-8")
+            for name, svg in grounding_numbers.figures() if page == GROUNDING else ():
+                (page.parent / name).write_text(svg, "utf-8")
+        elif new != old:
+            how = "`python tools/reference_numbers.py --write` writes it anew"
+            sys.exit(f"{page.name} differs from results/reference; {how}")
 
 
 if __name__ == "__main__":

@@ -8,21 +8,24 @@ both files have it and by the order of images otherwise.
 - `FLICKR30K` and `COCO`: the 1,000 and 5,000 test images of Karpathy and Fei-Fei (2015), with five captions.
 - `FLICKR30K_ENTITIES`: the test images of Flickr30k Entities (Plummer et al., 2015), the split of MCSE's caption file,
   whose training images hold 944 of the test images of Karpathy and Fei-Fei; 1,000 with five captions.
+- `CXC_SITS` and `CXC_SIS`: images of COCO that Crisscrossed Captions rates beside captions and beside other images.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from harness.corpora.base import Pairs
 from harness.corpora.captions import COLUMNS, ReadCaptions, layout_of, read_captions
 from harness.corpora.images import CaptionImages, FeatureFile, IdsAndFeatures, StoredFeatures, standardised
-from harness.errors import UserError
+from harness.errors import RESTORE, UserError
 from harness.sources import FileSource, Findings, Missing, digest
+from harness.tables import finite_number, read_json, read_rows
 
 
 @dataclass(frozen=True)
@@ -133,6 +136,66 @@ class CaptionedFile(FileSource):
         return self.pixels if self.pixels and not self.pixels.missing(root) else None
 
 
+@dataclass(frozen=True)
+class RatedImages:
+    """m images with their file names, `ids`, and n rated `pairs`: a caption or the id of an image, an id, a score.
+
+    No caption belongs to an image: `texts` and `image_of` are empty, so that such a task has no recalls.
+    """
+
+    images: Pairs
+    ids: Sequence[str]
+    pairs: Sequence[tuple[str, str, float]]
+    texts: Sequence[str] = ()
+    image_of: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+
+
+class RatedFile(FileSource):
+    """Ratings of Crisscrossed Captions as published: two ids and `agg_score`; images and captions are COCO's of 2014.
+
+    A caption's id ends in that of COCO's file of captions (`COCO_val2014:sentid:648388`).
+    """
+
+    def __init__(self, name: str, file: str, columns: tuple[str, str], captions: str = "") -> None:
+        """`columns` are the first and the second of each pair; `captions` is COCO's file, if the first are captions."""
+        super().__init__([file, *([captions] if captions else [])], _HOW_RATED)
+        self.name, self.columns = name, columns
+        self.pixels = CaptionImages(file, "coco/val2014", "run `harness data fetch coco-val-images`", self._ids)
+
+    def missing(self, root: Path | None) -> list[Missing]:
+        return super().missing(root) + self.pixels.missing(root)
+
+    def computes(self, teacher: str, root: Path | None) -> bool:
+        """Whether a teacher must compute its features from the images: always."""
+        return True
+
+    def fingerprint(self, root: Path | None) -> str:
+        return digest(super().fingerprint(root), self.pixels.fingerprint(root))
+
+    def load(self, root: Path | None) -> RatedImages:
+        ids, (ratings, *captions) = self._ids(root), self.paths(root)
+        texts = {str(one["id"]): " ".join(one["caption"].split()) for one in _annotations(captions)}
+        pairs = []
+        for where, (first, second, score) in read_rows(ratings, *self.columns, "agg_score"):
+            number = first.rpartition(":")[2]
+            if captions and number not in texts:
+                raise UserError(f"{where}: {captions[0]} has no caption {number}; {RESTORE}")
+            pairs.append((texts[number] if captions else first, second, finite_number(where, score)))
+        return RatedImages(Pairs(ids, self.pixels.pixels(root, len(ids))), ids, pairs)
+
+    def _ids(self, root: Path | None) -> list[str]:
+        images = [column for column in self.columns if column.startswith("image")]
+        return list(dict.fromkeys(name for _, row in read_rows(self.paths(root)[0], *images) for name in row))
+
+
+def _annotations(files: Sequence[Path]) -> list[dict[str, Any]]:
+    """The captions of COCO's file, if there is one. Raises UserError."""
+    try:
+        return [one for file in files for one in read_json(file)["annotations"] if one["id"] and one["caption"]]
+    except (TypeError, KeyError) as error:
+        raise UserError(f"{files[0]} has no annotations with id and caption; {RESTORE}") from error
+
+
 def _stored(folder: str, split: str = "test") -> dict[str, FeatureFile]:
     """Feature files of test images by teacher of the papers, stored next to those of the training images."""
     how = (
@@ -170,3 +233,9 @@ COCO = CaptionedFile(
     split="test5k",
     images="coco/val2014",
 )
+_HOW_RATED = (
+    "put sits_test.csv and sis_test.csv of Crisscrossed Captions in cxc, and captions_val2014.json of COCO's "
+    "annotations_trainval2014.zip in coco"
+)
+CXC_SITS = RatedFile("CxC-SITS", "cxc/sits_test.csv", ("caption", "image"), "coco/captions_val2014.json")
+CXC_SIS = RatedFile("CxC-SIS", "cxc/sis_test.csv", ("image1", "image2"))

@@ -1,21 +1,37 @@
-"""Crisscrossed Captions' semantic textual similarity (Parekh et al., EACL 2021): captions of COCO, rated in pairs.
+"""Crisscrossed Captions (Parekh et al., EACL 2021): captions and images of COCO, rated in pairs.
 
-The ratings are dense around some captions, so the paper does not correlate all pairs at once. A sample takes half of
-the captions, and for each of them one of the captions that it was rated with; the score is the mean of Spearman's
-correlation over 1,000 such samples.
+The ratings are dense around some items, so the paper does not correlate all pairs at once. A sample takes half of
+the items, and for each of them one of the items that it was rated with; the score is the mean of Spearman's
+correlation over 1,000 such samples. Of captions rated with images, both are items: the paper does not say which side
+it draws.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from dataclasses import replace
-from typing import ClassVar
+from pathlib import Path
+from typing import ClassVar, Protocol
 
 import numpy as np
 
-from harness.evaluation.sts import SimilarityFile, STSSuite, cosines_and_gold, spearman
-from harness.evaluation.suites import Embedded, SentencePair, Subsets, TaskScores, TrainedOn, pairs_of
+from harness.evaluation.sts import SimilarityFile, STSSuite, cosine, cosines_and_gold, spearman
+from harness.evaluation.suites import (
+    RETRIEVAL,
+    Embedded,
+    Embedder,
+    ImageTextSpace,
+    SentencePair,
+    Subsets,
+    Suite,
+    SuiteScores,
+    TaskScores,
+    TrainedOn,
+    Values,
+    pairs_of,
+    scored,
+)
 from harness.metrics import Metric
 from harness.seeds import generator
 
@@ -45,11 +61,52 @@ class CxCSuite(STSSuite):
     samples: ClassVar[int] = 1000
 
     def score(self, subsets: Subsets, vectors: Embedded, trained_on: TrainedOn | None = None) -> TaskScores:
-        scores = super().score(subsets, vectors, trained_on)
-        pairs = pairs_of(subsets)
-        sampled = sampled_correlations(pairs, *cosines_and_gold(pairs, vectors), samples=self.samples)
-        spread = {"sampled": sampled.mean(), "sampled_std": sampled.std()} if len(sampled) else {}
-        return replace(scores, scores=scores.scores | {name: 100 * float(value) for name, value in spread.items()})
+        scores, pairs = super().score(subsets, vectors, trained_on), pairs_of(subsets)
+        return replace(scores, scores=scores.scores | _sampled(pairs, *cosines_and_gold(pairs, vectors), self.samples))
+
+
+class ImagesWithRatings(Protocol):
+    """m images with their `ids`, and rated `pairs`: a caption or an image's id, an image's id, and their score."""
+
+    images: Sized
+    ids: Sequence[str]
+    pairs: Sequence[SentencePair]
+
+
+class CxCImagesSuite(Suite):
+    """Correlations of cosines in the space of a method's heads with CxC's ratings of images, x100, as in `CxCSuite`.
+
+    `spearman` is over all `n` pairs. A model without a shared space (`Embedder.shared`) gets no scores, only a warning.
+    """
+
+    name = "cxc-images"
+    version = 1
+    metrics = (*CxCSuite.metrics[:2], Metric("spearman", shown=False))
+    kind = RETRIEVAL
+    needs_images = True
+    samples: ClassVar[int] = CxCSuite.samples
+
+    def evaluate(self, embed: Embedder, root: Path | None) -> SuiteScores:
+        if embed.shared is None:
+            return SuiteScores({}, warnings=[f"{self.name}: the model has no image side"])
+        shared = embed.shared
+        return self.collect(scored(embed, self._tasks, lambda name, task: self._score(name, task.load(root), shared)))
+
+    def _score(self, name: str, data: ImagesWithRatings, shared: ImageTextSpace) -> TaskScores:
+        images, row_of = shared.images(data.images, name), {image: row for row, image in enumerate(data.ids)}
+        first, second, gold = zip(*data.pairs, strict=True)
+        captions = [text for text in first if text not in row_of]
+        left = Embedded(shared.texts, captions).rows(first) if captions else images[[row_of[one] for one in first]]
+        cosines, ratings = cosine(left, images[[row_of[one] for one in second]]), np.array(gold, dtype=np.float64)
+        whole = spearman(cosines, ratings)
+        values = {"n": float(len(gold))} | ({} if whole is None else {"spearman": 100 * whole})
+        return TaskScores(values | _sampled(data.pairs, cosines, ratings, self.samples))
+
+
+def _sampled(pairs: Sequence[SentencePair], cosines: np.ndarray, gold: np.ndarray, samples: int) -> Values:
+    """The mean and the deviation over samples, x100; nothing where no sample has a correlation."""
+    found = 100 * sampled_correlations(pairs, cosines, gold, samples=samples)
+    return {"sampled": float(found.mean()), "sampled_std": float(found.std())} if len(found) else {}
 
 
 def sampled_correlations(
@@ -57,8 +114,8 @@ def sampled_correlations(
 ) -> np.ndarray:
     """Spearman's correlation in each sample of n rated pairs (Section 5 of the paper): at most (samples,) float64.
 
-    A sample draws half of the captions without replacement, and one pair of each, evenly. Either caption of a pair can
-    be drawn. Samples whose similarities or ratings are all equal have no correlation and are left out.
+    A sample draws half of the items without replacement, and one pair of each, evenly. Either item of a pair can be
+    drawn. Samples whose similarities or ratings are all equal have no correlation and are left out.
     """
     pairs_with: dict[str, list[int]] = defaultdict(list)
     for number, (first, second, _) in enumerate(pairs):

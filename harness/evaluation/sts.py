@@ -13,9 +13,7 @@ others: STS15, the STS Benchmark and SICK contain captions of Flickr30k, on whic
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
@@ -42,7 +40,7 @@ from harness.evaluation.suites import (
 )
 from harness.metrics import AVERAGE, NO_SCORE, SEEN, UNSEEN, Metric
 from harness.sources import FileSource, Findings, digest
-from harness.tables import read_rows, text_remarks
+from harness.tables import finite_number, read_rows, text_remarks
 
 _HOW = (
     "put the STS files below --data-root or HARNESS_DATA in the layout of docs/data.md; the "
@@ -77,17 +75,9 @@ class SimilarityFile(FileSource):
         subsets: dict[str, list[SentencePair]] = {}
         for where, (score, one, other, *more) in rows:
             if not self._split or more[-1] == self._split:
-                pair = (" ".join(one.split()), " ".join(other.split()), gold_score(where, score))
+                pair = (" ".join(one.split()), " ".join(other.split()), finite_number(where, score))
                 subsets.setdefault(more[0] if self._subset else "", []).append(pair)
         return subsets
-
-
-def gold_score(where: str, text: str) -> float:
-    """Read a finite number. Raises UserError."""
-    with suppress(ValueError):
-        if math.isfinite(value := float(text)):
-            return value
-    raise UserError(f"{where}: the score '{text}' is not a number; correct or remove the line")
 
 
 class OwnPairs(OwnTables):
@@ -125,7 +115,7 @@ class OwnPairs(OwnTables):
 
     def _number(self, where: str, text: str) -> float:
         low, high = self._scale
-        value = gold_score(where, text)
+        value = finite_number(where, text)
         if not low <= value <= high:
             raise UserError(
                 f"{where}: the score {text} is not between {low:g} and {high:g}; correct it, or write "

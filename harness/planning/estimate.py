@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from statistics import mean
 from typing import NamedTuple
 
 from harness.grid import Resolved
@@ -196,8 +197,13 @@ class _Times:
                 self._all.setdefault(what, []).extend(seconds)
 
     def expected(self, run: PlannedRun) -> float:
-        """The mean time of finished runs of the same method and encoder; without any, of all finished runs."""
-        spec = run.resolved.spec
+        """The mean time of finished runs of the same method and encoder; without any, of all finished runs.
+
+        A training of so many steps takes the time of as many of theirs.
+        """
+        spec, steps = run.resolved.spec, run.resolved.training.steps if run.resolved.trains else None
         times = self._same.get((spec.variant.name, spec.encoder), self._all)
-        taken = [times.get(what, [0.0]) for what in ([*run.todo] if run.result else ["", *run.todo])]
-        return sum(sum(each) / len(each) for each in taken)
+        parts = dict.fromkeys(run.todo, 1)
+        if not run.result:
+            parts |= {"step": steps} if steps and "step" in times else {"": 1}
+        return sum(count * mean(times.get(what, [0.0])) for what, count in parts.items())

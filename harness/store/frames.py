@@ -239,7 +239,7 @@ class Frames(Sequence[Result]):
         return self.evaluations.drop_duplicates(["run", "suite"], keep="last")
 
     def times(self) -> dict[tuple[str, str], dict[str, list[float]]]:
-        """Method and encoder -> seconds of trainings (the key '') and of each suite's newest evaluation."""
+        """Method and encoder -> seconds of trainings (''), of a step of each ('step'), and of newest evaluations."""
         table, runs = self._evaluations
         suites: list[dict[str, float]] = [{} for _ in range(len(self))]
         for run, suite, seconds in zip(
@@ -247,9 +247,10 @@ class Frames(Sequence[Result]):
         ):
             suites[run][suite] = seconds
         times: dict[tuple[str, str], dict[str, list[float]]] = {}
-        columns = self.texts("method"), self.texts("encoder"), self.table["train_seconds"].to_pylist(), suites
-        for method, encoder, training, evaluated in zip(*columns, strict=True):
-            for what, seconds in {"": training, **evaluated}.items():
+        numbers = (self.table[name].to_pylist() for name in ("train_seconds", "steps"))
+        columns = self.texts("method"), self.texts("encoder"), *numbers, suites
+        for method, encoder, training, steps, evaluated in zip(*columns, strict=True):
+            for what, seconds in {"": training, **({"step": training / steps} if steps else {}), **evaluated}.items():
                 times.setdefault((method, encoder), {}).setdefault(what, []).append(seconds)
         return times
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from builders import result
 from executor_jobs import plan
 from transformers import BertConfig, BertModel
 
@@ -29,6 +30,7 @@ from harness.profiles import load_profile
 from harness.runs.environment import Execution
 from harness.spec import RunSpec, Variant
 from harness.store import Result, Store
+from harness.store.schema import Budget
 from harness.work.base import execute
 
 PAPER = load_profile("paper")
@@ -125,3 +127,12 @@ def test_runs_take_as_long_as_those_of_their_method_did(tmp_path: Path) -> None:
     expected = estimate(plan(tmp_path, "simcse", seeds=(0, 1)))
     assert expected.cards == {}
     assert expected.here == pytest.approx(2 * (45 + evaluation.seconds))
+
+
+def test_a_training_takes_as_long_as_its_number_of_steps(tmp_path: Path) -> None:
+    for seed, count in enumerate((30, 60)):
+        budget = Budget(steps=count, text_rows=1, other_rows=0, flops=1.0)
+        Store(tmp_path).save(result("simcse", seed + 5, train_seconds=0.2 * count, budget=budget))
+    for length in (20, 500):
+        expected = estimate(plan(tmp_path, "simcse", steps=length, eval_every=20))
+        assert expected == Estimate(here=pytest.approx(0.2 * length + 0.4))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 from shutil import copy
 from typing import Any
@@ -20,6 +21,7 @@ from safetensors.torch import load_file
 import harness
 from harness.encoders.student import Student
 from harness.errors import UserError
+from harness.planning.missing import lacking
 
 RECIPE = Recipe(steps=6, batch_size=4, pieces=120, layers=1, width=16)
 NAMES, VERBS = ("red", "blue", "green", "dog", "cat", "bird"), ("runs", "sits", "sleeps")
@@ -95,6 +97,21 @@ def test_a_killed_pretraining_goes_on_to_the_same_model(
     assert (whole / "README.md").read_text() == (resumed / "README.md").read_text()
     assert json.loads((whole / "config.json").read_text())["architectures"] == ["BertForMaskedLM"]
     assert Student.load(whole, pooling="mean").eval().embed(["the red dog", "a cat"]).shape == (2, 16)
+
+
+def test_a_student_that_has_read_nothing_is_a_model_too(root: Path, tmp_path: Path) -> None:
+    pretrain(tmp_path / "unread", root, replace(RECIPE, steps=0))
+    assert Student.load(tmp_path / "unread", pooling="mean").eval().embed(["the red dog"]).shape == (1, 16)
+
+
+def test_no_teacher_has_read_captions_of_tests_and_papers_have_stand_ins(data_root: Path, tmp_path: Path) -> None:
+    student = f"text-bert={data_root / 'students/lm4'}"
+    given: dict[str, Any] = {"encoders": student, "data_root": data_root, "results": tmp_path}
+    plan = harness.plan("grounding", methods="kdmcse,dalr", settings="wiki+flickr8k", seeds=1, **given)
+    assert (len(plan.todo), lacking(plan)) == (3, []), "all-MiniLM is no teacher here"
+    for entry, settings in (("mcse:F3", "flickr8k[shot=100]"), ("mcse:F4", "wiki+flickr8k")):
+        runs = harness.plan("grounding", figure=entry, **given).runs
+        assert settings in {str(run.resolved.spec.setting) for run in runs}
 
 
 def test_the_profile_in_its_smallest_form(data_root: Path, tmp_path: Path) -> None:

@@ -5,8 +5,10 @@ declare, never from scores:
 
 - the untrained encoder, at each pooling;
 - each text teacher alone: the model whose features of captions the row learns from, evaluated as an encoder;
-- unmatched images: the variant with their features shuffled, drawn at random, or replaced by noise;
-- text alone, on the same rows and steps: SimCSE in the same setting, and the variant with its method's `text_only`.
+- unmatched images: the variant with their features shuffled, drawn at random, replaced by noise, or permuted: these
+  last stay the same for all captions of an image, so that what they still gain is paraphrase, not sight;
+- text alone, on the same rows and steps: SimCSE in the same setting, and the variant with its method's `text_only`;
+- twice as much text in place of the images: SimCSE in the same setting with twice the steps or epochs.
 
 A row is confounded if one of its controls has an equal or better mean, or if the row is not significantly better than
 it. A row has to beat each of its controls (an intersection-union test), so these tests need no correction.
@@ -76,13 +78,23 @@ def controls_of(row: Row) -> Iterator[Control]:
     images = {name for of, name in row.teachers if of == "image"}
     for key in (key for key in declared.teacher_options if key.startswith("image") and not images & {*CONTROLS}):
         for value in CONTROLS if images else ():
-            # only the features of the profile's own image teacher can be shuffled
-            needed = value == CONTROLS[0] and profile is not None and images == {profile.images}
+            # only the profile's own image teacher can be shuffled; with one caption an image, that is to permute
+            telling = value == "shuffled" or (value == "permuted" and "captions=all" in label.setting)
+            needed = telling and profile is not None and images == {profile.images}
             yield Control(UNMATCHED, label._replace(variant=_with(variant, {key: value})), needed=needed)
     if {"pairs", *MEDIA} & {*declared.streams}:
-        others = [TEXT_ONLY[stream] for stream in declared.streams if stream in TEXT_ONLY]
-        others += [_with(variant, declared.text_only)] if declared.text_only else []
+        texts = [TEXT_ONLY[stream] for stream in declared.streams if stream in TEXT_ONLY]
+        others = [*texts, *([_with(variant, declared.text_only)] if declared.text_only else [])]
         yield from (Control("training on the same text alone", label._replace(variant=other)) for other in others)
+        for twice in _twice(row.training):
+            longer = (label._replace(variant=f"{text}[{twice}]") for text in texts)
+            yield from (Control("training on twice as much text", other, needed=False) for other in longer)
+
+
+def _twice(training: Mapping[str, str]) -> list[str]:
+    """The option that makes a training twice as long: of its steps or, without any, of its epochs."""
+    given = ((name, training.get(name, "")) for name in ("steps", "epochs"))
+    return [f"{name}={2 * int(number)}" for name, number in given if number.isdecimal()][:1]
 
 
 def _alone(name: str, profile: Profile | None, teacher: str) -> Iterator[Control]:

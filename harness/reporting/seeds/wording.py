@@ -19,6 +19,7 @@ _SUITES = {
     "retrieval": "Image-text retrieval",
     "geometry": "Alignment and uniformity",
     "cxc": "Crisscrossed Captions",
+    "cxc-images": "Crisscrossed Captions, images",
     "mteb": "MTEB",
 }
 _METRICS = {

@@ -24,6 +24,7 @@ AVG, SPEARMAN = Column("Avg", "spearman"), Metric("spearman")
 OF = {"image": "image", "teacher1": "caption", "teacher2": "caption", "tokens1": "tokens", "caption": "caption"}
 MINILM = "run:none[pooling=mean]/none/all-minilm-l6-v2/seed-0"
 SMALL: dict[str, Any] = {"profile": "small", "setting": "wiki+flickr8k", "encoder": "all-minilm-l6-v2"}
+GROUNDING: dict[str, Any] = {"profile": "grounding", "setting": "flickr8k", "encoder": "text-bert"}
 PAPER: dict[str, Any] = {"profile": "paper", "setting": "wiki+flickr", "encoder": "bert-base-uncased"}
 ALIKE, BEHIND, AHEAD = [70.1, 71.0, 72.0], [20.0, 24.0, 22.5], [80.0, 83.0, 82.2]
 
@@ -87,7 +88,22 @@ def test_the_untrained_encoder_has_no_controls_and_what_cannot_be_shuffled_is_no
     assert "mcse[images=shuffled]" in wanted("mcse[images=clip]", {"image": "clip"}, PAPER, needed=False)
 
 
-@pytest.mark.parametrize("where", [SMALL, PAPER], ids=["small", "paper"])
+def test_twice_the_text_and_pictures_permuted_among_several_captions_are_controls() -> None:
+    one, image = GROUNDING, {"image": "squeezenet"}
+    several = {**one, "setting": "flickr8k[captions=all]"}
+    assert "mcse[images=permuted]" in wanted("mcse", image, several) - wanted("mcse", image, one)
+    assert "mcse[images=permuted]" in wanted("mcse", image, one, needed=False)
+    for training, longer in (({"steps": 300, "epochs": 1}, "simcse[steps=600]"), ({"epochs": 3}, "simcse[epochs=6]")):
+        given = {"method": {}, "training": training, "encoder": {}}
+        rows = rows_of(
+            runs("mcse", *AHEAD, hyperparameters=given, teachers=image, **one)
+            + runs(longer, *ALIKE, hyperparameters=given, **one)
+        )
+        (rival,) = rivals(rows[Label(variant="mcse", overrides="", **one)], rows, AVG, SPEARMAN)
+        assert (rival.control.what, rival.row.label.variant) == ("training on twice as much text", longer)
+
+
+@pytest.mark.parametrize("where", [SMALL, PAPER, GROUNDING], ids=["small", "paper", "grounding"])
 def test_default_grids_have_the_controls_of_their_methods(where: dict[str, Any]) -> None:
     profile = load_profile(where["profile"])
     grid = {*profile.defaults.methods}

@@ -1,0 +1,332 @@
+"""Numbers in docs/grounding.md from the runs of the profile `grounding` in results/reference.
+
+`python tools/reference_numbers.py --write` writes them. What a sentence says follows from the numbers, whichever way
+they go; a block without runs names the command for them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import combinations
+from statistics import mean
+from typing import NamedTuple
+
+from reference_runs import difference, interval, of, runs_of, score, table
+
+from harness.formatting import fixed, signed
+from harness.metrics import AVERAGE, Column, Metric, Significance
+from harness.papers.needed import StandIns
+from harness.papers.published import Paper, published_key, read_papers, read_published
+from harness.profiles import load_profile
+from harness.reporting import look
+from harness.reporting.seeds.cells import Cell, Label, Row, contrast
+from harness.reporting.seeds.choose import profile_runs, rows_by_label
+from harness.reporting.seeds.controls import UNMATCHED, controls_of, rival_text, rivals
+from harness.reporting.seeds.summary import Block, SummaryTable
+from harness.reporting.tables.grids import summary_text
+from harness.spec import BASELINE, UNTRAINED, Variant, parse_setting
+from harness.stats import ALPHA, TTest, holm
+from harness.store import Result, frames_of
+
+PROFILE, STUDENT, CAPTIONS = "grounding", "text-bert", "flickr8k"
+METHOD, SHUFFLED = "mcse", "mcse[images=shuffled]"
+#: the pictures of the setting, and parts of them: 1, 3, 10 and 30 %
+PICTURES = 6000
+SHOTS = ",".join(f"{CAPTIONS}[shot={number}]" for number in (60, 180, 600, 1800))
+#: half the width of the interval of the main question that is asked for, in points
+BAR = 0.5
+SPEARMAN = Metric("spearman", unit="points of Spearman")
+#: the papers' tables whose orders stand beside measured ones, and their encoder
+ORDERS = {"mcse": "T2", "kdmcse": "T1", "dalr": "T1"}
+BERT = "bert-base-uncased"
+#: kind of sentences -> subsets of STS12 to STS16, or tasks without subsets
+KINDS = {
+    "captions of pictures and videos": ("MSRvid", "images"),
+    "news": ("MSRpar", "surprise.SMTnews", "headlines", "deft-news", "tweet-news"),
+    "forums": ("deft-forum", "answers-forums", "belief", "answer-answer", "question-question"),
+    "definitions": ("surprise.OnWN", "OnWN", "FNWN"),
+    "students, parliament, edits": ("answers-students", "SMTeuroparl", "plagiarism", "postediting"),
+    "SICK, made from captions": ("SICK-R",),
+    "the STS Benchmark, of all kinds": ("STS-B",),
+}
+
+
+def main_runs() -> list[Result]:
+    """The runs on all images with the student of the profile, without those of other weights."""
+    plain = (one for one in runs_of(PROFILE) if one.spec.encoder == STUDENT and not one.overrides)
+    return [
+        one
+        for one in plain
+        if "shot" not in dict(one.spec.setting.options) and "lambda" not in dict(one.spec.variant.options)
+    ]
+
+
+def variants() -> Iterator[str]:
+    """Every variant in every setting."""
+    runs = main_runs()
+    one, rated = of(PROFILE, "sts", runs), _rated(runs)
+    shown = [_column(one, "STS-B"), _column(one, AVERAGE)]
+    rows, seen = [], set[Label]()
+    for block in one.blocks:
+        for row in (row for row in block.rows if row.label not in seen):
+            seen.add(row.label)
+            compared, spent = row.is_trained and not block.is_baseline(row), row.spent.budget.get("flops")
+            rows.append([
+                f"`{row.label.variant}`", row.label.setting if row.is_trained else "–", str(len(row.seeds)),
+                *(score(one, row, column) for column in shown),
+                rated.get(row.label, ""),
+                difference(one, row, shown[1]) if compared else "",
+                f"{spent / 1e12:.1f}" if spent else "",
+            ])  # fmt: skip
+    less = "Avg less `simcse` (95 %), Holm's p"
+    yield from table(["variant", "setting", "seeds", "STS-B", "Avg of 7 STS", "CxC", less, "TFLOPs"], rows)
+
+
+def _rated(runs: Sequence[Result]) -> Mapping[Label, str]:
+    """The scores on Crisscrossed Captions, where there are any."""
+    if not any(one.suite == "cxc" for run in runs for one in run.evaluations):
+        return {}
+    ratings = of(PROFILE, "cxc", runs)
+    return {row.label: score(ratings, row, _column(ratings, AVERAGE)) for row in ratings.rows}
+
+
+def answers() -> Iterator[str]:
+    """What the runs in each setting say of pictures."""
+    one = of(PROFILE, "sts", main_runs())
+    column = _column(one, AVERAGE)
+    for block in one.blocks:
+        row = _row(block, METHOD)
+        if row and row.cells[column].test:
+            yield from _answer(block, row, column, one.metric(column))
+
+
+def _answer(block: Block, row: Row, column: Column, metric: Metric) -> Iterator[str]:
+    """Whether a row gains by its pictures, each control that it beats or does not, and how sure that is."""
+    cell, some = row.cells[column], rivals(row, block.by_label, column, metric)
+    assert cell.test
+    size = f"MCSE less SimCSE is {interval(cell.test, metric.digits)}"
+    if not cell.holds:
+        most = fixed(max(cell.test.high, 0.0), metric.digits)
+        said = f"no gain by pictures is shown, {size}; gains above {most} points are excluded (95 %)"
+    elif cell.verdict is Significance.WORSE:
+        said = f"pictures hurt, {size}"
+    elif any(rival.confounds for rival in some):
+        said = f"a gain that pictures are not shown to cause, {size}"
+    elif not any(UNMATCHED in rival.control.what for rival in some):
+        said = f"a gain that no run with unmatched pictures is set against, {size}"
+    else:
+        said = f"pictures help, beyond every control that was run, {size}"
+    width = (cell.test.high - cell.test.low) / 2
+    within = "within" if width <= BAR else "wider than"
+    yield f"- `{block.setting}`: {said}. The interval, ±{fixed(width, metric.digits)}, is {within} the bar of ±{BAR}."
+    for rival in some:
+        yield f"    - {'Not beaten' if rival.confounds else 'Beaten'}: {rival_text(rival, row, metric)}."
+    others = (control.label for control in controls_of(row) if control.label not in block.by_label)
+    if left := dict.fromkeys(f"`{label.variant}`" for label in others if "avg-first-last" not in label.variant):
+        yield f"    - Controls not run: {', '.join(left)}."
+
+
+def kinds() -> Iterator[str]:
+    """Gains over SimCSE and over shuffled pictures by kind of sentences."""
+    frames = profile_runs(frames_of(runs_of(PROFILE)), PROFILE)
+    found = rows_by_label(frames, frames.scores, frames.parts)
+    names = (Label(PROFILE, variant, CAPTIONS, STUDENT, "") for variant in (METHOD, BASELINE, SHUFFLED))
+    rows = [found[name]["sts"] for name in names if "sts" in found.get(name, {})]
+    if len(rows) < 3:
+        return
+    lines, gains = [], dict[str, TTest]()
+    for kind, sets in KINDS.items():
+        own, plain, shuffled = (_of_kind(row, sets) for row in rows)
+        tests = [contrast(own, other, _KIND, SPEARMAN).test for other in (plain, shuffled)]
+        gains |= {kind: tests[0]} if tests[0] else {}
+        means = [str(summary_text(row.cells[_KIND].summary, SPEARMAN.digits)) for row in (plain, own)]
+        lines.append([kind, *means, *(interval(test, SPEARMAN.digits) if test else "" for test in tests)])
+    head = ["sentences", "`simcse`", "`mcse`", "`mcse` less `simcse` (95 %)", "less shuffled pictures (95 %)"]
+    yield from table(head, lines)
+    yield ""
+    sure = {kind for kind, p in zip(gains, holm([test.p for test in gains.values()]), strict=True) if p < ALPHA}
+    for said, sign in (("Gains over", 1), ("Losses to", -1)):
+        found_in = [kind for kind in gains if kind in sure and sign * gains[kind].difference > 0]
+        yield f"- {said} SimCSE, after Holm's correction over the kinds: {'; '.join(found_in) or 'none'}."
+
+
+_KIND = Column("kind", SPEARMAN.name)
+
+
+def _of_kind(row: Row, sets: Sequence[str]) -> Row:
+    """A row with one cell, the mean of some subsets of tasks and whole tasks by seed."""
+    whole = {(column.task, column): cell for column, cell in row.cells.items() if column.task in ("SICK-R", "STS-B")}
+    cells = {**row.parts, **whole}.items()
+    mine = [cell.by_seed for (name, column), cell in cells if name in sets and column.metric == SPEARMAN.name]
+    by_seed = {seed: mean(values[seed] for values in mine) for seed in row.seeds}
+    return replace(row, cells={_KIND: Cell.of(by_seed)}, parts={})
+
+
+#: a place on the axis of a curve, and the rows of SimCSE and of MCSE there
+Point = tuple[str | float, Block, Row]
+
+
+def weights(one: SummaryTable) -> Iterable[Point]:
+    """Values of lambda."""
+    used = {str(run.spec.variant): run.hyperparameters["method"].get("lambda", 0) for run in runs_of(PROFILE)}
+    for block in (block for block in one.blocks if (block.setting, block.encoder) == (CAPTIONS, STUDENT)):
+        rows = [row for row in block.trained if row.label.method == METHOD and not row.label.overrides]
+        yield from ((used[row.label.variant], block, row) for row in rows if _has_only(row.label.parsed, "lambda"))
+
+
+def pictures(one: SummaryTable) -> Iterable[Point]:
+    """Numbers of pictures."""
+    for block in (block for block in one.blocks if block.encoder == STUDENT and block.trained):
+        setting, row = parse_setting(block.setting), _row(block, METHOD)
+        if row and setting.name == CAPTIONS and _has_only(setting, "shot"):
+            yield int(dict(setting.options).get("shot", PICTURES)), block, row
+
+
+def reading(one: SummaryTable) -> Iterable[Point]:
+    """Students that have read less or more."""
+    rows = [(block.encoder, block, _row(block, METHOD)) for block in one.blocks if block.setting == CAPTIONS]
+    yield from ((place, block, row) for place, block, row in rows if row)
+
+
+def _has_only(name: Variant | None, option: str) -> bool:
+    """Whether a variant or a setting has no option but this one."""
+    return name is not None and {key for key, _ in name.options} <= {option}
+
+
+#: what is on the axis of a curve -> its points
+CURVES = {"lambda": weights, "pictures": pictures, "student": reading}
+#: the words of the command for them
+COMMANDS = {
+    "lambda": "--methods 'mcse[lambda=0.01|0.03|0.1|0.3|3]' --encoders text-bert=FOLDER",
+    "pictures": f"--methods simcse,mcse --settings '{SHOTS}' --encoders text-bert=FOLDER",
+    "student": "--methods 'none[pooling=mean],simcse,mcse' --encoders text-bert-10=FOLDER",
+}
+
+
+def _points(one: SummaryTable, axis: str) -> list[Point]:
+    """The points of a curve in their order; none of a single one."""
+    points = sorted(CURVES[axis](one), key=lambda point: point[0])
+    return points if len(points) > 1 else []
+
+
+def _curve(axis: str) -> Iterator[str]:
+    """A figure and its table: the untrained student, SimCSE and MCSE at each point, and MCSE's gain."""
+    one = of(PROFILE, "sts")
+    column, points = _column(one, AVERAGE), _points(one, axis)
+    if not points:
+        return
+    yield from [f"![SimCSE and MCSE against {axis}; bars are deviations over seeds]({_file(axis)})", ""]
+    lines = [
+        [
+            f"`{place}`" if isinstance(place, str) else f"{place:,g}",
+            *(score(one, other, column) for other in (_row(block, "none[pooling=mean]"), _row(block, BASELINE), row)),
+            difference(one, row, column),
+        ]
+        for place, block, row in points
+    ]
+    yield from table([axis, "untrained", "`simcse`", "`mcse`", "`mcse` less `simcse` (95 %), Holm's p"], lines)
+
+
+def _file(axis: str) -> str:
+    return f"grounding-{axis}.svg"
+
+
+def figures() -> Iterator[tuple[str, str]]:
+    """The name and the SVG of each curve with runs."""
+    if not main_runs():
+        return
+    one = of(PROFILE, "sts")
+    for axis in CURVES:
+        if points := _points(one, axis):
+            yield _file(axis), _drawn(axis, _column(one, AVERAGE), points)
+
+
+def _drawn(axis: str, column: Column, points: Sequence[Point]) -> str:
+    both = {"SimCSE": [_row(block, BASELINE) for _, block, _ in points], "MCSE": [row for *_, row in points]}
+    values = [
+        look.spread(name, float(at), row.cells[column].summary)
+        for name, rows in both.items()
+        for at, row in enumerate(rows)
+        if row
+    ]
+    places = json.dumps([place if isinstance(place, str) else f"{place:,g}" for place, *_ in points])
+    labels = {"values": [*range(len(points))], "labelExpr": f"{places}[datum.value]", "grid": False}
+    x, y = look.axis("x", axis, axis=labels), look.axis("y", "Avg of 7 STS, Spearman x 100")
+    shown = look.by_series([look.of_series(at, name) for at, name in enumerate(both)])
+    return look.drawn(f"SimCSE and MCSE against {axis}", look.grid([{"layer": [look.curves(values, x, y, shown)]}])).svg
+
+
+def orders() -> Iterator[str]:
+    """The orders of the papers' rows by BERT-base, and those of the student."""
+    one, lines, counts = of(PROFILE, "sts", main_runs()), [], Counter[str]()
+    column, rows = _column(one, AVERAGE), {row.label: row for row in one.rows}
+    papers = {paper.name: paper for paper in read_papers()}
+    for paper in map(papers.__getitem__, ORDERS):
+        for better, worse in _printed_orders(paper):
+            both = rows.get(better.label), rows.get(worse.label)
+            cell = contrast(*both, column, one.metric(column)) if both[0] and both[1] else None
+            size = interval(cell.test, one.metric(column).digits) if cell and cell.test else ""
+            counts[verdict := _agreement(cell)] += 1
+            said = f"{paper.heading} {ORDERS[paper.name]}, {better.setting}: `{better.variant}` over `{worse.variant}`"
+            lines.append([said, signed(better.printed - worse.printed, 1), size, verdict])
+    yield from table(["order as printed (BERT-base)", "printed", "measured (95 %)", "order of the student"], lines)
+    yield from ["", f"- Of {len(lines)} printed orders: {', '.join(f'{n} {said}' for said, n in counts.items())}."]
+
+
+class Printed(NamedTuple):
+    """A row of a paper with its printed average, and the label of the runs that stand for it."""
+
+    variant: str
+    setting: str
+    printed: float
+    label: Label
+
+
+def _printed_orders(paper: Paper) -> Iterator[tuple[Printed, Printed]]:
+    """Each two rows of a setting with a stand-in, the one with the higher printed average first."""
+    name, names, published = ORDERS[paper.name], StandIns.of(load_profile(PROFILE)), read_published()
+    average = next(column for column in paper.tables[name].columns if column.name == AVERAGE)
+    rows = []
+    for _, row in paper.tables[name].rows_of(BERT):
+        place = names.place(row.variant, row.setting, BERT)
+        if place and row.setting != UNTRAINED and not row.published_only:
+            value = published[published_key(paper.name, name, row, BERT, average)].value
+            rows.append(Printed(row.variant, row.setting, value, Label(PROFILE, *place, "")))
+    rows.sort(key=lambda row: -row.printed)
+    return ((first, second) for first, second in combinations(rows, 2) if first.setting == second.setting)
+
+
+def _agreement(cell: Cell | None) -> str:
+    """What a measured difference says of a printed order."""
+    if cell is None or cell.verdict is None:
+        return "not run"
+    return {Significance.BETTER: "same", Significance.WORSE: "reversed"}.get(cell.verdict, "not decided")
+
+
+def _column(one: SummaryTable, task: str) -> Column:
+    return next(column for column in one.columns if column.task == task)
+
+
+def _row(block: Block, variant: str) -> Row | None:
+    return next((row for row in block.rows if row.label.variant == variant and not row.label.overrides), None)
+
+
+def or_command(make: Callable[[], Iterable[str]], words: str = "--encoders text-bert=FOLDER") -> Iterator[str]:
+    """The lines of a block, or one with the command for its runs."""
+    yield from ([*make()] if main_runs() else []) or [
+        f"No results yet; `harness run --profile grounding {words} --data-root DATA --results results/reference` "
+        "computes them."
+    ]
+
+
+BLOCKS: dict[str, Callable[[], Iterator[str]]] = {
+    "grounding": partial(or_command, variants),
+    "grounding-answers": partial(or_command, answers),
+    "grounding-kinds": partial(or_command, kinds),
+    **{f"grounding-{axis}": partial(or_command, partial(_curve, axis), COMMANDS[axis]) for axis in CURVES},
+    "grounding-orders": partial(or_command, orders),
+}
