@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
+from functools import cache
 from html import unescape
 from math import ceil
 
@@ -64,7 +65,7 @@ def from_markdown(text: str) -> str:
 
 def for_latex(text: str) -> str:
     """A text without commands. Characters that a plain installation cannot print become their code points."""
-    return "".join(_LATEX.get(char) or _printable(char) for char in text)
+    return "".join(map(_latex, text))
 
 
 def for_csv(value: object) -> object:
@@ -79,9 +80,10 @@ def _code(char: str) -> str:
     return f"\\x{ord(char):02x}" if ord(char) < 256 else f"\\u{ord(char):04x}"
 
 
-def _printable(char: str) -> str:
-    if char.isspace():
-        return " "
+@cache
+def _latex(char: str) -> str:
+    if char in _LATEX or char.isspace():
+        return _LATEX.get(char, " ")
     if " " <= char <= "~" or ("À" <= char <= "ÿ" and char not in "ÐÞðþ×÷"):
         return char
     return f"U+{ord(char):04X}"

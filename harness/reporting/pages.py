@@ -100,7 +100,16 @@ def anchor(key: str) -> str:
 
 def plain_json(value: object) -> str:
     """A value as JSON; control characters in its texts are made visible."""
-    return json.dumps(_shown(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    text = _dumped(value)
+    return text if text.isprintable() and not _HIDDEN.search(text) else _dumped(_shown(value))
+
+
+#: how JSON writes control characters, tabs and line feeds apart
+_HIDDEN = re.compile(r"\\[bfru]")
+
+
+def _dumped(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_shown)
 
 
 def spec_json(spec: Mapping[str, object]) -> Markup:

@@ -192,7 +192,7 @@ class Row:
     runs: tuple[int, ...] = ()
     is_method: bool = True
     asked: str = ""
-    frames: Frames | None = None
+    frames: Frames | None = field(default=None, compare=False, repr=False)
 
     @cached_property
     def spent(self) -> Spent:

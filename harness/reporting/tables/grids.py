@@ -57,9 +57,14 @@ class CellText:
         """The mark in words; empty without one."""
         return MEANINGS[self.mark] if self.mark else ""
 
-    def __str__(self) -> str:
+    @property
+    def after(self) -> str:
+        """What follows the value."""
         middle = f" ± {self.spread}" if self.spread else ""
-        return self.value + middle + self.mark + self.caveats + (f" ({self.extra})" if self.extra else "")
+        return middle + self.mark + self.caveats + (f" ({self.extra})" if self.extra else "")
+
+    def __str__(self) -> str:
+        return self.value + self.after
 
 
 #: a head of a line; for a variant, its name and its code

@@ -11,6 +11,7 @@ import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import groupby
 from typing import NamedTuple
 
@@ -160,6 +161,7 @@ def _column(at: int, name: str, cells: Sequence[CellText], *, is_name: bool) -> 
     return _Column(at, heading, max([width, *map(_width, heading)]), align)
 
 
+@lru_cache(maxsize=1 << 16)
 def _width(text: str) -> float:
     return sum(_EM.get(char, 0.8 if char.isupper() else 0.57) for char in text)
 
@@ -226,7 +228,7 @@ def _cell(cell: CellText, column: _Column) -> str:
 
 def _after(cell: CellText) -> str:
     """What follows the number of a cell: its spread, marks and remark."""
-    return str(replace(cell, value="")).replace(" ± ", "±")
+    return cell.after.replace(" ± ", "±")
 
 
 def _text(text: object) -> str:
