@@ -28,7 +28,6 @@ from harness.events import Event
 from harness.files import sealed, unsealed
 from harness.store import Store, index
 from harness.store.logs import stored_logs
-from harness.store.tunings import read_tunings
 from harness.training import trainer
 
 MCSE: dict[str, Any] = {"settings": "toy", "executor": "serial"}
@@ -223,9 +222,8 @@ def test_what_is_no_file_in_a_results_folder_is_named_and_never_waited_for(
         misplace(each, kind)
     read = harness.results(folder)
     assert [run.spec.variant.name for run in read.runs] == ["simcse"]
-    assert [str(path) in line for line in read.problems] == [True]
+    assert [str(each) in line for each, line in zip((path, tuning), read.problems, strict=True)] == [True, True]
     store = Store(folder)
-    assert str(tuning) in read_tunings(store)[1][0]
     assert not store.failures()
     assert str(failed) in caplog.text
     assert log not in [each.path for each in stored_logs(store)]

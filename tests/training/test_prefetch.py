@@ -130,6 +130,7 @@ def test_workers_are_used_where_decoding_is_work_and_cores_are_free(monkeypatch:
     files, toys = EncodedImages([], np.arange(0), Augmentation(8)), ToyImages(size=4).load(None)
     monkeypatch.setattr(streams.os, "sched_getaffinity", lambda pid: set(range(6)), raising=False)
     monkeypatch.setattr(streams.torch, "get_num_threads", lambda: 4)
+    monkeypatch.setattr(streams, "SHARED", (Path("/"), 0))
     cpu, cuda = torch.device("cpu"), torch.device("cuda")
     assert [free_workers(media, where) for media in (files, toys) for where in (cpu, cuda)] == [2, 5, 0, 0]
     monkeypatch.setattr(streams.torch, "get_num_threads", lambda: 6)

@@ -32,7 +32,7 @@ MEANINGS = {
 LineKind = Literal["plain", "baseline", "published", "measured", "absent", "difference", "verdict", "sentences"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class CellText:
     """The text of a cell in pieces that a page styles separately: `73.10 ± 0.42* (n = 2)`.
 
@@ -76,7 +76,7 @@ def code_of(head: LineHead) -> str:
     return head.code if isinstance(head, VariantName) else head
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Line:
     """One line: heads that name it, and cells.
 
