@@ -64,7 +64,9 @@ print(f"largest page {largest.name}, {largest.stat().st_size / 1e6:.1f} MB")
 """
 USAGE = """
 import atexit as _atexit, resource as _resource, time as _time
+from harness.cli.start import collect_rarely as _as_the_command
 _start = _time.perf_counter()
+_as_the_command()
 def _usage():
     wall, peak = _time.perf_counter() - _start, _resource.getrusage(_resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"{wall:.1f} s ({_time.process_time():.1f} s of CPU), {peak:.0f} MiB")
