@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations
 from math import comb
 
@@ -39,8 +40,7 @@ def bootstrap_difference(
     check_level(level)
     if len(a) < 2 or len(b) < 2:
         return None
-    generator = np.random.default_rng(seed)
-    first, second = (_resampled(side, draws, generator).mean(axis=1) for side in (a, b))
+    first, second = (side.mean(axis=1) for side in _resampled(a, b, draws, seed))
     low, high = np.quantile(first - second, [(1 - level) / 2, (1 + level) / 2])
     return Interval(float(low), float(high), level)
 
@@ -100,20 +100,27 @@ def almost_stochastic_order(
     if len(a) < 2 or len(b) < 2:
         return None
     ratio = violation_ratio(a, b)
-    generator = np.random.default_rng(seed)
-    first, second = (_resampled(side, draws, generator) for side in (a, b))
+    first, second = _resampled(a, b, draws, seed)
     factor = math.sqrt(len(a) * len(b) / (len(a) + len(b)))
     sigma = float(np.std(factor * (_ratios(first, second, noise(*a, *b)) - ratio)))
-    from scipy import stats
+    from scipy.special import ndtri  # scipy.stats takes a second to import
 
-    bound = ratio - sigma * float(stats.norm.ppf(1 - confidence)) / factor
+    bound = ratio - sigma * float(ndtri(1 - confidence)) / factor
     return min(max(bound, 0.0), 1.0)
 
 
-def _resampled(values: Sequence[float], draws: int, generator: np.random.Generator) -> np.ndarray:
-    """Samples with replacement, (draws, n). Raises ValueError for NaN or infinity."""
-    summarise(values)
-    return generator.choice(np.asarray(values, dtype=np.float64), (draws, len(values)), replace=True)
+def _resampled(a: Sequence[float], b: Sequence[float], draws: int, seed: int) -> list[np.ndarray]:
+    """Samples of each side with replacement, (draws, n). Raises ValueError for NaN or infinity."""
+    for side in (a, b):
+        summarise(side)
+    drawn = zip((a, b), _places((len(a), len(b)), draws, seed), strict=True)
+    return [np.asarray(side, dtype=np.float64)[places] for side, places in drawn]
+
+
+@lru_cache(maxsize=32)  # many pairs have as many seeds
+def _places(sizes: tuple[int, int], draws: int, seed: int) -> list[np.ndarray]:
+    generator = np.random.default_rng(seed)
+    return [generator.integers(0, size, (draws, size)) for size in sizes]
 
 
 def _ratios(a: np.ndarray, b: np.ndarray, scale: float) -> np.ndarray:
