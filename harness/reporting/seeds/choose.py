@@ -118,9 +118,12 @@ def _row(
 
     `first` is the line of the first one; each of the `members` has seed, run, group, dev task and batches.
     """
-    runs = dict(reversed([(seed, run) for seed, run, *_ in members]))  # of two of a seed, the first counts
-    collapsed = {seed for seed, _, group, *_ in members if seed in collapsed_of.get(group, ())}
-    dev, tasks = {member[3] for member in members}, {column.task for _, column in numbers}
+    seeds, rows, groups, dev_tasks, batches = zip(*members, strict=True)
+    runs = dict[int, int]()
+    for seed, run in zip(seeds, rows, strict=True):
+        runs.setdefault(seed, run)
+    collapsed = {seed for seed, group in zip(seeds, groups, strict=True) if seed in collapsed_of.get(group, ())}
+    dev, tasks = {*dev_tasks}, {column.task for _, column in numbers}
     free = unjudged(first.suite)
 
     @cache
@@ -134,7 +137,7 @@ def _row(
     label = Label(*(getattr(first, name) for name in _LABEL))
     return Row(
         label=label,
-        seeds=tuple(sorted(runs)),
+        seeds=tuple(runs),
         cells={column: cell for (part, column), cell in cells.items() if not part},
         parts={at: cell for at, cell in cells.items() if at[0]},
         suite=first.suite,
@@ -144,8 +147,8 @@ def _row(
         training=_training(first.training),
         pooling=first.pooling,
         teachers=[(use["of"], use["teacher"]) for use in read_json(first.teachers).values()],
-        batches=first.batches if len({member[4] for member in members}) == 1 else "",
-        runs=tuple(runs[seed] for seed in sorted(runs)),
+        batches=first.batches if len({*batches}) == 1 else "",
+        runs=tuple(runs.values()),
         is_method=label.is_method,
         frames=frames,
     )
