@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -31,8 +32,8 @@ _DEATH_SIGNAL = 1
 #: the variable by which Python leaves the working folder out of its import path
 SAFE_PATH = "PYTHONSAFEPATH"
 
-#: the number of cores that this process may use, if it shares the machine
-_share: int | None = None
+#: the number of cores that this thread's job may use, if it shares the machine
+_share: ContextVar[int | None] = ContextVar("cores of this job", default=None)
 
 
 def cores() -> int:
@@ -42,20 +43,19 @@ def cores() -> int:
 
 @contextmanager
 def use_cores(count: int) -> Iterator[None]:
-    """Limit this process with its helpers (loader workers, tokenising) to a share of the cores."""
-    global _share
-    before, _share = _share, count
+    """Limit this thread's job with its helpers (loader workers, tokenising) to a share of the cores."""
+    before = _share.set(count)
     # read by fast tokenizers when they first start threads
     os.environ.setdefault("RAYON_NUM_THREADS", str(count))
     try:
         yield
     finally:
-        _share = before
+        _share.reset(before)
 
 
 def own_cores() -> int:
-    """The share of the cores that this process with its helpers may use; all of them by default."""
-    return cores() if _share is None else _share
+    """The share of the cores that this thread's job with its helpers may use; all of them by default."""
+    return _share.get() or cores()
 
 
 def asked_threads() -> int | None:

@@ -1,11 +1,14 @@
-"""The memory that a process keeps."""
+"""The memory that a process keeps, and the cores of its jobs."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 
 import pytest
+
+from harness.processors import cores, own_cores, use_cores
 
 #: a block of 64 MB is freed and asked for again, as in each step of a training
 FAULTS = """
@@ -32,3 +35,23 @@ def test_freed_memory_is_reused_without_asking_the_system_again() -> None:
         for how in ("returned", "kept")
     )
     assert kept < 10_000 < 100_000 < returned
+
+
+def test_a_share_of_the_cores_is_that_of_its_thread() -> None:
+    """A job may run in a thread of a process that goes on."""
+    started, done = threading.Event(), threading.Event()
+
+    def job() -> None:
+        with use_cores(1):
+            started.set()
+            done.wait()
+
+    thread = threading.Thread(target=job)
+    with use_cores(3):
+        thread.start()
+        started.wait()
+        inside = own_cores()
+    after = own_cores()
+    done.set()
+    thread.join()
+    assert (inside, after) == (3, cores())
