@@ -73,7 +73,7 @@ def open_within(folder: Path, path: Path, most: int = LARGEST) -> BufferedReader
 
     Only folders of the two topmost levels may be links: users put profiles and runs' work on other disks.
     """
-    below = [parent for parent in path.parents if folder in parent.parents]
+    below = path.parents[: len(path.parts) - len(folder.parts) - 1] if folder in path.parents else ()
     if any(each.is_symlink() for each in (path, *below[:-2])):
         raise OSError(errno.ELOOP, "it is a link, or in a linked folder, and links are not followed", str(path))
     stream = open_regular(path)

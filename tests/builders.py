@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import io
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from harness.metrics import AVERAGE, SEEN, UNSEEN, Metric
 from harness.registry import get, names
+from harness.reporting.csvfiles import CsvFields, write_tidy
 from harness.reporting.seeds.summary import SummaryTable, summary_tables
 from harness.sources import digest
 from harness.spec import RunSpec, Variant, parse_setting
@@ -149,3 +151,10 @@ def split(variant: str, seed: int, tasks: Split, **more: Any) -> Result:
 
 def _part(pairs: float, score: float | None) -> dict[str, float]:
     return {"n": pairs} if score is None else {"spearman": score, "n": pairs}
+
+
+def tidy(rows: Iterable[CsvFields]) -> str:
+    """The text of tables.csv."""
+    stream = io.StringIO()
+    write_tidy(rows, stream)
+    return stream.getvalue()

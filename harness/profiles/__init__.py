@@ -7,7 +7,7 @@ win; other values are replaced. A path that begins with './', '../' or '~/' is r
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -43,7 +43,8 @@ class Layer(NamedTuple):
     content: Mapping[str, Any]
 
 
-def shipped_profiles() -> list[str]:
+@cache
+def shipped_profiles() -> Sequence[str]:
     """Names of the profiles in this package, sorted."""
     return sorted(Path(item.name).stem for item in files(__package__).iterdir() if item.name.endswith(".toml"))
 

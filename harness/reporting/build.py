@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from harness.formatting import count_of
 from harness.method.naming import take_titles
 from harness.registry import names
 from harness.reporting.contents import Contents
-from harness.reporting.csvfiles import tidy, write_runs
+from harness.reporting.csvfiles import write_runs, write_tidy
 from harness.reporting.methods import methods_from_a_process
 from harness.reporting.pages import TEMPLATES, Pages, search_index, slugs, write_one_file
 from harness.reporting.sections.base import ReportSection, report_sections
@@ -173,7 +174,8 @@ def render(contents: Contents, out: Path, *, one_file: bool = False) -> Path:
     with new_folder(out) as folder:
         with (folder / "report.csv").open("w", encoding="utf-8", newline="") as stream:
             write_runs(contents.frames, stream)
-        (folder / "tables.csv").write_text(tidy(row for section in sections for row in section.rows()), "utf-8")
+        with (folder / "tables.csv").open("w", encoding="utf-8", newline="") as stream:
+            write_tidy((row for section in sections for row in section.rows()), stream)
         _write_texts(sections, folder, footer)
         pages = [page for page in _write_site(contents, sections, folder, footer) if not page.startswith("runs/")]
         (folder / "search.js").write_text(search_index(folder, pages), "utf-8")
@@ -184,10 +186,10 @@ def render(contents: Contents, out: Path, *, one_file: bool = False) -> Path:
 
 
 def _write_texts(sections: Sequence[ReportSection], folder: Path, footer: str) -> None:
-    grids = [grid for section in sections for grid in section.grids]
     sentences = [sentence for section in sections for sentence in section.sentences]
-    (folder / "report.md").write_text(markdown(sentences, grids, footer), "utf-8")
-    (folder / "report.tex").write_text(latex(grids, footer), "utf-8")
+    for name, pieces in (("report.md", partial(markdown, sentences)), ("report.tex", latex)):
+        with (folder / name).open("w", encoding="utf-8") as stream:
+            stream.writelines(pieces((grid for section in sections for grid in section.grids), footer))
 
 
 def _write_site(contents: Contents, sections: Sequence[ReportSection], folder: Path, footer: str) -> list[str]:

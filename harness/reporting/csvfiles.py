@@ -7,18 +7,21 @@ for each cell of each measured line.
 from __future__ import annotations
 
 import csv
-import io
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from statistics import median
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from harness.formatting import for_csv
 from harness.method.naming import name_of
 from harness.reporting.seeds.cells import Cell, Label
 from harness.reporting.seeds.spent import BUDGET
 from harness.reporting.seeds.summary import SummaryTable
-from harness.store import Frames, Result, declared_metrics, frames_of
+from harness.store import Frames, Result, declared_metrics, frames_of, lines_of
+
+if TYPE_CHECKING:
+    import pandas
 
 #: `difference`, `low`, `high`, `p` and `p_holm` (after Holm over the `tests` of its family) compare with `against`.
 #: `design` is that of the t-test, `apart` the larger end of the 90 % interval: the two are at most so far apart, and
@@ -40,13 +43,11 @@ COLUMNS = (
 CsvFields = dict[str, object]
 
 
-def tidy(rows: Iterable[CsvFields]) -> str:
-    """The text of tables.csv. Fields are empty if a number does not exist."""
-    stream = io.StringIO()
+def write_tidy(rows: Iterable[CsvFields], stream: TextIO) -> None:
+    """Write tables.csv. Fields are empty if a number does not exist."""
     writer = csv.DictWriter(stream, COLUMNS, restval="", lineterminator="\n")
     writer.writeheader()
     writer.writerows({name: for_csv(value) for name, value in fields.items()} for fields in rows)
-    return stream.getvalue()
 
 
 def summary_rows(table: SummaryTable, kind: str = "summary") -> Iterator[CsvFields]:
@@ -87,23 +88,33 @@ RUN_COLUMNS = (
 )
 
 
+#: runs that are made into rows at a time, to save memory
+BLOCK = 1000
+
+
 def write_runs(results: Sequence[Result], stream: TextIO) -> None:
     """Write report.csv. Scores are those of whole tasks, in the metrics that tables show."""
     frames = frames_of(results)
-    runs = frames.runs
-    values = [*map(_values, runs["hyperparameters"], runs["teachers"])]
-    options = sorted({name for some in values for name in some})
-    scores = _shown_scores(frames)
+    runs, given = frames.runs, [*zip(frames.texts("hyperparameters"), frames.texts("teachers"), strict=True)]
+    options = sorted({name for texts in set(given) for name in _values(*texts)})
     names = [name_of(*run).text for run in zip(runs["variant"], runs["overrides"], strict=True)]
-    told = runs.assign(name=names)[[*RUN_COLUMNS]].astype(object)
-    told = told.where(told.notna(), None)
+    told, scores = runs.assign(name=names)[[*RUN_COLUMNS]], _shown_scores(frames)
+    columns = scores["column"].drop_duplicates().tolist()
+    scores = scores.sort_values("run", kind="stable")
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(map(for_csv, (*RUN_COLUMNS, *options, *scores)))
-    for row, (fields, some) in enumerate(zip(told.itertuples(index=False), values, strict=True)):
-        numbers = (by_run.get(row) for by_run in scores.values())
-        writer.writerow(map(for_csv, (*fields, *map(some.get, options), *numbers)))
+    writer.writerow(map(for_csv, (*RUN_COLUMNS, *options, *columns)))
+    for first in range(0, len(runs), BLOCK):
+        low, high = scores["run"].searchsorted([first, first + BLOCK])
+        numbers: dict[int, CsvFields] = {}
+        for _, run, column, value in lines_of(scores[low:high]):
+            numbers.setdefault(run, {})[column] = value
+        block = told[first : first + BLOCK].astype(object)
+        for row, *fields in lines_of(block.where(block.notna(), None)):
+            some, mine = _values(*given[row]), numbers.get(row, {})
+            writer.writerow(map(for_csv, (*fields, *map(some.get, options), *map(mine.get, columns))))
 
 
+@lru_cache(maxsize=4096)
 def _values(hyperparameters: str, teachers: str) -> CsvFields:
     """The options and the teachers of a run, by column."""
     groups, used = json.loads(hyperparameters), json.loads(teachers)
@@ -111,15 +122,16 @@ def _values(hyperparameters: str, teachers: str) -> CsvFields:
     return {**options, **{f"teacher.{role}": use["teacher"] for role, use in used.items()}}
 
 
-def _shown_scores(frames: Frames) -> dict[str, dict[int, float]]:
-    """The newest scores of the metrics that tables show, by column and run; all metrics where none is declared."""
-    newest = frames.newest()
-    metrics = {text: declared_metrics(text) for text in newest["declared"].unique()}
-    shown = {text: {metric.name for metric in declared if metric.shown} for text, declared in metrics.items()}
-    scores = frames.scores.join(newest[["run", "suite", "declared"]], on="evaluation", how="inner")
-    columns = (scores[name] for name in ("run", "suite", "declared", "task", "metric", "value"))
-    found: dict[str, dict[int, float]] = {}
-    for run, suite, declared, task, metric, value in zip(*columns, strict=True):
-        if not shown[declared] or metric in shown[declared]:
-            found.setdefault(f"{suite}.{task}.{metric}", {})[run] = value
-    return found
+def _shown_scores(frames: Frames) -> pandas.DataFrame:
+    """The newest scores of the metrics that tables show, of all metrics where none is declared: run, column, value."""
+    import pandas
+
+    scores = frames.scores.join(frames.newest()[["run", "suite", "declared"]], on="evaluation", how="inner")
+    kinds = scores[["suite", "declared", "task", "metric"]].drop_duplicates()
+    shown = {text: {metric.name for metric in declared_metrics(text) if metric.shown} for text in kinds["declared"]}
+    names = [
+        f"{suite}.{task}.{metric}" if not shown[declared] or metric in shown[declared] else None
+        for suite, declared, task, metric in kinds.itertuples(index=False)
+    ]
+    named = scores.merge(kinds.assign(column=pandas.Categorical(names)).dropna())
+    return named[["run", "column", "value"]]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
 from math import comb
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +41,7 @@ def bootstrap_difference(
     check_level(level)
     if len(a) < 2 or len(b) < 2:
         return None
-    first, second = (side.mean(axis=1) for side in _resampled(a, b, draws, seed))
+    first, second = (_sample_means(*side, draws, seed) for side in _sides(a, b))
     low, high = np.quantile(first - second, [(1 - level) / 2, (1 + level) / 2])
     return Interval(float(low), float(high), level)
 
@@ -64,7 +65,7 @@ def permutation_test(
         differences = (1.0 - 2.0 * signs) @ (values[:n] - values[n:]) / n
     else:
         drawn = (generator.permutation(len(values))[:n] for _ in range(draws))
-        sums = values[np.array(list(combinations(range(len(values)), n) if exact else drawn))].sum(axis=1)
+        sums = values[_splits(len(values), n) if exact else np.array(list(drawn))].sum(axis=1)
         differences = sums / n - (values.sum() - sums) / len(b)
     # differences that are equal but for the order of summation count as equal
     extreme = int((np.abs(differences) >= abs(observed) - 10 * noise(*values)).sum())
@@ -82,7 +83,7 @@ def violation_ratio(a: Sequence[float], b: Sequence[float]) -> float:
     """
     for side in (a, b):
         summarise(side)
-    first, second = (np.asarray(side, dtype=np.float64)[None] for side in (a, b))
+    first, second = (np.sort(np.asarray(side, dtype=np.float64))[None] for side in (a, b))
     return float(_ratios(first, second, noise(*a, *b))[0])
 
 
@@ -100,7 +101,7 @@ def almost_stochastic_order(
     if len(a) < 2 or len(b) < 2:
         return None
     ratio = violation_ratio(a, b)
-    first, second = _resampled(a, b, draws, seed)
+    first, second = (_sorted_samples(*side, draws, seed) for side in _sides(a, b))
     factor = math.sqrt(len(a) * len(b) / (len(a) + len(b)))
     sigma = float(np.std(factor * (_ratios(first, second, noise(*a, *b)) - ratio)))
     from scipy.special import ndtri  # scipy.stats takes a second to import
@@ -109,27 +110,53 @@ def almost_stochastic_order(
     return min(max(bound, 0.0), 1.0)
 
 
-def _resampled(a: Sequence[float], b: Sequence[float], draws: int, seed: int) -> list[np.ndarray]:
-    """Samples of each side with replacement, (draws, n). Raises ValueError for NaN or infinity."""
+#: a side's values, the sizes of both sides, and which of them it is
+_Side = tuple[tuple[float, ...], tuple[int, int], int]
+
+
+def _sides(a: Sequence[float], b: Sequence[float]) -> list[_Side]:
+    """Both sides of a comparison. Raises ValueError for NaN or infinity."""
     for side in (a, b):
         summarise(side)
-    drawn = zip((a, b), _places((len(a), len(b)), draws, seed), strict=True)
-    return [np.asarray(side, dtype=np.float64)[places] for side, places in drawn]
+    return [(tuple(side), (len(a), len(b)), place) for place, side in enumerate((a, b))]
 
 
-@lru_cache(maxsize=32)  # many pairs have as many seeds
-def _places(sizes: tuple[int, int], draws: int, seed: int) -> list[np.ndarray]:
+# what follows is kept, since a row is compared with many
+@lru_cache(maxsize=256)
+def _sample_means(*samples: Any) -> Floats:
+    means: Floats = _samples(*samples).mean(axis=1)
+    return means
+
+
+@lru_cache(maxsize=256)
+def _sorted_samples(*samples: Any) -> Floats:
+    return np.sort(_samples(*samples), axis=1)
+
+
+def _samples(values: tuple[float, ...], sizes: tuple[int, int], place: int, draws: int, seed: int) -> Floats:
+    """Samples of a side with replacement, (draws, n)."""
+    return np.asarray(values, dtype=np.float64)[_places(sizes, draws, seed)[place]]
+
+
+@lru_cache(maxsize=32)
+def _places(sizes: tuple[int, int], draws: int, seed: int) -> list[NDArray[np.int64]]:
     generator = np.random.default_rng(seed)
     return [generator.integers(0, size, (draws, size)) for size in sizes]
 
 
+@lru_cache(maxsize=8)
+def _splits(count: int, size: int) -> NDArray[np.int64]:
+    """All ways to choose some of the values, (ways, size)."""
+    return np.array(list(combinations(range(count), size)))
+
+
 def _ratios(a: np.ndarray, b: np.ndarray, scale: float) -> np.ndarray:
-    """The violation ratio of each pair of rows of a `(R, n)` and b `(R, m)`."""
+    """The violation ratio of each pair of rows of a `(R, n)` and b `(R, m)`, which are sorted."""
     n, m = a.shape[1], b.shape[1]
     # both quantile functions are constant between the multiples of 1/n and 1/m, counted in units of 1/(n m)
     ends = np.unique(np.concatenate([np.arange(1, n + 1) * m, np.arange(1, m + 1) * n]))
     widths = np.diff(ends, prepend=0) / (n * m)
-    gaps = np.sort(a, axis=1)[:, (ends - 1) // m] - np.sort(b, axis=1)[:, (ends - 1) // n]
+    gaps = a[:, (ends - 1) // m] - b[:, (ends - 1) // n]
     gaps[np.abs(gaps) <= scale] = 0.0
     total = (gaps**2 * widths).sum(axis=1)
     below = (np.minimum(gaps, 0.0) ** 2 * widths).sum(axis=1)

@@ -201,6 +201,11 @@ class Frames(Sequence[Result]):
         )
 
     @cached_property
+    def numbers(self) -> Mapping[str, np.ndarray[Any, Any]]:
+        """The columns of numbers of `runs`, (R,) each."""
+        return {str(name): column.to_numpy() for name, column in self.runs.select_dtypes("number").items()}
+
+    @cached_property
     def evaluations(self) -> pandas.DataFrame:
         """One row per evaluation: `run` (a row of runs), suite, protocol, declared, warnings, finished, seconds."""
         table, runs = self._evaluations

@@ -47,8 +47,6 @@ Rows = Mapping[tuple[str, ...], Mapping[str, float]]
 
 #: keys of a run's place in the list of what ran
 _PLACE = ["profile", "setting", "encoder"]
-#: suite and protocol as JSON -> metric -> average
-Averages = Mapping[tuple[str, str], Mapping[str, float]]
 
 
 class RunsSection(ReportSection):
@@ -71,6 +69,7 @@ class RunsSection(ReportSection):
     def write(self, pages: Pages) -> None:
         runs = self.runs
         _write_index(pages, runs, averages_of(self.contents.frames))
+        runs = runs[["profile", "group", "seed", "page", "is_earlier"]]
         pages.write("run.html", "runs/run.html", curve=run_spec())
         pages.put("runs/run.js", (TEMPLATES / "run.js").read_bytes())
         siblings: dict[tuple[str, str], dict[int, str]] = {}
@@ -153,15 +152,11 @@ def _crumbs(result: Result, pages: Pages) -> list[tuple[str, str]]:
     ]
 
 
-def averages_of(frames: Frames) -> Mapping[int, Averages]:
-    """The averages in each suite's newest evaluation, by row of the run."""
+def averages_of(frames: Frames) -> pandas.DataFrame:
+    """The averages in each suite's newest evaluation: `run` (a row of runs), suite, declared, metric, value."""
     newest = frames.newest()[["run", "suite", "declared"]]
     means = frames.scores[frames.scores["task"] == AVERAGE].join(newest, on="evaluation", how="inner")
-    found: dict[int, dict[tuple[str, str], dict[str, float]]] = {}
-    columns = (means[name] for name in ("run", "suite", "declared", "metric", "value"))
-    for run, suite, declared, metric, value in zip(*columns, strict=True):
-        found.setdefault(run, {}).setdefault((suite, declared), {})[metric] = value
-    return found
+    return means[["run", "suite", "declared", "metric", "value"]]
 
 
 def _by_place(runs: pandas.DataFrame) -> dict[tuple[str, str, str], pandas.DataFrame]:
@@ -193,7 +188,7 @@ def spans(seeds: Iterable[int]) -> str:
     return ", ".join(texts)
 
 
-def _write_index(pages: Pages, runs: pandas.DataFrame, averages: Mapping[int, Averages]) -> None:
+def _write_index(pages: Pages, runs: pandas.DataFrame, averages: pandas.DataFrame) -> None:
     """The index of runs: one page, or one for each profile, setting and encoder."""
 
     def write(page: str, some: pandas.DataFrame) -> None:
@@ -213,17 +208,20 @@ def _write_index(pages: Pages, runs: pandas.DataFrame, averages: Mapping[int, Av
 
 
 def run_lines(
-    runs: pandas.DataFrame, averages: Mapping[int, Averages]
+    runs: pandas.DataFrame, averages: pandas.DataFrame
 ) -> tuple[list[tuple[Any, dict[str, str]]], dict[str, Metric]]:
     """The lines of a frame of runs, each with its averages as text by suite, and each suite's metric that is shown.
 
     This is the first metric with an average, in the first run that has any average in the suite.
     """
+    found: dict[int, dict[tuple[str, str], dict[str, float]]] = {}
+    for _, run, suite, declared, metric, value in lines_of(averages[averages["run"].isin(runs.index)]):
+        found.setdefault(run, {}).setdefault((suite, declared), {})[metric] = value
     shown: dict[str, Metric] = {}
     lines = []
     for run in lines_of(runs):
         texts: dict[str, str] = {}
-        for (suite, declared), means in averages.get(run.Index, {}).items():
+        for (suite, declared), means in found.get(run.Index, {}).items():
             if suite not in shown:
                 shown[suite] = _columns(declared_metrics(declared), {(AVERAGE,): means})[0][0]
             texts[suite] = _cell(means, shown[suite])

@@ -39,10 +39,10 @@ class Spent(NamedTuple):
     @classmethod
     def of(cls, frames: Frames, runs: Sequence[int]) -> Spent:
         """What runs have spent, which are rows of frames."""
-        numbers = {name: frames.runs[name].to_numpy()[[*runs]].tolist() for name in (*BUDGET, "minutes")}
+        numbers = {name: frames.numbers[name][[*runs]].tolist() for name in (*BUDGET, "minutes")}
         columns = {name: [number for number in numbers[name] if number >= 0] for name in BUDGET}
         budget = {name: float(median(values)) for name, values in columns.items() if values}
-        shares = [read_json(text) for text in frames.runs["shares"].array.take(runs)]
+        shares = [read_json(frames.table["shares"][row].as_py()) for row in runs]
         most = {term: max(one.get(term, 0.0) for one in shares) for each in shares for term in each}
         return cls(budget, tuple(numbers["minutes"]), most)
 

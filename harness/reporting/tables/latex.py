@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import groupby
@@ -51,12 +51,12 @@ class _Column(NamedTuple):
         return min(size * self.width, self.points) + GAP
 
 
-def latex(grids: Sequence[Grid], footer: str) -> str:
-    """The text of report.tex, without tables that have no rows."""
-    floats = [latex_table(grid) for grid in grids if any(section.lines for section in grid.sections)]
-    pages = ("\n".join(floats[at : at + HELD]) for at in range(0, len(floats), HELD))
-    head = f"% {' '.join(footer.split())}\n% Needs \\usepackage{{booktabs}} in the preamble.\n\n"
-    return head + "\n\\clearpage\n".join(pages)
+def latex(grids: Iterable[Grid], footer: str) -> Iterator[str]:
+    """The text of report.tex, without tables that have no rows, piece by piece."""
+    yield f"% {' '.join(footer.split())}\n% Needs \\usepackage{{booktabs}} in the preamble.\n\n"
+    for number, grid in enumerate(grid for grid in grids if any(section.lines for section in grid.sections)):
+        yield ("\n" if number % HELD else "\n\\clearpage\n") * bool(number)
+        yield latex_table(grid)
 
 
 def latex_table(grid: Grid) -> str:

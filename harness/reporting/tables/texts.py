@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 
@@ -15,14 +15,15 @@ from harness.reporting.tables.grids import ABSENT, CellText, Grid, code_of
 from harness.reporting.tables.latex import latex_table
 
 
-def markdown(sentences: Sequence[Sentence], grids: Sequence[Grid], footer: str) -> str:
-    """The text of report.md."""
-    parts = ["# Results"]
+def markdown(sentences: Sequence[Sentence], grids: Iterable[Grid], footer: str) -> Iterator[str]:
+    """The text of report.md, piece by piece."""
+    yield "# Results\n\n"
     for place, group in groupby(sentences, key=lambda sentence: sentence.place):
-        parts += [f"**{for_markdown(place)}**"] if place else []
-        parts.append("\n".join(f"- {for_markdown(sentence.text)}" for sentence in group))
-    parts += [markdown_table(grid) for grid in grids]
-    return "\n\n".join([*parts, "---", for_markdown(footer)]) + "\n"
+        yield f"**{for_markdown(place)}**\n\n" if place else ""
+        yield "\n".join(f"- {for_markdown(sentence.text)}" for sentence in group) + "\n\n"
+    for grid in grids:
+        yield f"{markdown_table(grid)}\n\n"
+    yield f"---\n\n{for_markdown(footer)}\n"
 
 
 def markdown_table(grid: Grid) -> str:

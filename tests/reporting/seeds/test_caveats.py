@@ -7,11 +7,11 @@ import io
 from collections.abc import Sequence
 
 import pytest
-from builders import result, tables
+from builders import result, tables, tidy
 
 from harness.metrics import SEEN, UNSEEN, Column
 from harness.reporting.charts.glance import forest_plot, heat_plots
-from harness.reporting.csvfiles import summary_rows, tidy
+from harness.reporting.csvfiles import summary_rows
 from harness.reporting.sections.ranking import ranking_grid, ranking_rows, ranking_tables
 from harness.reporting.sections.seen import seen_grid, seen_tables
 from harness.reporting.sections.tuning import tuned_grids

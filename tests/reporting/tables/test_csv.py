@@ -6,10 +6,10 @@ import csv
 import io
 
 import pytest
-from builders import over_seeds, result, sts, tables
+from builders import over_seeds, result, sts, tables, tidy
 from table_samples import PAPERS, PUBLISHED, runs
 
-from harness.reporting.csvfiles import COLUMNS, summary_rows, tidy, write_runs
+from harness.reporting.csvfiles import COLUMNS, summary_rows, write_runs
 from harness.reporting.sections.papers import paper_rows
 from harness.reporting.tables.filled import paper_tables
 

@@ -16,7 +16,7 @@ from harness.reporting.tables.latex import latex, latex_table
 
 def test_every_table_fits_two_columns_in_text_of_7_pt_or_more(tmp_path: Path) -> None:
     grids = measured_grids()
-    pdf = typeset(latex([*grids.values(), nasty()], "footer"), tmp_path)
+    pdf = typeset("".join(latex([*grids.values(), nasty()], "footer")), tmp_path)
     sizes = {int(size) for size in re.findall(rb"/FontName\s*/\w+\+CM[A-Z]+(\d+)", pdf)}
     assert min(sizes) == 7
     labels = re.findall(r"\\newlabel\{(tab:[^}]*)\}", (tmp_path / "paper.aux").read_text())
@@ -54,7 +54,7 @@ def test_a_table_that_is_too_large_spans_the_page_or_is_split_and_never_shrinks_
 
 
 def test_latex_escapes_every_special_character() -> None:
-    text = latex([nasty()], "made % by & us\nnow")
+    text = "".join(latex([nasty()], "made % by & us\nnow"))
     body = text.split("\n", 2)[2]
     plain = re.sub(r"\\(text\w+\{\}|[_&%#${}])", "", body).replace("\\\\\n", "\n")
     rows = [line for line in plain.splitlines() if line.endswith("\\tabularnewline")]

@@ -7,11 +7,10 @@ from functools import partial
 import pytest
 import scipy.stats
 import table_samples
-from builders import result, sts
+from builders import result, sts, tidy
 from table_samples import PLACE
 
 from harness.metrics import AVERAGE
-from harness.reporting.csvfiles import tidy
 from harness.reporting.sections.papers import paper_rows
 from harness.reporting.tables.cells import FilledLine, FilledTable
 from harness.reporting.tables.grids import Line

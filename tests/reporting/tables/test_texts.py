@@ -23,7 +23,7 @@ def test_an_average_is_left_out_where_every_row_repeats_the_only_task(average: f
 
 def test_markdown_has_whole_rows_bold_and_no_markup() -> None:
     grids = measured_grids()
-    text = markdown([Sentence("here", "a <b>bold</b> claim")], [nasty()], "footer")
+    text = "".join(markdown([Sentence("here", "a <b>bold</b> claim")], [nasty()], "footer"))
     assert "<b>" not in text
     assert "a &lt;b>bold&lt;/b> claim" in text
     for grid in [*grids.values(), nasty()]:
