@@ -18,7 +18,7 @@ from harness.encoders.locate import MAIN, MissingModel
 from harness.errors import UserError
 from harness.evaluation.mteb_suite import MissingTask
 from harness.fetching import Entry, Say, Watch, providers, readable
-from harness.fetching.downloads import ByHand, Fetchable, FetchList
+from harness.fetching.downloads import Fetchable, FetchList
 from harness.grid import resolve
 from harness.papers.needed import StandIns, paper_runs
 from harness.papers.published import read_papers
@@ -72,9 +72,9 @@ def how_to_get(plan: Plan) -> str:
         if len(absent) == len(plan.missing) > 0
         else ""
     )
-    left = ", ".join(item.name for item in listed.by_hand)
+    left = ", ".join(item.what for item in listed.by_hand)
     if not listed.items:
-        return listed.by_hand[0].steps
+        return listed.by_hand[0].how
     also = f", and {left} by hand" if left else ""
     return f"run `{fetch_command(plan)}` ({listed.size_text}{also}){given}"
 
@@ -88,7 +88,7 @@ def fetch_list(missing: Iterable[Missing], root: Path | None, ask: bool = True) 
     models: dict[tuple[str, str], list[MissingModel]] = {}
     data: dict[tuple[str, str], list[MissingHubFile]] = {}
     tasks: dict[str, MissingTask] = {}
-    by_hand: dict[str, ByHand] = {}
+    by_hand: dict[str, Missing] = {}
     for item in missing:
         if isinstance(item, MissingModel):
             models.setdefault((item.hub, item.revision), []).append(item)
@@ -102,8 +102,8 @@ def fetch_list(missing: Iterable[Missing], root: Path | None, ask: bool = True) 
             )
             entries |= {each.name: each for each in needed}
         else:
-            by_hand[item.what] = ByHand(item.what, item.how)
-    manual = {name: ByHand(name, _steps(entry)) for name, entry in entries.items() if entry.by_hand}
+            by_hand[item.what] = item
+    manual = {name: Missing(name, _steps(entry)) for name, entry in entries.items() if entry.by_hand}
     makers: list[Callable[[], Fetchable]] = [
         *(partial(_entry, entry, root, ask) for name, entry in entries.items() if name not in manual),
         *(partial(_model, same, root, ask) for same in models.values()),
@@ -145,7 +145,7 @@ def disk_need(missing: Iterable[Missing]) -> str:
     fetchable = fetch_list(listed, None, ask=False)
     manual = {entry.name: entry.about for item in listed if (entry := provider(item)) and entry.by_hand}
     known = fetchable.size + sum(size or 0 for size in manual.values())
-    unknown = [*fetchable.unknown, *(item.name for item in fetchable.by_hand if manual.get(item.name) is None)]
+    unknown = [*fetchable.unknown, *(item.what for item in fetchable.by_hand if manual.get(item.what) is None)]
     size = readable(known) if known else ""
     more = f"{len(unknown)} of unknown size" if unknown else ""
     return " and ".join(filter(None, (size, more))) or "none"

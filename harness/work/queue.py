@@ -128,7 +128,7 @@ class Queue:
         self._listen(_announcement(job, end))
         self._retry_at.pop(job, None)
         if self._estimates and isinstance(end, Result):
-            self._estimates.learn(end)
+            self._estimates.learn([end])
         error = error_of(end)
         for other in self._dependents.pop(job.id, ()):
             waits = self._waits.get(other)

@@ -104,8 +104,8 @@ def test_what_was_measured_counts_by_device_and_the_largest_decides(tmp_path: Pa
         job.observe_memory(Event("progress", job.key, device="cuda", memory_mb=heard), known)
         assert job.resources(known) == Resources(table.memory_mb, round(CONTEXT_MB + MEASURED_MARGIN * counts))
     for peak, counts in ((8_000.0, 8_000.0), (900.0, 8_000.0)):
-        known.learn(finished("cuda", peak))
+        known.learn([finished("cuda", peak)])
         assert job.resources(known).gpu_memory_mb == round(CONTEXT_MB + MEASURED_MARGIN * counts)
-    known.learn(finished("cpu", 4_000.0))
+    known.learn([finished("cpu", 4_000.0)])
     measured = job.resources(known)
     assert measured.memory_mb == 5_000
