@@ -116,8 +116,8 @@ class Queue:
 
     def observe_memory(self, event: Event) -> None:
         """Update the estimates by a run's report, so that similar jobs are placed accordingly."""
-        if event.memory_mb and self._estimates and event.run in self._runs:
-            self._runs[event.run].observe_memory(event, self._estimates)
+        if event.memory_mb and self._estimates and (job := self._runs.get(event.run)):
+            self._estimates.observe_memory(job.run.experiment, job.chunk, event.device, event.memory_mb)
 
     def stop(self) -> None:
         self.stopping = True

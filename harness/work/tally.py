@@ -72,8 +72,6 @@ class Tally:
         elif event.kind != "evaluated":
             work = self.running.setdefault(event.run, Work(event.run, self.clock()))
             work.doing, work.training = self._doing(event), event.progress or work.training
-            if event.progress and event.progress.step == event.progress.steps and event.run not in self.planned:
-                del self.running[event.run]  # a teacher that was trained for a run
 
     def _end(self, event: Event) -> None:
         work = self.running.pop(event.run, None)
