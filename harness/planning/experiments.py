@@ -65,22 +65,20 @@ class Experiment:
             yield self.dev
         yield from self.patches.values()
 
-    @property
-    def test_teachers(self) -> Mapping[FeatureKind, NamedTeacher]:
-        """Teachers of test features: role 'image' for images, and 'caption' for captions if both name one teacher."""
+    def test_features(self, suites: Iterable[Suite]) -> list[tuple[str, NamedTeacher]]:
+        """The retrieval tasks of suites, each with every teacher whose features of it they read.
+
+        These are the teacher of images, and that of captions if both have one name.
+        """
         image, caption = self.features.get("image"), self.features.get("caption")
         if image is None:
-            return {}
+            return []
         both = caption is not None and image.asked.teacher == caption.asked.teacher
-        return {"image": image.teacher, **({"caption": caption.teacher} if caption and both else {})}
-
-    def test_features(self, suites: Iterable[Suite]) -> list[tuple[str, NamedTeacher]]:
-        """The retrieval tasks of suites, each with every teacher whose features of it they read."""
         of_tasks: dict[tuple[str, FeatureKind], NamedTeacher] = {}
         for suite in suites:
-            for of, teacher in self.test_teachers.items():
-                if of == "image" or suite.asks_teacher:
-                    of_tasks |= {(task, of): teacher for task in suite.image_tasks}
+            of_tasks |= {(task, "image"): image.teacher for task in suite.image_tasks}
+            if caption and both and suite.asks_teacher:
+                of_tasks |= {(task, "caption"): caption.teacher for task in suite.image_tasks}
         return [(task, teacher) for (task, _), teacher in of_tasks.items()]
 
     @property
