@@ -24,7 +24,6 @@ from harness.planning.teachers import (
     NamedTeacher,
     RoleFeatures,
     RunModel,
-    UnavailableTeacher,
 )
 from harness.registry import suggest
 from harness.setting import kept_rows
@@ -103,7 +102,7 @@ class Experiment:
     def unfit_for(self, suite: Suite, root: Path | None) -> str:
         """Why a suite cannot be evaluated, if neither a file nor a model gives features of its images; else empty."""
         features = self.features.get("image")
-        if features is None or features.teacher.can_compute or not suite.computes(features.teacher.name, root):
+        if features is None or not features.teacher.unable or not suite.computes(features.teacher.name, root):
             return ""
         name = features.teacher.name
         return f"no file has {name} features of its images, and the profile has no model '{name}' that computes them"
@@ -287,7 +286,7 @@ class Experiments:
             )
         length = run.training.max_length
         if why := self._refusal(name, of):
-            return UnavailableTeacher(name, of, length, why)
+            return NamedTeacher(name, of, length, unable=why)
         table = profile.teachers.get(name)
         if table is None:
             made = self._run(name.removeprefix(RUN))
