@@ -200,18 +200,25 @@ def _declarations_in(folder: Path) -> Declarations:
 def state_of_code() -> str:
     """A hash of the project's code and of all registered names."""
     state = hashlib.sha256()
-    for package, folder, path in _own_files():
+    for package, name, path in _own_files():
         content = path.read_bytes()
-        state.update(f"{package}/{path.relative_to(folder)} {len(content)}\n".encode() + content)
+        state.update(f"{package}/{name} {len(content)}\n".encode() + content)
     return digest(state.hexdigest(), {kind: targets(kind) for kind in GROUPS}, sys.version)
 
 
 def _own_files() -> Iterator[tuple[str, str, Path]]:
-    """The package, its folder and the path of each Python file of this project."""
+    """The package, the name in it and the path of each Python file of this project."""
     for package in _DECLARING:
-        spec = find_spec(package)
-        for folder in spec.submodule_search_locations or () if spec else ():
-            yield from ((package, folder, path) for path in sorted(Path(folder).rglob("*.py")))
+        yield from ((package, name, path) for name, path in python_files(package))
+
+
+def python_files(module: str) -> Iterator[tuple[str, Path]]:
+    """Name and path of each Python file of a top-level module, which is not imported; none if it is not found."""
+    spec = find_spec(module)
+    if spec and spec.submodule_search_locations is None and spec.origin and spec.origin.endswith(".py"):
+        yield f"{module}.py", Path(spec.origin)
+    for folder in (spec.submodule_search_locations if spec else None) or ():
+        yield from ((path.relative_to(folder).as_posix(), path) for path in sorted(Path(folder).rglob("*.py")))
 
 
 def _read(file: Path) -> dict[str, Any]:

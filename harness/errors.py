@@ -62,9 +62,5 @@ class UnavailableError(UserError):
     """A name that the profile does not have, or that gives other features than a run asks for; no file is wrong."""
 
 
-class LockError(UserError):
-    """A lock cannot be created at its path; the cause is the OSError."""
-
-
 class PlugInError(UserError):
     """A registered object cannot be loaded, or its own code raised an error; other objects are not affected."""

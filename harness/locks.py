@@ -14,7 +14,7 @@ from pathlib import Path
 
 from filelock import AcquireReturnProxy, FileLock, Timeout
 
-from harness.errors import LockError, UserError
+from harness.errors import UserError
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ READ_ONLY = (errno.EROFS, errno.EACCES)
 def try_lock(path: Path) -> Iterator[bool]:
     """Try to hold a lock file; yields False at once if another process holds it.
 
-    Raises UserError where there are no locks, LockError for a folder in its place.
+    Raises UserError where there are no locks.
     """
     held = _acquired(path, wait=False)
     if held is None:
@@ -42,8 +42,7 @@ def try_lock(path: Path) -> Iterator[bool]:
 def locked(path: Path, what: object, say: Callable[[str], None] = log.info) -> Iterator[None]:
     """Hold a lock file, waiting (and calling `say`) while another process holds it.
 
-    A read-only location is used without a lock. Raises UserError where there are no locks, LockError for a folder in
-    place of one.
+    A read-only location is used without a lock. Raises UserError where there are no locks.
     """
     try:
         held = _acquired(path, wait=False)
@@ -75,16 +74,11 @@ def is_held(path: Path) -> bool:
 
 
 def _acquired(path: Path, *, wait: bool) -> AcquireReturnProxy[FileLock] | None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except FileExistsError as error:
-        raise LockError(f"{path.parent} is a file; remove it and run the same command again") from error
+    path.parent.mkdir(parents=True, exist_ok=True)
     try:
         return FileLock(path, fallback_to_soft=False).acquire(timeout=-1 if wait else 0)
     except Timeout:
         return None
-    except IsADirectoryError as error:
-        raise LockError(f"the lock {path} is a folder; remove it and run the same command again") from error
     except OSError as error:
         if error.errno not in NO_LOCKS:
             raise

@@ -14,7 +14,7 @@ import sys
 import traceback
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache, cached_property
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import FunctionType
@@ -111,44 +111,18 @@ def altered(registered: object) -> str:
     return ""
 
 
-class _Registered:
-    """A name with its entry points: several if packages disagree about where it is defined."""
-
-    def __init__(self, kind: str, name: str) -> None:
-        self.kind, self.name = kind, name
-        self.points: dict[str, EntryPoint] = {}
-
-    @property
-    def point(self) -> EntryPoint:
-        """The only entry point. Raises PlugInError if packages disagree."""
-        first, *others = self.points.values()
-        if others:
-            places = " and ".join(self.points)
-            raise PlugInError(f"two packages register the {self.kind} '{self.name}': {places}; rename or uninstall one")
-        return first
-
-    @cached_property
-    def loaded(self) -> tuple[Any, str]:
-        """The object, or why it cannot be imported; cached, since a failing import may take long too."""
-        try:
-            with errors_of(self.kind, self.name, "cannot be loaded"):
-                return self.point.load(), ""
-        except UserError as error:
-            return None, str(error)
-
-
 @cache
-def entries_of(kind: str) -> dict[str, _Registered]:
-    """The registered names of a kind, with their entry points."""
-    registered: dict[str, _Registered] = {}
+def entries_of(kind: str) -> dict[str, dict[str, EntryPoint]]:
+    """The registered names of a kind, with their entry points by target: several if packages disagree about a name."""
+    registered: dict[str, dict[str, EntryPoint]] = {}
     for point in entry_points(group=GROUPS[kind]):
-        registered.setdefault(point.name, _Registered(kind, point.name)).points.setdefault(point.value, point)
+        registered.setdefault(point.name, {}).setdefault(point.value, point)
     return registered
 
 
 def plugin_modules() -> frozenset[str]:
     """The top-level modules in which other packages define registered objects."""
-    places = (point for kind in GROUPS for entry in entries_of(kind).values() for point in entry.points)
+    places = (point for kind in GROUPS for points in entries_of(kind).values() for point in points)
     return frozenset(point.partition(":")[0].partition(".")[0] for point in places) - OWN
 
 
@@ -159,12 +133,12 @@ def names(kind: str) -> list[str]:
 
 def targets(kind: str) -> dict[str, list[str]]:
     """Where the registered objects of a kind are defined, by name; several places where packages disagree."""
-    return {name: list(entry.points) for name, entry in entries_of(kind).items()}
+    return {name: list(points) for name, points in entries_of(kind).items()}
 
 
 def target(kind: str, name: str) -> str:
     """Where a registered object is defined, as 'module:object'. Raises UserError."""
-    return _find(kind, name).point.value
+    return _point(kind, name).value
 
 
 def get(kind: str, name: str) -> Any:
@@ -173,10 +147,21 @@ def get(kind: str, name: str) -> Any:
     Raises UserError if the name is unknown, listing the closest names, and PlugInError if two packages register it or
     its package fails to import.
     """
-    loaded, problem = _find(kind, name).loaded
+    _points(kind, name)
+    registered, problem = loaded(kind, name)
     if problem:
         raise PlugInError(problem)
-    return loaded
+    return registered
+
+
+@cache
+def loaded(kind: str, name: str) -> tuple[Any, str]:
+    """A registered object, or why it cannot be imported; cached, since a failing import may take long too."""
+    try:
+        with errors_of(kind, name, "cannot be loaded"):
+            return _point(kind, name).load(), ""
+    except UserError as error:
+        return None, str(error)
 
 
 def get_class(kind: str, name: str, base: type[T]) -> type[T]:
@@ -202,7 +187,7 @@ def errors_of(kind: str, name: str, what: str = "failed") -> Iterator[None]:
     except (UserError, *OWN_SIGNALS):
         raise
     except BaseException as error:
-        point = _find(kind, name).point
+        point = _point(kind, name)
         package = f"package {point.dist.name}, " if point.dist else ""
         reason = " ".join(f"{type(error).__name__}: {error}".split()).removesuffix(":")
         where = raised_at(error, plugin_modules())
@@ -212,21 +197,30 @@ def errors_of(kind: str, name: str, what: str = "failed") -> Iterator[None]:
         ) from error
 
 
-def _find(kind: str, name: str) -> _Registered:
-    points = entries_of(kind)
-    if name not in points:
-        raise UserError(f"unknown {kind} '{name}'; {suggest(name, sorted(points))}")
-    return points[name]
+def _points(kind: str, name: str) -> dict[str, EntryPoint]:
+    known = entries_of(kind)
+    if name not in known:
+        raise UserError(f"unknown {kind} '{name}'; {suggest(name, sorted(known))}")
+    return known[name]
+
+
+def _point(kind: str, name: str) -> EntryPoint:
+    """The only entry point of a name. Raises UserError for an unknown one, PlugInError if packages disagree."""
+    first, *others = (points := _points(kind, name)).values()
+    if others:
+        places = " and ".join(points)
+        raise PlugInError(f"two packages register the {kind} '{name}': {places}; rename or uninstall one")
+    return first
 
 
 def _checked(kind: str, name: str, base: type) -> Any:
-    loaded = get(kind, name)
+    registered = get(kind, name)
     with errors_of(kind, name, "cannot be checked"):
-        wrong = _fault(loaded, base)
+        wrong = _fault(registered, base)
     if wrong:
         where = target(kind, name)
         raise PlugInError(f"the {kind} '{name}' ({where}) {wrong}; repair or uninstall the package")
-    return loaded
+    return registered
 
 
 def _fault(loaded: Any, base: type) -> str:

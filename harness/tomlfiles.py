@@ -36,8 +36,6 @@ Commit = Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
 Model = TypeVar("Model", bound=BaseModel)
 P = ParamSpec("P")
 T = TypeVar("T")
-#: maximum bytes of a file that is read
-LARGEST = 10**6
 _STRICT = ConfigDict(strict=True, allow_inf_nan=False)
 
 
@@ -73,7 +71,8 @@ def read_toml(path: Path, what: str, model: type[Model], **given: str) -> Model:
 def toml_content(path: Path, what: str, given: Collection[str] = ()) -> dict[str, Any]:
     """Read the tables of a file. Raises UserError, also if the file sets one of the `given` keys."""
     try:
-        content = tomllib.loads(_text(path, what))
+        with path.open("rb") as stream:
+            content = tomllib.load(stream)
     except OSError as error:
         raise UserError(f"the {what} {path} cannot be read: {error.strerror}; check the path") from error
     except RecursionError as error:
@@ -122,15 +121,6 @@ def _keys(kind: Any, location: Sequence[str | int]) -> list[str]:
         if part in kind.model_fields:
             return _keys(kind.model_fields[str(part)].annotation, location[number + 1 :])
     return list(kind.model_fields)
-
-
-def _text(path: Path, what: str) -> str:
-    """Read the text of a file. Raises OSError, UnicodeDecodeError, and UserError if it is too long."""
-    with path.open("rb") as stream:
-        content = stream.read(LARGEST + 1)
-    if len(content) > LARGEST:
-        raise UserError(f"the {what} {path} has more than {LARGEST / 1e6:.0f} MB; is it the right file?")
-    return content.decode("utf-8")
 
 
 def checked(function: Callable[P, T]) -> Callable[P, T]:

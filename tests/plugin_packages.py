@@ -17,6 +17,12 @@ from harness import registry
 Install = Callable[[str, str, Mapping[str, Mapping[str, str]]], Path]
 
 
+def forget() -> None:
+    """Forget what is registered, and what was loaded of it."""
+    registry.entries_of.cache_clear()
+    registry.loaded.cache_clear()
+
+
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install]:
     """Install small packages for one test; worker processes find them too."""
@@ -37,11 +43,11 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
         (info / "entry_points.txt").write_text("\n".join(lines))
         installed.append(name)
         importlib.invalidate_caches()
-        registry.entries_of.cache_clear()
+        forget()
         return site
 
     yield install_package
-    registry.entries_of.cache_clear()
+    forget()
     for name in installed:
         sys.modules.pop(name, None)
 

@@ -33,7 +33,7 @@ def test_the_runs_and_licences_to_reproduce_a_table_are_those_of_its_plan(tmp_pa
     fetched = fetch_list(lacking(plan), None, ask=False)
     (accepted,) = re.findall(r"harness fetch --table dalr:T1 --accept-licences (\S+)", PAGE)
     assert accepted.split(",") == [item.name for item in fetched.items if item.terms]
-    assert [item.name for item in fetched.by_hand] == ["flickr-images"]
+    assert [item.what for item in fetched.by_hand] == ["flickr-images"]
     assert f"{fetched.size / 1e9:.0f} GB to download" in PAGE
 
 

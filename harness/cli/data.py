@@ -82,7 +82,7 @@ def _show(listed: FetchList) -> None:
     if restricted:
         echo(f"consent   --accept-licences {','.join(item.name for item in restricted)}")
     for manual in listed.by_hand:
-        echo(f"by hand   {manual.name}: {manual.steps}")
+        echo(f"by hand   {manual.what}: {manual.how}")
     if not listed.items:
         echo("nothing to download" + ("; the rest has to be got by hand" if listed.by_hand else ": nothing is missing"))
 

@@ -189,13 +189,13 @@ def _show_paper(paper: str, entries: Mapping[str, tuple[str, FetchList]]) -> Non
         echo(f"{paper}: all {len(entries)} tables and figures can be run")
         return
     items = {item.name: item for listed in lists.values() for item in listed.items}
-    by_hand = {hand.name: hand for listed in lists.values() for hand in listed.by_hand}
+    by_hand = {hand.what: hand for listed in lists.values() for hand in listed.by_hand}
     whole = FetchList(tuple(items.values()), tuple(by_hand.values()))
     head = f"{paper}: {len(ready)} of {len(entries)} tables and figures can be run{': ' if ready else ''}"
     echo(head + ", ".join(ready))
     same: dict[tuple[str, ...], list[str]] = {}
     for name, needs in lists.items():
-        same.setdefault((*(item.name for item in needs.items), *(hand.name for hand in needs.by_hand)), []).append(name)
+        same.setdefault((*(item.name for item in needs.items), *(hand.what for hand in needs.by_hand)), []).append(name)
     rows = [(", ".join(group), _first(missing), _download(lists[group[0]])) for missing, group in same.items()]
     plain_table((paper, "missing", "download"), rows)
     if whole.items:
@@ -209,7 +209,7 @@ def _show_paper(paper: str, entries: Mapping[str, tuple[str, FetchList]]) -> Non
 
 def _download(listed: FetchList) -> str:
     """The size of a download, and what has to be downloaded by hand."""
-    left = ", ".join(f"{item.name} by hand" for item in listed.by_hand)
+    left = ", ".join(f"{item.what} by hand" for item in listed.by_hand)
     return "; ".join(filter(None, (listed.size_text if listed.items else "", left)))
 
 

@@ -154,15 +154,9 @@ def names_option(flag: str, metavar: str, text: str) -> Callable[[Command], Comm
     return click.option(flag, metavar=metavar, help=text, shell_complete=completer(flag.removeprefix("--")))
 
 
-class _Jobs(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.3
+def _jobs(text: str) -> Jobs:
     """A positive number, or 'auto'."""
-
-    name = "jobs"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Jobs:
-        if value == "auto":
-            return "auto"
-        return click.IntRange(min=1).convert(value, param, ctx)
+    return "auto" if text == "auto" else click.IntRange(min=1)(text)
 
 
 #: types of the options that are not text, by the name of the field
@@ -171,7 +165,7 @@ _TYPES: dict[str, Any] = {
     "sampler": click.Choice(["tpe", "gp"]),
     "results": FOLDER,
     "data_root": FOLDER_THERE,
-    "jobs": _Jobs(),
+    "jobs": _jobs,
     "device": click.Choice(get_args(DeviceChoice)),
     "chunk": click.IntRange(min=1),
 }

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.cli.options import FOLDER, FOLDER_THERE, CommandGroup, any_profile_option, complete_groups, results_option
-from harness.cli.output import echo, plain_table, read_results
+from harness.cli.output import echo, plain_table, read_results, warn
 from harness.command_line import DEFAULT_RESULTS, harness_command
 from harness.errors import UserError
 from harness.formatting import count_of
@@ -108,12 +108,11 @@ def push_command(repository: str, results: Path, contributor: str) -> int:
     from harness.runs.hub import push
     from harness.store import Store
 
-    done = push(Store(results), repository, contributor)
-    code = tell_left_out(done.merged)
-    what = count_of(done.files, "file")
+    done, commit, files = push(Store(results), repository, contributor)
+    code = tell_left_out(done)
     echo(
-        f"{what} added to {repository}, commit {done.commit}"
-        if done.files
+        f"{count_of(files, 'file')} added to {repository}, commit {commit}"
+        if files
         else f"nothing to push: {repository} already has all of these results"
     )
     return code
@@ -141,8 +140,7 @@ def tell_left_out(done: Merged) -> int:
     """Print what a merge left out; return the exit code, 1 if anything was left out."""
     for line in done.conflicts:
         echo(f"conflict: {line}", err=True)
-    for line in done.problems:
-        echo(f"warning: {line}", err=True)
+    warn(done.problems)
     return 1 if done.conflicts or done.problems else 0
 
 

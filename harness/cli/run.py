@@ -216,7 +216,7 @@ def _problems(plan: Plan) -> Iterator[str]:
         yield f"fetch     `{fetch_command(plan)}` downloads {count_of(len(listed.items), 'item')}, {listed.size_text}"
         yield from (f"download  {line}" for line in costly_suites(plan))
     for manual in listed.by_hand:
-        yield f"by hand   {manual.name}: {manual.steps}"
+        yield f"by hand   {manual.what}: {manual.how}"
 
 
 def _skipped(plan: Plan) -> Iterator[str]:

@@ -15,7 +15,10 @@ from harness.fetching.folder import Say as Say
 from harness.fetching.folder import readable as readable
 from harness.fetching.folder import state as state
 from harness.fetching.folder import verify as verify
+from harness.fetching.repositories import INSTEAD as INSTEAD
+from harness.fetching.repositories import HubFile as HubFile
 from harness.fetching.repositories import HubRepository as HubRepository
+from harness.fetching.repositories import RepositoryKind as RepositoryKind
 from harness.fetching.repositories import fetch_files as fetch_files
 from harness.fetching.repositories import files_named as files_named
 from harness.fetching.repositories import files_read as files_read

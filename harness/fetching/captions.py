@@ -17,7 +17,7 @@ import re
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -211,12 +211,15 @@ def entities(entry: Entry, got: Got, out: Path, take: Take) -> None:
         if len(texts.get(number, ())) != CAPTIONS:
             count = len(texts.get(number, ()))
             raise UserError(f"{archive}: the image {number} has {count} captions, not {CAPTIONS}; download it again")
-    rows = (
-        [split, f"{number}.jpg", str(caption_number), text]
-        for number, split in split_of.items()
-        for caption_number, text in enumerate(texts[number], start=1)
-    )
-    write_table(out / entry.outputs[0].path, ("split", "image_id", "caption_no", "caption"), rows)
+    images = ((split, f"{number}.jpg", texts[number]) for number, split in split_of.items())
+    _write_captions(out / entry.outputs[0].path, images)
+
+
+def _write_captions(path: Path, images: Iterable[tuple[str, str, Sequence[str]]]) -> None:
+    """Write the captions of images, given by split and id."""
+    numbered = ((split, image, *each) for split, image, texts in images for each in enumerate(texts, start=1))
+    rows = ([split, image, str(number), text] for split, image, number, text in numbered)
+    write_table(path, ("split", "image_id", "caption_no", "caption"), rows)
 
 
 def plain_caption(annotated: str) -> str:
@@ -247,13 +250,7 @@ def karpathy(entry: Entry, got: Got, out: Path, take: Take) -> None:
     archive = only(entry, got, entry.origins[0].file)
     for name, options in entry.options.items():
         images = list(_images(archive, f"dataset_{name}.json", options["rename"]))
-        header = ("split", "image_id", "caption_no", "caption")
-        rows = (
-            [split, image, str(number), text]
-            for split, image, texts in images
-            for number, text in enumerate(texts, start=1)
-        )
-        write_table(out / options["table"], header, rows)
+        _write_captions(out / options["table"], images)
         ids, captions = zip(*((image, texts) for split, image, texts in images if split == "train"), strict=True)
         write_parquet(out / options["training"], {"image_id": ids, "captions": captions})
 

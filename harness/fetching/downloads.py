@@ -21,6 +21,7 @@ from harness.fetching.folder import Say, readable, state
 from harness.fetching.transfer import Progress
 from harness.formatting import one_line
 from harness.registry import suggest
+from harness.sources import Missing
 
 
 def check_names(given: Iterable[str]) -> None:
@@ -140,19 +141,11 @@ class Fetchable:
 
 
 @dataclass(frozen=True)
-class ByHand:
-    """An input that must be downloaded manually, with its exact steps."""
-
-    name: str
-    steps: str
-
-
-@dataclass(frozen=True)
 class FetchList:
-    """Missing inputs: downloads, and inputs that must be downloaded manually."""
+    """Missing inputs: downloads, and inputs that must be downloaded manually, with the exact steps."""
 
     items: tuple[Fetchable, ...]
-    by_hand: tuple[ByHand, ...]
+    by_hand: tuple[Missing, ...]
 
     @property
     def size(self) -> int:

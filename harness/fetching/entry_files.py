@@ -171,7 +171,9 @@ class _Work:
         """Download and check the files of an origin. Raises UserError."""
         name, folder = self.entry.name, self.staging / "files"
         if origin.output is not None:
-            return [self._input(origin.output)]
+            if not (self.root / origin.output).exists():  # of another entry
+                fetch(self.root, providers(origin.output)[0], self.say, self.watch, self.offline)
+            return [self.root / origin.output]
         if origin.hub is not None:
             if origin.pick is not None and self.offline:
                 raise UserError(f"{name}: offline, the files {origin.file} of {origin.hub} cannot be listed")
@@ -190,12 +192,6 @@ class _Work:
                 download(str(origin.url), target, name, self.say, self.watch(origin.name))
         check_download(self.root, self.entry, origin, target, origin.checksum)
         return [target]
-
-    def _input(self, path: str) -> Path:
-        """The output of another entry, which is fetched if it is missing. Raises UserError."""
-        if not (self.root / path).exists():
-            fetch(self.root, providers(path)[0], self.say, self.watch, self.offline)
-        return self.root / path
 
     def _from_hub(self, origin: Origin, folder: Path) -> Path:
         self.say(f"{self.entry.name}: fetching {origin.file} from the hub's {origin.hub}")

@@ -33,7 +33,8 @@ _TEXTS = ("README.md", "*.json", "vocab.txt", "merges.txt", "*.model", "*.codes"
 #: folders of the modules of sentence-transformers, such as 1_Pooling
 _MODULE = re.compile(r"\d+_\w+")
 _BY_HAND = "give a folder instead (an encoder's with --encoders NAME=FOLDER, a teacher's in a profile of your own)"
-_OWN_FILES = "name files of your own in the profile"
+#: what to do without a repository
+INSTEAD: Mapping[RepositoryKind, str] = {"model": _BY_HAND, "dataset": "name files of your own in the profile"}
 
 
 @dataclass(frozen=True)
@@ -64,16 +65,15 @@ class HubRepository:
         return frozenset(file.name for file in self.files)
 
 
-def look_up(hub: str, kind: RepositoryKind, revision: str) -> HubRepository:
-    """Ask the hub for the files of a repository, with their sizes. Raises UserError."""
-    with plain_errors(hub, kind, f"{hub} at {revision}", _instead(kind)):
-        return _asked(hub, kind, revision)
+def look_up(hub: str, kind: RepositoryKind, revision: str | None, instead: str = "") -> HubRepository:
+    """Ask the hub for the files of a repository, with their sizes.
 
-
-def _asked(hub: str, kind: RepositoryKind, revision: str | None) -> HubRepository:
+    Raises UserError, which ends in what to do `instead`, if it does not exist or is not accessible.
+    """
     from huggingface_hub import HfApi
 
-    info: Any = answer(partial(HfApi().repo_info, hub, repo_type=kind, revision=revision, files_metadata=True))
+    with plain_errors(hub, kind, f"{hub} at {revision or 'main'}", instead):
+        info: Any = answer(partial(HfApi().repo_info, hub, repo_type=kind, revision=revision, files_metadata=True))
     files = (
         HubFile(sibling.rfilename, sibling.size, sibling.lfs.sha256 if sibling.lfs else None)
         for sibling in info.siblings or ()
@@ -83,10 +83,6 @@ def _asked(hub: str, kind: RepositoryKind, revision: str | None) -> HubRepositor
     licence = (info.card_data or {}).get("license")
     named = " or ".join(licence) if isinstance(licence, list) else licence
     return HubRepository(hub, str(info.sha), named, tuple(files), kind)
-
-
-def _instead(kind: RepositoryKind) -> str:
-    return _BY_HAND if kind == "model" else _OWN_FILES
 
 
 def files_named(repository: HubRepository, patterns: Collection[str]) -> list[HubFile]:
@@ -155,7 +151,7 @@ def fetch_files(repository: HubRepository, files: Sequence[HubFile], progress: P
     for file in files:
         counter = _counter(progress, before, total)
         remote, kind = f"{repository.hub}/{file.name} at {repository.commit}", repository.kind
-        with plain_errors(repository.hub, kind, remote, _instead(kind)):
+        with plain_errors(repository.hub, kind, remote, INSTEAD[kind]):
             commit = repository.commit
             path = Path(hf_hub_download(repository.hub, file.name, repo_type=kind, revision=commit, tqdm_class=counter))
         if file.sha256 is not None and hash_of(path) != file.sha256:
@@ -227,19 +223,13 @@ def check_repository(name: str) -> str:
     return name
 
 
-def find_remote(name: str, kind: RepositoryKind, revision: str | None = None) -> HubRepository:
-    """Look up a repository. Raises UserError if it does not exist or is not accessible."""
-    with plain_errors(name, kind, f"{name} at {revision or 'main'}"):
-        return _asked(check_repository(name), kind, revision)
-
-
 def find_or_make(name: str, kind: RepositoryKind) -> HubRepository:
     """Look up a repository to write to; create it, as a private one, if it does not exist."""
     from huggingface_hub import HfApi
 
     with plain_errors(name, kind, name):
         HfApi().create_repo(check_repository(name), repo_type=kind, private=True, exist_ok=True)
-    return find_remote(name, kind)
+    return look_up(name, kind, None)
 
 
 def download(remote: HubRepository, patterns: list[str], folder: Path, without: Iterable[HubFile] = ()) -> None:

@@ -8,7 +8,7 @@ padding are left out. Embedding takes 2 operations per weight and token.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import mean
 from typing import NamedTuple
@@ -17,7 +17,6 @@ from harness.grid import Resolved
 from harness.planning.plan import Plan, PlannedRun
 from harness.setting import Captions, kept_rows
 from harness.spec import Stream
-from harness.store import Frames
 from harness.training.batching import mixed
 
 #: Rows of the papers' corpora: MCSE section 4.1, the splits of Karpathy and Fei-Fei, SimCSE's NLI file.
@@ -44,6 +43,8 @@ UTILISATION = 0.35
 HOST = 0.0011
 #: Bytes of a checkpoint per weight (the weight and AdamW's two moments), and a disk's bytes per second
 SAVED, DISK = 12, 1e9
+#: seconds that finished runs took for training ('') and for each suite
+Times = Mapping[str, Sequence[float]]
 
 
 class Shape(NamedTuple):
@@ -127,7 +128,11 @@ def estimate(plan: Plan) -> Estimate | None:
     """The time of the runs still to do; None if no run is finished and a corpus is not one of the papers'."""
     finished = plan.store.frames().where(profile=[plan.request.profile.name])
     if finished or not plan.todo:
-        return Estimate(here=sum(map(_Times(finished).expected, plan.todo)))
+        same = finished.times()
+        every: dict[str, list[float]] = {}
+        for what, seconds in (item for times in same.values() for item in times.items()):
+            every.setdefault(what, []).extend(seconds)
+        return Estimate(here=sum(_expected(run, same, every) for run in plan.todo))
     cards = dict.fromkeys((card.name for card in CARDS), 0.0)
     for run in plan.todo:
         steps = [] if run.result else training_steps(run.resolved)
@@ -186,24 +191,14 @@ def _rows(run: Resolved, corpus: str, stream: Stream) -> int | None:
     return min(rows, kept.rows) if rows and kept and not kept.steps_of_all else rows
 
 
-class _Times:
-    """Seconds that finished runs took for training ('') and for each suite."""
+def _expected(run: PlannedRun, same: Mapping[tuple[str, str], Times], every: Times) -> float:
+    """The mean time of finished runs of the same method and encoder; without any, of all finished runs.
 
-    def __init__(self, finished: Frames) -> None:
-        self._same = finished.times()
-        self._all: dict[str, list[float]] = {}
-        for times in self._same.values():
-            for what, seconds in times.items():
-                self._all.setdefault(what, []).extend(seconds)
-
-    def expected(self, run: PlannedRun) -> float:
-        """The mean time of finished runs of the same method and encoder; without any, of all finished runs.
-
-        A training of so many steps takes the time of as many of theirs.
-        """
-        spec, steps = run.resolved.spec, run.resolved.training.steps if run.resolved.trains else None
-        times = self._same.get((spec.variant.name, spec.encoder), self._all)
-        parts = dict.fromkeys(run.todo, 1)
-        if not run.result:
-            parts |= {"step": steps} if steps and "step" in times else {"": 1}
-        return sum(count * mean(times.get(what, [0.0])) for what, count in parts.items())
+    A training of so many steps takes the time of as many of theirs.
+    """
+    spec, steps = run.resolved.spec, run.resolved.training.steps if run.resolved.trains else None
+    times = same.get((spec.variant.name, spec.encoder), every)
+    parts = dict.fromkeys(run.todo, 1)
+    if not run.result:
+        parts |= {"step": steps} if steps and "step" in times else {"": 1}
+    return sum(count * mean(times.get(what, [0.0])) for what, count in parts.items())

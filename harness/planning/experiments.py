@@ -24,7 +24,6 @@ from harness.planning.teachers import (
     NamedTeacher,
     RoleFeatures,
     RunModel,
-    UnavailableTeacher,
 )
 from harness.registry import suggest
 from harness.setting import kept_rows
@@ -65,22 +64,20 @@ class Experiment:
             yield self.dev
         yield from self.patches.values()
 
-    @property
-    def test_teachers(self) -> Mapping[FeatureKind, NamedTeacher]:
-        """Teachers of test features: role 'image' for images, and 'caption' for captions if both name one teacher."""
+    def test_features(self, suites: Iterable[Suite]) -> list[tuple[str, NamedTeacher]]:
+        """The retrieval tasks of suites, each with every teacher whose features of it they read.
+
+        These are the teacher of images, and that of captions if both have one name.
+        """
         image, caption = self.features.get("image"), self.features.get("caption")
         if image is None:
-            return {}
+            return []
         both = caption is not None and image.asked.teacher == caption.asked.teacher
-        return {"image": image.teacher, **({"caption": caption.teacher} if caption and both else {})}
-
-    def test_features(self, suites: Iterable[Suite]) -> list[tuple[str, NamedTeacher]]:
-        """The retrieval tasks of suites, each with every teacher whose features of it they read."""
         of_tasks: dict[tuple[str, FeatureKind], NamedTeacher] = {}
         for suite in suites:
-            for of, teacher in self.test_teachers.items():
-                if of == "image" or suite.asks_teacher:
-                    of_tasks |= {(task, of): teacher for task in suite.image_tasks}
+            of_tasks |= {(task, "image"): image.teacher for task in suite.image_tasks}
+            if caption and both and suite.asks_teacher:
+                of_tasks |= {(task, "caption"): caption.teacher for task in suite.image_tasks}
         return [(task, teacher) for (task, _), teacher in of_tasks.items()]
 
     @property
@@ -105,7 +102,7 @@ class Experiment:
     def unfit_for(self, suite: Suite, root: Path | None) -> str:
         """Why a suite cannot be evaluated, if neither a file nor a model gives features of its images; else empty."""
         features = self.features.get("image")
-        if features is None or features.teacher.can_compute or not suite.computes(features.teacher.name, root):
+        if features is None or not features.teacher.unable or not suite.computes(features.teacher.name, root):
             return ""
         name = features.teacher.name
         return f"no file has {name} features of its images, and the profile has no model '{name}' that computes them"
@@ -289,7 +286,7 @@ class Experiments:
             )
         length = run.training.max_length
         if why := self._refusal(name, of):
-            return UnavailableTeacher(name, of, length, why)
+            return NamedTeacher(name, of, length, unable=why)
         table = profile.teachers.get(name)
         if table is None:
             made = self._run(name.removeprefix(RUN))

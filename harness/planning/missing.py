@@ -18,7 +18,7 @@ from harness.encoders.locate import MAIN, MissingModel
 from harness.errors import UserError
 from harness.evaluation.mteb_suite import MissingTask
 from harness.fetching import Entry, Say, Watch, providers, readable
-from harness.fetching.downloads import ByHand, Fetchable, FetchList
+from harness.fetching.downloads import Fetchable, FetchList
 from harness.grid import resolve
 from harness.papers.needed import StandIns, paper_runs
 from harness.papers.published import read_papers
@@ -72,9 +72,9 @@ def how_to_get(plan: Plan) -> str:
         if len(absent) == len(plan.missing) > 0
         else ""
     )
-    left = ", ".join(item.name for item in listed.by_hand)
+    left = ", ".join(item.what for item in listed.by_hand)
     if not listed.items:
-        return listed.by_hand[0].steps
+        return listed.by_hand[0].how
     also = f", and {left} by hand" if left else ""
     return f"run `{fetch_command(plan)}` ({listed.size_text}{also}){given}"
 
@@ -88,7 +88,7 @@ def fetch_list(missing: Iterable[Missing], root: Path | None, ask: bool = True) 
     models: dict[tuple[str, str], list[MissingModel]] = {}
     data: dict[tuple[str, str], list[MissingHubFile]] = {}
     tasks: dict[str, MissingTask] = {}
-    by_hand: dict[str, ByHand] = {}
+    by_hand: dict[str, Missing] = {}
     for item in missing:
         if isinstance(item, MissingModel):
             models.setdefault((item.hub, item.revision), []).append(item)
@@ -102,8 +102,8 @@ def fetch_list(missing: Iterable[Missing], root: Path | None, ask: bool = True) 
             )
             entries |= {each.name: each for each in needed}
         else:
-            by_hand[item.what] = ByHand(item.what, item.how)
-    manual = {name: ByHand(name, _steps(entry)) for name, entry in entries.items() if entry.by_hand}
+            by_hand[item.what] = item
+    manual = {name: Missing(name, _steps(entry)) for name, entry in entries.items() if entry.by_hand}
     makers: list[Callable[[], Fetchable]] = [
         *(partial(_entry, entry, root, ask) for name, entry in entries.items() if name not in manual),
         *(partial(_model, same, root, ask) for same in models.values()),
@@ -145,7 +145,7 @@ def disk_need(missing: Iterable[Missing]) -> str:
     fetchable = fetch_list(listed, None, ask=False)
     manual = {entry.name: entry.about for item in listed if (entry := provider(item)) and entry.by_hand}
     known = fetchable.size + sum(size or 0 for size in manual.values())
-    unknown = [*fetchable.unknown, *(item.name for item in fetchable.by_hand if manual.get(item.name) is None)]
+    unknown = [*fetchable.unknown, *(item.what for item in fetchable.by_hand if manual.get(item.what) is None)]
     size = readable(known) if known else ""
     more = f"{len(unknown)} of unknown size" if unknown else ""
     return " and ".join(filter(None, (size, more))) or "none"
@@ -198,23 +198,11 @@ def _entry(entry: Entry, root: Path | None, ask: bool) -> Fetchable:
 
 
 def _model(same: Sequence[MissingModel], root: Path | None, ask: bool) -> Fetchable:
-    hub, revision = same[0].hub, same[0].revision
+    hub, revision, about = same[0].hub, same[0].revision, same[0].about
     readers = list(dict.fromkeys(model.reader for model in same))
     beside = [name for name in dict.fromkeys(model.beside for model in same) if name]
-    answer = _answer(partial(fetching.look_up, hub, "model", revision)) if ask else None
-    size = same[0].about
-    if answer is not None:
-        size = _answer(lambda: sum(file.size or 0 for file in fetching.files_read(answer, readers, beside))) or size
-
-    def bring(say: Say, watch: Watch) -> None:
-        known = answer or fetching.look_up(hub, "model", revision)
-        files = fetching.files_read(known, readers, beside)
-        say(f"{hub}: fetching {len(files)} files ({readable(size)}) at {known.commit[:7]}")
-        folder = fetching.fetch_files(known, files, watch(hub))
-        if revision == MAIN and root is not None:
-            fetching.record_commit(root, hub, known.commit, say)
-        say(f"{hub}: in place: {folder}")
-
+    files = partial(fetching.files_read, readers=readers, beside=beside)
+    answer, size, bring = _of_hub(hub, "model", revision, files, ask, about, root)
     terms = answer.licence if answer is not None and restricts(answer.licence) else None
     # `main` needs a data root, where the commit is recorded
     cache = root if revision == MAIN and root is None else Path(constants.HF_HUB_CACHE)
@@ -223,23 +211,40 @@ def _model(same: Sequence[MissingModel], root: Path | None, ask: bool) -> Fetcha
 
 def _data_set(same: Sequence[MissingHubFile], ask: bool) -> Fetchable:
     hub, revision = same[0].hub, same[0].revision
-    answer = _answer(partial(fetching.look_up, hub, "dataset", revision)) if ask else None
     patterns = list(dict.fromkeys(item.file for item in same))
-    size = None
-    if answer is not None:
-        size = _answer(lambda: sum(file.size or 0 for file in fetching.files_named(answer, patterns)))
-
-    def bring(say: Say, watch: Watch) -> None:
-        known = answer or fetching.look_up(hub, "dataset", revision)
-        files = fetching.files_named(known, patterns)
-        say(f"{hub}: fetching {len(files)} files ({readable(size)}) at {revision[:7]}")
-        say(f"{hub}: in place: {fetching.fetch_files(known, files, watch(hub))}")
-
+    answer, size, bring = _of_hub(hub, "dataset", revision, partial(fetching.files_named, patterns=patterns), ask)
     licence = answer.licence if answer is not None else None
     stated = f"licence {licence}" if licence else f"no licence {'stated' if answer is not None else 'known yet'}"
     terms = licence if licence and restricts(licence) else ""
     place = Path(constants.HF_HUB_CACHE)
     return Fetchable(hub, f"{', '.join(patterns)} of the hub's data set, {stated}", size, 0, place, terms, bring)
+
+
+def _of_hub(
+    hub: str,
+    kind: fetching.RepositoryKind,
+    revision: str,
+    chosen: Callable[[fetching.HubRepository], list[fetching.HubFile]],
+    ask: bool,
+    about: int | None = None,
+    root: Path | None = None,
+) -> tuple[fetching.HubRepository | None, int | None, Callable[[Say, Watch], None]]:
+    """What the hub says of a repository, the size of the chosen files (else `about`), and what downloads them."""
+    look_up = partial(fetching.look_up, hub, kind, revision, fetching.INSTEAD[kind])
+    answer = _answer(look_up) if ask else None
+    size = _answer(lambda: sum(file.size or 0 for file in chosen(answer))) if answer is not None else None
+    size = size or about
+
+    def bring(say: Say, watch: Watch) -> None:
+        known = answer or look_up()
+        files = chosen(known)
+        say(f"{hub}: fetching {len(files)} files ({readable(size)}) at {known.commit[:7]}")
+        folder = fetching.fetch_files(known, files, watch(hub))
+        if revision == MAIN and root is not None:
+            fetching.record_commit(root, hub, known.commit, say)
+        say(f"{hub}: in place: {folder}")
+
+    return answer, size, bring
 
 
 def _task(task: MissingTask, ask: bool) -> Fetchable:

@@ -36,7 +36,7 @@ class Present:
         self._profiles = {given.name: given} if given else {}
         self._planned = {inventory.profile.name: inventory} if inventory else {}
         self._inventory = cache(self._found)
-        self._experiments: dict[tuple[str, str], Experiments] = {}
+        self._experiments = cache(self._made)
 
     def __call__(self, frames: Frames) -> list[str]:
         """Judge each evaluation: PRESENT, UNKNOWN or what has changed since."""
@@ -81,10 +81,11 @@ class Present:
 
     def _experiment(self, inventory: Inventory, key: str, overrides: str) -> Experiment:
         """What a plan would train for a run with this key and these overrides, as JSON."""
-        configuration, values = (inventory.profile.name, overrides), json.loads(overrides)
-        if configuration not in self._experiments:
-            self._experiments[configuration] = Experiments(inventory, values)
-        return self._experiments[configuration].of(resolve(inventory.profile, RunSpec.parse(key), values))
+        known = self._experiments(inventory, overrides)
+        return known.of(resolve(inventory.profile, RunSpec.parse(key), known.overrides))
+
+    def _made(self, inventory: Inventory, overrides: str) -> Experiments:
+        return Experiments(inventory, json.loads(overrides))
 
     def _protocol(self, profile: str, suite: str, key: str) -> str:
         inventory = self._inventory(profile)

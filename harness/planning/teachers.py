@@ -10,9 +10,8 @@ once and kept.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -68,35 +67,35 @@ def load_pairs(owner: FeatureOwner, of: FeatureKind = "image") -> Pairs:
 
 
 @dataclass(frozen=True)
-class NamedTeacher(ABC):
-    """A teacher by name, for one kind of feature: read from files beside the pairs, else computed.
+class NamedTeacher:
+    """A teacher by name, for one kind of feature: read from files beside the pairs, else computed by a subclass.
 
-    Teachers of captions read `max_length` tokens, special ones included.
+    Teachers of captions read `max_length` tokens, special ones included. `unable` says why a name that is not that of a
+    model computes nothing, which UnavailableError says where it has to; its stored features can still be read.
     """
 
     name: str
     of: FeatureKind
     max_length: int
-    #: whether it is a model, and not only the name of features in files
-    can_compute: ClassVar[bool] = True
+    unable: str = field(default="", kw_only=True)
 
     @property
-    @abstractmethod
     def models(self) -> list[Ingredient[Checkable]]:
         """The models that compute its features of test images and captions."""
+        return []
 
     @property
     def fitted_on(self) -> list[tuple[NamedTeacher, UsedCorpus]]:
         """Teachers, with corpora, whose features it is fitted on before it computes any."""
         return []
 
-    @abstractmethod
     def _needs(self, corpus: UsedCorpus | None) -> list[Ingredient[Checkable]]:
         """What computed features of a corpus depend on besides the corpus itself; None stands for test images."""
+        raise UnavailableError(self.unable)
 
-    @abstractmethod
     def _compute(self, owner: FeatureOwner, pairs: Pairs, device: str, folders: Folders) -> ComputeRows:
         """A function that computes rows of features; models are loaded on its first call."""
+        raise UnavailableError(self.unable)
 
     @property
     def _sees_images(self) -> bool:
@@ -130,7 +129,7 @@ class NamedTeacher(ABC):
         if isinstance(owner, UsedCorpus):
             return (self.of, self.name) in owner.stored
         task, root = owner.source, owner.root
-        computes = task.computes(self.name, root) if isinstance(task, HasImages) else self.can_compute
+        computes = task.computes(self.name, root) if isinstance(task, HasImages) else not self.unable
         return self.of == "image" and not computes
 
     @property
@@ -174,21 +173,6 @@ class NamedTeacher(ABC):
             owner.stored[self.of, self.name].current()
         values = cache(lambda: (pairs.features if self.of == "image" else pairs.caption_features)[self.name])
         return lambda start, stop: values()[start:stop]
-
-
-@dataclass(frozen=True)
-class UnavailableTeacher(NamedTeacher):
-    """A teacher that cannot compute: trying raises UnavailableError, `reason`. Stored features can still be read."""
-
-    reason: str
-    models: ClassVar[list[Ingredient[Checkable]]] = []
-    can_compute = False
-
-    def _needs(self, corpus: UsedCorpus | None) -> list[Ingredient[Checkable]]:
-        raise UnavailableError(self.reason)
-
-    def _compute(self, owner: FeatureOwner, pairs: Pairs, device: str, folders: Folders) -> ComputeRows:
-        raise UnavailableError(self.reason)
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, entry_points, version
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import harness
+from harness.code import python_files
 from harness.command_line import DEFAULT_DEVICE, Names, option
 from harness.errors import UserError
 from harness.processors import asked_threads, cores, keep_freed_memory
@@ -158,7 +158,10 @@ class Software:
         points = [point for group in GROUPS.values() for point in entry_points(group=group)]
         plugins = {point.dist.name: point.dist.version for point in points if point.dist}
         modules = sorted({point.module.partition(".")[0] for point in points})
-        return cls({**plugins, **package_versions()}, {name: _code(name) for name in modules})
+        code = {
+            name: digest([[name, path.read_text("utf-8")] for name, path in python_files(name)]) for name in modules
+        }
+        return cls({**plugins, **package_versions()}, code)
 
     def difference(self, other: Software) -> str | None:
         """The first difference of `other` from this, in words; None where there is none."""
@@ -170,16 +173,6 @@ class Software:
             if self.code.get(name) != other.code.get(name):
                 return f"the code of {name} differs between there and here"
         return None
-
-
-def _code(module: str) -> str:
-    """A hash of the Python files of a top-level module, without importing it; of no files if it is not found."""
-    spec = find_spec(module)
-    folders = [Path(folder) for folder in (spec.submodule_search_locations if spec else None) or ()]
-    files = [(path, path.relative_to(folder)) for folder in folders for path in sorted(folder.rglob("*.py"))]
-    if spec and spec.submodule_search_locations is None and spec.origin and spec.origin.endswith(".py"):
-        files = [(Path(spec.origin), Path(f"{module}.py"))]
-    return digest([[name.as_posix(), path.read_text("utf-8")] for path, name in files])
 
 
 def pick_device(asked: DeviceChoice) -> Device:

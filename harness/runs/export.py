@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from glob import escape
 from pathlib import Path
 from typing import NamedTuple
 
+from markupsafe import Markup
 from safetensors import SafetensorError
 from yaml import YAMLError
 
@@ -40,20 +41,13 @@ from harness.spec import canonical
 from harness.store import Result, Store, metrics_of
 
 
-class Provenance(NamedTuple):
-    """A corpus or teacher: its name or role, and what it is."""
-
-    name: str
-    what: str
-
-
 @dataclass(frozen=True)
 class ModelFacts:
     """Facts of an exported model that its result file does not hold.
 
     `modules` says whether sentence-transformers can load it. `width` is the dimension of a vector, `longest` the number
     of tokens that are read. `base_model` is the encoder's name on the hub, `licence` what its own card states, and
-    `language` an ISO 639 code; None if they are unknown.
+    `language` an ISO 639 code; None if they are unknown. `corpora` and `teachers` say what each is, by name or role.
     """
 
     pooling: str
@@ -65,8 +59,8 @@ class ModelFacts:
     licence: str | None = None
     language: str | None = None
     setting: str = ""
-    corpora: tuple[Provenance, ...] = ()
-    teachers: tuple[Provenance, ...] = ()
+    corpora: Mapping[str, str] = field(default_factory=dict)
+    teachers: Mapping[str, str] = field(default_factory=dict)
 
 
 class CardScore(NamedTuple):
@@ -97,7 +91,7 @@ def model_card(result: Result, facts: ModelFacts, seeds: Sequence[Result]) -> st
     body = template.render(
         result=result,
         facts=facts,
-        pooling=_Verbatim(pooling_named(facts.pooling).code or f"# then pool as '{facts.pooling}' of its package does"),
+        pooling=Markup(pooling_named(facts.pooling).code or f"# then pool as '{facts.pooling}' of its package does"),
         method=method,
         reading=(reading, method.readings[reading]),
         terms=[term for term in method.terms if term not in without],
@@ -106,7 +100,7 @@ def model_card(result: Result, facts: ModelFacts, seeds: Sequence[Result]) -> st
         overrides=[f"{name}={canonical(value)}" for name, value in result.overrides.items()],
         packages=[f"{name} {version}" for name, version in result.packages.items()],
         name=display_name(result),
-        bibtex=_Verbatim("\n\n".join(entry(key) for key in works_of(method.name))),
+        bibtex=Markup("\n\n".join(entry(key) for key in works_of(method.name))),
         scores=scores,
         smaller=list(dict.fromkeys(score.metric.name for score in scores if not score.metric.larger_is_better)),
         seeds=count_of(len({run.spec.seed for run in seeds}), "seed"),
@@ -123,13 +117,9 @@ def display_name(result: Result) -> str:
     return f"{spec.encoder} trained by {spec.variant} on {spec.setting}, seed {spec.seed}"
 
 
-class _Verbatim(str):
-    """A text of this project, which needs no escapes."""
-
-
 def _shown(value: object) -> str:
-    """A value as templates print it: escaped, with lists joined by commas."""
-    if isinstance(value, _Verbatim):
+    """A value as templates print it: escaped, with lists joined by commas; markup is text of this project."""
+    if isinstance(value, Markup):
         return value
     return for_markdown(", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value))
 
@@ -292,14 +282,14 @@ def model_facts(run: FinishedRun, student: Student) -> ModelFacts:
         licence=_licence(run),
         language="en" if profile.origin == "package" else None,
         setting=profile.settings[resolved.spec.setting.name].description if trains else "",
-        corpora=tuple(
-            Provenance(corpus, ", ".join(str(part) for part in (source.kind, source.options.get("file")) if part))
+        corpora={
+            corpus: ", ".join(str(part) for part in (source.kind, source.options.get("file")) if part)
             for corpus, source in corpora.items()
-        ),
-        teachers=tuple(
-            Provenance(role, f"{use.teacher} ({use.of})" + (f", {source.kind}: {source.origin}" if source else ""))
+        },
+        teachers={
+            role: f"{use.teacher} ({use.of})" + (f", {source.kind}: {source.origin}" if source else "")
             for role, (use, source) in teachers.items()
-        ),
+        },
     )
 
 

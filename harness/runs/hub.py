@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from harness.errors import UserError
-from harness.fetching.repositories import HubRepository, download, find_or_make, find_remote, upload
+from harness.fetching.repositories import HubRepository, check_repository, download, find_or_make, look_up, upload
 from harness.formatting import count_of
 from harness.store import Store
 from harness.store.files import MOST_PACKED
@@ -23,21 +22,12 @@ _FOLDER = "labs"
 _PATTERNS = [f"{_FOLDER}/*.json", f"{_FOLDER}/*.npz"]
 
 
-@dataclass(frozen=True)
-class Pushed:
-    """The commit, its number of files (0 if nothing was new), and the outcome of the merge."""
-
-    commit: str
-    files: int
-    merged: Merged
-
-
 def pull(into: Store, repository: str, revision: str | None = None) -> tuple[Merged, str]:
     """Merge the results of a repository into a store; return the outcome and the commit.
 
     Raises UserError for a repository that is not visible on the hub or has no results.
     """
-    remote = find_remote(repository, "dataset", revision)
+    remote = look_up(check_repository(repository), "dataset", revision)
     with _downloaded(remote) as (sources, problems):
         if not sources:
             raise UserError(f"{repository} has no results in its folder {_FOLDER}; name another repository")
@@ -46,9 +36,10 @@ def pull(into: Store, repository: str, revision: str | None = None) -> tuple[Mer
     return done, remote.commit
 
 
-def push(store: Store, repository: str, lab: str) -> Pushed:
+def push(store: Store, repository: str, lab: str) -> tuple[Merged, str, int]:
     """Add a store's results to a repository, its own under the name `lab`; existing scores are never overwritten.
 
+    Returns the outcome of the merge, the commit, and its number of files, 0 if nothing was new.
     Raises UserError for a store without results and a repository that cannot be written to.
     """
     check_lab(lab)
@@ -62,7 +53,7 @@ def push(store: Store, repository: str, lab: str) -> Pushed:
         files = dict(_new_files(both, remote, theirs))
         done.problems += damaged
         commit = upload(remote, files, f"Add {count_of(len(files), 'file')} of results") if files else remote.commit
-    return Pushed(commit, len(files), done)
+    return done, commit, len(files)
 
 
 @contextmanager

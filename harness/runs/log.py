@@ -10,7 +10,6 @@ from pathlib import Path
 
 from harness.events import Event, Stage
 from harness.formatting import visible
-from harness.store.logs import make_way
 
 #: The fraction of the training time above which waiting for images or recordings is logged.
 WAITS = 0.05
@@ -28,30 +27,31 @@ def stage_text(stage: Stage) -> str:
     return f"{stage.subject}: {counted} sentences {'tokenised' if stage.what == 'tokens' else 'embedded'}"
 
 
-class RunLog:
-    """A listener that appends lines with UTC times to a file, among them warnings of `logging`.
+class RunLog(logging.Handler):
+    """A listener that appends lines with UTC times to a file, among them up to WARNINGS warnings of `logging`.
 
     Every entry is a single line of the file; of a preparation, only the last event is kept. The log of a
     killed run is continued.
     """
 
     def __init__(self, path: Path, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        super().__init__(logging.WARNING)
         self.path, self.now = path, now
         self._pending: Stage | None = None
         self._trains = False
-        self._handler = _Warnings(self)
+        self._warnings = 0
 
     def __enter__(self) -> RunLog:
-        make_way(self.path)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
         existing = self.path.read_bytes() if self.path.is_file() else b""
         self._stream = self.path.open("a", encoding="utf-8", errors="backslashreplace")
         if existing and not existing.endswith(b"\n"):
             self._stream.write("\n")
-        logging.getLogger().addHandler(self._handler)
+        logging.getLogger().addHandler(self)
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        logging.getLogger().removeHandler(self._handler)
+        logging.getLogger().removeHandler(self)
         with suppress(OSError):  # a full disk, which the run's own error reports
             self._flush_pending()
             if error is not None:
@@ -73,6 +73,17 @@ class RunLog:
         """Write one line, after the preparation event that is held back, if any."""
         self._flush_pending()
         self._line(text)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a warning; a formatting error is handled as `logging` does, without stopping the run."""
+        self._warnings += 1
+        try:
+            if self._warnings <= WARNINGS:
+                self.write(f"{record.levelname.lower()}, {record.name}: {record.getMessage()}")
+            elif self._warnings == WARNINGS + 1:
+                self.write(f"more than {WARNINGS} warnings; the rest are not recorded")
+        except (TypeError, ValueError, KeyError):
+            self.handleError(record)
 
     def _texts(self, event: Event) -> Iterator[str]:
         if event.kind == "start":
@@ -99,22 +110,3 @@ class RunLog:
     def _line(self, text: str) -> None:
         self._stream.write(f"{self.now():%Y-%m-%dT%H:%M:%SZ}  {' '.join(visible(text).split())}\n")
         self._stream.flush()
-
-
-class _Warnings(logging.Handler):
-    """Writes up to WARNINGS warnings of `logging` into a run's log."""
-
-    def __init__(self, log: RunLog) -> None:
-        super().__init__(logging.WARNING)
-        self.log, self.count = log, 0
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Write a record; a formatting error is handled as `logging` does, without stopping the run."""
-        self.count += 1
-        try:
-            if self.count <= WARNINGS:
-                self.log.write(f"{record.levelname.lower()}, {record.name}: {record.getMessage()}")
-            elif self.count == WARNINGS + 1:
-                self.log.write(f"more than {WARNINGS} warnings; the rest are not recorded")
-        except (TypeError, ValueError, KeyError):
-            self.handleError(record)

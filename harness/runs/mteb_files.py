@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from harness.command_line import harness_command
+from harness.encoders.locate import HubModel
 from harness.errors import UserError, first_line
 from harness.metrics import AVERAGE
 from harness.planning.names import find_result
 from harness.profiles import load_profile, shipped_profiles
 from harness.registry import names
 from harness.runs.export import check_new, write_whole
-from harness.sources import digest
 from harness.store import Evaluation, Result, Store
 from harness.store.folder import SCORED_BY_MTEB
 
@@ -33,32 +33,25 @@ _SUITE = "mteb"
 _NAMED = re.compile(r"([A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*)@([0-9a-f]{40})")
 
 
-class HubName(NamedTuple):
-    """A model on the hub at a commit."""
-
-    name: str
-    commit: str
-
-
 @dataclass(frozen=True)
 class MTEBFiles:
     """What was written: the model's name, its tasks, and one line for each task that was left out."""
 
-    model: HubName
+    model: HubModel
     tasks: tuple[str, ...]
     left_out: tuple[str, ...]
 
 
-def hub_name(text: str) -> HubName:
+def hub_model(text: str) -> HubModel:
     """Read OWNER/NAME@COMMIT. Raises UserError."""
     match = _NAMED.fullmatch(text)
     if match is None:
         raise UserError(f"'{text}' is not OWNER/NAME@COMMIT with the 40 digits of a commit; give --as in that form")
-    return HubName(match[1], match[2])
+    return HubModel(match[1], match[2])
 
 
 def export_mteb(
-    what: str, to: Path, results: Path, named: HubName | None = None, profile: str | None = None
+    what: str, to: Path, results: Path, named: HubModel | None = None, profile: str | None = None
 ) -> MTEBFiles:
     """Write mteb's result files of a run into the new folder `to`, completely or not at all.
 
@@ -87,7 +80,7 @@ def export_mteb(
     return MTEBFiles(model, tuple(exported), tuple(left_out))
 
 
-def _model(result: Result, named: HubName | None) -> HubName:
+def _model(result: Result, named: HubModel | None) -> HubModel:
     """The name of a run's model. Raises UserError if it has none, or if the run scored a different encoder."""
     own = None if result.hyperparameters["training"] else _encoder(result)
     model = named or own
@@ -97,17 +90,20 @@ def _model(result: Result, named: HubName | None) -> HubName:
             "export --push` uploads the model)"
         )
     scored = result.identity.get("encoder")
-    if not result.hyperparameters["training"] and scored not in (None, digest(*model), digest(*model, "trusted")):
-        raise UserError(f"{result.spec.key} evaluated another model than {model.name} at {model.commit}; give that one")
+    known = [replace(model, trusted=trusted).fingerprint(None) for trusted in (False, True)]
+    if not result.hyperparameters["training"] and scored not in (None, *known):
+        raise UserError(
+            f"{result.spec.key} evaluated another model than {model.hub} at {model.revision}; give that one"
+        )
     return model
 
 
-def _encoder(result: Result) -> HubName | None:
+def _encoder(result: Result) -> HubModel | None:
     """The encoder of a run on the hub, as its profile pins it."""
     if result.profile not in shipped_profiles():
         return None
     table = load_profile(result.profile).encoders.get(result.spec.encoder)
-    return HubName(table.hub, table.revision) if table and table.hub and table.revision else None
+    return HubModel(table.hub, table.revision) if table and table.hub and table.revision else None
 
 
 def _task_result(task: str, evaluation: Evaluation, result: Result, store: Store) -> TaskResult:
@@ -169,19 +165,19 @@ def _made(task: str, stored: float, evaluation: Evaluation, result: Result) -> T
     )
 
 
-def _meta(result: Result, model: HubName) -> ModelMeta:
+def _meta(result: Result, model: HubModel) -> ModelMeta:
     from mteb.models.model_meta import ModelMeta, ScoringFunction
 
     encoder = _encoder(result)
     return ModelMeta.create_empty(
         {
-            "name": model.name,
-            "revision": model.commit,
-            "reference": f"https://huggingface.co/{model.name}",
+            "name": model.hub,
+            "revision": model.revision,
+            "reference": f"https://huggingface.co/{model.hub}",
             "framework": ["PyTorch"],
             "similarity_fn_name": ScoringFunction.COSINE,
             "use_instructions": False,
-            "adapted_from": encoder.name if encoder and result.hyperparameters["training"] else None,
+            "adapted_from": encoder.hub if encoder and result.hyperparameters["training"] else None,
         }
     )
 

@@ -21,12 +21,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from harness.errors import UserError, first_line
 from harness.files import (
-    LARGEST,
     DamagedError,
     content_hash,
     move,
     note_in,
-    open_regular,
     put_aside,
     read_note_on,
     read_within,
@@ -137,15 +135,6 @@ def kept_evaluation(store: Store, fingerprint: str, suite: str, protocol: Protoc
         return None
 
 
-def _first_part(log: Path) -> str:
-    """A run's own log, cut far below the size at which a log would no longer be read."""
-    with open_regular(log) as stream:
-        text, more = stream.read(LARGEST // 2).decode("utf-8", "replace"), stream.read(1)
-    return (
-        f"{text}\n... (the rest of this log was not kept: it has more than {LARGEST / 2e6:.0f} MB)\n" if more else text
-    )
-
-
 def commit(store: Store, result: Result, log: Path) -> Result:
     """Save a run's result, its log and the arrays of its kept evaluations; return it as stored.
 
@@ -157,7 +146,7 @@ def commit(store: Store, result: Result, log: Path) -> Result:
         arrays = kept.with_suffix(".npz")
         if arrays.is_file():
             store.save_arrays(result, evaluation, read_named_arrays(arrays, store.root))
-    store.save_log(result, _first_part(log))
+    store.save_log(result, log.read_text("utf-8", "replace"))
     saved = store.save(result)
     _clear_evaluations(store.work(result.fingerprint))
     log.unlink()

@@ -11,7 +11,7 @@ import typing
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache, cached_property, reduce
 from itertools import combinations, compress
 from pathlib import Path
@@ -79,24 +79,20 @@ class Judge(typing.Protocol):
         """Both sentences of the pairs that an evaluation read; none where these data are not at hand."""
 
 
+@dataclass(eq=False, repr=False)
 class Frames(Sequence[Result]):
     """Results as data frames, and as a sequence that reads a result's file when it is asked for.
 
-    `problems` has one line for each file that cannot be used, which is in no frame.
+    `held` are the results, by row of `table`, that are in memory; `judge` fills the column `present`. `problems` has
+    one line for each file that cannot be used, which is in no frame.
     """
 
-    def __init__(
-        self,
-        table: pyarrow.Table,
-        root: Path,
-        read: Callable[[Path], Result],
-        held: Mapping[int, Result],
-        problems: Sequence[str] = (),
-        judge: Judge | None = None,
-    ) -> None:
-        """`held` are the results, by row of `table`, that are in memory; `judge` fills the column `present`."""
-        self.table, self.root, self.read, self.held, self.problems = table, root, read, held, problems
-        self.judge = judge
+    table: pyarrow.Table
+    root: Path
+    read: Callable[[Path], Result]
+    held: Mapping[int, Result]
+    problems: Sequence[str] = ()
+    judge: Judge | None = None
 
     @classmethod
     def of_files(cls, root: Path, read: Callable[[Path], Result], files: pyarrow.Table) -> Frames:
@@ -151,14 +147,14 @@ class Frames(Sequence[Result]):
                 yield self.result(row)
 
     def judged(self, judge: Judge | None) -> Frames:
-        return Frames(self.table, self.root, self.read, self.held, self.problems, judge)
+        return replace(self, judge=judge)
 
     def taken(self, rows: Sequence[int]) -> Frames:
         """The results of these rows, in that order."""
         from harness.store.index import taken
 
         held = {new: self.held[row] for new, row in enumerate(map(int, rows)) if row in self.held}
-        return Frames(taken(self.table, rows), self.root, self.read, held, self.problems, self.judge)
+        return replace(self, table=taken(self.table, rows), held=held)
 
     def where(self, **texts: Collection[str]) -> Frames:
         """The results whose columns have one of these texts."""

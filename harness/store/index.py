@@ -164,8 +164,7 @@ def _parsed(text: str) -> pa.Table:
     plain = pa.schema([pa.field(field.name, _without_dictionaries(field.type)) for field in SCHEMA])
     whole = arrow_json.ReadOptions(use_threads=False, block_size=len(text) + 1)
     table = arrow_json.read_json(io.BytesIO(text.encode()), whole, arrow_json.ParseOptions(explicit_schema=plain))
-    columns = [_encoded(table[field.name].combine_chunks(), field.type) for field in SCHEMA]
-    return pa.Table.from_arrays(columns, schema=SCHEMA)
+    return table.select(SCHEMA.names).cast(SCHEMA)
 
 
 def _without_dictionaries(kind: pa.DataType) -> pa.DataType:
@@ -174,16 +173,6 @@ def _without_dictionaries(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_struct(kind):
         return pa.struct([pa.field(field.name, _without_dictionaries(field.type)) for field in kind])
     return pa.string() if pa.types.is_dictionary(kind) else kind
-
-
-def _encoded(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """An array of `_parsed` with its shared texts, at any depth, as dictionaries."""
-    if pa.types.is_list(kind):
-        return pa.ListArray.from_arrays(array.offsets, _encoded(array.values, kind.value_type), type=kind)
-    if pa.types.is_struct(kind):
-        fields = [_encoded(array.field(number), field.type) for number, field in enumerate(kind)]
-        return pa.StructArray.from_arrays(fields, fields=[*kind])
-    return array.dictionary_encode() if pa.types.is_dictionary(kind) else array
 
 
 def united(*tables: pa.Table) -> pa.Table:

@@ -10,7 +10,6 @@ For a job that was submitted to a batch system and has no log of its own yet, th
 from __future__ import annotations
 
 import codecs
-import os
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -20,7 +19,7 @@ from typing import Literal
 from urllib.parse import unquote
 
 from harness.errors import UserError
-from harness.files import put_aside, read_within
+from harness.files import read_within
 from harness.registry import suggest
 from harness.store.files import Store, is_named, several
 from harness.store.folder import in_progress, submission, submissions
@@ -43,16 +42,6 @@ class StoredLog:
     fingerprint: str
     path: Path
     profile: str = ""
-
-
-def make_way(log: Path) -> None:
-    """Make a run's work folder for its log; put aside anything else in the place of the folder or of the log."""
-    work = log.parent
-    if os.path.lexists(work) and not work.is_dir():
-        put_aside(work, "it is no folder", "the run starts in a new one")
-    work.mkdir(parents=True, exist_ok=True)
-    if os.path.lexists(log) and not log.is_file():
-        put_aside(log, "it is no regular file", "a new log is begun")
 
 
 def running_log(store: Store, fingerprint: str) -> Path:

@@ -152,11 +152,6 @@ class Evaluation(Record):
         """Suite and protocol key; a result holds at most one evaluation of each."""
         return self.suite, self.protocol.key
 
-    @property
-    def unscored(self) -> str:
-        """The tasks without a score, by reason: `no score of STS12, STS13: REASON`; empty where all have one."""
-        return unscored_tasks(self.suite, self.warnings)
-
 
 class TeacherUse(Record):
     """A teacher of a run (a name of the profile, a control, or `run:KEY`), and what its features describe.
@@ -290,7 +285,7 @@ class Failure(Record):
 
 
 def unscored_tasks(suite: str, warnings: Iterable[str]) -> str:
-    """The tasks of a suite without a score, by reason, from the warnings of an evaluation."""
+    """The tasks of a suite without a score, from the warnings of an evaluation: `no score of STS12, STS13: REASON`."""
     reasons: dict[str, list[str]] = {}
     for line in warnings:
         task, marked, reason = line.removeprefix(f"{suite}: ").partition(f": {NO_SCORE}: ")

@@ -15,7 +15,7 @@ from pathlib import Path
 from traceback import format_exception
 
 from harness.errors import UserError
-from harness.events import Event, Listener, listening
+from harness.events import Listener, listening
 from harness.planning.inventory import Inventory
 from harness.planning.plan import PlannedRun
 from harness.processors import use_cores
@@ -155,9 +155,6 @@ class RunJob(Job):
 
     def resources(self, known: Estimates) -> Resources:
         return known.of(self.run.experiment, self.chunk)
-
-    def observe_memory(self, event: Event, known: Estimates) -> None:
-        known.observe_memory(self.run.experiment, self.chunk, event.device, event.memory_mb)
 
     def check(self, device: DeviceChoice) -> None:
         chosen = pick_device(device)

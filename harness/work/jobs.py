@@ -77,7 +77,7 @@ def _inputs(run: PlannedRun, inventory: Inventory, store: Store, prepare: Prepar
     tests = read.test_features([inventory.suites[name] for name in run.todo])
     asked += [(teacher, inventory.retrieval_task(task)) for task, teacher in tests]
     for teacher, owner in asked:
-        if teacher.can_compute or teacher.is_stored(owner):  # else the run says why it has no features
+        if not teacher.unable or teacher.is_stored(owner):  # else the run says why it has no features
             yield from _features_of(teacher, owner, read, store, prepare)
 
 

@@ -16,7 +16,6 @@ from harness.errors import PlugInError, UserError
 from harness.events import Listener
 from harness.processors import cores, memory_kills
 from harness.runs.environment import DeviceChoice, Execution, Jobs, Seat, pick_device
-from harness.store.logs import make_way
 from harness.work.base import Death, Executor, StartedJob
 from harness.work.failures import SMALLER, death_text, pickling_errors_as_plugin_errors
 from harness.work.forkserver import start
@@ -161,7 +160,7 @@ def _log_crashes(job: Job) -> None:
     """On a crash in the code of a library, write its location into the job's log."""
     with suppress(OSError):
         if job.log_path:
-            make_way(job.log_path)
+            job.log_path.parent.mkdir(parents=True, exist_ok=True)
             faulthandler.enable(job.log_path.open("a"), all_threads=False)
 
 

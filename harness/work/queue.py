@@ -116,8 +116,8 @@ class Queue:
 
     def observe_memory(self, event: Event) -> None:
         """Update the estimates by a run's report, so that similar jobs are placed accordingly."""
-        if event.memory_mb and self._estimates and event.run in self._runs:
-            self._runs[event.run].observe_memory(event, self._estimates)
+        if event.memory_mb and self._estimates and (job := self._runs.get(event.run)):
+            self._estimates.observe_memory(job.run.experiment, job.chunk, event.device, event.memory_mb)
 
     def stop(self) -> None:
         self.stopping = True
@@ -128,7 +128,7 @@ class Queue:
         self._listen(_announcement(job, end))
         self._retry_at.pop(job, None)
         if self._estimates and isinstance(end, Result):
-            self._estimates.learn(end)
+            self._estimates.learn([end])
         error = error_of(end)
         for other in self._dependents.pop(job.id, ()):
             waits = self._waits.get(other)

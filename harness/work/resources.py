@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
@@ -101,30 +101,20 @@ class Estimates:
     def __init__(self, results: Sequence[Result] = ()) -> None:
         self._peaks: dict[tuple[Likeness, str], float] = {}
         self._expected: dict[Likeness, Resources] = {}
+        self.learn(results)
+
+    def learn(self, results: Sequence[Result]) -> None:
+        """Record the peak memory of finished runs: of their process on the CPU, of tensors on a GPU."""
         frames = frames_of(results)
         names = zip(*map(frames.texts, ("method", "setting", "encoder")), strict=True)
         values = (map(cache(json.loads), frames.texts(name)) for name in ("hyperparameters", "hardware"))
-        for run in zip(names, *values, frames.table["peak_memory_mb"].to_pylist(), strict=True):
-            self._learn(*run)
-
-    def learn(self, result: Result) -> None:
-        """Record the peak memory of a finished run: of its process on the CPU, of tensors on a GPU."""
-        spec = result.spec
-        names = spec.variant.name, str(spec.setting), spec.encoder
-        self._learn(names, result.hyperparameters, result.hardware, result.peak_memory_mb)
-
-    def _learn(
-        self,
-        names: tuple[str, str, str],
-        hyperparameters: Mapping[str, Mapping[str, object]],
-        hardware: Mapping[str, object],
-        peak_mb: float,
-    ) -> None:
-        training = hyperparameters.get("training", {})
-        values = (training.get("batch_size"), hardware.get("chunk") if training else 0, training.get("max_length"))
-        batch, chunk, length = (int(value) if isinstance(value, int | float) else 0 for value in values)
-        shape = (*names, batch, chunk, length, str(training.get("precision", "")))
-        self._remember(shape, str(hardware.get("device", "cpu")), peak_mb)
+        peaks = frames.table["peak_memory_mb"].to_pylist()
+        for named, hyperparameters, hardware, peak_mb in zip(names, *values, peaks, strict=True):
+            training = hyperparameters.get("training", {})
+            numbers = (training.get("batch_size"), hardware.get("chunk") if training else 0, training.get("max_length"))
+            batch, chunk, length = (int(value) if isinstance(value, int | float) else 0 for value in numbers)
+            shape = (*named, batch, chunk, length, str(training.get("precision", "")))
+            self._remember(shape, str(hardware.get("device", "cpu")), peak_mb)
 
     def observe_memory(self, experiment: Experiment, chunk: int | None, device: str, peak_mb: float) -> None:
         """Record the peak memory of a run in training so far, but not less than its evaluation is expected to take."""

@@ -13,6 +13,7 @@ from harness.metrics import AVERAGE
 from harness.runs.log import stage_text
 from harness.store import Evaluation, Result, Store
 from harness.store.logs import failed_log, running_log
+from harness.store.schema import unscored_tasks
 
 Clock = Callable[[], float]
 
@@ -72,8 +73,6 @@ class Tally:
         elif event.kind != "evaluated":
             work = self.running.setdefault(event.run, Work(event.run, self.clock()))
             work.doing, work.training = self._doing(event), event.progress or work.training
-            if event.progress and event.progress.step == event.progress.steps and event.run not in self.planned:
-                del self.running[event.run]  # a teacher that was trained for a run
 
     def _end(self, event: Event) -> None:
         work = self.running.pop(event.run, None)
@@ -165,7 +164,8 @@ def result_text(result: Result) -> str:
     parts = []
     for evaluation in result.current:
         means = "  ".join(f"{metric} {value:.2f}" for metric, value in _means(evaluation).items())
-        parts.append(f"{evaluation.suite}: {'; '.join(filter(None, (means, evaluation.unscored)))}")
+        unscored = unscored_tasks(evaluation.suite, evaluation.warnings)
+        parts.append(f"{evaluation.suite}: {'; '.join(filter(None, (means, unscored)))}")
     return " | ".join([*parts, duration(result.seconds)])
 
 

@@ -74,9 +74,9 @@ def test_each_kind_of_missing_thing_finds_its_source(tmp_path: Path) -> None:
         ("senteval", 90_000_000, tmp_path),
         ("owner/model", 7_000_000, tmp_path / "hub"),
     ]
-    assert [item.name for item in listed.by_hand] == ["flickr-images", "secret/features.hdf5"]
-    assert "shannon.cs.illinois.edu" in listed.by_hand[0].steps
-    assert "harness data import flickr-images FOLDER" in listed.by_hand[0].steps
+    assert [item.what for item in listed.by_hand] == ["flickr-images", "secret/features.hdf5"]
+    assert "shannon.cs.illinois.edu" in listed.by_hand[0].how
+    assert "harness data import flickr-images FOLDER" in listed.by_hand[0].how
     assert listed.size_text == "217 MB"
     assert disk_need(missing) == "217 MB and 2 of unknown size"
 

@@ -12,7 +12,7 @@ from builders import result
 from huggingface_hub import ModelCard
 from markdown_it import MarkdownIt
 
-from harness.runs.export import ModelFacts, Provenance, display_name, model_card
+from harness.runs.export import ModelFacts, display_name, model_card
 from harness.store import Result
 
 FACTS = ModelFacts("cls", modules=True, width=64, longest=512, encoder="toy-bert", setting="a toy")
@@ -115,8 +115,8 @@ def test_hostile_texts_stay_texts() -> None:
         scores={"sts": {HOSTILE: {"spearman": 1.0}}},
     )
     run = run.model_copy(update={"dev": run.dev.model_copy(update={"task": HOSTILE})})
-    one_of = Provenance(HOSTILE, HOSTILE)
-    facts = ModelFacts("cls", True, 64, 64, HOSTILE, HOSTILE, None, HOSTILE, (one_of,), (one_of,))
+    one_of = {HOSTILE: HOSTILE}
+    facts = ModelFacts("cls", True, 64, 64, HOSTILE, HOSTILE, None, HOSTILE, one_of, one_of)
     text = model_card(run, facts, [run])
     data = ModelCard(text).data
     assert data.base_model == HOSTILE
@@ -125,7 +125,7 @@ def test_hostile_texts_stay_texts() -> None:
     render = MarkdownIt("commonmark", {"html": True}).enable("table").render
     shown = render(text.split("\n---\n", 1)[1])
     plain = made()
-    calm = ModelFacts("cls", True, 64, 64, "a", "b", None, "c", (Provenance("d", "e"),), (Provenance("f", "g"),))
+    calm = ModelFacts("cls", True, 64, 64, "a", "b", None, "c", {"d": "e"}, {"f": "g"})
     expected = render(model_card(plain, calm, [plain]).split("\n---\n", 1)[1])
 
     def tags(page: str, *names: str) -> list[int]:

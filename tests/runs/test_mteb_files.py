@@ -11,8 +11,9 @@ from builders import result as record
 from click.testing import CliRunner
 
 from harness.cli.main import cli
+from harness.encoders.locate import HubModel
 from harness.errors import UserError
-from harness.runs.mteb_files import HubName, export_mteb, hub_name
+from harness.runs.mteb_files import export_mteb, hub_model
 from harness.sources import digest
 from harness.store import Result, Store
 from harness.store.folder import SCORED_BY_MTEB
@@ -20,7 +21,7 @@ from harness.store.folder import SCORED_BY_MTEB
 mteb = pytest.importorskip("mteb")
 
 COMMIT = "c" * 40
-NAMED = HubName("somebody/a-model", COMMIT)
+NAMED = HubModel("somebody/a-model", COMMIT)
 #: one split and one subset, and one of several
 ONE, SEVERAL = "SICK-R", "STS22"
 SCORES = {ONE: {"main_score": 71.123456}, SEVERAL: {"main_score": 50.0}, "Banking77-file": {"main_score": 60.0}}
@@ -60,9 +61,9 @@ def test_mteb_reads_what_is_written(tmp_path: Path) -> None:
         assert result.mteb_version == mteb.__version__
     assert loaded[SEVERAL].scores["test"][0]["cosine_pearson"] == 0.5, "all that mteb's own file has"
     meta = json.loads((folder / "model_meta.json").read_text())
-    assert (meta["name"], meta["revision"]) == NAMED
+    assert (meta["name"], meta["revision"]) == (NAMED.hub, NAMED.revision)
     (result,) = mteb.ResultCache(tmp_path / "out").load_results().model_results
-    assert (result.model_name, result.model_revision, len(result.task_results)) == (*NAMED, 2)
+    assert (result.model_name, result.model_revision, len(result.task_results)) == (NAMED.hub, NAMED.revision, 2)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +106,8 @@ def test_an_untrained_encoder_has_its_own_name_and_no_other(tmp_path: Path) -> N
     Store(tmp_path / "results").save(untrained)
     with pytest.raises(UserError, match="evaluated another model than somebody/a-model"):
         export_mteb(untrained.spec.key, tmp_path / "out", tmp_path / "results", NAMED)
-    assert export_mteb(untrained.spec.key, tmp_path / "out", tmp_path / "results").model == (table.hub, table.revision)
+    own = HubModel(table.hub, table.revision)
+    assert export_mteb(untrained.spec.key, tmp_path / "out", tmp_path / "results").model == own
 
 
 def test_the_command_needs_a_name_scores_and_something_to_write(tmp_path: Path) -> None:
@@ -125,7 +127,7 @@ def test_the_command_needs_a_name_scores_and_something_to_write(tmp_path: Path) 
     assert "harness eval simcse/toy/toy-bert/seed-0 --profile tiny --suites mteb" in refused(*out, results="bare")
     for text in ("a-model", "somebody/a-model", "somebody/a-model@main", "../x@" + COMMIT):
         with pytest.raises(UserError, match="is not OWNER/NAME@COMMIT"):
-            hub_name(text)
+            hub_model(text)
     done = CliRunner().invoke(
         cli, ["export", KEY, "--results", str(tmp_path / "results"), *out, "--as", f"somebody/a-model@{COMMIT}"]
     )

@@ -10,10 +10,9 @@ import pytest
 from builders import failure, result
 
 from harness.errors import UserError
-from harness.files import LARGEST, sealed
+from harness.files import sealed
 from harness.metrics import ArrayName
 from harness.store import Evaluation, Protocol, Result, Store, find_results
-from harness.store.folder import commit
 from harness.store.schema import SCHEMA_VERSION
 
 KEY = "simcse/toy/toy-bert/seed-0"
@@ -113,17 +112,6 @@ def test_a_result_of_the_schema_before_is_read_and_written_as_one_of_this(tmp_pa
     assert store.load() == ([result()], [])
     store.save(result(evaluations=[evaluation("figures", 1.0)]))
     assert '"schema_version":5' in path.read_text()
-
-
-def test_a_log_longer_than_logs_are_read_is_kept_in_part_and_the_result_is_whole(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    log = tmp_path / "run.log"
-    log.write_bytes(b"step 1\n" + b"x" * LARGEST)
-    saved = commit(store, result(), log)
-    assert store.read(store.path(saved)) == saved
-    kept = store.log(saved)
-    assert kept.startswith("step 1\n")
-    assert kept.endswith("the rest of this log was not kept: it has more than 15 MB)\n")
 
 
 def test_arrays_belong_to_an_evaluation_and_are_never_replaced(tmp_path: Path) -> None:

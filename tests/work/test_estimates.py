@@ -11,7 +11,6 @@ import pytest
 from builders import result
 from executor_jobs import jobs
 
-from harness.events import Event
 from harness.store import Result, Store, index
 from harness.work.queue import Queue
 from harness.work.resources import (
@@ -101,11 +100,11 @@ def test_what_was_measured_counts_by_device_and_the_largest_decides(tmp_path: Pa
     assert job.resources(known) == table, "of another batch"
     # a run in training says what others take, but not less than their evaluation
     for heard, counts in ((10.0, weights + INFERENCE_MB), (7_000.0, 7_000.0), (6_000.0, 7_000.0)):
-        job.observe_memory(Event("progress", job.key, device="cuda", memory_mb=heard), known)
+        known.observe_memory(job.run.experiment, job.chunk, "cuda", heard)
         assert job.resources(known) == Resources(table.memory_mb, round(CONTEXT_MB + MEASURED_MARGIN * counts))
     for peak, counts in ((8_000.0, 8_000.0), (900.0, 8_000.0)):
-        known.learn(finished("cuda", peak))
+        known.learn([finished("cuda", peak)])
         assert job.resources(known).gpu_memory_mb == round(CONTEXT_MB + MEASURED_MARGIN * counts)
-    known.learn(finished("cpu", 4_000.0))
+    known.learn([finished("cpu", 4_000.0)])
     measured = job.resources(known)
     assert measured.memory_mb == 5_000

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from plugin_packages import forget
 
-from harness import registry
 from harness.cli.main import cli
 from harness.errors import UserError
 from harness.registry import get_class
@@ -62,11 +62,11 @@ def test_without_its_library_one_line_says_what_to_install(executor: str, monkey
     for name in [name for name in sys.modules if name.startswith(importers)]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, LIBRARY[executor], None)
-    registry.entries_of.cache_clear()
+    forget()
     install = re.escape(f"install it with `pip install 'sentence-harness[{executor}]'`")
     with pytest.raises(UserError, match=rf"--executor {executor}: .*; {install}"):
         get_class("executor", executor, Executor)
-    registry.entries_of.cache_clear()
+    forget()
 
 
 def test_a_head_of_ray_that_cannot_be_joined_is_one_line() -> None:

@@ -220,7 +220,7 @@ def test_what_is_not_planned_is_shown_and_not_counted(tmp_path: Path) -> None:
     plan.at(1, Event("progress", "teacher", progress=trained(50)))
     assert plan.states == (0, 0, 0, 2)
     assert [work.key for work in plan.tally.slowest()] == ["features", "teacher"]
-    plan.at(2, Event("progress", "teacher", progress=trained(100)))
+    plan.at(2, Event("prepared", "teacher"))
     assert [work.key for work in plan.tally.slowest()] == ["features"], "the teacher is trained and says no more"
     plan.at(3, Event("prepared", "features"), Event("prepared", "tokens that were there"))
     assert not plan.tally.slowest()

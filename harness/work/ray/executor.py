@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import os
 import time
@@ -18,7 +19,6 @@ from harness.work.base import Death, Executor, StartedJob
 from harness.work.failures import SMALLER, pickling_errors_as_plugin_errors
 from harness.work.job import Again, End, Job, Prepared, RunJob
 from harness.work.queue import RETRY_S, Queue
-from harness.work.ray import StopFlag
 from harness.work.report import Report
 
 # Ray reads these when it is imported. It prints about dead workers and nodes; this executor reports them itself.
@@ -94,8 +94,8 @@ class Ray(Executor):
         # a process that used a GPU ends with its task, which frees its memory
         self._serve = {False: ray.remote(**plain)(serve), True: ray.remote(max_calls=1, **plain)(serve)}
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
-        # all runs may wait for it at the same time
-        flag = ray.remote(num_cpus=0, max_concurrency=100_000)(StopFlag)
+        # a process that holds the event; all runs may wait for it at the same time
+        flag = ray.remote(num_cpus=0, max_concurrency=100_000)(asyncio.Event)
         self._stop_flag = flag.options(scheduling_strategy=here).remote()
         super().work(queue, listen)
 

@@ -13,36 +13,33 @@ import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Queue
 from typing import Any
 
 import ray
 
 from harness.errors import UserError
-from harness.events import Event
 from harness.files import write_bytes
 from harness.runs.environment import Seat, Software
 from harness.stopping import request_stop, withdraw_stop
 from harness.store import Failure, Result, Store
 from harness.work.job import End, Job, RunJob
-from harness.work.report import REPORT, Report, perform
+from harness.work.report import Report, perform
 
 #: The files of a teacher's work folder that its students need.
 _MODEL = ("best", "trained.json")
+#: Largest fraction of a run's time spent reading files for the driver, and least seconds between two readings.
+READING, PAUSE_S = 0.05, 1.0
 
 
 @dataclass(frozen=True)
 class RunFiles:
-    """Contents of files by path below a results folder, in the order of writing; files in `gone` were removed.
-
-    `lines` are to be appended to files that only grow.
-    """
+    """Contents of files by path below a results folder, in the order of writing; files in `gone` were removed."""
 
     files: Mapping[str, bytes]
     gone: tuple[str, ...] = ()
-    lines: Mapping[str, bytes] = field(default_factory=dict)
 
 
 def outgoing(job: RunJob) -> RunFiles:
@@ -60,15 +57,14 @@ def outgoing(job: RunJob) -> RunFiles:
 
 def unpack(sent: RunFiles, store: Store) -> None:
     """Write and remove the files that were sent below a results folder."""
-    for name, content in sent.lines.items():
-        path = store.root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("ab") as stream:
-            stream.write(content)
     for name, content in sent.files.items():
         write_bytes(store.root / name, content)
     for name in sent.gone:
         (store.root / name).unlink(missing_ok=True)
+
+
+#: files to send to the driver; the last item is None or an error
+Outbox = Queue[RunFiles | BaseException | None]
 
 
 class Changes:
@@ -77,7 +73,7 @@ class Changes:
     def __init__(self, store: Store) -> None:
         self._root = store.root
         self._seen = self._state()
-        self._sent = dict[str, int]()
+        self._next = 0.0
 
     def take(self) -> RunFiles | None:
         """The files that are new, changed or gone since the last call; None if there are none.
@@ -89,14 +85,21 @@ class Changes:
         gone = tuple(name for name in before if name not in self._seen)
         if not changed and not gone:
             return None
-        grown = [name for _, name in changed if name.endswith(REPORT)]
-        files = {name: (self._root / name).read_bytes() for _, name in changed if name not in grown}
-        return RunFiles(files, gone, {name: self._added(name) for name in grown})
+        return RunFiles({name: (self._root / name).read_bytes() for _, name in changed}, gone)
 
-    def _added(self, name: str) -> bytes:
-        content = (self._root / name).read_bytes()[self._sent.get(name, 0) :]
-        self._sent[name] = self._sent.get(name, 0) + len(content)
-        return content
+    def send(self, outbox: Outbox) -> None:
+        """Send what `take` finds."""
+        before = time.monotonic()
+        files = self.take()
+        after = time.monotonic()
+        self._next = after + max(PAUSE_S, (after - before) / READING)
+        if files is not None:
+            outbox.put(files)
+
+    def send_at_times(self, outbox: Outbox) -> None:
+        """Send what is new, unless that was done just now, or earlier files are still on their way."""
+        if time.monotonic() >= self._next and not outbox.unfinished_tasks:
+            self.send(outbox)
 
     def _state(self) -> dict[str, tuple[int, int]]:
         """The time of writing in nanoseconds and the inode number of each file, by path."""
@@ -138,33 +141,29 @@ def _temporary(path: Path) -> bool:
     return any(part.startswith(".") and part.endswith(".tmp") for part in path.parts)
 
 
-#: Largest fraction of a run's time spent reading files for the driver, and least seconds between two readings.
-READING, PAUSE_S = 0.05, 1.0
-
-
 def serve(
     job: Job, seat: Seat, software: Software, report: Report, files: RunFiles | None, stop_flag: Any
 ) -> Iterator[RunFiles]:
     """Perform the job in a thread and yield files for the driver; the first is empty and shows that the job started.
 
     `software` is the driver's. `files` is what the job continues from; None where this node sees the results folder.
-    Once the `stop_flag` (a handle of the actor) is set, the job saves and stops. Raises UserError where the software
-    here is not the driver's.
+    Once the `stop_flag` (a handle of an `asyncio.Event`) is set, the job saves and stops. Raises UserError where the
+    software here is not the driver's.
     """
     if difference := software.difference(Software.here()):
         raise UserError(f"the node {socket.gethostname()} has other software than the driver: {difference}")
-    sender = _Sender()
+    outbox = Outbox()
     with _stops_at(stop_flag):
         yield RunFiles({})
-        threading.Thread(target=_perform, args=(job, seat, report, files, sender), daemon=True).start()
-        while (sent := sender.sent.get()) is not None:
+        threading.Thread(target=_perform, args=(job, seat, report, files, outbox), daemon=True).start()
+        while (sent := outbox.get()) is not None:
             if isinstance(sent, BaseException):
                 raise sent
             yield sent
-            sender.under_way = False
+            outbox.task_done()
 
 
-def _perform(job: Job, seat: Seat, report: Report, files: RunFiles | None, sender: _Sender) -> None:
+def _perform(job: Job, seat: Seat, report: Report, files: RunFiles | None, outbox: Outbox) -> None:
     """Perform the job in the shared results folder, or in a temporary one with the files sent."""
     try:
         if files is None:
@@ -173,36 +172,12 @@ def _perform(job: Job, seat: Seat, report: Report, files: RunFiles | None, sende
             with tempfile.TemporaryDirectory(prefix="harness-run-") as folder:
                 own = replace(job, store=Store(Path(folder)))
                 unpack(files, own.store)
-                sender.changes = Changes(own.store)
-                perform(own, seat, Report.of(own, report.path.stem), sender.listen)
-                sender.send_files()
-        sender.sent.put(None)
+                changes = Changes(own.store)
+                perform(own, seat, Report.of(own, report.path.stem), lambda event: changes.send_at_times(outbox))
+                changes.send(outbox)
+        outbox.put(None)
     except BaseException as error:  # the main thread raises it
-        sender.sent.put(error)
-
-
-class _Sender:
-    """Sends changed files to the driver when the job reports something, unless earlier ones are still being sent."""
-
-    def __init__(self) -> None:
-        #: files to send; the last item is None or an error
-        self.sent: SimpleQueue[RunFiles | BaseException | None] = SimpleQueue()
-        self.changes: Changes | None = None
-        self.under_way = False
-        self._next = 0.0
-
-    def listen(self, event: Event) -> None:
-        if time.monotonic() >= self._next and not self.under_way:
-            self.send_files()
-
-    def send_files(self) -> None:
-        before = time.monotonic()
-        files = self.changes.take() if self.changes else None
-        after = time.monotonic()
-        self._next = after + max(PAUSE_S, (after - before) / READING)
-        if files is not None:
-            self.under_way = True
-            self.sent.put(files)
+        outbox.put(error)
 
 
 @contextmanager
@@ -211,7 +186,7 @@ def _stops_at(stop_flag: Any) -> Iterator[None]:
     withdraw_stop()
     waiting = stop_flag.wait.remote()
 
-    def stop(future: Future[None]) -> None:
+    def stop(future: Future[bool]) -> None:
         if not future.cancelled() and future.exception() is None:
             request_stop()
 

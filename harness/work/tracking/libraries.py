@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from abc import abstractmethod
 from contextvars import copy_context
 from pathlib import Path
 from typing import Any, ClassVar
@@ -17,23 +16,23 @@ TAG = "harness.id"
 _STATUS = {"done": "FINISHED", "failed": "FAILED", "stopped": "KILLED"}
 
 
-class _Common(Tracker):
-    """The common part of W&B and Trackio: `init` returns a run with `log` and `finish`."""
+class WandB(Tracker):
+    """Weights & Biases; WANDB_MODE=offline records without a network."""
 
-    project_variable: ClassVar[str]
+    module, install = "wandb", "pip install 'sentence-harness[wandb]'"
+    project_variable: ClassVar[str] = "WANDB_PROJECT"
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.project = os.environ.get(self.project_variable, "harness")
         self._runs: dict[str, Any] = {}
 
-    @abstractmethod
-    def init(self, run: TrackedRun) -> Any:
-        """The library's run, new or continued."""
-
-    @abstractmethod
-    def reached(self, made: Any) -> int:
-        """The last step that the library's run holds, or 0."""
+    @staticmethod
+    def place(folder: Path) -> str:
+        """The project, or how to upload offline records."""
+        if os.environ.get("WANDB_MODE") == "offline":
+            return f"offline; `wandb sync {os.environ.get('WANDB_DIR', folder)}/wandb/offline-run-*` sends it"
+        return f"the project {os.environ.get('WANDB_PROJECT', 'harness')}"
 
     def begin(self, run: TrackedRun) -> int:
         # Trackio finishes the run that is current in its context when another one starts
@@ -42,20 +41,6 @@ class _Common(Tracker):
 
     def log(self, run: TrackedRun, step: int, values: TrackedValues) -> None:
         self._runs[run.key].log(dict(values), step=step)
-
-
-class WandB(_Common):
-    """Weights & Biases; WANDB_MODE=offline records without a network."""
-
-    module, install = "wandb", "pip install 'sentence-harness[wandb]'"
-    project_variable = "WANDB_PROJECT"
-
-    @staticmethod
-    def place(folder: Path) -> str:
-        """The project, or how to upload offline records."""
-        if os.environ.get("WANDB_MODE") == "offline":
-            return f"offline; `wandb sync {os.environ.get('WANDB_DIR', folder)}/wandb/offline-run-*` sends it"
-        return f"the project {os.environ.get('WANDB_PROJECT', 'harness')}"
 
     def init(self, run: TrackedRun) -> Any:
         """A run whose id is that of an earlier session, if there was one."""
@@ -83,8 +68,8 @@ class WandB(_Common):
         made.finish(exit_code=0 if end == "done" else 1)
 
 
-class Trackio(_Common):
-    """Trackio, a local database by default."""
+class Trackio(WandB):
+    """Trackio, which has the interface of W&B; a local database by default."""
 
     module, install = "trackio", "pip install 'sentence-harness[trackio]'"
     project_variable = "TRACKIO_PROJECT"
