@@ -83,7 +83,7 @@ def _new_files(both: Store, remote: HubRepository, theirs: dict[str, Store]) -> 
         for path in held.files():
             name = f"{_FOLDER}/{lab}/{path.relative_to(held.root).as_posix()}"
             result = held.read(path)
-            if name not in remote.names or _extends(path, theirs[lab], held):
+            if name not in remote.names or (lab in theirs and _extends(path, theirs[lab], held)):
                 yield name, path
             if contributor(both, result) != lab:
                 continue

@@ -127,6 +127,18 @@ def test_what_is_pulled_is_checked_as_what_is_merged(standin: StandIn, harness: 
     assert b"99.0" in bytes(held[name])  # type: ignore[arg-type]
 
 
+def test_a_lab_of_which_every_result_is_too_large_to_fetch_keeps_what_it_has(
+    standin: StandIn, harness: Harness, tmp_path: Path
+) -> None:
+    store_of(tmp_path / "a", made(0, "a"))
+    push = "results", "push", REPOSITORY, "--contributor", "lab-a", "--results", "a"
+    harness(*push)
+    held = standin.inside(f"datasets/{REPOSITORY}", standin.heads[f"datasets/{REPOSITORY}"])
+    again = harness(*push, program=f"import harness.runs.hub as hub; hub.MOST_PACKED = 100; {COMMAND}", code=1)
+    assert "has more than 0 MB; left out" in again.stderr
+    assert standin.inside(f"datasets/{REPOSITORY}", standin.heads[f"datasets/{REPOSITORY}"]) == held
+
+
 def test_mistakes_are_one_line(standin: StandIn, harness: Harness, tmp_path: Path) -> None:
     store_of(tmp_path / "a", made(0, "a"))
 
