@@ -11,7 +11,7 @@ import numpy as np
 
 from harness.corpora.base import CorpusSource, Pairs, Sentences, Triplets, check_positive
 from harness.corpora.captions import COLUMNS, ReadCaptions, layout_of, read_captions
-from harness.corpora.images import CaptionFeatureFile, CaptionImages, FeatureFile, StoredFeatures
+from harness.corpora.images import CaptionImages, FeatureFile, StoredFeatures
 from harness.errors import RESTORE, UnavailableError, UserError
 from harness.formatting import first_of
 from harness.seeds import generator
@@ -168,7 +168,7 @@ class CaptionsFile(FileSource, CorpusSource):
         if images:
             self.pixels = CaptionImages(file, images, how, self._ids, self._matched)
         self.stored = FeatureFile.of_tables(features)
-        self.stored_captions = CaptionFeatureFile.of_tables(caption_features)
+        self.stored_captions = FeatureFile.of_tables(caption_features, "caption")
 
     def missing(self, root: Path | None) -> list[Missing]:
         return super().missing(root) + (self._all.missing(root) if self._all else [])

@@ -21,10 +21,9 @@ import numpy as np
 
 from harness.code import code_of
 from harness.corpora.base import Pairs
-from harness.corpora.images import Pixels
 from harness.encoders.features import ComputeRows, Stacked, cached_features
 from harness.encoders.locate import HubModel, MissingModel, ModelSource
-from harness.encoders.media import DECODING
+from harness.encoders.media import DECODING, Pixels
 from harness.encoders.teachers import Teacher, check_vocabulary, declared_teacher, open_teacher
 from harness.errors import UnavailableError, UserError
 from harness.evaluation.retrieval import RetrievalTask
