@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from harness.evaluation.probes import SEED, Fitted, Mode, Split, held_out, with_ones
+from harness.evaluation.probes import SEED, Fitted, Mode, Split, with_ones
 
 #: Share of rows held out for the early stopping of a refit.
 HELD_OUT = 0.05
@@ -35,8 +35,10 @@ class SentEvalProbe:
         self.folds, self._mode, self._device = mode.folds, mode, device
 
     def refit_split(self, rows: np.ndarray) -> Split:
-        """Train on the last 95 % of a permutation and stop early by the rest."""
-        return held_out(rows, HELD_OUT)
+        """Hold out the first 5 % of a permutation, rounded down, to stop early; train on the others as permuted."""
+        order = np.random.RandomState(SEED).permutation(len(rows))
+        dev = int(HELD_OUT * len(rows))
+        return Split(rows[order[dev:]], rows[order[:dev]], drawn=len(rows))
 
     def fit(self, x: np.ndarray, labels: np.ndarray, splits: Sequence[Split], l2: np.ndarray) -> Fitted:
         features, classes = (torch.from_numpy(each).to(self._device) for each in (with_ones(x), labels))
