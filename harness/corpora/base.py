@@ -29,7 +29,8 @@ from harness.spec import Stream
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from harness.corpora.images import FeatureFile, Pixels
+    from harness.corpora.images import FeatureFile
+    from harness.encoders.media import Pixels
 
 
 @dataclass(frozen=True)

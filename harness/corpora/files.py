@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
@@ -11,7 +12,7 @@ import numpy as np
 
 from harness.corpora.base import CorpusSource, Pairs, Sentences, Triplets, check_positive
 from harness.corpora.captions import COLUMNS, ReadCaptions, layout_of, read_captions
-from harness.corpora.images import CaptionFeatureFile, CaptionImages, FeatureFile, StoredFeatures
+from harness.corpora.images import CaptionImages, FeatureFile, StoredFeatures
 from harness.errors import RESTORE, UnavailableError, UserError
 from harness.formatting import first_of
 from harness.seeds import generator
@@ -54,30 +55,23 @@ class SentencesFile(LimitedFile):
         return Sentences(list(self.texts(root)))
 
     def examine(self, root: Path | None) -> Findings:
-        counts = {True: 0, False: 0}
-
-        def kept() -> Iterator[str]:
-            for text in self._lines(self.paths(root)[0]):
-                if self.limit and counts[True] == self.limit:
-                    return
-                counts[bool(text)] += 1
-                yield text
-
-        spelled = text_remarks(kept(), "sentences")
-        self._check_limit(self.paths(root)[0], counts[True])
+        counts = Counter[bool]()
+        spelled = text_remarks(self._counted(root, counts), "sentences")
         empty = f"{counts[False]} empty {'rows' if self.columns else 'lines'} are left out"
         return Findings(counts[True], ([empty] if counts[False] else []) + spelled)
 
     def texts(self, root: Path | None) -> Iterator[str]:
+        return filter(None, self._counted(root, Counter()))
+
+    def _counted(self, root: Path | None, counts: Counter[bool]) -> Iterator[str]:
+        """Yield the texts up to the limit, empty ones too; `counts` says how many have words. Raises UserError."""
         path = self.paths(root)[0]
-        count = 0
         for text in self._lines(path):
-            if text:
-                yield text
-                count += 1
-            if count == self.limit:
+            counts[bool(text)] += 1
+            yield text
+            if counts[True] == self.limit:
                 return
-        self._check_limit(path, count)
+        self._check_limit(path, counts[True])
 
     def _lines(self, path: Path) -> Iterator[str]:
         if self.columns:
@@ -168,7 +162,7 @@ class CaptionsFile(FileSource, CorpusSource):
         if images:
             self.pixels = CaptionImages(file, images, how, self._ids, self._matched)
         self.stored = FeatureFile.of_tables(features)
-        self.stored_captions = CaptionFeatureFile.of_tables(caption_features)
+        self.stored_captions = FeatureFile.of_tables(caption_features, "caption")
 
     def missing(self, root: Path | None) -> list[Missing]:
         return super().missing(root) + (self._all.missing(root) if self._all else [])

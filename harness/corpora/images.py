@@ -6,98 +6,25 @@ import logging
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
-from typing import Self, overload
+from typing import Literal, Self
 from unicodedata import normalize
 
 import numpy as np
 
 from harness.arrays import check_features, read_features
-from harness.encoders.media import UNREADABLE, DecodedImages, Encoded, OneImage, decoded, described
+from harness.encoders.media import Encoded, Pixels
 from harness.errors import RESTORE, UserError
 from harness.formatting import first_of
-from harness.processors import cores
 from harness.sources import OWN_FILE, FileSource, Missing, Source, digest, placed
 from harness.tables import read_columns
 
 log = logging.getLogger(__name__)
-#: images decoded ahead of the teacher
-AHEAD = 512
 #: endings tried after an image id
 ENDINGS = ("", ".jpg", ".jpeg", ".png")
 #: value of the option `images` for images inside the captions' Parquet file, and the name of that column
 COLUMN = "jpeg"
-
-
-class Decoder:
-    """Decodes images by number, in threads slightly ahead of the reader. Raises UserError naming the image."""
-
-    def __init__(self, read: Callable[[int], Encoded], name: Callable[[int], str], count: int) -> None:
-        """`read` and `name` return the encoded file and the name of an image number below `count`."""
-        self._read, self._name, self.count = read, name, count
-        self._waiting: dict[tuple[OneImage, int], Future[np.ndarray]] = {}
-
-    def one(self, number: int) -> np.ndarray:
-        """Decode an image: (h, w, 3) uint8."""
-        try:
-            return decoded(self._read(number))
-        except UNREADABLE as error:
-            raise UserError(
-                f"the image {self._name(number)} cannot be decoded: {described(error)}; replace it or remove its row"
-            ) from error
-
-    def several(self, numbers: range, work: OneImage) -> Iterator[np.ndarray]:
-        """Yield `work` of each image, in order, while threads decode and process the next images."""
-        for number in range(numbers.start, min(numbers.stop + AHEAD, self.count)):
-            if (work, number) not in self._waiting:
-                self._waiting[work, number] = self.pool.submit(self._worked, number, work)
-        for done in [key for key in self._waiting if key[0] != work or key[1] < numbers.start]:
-            self._waiting.pop(done).cancel()
-        for number in numbers:
-            yield self._waiting.pop((work, number)).result()
-
-    def _worked(self, number: int, work: OneImage) -> np.ndarray:
-        return work(self.one(number))
-
-    @cached_property
-    def pool(self) -> ThreadPoolExecutor:
-        """The threads, one per core; Pillow releases the interpreter's lock while it decodes and resizes."""
-        return ThreadPoolExecutor(cores())
-
-
-class Pixels(DecodedImages):
-    """n images, each (h, w, 3) uint8. Slices are lazy; iterating over one decodes slightly ahead."""
-
-    def __init__(self, decoder: Decoder, content: Callable[[], str] = str, numbers: range | None = None) -> None:
-        """`content` returns the fingerprint of images that the fingerprint of the captions does not cover."""
-        self.decoder, self.content = decoder, content
-        self._numbers = range(decoder.count) if numbers is None else numbers
-
-    def __len__(self) -> int:
-        return len(self._numbers)
-
-    def __iter__(self) -> Iterator[np.ndarray]:
-        return self.worked(_unchanged)
-
-    def worked(self, work: OneImage) -> Iterator[np.ndarray]:
-        return self.decoder.several(self._numbers, work)
-
-    @overload
-    def __getitem__(self, index: int) -> np.ndarray: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> Pixels: ...
-
-    def __getitem__(self, index: int | slice) -> np.ndarray | Pixels:
-        if isinstance(index, slice):
-            return Pixels(self.decoder, self.content, self._numbers[index])
-        return self.decoder.one(self._numbers[index])
-
-
-def _unchanged(image: np.ndarray) -> np.ndarray:
-    return image
 
 
 class CaptionImages(Source):
@@ -137,8 +64,12 @@ class CaptionImages(Source):
 
     def pixels(self, root: Path | None, count: int) -> Pixels:
         names = cache(lambda: self._names(root))
-        decoder = Decoder(self._reader(root), lambda number: names()[number], count)
-        return Pixels(decoder, lambda: digest(self.fingerprint(root), *self._times(root)))
+        return Pixels(
+            self._reader(root),
+            lambda number: names()[number],
+            count,
+            lambda: digest(self.fingerprint(root), *self._times(root)),
+        )
 
     def _times(self, root: Path | None) -> list[int]:
         """The modification times of the image files: one that was replaced may have the same size."""
@@ -163,8 +94,7 @@ class CaptionImages(Source):
 
     def _files(self, root: Path | None) -> list[Path]:
         folder, names = self.require(root) / self.images, self._names(root)
-        known = _NamedFiles(folder, deep=any("/" in name for name in names))
-        files = [known.find(name) for name in names]
+        files = _named(folder, names)
         if absent := [name for name, file in zip(names, files, strict=True) if file is None]:
             stem = _folded(Path(absent[0]).stem)
             similar = [file for file in _listed(folder, deep=True) if _folded(Path(file).stem) == stem]
@@ -176,25 +106,25 @@ class CaptionImages(Source):
         return [folder / file for file in files if file is not None]
 
 
-class _NamedFiles:
-    """The files of a folder by name, which may differ in the normal form of Unicode and in capitals."""
+def _named(folder: Path, names: Sequence[str]) -> list[str | None]:
+    """The file of each image, relative to the folder; None if none fits. Raises UserError if several do.
 
-    def __init__(self, folder: Path, *, deep: bool) -> None:
-        self.folder, self.files = folder, list(_listed(folder, deep=deep))
-        self._by_form = cache(lambda form: _grouped(self.files, form))
+    Names may differ in the normal form of Unicode and in capitals.
+    """
+    files = list(_listed(folder, deep=any("/" in name for name in names)))
+    grouped = cache(lambda form: _grouped(files, form))
 
-    def find(self, name: str) -> str | None:
-        """The file of an image, relative to the folder; None if none fits. Raises UserError if several do."""
+    def found(name: str) -> str | None:
         for form in (str, _composed, _folded):
             for endings in (ENDINGS[:1], ENDINGS[1:]):
-                fits = [file for ending in endings for file in self._by_form(form).get(form(name + ending), ())]
+                fits = [file for ending in endings for file in grouped(form).get(form(name + ending), ())]
                 if len(fits) > 1:
-                    raise UserError(
-                        f"{self.folder} has {' and '.join(fits)} for the image {name}; remove or rename one"
-                    )
+                    raise UserError(f"{folder} has {' and '.join(fits)} for the image {name}; remove or rename one")
                 if fits:
                     return fits[0]
         return None
+
+    return [found(name) for name in names]
 
 
 def _grouped(names: Sequence[str], form: Callable[[str], str]) -> dict[str, list[str]]:
@@ -232,10 +162,11 @@ class FeatureFile(FileSource):
 
     `ids` is a text file with the id of each row on a line, for a file that has none. The transform `sqrt-standardise`
     takes the signed square root and standardises each dimension over the file (mean 0, standard deviation 1), since
-    averages of ReLU outputs are skewed and never negative.
+    averages of ReLU outputs are skewed and never negative. Of captions, these are the ids of the rows: equal captions
+    have equal features.
     """
 
-    of = "image"
+    of: Literal["image", "caption"] = "image"
 
     def __init__(self, file: str, how: str = OWN_FILE, transform: str = "none", ids: str | None = None) -> None:
         super().__init__([file, ids] if ids else [file], how)
@@ -244,12 +175,17 @@ class FeatureFile(FileSource):
         self.transform = transform
 
     @classmethod
-    def of_tables(cls, tables: Mapping[str, Mapping[str, str]] | None) -> dict[str, Self]:
+    def of_tables(
+        cls, tables: Mapping[str, Mapping[str, str]] | None, of: Literal["image", "caption"] = "image"
+    ) -> dict[str, Self]:
         """Make feature files from their tables in a profile. Raises UserError for a missing or unknown key."""
         try:
-            return {name: cls(**table) for name, table in (tables or {}).items()}
+            files = {name: cls(**table) for name, table in (tables or {}).items()}
         except TypeError as error:
             raise UserError(f"a table of features needs file, and may have how, transform and ids: {error}") from error
+        for file in files.values():
+            file.of = of
+        return files
 
     def fingerprint(self, root: Path | None) -> str:
         return digest(super().fingerprint(root), self.transform)
@@ -261,12 +197,6 @@ class FeatureFile(FileSource):
     def read(self, root: Path | None) -> IdsAndFeatures:
         ids, values = read_features(self.paths(root)[0], self.of, *self.paths(root)[1:])
         return ids, standardised(values, values) if self.transform == "sqrt-standardise" else values
-
-
-class CaptionFeatureFile(FeatureFile):
-    """Stored features of captions, which are the ids of the rows: equal captions have equal features."""
-
-    of = "caption"
 
 
 class StoredFeatures(Mapping[str, np.ndarray]):

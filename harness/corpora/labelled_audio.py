@@ -9,10 +9,10 @@ import shutil
 import tarfile
 import wave
 import zlib
-from abc import abstractmethod
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -137,20 +137,25 @@ MIXUP_AND_MASKS = "mixup+masks"
 
 
 class Recordings(Media):
-    """Recordings of labelled sources; a subclass gives the filterbank and the wave of each."""
+    """Recordings of labelled sources with their filterbanks; only mix-up reads the waves."""
 
     _augments = False
 
-    def __init__(self, labels: np.ndarray, *, bins: int, frames: int) -> None:
-        self.labels, self.bins, self.frames = labels, bins, frames
+    def __init__(
+        self,
+        labels: np.ndarray,
+        banks: Ragged | np.ndarray,
+        wave: Callable[[int], tuple[int, np.ndarray]],
+        *,
+        bins: int,
+        frames: int,
+    ) -> None:
+        """`banks` are the filterbanks, (t, bins) each, with or without padding to `frames`.
 
-    @abstractmethod
-    def bank(self, row: int) -> np.ndarray:
-        """The filterbank of a recording: (frames, bins) float32."""
-
-    @abstractmethod
-    def wave(self, row: int) -> tuple[int, np.ndarray]:
-        """Samples per second, and the samples, (n,). Raises UserError for an unreadable recording."""
+        `wave`, which is pickled with the batches' workers, returns samples per second of a recording, and its samples,
+        (n,). It raises UserError for an unreadable one.
+        """
+        self.labels, self._banks, self._wave, self.bins, self.frames = labels, banks, wave, bins, frames
 
     def augmented(self, how: str) -> Media:
         if how != MIXUP_AND_MASKS:
@@ -164,10 +169,13 @@ class Recordings(Media):
         import torch
 
         if not self._augments:
-            return {"spectrograms": torch.from_numpy(np.stack([self.bank(int(row)) for row in rows]))}
+            return {"spectrograms": torch.from_numpy(np.stack([self._bank(int(row)) for row in rows]))}
         banks, sources = zip(*(self._mixed(int(row), rng) for row in rows), strict=True)
         spectrograms = torch.from_numpy(masked(np.stack(banks), rng))
         return {"spectrograms": spectrograms, "labels": torch.from_numpy(self.labels[list(sources)])}
+
+    def _bank(self, row: int) -> np.ndarray:
+        return padded(self._banks[row], self.frames)
 
     def _mixed(self, row: int, rng: np.random.Generator) -> tuple[np.ndarray, int]:
         """Return a filterbank, and the number of the recording that gives its class.
@@ -176,31 +184,15 @@ class Recordings(Media):
         two gives the class (NonLing AudioCSE/src/audio_dataloader.py and trainers.py).
         """
         if rng.random() >= 0.5:
-            return self.bank(row), row
+            return self._bank(row), row
         partner, weight = int(rng.integers(len(self))), float(rng.beta(10, 10))
-        (rate, own), (_, other) = self.wave(row), self.wave(partner)
+        (rate, own), (_, other) = self._wave(row), self._wave(partner)
         bank = filterbank(mixed(own, other, weight), rate, bins=self.bins, frames=self.frames)
         return bank, row if weight >= 0.5 else partner
 
 
 #: version of the filterbanks, part of the fingerprint
 VERSION = 2
-
-
-class AudioFiles(Recordings):
-    """Recordings with cached filterbanks; mix-up reads the files again."""
-
-    def __init__(self, files: Mapping[str, Path], banks: Ragged, labels: np.ndarray, *, bins: int, frames: int) -> None:
-        """`files` are located by name, and `banks` are their filterbanks without padding, each (t, bins)."""
-        super().__init__(labels, bins=bins, frames=frames)
-        self._files, self._banks = list(files.items()), banks
-
-    def bank(self, row: int) -> np.ndarray:
-        return padded(self._banks[row], self.frames)
-
-    def wave(self, row: int) -> tuple[int, np.ndarray]:
-        name, path = self._files[row]
-        return samples(path, name)
 
 
 class LabelledAudio(CorpusSource):
@@ -261,7 +253,7 @@ class LabelledAudio(CorpusSource):
         names = {name: label for name, label in names.items() if label in kept}
         return names, dict(zip(names, located(path, list(names)), strict=True))
 
-    def load(self, root: Path | None) -> AudioFiles:
+    def load(self, root: Path | None) -> Recordings:
         path, (names, files) = placed(self.require(root), self.path), self._files(root)
         listed = list(names)
         labels = np.unique(list(names.values()), return_inverse=True)[1].astype(np.int64)
@@ -281,12 +273,18 @@ class LabelledAudio(CorpusSource):
             "filterbanks", VERSION, reading_code(), installed("soundfile"), self._content(root), listed, self.frames
         )
         banks = cached_ragged(key, len(files), self.bins, bank)
-        return AudioFiles(files, banks, labels, bins=self.bins, frames=self.frames)
+        wave = partial(_samples_of, list(files.items()))
+        return Recordings(labels, banks, wave, bins=self.bins, frames=self.frames)
 
     def _content(self, root: Path | None) -> str:
         path = placed(self.require(root), self.path)
         files = [path] if path.is_file() else sorted(item for item in path.rglob("*.*") if item.is_file())
         return digest([[file.relative_to(path.parent).as_posix(), file_hash(file)] for file in files])
+
+
+def _samples_of(files: Sequence[tuple[str, Path]], row: int) -> tuple[int, np.ndarray]:
+    name, path = files[row]
+    return samples(path, name)
 
 
 def _faults(files: Mapping[str, Path]) -> list[str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from PIL import Image
 
 from harness.caches import cached_note
 from harness.corpora.base import PLANNED_BYTES, CorpusSource, Media, check_positive
@@ -29,15 +30,18 @@ log = logging.getLogger(__name__)
 SUFFIXES = (".jpg", ".jpeg", ".png")
 
 
-class EncodedImages(Media):
-    """Encoded images, decoded when a batch needs them."""
-
-    costly = True
+class AugmentedImages(Media):
+    """Images, augmented when a batch needs them: pixels, (n, h, w, 3) uint8, or encoded ones, which are decoded."""
 
     def __init__(
-        self, items: Sequence[Encoded], labels: np.ndarray, augmentation: Augmentation, warnings: Sequence[str] = ()
+        self,
+        items: Sequence[Encoded] | np.ndarray,
+        labels: np.ndarray,
+        augmentation: Augmentation,
+        warnings: Sequence[str] = (),
     ) -> None:
         self.items, self.labels, self._augmentation, self.warnings = items, labels, augmentation, warnings
+        self.costly = not isinstance(items, np.ndarray)
 
     def batch(self, rows: np.ndarray, rng: np.random.Generator) -> dict[str, Tensor]:
         import torch
@@ -47,7 +51,8 @@ class EncodedImages(Media):
     def _views(self, row: int, rng: np.random.Generator) -> Tensor:
         item = self.items[row]
         try:
-            return self._augmentation.of(opened(item), rng)
+            image = Image.fromarray(item) if isinstance(item, np.ndarray) else opened(item)
+            return self._augmentation.of(image, rng)
         except UNREADABLE as error:
             name = str(item) if isinstance(item, Path) else f"number {row + 1}"
             raise UserError(
@@ -100,11 +105,11 @@ class LabelledImages(CorpusSource):
         labels = _folder(path)[1] if path.is_dir() else read_columns(path, _columns(path)[1]).column(0).to_pylist()
         return Findings(remarks=label_remarks(labels) if self.labelled else ())
 
-    def load(self, root: Path | None) -> EncodedImages:
+    def load(self, root: Path | None) -> AugmentedImages:
         from harness.encoders.vision import Augmentation  # imports torch, which planning does not need
 
         items, labels, warnings = self._rows(root)
-        return EncodedImages(items, labels, Augmentation(self.size), warnings)
+        return AugmentedImages(items, labels, Augmentation(self.size), warnings)
 
     def _rows(self, root: Path | None) -> tuple[list[Encoded], np.ndarray, list[str]]:
         """Readable images with their labels, and a warning about the others. Raises UserError."""

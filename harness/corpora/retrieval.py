@@ -14,7 +14,7 @@ both files have it and by the order of images otherwise.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,13 +32,15 @@ from harness.tables import finite_number, read_json, read_rows
 class CaptionedImages:
     """n captions, the row of the image of each, (n,) int64, and m images with their first captions.
 
-    `ids` are those of the m images, as other data sets use them; None if the file has none.
+    `ids` are those of the m images, as other data sets use them; None if the file has none. A task of ratings has no
+    captions of its images, and so no recalls, but `pairs`: a caption or an image's id, an image's id, and their score.
     """
 
     texts: list[str]
     image_of: np.ndarray
     images: Pairs
     ids: Sequence[str] | None = None
+    pairs: Sequence[tuple[str, str, float]] = ()
 
 
 class LikeTraining(FeatureFile):
@@ -136,20 +138,6 @@ class CaptionedFile(FileSource):
         return self.pixels if self.pixels and not self.pixels.missing(root) else None
 
 
-@dataclass(frozen=True)
-class RatedImages:
-    """m images with their file names, `ids`, and n rated `pairs`: a caption or the id of an image, an id, a score.
-
-    No caption belongs to an image: `texts` and `image_of` are empty, so that such a task has no recalls.
-    """
-
-    images: Pairs
-    ids: Sequence[str]
-    pairs: Sequence[tuple[str, str, float]]
-    texts: Sequence[str] = ()
-    image_of: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
-
-
 class RatedFile(FileSource):
     """Ratings of Crisscrossed Captions as published: two ids and `agg_score`; images and captions are COCO's of 2014.
 
@@ -172,7 +160,7 @@ class RatedFile(FileSource):
     def fingerprint(self, root: Path | None) -> str:
         return digest(super().fingerprint(root), self.pixels.fingerprint(root))
 
-    def load(self, root: Path | None) -> RatedImages:
+    def load(self, root: Path | None) -> CaptionedImages:
         ids, (ratings, *captions) = self._ids(root), self.paths(root)
         texts = {str(one["id"]): " ".join(one["caption"].split()) for one in _annotations(captions)}
         pairs = []
@@ -181,7 +169,8 @@ class RatedFile(FileSource):
             if captions and number not in texts:
                 raise UserError(f"{where}: {captions[0]} has no caption {number}; {RESTORE}")
             pairs.append((texts[number] if captions else first, second, finite_number(where, score)))
-        return RatedImages(Pairs(ids, self.pixels.pixels(root, len(ids))), ids, pairs)
+        images = Pairs(ids, self.pixels.pixels(root, len(ids)))
+        return CaptionedImages([], np.zeros(0, np.int64), images, ids, pairs)
 
     def _ids(self, root: Path | None) -> list[str]:
         images = [column for column in self.columns if column.startswith("image")]

@@ -11,11 +11,11 @@ import tarfile
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from harness.caches import cached_note
 from harness.corpora.base import CorpusSource, Pairs, check_positive
-from harness.corpora.images import Decoder, Pixels
+from harness.encoders.media import Pixels
 from harness.errors import UserError
 from harness.files import open_regular
 from harness.formatting import first_of
@@ -27,15 +27,6 @@ log = logging.getLogger(__name__)
 #: version of the index
 VERSION = 1
 IMAGES, CAPTION = ("jpg", "jpeg", "png"), "txt"
-
-
-class ShardPair(NamedTuple):
-    """A caption, and the place of its image in the shard, in bytes."""
-
-    key: str
-    caption: str
-    start: int
-    size: int
 
 
 class ShardPairs(CorpusSource):
@@ -59,27 +50,27 @@ class ShardPairs(CorpusSource):
         return digest("shards", VERSION, [file_hash(shard) for shard in self._shards(root)], self.limit)
 
     def load(self, root: Path | None) -> Pairs:
-        pairs: list[tuple[Path, ShardPair]] = []
+        pairs: list[tuple[Path, str, str, int, int]] = []
         flaws: list[str] = []
         for shard in self._shards(root):
             note = f"shards/{digest('note on a shard', VERSION, file_hash(shard))}.json"
             index = cached_note(note, "the shard will be read again", partial(_index, shard))
             flaws += [f"{shard.name}: {flaw}" for flaw in index["flaws"]]
-            pairs += [(shard, ShardPair(*pair)) for pair in index["pairs"]]
+            pairs += [(shard, *pair) for pair in index["pairs"]]
             if self.limit and len(pairs) >= self.limit:
                 break
         warnings = self._checked(flaws, len(pairs))
         pairs = pairs[: self.limit]
 
         def read(number: int) -> bytes:
-            shard, pair = pairs[number]
-            return _bytes(shard, pair.start, pair.size)
+            shard, _, _, start, size = pairs[number]
+            return _bytes(shard, start, size)
 
         def name(number: int) -> str:
-            shard, pair = pairs[number]
-            return f"{shard.name}/{pair.key}"
+            shard, key, *_ = pairs[number]
+            return f"{shard.name}/{key}"
 
-        return Pairs([pair.caption for _, pair in pairs], Pixels(Decoder(read, name, len(pairs))), {}, warnings)
+        return Pairs([caption for _, _, caption, *_ in pairs], Pixels(read, name, len(pairs)), {}, warnings)
 
     def _checked(self, flaws: list[str], count: int) -> list[str]:
         """The warning about flaws. Raises UserError for more than `bad` flaws or too few pairs."""
@@ -107,7 +98,7 @@ def _bytes(shard: Path, start: int, size: int) -> bytes:
 
 
 def _index(shard: Path) -> dict[str, list[Any]]:
-    """The pairs of a shard, and a description of each flaw."""
+    """The pairs of a shard, each with key, caption, and start and size of its image; and a description of each flaw."""
     images: dict[str, tuple[int, int]] = {}
     captions: dict[str, str] = {}
     flaws: list[str] = []
@@ -122,7 +113,7 @@ def _index(shard: Path) -> dict[str, list[Any]]:
     flaws += [f"{key} has no image" for key in captions if key not in images]
     both = [key for key in images if key in captions]
     flaws += [f"{key} has a blank caption" for key in both if not captions[key]]
-    return {"pairs": [ShardPair(key, captions[key], *images[key]) for key in both if captions[key]], "flaws": flaws}
+    return {"pairs": [(key, captions[key], *images[key]) for key in both if captions[key]], "flaws": flaws}
 
 
 def _members(shard: Path, flaws: list[str]) -> Iterator[tuple[str, str | tuple[int, int]]]:

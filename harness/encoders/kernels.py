@@ -70,12 +70,12 @@ def trials(
 def scattered(packed: Packed, query: Tensor, key: Tensor, value: Tensor, dropout: float, scale: float) -> Tensor:
     """Compute attention on padded tensors, on any device."""
     query, key, value = (
-        _Scatter.apply(each, packed).unflatten(1, (packed.rows, packed.longest)) for each in (query, key, value)
+        _Moved.apply(each, packed, True).unflatten(1, (packed.rows, packed.longest)) for each in (query, key, value)
     )
     real = None
     if packed.shortest < packed.longest:
         real = torch.arange(packed.longest, device=query.device) < packed.offsets.diff().unsqueeze(1)
-    gathered: Tensor = _Gather.apply(within(query, key, value, real, dropout, scale).flatten(1, 2), packed)
+    gathered: Tensor = _Moved.apply(within(query, key, value, real, dropout, scale).flatten(1, 2), packed, False)
     return gathered
 
 
@@ -162,30 +162,21 @@ def _difference(computed: Tensor, wanted: Tensor) -> float:
     return float(far.nan_to_num(torch.inf).max())
 
 
-class _Scatter(torch.autograd.Function):
-    """Scatter tokens to their places among zeros, (N, heads, d) -> (heads, B x L, d); the gradient needs no sums."""
+class _Moved(torch.autograd.Function):
+    """Scatter tokens to their places among zeros, (N, heads, d) -> (heads, B x L, d), or gather them from there.
+
+    The gradient of each is the other, without sums.
+    """
 
     @staticmethod
-    def forward(ctx: Any, tokens: Tensor, packed: Packed) -> Tensor:
-        ctx.packed = packed
-        return _scatter(tokens, packed)
+    def forward(ctx: Any, values: Tensor, packed: Packed, scatters: bool) -> Tensor:
+        ctx.packed, ctx.scatters = packed, scatters
+        return _scatter(values, packed) if scatters else _gather(values, packed)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        return _gather(gradients[0], ctx.packed), None
-
-
-class _Gather(torch.autograd.Function):
-    """Gather tokens from their places, (heads, B x L, d) -> (N, heads, d)."""
-
-    @staticmethod
-    def forward(ctx: Any, padded: Tensor, packed: Packed) -> Tensor:
-        ctx.packed = packed
-        return _gather(padded, packed)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        return _scatter(gradients[0], ctx.packed), None
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        values = gradients[0]
+        return (_gather(values, ctx.packed) if ctx.scatters else _scatter(values, ctx.packed)), None, None
 
 
 def _scatter(tokens: Tensor, packed: Packed) -> Tensor:

@@ -73,9 +73,7 @@ class FolderModel(Source):
         return bool(self.beside) and (self.folder / self.beside).is_file()
 
     def path(self) -> Path:
-        absent = self.missing(None)
-        if absent:
-            raise MissingData(str(absent[0]))
+        self.require(None)
         return self.folder
 
 

@@ -12,17 +12,19 @@ import re
 import struct
 import warnings
 import zlib
-from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from copy import copy
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 from PIL import Image, ImageFile
 from PIL.TiffImagePlugin import BITSPERSAMPLE, PHOTOMETRIC_INTERPRETATION, SAMPLEFORMAT, TiffImageFile
 
-from harness.errors import first_line
+from harness.errors import UserError, first_line
+from harness.processors import cores
 
 #: version of the pixels of `harness.encoders.vision`, part of the fingerprint of labelled images
 VIEWS_VERSION = 2
@@ -37,6 +39,8 @@ UNREADABLE = (
     *(OSError, EOFError, SyntaxError, ValueError, LookupError, ArithmeticError),
     *(struct.error, zlib.error, Image.DecompressionBombError),
 )
+#: images decoded ahead of the teacher
+AHEAD = 512
 #: the end mark of a JPEG
 _END = b"\xff\xd9"
 #: pixels of the largest image that is decoded: 267 MB of RGB
@@ -133,17 +137,75 @@ def described(error: Exception) -> str:
     return "not an image format that Pillow supports" if "cannot identify image file" in text else text
 
 
-class DecodedImages(Sequence[np.ndarray]):
-    """Images that are decoded on access, each (h, w, 3) uint8."""
+class Pixels(Sequence[np.ndarray]):
+    """n images, each (h, w, 3) uint8, decoded on access. Slices are lazy; iterating over one decodes slightly ahead.
 
-    @abstractmethod
+    Access to one that cannot be decoded raises UserError naming it.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[int], Encoded],
+        name: Callable[[int], str],
+        count: int,
+        content: Callable[[], str] = str,
+    ) -> None:
+        """`read` and `name` return the encoded file and the name of an image number below `count`.
+
+        `content` returns the fingerprint of images that the fingerprint of their captions does not cover.
+        """
+        self._read, self._name, self.content = read, name, content
+        self._every = self._numbers = range(count)
+        #: of all slices: one thread per core, since Pillow releases the interpreter's lock, and what they are to make
+        self._pool = ThreadPoolExecutor(cores())
+        self._waiting: dict[tuple[OneImage, int], Future[np.ndarray]] = {}
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        return self.worked(_unchanged)
+
+    @overload
+    def __getitem__(self, index: int) -> np.ndarray: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Pixels: ...
+
+    def __getitem__(self, index: int | slice) -> np.ndarray | Pixels:
+        if isinstance(index, slice):
+            part = copy(self)
+            part._numbers = self._numbers[index]
+            return part
+        return self._made(self._numbers[index], _unchanged)
+
     def worked(self, work: OneImage) -> Iterator[np.ndarray]:
-        """Yield `work` of each image, in order; the next images are processed in the background."""
+        """Yield `work` of each image, in order, while threads decode and process the next images."""
+        for number in self._every[self._numbers.start : self._numbers.stop + AHEAD]:
+            if (work, number) not in self._waiting:
+                self._waiting[work, number] = self._pool.submit(self._made, number, work)
+        for done in [key for key in self._waiting if key[0] != work or key[1] < self._numbers.start]:
+            self._waiting.pop(done).cancel()
+        for number in self._numbers:
+            yield self._waiting.pop((work, number)).result()
+
+    def _made(self, number: int, work: OneImage) -> np.ndarray:
+        try:
+            image = decoded(self._read(number))
+        except UNREADABLE as error:
+            raise UserError(
+                f"the image {self._name(number)} cannot be decoded: {described(error)}; replace it or remove its row"
+            ) from error
+        return work(image)
+
+
+def _unchanged(image: np.ndarray) -> np.ndarray:
+    return image
 
 
 def worked(images: Sequence[np.ndarray] | np.ndarray, work: OneImage) -> Iterator[np.ndarray]:
     """Yield `work` of each image, in order; by several threads for images decoded on access."""
-    return images.worked(work) if isinstance(images, DecodedImages) else map(work, images)
+    return images.worked(work) if isinstance(images, Pixels) else map(work, images)
 
 
 WINDOW_MS, HOP_MS = 25, 10

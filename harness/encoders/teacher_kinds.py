@@ -168,7 +168,7 @@ LARGEST_SCALE = 100.0
 
 @dataclass(frozen=True)
 class Tower:
-    """Standardise by the moments of the training rows, project and normalise."""
+    """Standardise by the moments of the training rows, project and normalise: a dot product is then a cosine."""
 
     mean: np.ndarray
     spread: np.ndarray
@@ -178,14 +178,6 @@ class Tower:
         projected: np.ndarray = ((np.asarray(features, dtype=np.float32) - self.mean) / self.spread) @ self.weight.T
         projected /= np.maximum(np.linalg.norm(projected, axis=1, keepdims=True), np.float32(1e-12))
         return projected
-
-
-@dataclass(frozen=True)
-class Projections:
-    """The fitted towers; their vectors have norm 1, so a dot product is a cosine."""
-
-    images: Tower
-    captions: Tower
 
 
 def fit(
@@ -198,8 +190,8 @@ def fit(
     learning_rate: float = 1e-3,
     dropout: float = 0.2,
     seed: int = 0,
-) -> Projections:
-    """Fit both towers to n pairs of rows, (n, f) and (n, g), by InfoNCE in both directions.
+) -> tuple[Tower, Tower]:
+    """Fit the towers of images and of texts to n pairs of rows, (n, f) and (n, g), by InfoNCE in both directions.
 
     CLIP's loss (Radford et al. 2021, Figure 3) with a learnable temperature, over standardised features of frozen
     models as in LiT (Zhai et al. 2022). Deterministic on one machine and number of threads. Raises UserError for fewer
@@ -210,37 +202,30 @@ def fit(
     if len(images) < 2:
         raise UserError("fitting a dual encoder needs at least two pairs; use a larger corpus")
     random = torch.Generator().manual_seed(seed)
-    sides = [_Side(values, width, random) for values in (images, texts)]
+    moments = [_moments(values) for values in (images, texts)]
+    wide = [len(mean) for mean, _ in moments]
+    weights = [(torch.randn(width, each, generator=random) / each**0.5).requires_grad_() for each in wide]
     log_scale = torch.tensor(np.log(1 / 0.07), dtype=torch.float32, requires_grad=True)
-    learnt = [*(side.weight for side in sides), log_scale]
-    optimizer = torch.optim.AdamW(learnt, lr=learning_rate, weight_decay=0.0)
+
+    def projected(side: int, rows: np.ndarray) -> Tensor:
+        """Project some rows with dropout, norm 1: (B, width); a cosine needs no rescaling for dropout."""
+        (mean, spread), features = moments[side], (images, texts)[side]
+        values = (np.asarray(features[rows], dtype=np.float32) - mean) / spread
+        kept = torch.rand(values.shape, generator=random) >= dropout
+        return functional.normalize((torch.from_numpy(values) * kept) @ weights[side].T, dim=1)
+
+    optimizer = torch.optim.AdamW([*weights, log_scale], lr=learning_rate, weight_decay=0.0)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
     for _ in range(steps):
         # distinct rows in file order, for features mapped from disk
         rows = np.sort(torch.randperm(len(images), generator=random)[:batch_size].numpy())
-        first, second = (side.project(rows, dropout, random) for side in sides)
-        loss = _loss(first, second, log_scale)
+        loss = _loss(projected(0, rows), projected(1, rows), log_scale)
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         schedule.step()
-    return Projections(*(Tower(side.mean, side.spread, side.weight.detach().numpy()) for side in sides))
-
-
-class _Side:
-    """One tower during the fit; features may be mapped from disk."""
-
-    def __init__(self, features: np.ndarray | Stacked, width: int, random: torch.Generator) -> None:
-        self.features = features
-        self.mean, self.spread = _moments(features)
-        wide = len(self.mean)
-        self.weight = (torch.randn(width, wide, generator=random) / wide**0.5).requires_grad_()
-
-    def project(self, rows: np.ndarray, dropout: float, random: torch.Generator) -> Tensor:
-        """Project some rows with dropout, norm 1: (B, width); a cosine needs no rescaling for dropout."""
-        values = (np.asarray(self.features[rows], dtype=np.float32) - self.mean) / self.spread
-        kept = torch.rand(values.shape, generator=random) >= dropout
-        return functional.normalize((torch.from_numpy(values) * kept) @ self.weight.T, dim=1)
+    first, second = (Tower(*each, weight.detach().numpy()) for each, weight in zip(moments, weights, strict=True))
+    return first, second
 
 
 def _loss(first: Tensor, second: Tensor, log_scale: Tensor) -> Tensor:

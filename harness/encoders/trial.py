@@ -15,7 +15,6 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
@@ -25,7 +24,7 @@ from harness.encoders.locate import FolderModel
 from harness.encoders.weights import UNREADABLE
 from harness.errors import UserError, first_line
 from harness.files import read_note, sealed
-from harness.sources import digest
+from harness.sources import digest, installed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -105,14 +104,7 @@ class TrialKey:
             self.max_length,
             self.rates,
         )
-        return f"trials/{digest(content, asked, state_of_code(), list(map(_version, _LIBRARIES)))[:32]}.json"
-
-
-def _version(library: str) -> str:
-    try:
-        return version(library)
-    except PackageNotFoundError:
-        return ""
+        return f"trials/{digest(content, asked, state_of_code(), installed(*_LIBRARIES))[:32]}.json"
 
 
 def tried(key: TrialKey, what: str, make: Callable[[TrialFindings | None], Tried]) -> Tried:
@@ -297,25 +289,13 @@ def _types(encoded: Mapping[str, Any]) -> tuple[int, int, int]:
 def _longest(student: Any, max_length: int) -> int:
     """Tokens at which sentences of tests are cut. Raises UserError if the model does not read `max_length` tokens."""
     own = min(LONGEST, getattr(student.tokenizer, "model_max_length", LONGEST))
-    asked = max(own, max_length)
-    table = _positions(student.model)
-    most = _largest(student, asked) if table is None else min(asked, table)
+    most = _largest(student, max(own, max_length))
     if most < max_length:
         raise UserError(
             f"max_length = {max_length}, and the encoder reads {most} tokens at most; give --set max_length={most} "
             "or fewer"
         )
     return min(own, most)
-
-
-def _positions(model: Any) -> int | None:
-    """Tokens for which a model laid out like BERT has position embeddings; None where it has no table of them."""
-    from torch import nn
-
-    table = getattr(getattr(model, "embeddings", None), "position_embeddings", None)
-    if not isinstance(table, nn.Embedding):
-        return None
-    return table.num_embeddings - (0 if table.padding_idx is None else table.padding_idx + 1)
 
 
 def _largest(student: Any, length: int) -> int:

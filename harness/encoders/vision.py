@@ -10,7 +10,6 @@ least as large as the target.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,12 +52,8 @@ class Augmentation:
         """`smallest` is the smallest area of a crop, `jitter` scales the colour jitter, `grey` is a probability."""
         self.size, self._smallest, self._jitter, self._grey = size, smallest, jitter, grey
 
-    def views(self, images: Sequence[Image.Image], rng: np.random.Generator) -> Tensor:
-        """Draw two views of each of B images from `rng`: (B, 2, 3, size, size) uint8."""
-        return torch.stack([self.of(image, rng) for image in images])
-
     def of(self, image: Image.Image, rng: np.random.Generator) -> Tensor:
-        """Draw two views of an image, decoded once: (2, 3, size, size) uint8. Raises Pillow's errors."""
+        """Draw two views of an image from `rng`, decoded once: (2, 3, size, size) uint8. Raises Pillow's errors."""
         crops = [self._crop(*image.size, rng) for _ in range(2)]
         pixels, crops = _decoded(image, crops, self.size)
         return torch.stack([self._view(pixels, crop, rng) for crop in crops])

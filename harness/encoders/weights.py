@@ -23,6 +23,7 @@ from harness.encoders.contents import FULL, account_for
 from harness.encoders.modules import listed_modules, read_settings, transformer_folder
 from harness.errors import UserError, first_line
 from harness.files import open_regular, read_regular
+from harness.formatting import first_of
 
 #: Raised by the libraries for a folder, a configuration or weights that they cannot read.
 UNREADABLE = (
@@ -296,7 +297,7 @@ def _check(model: Any, info: Mapping[str, Any], pooler: bool, folder: Path) -> N
         prefix = found[0].removesuffix(absent[0])
         raise UserError(f"{unread}: all names of its weights begin with '{prefix}'; save them without it")
     if absent:
-        made_up = f"it has no weights of {_listed(absent)}, which {name} would initialise at random"
+        made_up = f"it has no weights of {first_of(absent, 3)}, which {name} would initialise at random"
         raise UserError(f"{unread}: {made_up}; {remedy}")
     if pooler and not hasattr(getattr(model, "pooler", None), "dense"):
         raise UserError(f"{folder} is a {name}, which has no pooler like BERT's; give --pooling cls or mean")
@@ -305,7 +306,7 @@ def _check(model: Any, info: Mapping[str, Any], pooler: bool, folder: Path) -> N
     heads = _heads(model) if strange else frozenset()
     odd += [key for key in strange if _bare(model, key).partition(".")[0] not in heads]
     if odd:
-        foreign = f"its weights {_listed(odd)} do not fit {name} as its config.json describes it"
+        foreign = f"its weights {first_of(sorted(odd), 3)} do not fit {name} as its config.json describes it"
         raise UserError(f"{unread}: {foreign}; {remedy}")
 
 
@@ -327,8 +328,3 @@ def _heads(model: Any) -> frozenset[str]:
 
 def _bare(model: Any, key: str) -> str:
     return key.removeprefix(f"{model.base_model_prefix}.")
-
-
-def _listed(keys: Sequence[str], most: int = 3) -> str:
-    first = sorted(keys)[:most]
-    return ", ".join(first) + (f" and {len(keys) - most} more" if len(keys) > most else "")

@@ -9,10 +9,10 @@ it draws.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence, Sized
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -65,18 +65,12 @@ class CxCSuite(STSSuite):
         return replace(scores, scores=scores.scores | _sampled(pairs, *cosines_and_gold(pairs, vectors), self.samples))
 
 
-class ImagesWithRatings(Protocol):
-    """m images with their `ids`, and rated `pairs`: a caption or an image's id, an image's id, and their score."""
-
-    images: Sized
-    ids: Sequence[str]
-    pairs: Sequence[SentencePair]
-
-
 class CxCImagesSuite(Suite):
     """Correlations of cosines in the space of a method's heads with CxC's ratings of images, x100, as in `CxCSuite`.
 
-    `spearman` is over all `n` pairs. A model without a shared space (`Embedder.shared`) gets no scores, only a warning.
+    A task loads as m `images` with their `ids`, and rated `pairs`: a caption or an image's id, an image's id, and their
+    score. `spearman` is over all `n` pairs. A model without a shared space (`Embedder.shared`) gets no scores, only a
+    warning.
     """
 
     name = "cxc-images"
@@ -92,7 +86,7 @@ class CxCImagesSuite(Suite):
         shared = embed.shared
         return self.collect(scored(embed, self._tasks, lambda name, task: self._score(name, task.load(root), shared)))
 
-    def _score(self, name: str, data: ImagesWithRatings, shared: ImageTextSpace) -> TaskScores:
+    def _score(self, name: str, data: Any, shared: ImageTextSpace) -> TaskScores:
         images, row_of = shared.images(data.images, name), {image: row for row, image in enumerate(data.ids)}
         first, second, gold = zip(*data.pairs, strict=True)
         captions = [text for text in first if text not in row_of]

@@ -14,11 +14,12 @@ A name ends in `-file` where mteb has a task with the same data, to keep their r
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from harness.evaluation.sts import STSB, SimilarityFile
+from harness.evaluation.sts import STSB
 from harness.evaluation.suites import pairs_of
 from harness.sources import Checkable, FileSource, digest
 from harness.tables import column_names, read_rows
@@ -107,101 +108,98 @@ def _dataset(kind: str, data: Mapping[str, Any]) -> Any:
     return {"default": {"test": texts | judgements}}
 
 
-class LocalTask(FileSource):
-    """A task in files below the data root; subclasses add `type` and `load`."""
+class FileTask(FileSource):
+    """A task in files below the data root."""
 
-    language = "eng-Latn"
-    settings: Mapping[str, Any] = {}
-
-    def __init__(self, name: str, *files: str, how: str = _HOW) -> None:
+    def __init__(
+        self,
+        name: str,
+        kind: TaskType,
+        files: Iterable[str],
+        read: Callable[[Sequence[Path]], dict[str, Any]],
+        *,
+        how: str = _HOW,
+        language: str = "eng-Latn",
+        settings: Mapping[str, Any] = MappingProxyType({}),
+    ) -> None:
+        """`read` makes the data (see `OfflineTask`) from the paths of the files."""
         super().__init__(dict.fromkeys(files), how)
-        self.name = name
-
-
-class SimilarityFileTask(LocalTask):
-    """A similarity file as a task of mteb."""
-
-    type = "STS"
-
-    def __init__(self, name: str, source: SimilarityFile) -> None:
-        super().__init__(name, *source.files, how=source.how)
-        self._source = source
-
-    def load(self, root: Path | None) -> dict[str, Any]:
-        return {"pairs": pairs_of(self._source.load(root))}
-
-
-class ClassificationFiles(LocalTask):
-    """Labelled texts: one file with a column `split`, or one file per split."""
-
-    type = "Classification"
-
-    def __init__(self, name: str, train: str, test: str, language: str = "eng-Latn", samples: int = 8) -> None:
-        """`samples` per label train mteb's classifier, as in mteb's own task with these data."""
-        super().__init__(name, train, test)
-        self.language, self.settings = language, {"samples_per_label": samples}
+        self.name, self.type, self.language, self.settings, self._read = name, kind, language, settings, read
 
     def fingerprint(self, root: Path | None) -> str:
-        return digest(super().fingerprint(root), self.settings)
+        content = super().fingerprint(root)
+        return digest(content, self.settings) if self.settings else content
 
     def load(self, root: Path | None) -> dict[str, Any]:
-        paths = self.paths(root)
-        return {split: _of_split(path, split) for split, path in (("train", paths[0]), ("test", paths[-1]))}
+        return self._read(self.paths(root))
 
 
-def _of_split(path: Path, split: str) -> list[tuple[str, ...]]:
-    """Label and text of each row of a split; of all rows if the table has no column `split`."""
-    columns = ("label", "text", *(["split"] if "split" in column_names(path) else []))
-    return [row.values[:2] for row in read_rows(path, *columns) if row.values[2:] in ((), (split,))]
+def classification(name: str, train: str, test: str, language: str = "eng-Latn", samples: int = 8) -> FileTask:
+    """Labelled texts: one file with a column `split`, or one file per split.
+
+    `samples` per label train mteb's classifier, as in mteb's own task with these data.
+    """
+    settings = {"samples_per_label": samples}
+    return FileTask(name, "Classification", (train, test), labelled_texts, language=language, settings=settings)
 
 
-class RetrievalFiles(LocalTask):
+def labelled_texts(paths: Sequence[Path]) -> dict[str, Any]:
+    """Label and text of each row of a split; of all rows if its table has no column `split`."""
+
+    def rows(path: Path, split: str) -> list[tuple[str, ...]]:
+        columns = ("label", "text", *(["split"] if "split" in column_names(path) else []))
+        return [row.values[:2] for row in read_rows(path, *columns) if row.values[2:] in ((), (split,))]
+
+    return {"train": rows(paths[0], "train"), "test": rows(paths[-1], "test")}
+
+
+def retrieval(paths: Sequence[Path]) -> dict[str, Any]:
     """Documents, queries and judgements of the test split, a file each."""
-
-    type = "Retrieval"
-
-    def load(self, root: Path | None) -> dict[str, Any]:
-        corpus, queries, judgements = self.paths(root)
-        relevant: dict[str, dict[str, int]] = {}
-        for _, (split, query, document, score) in read_rows(judgements, "split", "query_id", "doc_id", "score"):
-            if split == "test":
-                relevant.setdefault(query, {})[document] = int(score)
-        rows = (row.values for row in read_rows(corpus, "doc_id", "title", "text"))
-        documents = {document: f"{title} {text}".strip() for document, title, text in rows}
-        texts = (row.values for row in read_rows(queries, "query_id", "text"))
-        judged = {query: text for query, text in texts if query in relevant}
-        return {"corpus": documents, "queries": judged, "relevant": relevant}
+    corpus, queries, judgements = paths
+    relevant: dict[str, dict[str, int]] = {}
+    for _, (split, query, document, score) in read_rows(judgements, "split", "query_id", "doc_id", "score"):
+        if split == "test":
+            relevant.setdefault(query, {})[document] = int(score)
+    rows = (row.values for row in read_rows(corpus, "doc_id", "title", "text"))
+    documents = {document: f"{title} {text}".strip() for document, title, text in rows}
+    texts = (row.values for row in read_rows(queries, "query_id", "text"))
+    judged = {query: text for query, text in texts if query in relevant}
+    return {"corpus": documents, "queries": judged, "relevant": relevant}
 
 
-class RerankingFile(LocalTask):
+def reranking(paths: Sequence[Path]) -> dict[str, Any]:
     """Queries with correct and wrong candidates; the test split's queries with both."""
-
-    type = "Reranking"
-
-    def load(self, root: Path | None) -> dict[str, Any]:
-        data: dict[str, Any] = {"corpus": {}, "queries": {}, "relevant": {}, "candidates": {}}
-        answers_to: dict[tuple[str, str], list[tuple[str, str]]] = {}
-        for _, (split, *row) in read_rows(self.paths(root)[0], "split", "query_no", "query", "label", "candidate"):
-            if split == "test":
-                number, text, label, candidate = row
-                answers_to.setdefault((number, text), []).append((label, candidate))
-        for (query, text), answers in answers_to.items():
-            if {label for label, _ in answers} == {"0", "1"}:
-                texts = {f"{query}-{number}": candidate for number, (_, candidate) in enumerate(answers)}
-                right = [name for name, (label, _) in zip(texts, answers, strict=True) if label == "1"]
-                data["corpus"] |= texts
-                data["queries"][query] = text
-                data["relevant"][query] = dict.fromkeys(right, 1)
-                data["candidates"][query] = list(texts)
-        return data
+    data: dict[str, Any] = {"corpus": {}, "queries": {}, "relevant": {}, "candidates": {}}
+    answers_to: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    for _, (split, *row) in read_rows(paths[0], "split", "query_no", "query", "label", "candidate"):
+        if split == "test":
+            number, text, label, candidate = row
+            answers_to.setdefault((number, text), []).append((label, candidate))
+    for (query, text), answers in answers_to.items():
+        if {label for label, _ in answers} == {"0", "1"}:
+            texts = {f"{query}-{number}": candidate for number, (_, candidate) in enumerate(answers)}
+            right = [name for name, (label, _) in zip(texts, answers, strict=True) if label == "1"]
+            data["corpus"] |= texts
+            data["queries"][query] = text
+            data["relevant"][query] = dict.fromkeys(right, 1)
+            data["candidates"][query] = list(texts)
+    return data
 
 
-STSB_FILE = SimilarityFileTask("STSBenchmark-file", STSB)
-BANKING77 = ClassificationFiles("Banking77-file", "mteb/banking77_train.tsv", "mteb/banking77_test.tsv")
-COUNTERFACTUAL_EN = ClassificationFiles("AmazonCounterfactual-en-file", _EN, _EN, samples=32)
-COUNTERFACTUAL_DE = ClassificationFiles("AmazonCounterfactual-de-file", _DE, _DE, language="deu-Latn", samples=32)
-IMDB_SAMPLE = ClassificationFiles("Imdb-sample", "mteb/imdb_subset.tsv.gz", "mteb/imdb_subset.tsv.gz")
-SCIFACT = RetrievalFiles(
-    "SciFact-file", "mteb/scifact_corpus.jsonl.gz", "mteb/scifact_queries.tsv", "mteb/scifact_qrels.tsv"
+def similarity(paths: Sequence[Path]) -> dict[str, Any]:
+    """The test pairs of the STS Benchmark."""
+    return {"pairs": pairs_of(STSB.read(paths))}
+
+
+STSB_FILE = FileTask("STSBenchmark-file", "STS", STSB.files, similarity, how=STSB.how)
+BANKING77 = classification("Banking77-file", "mteb/banking77_train.tsv", "mteb/banking77_test.tsv")
+COUNTERFACTUAL_EN = classification("AmazonCounterfactual-en-file", _EN, _EN, samples=32)
+COUNTERFACTUAL_DE = classification("AmazonCounterfactual-de-file", _DE, _DE, language="deu-Latn", samples=32)
+IMDB_SAMPLE = classification("Imdb-sample", "mteb/imdb_subset.tsv.gz", "mteb/imdb_subset.tsv.gz")
+SCIFACT = FileTask(
+    "SciFact-file",
+    "Retrieval",
+    ("mteb/scifact_corpus.jsonl.gz", "mteb/scifact_queries.tsv", "mteb/scifact_qrels.tsv"),
+    retrieval,
 )
-TRECQA = RerankingFile("TRECQA", "mteb/trecqa_rerank.tsv.gz")
+TRECQA = FileTask("TRECQA", "Reranking", ["mteb/trecqa_rerank.tsv.gz"], reranking)

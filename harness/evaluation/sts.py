@@ -70,8 +70,11 @@ class SimilarityFile(FileSource):
         return digest(content, self._split) if self._split else content
 
     def load(self, root: Path | None) -> dict[str, list[SentencePair]]:
+        return self.read(self.paths(root))
+
+    def read(self, paths: Sequence[Path]) -> dict[str, list[SentencePair]]:
         columns = [self._score, "sentence1", "sentence2", self._subset, "split" if self._split else ""]
-        rows = (row for path in self.paths(root) for row in read_rows(path, *filter(None, columns)))
+        rows = (row for path in paths for row in read_rows(path, *filter(None, columns)))
         subsets: dict[str, list[SentencePair]] = {}
         for where, (score, one, other, *more) in rows:
             if not self._split or more[-1] == self._split:

@@ -32,8 +32,9 @@ from harness.papers.printed import (
     significance,
     stars,
 )
-from harness.papers.published import OWN, REPORTS, PublishedKey, PublishedNumbers, csv_rows, read_papers
+from harness.papers.published import OWN, REPORTS, PublishedKey, PublishedNumbers, read_papers
 from harness.stats import t_test_from_summaries
+from harness.tables import read_rows
 
 #: `paper` of a claim about several papers
 BETWEEN = "between papers"
@@ -57,7 +58,7 @@ class Claim:
 
 def read_claims(path: Path = REPORTS / "claims.csv") -> list[Claim]:
     """Read the claims of reports/claims.csv. Raises UserError naming the file and the line."""
-    return [_claim(row, line) for line, row in csv_rows(path)]
+    return [_claim(*row) for row in read_rows(path, *_COLUMNS)]
 
 
 def check_claims(claims: Sequence[Claim], cells: Sequence[Printed]) -> Iterator[Finding]:
@@ -100,10 +101,8 @@ def _selected(claim: Claim, cells: Sequence[Printed], side: str) -> list[Printed
     return [cell for cell, texts in fields if all(texts[name] in values for name, values in allowed.items())]
 
 
-def _claim(row: Mapping[str, str], line: str) -> Claim:
-    if tuple(row) != _COLUMNS or None in row.values():
-        raise UserError(f"{line}: a claim has the columns {', '.join(_COLUMNS)}")
-    paper, where, text, claimed, check, arguments = row.values()
+def _claim(line: str, row: Sequence[str]) -> Claim:
+    paper, where, text, claimed, check, arguments = row
     if claimed not in ("yes", "no"):
         raise UserError(f"{line}: 'claimed' is '{claimed}'; write yes or no")
     if check not in CHECKS:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -25,6 +24,7 @@ from harness.papers.schema import (
     PaperTable,
 )
 from harness.stats import Summary
+from harness.tables import read_rows
 from harness.tomlfiles import Name, read_toml
 
 #: The only profile whose results may stand beside printed numbers, and only as it is shipped with the package.
@@ -65,6 +65,8 @@ class Published:
 
 
 PublishedNumbers = Mapping[PublishedKey, Published]
+#: its columns in published.csv
+_NUMBER = ("value", "std", "seeds", "significant")
 
 
 class Paper(PaperPart):
@@ -112,31 +114,13 @@ def read_published(path: Path = REPORTS / "published.csv") -> dict[PublishedKey,
     Lines that repeat a key (positions on an axis, grids) are dropped; the first is kept.
     """
     numbers: dict[PublishedKey, Published] = {}
-    for where, row in csv_rows(path):
-        numbers.setdefault(*_published(where, row))
+    for where, (value, std, seeds, star, *key) in read_rows(path, *_NUMBER, *PublishedKey._fields):
+        try:
+            number = Published(float(value), float(std) if std else None, int(seeds) if seeds else None, star == "1")
+        except ValueError as error:
+            raise UserError(f"{where}: {error}; value, std and seeds are numbers, the last two may be empty") from error
+        numbers.setdefault(PublishedKey(*key), number)
     return numbers
-
-
-def csv_rows(path: Path) -> Iterator[tuple[str, dict[str, str]]]:
-    """Yield the place, for error messages, and the fields of each row. Raises UserError for an unreadable file."""
-    try:
-        with path.open(encoding="utf-8", newline="") as stream:
-            for line, row in enumerate(csv.DictReader(stream), start=2):
-                yield f"{path}, line {line}", row
-    except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}; check the path") from error
-
-
-def _published(where: str, row: Mapping[str, str]) -> tuple[PublishedKey, Published]:
-    try:
-        key = PublishedKey(*(row[name] for name in PublishedKey._fields))
-        value, star = float(row["value"]), row["significant"] == "1"
-        std, seeds = float(row["std"]) if row["std"] else None, int(row["seeds"]) if row["seeds"] else None
-    except KeyError as error:
-        raise UserError(f"{where}: no column {error}; fix the file's first line") from error
-    except (TypeError, ValueError) as error:
-        raise UserError(f"{where}: {error}; value, std and seeds are numbers, the last two may be empty") from error
-    return key, Published(value, std, seeds, star)
 
 
 def published_key(paper: str, table: str, row: PaperRow, encoder: str, column: PaperColumn) -> PublishedKey:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from harness.metrics import Column, Metric
-from harness.registry import names, suggest
+from harness.profiles.schema import check_registered
 from harness.spec import UNTRAINED, Variant, parse_setting
 from harness.stats import ALPHA
 from harness.store import unjudged
@@ -39,12 +40,6 @@ def _spelled(parse: Callable[[str], Variant]) -> AfterValidator:
         return text
 
     return AfterValidator(check)
-
-
-def _figure_kind(text: str) -> str:
-    if text not in names("figure kind"):
-        raise ValueError(f"unknown figure kind '{text}'; {suggest(text, names('figure kind'))}")
-    return text
 
 
 OwnVariant = Annotated[Name, _spelled(Variant.parse)]
@@ -271,7 +266,7 @@ class NeighbourTable(RunProduct):
 class FigureSpec(RunProduct):
     """A figure: its kind, and the runs that it draws."""
 
-    kind: Annotated[Name, AfterValidator(_figure_kind)]
+    kind: Annotated[Name, AfterValidator(partial(check_registered, "figure kind"))]
     metric: Name
     task: Annotated[str, Field(description="the task that is shown, where a suite has several")] = ""
     printed: Annotated[

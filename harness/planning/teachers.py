@@ -20,10 +20,9 @@ import numpy as np
 
 from harness.code import code_of
 from harness.corpora.base import Pairs
-from harness.corpora.images import Pixels
 from harness.encoders.features import ComputeRows, Stacked, cached_features
 from harness.encoders.locate import HubModel, MissingModel, ModelSource
-from harness.encoders.media import DECODING
+from harness.encoders.media import DECODING, Pixels
 from harness.encoders.teachers import Teacher, check_vocabulary, declared_teacher, open_teacher
 from harness.errors import UnavailableError, UserError
 from harness.evaluation.retrieval import RetrievalTask
@@ -35,7 +34,7 @@ from harness.sources import Checkable, Generated, Missing, Source, digest, insta
 from harness.spec import FeatureKind
 
 if TYPE_CHECKING:
-    from harness.encoders.teacher_kinds import Projections
+    from harness.encoders.teacher_kinds import Tower
 
 #: Increased when the fit of `lit` teachers changes its result.
 LIT_VERSION = 1
@@ -312,12 +311,13 @@ class LitTeacher(NamedTeacher, Generated):
         features = cache(lambda: side.features(owner, pairs, device, folders))
 
         def rows(start: int, stop: int) -> np.ndarray:
-            tower = fitted().images if self.of == "image" else fitted().captions
+            images, captions = fitted()
+            tower = images if self.of == "image" else captions
             return tower(np.asarray(features()[start:stop], dtype=np.float32))
 
         return rows
 
-    def _fitted(self, device: str, folders: Folders) -> Projections:
+    def _fitted(self, device: str, folders: Folders) -> tuple[Tower, Tower]:
         from harness.encoders.teacher_kinds import fit  # imports torch
 
         given = [self.corpus], [load_pairs(self.corpus)], device, folders

@@ -62,43 +62,47 @@ def load_profile(name: str) -> Profile:
     if name not in shipped and not name.endswith(".toml"):
         own = "give a file that ends in .toml" if "/" in name else f"a file of your own: --profile ./{name}.toml"
         raise UserError(f"unknown profile '{name}'; {suggest(name, shipped)} ({own})")
-    layers = _shipped(name) if name in shipped else _layers_of(Path(name))
+    layers = _layers_of(_shipped(name) if name in shipped else Path(name), own=name not in shipped)
     origin = "package" if name in shipped else "file"
     stem = layers[-1].path.stem
     return validated(_merged(layers), "profile", Profile, partial(_blamed, layers), name=stem, origin=origin)
 
 
-def _layers_of(path: Path) -> list[Layer]:
-    """A user's file and all files that it extends, the innermost base first.
+def _layers_of(path: Path, *, own: bool) -> list[Layer]:
+    """A file, a user's `own` or a shipped one, and all files that it extends, the innermost base first.
 
-    Raises UserError for a file that cannot be read, has the name of a shipped profile or extends itself.
+    Raises UserError for a file that cannot be read or extends itself, and a user's with the name of a shipped profile.
     """
     layers: list[Layer] = []
     while True:
-        _check_name(path)
-        content = toml_content(path, "profile", _GIVEN)
+        if own:
+            _check_name(path)
+        content = toml_content(path, "profile", _GIVEN if own else ())
         training = content.get("training")
         if isinstance(training, dict) and {"steps", "epochs"} <= training.keys():
             raise UserError(f"the profile {path}, table [training]: steps replace epochs; give one of them")
         known = [layer.path.resolve() for layer in layers]
         if path.resolve() in known:
-            raise UserError(f"the profile {layers[0].path} extends itself, through {path}; remove one 'extends'")
-        layers.append(Layer(path, _located(content, path.parent)))
+            raise UserError(f"the profile {layers[-1].path} extends itself, through {path}; remove one 'extends'")
+        layers.insert(0, Layer(path, _located(content, path.parent) if own else content))
         if "extends" not in content:
-            return layers[::-1]
-        parent = content["extends"]
-        if not isinstance(parent, str) or not parent.isprintable():
-            raise UserError(f"the profile {path}, key 'extends': it must be the name of a profile or a path")
-        if not parent.endswith(".toml"):
-            break
-        path = path.parent / expand(parent)
+            return layers
+        path, own = _parent(path, content["extends"])
+
+
+def _parent(path: Path, parent: Any) -> tuple[Path, bool]:
+    """The file that a profile extends, and whether it is a user's own. Raises UserError."""
+    if not isinstance(parent, str) or not parent.isprintable():
+        raise UserError(f"the profile {path}, key 'extends': it must be the name of a profile or a path")
+    if parent.endswith(".toml"):
+        return path.parent / expand(parent), True
     if parent not in shipped_profiles():
         hint = suggest(parent, shipped_profiles())
         raise UserError(
             f"the profile {path}, key 'extends': no profile '{parent}' is shipped; {hint} (a file of your own: a path "
             "that ends in .toml)"
         )
-    return [*_shipped(parent), *layers[::-1]]
+    return _shipped(parent), False
 
 
 def _merged(layers: Sequence[Layer]) -> dict[str, Any]:
@@ -129,11 +133,8 @@ def _check_name(path: Path) -> None:
         )
 
 
-def _shipped(name: str) -> list[Layer]:
-    """A shipped profile and those that it extends, the innermost base first."""
-    path = Path(str(files(__package__) / f"{name}.toml"))
-    content = toml_content(path, "profile")
-    return [*(_shipped(content["extends"]) if "extends" in content else []), Layer(path, content)]
+def _shipped(name: str) -> Path:
+    return Path(str(files(__package__) / f"{name}.toml"))
 
 
 def _rules(content: Mapping[str, Any]) -> list[Any]:

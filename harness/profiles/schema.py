@@ -172,8 +172,8 @@ class TeacherTable(ModelTable):
                     "kind = 'lit' takes 'images', 'captions' and 'corpus', but no 'hub', 'folder' or 'registered'"
                 )
             return self
-        _check_registered("teacher kind", self.kind)
-        _check_registered("pooling", self.pooling)
+        check_registered("teacher kind", self.kind)
+        check_registered("pooling", self.pooling)
         if any(parts):
             raise ValueError("only kind = 'lit' takes 'images', 'captions' and 'corpus'")
         return self
@@ -205,14 +205,16 @@ class ReleasedTable(ModelTable):
     def _is_read(self) -> Self:
         if (self.heads is None) != (self.images is None):
             raise ValueError("set 'heads' and 'images' (a teacher of the profile) together")
-        _check_registered("pooling", self.pooling)
+        check_registered("pooling", self.pooling)
         return self
 
 
-def _check_registered(kind: str, name: str) -> None:
+def check_registered(kind: str, name: str) -> str:
+    """Return a registered name. Raises ValueError, as pydantic's validators do, for an unknown one."""
     known = registry.names(kind)
     if name not in known:
         raise ValueError(f"unknown {kind} '{name}'; {registry.suggest(name, known)}")
+    return name
 
 
 class SimilarityTable(Table):

@@ -8,15 +8,16 @@ from __future__ import annotations
 import hashlib
 from abc import abstractmethod
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from PIL import Image
 
 from harness.caches import known_hash
-from harness.corpora.base import CorpusSource, Media, Pairs, Sentences, Triplets
+from harness.corpora.base import CorpusSource, Pairs, Sentences, Triplets
 from harness.corpora.labelled_audio import Recordings
+from harness.corpora.labelled_images import AugmentedImages
 from harness.encoders.media import VIEWS_VERSION, filterbank
 from harness.errors import UserError
 from harness.seeds import generator
@@ -35,9 +36,6 @@ from harness.toy.world import (
     frequent_scenes,
     render,
 )
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 def cached_hash(what: object, compute: Callable[[], str]) -> str:
@@ -147,37 +145,8 @@ _TIMBRES = np.array(
 _LOWEST_HZ = 220.0
 
 
-class Pictures(Media):
-    """Pictures in memory; crops are large and colours change little, since they define the class."""
-
-    def __init__(self, pixels: np.ndarray, labels: np.ndarray) -> None:
-        from harness.encoders.vision import Augmentation  # imports torch, which planning does not need
-
-        self.labels, self._pixels = labels, pixels
-        self._augmentation = Augmentation(SIDE, smallest=0.6, jitter=0.25, grey=0.0)
-
-    def batch(self, rows: np.ndarray, rng: np.random.Generator) -> dict[str, Tensor]:
-        return {"pixels": self._augmentation.views([Image.fromarray(self._pixels[row]) for row in rows], rng)}
-
-
-class Tones(Recordings):
-    """Tones in memory with their filterbanks."""
-
-    def __init__(self, waves: np.ndarray, labels: np.ndarray) -> None:
-        super().__init__(labels, bins=BINS, frames=FRAMES)
-        self._waves = waves
-        self._banks = np.stack([filterbank(wave, RATE, bins=BINS, frames=FRAMES) for wave in waves])
-
-    def bank(self, row: int) -> np.ndarray:
-        bank: np.ndarray = self._banks[row]
-        return bank
-
-    def wave(self, row: int) -> tuple[int, np.ndarray]:
-        return RATE, self._waves[row]
-
-
 class ToyImages(ToyCorpus):
-    """Labelled pictures."""
+    """Labelled pictures; crops are large and colours change little, since they define the class."""
 
     stream = "images"
 
@@ -185,8 +154,11 @@ class ToyImages(ToyCorpus):
         pixels, labels = labelled_pictures(self.size, self.seed)
         return digest(VIEWS_VERSION, digest(hashlib.sha256(pixels.tobytes()).hexdigest(), labels.tolist()))
 
-    def load(self, root: Path | None) -> Pictures:
-        return Pictures(*labelled_pictures(self.size, self.seed))
+    def load(self, root: Path | None) -> AugmentedImages:
+        from harness.encoders.vision import Augmentation  # imports torch, which planning does not need
+
+        augmentation = Augmentation(SIDE, smallest=0.6, jitter=0.25, grey=0.0)
+        return AugmentedImages(*labelled_pictures(self.size, self.seed), augmentation)
 
 
 class ToyTones(ToyCorpus):
@@ -200,8 +172,14 @@ class ToyTones(ToyCorpus):
         waves, labels = labelled_tones(self.size, self.seed)
         return digest(hashlib.sha256(np.round(waves * 2**15).astype("<i4").tobytes()).hexdigest(), labels.tolist())
 
-    def load(self, root: Path | None) -> Tones:
-        return Tones(*labelled_tones(self.size, self.seed))
+    def load(self, root: Path | None) -> Recordings:
+        waves, labels = labelled_tones(self.size, self.seed)
+        banks = np.stack([filterbank(wave, RATE, bins=BINS, frames=FRAMES) for wave in waves])
+        return Recordings(labels, banks, partial(_wave, waves), bins=BINS, frames=FRAMES)
+
+
+def _wave(waves: np.ndarray, row: int) -> tuple[int, np.ndarray]:
+    return RATE, waves[row]
 
 
 def labelled_pictures(size: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

@@ -8,7 +8,6 @@ trained.json               the record of a training that has ended
 
 from __future__ import annotations
 
-import hashlib
 import pickle
 from dataclasses import asdict
 from pathlib import Path
@@ -25,10 +24,10 @@ from harness.errors import first_line
 from harness.files import (
     DamagedError,
     check_folder,
+    content_hash,
     fill_folder,
     flush,
     note_in,
-    open_regular,
     put_aside,
     read_regular,
     remove,
@@ -104,7 +103,7 @@ class TrainingFolder:
         except (OSError, RuntimeError) as error:
             temporary.unlink(missing_ok=True)
             raise _cause(error) from error
-        temporary.replace(self.path / f"checkpoint-{state['step']}-{_hash(temporary)}.pt")
+        temporary.replace(self.path / f"checkpoint-{state['step']}-{content_hash(temporary)[:32]}.pt")
         for path in self.checkpoints()[_KEPT:]:
             path.unlink()
 
@@ -175,17 +174,12 @@ def load_checkpoint(path: Path, device: torch.device) -> dict[str, Any]:
     """Read a checkpoint. Raises DamagedError for one that has changed since it was written."""
     try:
         match = CHECKPOINT.fullmatch(path.name)
-        if match is None or _hash(path) != match[2]:
+        if match is None or content_hash(path)[:32] != match[2]:
             raise DamagedError("its content does not match its name")
         state: dict[str, Any] = torch.load(path, map_location=device, weights_only=True)
     except (RuntimeError, EOFError, pickle.UnpicklingError, ValueError, KeyError, OSError) as error:
         raise DamagedError(f"it cannot be read: {error}") from error
     return state
-
-
-def _hash(path: Path) -> str:
-    with open_regular(path) as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()[:32]
 
 
 def _cause(error: BaseException) -> BaseException:

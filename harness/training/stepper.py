@@ -10,9 +10,10 @@ AdamW is that of the papers' public code, from transformers 3 and 4, which diffe
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, compress
+from itertools import chain
 from typing import Any
 
 import torch
@@ -121,49 +122,36 @@ class AdamW(torch.optim.Optimizer):
         """`groups` have `params` and `weight_decay`; `lr` is set before each step."""
         super().__init__(groups, {"lr": 0.0, "weight_decay": 0.0})
         self.epsilon, self.moving = epsilon, moving
-        self._cohorts: list[_Cohort] = []
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """Update parameters, those with equal step counts together."""
-        parts = [part for cohort in self._cohorts or self._known() for part in cohort.split(moving=self.moving)]
-        self._cohorts = [cohort for _, cohort in parts]
-        for moved, cohort in parts:
-            if moved:
-                self._update(cohort)
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        super().load_state_dict(state_dict)
-        self._cohorts = []
-
-    def _known(self) -> list[_Cohort]:
-        alike: dict[tuple[int, int], _Cohort] = {}
-        for number, group in enumerate(self.param_groups):
+        """Update parameters, those of a group with equal step counts together."""
+        for group in self.param_groups:
+            alike: dict[int, list[Tensor]] = defaultdict(list)
             for parameter in group["params"]:
-                state = self.state.get(parameter, {})
-                cohort = alike.setdefault((number, state.get("step", 0)), _Cohort(group, [], []))
-                cohort.parameters.append(parameter)
-                cohort.states.append(state)
-        return list(alike.values())
+                before = self.state[parameter]["step"] if parameter in self.state else 0
+                if parameter.grad is not None or (before and self.moving):
+                    alike[before + 1].append(parameter)
+            for number, parameters in alike.items():
+                self._update(group, parameters, number)
 
-    def _update(self, cohort: _Cohort) -> None:
-        """Update parameters by torch's fused Adam: one pass over them, no tensors between.
+    def _update(self, group: dict[str, Any], parameters: list[Tensor], number: int) -> None:
+        """Update parameters by torch's fused Adam, in their step `number`: one pass over them, no tensors between.
 
         torch adds epsilon after the bias correction, so epsilon is divided by the correction beforehand.
         """
-        number, group, parameters = cohort.number + 1, cohort.group, cohort.parameters
         if number == 1:
-            for parameter, state in zip(parameters, cohort.states, strict=True):
-                state.update(mean=torch.zeros_like(parameter), square=torch.zeros_like(parameter))
-                self.state[parameter] = state
-        for state in cohort.states:
+            for each in parameters:
+                self.state[each] = {"mean": torch.zeros_like(each), "square": torch.zeros_like(each)}
+        states = [self.state[each] for each in parameters]
+        for state in states:
             state["step"] = number
         count = torch.full((), number, dtype=torch.float32, device=parameters[0].device)
         torch._fused_adam_(
             parameters,
             [torch.zeros_like(each) if each.grad is None else each.grad for each in parameters],
-            [state["mean"] for state in cohort.states],
-            [state["square"] for state in cohort.states],
+            [state["mean"] for state in states],
+            [state["square"] for state in states],
             [],
             [count] * len(parameters),
             lr=group["lr"],
@@ -176,32 +164,6 @@ class AdamW(torch.optim.Optimizer):
         )
         if group["weight_decay"]:
             torch._foreach_mul_(parameters, 1 - group["lr"] * group["weight_decay"])
-
-
-@dataclass(frozen=True)
-class _Cohort:
-    """Parameters of one group with equal step counts, and their states."""
-
-    group: dict[str, Any]
-    parameters: list[Tensor]
-    states: list[dict[str, Any]]
-
-    @property
-    def number(self) -> int:
-        return int(self.states[0].get("step", 0))
-
-    def split(self, *, moving: bool) -> Iterator[tuple[bool, _Cohort]]:
-        """Yield the parameters that a step updates and those that it leaves alone; empty parts are omitted."""
-        if moving and self.number:
-            yield True, self
-            return
-        moves = [parameter.grad is not None for parameter in self.parameters]
-        if len(set(moves)) == 1:
-            yield moves[0], self
-            return
-        for moved in (True, False):
-            chosen = [each == moved for each in moves]
-            yield moved, _Cohort(self.group, [*compress(self.parameters, chosen)], [*compress(self.states, chosen)])
 
 
 @dataclass(frozen=True)
@@ -241,23 +203,15 @@ def _part(inputs: Mapping[str, Tensor], start: int, stop: int) -> Mapping[str, T
     return {name: value[start:stop] for name, value in inputs.items()}
 
 
-@dataclass(frozen=True)
-class _Piece:
-    """Some rows of a batch, with the random states under which they are encoded."""
+def _random_states(device: torch.device) -> tuple[Tensor, ...]:
+    """The states of the generators that dropout on a device draws from: the CPU's, and a card's own."""
+    return (torch.get_rng_state(), *([torch.cuda.get_rng_state(device)] if device.type == "cuda" else []))
 
-    inputs: Mapping[str, Tensor]
-    cpu: Tensor
-    cuda: Tensor | None
 
-    @classmethod
-    def now(cls, inputs: Mapping[str, Tensor]) -> _Piece:
-        device = next(iter(inputs.values())).device
-        return cls(inputs, torch.get_rng_state(), torch.cuda.get_rng_state(device) if device.type == "cuda" else None)
-
-    def restore(self) -> None:
-        torch.set_rng_state(self.cpu)
-        if self.cuda is not None:
-            torch.cuda.set_rng_state(self.cuda, next(iter(self.inputs.values())).device)
+def _restore(states: tuple[Tensor, ...], device: torch.device) -> None:
+    torch.set_rng_state(states[0])
+    if device.type == "cuda":
+        torch.cuda.set_rng_state(states[1], device)
 
 
 class _TwoPasses(torch.autograd.Function):
@@ -266,13 +220,13 @@ class _TwoPasses(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, encode: Passes, parts: Sequence[Mapping[str, Tensor]], views: int, anchor: Tensor) -> Tensor:
         """Compute (B, views, ...) from parts of B rows together. `anchor` is a scalar that requires a gradient."""
-        ctx.encode, ctx.views, ctx.pieces = encode, views, []
-        vectors = []
+        ctx.encode, ctx.views, ctx.parts, ctx.states = encode, views, parts, []
+        device, vectors = next(iter(parts[0].values())).device, []
         for part in parts:
-            ctx.pieces.append(_Piece.now(part))
+            ctx.states.append(_random_states(device))
             vectors.append(encode(part, views))
         ctx.sizes = [len(each) for each in vectors]
-        kind = ctx.device = vectors[0].device.type
+        kind = device.type
         ctx.autocast = torch.get_autocast_dtype(kind), torch.is_autocast_enabled(kind)
         return torch.cat(vectors)
 
@@ -280,12 +234,12 @@ class _TwoPasses(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[None, None, None, None]:
         """Add the parameters' gradients, piece by piece; a backward pass runs within this one."""
-        dtype, enabled = ctx.autocast
-        with torch.random.fork_rng(devices=[gradient.device] if ctx.device == "cuda" else []), torch.enable_grad():
-            for piece, share in zip(ctx.pieces, torch.split(gradient, ctx.sizes), strict=True):
-                piece.restore()
-                # one context per piece, since autocast keeps cast weights, with their graph, until its context ends
-                with torch.autocast(ctx.device, dtype, enabled):
-                    vectors = ctx.encode(piece.inputs, ctx.views)
+        (dtype, enabled), device = ctx.autocast, gradient.device
+        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []), torch.enable_grad():
+            for part, states, share in zip(ctx.parts, ctx.states, torch.split(gradient, ctx.sizes), strict=True):
+                _restore(states, device)
+                # one context per part, since autocast keeps cast weights, with their graph, until its context ends
+                with torch.autocast(device.type, dtype, enabled):
+                    vectors = ctx.encode(part, ctx.views)
                 torch.autograd.backward(vectors, share)
         return None, None, None, None

@@ -92,9 +92,9 @@ def test_two_views_differ_and_depend_on_the_generator_alone(images: Path) -> Non
 
 def test_without_augmentation_an_image_is_normalised_by_imagenets_moments() -> None:
     plain = Augmentation(8, smallest=1.0, jitter=0, grey=0)
-    views = plain.views([Image.new("RGB", (8, 8), (255, 0, 51))], generator(seed=0))
+    views = plain.of(Image.new("RGB", (8, 8), (255, 0, 51)), generator(seed=0))
     assert views.dtype == torch.uint8
-    pixels = normalised(views)[0, 0, :, 4, 4].tolist()
+    pixels = normalised(views)[0, :, 4, 4].tolist()
     assert pixels == pytest.approx([(1 - 0.485) / 0.229, -0.456 / 0.224, (0.2 - 0.406) / 0.225], abs=1e-5)
 
 

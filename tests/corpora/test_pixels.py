@@ -11,8 +11,7 @@ import pytest
 from made_files import image_bytes
 
 from harness.corpora.files import CaptionsFile
-from harness.corpora.images import Decoder, Pixels
-from harness.encoders.media import worked
+from harness.encoders.media import Pixels, worked
 from harness.encoders.teachers import open_teacher
 from harness.errors import MissingData, UserError
 from harness.fetching.archives import write_parquet
@@ -60,12 +59,12 @@ def test_there_is_one_image_however_many_captions(root: Path, where: str, captio
 
 
 def test_no_more_than_what_is_near_is_decoded(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.corpora.images.AHEAD", 1)
+    monkeypatch.setattr("harness.encoders.media.AHEAD", 1)
     read: list[int] = []
-    whole = Pixels(Decoder(lambda number: read.append(number) or png(number), str, 9))
+    whole = Pixels(lambda number: read.append(number) or png(number), str, 9)
     assert read == []
     assert [len(image) for image in whole[2:4]] == [22, 23]
-    whole.decoder.pool.shutdown()
+    whole._pool.shutdown()
     assert sorted(read) == [2, 3, 4]
 
 
@@ -77,7 +76,7 @@ def test_images_are_worked_on_where_they_are_decoded_in_order_and_once(root: Pat
         calls.append(threading.get_ident())
         return image[::2]
 
-    whole = Pixels(Decoder(png, str, 20))
+    whole = Pixels(png, str, 20)
     first, second = whole[:3], whole[3:20]
     for part, start in ((first, 0), (second, 3)):
         for number, image in enumerate(worked(part, halved), start):

@@ -206,9 +206,9 @@ def views_of(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 def test_what_two_views_share_is_found() -> None:
     """A linear map that keeps the hidden numbers alone exists, so nearly all pairs can be distinguished."""
-    fitted = fit(*views_of(2000), steps=300, batch_size=256, learning_rate=0.01, width=16, dropout=0.0)
+    of_images, of_captions = fit(*views_of(2000), steps=300, batch_size=256, learning_rate=0.01, width=16, dropout=0.0)
     images, captions = views_of(400, seed=2)
-    first, second = fitted.images(images), fitted.captions(captions)
+    first, second = of_images(images), of_captions(captions)
     assert first.shape == second.shape == (400, 16)
     scores = first @ second.T
     for nearest in (scores.argmax(1), scores.argmax(0)):
@@ -219,9 +219,9 @@ def test_a_fit_is_a_function_of_its_seed_and_its_vectors_are_of_length_one() -> 
     data, state = views_of(200), torch.random.get_rng_state()
     first, again, other = (fit(*data, steps=10, width=8, seed=seed) for seed in (1, 1, 2))
     assert torch.equal(state, torch.random.get_rng_state())
-    np.testing.assert_array_equal(first.images.weight, again.images.weight)
-    assert not np.allclose(first.images.weight, other.images.weight)
-    for side, features in zip((first.images, first.captions), data, strict=True):
+    np.testing.assert_array_equal(first[0].weight, again[0].weight)
+    assert not np.allclose(first[0].weight, other[0].weight)
+    for side, features in zip(first, data, strict=True):
         vectors = side(features)
         assert vectors.dtype == np.float32
         np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
@@ -245,7 +245,7 @@ def test_moments_are_those_of_all_rows_and_constants_have_deviation_one(monkeypa
     values = np.random.default_rng(0).normal(5, 3, size=(50, 4)).astype(np.float32)
     values[:, 1], values[:, 2] = 0.1, 0
     values[:, 3] += 1000  # squares of 1e6, of which float32 keeps 0.06
-    tower = fit(values, values, steps=1, width=2).images
+    tower, _ = fit(values, values, steps=1, width=2)
     np.testing.assert_allclose(tower.mean, values.astype(np.float64).mean(0), rtol=1e-6)
     np.testing.assert_allclose(tower.spread[[0, 3]], values[:, [0, 3]].astype(np.float64).std(0), rtol=1e-6)
     np.testing.assert_array_equal(tower.spread[[1, 2]], 1)

@@ -28,7 +28,8 @@ def test_colours_change_as_often_as_asked(
     colour: tuple[int, int, int], options: dict[str, float], share: float
 ) -> None:
     """Greys at the chance that is given, the jitter in four of five views."""
-    views = Augmentation(8, **options).views([Image.new("RGB", (9, 9), colour)] * 200, generator(seed=0)).numpy()
+    augmentation, rng = Augmentation(8, **options), generator(seed=0)
+    views = torch.stack([augmentation.of(Image.new("RGB", (9, 9), colour), rng) for _ in range(200)]).numpy()
     assert views.dtype == np.uint8
     apart = np.abs(views / 255 - np.array(colour)[:, None, None] / 255).max(axis=(2, 3, 4))
     assert (apart > 1e-3).mean() == pytest.approx(share, abs=0.06)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from harness import registry
-from harness.evaluation.mteb_local import ClassificationFiles, RerankingFile, RetrievalFiles, build
+from harness.evaluation.mteb_local import FileTask, build, classification, reranking, retrieval
 from harness.evaluation.mteb_suite import MTEBSuite
 
 TASKS = registry.names("mteb task")
@@ -49,7 +49,7 @@ def test_real_files_go_into_mtebs_classes(data_root: Path, name: str) -> None:
 
 def test_splits_labels_titles_and_judgements_are_read(tmp_path: Path) -> None:
     (tmp_path / "c.tsv").write_text("split\tlabel\ttext\ntrain\tb\tone\ntest\ta\ttwo\nvalid\ta\tno\ntrain\ta\tthree\n")
-    assert ClassificationFiles("c", "c.tsv", "c.tsv").load(tmp_path) == {
+    assert classification("c", "c.tsv", "c.tsv").load(tmp_path) == {
         "train": [("b", "one"), ("a", "three")],
         "test": [("a", "two")],
     }
@@ -59,7 +59,7 @@ def test_splits_labels_titles_and_judgements_are_read(tmp_path: Path) -> None:
     )
     (tmp_path / "q.tsv").write_text("query_id\ttext\nq\twhat\nr\twho\n")
     (tmp_path / "j.tsv").write_text("split\tquery_id\tdoc_id\tscore\ntrain\tr\t1\t1\ntest\tq\t2\t2\n")
-    assert RetrievalFiles("r", "d.jsonl.gz", "q.tsv", "j.tsv").load(tmp_path) == {
+    assert FileTask("r", "Retrieval", ("d.jsonl.gz", "q.tsv", "j.tsv"), retrieval).load(tmp_path) == {
         "corpus": {"1": "T x\u2028y", "2": "z"},
         "queries": {"q": "what"},
         "relevant": {"q": {"2": 2}},
@@ -68,7 +68,7 @@ def test_splits_labels_titles_and_judgements_are_read(tmp_path: Path) -> None:
         "split\tquery_no\tlabel\tquery\tcandidate\n"
         "test\t0\t1\twhat\tyes\ntest\t0\t0\twhat\tno\ntest\t1\t1\tall right\tx\ntrain\t2\t0\twho\ty\n"
     )
-    assert RerankingFile("k", "k.tsv").load(tmp_path) == {
+    assert FileTask("k", "Reranking", ["k.tsv"], reranking).load(tmp_path) == {
         "corpus": {"0-0": "yes", "0-1": "no"},
         "queries": {"0": "what"},
         "relevant": {"0": {"0-0": 1}},

@@ -15,7 +15,7 @@ import pytest
 from harness import registry
 from harness.encoders.student import SentenceModules
 from harness.errors import MissingData, UserError
-from harness.evaluation.mteb_local import ClassificationFiles, build
+from harness.evaluation.mteb_local import build, classification
 from harness.evaluation.mteb_suite import MTEBSuite, OwnTasks, datasets_cache
 from harness.evaluation.sts import STSSuite
 from harness.evaluation.suites import Embedder, TaskScores
@@ -139,7 +139,7 @@ def test_the_fingerprint_follows_the_data_the_settings_and_mteb(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "x.tsv").write_text("label\ttext\n0\ta\n")
-    eight, nine = (ClassificationFiles("x", "x.tsv", "x.tsv", samples=count) for count in (8, 9))
+    eight, nine = (classification("x", "x.tsv", "x.tsv", samples=count) for count in (8, 9))
     assert eight.fingerprint(tmp_path) != nine.fingerprint(tmp_path)
     first, again, other = (MTEBSuite([f"ToyMTEB-{kind}"]).fingerprint(None) for kind in ("STS", "STS", "Retrieval"))
     assert first == again != other

@@ -219,7 +219,7 @@ def test_a_claim_that_names_no_number_or_option_says_so() -> None:
         ("mcse,T1,a claim,yes,guess,table=T1", "unknown check 'guess'; known: agree"),
         ("mcse,T1,a claim,yes,better,table", "'table' is not an argument"),
         ("mcse,T1,a claim,perhaps,better,table=T1", "'claimed' is 'perhaps'; write yes or no"),
-        ("mcse,T1,a claim", "a claim has the columns paper, where"),
+        ("mcse,T1,a claim", "3 fields, the header has 6"),
     ],
 )
 def test_a_damaged_claims_file_is_named_with_its_line(tmp_path: Path, line: str, message: str) -> None:

@@ -13,7 +13,7 @@ import pytest
 import torch
 from made_files import image_bytes
 
-from harness.corpora.labelled_images import EncodedImages
+from harness.corpora.labelled_images import AugmentedImages
 from harness.encoders.vision import Augmentation
 from harness.errors import UserError
 from harness.fetching.archives import write_parquet
@@ -29,7 +29,7 @@ def jpegs(count: int) -> list[bytes]:
 
 
 def source(items: list[bytes], size: int = 24) -> MediaInputs:
-    media = EncodedImages(items, np.arange(len(items)), Augmentation(size))
+    media = AugmentedImages(items, np.arange(len(items)), Augmentation(size))
     return MediaInputs(media, Order(len(items), 4, 0, "toy", "images"), seed=0)
 
 
@@ -127,7 +127,7 @@ def test_workers_outlive_signals_but_neither_their_stream_nor_their_run(tmp_path
 
 
 def test_workers_are_used_where_decoding_is_work_and_cores_are_free(monkeypatch: pytest.MonkeyPatch) -> None:
-    files, toys = EncodedImages([], np.arange(0), Augmentation(8)), ToyImages(size=4).load(None)
+    files, toys = AugmentedImages([], np.arange(0), Augmentation(8)), ToyImages(size=4).load(None)
     monkeypatch.setattr(streams.os, "sched_getaffinity", lambda pid: set(range(6)), raising=False)
     monkeypatch.setattr(streams.torch, "get_num_threads", lambda: 4)
     monkeypatch.setattr(streams, "SHARED", (Path("/"), 0))

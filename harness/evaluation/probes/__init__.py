@@ -84,13 +84,6 @@ def stratified(rows: np.ndarray, labels: np.ndarray, folds: int) -> list[Split]:
     return [Split(rows[train], rows[dev]) for train, dev in maker.split(rows, labels)]
 
 
-def held_out(rows: np.ndarray, share: float) -> Split:
-    """Hold out the first `share` of a seeded permutation of n rows, rounded down; train on the others as permuted."""
-    order = np.random.RandomState(SEED).permutation(len(rows))
-    dev = int(share * len(rows))
-    return Split(rows[order[dev:]], rows[order[:dev]], drawn=len(rows))
-
-
 def with_ones(x: np.ndarray) -> np.ndarray:
     """Append the input of the bias: (n, d) -> (n, d + 1) of the same type."""
     return np.concatenate([x, np.ones((len(x), 1), dtype=x.dtype)], axis=1)

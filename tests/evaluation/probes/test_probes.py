@@ -10,7 +10,7 @@ from sklearn.model_selection import StratifiedKFold
 from torch import nn
 
 from harness.evaluation import transfer
-from harness.evaluation.probes import L2, MODES, Mode, Split, held_out, lbfgs, senteval, stratified
+from harness.evaluation.probes import L2, MODES, Mode, Split, lbfgs, senteval, stratified
 from harness.evaluation.probes.lbfgs import LBFGSProbe
 from harness.evaluation.probes.senteval import SentEvalProbe
 
@@ -92,7 +92,8 @@ def test_classifiers_trained_together_equal_those_trained_one_at_a_time(mode: Mo
 def test_refits_hold_rows_out_and_go_on_with_the_same_random_numbers() -> None:
     """Splits that are trained together may have dev rows of different numbers."""
     x, labels = made(101, 4, 2)
-    refits = [held_out(np.arange(start, 100 + start), 0.05) for start in (0, 1)]
+    probe = SentEvalProbe(SHORT["adam"], CPU)
+    refits = [probe.refit_split(np.arange(start, 100 + start)) for start in (0, 1)]
     splits = [Split(np.arange(95), np.arange(95, 101)), *refits]
     assert len({len(split.train) for split in splits}) == 1
     check(x, labels, splits, np.array([[1e-4], [1e-4], [1e-2]]), SHORT["adam"])
@@ -153,7 +154,10 @@ def test_folds_and_held_out_rows_are_the_published_ones() -> None:
         np.testing.assert_array_equal(split.train, rows[train])
         np.testing.assert_array_equal(split.dev, rows[dev])
     rows = np.arange(50, 129)
-    split, order = held_out(rows, 0.05), rows[np.random.RandomState(1111).permutation(79)]
+    split, order = (
+        SentEvalProbe(SHORT["adam"], CPU).refit_split(rows),
+        rows[np.random.RandomState(1111).permutation(79)],
+    )
     np.testing.assert_array_equal(split.dev, order[:3])
     np.testing.assert_array_equal(split.train, order[3:])
     assert split.drawn == 79
