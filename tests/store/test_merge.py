@@ -13,6 +13,7 @@ import pytest
 from builders import result as record
 from builders import sts
 from click.testing import CliRunner
+from faults_tools import KilledError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -28,10 +29,6 @@ from harness.store.tunings import make_tuning, read_tunings, save_tuning
 
 #: what a kill leaves half-written
 LEFTOVER = ".tmp"
-
-
-class KilledError(Exception):
-    """Stands for kill -9."""
 
 
 def made(seed: int = 0, lab: str = "a", variant: str = "simcse", shift: float = 0.0, **given: Any) -> Result:
