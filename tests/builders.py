@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from harness.files import sealed, unsealed
 from harness.metrics import AVERAGE, SEEN, UNSEEN, Metric
 from harness.registry import get, names
 from harness.reporting.seeds.summary import SummaryTable, summary_tables
@@ -115,6 +118,13 @@ def result(
         "warnings": [],
     }
     return Result.model_validate(values | changes)
+
+
+def rewrite(path: Path, change: Callable[[dict[str, Any]], object] = len, **values: object) -> None:
+    """Change a record's content, and seal it as if it had been written so."""
+    content = json.loads(unsealed(path.read_bytes()))
+    change(content)
+    path.write_text(sealed(json.dumps(content | values)))
 
 
 def failure(of: Result, error: str = "out of memory") -> Failure:

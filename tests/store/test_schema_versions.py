@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import failure, result
+from builders import failure, result, rewrite
 from click.testing import CliRunner
 from pydantic import BaseModel
 
 import harness
 from harness.cli.main import cli
-from harness.files import sealed
 from harness.sources import digest
 from harness.store import Failure, Result, Store
 from harness.store.index import INDEX_VERSION, SCHEMA
@@ -105,10 +103,7 @@ def test_results_of_a_newer_harness_are_named_and_the_sound_ones_are_used(
 ) -> None:
     store = Store(tmp_path)
     sound, newer = store.save(result()), store.path(store.save(result(seed=1)))
-    content = json.loads(newer.read_text())
-    del content["digest"]
-    change(content)
-    newer.write_text(sealed(json.dumps(content)))
+    rewrite(newer, change)
     for results, problems in (store.load(), (store.frames(), store.frames().problems)):
         assert list(results) == [sound]
         (problem,) = problems
@@ -128,9 +123,7 @@ def test_a_plan_counts_the_results_of_a_newer_harness_apart_from_damaged_ones(tm
     newer, damaged = (
         store.path(store.save(result(seed=run.resolved.spec.seed, fingerprint=run.fingerprint))) for run in runs
     )
-    content = json.loads(newer.read_text())
-    del content["digest"]
-    newer.write_text(sealed(json.dumps(content | {"schema_version": 99})))
+    rewrite(newer, schema_version=99)
     damaged.write_text("{}")
     said = CliRunner().invoke(cli, ["status", "--profile", "tiny", *grid]).output
     assert "2 runs, 0 done, 0 to do, 1 damaged, 1 written by a newer harness" in said
@@ -143,9 +136,7 @@ def test_a_failure_of_a_newer_harness_hides_no_other(tmp_path: Path) -> None:
     old, new = failure(result()), failure(result(seed=1))
     store.save_failure(old)
     path = store.save_failure(new)
-    content = json.loads(path.read_text())
-    del content["digest"]
-    path.write_text(sealed(json.dumps(content | {"schema_version": 99, "more": 1})))
+    rewrite(path, schema_version=99, more=1)
     assert store.failures() == [old]
 
 
