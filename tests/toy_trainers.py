@@ -9,17 +9,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from executor_jobs import experiment
 
 from harness.encoders.student import Student
-from harness.grid import resolve
 from harness.method import method_named
-from harness.planning.experiments import Experiment, Experiments
-from harness.planning.inventory import Inventory
-from harness.profiles import load_profile
+from harness.planning.experiments import Experiment
 from harness.registry import names
 from harness.runs.inputs import teacher_folders, training_data
 from harness.runs.train import make_weights, method_of
-from harness.spec import RunSpec
 from harness.stopping import Stopped
 from harness.store import Store
 from harness.training import trainer as trainer_module
@@ -50,8 +47,7 @@ def variants() -> Iterator[str]:
 @cache
 def loaded(variant: str) -> tuple[Experiment, Student, TrainingData]:
     """The data of a run, with its teachers' features, as a run loads them on the CPU."""
-    profile, spec = load_profile("tiny"), RunSpec.parse(f"{variant}/toy/toy-bert/seed-0")
-    asked = Experiments(Inventory(profile, None, {}), SHORT).of(resolve(profile, spec, SHORT))
+    asked = experiment(f"{variant}/toy/toy-bert/seed-0", **SHORT)
     student = Student.load(asked.encoder.source.path(), asked.resolved.pooling)
     store = Store(Path())
     for teacher in asked.teachers:

@@ -14,7 +14,6 @@ from harness.files import LARGEST
 from harness.metrics import ArrayName
 from harness.store import Evaluation, Protocol, Result, Store, find_results
 from harness.store.folder import commit
-from harness.store.schema import SCHEMA_VERSION
 
 KEY = "simcse/toy/toy-bert/seed-0"
 
@@ -87,19 +86,6 @@ def test_what_lies_where_a_result_belongs_is_not_taken_for_nothing(tmp_path: Pat
     for run in (result(), result(seed=1)):
         with pytest.raises(UserError, match=r"cannot be read .*; restore it, or move it away"):
             store.find("tiny", run.spec, run.fingerprint)
-
-
-def test_a_newer_schema_asks_for_an_update_and_is_never_written_over(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    path = store.path(store.save(result()))
-    rewrite(path, lambda content: content["evaluations"][0].update(suite="new"), schema_version=SCHEMA_VERSION + 1)
-    ((), (problem,)) = store.load()
-    what = f"schema {SCHEMA_VERSION + 1} and this harness reads up to {SCHEMA_VERSION}"
-    assert problem == f"the result {path} has {what}; update harness to use it"
-    before = path.read_bytes()
-    with pytest.raises(UserError, match="update harness"):
-        store.save(result())
-    assert path.read_bytes() == before
 
 
 def test_a_result_of_the_schema_before_is_read_and_written_as_one_of_this(tmp_path: Path) -> None:

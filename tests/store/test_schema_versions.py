@@ -13,6 +13,7 @@ from pydantic import BaseModel
 
 import harness
 from harness.cli.main import cli
+from harness.errors import UserError
 from harness.sources import digest
 from harness.store import Failure, Result, Store
 from harness.store.index import INDEX_VERSION, SCHEMA
@@ -110,6 +111,10 @@ def test_results_of_a_newer_harness_are_named_and_the_sound_ones_are_used(
         assert str(newer) in problem
         assert problem.endswith("; update harness to use it")
         assert "restore" not in problem
+    before = newer.read_bytes()
+    with pytest.raises(UserError, match="update harness"):
+        store.save(result(seed=1))
+    assert newer.read_bytes() == before
     listed = CliRunner().invoke(cli, ["results", "list", "--results", str(tmp_path)])
     assert listed.exit_code == 0
     assert "update harness" in listed.output
@@ -127,7 +132,7 @@ def test_a_plan_counts_the_results_of_a_newer_harness_apart_from_damaged_ones(tm
     damaged.write_text("{}")
     said = CliRunner().invoke(cli, ["status", "--profile", "tiny", *grid]).output
     assert "2 runs, 0 done, 0 to do, 1 damaged, 1 written by a newer harness" in said
-    assert f"newer     the result {newer} has schema 99" in said
+    assert f"newer     the result {newer} has schema 99 and this harness reads up to {SCHEMA_VERSION}; " in said
     assert f"damaged   the result {damaged} cannot be used" in said
 
 
