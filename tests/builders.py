@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from harness.files import sealed, unsealed
 from harness.metrics import AVERAGE, SEEN, UNSEEN, Metric
 from harness.registry import get, names
 from harness.reporting.csvfiles import CsvFields, write_tidy
@@ -117,6 +120,13 @@ def result(
         "warnings": [],
     }
     return Result.model_validate(values | changes)
+
+
+def rewrite(path: Path, change: Callable[[dict[str, Any]], object] = len, **values: object) -> None:
+    """Change a record's content, and seal it as if it had been written so."""
+    content = json.loads(unsealed(path.read_bytes()))
+    change(content)
+    path.write_text(sealed(json.dumps(content | values)))
 
 
 def failure(of: Result, error: str = "out of memory") -> Failure:

@@ -29,7 +29,7 @@ settings.register_profile("busy machine", deadline=None, suppress_health_check=[
 settings.load_profile("busy machine")
 
 #: fixtures that tests of several rooms use
-pytest_plugins = ["plugin_packages"]
+pytest_plugins = ["plugin_packages", "cli_words"]
 
 #: the files that take longest, which start first, so that no worker waits for another at the end
 LONGEST = (

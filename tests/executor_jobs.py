@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.events import Event, Stage, tell
-from harness.grid import grid
+from harness.grid import grid, resolve
+from harness.planning.experiments import Experiment, Experiments
 from harness.planning.inventory import Inventory
 from harness.planning.plan import Plan, make_plan
 from harness.planning.request import Request
@@ -21,7 +22,7 @@ from harness.processors import own_cores
 from harness.profiles import Profile, load_profile
 from harness.profiles.schema import TeacherTable
 from harness.runs.environment import Seat
-from harness.spec import Variant, parse_setting
+from harness.spec import RunSpec, Variant, parse_setting
 from harness.store import Result, Store
 from harness.work.job import End, Job, Prepared, RunJob
 from harness.work.jobs import jobs_of
@@ -52,11 +53,21 @@ def plan(
     return make_plan(Request(profile, wanted, values), Store(results))
 
 
+def experiment(key: str, profile: Profile | None = None, root: Path | None = None, **overrides: Any) -> Experiment:
+    """What a run of a profile is, of the toy one unless another is given."""
+    profile = profile or load_profile("tiny")
+    return Experiments(Inventory(profile, root, {}), overrides).of(resolve(profile, RunSpec.parse(key), overrides))
+
+
+def with_teachers(**tables: TeacherTable) -> Profile:
+    """The toy profile with more teachers."""
+    tiny = load_profile("tiny")
+    return tiny.model_copy(update={"teachers": {**tiny.teachers, **tables}})
+
+
 def with_lit() -> Profile:
     """The toy profile with a dual encoder fitted on toy CLIP's picture features and the untrained student's."""
-    tiny = load_profile("tiny")
-    lit = TeacherTable(kind="lit", images="toy-clip", captions=f"run:{READER}", corpus="toy-pairs")
-    return tiny.model_copy(update={"teachers": {**tiny.teachers, "lit": lit}})
+    return with_teachers(lit=TeacherTable(kind="lit", images="toy-clip", captions=f"run:{READER}", corpus="toy-pairs"))
 
 
 def jobs(results: Path, *methods: str, seeds: tuple[int, ...] = (0,), **overrides: object) -> list[RunJob]:

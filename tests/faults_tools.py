@@ -25,6 +25,10 @@ SHORT: dict[str, Any] = {
 }
 
 
+class KilledError(Exception):
+    """Stands for whatever ends a process at a moment that a test chooses."""
+
+
 def short_run(methods: str | None, results: Path, **how: Any) -> Results:
     """Runs of methods with one seed, or as `how` says."""
     return harness.run(methods=methods, results=results, **{**SHORT, "seeds": 1, **how})

@@ -1,8 +1,9 @@
-"""Images, archives and payloads as files of users and publishers hold them."""
+"""Images, recordings, archives and payloads as files of users and publishers hold them."""
 
 from __future__ import annotations
 
 import io
+import struct
 import tarfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,12 +12,25 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+#: samples a second, unless said otherwise
+RATE = 16000
+
 
 def image_bytes(image: Image.Image | np.ndarray, kind: str = "PNG", **options: object) -> bytes:
     stream = io.BytesIO()
     picture = Image.fromarray(image) if isinstance(image, np.ndarray) else image
     picture.save(stream, kind, **options)
     return stream.getvalue()
+
+
+def riff(
+    data: bytes, *, bits: int = 16, channels: int = 1, kind: int = 1, rate: int = RATE, promised: int | None = None
+) -> bytes:
+    """A WAV as its header describes it, which may promise more bytes than it holds."""
+    frame = bits // 8 * channels
+    form = struct.pack("<4sIHHIIHH", b"fmt ", 16, kind, channels, rate, rate * frame, frame, bits)
+    head = b"RIFF" + struct.pack("<I", 36 + len(data)) + b"WAVE" + form
+    return head + struct.pack("<4sI", b"data", promised or len(data)) + data
 
 
 class Payload:

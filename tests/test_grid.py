@@ -142,27 +142,6 @@ def test_commas_and_bars_inside_brackets_are_no_lists() -> None:
     assert texts_of(f"dalr[text={text}|{other}]") == [f"dalr[text={run}]" for run in (text, other)]
 
 
-@pytest.mark.parametrize(
-    ("selection", "message"),
-    [
-        (Selection("tiny", methods="mcse", set=["lambda=0.1,"]), "'--set lambda=0.1,' has an empty value in a list"),
-        (Selection("tiny", methods="mcse[lambda=|1]"), "has an empty value in a list"),
-        (Selection("tiny", methods="simcse", set=["lambda=0.1,1"]), "--set lambda: no such hyperparameter"),
-        (Selection("tiny", methods="none", set=["epochs=1,2"]), "--set epochs=1,2 changes no method of this grid"),
-        (Selection("tiny", table="mcse:T2", set=["lambda=0.1,1"]), "--table selects its own runs; give one value"),
-        (
-            Selection("tiny", methods="mcse",
-                      set=[f"{k}={','.join(map(str, range(1, 11)))}" for k in ("steps", "eval_every")]
-                      + [f"batch_size={','.join(map(str, range(2, 13)))}"]),
-            "make more than 1,000 variants",
-        ),
-    ],
-)  # fmt: skip
-def test_lists_that_make_no_variants_are_one_line(selection: Selection, message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        make_request(selection)
-
-
 @given(st.dictionaries(st.sampled_from(["lambda", "temperature", "epochs"]), st.lists(st.integers(1, 9), min_size=1)))
 def test_every_combination_stands_once(lists: dict[str, list[int]]) -> None:
     inside = ",".join(f"{key}={'|'.join(map(str, values))}" for key, values in lists.items())

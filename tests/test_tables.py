@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
+import io
 import json
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from datasets import Dataset
+from hypothesis import given
+from hypothesis import strategies as st
 
 from harness import tables
 from harness.errors import MissingData, UserError
@@ -72,6 +77,23 @@ def test_a_line_of_json_that_is_no_text_is_named(tmp_path: Path) -> None:
         path.write_text('{"a": "fine"}\n' + line)
         with pytest.raises(UserError, match=r"x\.jsonl, line 2:"):
             list(read_rows(path, "a"))
+
+
+TEXT = st.text(st.characters(exclude_categories=("Cs", "Cc"), exclude_characters="\ufeff"), max_size=8)
+
+
+@given(st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=5))
+def test_a_csv_and_a_jsonl_of_the_same_rows_are_read_alike(rows: list[tuple[str, str]]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        quoted = io.StringIO()
+        csv.writer(quoted, quoting=csv.QUOTE_ALL).writerows([("x", "y"), *rows])
+        (Path(folder) / "t.csv").write_bytes(quoted.getvalue().encode())
+        lines = [json.dumps({"y": y, "x": x}, ensure_ascii=False) for x, y in rows]
+        (Path(folder) / "t.jsonl").write_bytes("\n\n".join(lines).encode())
+        quoted_rows, other = (
+            [row.values for row in read_rows(Path(folder) / f"t.{form}", "x", "y")] for form in ("csv", "jsonl")
+        )
+    assert quoted_rows == other == rows
 
 
 def _saved(folder: Path, rows: int = 5) -> Path:

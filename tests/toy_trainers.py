@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
+from itertools import count
 from pathlib import Path
 
+import pytest
 import torch
+from executor_jobs import experiment
 
 from harness.encoders.student import Student
-from harness.grid import resolve
 from harness.method import method_named
-from harness.planning.experiments import Experiment, Experiments
-from harness.planning.inventory import Inventory
-from harness.profiles import load_profile
+from harness.planning.experiments import Experiment
 from harness.registry import names
 from harness.runs.inputs import teacher_folders, training_data
 from harness.runs.train import make_weights, method_of
-from harness.spec import RunSpec
+from harness.stopping import Stopped
 from harness.store import Store
+from harness.training import trainer as trainer_module
 from harness.training.streams import TrainingData
 from harness.training.trainer import Trainer
 
@@ -46,8 +47,7 @@ def variants() -> Iterator[str]:
 @cache
 def loaded(variant: str) -> tuple[Experiment, Student, TrainingData]:
     """The data of a run, with its teachers' features, as a run loads them on the CPU."""
-    profile, spec = load_profile("tiny"), RunSpec.parse(f"{variant}/toy/toy-bert/seed-0")
-    asked = Experiments(Inventory(profile, None, {}), SHORT).of(resolve(profile, spec, SHORT))
+    asked = experiment(f"{variant}/toy/toy-bert/seed-0", **SHORT)
     student = Student.load(asked.encoder.source.path(), asked.resolved.pooling)
     store = Store(Path())
     for teacher in asked.teachers:
@@ -64,6 +64,19 @@ def trainer(variant: str, precision: str, device: torch.device, folder: Path, ch
     return Trainer(
         student, method, data, training, seed=0, setting="toy", dev=lambda embed: 0.0, folder=folder, chunk=chunk
     )
+
+
+def stopped_and_resumed(make: Callable[[], Trainer], step: int) -> Trainer:
+    """The second of two trainers in one folder: it went on where the first was asked to stop, after a step."""
+    steps = count(1)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(trainer_module, "stop_requested", lambda: next(steps) == step)
+        with pytest.raises(Stopped):
+            make().run()
+    again = make()
+    again.run()
+    assert again.first == step
+    return again
 
 
 def first_steps(training: Trainer) -> list[int]:

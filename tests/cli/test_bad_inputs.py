@@ -12,7 +12,6 @@ from typing import Any
 import click
 import pytest
 from cli_words import Typed
-from click.testing import CliRunner
 
 import harness
 from harness.caches import cache_folder
@@ -22,8 +21,11 @@ from harness.store import Store
 
 #: more variants than a grid can have, with 10,000 seeds
 MANY = ",".join(f"simcse[temperature=0.{number:02d}]" for number in range(1, 31))
+#: lists of 10, 10 and 11 values
+LISTS = [w for key in ("steps", "eval_every") for w in ("--set", f"{key}={','.join(map(str, range(1, 11)))}")]
+LISTS += ["--set", f"batch_size={','.join(map(str, range(2, 13)))}"]
 TUNE = ("--tune", "simcse:temperature=0.05|0.1|0.5", "--tune", "mcse:lambda=0.01|1", "--trials", "2")
-NAMES = ("methods", "settings", "encoders", "suites", "table", "figure", "paper", "readings")
+NAMES = ("methods", "settings", "encoders", "suites", "tasks", "table", "figure", "paper", "readings")
 
 #: mistakes in a grid of the profile tiny
 REFUSED: tuple[tuple[tuple[str, ...], str], ...] = (
@@ -37,7 +39,22 @@ REFUSED: tuple[tuple[tuple[str, ...], str], ...] = (
     (("--set", "learning_rate=-1"), "'learning_rate' = -1 is refused: it must be greater than 0"),
     (("--set", "unreached=stop"), "'unreached' = 'stop' is refused: it must be 'momentum' or 'rest'"),
     (("--set", "compile=2"), "'compile' = 2 is refused: it must be true or false"),
-    (("--readings", "offical", "--table", "mcse:T1"), "has this reading; did you mean official?"),
+    (
+        ("--readings", "paper,offical", "--table", "mcse:T1"),
+        "--readings offical: no method of mcse:T1 has",
+    ),
+    (("--readings", "fixed", "--table", "mcse:T2"), "has this reading; known: official, paper"),
+    (("--readings", "paper"), "--readings works only with --table, --figure or --paper; in a grid, name"),
+    (("--table", "dalr:T3", "--suites", "sts"), "--table selects its own runs; remove --suites"),
+    (("--table", "mcse:T2", "--tasks", "ToySTS"), "--table selects its own runs; remove --tasks"),
+    (("--table", "dalr:T2"), "tiny has no stand-ins for dalr:T2"),
+    (("--released",), "tiny lists no public weights"),
+    (("--methods", "mcse", "--set", "lambda=0.1,"), "'--set lambda=0.1,' has an empty value in a list"),
+    (("--methods", "mcse[lambda=|1]"), "has an empty value in a list"),
+    (("--methods", "simcse", "--set", "lambda=0.1,1"), "--set lambda: no such hyperparameter"),
+    (("--methods", "none", "--set", "epochs=1,2"), "--set epochs=1,2 changes no method of this grid"),
+    (("--table", "mcse:T2", "--set", "lambda=0.1,1"), "--table selects its own runs; give one value"),
+    (("--methods", "mcse", *LISTS), "make more than 1,000 variants"),
     (("--tasks", "STS1"), "--tasks STS1: no such task in the suites"),
     (("--settings", "toi"), "no setting 'toi'; did you mean toy"),
     (("--encoders", "toy-bart"), "no encoder 'toy-bart'; did you mean toy-bert"),
@@ -49,6 +66,7 @@ REFUSED: tuple[tuple[tuple[str, ...], str], ...] = (
     (("--set", "temperature=0"), "'temperature' must be above 0"),
     (("--methods", "visualcse[image_batch_size=1]"), "'image_batch_size' must be 2 or more"),
     (("--set", "steps=5", "--set", "warmup_steps=5"), "warmup_steps = 5 leave none of 5 steps at the full rate"),
+    (("--seeds", "0"), "seeds '0' asks for no run"),
     (("--seeds", "1" + "0" * 30), "more than 10,000 runs"),
     (("--seeds", "0," + "9" * 20), "at most 9 digits"),
     (("--set", "steps=1e99"), "'steps' = 1e+99 is refused: it is too large"),
@@ -84,15 +102,31 @@ REFUSED: tuple[tuple[tuple[str, ...], str], ...] = (
     (("--accept-licences", "senteva"), "did you mean senteval?"),
     (("--seeds", "10000", "--methods", MANY), "more than 200,000"),
 )
+#: mistakes in a grid of the profile paper
+REFUSED_FULL = (
+    (("--table", "mcse:T5", "--encoders", "bert-base-uncased"), "remove --encoders"),
+    (("--released", "--methods", "mcse"), "the public weights that the profile lists; remove --methods"),
+    (("--released", "--figure", "mcse:F2"), "remove --figure"),
+    (("--released", "--encoders", "bert-base-uncased"), "remove --encoders"),
+    (("--released", "--table", "mcse:T1", "--suites", "sts"), "remove --suites"),
+    (("--released", "--table", "mcse:T2"), "no public weights for mcse:T2"),
+)
 
 
 EVAL = ("eval", "--profile", "tiny")
 RUN = "mcse/toy/toy-bert/seed-0"
 HERE = ("--data-root", ".")
+#: what names a folder, which may be that of a home
+AT_HOME = (
+    *(("run", "--profile", "tiny", "--dry-run", text) for text in ("--results=", "--data-root=", "--encoders=mine=")),
+    ("eval", ""),
+)
 #: mistakes of any command
 MISTAKES: tuple[tuple[tuple[str, ...], str], ...] = (
     *((("run", "--profile", "tiny", "--dry-run", *words), message) for words, message in REFUSED),
+    *((("run", "--profile", "paper", "--dry-run", *words), message) for words, message in REFUSED_FULL),
     (("run", "--profile", "tiny", "--device", "cuda"), "no CUDA device"),
+    (("doctor", "--device", "cuda"), "no CUDA device"),
     (("run", "--profile", "tiny", "--device", "cpu", "--set", "precision=fp16"), "give --set precision=fp32 or bf16"),
     (("run", "--profile", "tyni"), "unknown profile 'tyni'; did you mean tiny"),
     (("run", "--profile", "./mine.toml"), "cannot be read"),
@@ -141,6 +175,7 @@ MISTAKES: tuple[tuple[tuple[str, ...], str], ...] = (
     (("power", "--effect", "nan", "--std", "1"), "--effect nan: not a finite number"),
     (("power", "--effect", "1", "--std", "-1"), "--std"),
     (("run", "--profile", "/etc/passwd"), "give a file that ends in .toml"),
+    *(((*words, f"{of}~nobody-here/x"), "no home folder is known for ~nobody-here/") for *words, of in AT_HOME),
 )
 
 
@@ -254,22 +289,6 @@ def test_a_home_folder_that_takes_no_cache_costs_one_warning(tmp_path: Path) -> 
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.splitlines()[-1].startswith("missing")
     assert ended.stderr.count("the cache /proc/.cache/harness cannot be used") == 1
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["run", "--profile", "tiny", "--results", "~nobody-here/r", "--dry-run"],
-        ["run", "--profile", "tiny", "--data-root", "~nobody-here/d", "--dry-run"],
-        ["run", "--profile", "tiny", "--encoders", "mine=~nobody-here/m", "--dry-run"],
-        ["eval", "~nobody-here/m"],
-    ],
-    ids=["results", "data", "encoder", "model"],
-)
-def test_a_home_folder_that_nobody_has_is_one_line(words: list[str]) -> None:
-    done = CliRunner().invoke(cli, words)
-    assert isinstance(done.exception, UserError), done.output
-    assert str(done.exception).startswith("no home folder is known for ~nobody-here/")
 
 
 def test_a_cache_without_a_home_folder_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -86,18 +86,6 @@ def test_a_shell_completes_without_heavy_imports(tmp_path: Path) -> None:
     assert (done.stdout.splitlines(), done.stderr) == (["plain,kdmcse", "set()"], "")
 
 
-def test_no_command_imports_what_it_needs_before_it_is_called() -> None:
-    """Help and completion of every command; what a report imports does without torch; and a plan."""
-    lines = [
-        "import sys, click; from harness.cli.main import COMMANDS, cli",
-        "[cli.get_command(click.Context(cli), name) for name in COMMANDS]",
-        f"assert not sys.modules.keys() & {(*HEAVY, 'numpy', 'pydantic', 'huggingface_hub')!r}",
-        "import harness.api; assert 'torch' not in sys.modules",
-        "harness.api.plan('tiny'); assert not sys.modules.keys() & {'transformers', 'pandas', 'open_clip', 'scipy'}",
-    ]
-    subprocess.run([sys.executable, "-c", "\n".join(lines)], check=True)
-
-
 PACKAGE = Path(harness.__file__).parent
 CHECKOUT = PACKAGE.parent
 #: a value that is only known when the text is printed

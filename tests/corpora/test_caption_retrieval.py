@@ -108,8 +108,9 @@ def test_a_table_is_read_by_split_its_images_in_the_order_of_their_first_caption
         ("split\tcaption\ntest\tx\n", "but split, caption; name the columns"),
         ("split\timage_no\tcaption\ntrain\tx\ty\n", "no captions of the split 'test'"),
     ):
-        with pytest.raises(UserError, match=message):
+        with pytest.raises(UserError, match=message) as said:
             table_task(tmp_path, content).load(tmp_path)
+        assert "fetch" not in str(said.value)
 
 
 @pytest.mark.parametrize(("task", "images"), [(FLICKR30K, 1000), (COCO, 5000)], ids=["Flickr30k", "COCO"])

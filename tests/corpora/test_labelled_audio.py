@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
-import struct
 import tarfile
 from pathlib import Path
 
 import numpy as np
 import pytest
-from made_files import write_tar
+from made_files import RATE, riff, write_tar
 
 from harness.corpora import labelled_audio
 from harness.corpora.base import Media
@@ -17,18 +16,6 @@ from harness.corpora.labelled_audio import LabelledAudio, samples
 from harness.encoders.media import energies, filterbank, masked, mixed
 from harness.errors import UserError
 from harness.seeds import generator
-
-RATE = 16000
-
-
-def riff(
-    data: bytes, *, bits: int = 16, channels: int = 1, kind: int = 1, rate: int = RATE, promised: int | None = None
-) -> bytes:
-    """A WAV as its header describes it, which may promise more bytes than it holds."""
-    frame = bits // 8 * channels
-    form = struct.pack("<4sIHHIIHH", b"fmt ", 16, kind, channels, rate, rate * frame, frame, bits)
-    head = b"RIFF" + struct.pack("<I", 36 + len(data)) + b"WAVE" + form
-    return head + struct.pack("<4sI", b"data", promised or len(data)) + data
 
 
 def wav(samples: np.ndarray, rate: int = RATE) -> bytes:

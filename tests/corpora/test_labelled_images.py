@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import logging
 import struct
-import wave
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from made_files import image_bytes, write_tar
+from made_files import image_bytes, riff, write_tar
 from PIL import Image
 
 from harness.caches import cache_folder
@@ -64,11 +63,7 @@ def test_media_are_files_of_the_hub_too(images: Path, monkeypatch: pytest.Monkey
         columns = {"image": rows[3 * part : 3 * part + 3], "label": [7, 3, 5]}
         write_parquet(snapshot / f"train-0000{part}-of-00002.parquet", columns)
     write_tar(snapshot / "train-00000-of-00001.tar", {"0.jpg": rows[0]["bytes"], "0.txt": b"a circle"})
-    tone = struct.pack("<400h", *range(400))
-    with wave.open(str(images / "a.wav"), "wb") as file:
-        file.setparams((1, 2, 8000, 0, "NONE", ""))
-        file.writeframes(tone)
-    write_tar(snapshot / "waves.tar", {"a.wav": (images / "a.wav").read_bytes()})
+    write_tar(snapshot / "waves.tar", {"a.wav": riff(struct.pack("<400h", *range(400)), rate=8000)})
     (snapshot / "index.tsv").write_text("file\tlabel\na.wav\tx\n")
     assert not parts.examined(None).remarks
     plain = LabelledImages("images.parquet", size=24).load(images)
@@ -315,8 +310,6 @@ def test_class_names_that_differ_in_spelling_alone_are_told(tmp_path: Path) -> N
     assert LabelledImages("classes", labelled=False).examined(tmp_path).remarks == ()
     (tmp_path / "index.tsv").write_text("file\twho\na.wav\t1\nb.wav\t1.0\n")
     for name in ("a.wav", "b.wav"):
-        with wave.open(str(tmp_path / "classes" / name), "wb") as file:
-            file.setparams((1, 2, 8000, 0, "NONE", ""))
-            file.writeframes(bytes(2000))
+        (tmp_path / "classes" / name).write_bytes(riff(bytes(2000), rate=8000))
     recordings = LabelledAudio("classes", index="index.tsv", label="who")
     assert recordings.examined(tmp_path).remarks == ["the labels '1' and '1.0' count as 2 classes; are they one?"]

@@ -37,6 +37,7 @@ COCO = {
 }
 TOKENS = "".join(f"{name}#{number}\t{text}\n" for number, (name, text) in enumerate(ROWS))
 KAGGLE = "image,caption\n" + "".join(f'{name},"{text}"\n' for name, text in ROWS)
+TABLE = "".join(f"{name}\t{text}\n" for name, text in ROWS)
 BARS = [f"{name}| {number}| {text}\n" for number, (name, text) in enumerate(ROWS)]
 BARS[2] = BARS[2].replace("2| ", "2   ")  # a row of the published file lacks its second bar
 #: name -> file, content, options
@@ -51,6 +52,10 @@ LAYOUTS = {
     "Karpathy over lines": ("dataset.txt", json.dumps(KARPATHY, indent=1), {"split": "train+restval"}),
     "COCO": ("captions_train2014.json", json.dumps(COCO), {}),
     "objects": ("c.txt", "".join(json.dumps({"caption": text, "image": name}) + "\n" for name, text in ROWS), {}),
+    "table without header": ("c.tsv", TABLE, {}),
+    "table, mixed": ("c.tsv", "".join(f"{ROWS[row][0]}\t{ROWS[row][1]}\n" for row in (0, 2, 1)), {}),
+    "table of Windows": ("c.tsv", "\ufeff" + TABLE.replace("\n", "\r\n") + "\r\n", {}),
+    "other order": ("c.tsv", "caption\tn\timage\n" + "".join(f"{text}\t1\t{name}\n" for name, text in ROWS), {}),
     "catalogue": ("c.dat", "split\timage_id\tcaption\n" + "".join(f"train\t{n}\t{t}\n" for n, t in ROWS), {}),
     "named": ("c", "file;x,what\n" + "".join(f'{name},"{text}"\n' for name, text in ROWS), {"image": "file;x"}),
 }
@@ -68,8 +73,10 @@ def test_published_captions_are_read_whatever_the_file_is_called(layout: str, tm
     write(tmp_path / name, content)
     corpus = CaptionsFile(name, captions="all", **options)
     corpus.examined(tmp_path)
-    order = corpus.image_ids(tmp_path)
-    assert (order, list(corpus.load(tmp_path).texts)) == (IDS, FLAT)
+    loaded = corpus.load(tmp_path)
+    assert (corpus.image_ids(tmp_path), list(loaded.texts), loaded.image_of.tolist()) == (IDS, FLAT, [0, 0, 1])
+    drawn = corpus.with_captions("one").load(tmp_path)
+    assert [text in texts for text, texts in zip(drawn.texts, TEXTS, strict=True)] == [True, True]
     assert corpus.examined(tmp_path).rows == corpus.expected(tmp_path) == 3
     tested = CaptionedFile("mine", name, "", {}, options.get("split"), columns=corpus.columns).load(tmp_path)
     assert (tested.ids, tested.texts) == (IDS, FLAT)
@@ -155,6 +162,12 @@ NO_CAPTIONS = {
     "astray": (json.dumps(COCO).replace('"id": 3, "f', '"id": 4, "f'), "1 captions name no image of the file"),
     "twice": (json.dumps(COCO).replace(IDS[1], IDS[0]), "1 images twice, such as 1000.jpg"),
     "pointer": (LFS, "pointer of Git LFS"),
+    "names of a table": ("name\ttext\na.jpg\tone\n", "line 1: neither a header with the columns 'image' and 'caption'"),
+    "three fields": ("a.jpg\tone\tmore\n", "line 1: neither a header"),
+    "tab": ("a.jpg\tone\nb.jpg\n", "line 2: 1 fields, the lines above have 2"),
+    "no name": ("a.jpg\tone\n\tone\n", "line 2: no file name of an image"),
+    "no rows": ("image\tcaption\n", "has no rows"),
+    "column twice": ("image\timage\tcaption\na.jpg\ta.jpg\tone\n", "line 1: two columns 'image'"),
 }
 
 
@@ -162,8 +175,9 @@ NO_CAPTIONS = {
 def test_captions_of_another_layout_are_refused_with_the_option_that_reads_them(content: str, tmp_path: Path) -> None:
     text, message = NO_CAPTIONS[content]
     path = write(tmp_path / "captions.txt", text)
-    with pytest.raises(UserError, match=f"^{path}.*{message}"):
+    with pytest.raises(UserError, match=f"^{path}.*{message}") as said:
         CaptionsFile("captions.txt").examined(tmp_path)
+    assert "fetch" not in str(said.value), "the file is the user's own"
 
 
 def test_a_split_is_one_of_the_file(tmp_path: Path) -> None:
@@ -182,10 +196,16 @@ PARQUET = {
     "no id": ({"image_id": ["a", None], "captions": [["x"], ["y"]]}, "row 2: no image_id, as in 1 of 2 rows"),
     "float ids": ({"image_id": [1.0, 2.0], "captions": [["x"], ["y"]]}, "image_id is of the type double"),
     "bytes": ({"image_id": [b"a"], "captions": [["x"]]}, "image_id is of the type binary"),
-    "empty": ({"image_id": ["a", "b"], "captions": [["x"], ["y", " "]]}, "the image b has no list of captions that"),
+    **{
+        f"{captions} for a list": ({"image_id": ["a", "b"], "captions": [["x"], captions]}, "image b has no list of")
+        for captions in (["y", " "], [], None, ["y", None])
+    },
     "twice": ({"image_id": [1, 1], "captions": [["x"], ["y"]]}, "1 images twice, such as 1"),
     "no caption": ({"image": ["a", "b"], "caption": ["x", None]}, "row 2: no caption, as in 1 of 2 rows"),
     "names": ({"file": ["a"], "text": ["x"]}, "but file, text; name the columns"),
+    "text for lists": ({"image_id": ["a"], "captions": ["a text"]}, "image_id, captions; name the columns in the pro"),
+    "list for a text": ({"image_id": ["a"], "caption": [["x"]]}, "the column caption is of the type list"),
+    "no column": ({"name": ["a"], "captions": [["x"]]}, "has no column image_id; it has name, captions; rename one"),
 }
 
 
@@ -193,8 +213,9 @@ PARQUET = {
 def test_parquet_is_as_strict_as_a_table(columns: str, tmp_path: Path) -> None:
     content, message = PARQUET[columns]
     write_parquet(tmp_path / "c.parquet", content)
-    with pytest.raises(UserError, match=message):
+    with pytest.raises(UserError, match=rf"c\.parquet.*{message}") as said:
         CaptionsFile("c.parquet").examined(tmp_path)
+    assert "fetch" not in str(said.value), "the file is the user's own"
 
 
 def test_a_column_of_parquet_is_sentences_and_its_missing_values_are_counted(tmp_path: Path) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,32 +10,13 @@ import encoders_page
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
-from torch import Tensor, nn
+from model_folders import as_bin, change, edit
+from torch import nn
 
 from harness.encoders.contents import remarks_on
 from harness.encoders.student import SentenceModules, Student, open_model
 from harness.errors import UserError
 from harness.toy import student_folder
-
-Weights = dict[str, Tensor]
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """The toy student as a folder of sentence-transformers."""
-    saved = tmp_path / "model"
-    Student.load(student_folder(), "mean").save(saved)
-    return saved
-
-
-def change(folder: Path, changed: Callable[[Weights], Weights]) -> None:
-    save_file(changed(load_file(folder / "model.safetensors")), folder / "model.safetensors", {"format": "pt"})
-
-
-def edit(file: Path, **values: object) -> None:
-    file.write_text(json.dumps((json.loads(file.read_text()) if file.is_file() else {}) | values))
-
 
 #: names of real folders on the hub, of a trainer's folders and of research code
 HARMLESS = [
@@ -223,24 +202,28 @@ def test_a_file_of_weights_with_other_contents_is_named(content: object, says: s
 
 def test_weights_by_name_in_a_pickled_file_are_read(folder: Path) -> None:
     expected = Student.load(folder, "mean").embed(["a red circle"])
-    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
-    (folder / "model.safetensors").unlink()
+    as_bin(folder)
     np.testing.assert_array_equal(Student.load(folder, "mean").embed(["a red circle"]), expected)
 
 
 @pytest.mark.parametrize(
-    ("name", "named"), [("T5EncoderModel", "T5Model"), ("CLIPModel", "CLIPModel"), ("BartForCausalLM", "BartModel")]
+    ("name", "named"),
+    [
+        ("T5EncoderModel", "T5Model"),
+        ("CLIPModel", "CLIPModel"),
+        ("BartForCausalLM", "BartModel"),
+        ("ViTModel", "ViTModel"),
+    ],
 )
 def test_models_of_other_inputs_are_named(name: str, named: str, folder: Path) -> None:
     import transformers
 
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
     configs: dict[str, Any] = {
         "T5EncoderModel": {"d_model": 16, "d_kv": 8, "d_ff": 16, "num_layers": 1, "num_heads": 2, "vocab_size": 96},
         "BartForCausalLM": {"d_model": 16, "vocab_size": 96, "decoder_layers": 1, "decoder_attention_heads": 2},
-        "CLIPModel": {
-            f"{side}_config": {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
-            for side in ("text", "vision")
-        },
+        "CLIPModel": {"text_config": sizes, "vision_config": sizes},
+        "ViTModel": {**sizes, "intermediate_size": 16},
     }
     (folder / "modules.json").unlink()
     model = getattr(transformers, name)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 from made_files import Payload
+from model_folders import edit
 
 from harness.encoders.locate import FolderModel
 from harness.encoders.student import SentenceModules, Student, open_model
@@ -34,17 +35,6 @@ def _own_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         raise AssertionError(f"the user was asked: {prompt}")
 
     monkeypatch.setattr("builtins.input", asked)
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    saved = tmp_path / "model"
-    Student.load(student_folder(), "mean").save(saved)
-    return saved
-
-
-def edit(file: Path, **values: object) -> None:
-    file.write_text(json.dumps(json.loads(file.read_text()) | values))
 
 
 def own_architecture(folder: Path, mark: Path) -> None:

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import torch
 from faults_tools import SHORT, WAITING, misplace, short_run
-from safetensors.torch import load_file, save_file
+from model_folders import Weights, as_bin, change, edit
+from safetensors.torch import load_file
 
 import harness
 from harness.encoders.student import SentenceModules, Student
@@ -24,44 +24,25 @@ def folder(tmp_path: Path) -> Path:
     return Path(shutil.copytree(student_folder(), tmp_path / "encoder"))
 
 
-def change(path: Path, **values: object) -> None:
-    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
-
-
 def shortened(folder: Path, table: str, rows: int) -> None:
     """Leave some rows of a table of the weights."""
-    weights = load_file(folder / "model.safetensors")
-    (name,) = (name for name in weights if table in name)
-    save_file({**weights, name: weights[name][:rows].contiguous()}, folder / "model.safetensors", {"format": "pt"})
+
+    def cut(weights: Weights) -> Weights:
+        (name,) = (name for name in weights if table in name)
+        return {**weights, name: weights[name][:rows].contiguous()}
+
+    change(folder, cut)
 
 
 def test_sentences_longer_than_the_model_are_cut_in_tests_and_refused_in_training(folder: Path, tmp_path: Path) -> None:
     shortened(folder, "position_embeddings", 8)
-    change(folder / "config.json", max_position_embeddings=8)
+    edit(folder / "config.json", max_position_embeddings=8)
     with pytest.raises(UserError, match="give --set max_length=8 or fewer"):
         short_run("simcse", tmp_path / "results", encoders=f"x={folder}")
     values = {**SHORT["set"], "max_length": 8}
     done = short_run("simcse", tmp_path / "results", encoders=f"x={folder}", set=values)
     assert not done.failures, done.failures
     assert Student.load(folder).embed(["a red circle " * 30]).shape == (1, 64)
-
-
-@pytest.mark.parametrize("name", ["ViTModel", "T5Model"])
-def test_a_model_that_encodes_no_text_is_named(name: str, folder: Path) -> None:
-    import transformers
-
-    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
-    if name == "T5Model":
-        sizes = {"d_model": 16, "d_kv": 8, "d_ff": 16, "num_layers": 1, "num_heads": 2, "vocab_size": 96}
-    config = getattr(transformers, name.replace("Model", "Config"))(**sizes)
-    getattr(transformers, name)(config).save_pretrained(folder)
-    with pytest.raises(UserError, match=f"is a {name}, which cannot encode text on its own"):
-        Student.load(folder)
-
-
-def as_bin(folder: Path) -> None:
-    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
-    (folder / "model.safetensors").unlink()
 
 
 def as_shards(folder: Path) -> None:
@@ -84,7 +65,7 @@ def test_a_configuration_beyond_its_weights_is_refused_before_a_model_is_built(
     if weights is not None:
         weights(folder)
     assert Student.load(folder).width == 64
-    change(folder / "config.json", **{key: value})
+    edit(folder / "config.json", **{key: value})
     monkeypatch.setattr("transformers.AutoModel.from_pretrained", None)
     with pytest.raises(UserError, match=f"its config.json has {key} = "):
         Student.load(folder)
@@ -92,33 +73,32 @@ def test_a_configuration_beyond_its_weights_is_refused_before_a_model_is_built(
 
 def too_few_embeddings(folder: Path) -> None:
     shortened(folder, "word_embeddings", 50)
-    change(folder / "config.json", vocab_size=50)
+    edit(folder / "config.json", vocab_size=50)
 
 
 def special_tokens_only(folder: Path) -> None:
     content = json.loads((folder / "tokenizer.json").read_text())
     special = {token["content"] for token in content["added_tokens"]}
     words = content["model"]["vocab"]
-    change(folder / "tokenizer.json", model={**content["model"], "vocab": {word: words[word] for word in special}})
+    edit(folder / "tokenizer.json", model={**content["model"], "vocab": {word: words[word] for word in special}})
 
 
 def foreign_attention(folder: Path) -> None:
-    (folder / "sentence_bert_config.json").write_text("{}")
-    change(folder / "sentence_bert_config.json", model_args={"attn_implementation": "evil/kernel"})
+    edit(folder / "sentence_bert_config.json", model_args={"attn_implementation": "evil/kernel"})
 
 
 @pytest.mark.parametrize(
     ("spoil", "says"),
     [
         # what transformers itself refuses
-        (lambda folder: change(folder / "config.json", layer_norm_eps="x"), "{folder}.*[^:]$"),
-        (lambda folder: change(folder / "config.json", num_attention_heads=0), "{folder}.*[^:]$"),
-        (lambda folder: change(folder / "config.json", _attn_implementation="evil/kernel"), "attention 'evil/kernel'"),
+        (lambda folder: edit(folder / "config.json", layer_norm_eps="x"), "{folder}.*[^:]$"),
+        (lambda folder: edit(folder / "config.json", num_attention_heads=0), "{folder}.*[^:]$"),
+        (lambda folder: edit(folder / "config.json", _attn_implementation="evil/kernel"), "attention 'evil/kernel'"),
         (lambda folder: (folder / "config.json").write_text("[" * 10_000), "{folder}"),
         (lambda folder: (folder / "modules.json").write_text("[" * 10_000), "{folder}"),
         (foreign_attention, "its sentence_bert_config.json names the attention 'evil/kernel'"),
         (too_few_embeddings, "embedding table only 50 rows"),
-        (lambda folder: change(folder / "tokenizer_config.json", pad_token=None), "tokenizer in {folder} has no pad"),
+        (lambda folder: edit(folder / "tokenizer_config.json", pad_token=None), "tokenizer in {folder} has no pad"),
         (special_tokens_only, "special tokens only"),
     ],
 )
@@ -131,7 +111,7 @@ def test_an_encoder_that_cannot_work_is_one_line(spoil: Callable[[Path], object]
 def test_a_length_that_is_no_number_of_tokens_is_refused(folder: Path, tmp_path: Path) -> None:
     Student.load(folder, "mean").save(tmp_path / "modules")
     for length in ("x", 0, -1, [1], 1.5):
-        change(tmp_path / "modules" / "sentence_bert_config.json", max_seq_length=length)
+        edit(tmp_path / "modules" / "sentence_bert_config.json", max_seq_length=length)
         with pytest.raises(UserError, match=str(tmp_path / "modules")):
             SentenceModules.load(tmp_path / "modules").embed(["a red circle"])
 

@@ -11,7 +11,6 @@ import csv
 import io
 import pickle
 import re
-import sys
 import time
 import zipfile
 from collections.abc import Callable
@@ -24,9 +23,9 @@ import numpy as np
 import pytest
 import torch
 from builders import result
+from cli_words import Typed
 from made_files import Payload
 
-from harness.cli.main import main
 from harness.corpora.images import FeatureFile
 from harness.errors import UserError
 from harness.files import DamagedError
@@ -235,14 +234,12 @@ def test_no_file_of_a_report_acts_on_a_name_or_is_elsewhere(reported: tuple[Stor
     ids=lambda words: words[0],
 )
 def test_no_command_sends_a_name_to_the_terminal(
-    words: tuple[str, ...], reported: tuple[Store, Path], monkeypatch: pytest.MonkeyPatch, capsys: Any
+    words: tuple[str, ...], reported: tuple[Store, Path], typed: Typed
 ) -> None:
-    store = reported[0]
+    store, text = reported[0], ""
     for where in ([str(file)] for file in store.files()) if words == ("show",) else [["--results", str(store.root)]]:
-        monkeypatch.setattr(sys, "argv", ["harness", *words, *where])
-        with pytest.raises(SystemExit):
-            main()
-    text = "".join(capsys.readouterr())
+        _, out, err = typed(*words, *where)
+        text += out + err
     assert text
     assert not STEERING.search(text), text
 

@@ -6,7 +6,6 @@ again without a word. `make faults` does every file at every place, `make test` 
 
 from __future__ import annotations
 
-import json
 import logging
 import random
 import shutil
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import failure, result
+from builders import failure, result, rewrite
 from click.testing import CliRunner
 from faults_tools import ODD_KINDS, SHORT, cut, flip, hashes, misplace, outcome, short_run
 
@@ -25,7 +24,6 @@ import harness
 from harness.caches import cache_folder
 from harness.cli.main import cli
 from harness.events import Event
-from harness.files import sealed, unsealed
 from harness.store import Store, index
 from harness.store.logs import stored_logs
 from harness.training import trainer
@@ -253,8 +251,7 @@ def test_files_of_a_newer_version_are_named_left_alone_and_hold_up_no_other_run(
     newer = [*store.files(), *tmp_path.glob("failed/*.json"), *tmp_path.glob(".work/*/*.json")]
     assert len(newer) >= 3
     for path in newer:
-        content = json.loads(unsealed(path.read_bytes()))
-        path.write_text(sealed(json.dumps(content | {"schema_version": 99, "novelty": [1]})))
+        rewrite(path, schema_version=99, novelty=[1])
     before = {path: path.read_bytes() for path in newer}
     code, said = typed("run", "--executor", "serial")
     assert (code, said.count("has schema 99")) == (1, 1), said

@@ -159,8 +159,6 @@ def test_a_package_is_checked_by_what_it_registers(install: Install) -> None:
     assert check("labs").exit_code == check("labs:Mine").exit_code == 0
     with pytest.raises(UserError, match="has no class Other"):
         methods_in("labs:Other")
-    with pytest.raises(UserError, match="cannot be imported: ModuleNotFoundError"):
-        methods_in("no_such_thing")
 
 
 def test_several_names_and_variants_with_values_are_checked() -> None:
@@ -171,7 +169,6 @@ def test_several_names_and_variants_with_values_are_checked() -> None:
     (method,) = variants_in("mcse[lambda=0.3]")
     assert method.configure("official").lambda_ == 0.3
     for words, said in (
-        ("mcse[lamda=1]", "the method 'mcse' has no option 'lamda'; did you mean lambda?"),
         ("mcse[lambda=x]", "'lambda' must be of type float"),
         ("mcse@offical", "offical"),
     ):

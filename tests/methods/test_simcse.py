@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +13,12 @@ import pytest
 import torch
 from golden_tools import drawn
 from harness_methods.simcse import SimCSE
-from toy_trainers import trainer
+from toy_trainers import stopped_and_resumed, trainer
 from transformers import BertConfig, BertForMaskedLM
 
 from harness.encoders.rows import TokenRows
 from harness.method import UNMASKED, Dimensions, SentenceBatch, Vocabulary
 from harness.method.conformance import small_student
-from harness.stopping import Stopped
-from harness.training import trainer as trainer_module
 
 WORDS = Vocabulary(0, 2, 3, 4, frozenset(range(5)), 400, 32, lambda text: [], lambda ids: "")
 STATES = drawn(4, 1, 5, 8, seed=3)
@@ -81,15 +80,10 @@ def test_tokens_are_hidden_as_for_bert_and_special_ones_never() -> None:
 
 def test_a_training_with_it_is_resumed_bit_for_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    made = [trainer("simcse[mlm_weight=0.1]", "fp32", torch.device("cpu"), tmp_path / name) for name in "ab"]
-    made[0].run()
-    steps = iter(range(1, 5))
-    monkeypatch.setattr(trainer_module, "stop_requested", lambda: next(steps) == 3)
-    with pytest.raises(Stopped):
-        made[1].run()
-    monkeypatch.setattr(trainer_module, "stop_requested", lambda: False)
-    again = trainer("simcse[mlm_weight=0.1]", "fp32", torch.device("cpu"), tmp_path / "b")
-    again.run()
-    assert again.record.losses == made[0].record.losses
+    make = partial(trainer, "simcse[mlm_weight=0.1]", "fp32", torch.device("cpu"))
+    whole = make(tmp_path / "a")
+    whole.run()
+    again = stopped_and_resumed(lambda: make(tmp_path / "b"), 3)
+    assert again.record.losses == whole.record.losses
     assert set(again.record.losses) == {"text", "mlm"}
-    torch.testing.assert_close(again.method.state_dict(), made[0].method.state_dict(), rtol=0, atol=0)
+    torch.testing.assert_close(again.method.state_dict(), whole.method.state_dict(), rtol=0, atol=0)

@@ -59,10 +59,6 @@ def test_tasks_choose_suites_of_a_grid_and_unknown_ones_are_named(world: Path) -
     assert [run.todo for run in runs] == [("sts",)]
     with pytest.raises(UserError, match=r"--tasks my-pair: no such task in the suites sts, .* did you mean my-pairs"):
         make_request(Selection(str(world), tasks="my-pair"))
-    with pytest.raises(UserError, match="--table selects its own runs; remove --tasks"):
-        make_request(Selection("tiny", table="mcse:T2", tasks="ToySTS"))
-    with pytest.raises(UserError, match="--tasks is empty"):
-        make_request(Selection("tiny", tasks=""))
     name = "MTEB(eng, v1):STS"
     assert make_request(Selection("paper", suites="sts,mteb", tasks=f"{name},STS-B")).tasks == [name, "STS-B"]
 

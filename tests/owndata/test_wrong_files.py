@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from cli_words import Typed
 
 import harness
-from harness.cli.main import main
 from harness.errors import UserError
 
 OTHER = """
@@ -38,26 +38,15 @@ def grid(lab: Path, settings: str, methods: str = "mcse", suites: str = "sts") -
     return [*words, "--seeds", "2", "--suites", suites]
 
 
-def run(*words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
-    monkeypatch.setattr("sys.argv", ["harness", *words])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    printed = capsys.readouterr()
-    return int(ended.value.code or 0), printed.out, printed.err
-
-
-def test_one_wrong_file_of_two_is_an_error_and_the_other_setting_goes_on(
-    lab: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    how = {"monkeypatch": monkeypatch, "capsys": capsys}
-    code, out, err = run("run", *grid(lab, "mine,other,text"), "--dry-run", **how)
+def test_one_wrong_file_of_two_is_an_error_and_the_other_setting_goes_on(lab: Path, typed: Typed) -> None:
+    code, out, err = typed("run", *grid(lab, "mine,other,text"), "--dry-run")
     assert code == 2
     assert "2 runs, 0 done, 2 to do" in out
     assert err.startswith("error: ")
     assert "other.tsv, line 4" in err
     assert err.endswith("(needed by mcse/other/toy-bert)\n")
-    assert run("status", *grid(lab, "mine,other"), **how)[0] == 2
-    code, out, err = run("run", *grid(lab, "mine,other,text"), "--executor", "serial", "--device", "cpu", **how)
+    assert typed("status", *grid(lab, "mine,other"))[0] == 2
+    code, out, err = typed("run", *grid(lab, "mine,other,text"), "--executor", "serial", "--device", "cpu")
     assert code == 2
     skipped = "skipping  mcse/text: mcse needs image-caption pairs, the setting text has none"
     table = out.index("results are in")
@@ -66,7 +55,7 @@ def test_one_wrong_file_of_two_is_an_error_and_the_other_setting_goes_on(
     assert err.splitlines()[-1].startswith("error: ")
     assert "other.tsv, line 4" in err.splitlines()[-1]
     (lab.with_name("other.tsv")).write_text(lab.with_name("captions.tsv").read_text())
-    assert run("run", *grid(lab, "mine,other"), "--dry-run", **how)[0] == 0
+    assert typed("run", *grid(lab, "mine,other"), "--dry-run")[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -78,15 +67,9 @@ def test_one_wrong_file_of_two_is_an_error_and_the_other_setting_goes_on(
     ],
 )
 def test_a_plan_without_runs_is_one_line_in_a_dry_run_too(
-    lab: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    settings: str,
-    methods: str,
-    said: str,
+    lab: Path, typed: Typed, settings: str, methods: str, said: str
 ) -> None:
-    words = ("run", *grid(lab, settings, methods), "--dry-run")
-    code, out, err = run(*words, monkeypatch=monkeypatch, capsys=capsys)
+    code, out, err = typed("run", *grid(lab, settings, methods), "--dry-run")
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert said in err
 

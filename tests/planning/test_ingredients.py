@@ -7,29 +7,19 @@ import pickle
 from pathlib import Path
 
 import pytest
-from executor_jobs import with_lit
+from executor_jobs import experiment, with_lit, with_teachers
 
 from harness.errors import UserError
-from harness.grid import resolve
-from harness.planning.experiments import Experiment, Experiments
-from harness.planning.inventory import Inventory
-from harness.profiles import Profile, load_profile
 from harness.profiles.schema import Corpus, Setting
-from harness.spec import RunSpec
 from harness.toy.corpora import ToyPairs
 
 GOLDEN = json.loads((Path(__file__).resolve().parents[1] / "golden" / "training_identities.json").read_text())
 
 
-def experiment(key: str, under: Profile | None = None, root: Path | None = None) -> Experiment:
-    used = under or with_lit()
-    return Experiments(Inventory(used, root, {}), {}).of(resolve(used, RunSpec.parse(key), {}))
-
-
 @pytest.mark.parametrize("key", GOLDEN)
 def test_the_fingerprints_of_this_backend_stay(key: str) -> None:
     """Digests of toy runs of backend 3: a change of one makes finished runs stale."""
-    assert experiment(key).fingerprint == GOLDEN[key]
+    assert experiment(key, with_lit()).fingerprint == GOLDEN[key]
 
 
 def test_seeds_share_a_group_that_options_leave() -> None:
@@ -48,7 +38,7 @@ def test_teachers_of_teachers_and_of_lit_teachers_come_first() -> None:
         (f"dalr[text=run:{inner}]/toy/toy-bert/seed-0", ["simcse/toy/toy-bert/seed-0", inner]),
         ("kdmcse[images=lit]/toy/toy-bert/seed-0", ["none[pooling=mean]/none/toy-bert/seed-0"]),
     ):
-        assert [teacher.key for teacher in experiment(key).teachers] == teachers
+        assert [teacher.key for teacher in experiment(key, with_lit()).teachers] == teachers
 
 
 def test_what_is_missing_is_listed_once_and_named_in_the_identity(tmp_path: Path) -> None:
@@ -80,8 +70,6 @@ def test_an_experiment_in_another_process_does_not_compute_its_fingerprints_agai
 def test_a_run_is_not_its_own_teacher() -> None:
     """By way of the profile: the key of a run cannot hold itself."""
     key = "kdmcse[images=own]/toy/toy-bert/seed-0"
-    tiny = load_profile("tiny")
     own = with_lit().teachers["lit"].model_copy(update={"captions": f"run:{key}"})
-    under = tiny.model_copy(update={"teachers": {**tiny.teachers, "own": own}})
     with pytest.raises(UserError, match="would be its own teacher"):
-        experiment(key, under)
+        experiment(key, with_teachers(own=own))

@@ -12,21 +12,18 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
-from executor_jobs import plan
+from executor_jobs import experiment, plan, with_teachers
 from PIL import Image
 from plugin_packages import Install
 
 from harness.encoders.teachers import open_teacher
 from harness.errors import PlugInError, UserError
 from harness.fetching.archives import write_parquet
-from harness.grid import resolve
-from harness.planning.experiments import Experiment, Experiments
-from harness.planning.inventory import Inventory
+from harness.planning.experiments import Experiment
 from harness.planning.teachers import RoleFeatures, load_pairs
 from harness.profiles import Profile, load_profile
 from harness.profiles.schema import TeacherTable
 from harness.runs.inputs import training_inputs
-from harness.spec import RunSpec
 from harness.toy import clip_folder, student_folder
 
 
@@ -38,14 +35,8 @@ def test_a_kind_that_cannot_be_loaded_costs_only_the_grids_that_name_it(install:
     assert plan(tmp_path / "results", "mcse", profile=profile).runs
 
 
-def with_teachers(**tables: TeacherTable) -> Profile:
-    tiny = load_profile("tiny")
-    return tiny.model_copy(update={"teachers": {**tiny.teachers, **tables}})
-
-
-def experiment(variant: str, profile: Profile, **overrides: int) -> Experiment:
-    run = resolve(profile, RunSpec.parse(f"{variant}/toy-pairs/toy-bert/seed-0"), overrides)
-    return Experiments(Inventory(profile, None, {}), overrides).of(run)
+def on_pairs(variant: str, profile: Profile) -> Experiment:
+    return experiment(f"{variant}/toy-pairs/toy-bert/seed-0", profile)
 
 
 def features_of(made: Experiment) -> dict[str, np.ndarray]:
@@ -59,9 +50,9 @@ def test_another_kind_or_pooling_of_the_same_model_is_another_experiment(install
     package = with_teachers(lengths=TeacherTable(kind="lengths", registered="toy-clip"))
     tables = {name: TeacherTable(kind="text", registered="toy-clip", pooling=name) for name in ("cls", "mean")}
     variants = [f"mcse[images={name}]" for name in ("toy-clip", "lengths")]
-    assert len({experiment(variant, package).fingerprint for variant in variants}) == 2
-    assert len({experiment(f"dalr[text={name}]", with_teachers(**tables)).fingerprint for name in tables}) == 2
-    kinds = [experiment(variant, package).features["image"] for variant in variants]
+    assert len({on_pairs(variant, package).fingerprint for variant in variants}) == 2
+    assert len({on_pairs(f"dalr[text={name}]", with_teachers(**tables)).fingerprint for name in tables}) == 2
+    kinds = [on_pairs(variant, package).features["image"] for variant in variants]
     assert kinds[0].needs[0].fingerprint != kinds[1].needs[0].fingerprint, "cached features go by these"
 
 
@@ -81,13 +72,13 @@ def test_a_head_that_a_model_of_text_leaves_out_is_said(variant: str, install: I
     settings = json.loads((folder / "config.json").read_text())
     for kind, lines in (("BertForQuestionAnswering", 1), ("BertForMaskedLM", 0)):
         (folder / "config.json").write_text(json.dumps({**settings, "architectures": [kind]}))
-        made = experiment(variant, with_teachers(headed=TeacherTable(kind="text", folder=str(folder))))
+        made = on_pairs(variant, with_teachers(headed=TeacherTable(kind="text", folder=str(folder))))
         assert made.remarks == (f"teacher headed: weights of a classifier ({kind}); its head is left out",) * lines
 
 
 def test_features_in_bf16_are_near_those_in_float32_and_kept_apart() -> None:
     tables = {name: TeacherTable(registered="toy-clip", precision=name) for name in ("fp32", "bf16")}
-    experiments = {name: experiment(f"kdmcse[images={name}]", with_teachers(**tables)) for name in tables}
+    experiments = {name: on_pairs(f"kdmcse[images={name}]", with_teachers(**tables)) for name in tables}
     assert len({each.fingerprint for each in experiments.values()}) == 2
     exact, half = (features_of(each) for each in experiments.values())
     captions = list(islice(experiments["fp32"].corpora[-1].read.source.texts(None), 20))
@@ -123,11 +114,11 @@ def test_what_no_teacher_gives_is_one_line_while_planning(teacher: str, message:
         **own,
     )
     with pytest.raises(UserError, match=re.escape(message)):
-        _ = experiment(f"mcse[images={teacher}]", profile).fingerprint
+        _ = on_pairs(f"mcse[images={teacher}]", profile).fingerprint
 
 
 def test_controls_need_the_true_teacher_and_keep_their_name() -> None:
-    plain, shuffled = (experiment(name, load_profile("tiny")) for name in ("mcse", "mcse[images=shuffled]"))
+    plain, shuffled = (on_pairs(name, load_profile("tiny")) for name in ("mcse", "mcse[images=shuffled]"))
     first, second = (each.features["image"] for each in (plain, shuffled))
     assert [need.fingerprint for need in first.needs] == [need.fingerprint for need in second.needs]
     assert (first.asked.teacher, second.asked.teacher) == (load_profile("tiny").images, "shuffled")
@@ -148,8 +139,7 @@ def test_published_features_are_read_and_images_stand_in_for_missing_ones(tmp_pa
     profile = profile.model_copy(update={"teachers": {**profile.teachers, "resnet": table, "clip": table}})
 
     def features(text: str) -> RoleFeatures:
-        run = resolve(profile, RunSpec.parse(f"{text}/{setting}/bert-base-uncased/seed-0"), {})
-        made = Experiments(Inventory(profile, tmp_path, {}), {}).of(run)
+        made = experiment(f"{text}/{setting}/bert-base-uncased/seed-0", profile, tmp_path)
         return next(role for role in made.features.values() if role.asked.of == "image")
 
     computed = features("mcse")
@@ -176,7 +166,7 @@ def test_published_features_are_read_and_images_stand_in_for_missing_ones(tmp_pa
 def test_features_are_kept_apart_by_what_decodes_and_computes_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of images, of captions, and of images in a file."""
     variants = {"image": "mcse[images=toy-clip]", "caption": "kdmcse"}
-    image, caption = (experiment(name, with_teachers()).features[role] for role, name in variants.items())
+    image, caption = (on_pairs(name, with_teachers()).features[role] for role, name in variants.items())
     (corpus,) = image.corpora
     in_file = replace(corpus, stored={("image", "toy-clip"): corpus.read})
     changes = {"DECODING": 9, "installed": lambda *packages: ["9"], "reading_code": lambda: "9"}

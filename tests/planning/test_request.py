@@ -50,29 +50,6 @@ def test_an_encoder_can_be_a_folder(name: str, selection: Selection) -> None:
     assert make_request(selection).given == {name: FolderModel(student_folder().resolve())}
 
 
-@pytest.mark.parametrize(
-    ("selection", "message"),
-    [
-        (Selection("tiny", seeds=0), "seeds '0' asks for no run"),
-        (Selection("tiny", readings="paper"), "--readings works only with --table, --figure or --paper.*--methods"),
-        (Selection("tiny", table="mcse:T2", readings="paper,offical"), "--readings offical: .* did you mean official"),
-        (Selection("tiny", table="mcse:T2", readings="fixed"), "no method of mcse:T2 has this reading"),
-        (Selection("tiny", table="dalr:T3", suites="sts"), "--table selects its own runs; remove --suites"),
-        (Selection("paper", table="mcse:T5", encoders="bert-base-uncased"), "remove --encoders"),
-        (Selection("tiny", table="dalr:T2"), "tiny has no stand-ins for dalr:T2"),
-        (Selection("tiny", released=True), "tiny lists no public weights"),
-        (Selection("paper", released=True, methods="mcse"), "--released evaluates the public weights.*--methods"),
-        (Selection("paper", released=True, figure="mcse:F2"), "remove --figure"),
-        (Selection("paper", released=True, encoders="bert-base-uncased"), "remove --encoders"),
-        (Selection("paper", released=True, table="mcse:T1", suites="sts"), "remove --suites"),
-        (Selection("paper", released=True, table="mcse:T2"), "no public weights for mcse:T2"),
-    ],
-)
-def test_mistakes_are_user_errors(selection: Selection, message: str) -> None:
-    with pytest.raises(UserError, match=message):
-        make_request(selection)
-
-
 def test_released_weights_are_runs_of_their_own_pooling_on_suites_that_fit_them_or_those_of_a_table() -> None:
     request = make_request(Selection("paper", released=True))
     assert {str(spec) for spec in request.wanted} == {

@@ -9,15 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from executor_jobs import experiment
 
 from harness.command_line import Selection
 from harness.errors import UserError
 from harness.evaluation.suites import pairs_of
 from harness.fetching.archives import write_parquet
 from harness.fetching.captions import match
-from harness.grid import resolve
 from harness.metrics import is_by_training
-from harness.planning.experiments import Experiments
 from harness.planning.inventory import Inventory
 from harness.planning.plan import make_plan
 from harness.planning.request import make_request
@@ -27,7 +26,7 @@ from harness.profiles.schema import Corpus, Setting
 from harness.registry import get
 from harness.runs.environment import Seat
 from harness.runs.run import run_one
-from harness.spec import RunSpec, Stream, parse_setting
+from harness.spec import Stream, parse_setting
 from harness.store import Result, Store
 from harness.tables import lines_of, normalised_text, read_rows
 from harness.training.batching import Order
@@ -53,9 +52,7 @@ def profile(**corpora: dict[str, object]) -> Profile:
 
 
 def training(root: Path | None, used: Profile, cell: str, rows: dict[Stream, np.ndarray]) -> SeenRows:
-    run = resolve(used, RunSpec.parse(f"{cell}/seed-0"), {})
-    corpora = Experiments(Inventory(used, root, {}), {}).of(run).corpora
-    return SeenRows([corpus.read for corpus in corpora], rows)
+    return SeenRows([corpus.read for corpus in experiment(f"{cell}/seed-0", used, root).corpora], rows)
 
 
 IDS = ["11.jpg", "12_0123456789.jpg", "13.jpg"]

@@ -22,7 +22,7 @@ from faults_tools import outcome, short_run
 from golden_tools import assert_golden, drawn, entries, put, tensors
 from plugin_packages import Install
 from safetensors import safe_open
-from toy_trainers import loaded, trainer
+from toy_trainers import loaded, stopped_and_resumed, trainer
 
 import harness
 from harness.encoders.heads import WordHead
@@ -34,9 +34,7 @@ from harness.method import UNMASKED, Dimensions, SentenceBatch, Vocabulary, meth
 from harness.method.conformance import check_all, small_student, variants_in
 from harness.runs.inputs import teacher_folders, training_inputs
 from harness.runs.train import trainer_of
-from harness.stopping import Stopped
 from harness.store import Store
-from harness.training import trainer as trainer_module
 from harness.training.trainer import Trainer
 
 FIELD = Path(__file__).resolve().parents[2] / "examples" / "field" / "src"
@@ -397,20 +395,11 @@ def made_trainer(variant: str, folder: Path) -> Trainer:
 
 
 @pytest.mark.parametrize("variant", TRAINED)
-def test_a_stopped_training_ends_the_same_bit_for_bit(
-    variant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stopped_training_ends_the_same_bit_for_bit(variant: str, tmp_path: Path) -> None:
     whole = made_trainer(variant, tmp_path / "whole")
+    started = {key: value.clone() for key, value in whole.method.state_dict().items()}
     whole.run()
-    steps = iter(range(1, 5))
-    monkeypatch.setattr(trainer_module, "stop_requested", lambda: next(steps) == 3)
-    with pytest.raises(Stopped):
-        made_trainer(variant, tmp_path / "parts").run()
-    monkeypatch.setattr(trainer_module, "stop_requested", lambda: False)
-    parts = made_trainer(variant, tmp_path / "parts")
-    started = {key: value.clone() for key, value in parts.method.state_dict().items()}
-    parts.run()
-    assert parts.first == 3
+    parts = stopped_and_resumed(lambda: made_trainer(variant, tmp_path / "parts"), 3)
     assert parts.record.losses == whole.record.losses
     for first, second in ((whole.student, parts.student), (whole.method, parts.method)):
         torch.testing.assert_close(first.state_dict(), second.state_dict(), rtol=0, atol=0)

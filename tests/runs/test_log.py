@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from executor_jobs import ignore, plan
+from faults_tools import KilledError
 
 from harness.events import Event, Listener, Stage, TrainingProgress
 from harness.runs import log as log_module
@@ -104,10 +105,6 @@ def test_a_flood_of_warnings_and_a_broken_one_stop_nothing(tmp_path: Path, monke
     lines = said(mine.path.read_text("utf-8", "replace"))
     assert lines[:2] == ["warning, harness.some.room: number 0", "warning, harness.some.room: number 1"]
     assert lines[2:] == ["more than 3 warnings; the rest are not recorded"]
-
-
-class KilledError(Exception):
-    pass
 
 
 def do(root: Path, *suites: str, listen: Listener = ignore) -> None:

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 from builders import result
+from cli_words import Typed
 from click.testing import CliRunner
 
 import harness
 from harness import api
-from harness.cli.main import cli, main
+from harness.cli.main import cli
 from harness.errors import UserError
 from harness.runs import run as run_module
 from harness.store import Result, Store
@@ -128,16 +129,13 @@ def test_of_several_runs_none_moves_while_one_is_in_another_process(tmp_path: Pa
     assert not superseded(tmp_path)
 
 
-def test_a_stop_says_which_command_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+def test_a_stop_says_which_command_goes_on(tmp_path: Path, typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*given: Any, **named: Any) -> Any:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(api, "execute", interrupted)
     for more, command in (([], "the same command again"), (["--redo"], "the same command without --redo")):
-        monkeypatch.setattr("sys.argv", ["harness", *WORDS, *more, "--results", str(tmp_path)])
-        with pytest.raises(SystemExit):
-            main()
-        assert f"interrupted; run {command} to resume" in capsys.readouterr().err
+        assert f"interrupted; run {command} to resume" in typed(*WORDS, *more, "--results", str(tmp_path))[2]
 
 
 def test_without_its_result_file_a_run_says_that_its_weights_were_kept(tmp_path: Path) -> None:

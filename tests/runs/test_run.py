@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from executor_jobs import ignore, jobs, plan
+from faults_tools import KilledError
 from torch import Tensor
 
 from harness.encoders.student import Student
@@ -22,10 +23,6 @@ from harness.runs.evaluate import dropout_views, remembering
 from harness.runs.run import run_one
 from harness.store import Result, Store
 from harness.toy import student_folder
-
-
-class KilledError(Exception):
-    pass
 
 
 def carried_out(made: Plan) -> Result:

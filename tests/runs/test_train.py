@@ -11,14 +11,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from executor_jobs import STUDENT, TAUGHT, plan, with_lit
+from executor_jobs import STUDENT, TAUGHT, experiment, plan, with_lit
 
 from harness.encoders.student import Student
 from harness.errors import UserError
 from harness.events import Event, listening
-from harness.grid import resolve
-from harness.planning.experiments import Experiment, Experiments
-from harness.planning.inventory import Inventory
+from harness.planning.experiments import Experiment
 from harness.planning.plan import Plan
 from harness.profiles import Profile, load_profile
 from harness.profiles.schema import Corpus, Setting
@@ -26,7 +24,7 @@ from harness.runs.environment import Execution, Seat
 from harness.runs.inputs import Inputs, load_inputs, teacher_folders, training_inputs
 from harness.runs.log import stage_text
 from harness.runs.train import Trained, train
-from harness.spec import CONTROLS, FeatureKind, RunSpec
+from harness.spec import CONTROLS, FeatureKind
 from harness.store import Result, Store
 from harness.toy.corpora import ToyPairs
 from harness.training.record import TrainingRecord
@@ -52,11 +50,6 @@ def store(tmp_path: Path, events: list[Event]) -> Iterator[Store]:
 @pytest.fixture
 def _empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARNESS_CACHE", str(tmp_path / "cache"))
-
-
-def experiment(key: str, profile: Profile | None = None, **overrides: int) -> Experiment:
-    used = profile or load_profile("tiny")
-    return Experiments(Inventory(used, None, {}), overrides).of(resolve(used, RunSpec.parse(key), overrides))
 
 
 def inputs_of(asked: Experiment, store: Store) -> Inputs:

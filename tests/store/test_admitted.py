@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import result
+from builders import result, rewrite
 from click.testing import CliRunner
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from harness.cli.main import cli
 from harness.errors import UserError
-from harness.files import LARGEST, sealed
+from harness.files import LARGEST
 from harness.reporting.build import render
 from harness.reporting.contents import Contents
 from harness.store import Result, Store
@@ -62,13 +62,9 @@ REFUSED = {
 }
 
 
-def _written(store: Store, changes: Callable[[Content], None], **given: Any) -> Path:
-    valid = result(**given)
-    content = json.loads(valid.model_dump_json())
-    changes(content)
-    path = store.path(valid)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(sealed(json.dumps(content)))
+def _written(store: Store, changes: Callable[[Content], object], **given: Any) -> Path:
+    path = store.path(store.save(result(**given)))
+    rewrite(path, changes)
     return path
 
 
@@ -87,7 +83,7 @@ def test_odd_content_with_a_valid_digest_is_refused_by_the_name_of_its_file(what
 
 
 def test_a_file_larger_than_any_result_is_refused(tmp_path: Path) -> None:
-    path = _written(Store(tmp_path), lambda content: None)
+    path = _written(Store(tmp_path), len)
     os.truncate(path, LARGEST + 1)
     with pytest.raises(UserError, match="MB"):
         Store(tmp_path).read(path)

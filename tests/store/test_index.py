@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import os
 import shutil
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import pandas
 import pytest
-from builders import result
+from builders import result, rewrite
 
 from harness.errors import UserError
 from harness.files import sealed
@@ -151,9 +150,7 @@ def test_only_new_and_changed_files_are_read(store: Store, reads: list[str]) -> 
     later, earlier, gone, *_ = store.files()
     gone.unlink()
     for path, when in ((later, 10**18 + 999), (earlier, 10**18 - 999)):
-        content = json.loads(path.read_bytes())
-        del content["digest"]
-        path.write_text(sealed(json.dumps(content | {"train_seconds": 4321.0})))
+        rewrite(path, train_seconds=4321.0)
         os.utime(path, ns=(when, when))
     new = store.path(store.save(result()))
     reads.clear()

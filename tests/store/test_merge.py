@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -11,14 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 from builders import result as record
-from builders import sts
+from builders import rewrite, sts
 from click.testing import CliRunner
+from faults_tools import KilledError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.cli.main import cli
 from harness.errors import UserError
-from harness.files import sealed
 from harness.metrics import ArrayName
 from harness.reporting.sections.labs import labs_grid
 from harness.sources import digest
@@ -28,10 +27,6 @@ from harness.store.tunings import make_tuning, read_tunings, save_tuning
 
 #: what a kill leaves half-written
 LEFTOVER = ".tmp"
-
-
-class KilledError(Exception):
-    """Stands for kill -9."""
 
 
 def made(seed: int = 0, lab: str = "a", variant: str = "simcse", shift: float = 0.0, **given: Any) -> Result:
@@ -170,11 +165,9 @@ def test_what_does_not_follow_from_its_content_is_named_and_left_out(
 ) -> None:
     store, into = labs["a"], Store(tmp_path / "all")
     path = store.path(store.load()[0][0])
-    held = json.loads(path.read_text())
-    del held["digest"]
-    CHANGES.get(what, len)(held)
-    text = sealed(json.dumps(held))
-    path.write_text(text.replace('"toy-bert"', '"toy-BERT"') if what == "digest" else text)
+    rewrite(path, CHANGES.get(what, len))
+    if what == "digest":
+        path.write_text(path.read_text().replace('"toy-bert"', '"toy-BERT"'))
     if what == "file name":
         path = path.rename(path.with_name("seed-9-0123456789abcdef.json"))
     done = merge(into, {"a": store})

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from builders import failure, result
+from builders import failure, result, rewrite
 from click.testing import CliRunner
 from pydantic import BaseModel
 
 import harness
 from harness.cli.main import cli
-from harness.files import sealed
+from harness.errors import UserError
 from harness.sources import digest
 from harness.store import Failure, Result, Store
 from harness.store.index import INDEX_VERSION, SCHEMA
@@ -105,16 +104,17 @@ def test_results_of_a_newer_harness_are_named_and_the_sound_ones_are_used(
 ) -> None:
     store = Store(tmp_path)
     sound, newer = store.save(result()), store.path(store.save(result(seed=1)))
-    content = json.loads(newer.read_text())
-    del content["digest"]
-    change(content)
-    newer.write_text(sealed(json.dumps(content)))
+    rewrite(newer, change)
     for results, problems in (store.load(), (store.frames(), store.frames().problems)):
         assert list(results) == [sound]
         (problem,) = problems
         assert str(newer) in problem
         assert problem.endswith("; update harness to use it")
         assert "restore" not in problem
+    before = newer.read_bytes()
+    with pytest.raises(UserError, match="update harness"):
+        store.save(result(seed=1))
+    assert newer.read_bytes() == before
     listed = CliRunner().invoke(cli, ["results", "list", "--results", str(tmp_path)])
     assert listed.exit_code == 0
     assert "update harness" in listed.output
@@ -128,13 +128,11 @@ def test_a_plan_counts_the_results_of_a_newer_harness_apart_from_damaged_ones(tm
     newer, damaged = (
         store.path(store.save(result(seed=run.resolved.spec.seed, fingerprint=run.fingerprint))) for run in runs
     )
-    content = json.loads(newer.read_text())
-    del content["digest"]
-    newer.write_text(sealed(json.dumps(content | {"schema_version": 99})))
+    rewrite(newer, schema_version=99)
     damaged.write_text("{}")
     said = CliRunner().invoke(cli, ["status", "--profile", "tiny", *grid]).output
     assert "2 runs, 0 done, 0 to do, 1 damaged, 1 written by a newer harness" in said
-    assert f"newer     the result {newer} has schema 99" in said
+    assert f"newer     the result {newer} has schema 99 and this harness reads up to {SCHEMA_VERSION}; " in said
     assert f"damaged   the result {damaged} cannot be used" in said
 
 
@@ -143,9 +141,7 @@ def test_a_failure_of_a_newer_harness_hides_no_other(tmp_path: Path) -> None:
     old, new = failure(result()), failure(result(seed=1))
     store.save_failure(old)
     path = store.save_failure(new)
-    content = json.loads(path.read_text())
-    del content["digest"]
-    path.write_text(sealed(json.dumps(content | {"schema_version": 99, "more": 1})))
+    rewrite(path, schema_version=99, more=1)
     assert store.failures() == [old]
 
 

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from faults_tools import flip
+from faults_tools import KilledError, flip
 from safetensors.torch import load_file, save_file
 from torch.utils._python_dispatch import TorchDispatchMode
+from toy_trainers import stopped_and_resumed
 
 from harness.corpora.tokens import Tokens, cached_tokens
 from harness.encoders.patches import ImagePatches
@@ -24,7 +25,6 @@ from harness.method import Dimensions, Method
 from harness.profiles import Training
 from harness.registry import get
 from harness.runs.train import unreturned_terms
-from harness.stopping import Stopped
 from harness.toy import clip_folder, student_folder
 from harness.toy.corpora import ToyImages, ToySentences
 from harness.training import trainer as trainer_module
@@ -44,18 +44,14 @@ def sentences(student: Student) -> dict[str, Tokens]:
     return {"sentences": Tokens([file], student.tokenizer.pad_token_id)}
 
 
-class StoppedError(Exception):
-    """Stands for whatever ends a process."""
-
-
 def stopped_at(step: int, training: Trainer) -> None:
     """Run a training up to a step."""
 
     def stop(event: Event) -> None:
         if event.progress and event.progress.step >= step:
-            raise StoppedError
+            raise KilledError
 
-    with listening("", stop), pytest.raises(StoppedError):
+    with listening("", stop), pytest.raises(KilledError):
         training.run()
 
 
@@ -106,34 +102,16 @@ def test_a_training_that_is_asked_to_stop_saves_its_step_and_ends_the_same(
     monkeypatch.setattr(trainer_module, "CURVE_POINTS", 2)
     whole = trainer(tmp_path / "whole")
     whole.run()
-    steps = iter(range(1, 7))
-    monkeypatch.setattr(trainer_module, "stop_requested", lambda: next(steps) == after)
-    with pytest.raises(Stopped):
-        trainer(tmp_path / "parts").run()
-    monkeypatch.setattr(trainer_module, "stop_requested", lambda: False)
-    again = trainer(tmp_path / "parts")
-    again.run()
-    assert again.first == after
-    assert_same(again, whole)
+    assert_same(stopped_and_resumed(lambda: trainer(tmp_path / "parts"), after), whole)
 
 
 @pytest.mark.parametrize("pooling", ["mean", "last", "avg-first-last"])
-def test_any_pooling_and_dropout_is_trained_and_resumed_bit_for_bit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pooling: str
-) -> None:
+def test_any_pooling_and_dropout_is_trained_and_resumed_bit_for_bit(tmp_path: Path, pooling: str) -> None:
     values = {"pooling": pooling, "dropout": 0.2, "attention_dropout": 0.0}
     whole = text_trainer(tmp_path / "whole", **values)
     assert {layer.chances for layer in whole.student.packing.layers} == {(0.0, 0.2, 0.2)}
     whole.run()
-    steps = iter(range(1, 7))
-    monkeypatch.setattr(trainer_module, "stop_requested", lambda: next(steps) == 4)
-    with pytest.raises(Stopped):
-        text_trainer(tmp_path / "parts", **values).run()
-    monkeypatch.setattr(trainer_module, "stop_requested", lambda: False)
-    again = text_trainer(tmp_path / "parts", **values)
-    again.run()
-    assert again.first == 4
-    assert_same(again, whole)
+    assert_same(stopped_and_resumed(lambda: text_trainer(tmp_path / "parts", **values), 4), whole)
     other = text_trainer(tmp_path / "cls")
     other.run()
     assert other.record.losses != whole.record.losses

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import cProfile
 import pstats
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -129,13 +127,6 @@ def test_small_texts() -> None:
     assert [p_value(p) for p in (0.42, 0.0235, 0.00003, 1.0)] == ["p = 0.42", "p = 0.0235", "p < 0.0001", "p = 1.00"]
     assert [signed(value, 1) for value in (1.26, -1.26, 0.01)] == ["+1.3", "-1.3", "0.0"]
     assert [duration(s) for s in (12.1, 200.0, 18120.0)] == ["12.1 s", "3 min 20 s", "5 h 02 min"]
-
-
-def test_importing_the_tables_loads_no_heavy_library() -> None:
-    heavy = "{'pandas', 'scipy', 'torch', 'jinja2'}"
-    code = f"import sys, harness.reporting.seeds.summary; print({heavy} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "set()"
 
 
 def test_methods_are_one_family_and_their_variants_another() -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from cli_words import Typed
 
 from harness.cli.main import main
+
+#: a command's words -> exit code, output, errors
+Typed = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture

@@ -1,0 +1,42 @@
+"""What takes long to import is imported where it is used: no process loads what its command does not need."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = {"torch", "transformers", "pandas", "scipy"}
+#: what a process does -> what it has not imported then
+LIGHT: dict[str, set[str]] = {
+    "import harness": {"torch", "pandas", "pydantic"},
+    # help and completion of every command
+    "import click; from harness.cli.main import COMMANDS, cli\n"
+    "[cli.get_command(click.Context(cli), name) for name in COMMANDS]": {
+        *HEAVY,
+        "numpy",
+        "pydantic",
+        "huggingface_hub",
+    },
+    "import harness.api": {"torch"},
+    "import harness.api; harness.api.plan('tiny')": {"transformers", "pandas", "open_clip", "scipy"},
+    "import harness.reporting.seeds.summary": {"pandas", "scipy", "torch", "jinja2"},
+    "import harness.papers.needed, harness.papers.audit as a; a.audit": {"torch"},
+    # what a report asks a figure for
+    "from harness.registry import get, names\n"
+    "found = {name: get('figure kind', name).suites for name in names('figure kind')}\n"
+    "assert found['alignment-uniformity'] == ('sts',) and len(found) >= 7": {"vl_convert", "torch"},
+    # what a plan asks suites for
+    "import pathlib; from harness.registry import get, names\n"
+    "tasks = {'sts': ['STS12'], 'geometry': ['STS-B'], 'transfer': ['TREC'], 'mteb': names('mteb task')}\n"
+    "assert all(get('suite', name)(named).missing(pathlib.Path('nowhere')) for name, named in tasks.items())\n"
+    "get('suite', 'mteb')(['ToyMTEB-STS']).fingerprint(None)": {*HEAVY, "sklearn", "mteb", "datasets"},
+}
+
+
+@pytest.mark.parametrize("code", LIGHT, ids=lambda code: code.partition("\n")[0])
+def test_nothing_is_imported_before_it_is_needed(code: str) -> None:
+    asked = f"{code}\nimport sys; print(sorted({LIGHT[code]!r} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "[]", done.stderr
