@@ -13,9 +13,10 @@ from harness.errors import UserError
 from harness.papers.published import Paper, PublishedNumbers, read_papers, read_published
 from harness.profiles import Profile, load_profile, shipped_profiles
 from harness.reporting.results import Results
+from harness.reporting.seeds.cells import Row
 from harness.reporting.tables.cells import FilledTable
 from harness.reporting.tables.filled import paper_tables
-from harness.store import Evaluation, Frames, Judge, Result, Store
+from harness.store import Evaluation, Judge, Result, Store
 from harness.store.files import NamedArrays
 from harness.store.tunings import read_tunings
 
@@ -71,9 +72,15 @@ class Contents(Results):
                 self.found.append(str(error))
             return otherwise
 
-    def result(self, row: int, frames: Frames | None = None) -> Result | None:
-        """The result of a row of `frames`, by default of all; None if its file is damaged, which `found` reports."""
-        return self._read((frames or self.frames).result, row, None)
+    def result(self, run: int) -> Result | None:
+        """The result of a row of the frame of runs; None if its file is damaged, which `found` then reports."""
+        return self._read(self.frames.result, run, None)
+
+    def result_of(self, row: Row, seed: int | None = None) -> Result | None:
+        """The result of one seed of a row, by default of the lowest; None without it or if its file is damaged."""
+        runs = dict(zip(row.seeds, row.runs, strict=True))
+        run = runs.get(row.seeds[0] if seed is None else seed)
+        return self._read(row.frames.result, run, None) if row.frames and run is not None else None
 
     @cached_property
     def papers(self) -> Sequence[Paper]:
