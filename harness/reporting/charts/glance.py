@@ -80,7 +80,7 @@ def _gain_row(forest: Forest, index: int, gain: Gain) -> dict[str, object]:
         "interval": interval,
         "test": "; ".join(filter(None, (_tested(gain, digits), str(gain.row.weakness([forest.column]))))),
         "kind": gain.kind,
-        "certain": gain.certain or gain.kind in ("baseline", "untrained", "equal"),
+        "certain": (gain.row.is_trained and gain.cell.holds) or gain.kind in ("baseline", "untrained", "equal"),
     }
 
 

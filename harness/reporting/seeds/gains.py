@@ -34,9 +34,8 @@ def has_trained_pooling(block: Block, row: Row) -> bool:
 
 def untrained_tests(block: Block, column: Column, metric: Metric, untrained: Row) -> Mapping[Label, Cell]:
     """The trained rows of a block tested against an untrained one: methods are one family, variants another."""
-    rows = [row for row in block.trained if column in row.cells]
-    cells = compared([(row, untrained) for row in rows], column, metric, block.points)
-    return {row.label: cell for row, cell in zip(rows, cells, strict=True)}
+    pairs = [(row, untrained) for row in block.trained if column in row.cells]
+    return {row.label: cell for row, _, cell in compared(pairs, column, metric, block.points)}
 
 
 def untrained_texts(forest: Forest) -> Iterator[str]:
@@ -85,7 +84,7 @@ class Gain:
     """A row of a forest: a variant's gain over the baseline, positive if the variant is better.
 
     `low` and `high` are the ends of the 95 % interval, equal to `size` where there is none. `kind` is the verdict
-    before correction, or why there is none; `certain` says whether it holds after correction in its family.
+    before correction, or why there is none.
     """
 
     row: Row
@@ -94,7 +93,6 @@ class Gain:
     low: float
     high: float
     kind: str
-    certain: bool = False
 
     @property
     def name(self) -> VariantName:
@@ -218,7 +216,7 @@ def _gain(block: Block, row: Row, base: Row, column: Column, metric: Metric) -> 
     else:
         kind = str(cell.verdict or Significance.NONE)
     low, high = sorted((sign * test.low, sign * test.high)) if test else (size, size)
-    return Gain(row, cell, size, low, high, kind, cell.holds and row.is_trained)
+    return Gain(row, cell, size, low, high, kind)
 
 
 def lacking(forest: Forest, commands: Commands) -> Iterator[tuple[str, str]]:

@@ -215,9 +215,9 @@ class FilledTable:
     table: PaperTable
     blocks: tuple[EncoderRows, ...]
     columns: tuple[PaperColumn, ...]
+    profile: str
     command: str | None
-    profile: str = PAPER_PROFILE
-    released: str | None = None
+    released: str | None
 
     @property
     def is_paper(self) -> bool:

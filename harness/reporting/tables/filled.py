@@ -169,14 +169,16 @@ class _Filler:
                     rows.setdefault(filled.own.label, filled)
             if rows:
                 blocks.append((next(iter(rows.values())).own.label.encoder, tuple(rows.values())))
-        made = FilledTable(paper, name, table, tuple(blocks), (), None, self.profile.name, self._released(paper, name))
-        correct_tests(made.lines, table.alpha)
-        correct_verdicts(made.lines)
-        correct_verdicts([line for row in made.rows for line in row.released])
-        own = [(name, cell) for row in made.rows for name, cell in row.own.cells.items()]
-        used = {name for name, cell in own if cell.published or cell.score}
+        every = [row for _, rows in blocks for row in rows]
+        lines = [line for row in every for line in row.lines]
+        correct_tests(lines, table.alpha)
+        correct_verdicts(lines)
+        correct_verdicts([line for row in every for line in row.released])
+        own = [(column, cell) for row in every for column, cell in row.own.cells.items()]
+        used = {column for column, cell in own if cell.published or cell.score}
         columns = tuple(column for column in table.columns if column.name in used)
-        return replace(made, columns=columns, command=self._missing(f"{paper.name}:{name}", made.lines))
+        commands = self._missing(f"{paper.name}:{name}", lines), self._released(paper, name)
+        return FilledTable(paper, name, table, tuple(blocks), columns, self.profile.name, *commands)
 
     def _missing(self, table: str, lines: Sequence[FilledLine]) -> str | None:
         """The command that runs what is due in a table's rows, in their own reading or in others that were run."""
