@@ -14,6 +14,7 @@ from harness.papers.published import Paper, PublishedNumbers, read_papers, read_
 from harness.profiles import Profile, load_profile, shipped_profiles
 from harness.reporting.results import Results
 from harness.reporting.seeds.cells import Row
+from harness.reporting.seeds.gains import Forest, forests
 from harness.reporting.tables.cells import FilledTable
 from harness.reporting.tables.filled import paper_tables
 from harness.store import Evaluation, Judge, Result, Store
@@ -98,6 +99,11 @@ class Contents(Results):
     @cached_property
     def filled(self) -> Sequence[FilledTable]:
         return paper_tables(self.papers, self.published, self.frames, self.margin, self.commands)
+
+    @cached_property
+    def forests(self) -> Sequence[Forest]:
+        """The rows of each setting and encoder against their baseline, in each average of each table."""
+        return [forest for table in self.tables for column in table.averages for forest in forests(table, column, 1)]
 
     @cached_property
     def variants(self) -> Mapping[str, Counter[str]]:

@@ -276,20 +276,14 @@ class LeaderboardSection(ReportSection):
         stems = in_order(contents.frames)["page"]
         pages = dict(zip(stems.index.tolist(), stems.tolist(), strict=True))
         counts = Counter(contents.frames.texts("profile"))
-        every = [
-            forest
-            for table in contents.tables
-            for column in table.averages
-            for forest in forests(table, column, fewest=1)
-        ]
 
         def order(forest: Forest) -> tuple[object, ...]:
             profile, suite = forest.table.profile, forest.table.suite
             first = profile != PAPER_PROFILE, profile == TOY_PROFILE, -counts[profile], profile
             return *first, suite != FIRST_SUITE, not forest.is_primary, *importance(forest)
 
-        shown, commands = sorted(every, key=order)[:MOST_BOARDS], contents.commands
-        return [Board(forest, commands, pages) for forest in shown]
+        shown = sorted(contents.forests, key=order)[:MOST_BOARDS]
+        return [Board(forest, contents.commands, pages) for forest in shown]
 
     #: the specification of the curves of two rows, which the page's script fills
     curve = run_spec(2)
