@@ -19,7 +19,6 @@ from harness.reporting.tables.cells import FilledTable
 from harness.reporting.tables.filled import paper_tables
 from harness.store import Evaluation, Judge, Result, Store
 from harness.store.files import NamedArrays
-from harness.store.tunings import read_tunings
 
 if TYPE_CHECKING:
     from harness.reporting.methods import MethodFacts
@@ -42,15 +41,10 @@ class Contents(Results):
     @classmethod
     def of(cls, store: Store, profile: str | None = None, judge: Judge | None = None) -> Contents:
         """The contents of a store, or those of one profile, given by name or file. Raises UserError without results."""
-        name = load_profile(profile).name if profile else None
-        every = store.frames().judged(judge)
-        runs = every.where(profile=[name]) if name else every
-        if not runs:
-            raise no_results(store.root, every.problems, name)
-        failures = [failure for failure in store.failures() if name in (None, failure.profile)]
-        tunings, problems = read_tunings(store)
-        mine = [tuning for tuning in tunings if name in (None, tuning.profile)]
-        return cls(store, runs, failures, (*every.problems, *problems), name, tunings=mine)
+        made = cls.read(store, load_profile(profile).name if profile else None, judge)
+        if not made.runs:
+            raise no_results(store.root, made.frames.problems, made.profile)
+        return made
 
     def arrays(self, result: Result) -> NamedArrays:
         """A result's arrays; empty if one of their files is damaged, which `found` then reports."""
