@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 from harness.commands import no_results
 from harness.errors import UserError
-from harness.papers.published import Paper, PublishedNumbers, read_papers, read_published
+from harness.papers.published import PAPER_PROFILE, Paper, PublishedNumbers, read_papers, read_published
 from harness.profiles import Profile, load_profile, shipped_profiles
 from harness.reporting.results import Results
 from harness.reporting.seeds.cells import Row
 from harness.reporting.seeds.gains import Forest, forests
 from harness.reporting.tables.cells import FilledTable
-from harness.reporting.tables.filled import paper_tables
+from harness.reporting.tables.filled import tables_of
 from harness.store import Evaluation, Judge, Result, Store
 from harness.store.files import NamedArrays
 
@@ -92,7 +92,7 @@ class Contents(Results):
 
     @cached_property
     def filled(self) -> Sequence[FilledTable]:
-        return paper_tables(self.papers, self.published, self.frames, self.margin, self.commands)
+        return tables_of(load_profile(PAPER_PROFILE), self.papers, self.frames, self.commands, margin=self.margin)
 
     @cached_property
     def forests(self) -> Sequence[Forest]:

@@ -24,7 +24,7 @@ from harness.reporting.sections.base import ReportSection
 from harness.reporting.seeds.cells import Label, Row
 from harness.reporting.seeds.choose import profile_runs, rows_by_label
 from harness.reporting.tables.cells import FilledTable, PaperCell
-from harness.reporting.tables.filled import stand_in_tables
+from harness.reporting.tables.filled import tables_of
 from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section
 from harness.reporting.tables.paper_grids import no_run_yet, paper_grid, table_title, verdict_note
 
@@ -167,13 +167,9 @@ class PapersSection(ReportSection):
     @cached_property
     def tables(self) -> Sequence[FilledTable]:
         contents = self.contents
-        stand_ins = stand_in_tables(
-            contents.papers,
-            contents.frames,
-            contents.stand_in_profiles,
-            contents.teacher_options,
-            contents.commands,
-        )
+        others = [profile for profile in contents.stand_in_profiles if profile.name != PAPER_PROFILE]
+        given, options = (contents.papers, contents.frames, contents.commands), contents.teacher_options
+        stand_ins = (table for profile in others for table in tables_of(profile, *given, options=options))
         return [*contents.filled, *stand_ins]
 
     @cached_property

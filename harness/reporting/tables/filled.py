@@ -48,41 +48,32 @@ _COLUMNS = {"dev": "dev", "cost": "minutes"}
 SuiteRows = Mapping[str, Row]
 
 
-def paper_tables(
+def tables_of(
+    profile: Profile,
     papers: Sequence[Paper],
-    published: PublishedNumbers,
     results: Sequence[Result],
+    commands: Commands = DEFAULT_COMMANDS,
+    *,
     margin: float | None = None,
-    commands: Commands = DEFAULT_COMMANDS,
-) -> list[FilledTable]:
-    """Fill all tables of the papers; `margin`, in points, is that of their verdicts, by default 1.
-
-    Raises UserError for a row whose printed number is not in `published`.
-    """
-    profile = load_profile(PAPER_PROFILE)
-    rows = _rows(papers, results, profile)
-    return _Filler(profile, StandIns.of(profile), rows, commands, published, margin or DEFAULT_MARGIN).tables(papers)
-
-
-def stand_in_tables(
-    papers: Sequence[Paper],
-    results: Sequence[Result],
-    profiles: Sequence[Profile],
     options: TeacherOptions = teacher_options,
-    commands: Commands = DEFAULT_COMMANDS,
-    variants: Sequence[str] = (),
+    partly: bool = False,
 ) -> list[FilledTable]:
-    """Fill the tables from each profile with stand-ins, where every planned row with a stand-in has a run.
+    """Fill all tables of the papers by the runs of the paper profile, or those with stand-ins by another one's.
 
-    With `variants`, which are all that is shown, one row with a run suffices. No cell has a printed number. A table
-    needs at least two rows with a stand-in.
+    Only the first have printed numbers; `margin`, in points, is that of their verdicts, by default 1. The others are
+    there if they have at least two rows with a stand-in, and a run in each planned one, or in any if `partly`.
+    Raises UserError for a row whose printed number is not in published.csv.
     """
-    tables: list[FilledTable] = []
-    for profile in (each for each in profiles if each.stands_for and each.name != PAPER_PROFILE):
-        rows = _rows(papers, results, profile)
-        tables += _Filler(profile, StandIns.of(profile, options), rows, commands).tables(papers)
+    is_paper = profile.name == PAPER_PROFILE
+    if not (is_paper or profile.stands_for):
+        return []
+    beside = (read_published(), margin or DEFAULT_MARGIN) if is_paper else (None, None)
+    filler = _Filler(profile, StandIns.of(profile, options), _rows(papers, results, profile), commands, *beside)
+    tables = [filler.table(paper, name) for paper in papers for name in paper.tables]
+    if is_paper:
+        return tables
     tables = [table for table in tables if len(table.rows) > 1 and table.is_measured]
-    return [table for table in tables if variants or all(row.is_measured for row in table.planned_rows)]
+    return [table for table in tables if partly or all(row.is_measured for row in table.planned_rows)]
 
 
 def filled_tables(
@@ -93,14 +84,13 @@ def filled_tables(
     margin: float | None = None,
 ) -> list[FilledTable]:
     """Fill the papers' tables by one profile's results; rows of the given `variants`, if any, are added to them."""
+    if profile not in shipped_profiles():
+        return []
     papers = [
         paper.model_copy(update={"tables": {name: each.with_rows_of(variants) for name, each in paper.tables.items()}})
         for paper in read_papers()
     ]
-    if profile == PAPER_PROFILE:
-        return paper_tables(papers, read_published(), results, margin, commands)
-    shipped = [load_profile(profile)] if profile in shipped_profiles() else []
-    return stand_in_tables(papers, results, shipped, commands=commands, variants=variants)
+    return tables_of(load_profile(profile), papers, results, commands, margin=margin, partly=bool(variants))
 
 
 def _rows(papers: Sequence[Paper], results: Sequence[Result], profile: Profile) -> Mapping[Label, SuiteRows]:
@@ -152,10 +142,7 @@ class _Filler:
         places = released_places(self.profile).items()
         return {key: [Label(self.profile.name, *place, "") for place in some] for key, some in places}
 
-    def tables(self, papers: Sequence[Paper]) -> list[FilledTable]:
-        return [self._table(paper, name) for paper in papers for name in paper.tables]
-
-    def _table(self, paper: Paper, name: str) -> FilledTable:
+    def table(self, paper: Paper, name: str) -> FilledTable:
         """Fill a table. Without print, rows of one label are one row, and quoted ones are kept if they were run."""
         table = paper.tables[name]
         blocks: list[EncoderRows] = []
