@@ -288,7 +288,7 @@ class LeaderboardSection(ReportSection):
     #: the specification of the curves of two rows, which the page's script fills
     curve = run_spec(2)
 
-    @property
+    @cached_property
     def sources(self) -> Mapping[str, tuple[str, str]]:
         """The paper of each method, in short and in full."""
         return {facts.name: (source(facts.paper), facts.paper) for facts in self.contents.methods}

@@ -32,10 +32,10 @@ def has_trained_pooling(block: Block, row: Row) -> bool:
     return not counts or row.pooling == counts.most_common(1)[0][0]
 
 
-def untrained_tests(block: Block, column: Column, metric: Metric, untrained: Row) -> Mapping[Label, Cell]:
+def untrained_tests(block: Block, column: Column, metric: Metric, untrained: Row) -> Iterator[tuple[Row, Row, Cell]]:
     """The trained rows of a block tested against an untrained one: methods are one family, variants another."""
     pairs = [(row, untrained) for row in block.trained if column in row.cells]
-    return {row.label: cell for row, _, cell in compared(pairs, column, metric, block.points)}
+    return compared(pairs, column, metric, block.points)
 
 
 def untrained_texts(forest: Forest) -> Iterator[str]:
@@ -67,9 +67,9 @@ def _untrained_text(forest: Forest, untrained: Row, trained: Sequence[Row]) -> s
     scores = f"untrained {scored(untrained)}{pooling}, best trained {scored(top)}, {where}"
     if not behind:
         return f"Every trained variant beats the untrained encoder: {scores}."
-    tests = untrained_tests(block, column, metric, untrained)
-    few = sum(cell.test is None for cell in tests.values())
-    certain = sum(cell.holds and cell.verdict is Significance.WORSE for cell in tests.values())
+    tests = [cell for _, _, cell in untrained_tests(block, column, metric, untrained)]
+    few = sum(cell.test is None for cell in tests)
+    certain = sum(cell.holds and cell.verdict is Significance.WORSE for cell in tests)
     count = count_of(len(trained), "trained variant")
     every = f"all {count}" if len(trained) > 1 else "the one trained variant"
     many = every if len(behind) == len(trained) else f"{len(behind)} of {count}"
