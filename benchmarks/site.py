@@ -25,16 +25,14 @@ main()
 TABLES = """
 import sys
 from pathlib import Path
-from harness.papers.published import read_papers, read_published
 from harness.reporting.contents import Contents
 from harness.reporting.sections.leaderboard import LeaderboardSection
 from harness.reporting.sections.seen import SeenSection
-from harness.reporting.tables.filled import paper_tables
 from harness.reporting.tables.grids import summary_grid
 from harness.store import Store
 contents = Contents.of(Store(Path(sys.argv[1])))
 grids = [summary_grid(table) for table in contents.tables]
-filled = paper_tables(read_papers(), read_published(), contents.frames)
+filled = contents.filled
 boards = LeaderboardSection("leaderboard", contents)
 print(len(boards.sentences), "sentences,", len(SeenSection("seen", contents).tables), "of seen pairs")
 """

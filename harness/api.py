@@ -50,7 +50,7 @@ from harness.reporting.build import WrittenReport, write_report
 from harness.reporting.results import Results
 from harness.runs.environment import DeviceChoice, Execution, pick_device
 from harness.store import Failure, Result, Store
-from harness.store.tunings import Tuning, read_tunings, save_tuning
+from harness.store.tunings import Tuning, save_tuning
 from harness.tomlfiles import check_arguments, checked
 from harness.work.base import execute as execute_plan
 from harness.work.failures import seconds_of
@@ -252,9 +252,7 @@ def results(folder: str | Path = DEFAULT_RESULTS, profile: str | None = None) ->
     >>> harness.results("results").frame[["variant", "seed", "suite", "task", "metric", "value"]]  # doctest: +SKIP
     """
     store = Store(Path(folder))
-    frames = store.frames().judged(Present(store.root, profile))
-    tunings, problems = read_tunings(store)
-    return Results(store, frames, tuple(store.failures()), (*frames.problems, *problems), tunings=tunings)
+    return Results.read(store, judge=Present(store.root, profile))
 
 
 @checked

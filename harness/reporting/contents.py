@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, TypeVar
 
 from harness.commands import no_results
 from harness.errors import UserError
-from harness.papers.published import Paper, PublishedNumbers, read_papers, read_published
+from harness.papers.published import PAPER_PROFILE, Paper, PublishedNumbers, read_papers, read_published
 from harness.profiles import Profile, load_profile, shipped_profiles
 from harness.reporting.results import Results
+from harness.reporting.seeds.cells import Row
+from harness.reporting.seeds.gains import Forest, forests
 from harness.reporting.tables.cells import FilledTable
-from harness.reporting.tables.filled import paper_tables
-from harness.store import Evaluation, Frames, Judge, Result, Store
+from harness.reporting.tables.filled import tables_of
+from harness.store import Evaluation, Judge, Result, Store
 from harness.store.files import NamedArrays
-from harness.store.tunings import read_tunings
 
 if TYPE_CHECKING:
     from harness.reporting.methods import MethodFacts
@@ -40,15 +41,10 @@ class Contents(Results):
     @classmethod
     def of(cls, store: Store, profile: str | None = None, judge: Judge | None = None) -> Contents:
         """The contents of a store, or those of one profile, given by name or file. Raises UserError without results."""
-        name = load_profile(profile).name if profile else None
-        every = store.frames().judged(judge)
-        runs = every.where(profile=[name]) if name else every
-        if not runs:
-            raise no_results(store.root, every.problems, name)
-        failures = [failure for failure in store.failures() if name in (None, failure.profile)]
-        tunings, problems = read_tunings(store)
-        mine = [tuning for tuning in tunings if name in (None, tuning.profile)]
-        return cls(store, runs, failures, (*every.problems, *problems), name, tunings=mine)
+        made = cls.read(store, load_profile(profile).name if profile else None, judge)
+        if not made.runs:
+            raise no_results(store.root, made.frames.problems, made.profile)
+        return made
 
     def arrays(self, result: Result) -> NamedArrays:
         """A result's arrays; empty if one of their files is damaged, which `found` then reports."""
@@ -71,9 +67,15 @@ class Contents(Results):
                 self.found.append(str(error))
             return otherwise
 
-    def result(self, row: int, frames: Frames | None = None) -> Result | None:
-        """The result of a row of `frames`, by default of all; None if its file is damaged, which `found` reports."""
-        return self._read((frames or self.frames).result, row, None)
+    def result(self, run: int) -> Result | None:
+        """The result of a row of the frame of runs; None if its file is damaged, which `found` then reports."""
+        return self._read(self.frames.result, run, None)
+
+    def result_of(self, row: Row, seed: int | None = None) -> Result | None:
+        """The result of one seed of a row, by default of the lowest; None without it or if its file is damaged."""
+        runs = dict(zip(row.seeds, row.runs, strict=True))
+        run = runs.get(row.seeds[0] if seed is None else seed)
+        return self._read(row.frames.result, run, None) if row.frames and run is not None else None
 
     @cached_property
     def papers(self) -> Sequence[Paper]:
@@ -90,7 +92,12 @@ class Contents(Results):
 
     @cached_property
     def filled(self) -> Sequence[FilledTable]:
-        return paper_tables(self.papers, self.published, self.frames, self.margin, self.commands)
+        return tables_of(load_profile(PAPER_PROFILE), self.papers, self.frames, self.commands, margin=self.margin)
+
+    @cached_property
+    def forests(self) -> Sequence[Forest]:
+        """The rows of each setting and encoder against their baseline, in each average of each table."""
+        return [forest for table in self.tables for column in table.averages for forest in forests(table, column, 1)]
 
     @cached_property
     def variants(self) -> Mapping[str, Counter[str]]:

@@ -129,16 +129,16 @@ def encodings(
     }
 
 
-def by_series(looks: Sequence[Look], width: float = WIDTHS["column"]) -> dict[str, ChartSpec]:
-    """The encodings of a figure by `series`, with a legend of as many columns as the width has room for."""
-    legend: ChartSpec = {"columns": _columns([series.name for series in looks], width), "title": None}
+def by_series(looks: Sequence[Look]) -> dict[str, ChartSpec]:
+    """The encodings of a figure by `series`, with a legend of as many columns as a column of a paper has room for."""
+    legend: ChartSpec = {"columns": _columns([series.name for series in looks]), "title": None}
     legend["symbolOpacity"] = 1
     return encodings("series", [visible(series.name) for series in looks], looks, legend)
 
 
-def _columns(names: Sequence[str], width: float = WIDTHS["column"]) -> int:
-    """The number of columns of a legend in so many points."""
-    return max(1, int(width // (LEGEND_MARK + 0.5 * TEXT * max(map(len, names), default=0))))
+def _columns(names: Sequence[str]) -> int:
+    """The number of columns of a legend in a column of a paper."""
+    return max(1, int(WIDTHS["column"] // (LEGEND_MARK + 0.5 * TEXT * max(map(len, names), default=0))))
 
 
 def by_variant(entries: Sequence[LegendEntry]) -> dict[str, ChartSpec]:

@@ -12,7 +12,6 @@ import posixpath
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from html import unescape
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -250,7 +249,7 @@ def search_index(folder: Path, names: Iterable[str]) -> str:
 
 def _plain(html: str) -> str:
     """The text of a piece of HTML."""
-    return " ".join(unescape(re.sub(r"<[^<>]*>", "", html.replace("<span", " <span"))).split())
+    return Markup(html.replace("<span", " <span")).striptags()
 
 
 def write_one_file(folder: Path, names: Sequence[str], footer: str, menu: Sequence[tuple[str, str, str]]) -> None:

@@ -25,8 +25,8 @@ from harness.reporting.tables.grids import Grid, code_of, picked, summary_grid
 from harness.reporting.tables.paper_grids import paper_grid
 from harness.reporting.tables.texts import FORMATS
 from harness.spec import Variant, split
-from harness.store import Failure, Frames, Result, Store, frames_of, metrics_of, unscored
-from harness.store.tunings import Tuning
+from harness.store import Failure, Frames, Judge, Result, Store, frames_of, metrics_of, unscored
+from harness.store.tunings import Tuning, read_tunings
 from harness.tomlfiles import checked
 
 if TYPE_CHECKING:
@@ -49,6 +49,16 @@ class Results:
     profile: str | None = None
     margin: float | None = None
     tunings: Sequence[Tuning] = ()
+
+    @classmethod
+    def read(cls, store: Store, profile: str | None = None, judge: Judge | None = None) -> Self:
+        """The results of a store, or those of one profile, with their tunings; `judge` says which are present."""
+        every = store.frames().judged(judge)
+        runs = every.where(profile=[profile]) if profile else every
+        failures = tuple(failure for failure in store.failures() if profile in (None, failure.profile))
+        tunings, problems = read_tunings(store)
+        mine = [tuning for tuning in tunings if profile in (None, tuning.profile)]
+        return cls(store, runs, failures, (*every.problems, *problems), profile, tunings=mine)
 
     def with_margin(self, margin: float | None) -> Self:
         """The same results with a margin in points, if one is given. Raises UserError unless it is positive."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from harness.formatting import count_of
 from harness.reporting.contents import Contents
 from harness.reporting.seeds.caveats import COLLAPSED, SELECTED
-from harness.reporting.seeds.gains import forests, lacking
+from harness.reporting.seeds.gains import lacking
 from harness.stats import ALPHA, FEWEST_SEEDS
 from harness.store import UNKNOWN
 
@@ -63,9 +63,8 @@ def to_run(contents: Contents, missing: Mapping[str, str]) -> Iterator[tuple[str
 
 def controls_to_run(contents: Contents) -> Mapping[str, str]:
     """The controls of all leaders that were not run, by the commands that run them."""
-    each = [forest for table in contents.tables for column in table.averages for forest in forests(table, column, 1)]
     return {
         command: f"{what} for {forest.place}, profile {forest.table.profile}"
-        for forest in each
+        for forest in contents.forests
         for what, command in lacking(forest, contents.commands)
     }

@@ -14,7 +14,7 @@ from harness.grid import resolve
 from harness.papers.published import Paper, PublishedKey, published_key, read_paper, read_papers, read_published
 from harness.papers.schema import pairs_of
 from harness.profiles import load_profile
-from harness.reporting.tables.filled import paper_tables
+from harness.reporting.tables.filled import tables_of
 from harness.spec import RunSpec
 
 CSV = Path(__file__).parents[2] / "reports" / "published.csv"
@@ -212,7 +212,7 @@ def test_errors_name_file_table_and_key(tmp_path: Path, old: str, new: str, says
 def test_a_row_without_a_printed_number_is_refused(tmp_path: Path) -> None:
     paper = read_paper(write(tmp_path, GOOD.replace('published = "mcse"', 'published = "mcse:clip"')))
     with pytest.raises(UserError, match=r"mcse.toml, table \[tables.T1.rows.1\], key 'published'.*mcse,T1,mcse,clip,"):
-        paper_tables([paper], read_published(), [])
+        tables_of(load_profile("paper"), [paper], [])
 
 
 def test_a_bad_line_of_published_numbers_is_named(tmp_path: Path) -> None:

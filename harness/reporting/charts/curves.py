@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 from harness.method.naming import VariantName
 from harness.reporting import look
@@ -13,8 +12,9 @@ from harness.reporting.seeds.summary import SummaryTable
 from harness.spec import BASELINE, UNTRAINED
 from harness.store import Result, frames_of
 
+P = TypeVar("P")
 #: steps and values
-Points = tuple[tuple[float, float], ...]
+Points = Sequence[tuple[float, float]]
 #: a loss term, "" for the dev score, and the label of the y axis
 ChartKey = tuple[str, str]
 #: rows of frames by label, in order of seeds
@@ -33,22 +33,10 @@ MOST_PLACES = 24
 X_LABEL = "optimizer steps"
 
 
-@dataclass(frozen=True)
-class Series:
-    """The curve of a variant. `index` selects its look, the same on a whole page if looks suffice; -1 is the baseline.
-
-    `mean` is over the steps that all `seeds` have. In a chart with methods, their variants are hidden until a click.
-    """
-
-    name: VariantName
-    index: int
-    mean: Points
-    seeds: tuple[Points, ...]
-    is_method: bool = True
-
-
-#: series of the charts of a place
-Charts = Mapping[ChartKey, Sequence[Series]]
+#: a chart: the curves of each variant, one for each seed
+Chart = Mapping[Label, Sequence[Points]]
+#: the number of each variant in a specification: the baseline has 0
+Numbers = Mapping[Label, int]
 
 
 def shown_runs(results: Sequence[Result], tables: Sequence[SummaryTable]) -> SeedRuns:
@@ -76,14 +64,15 @@ def curve_places(runs: SeedRuns, read: ReadRun) -> list[dict[str, Any]]:
         if (label.setting, label.encoder) in kept:
             places.setdefault(label.place, []).append(label)
     drawn = {place: _drawn(labels) for place, labels in places.items()}
-    every = _indices([label for labels in drawn.values() for label in labels])
+    every = _numbers([label for labels in drawn.values() for label in labels])
+    is_telling = max(every.values(), default=0) < look.LOOKS
     few = sum(len(runs[label]) for labels in places.values() for label in labels) <= MOST_SEEDS
     shown = []
     for place, labels in drawn.items():
-        charts = _charts(runs, read, labels, every if len(every) <= look.LOOKS else _indices(labels))
-        legend = _legend(charts)
+        charts, numbers = _charts(runs, read, labels), every if is_telling else _numbers(labels)
+        legend = _legend(charts.values(), numbers)
         left_out = "" if len(labels) == len(places[place]) else f" ({len(labels)} of {len(places[place])} variants)"
-        plots = tuple(_plot(place, *chart, series, legend, few) for chart, series in charts.items())
+        plots = tuple(_plot(place, *key, chart, numbers, legend, few) for key, chart in charts.items())
         if plots:
             shown.append({"key": f"curves-{place}", "title": place + left_out, "legend": legend, "plots": plots})
     return shown
@@ -98,19 +87,13 @@ def _drawn(labels: Sequence[Label]) -> list[Label]:
     return [label for label in labels if label in first]
 
 
-def _charts(runs: SeedRuns, read: ReadRun, labels: Sequence[Label], indices: Mapping[str, int]) -> Charts:
+def _charts(runs: SeedRuns, read: ReadRun, labels: Sequence[Label]) -> dict[ChartKey, Chart]:
     """The charts of a place, dev scores first. Reads each result once."""
     points: dict[ChartKey, dict[Label, list[Points]]] = {}
     for label in labels:
         for chart, curve in (each for result in map(read, runs[label]) if result for each in _curves(result)):
             points.setdefault(chart, {}).setdefault(label, []).append(curve)
-    return {
-        chart: [
-            Series(label.name, indices[str(label)], _mean(each), tuple(each), label.is_method)
-            for label, each in lines.items()
-        ]
-        for chart, lines in sorted(points.items(), key=lambda item: item[0][0] != "")
-    }
+    return dict(sorted(points.items(), key=lambda item: item[0][0] != ""))
 
 
 def _curves(result: Result) -> Iterator[tuple[ChartKey, Points]]:
@@ -127,20 +110,16 @@ def _curves(result: Result) -> Iterator[tuple[ChartKey, Points]]:
                 yield (f"{term} in {stream}, part of the gradient", "share of the gradient"), points
 
 
-def _indices(labels: Sequence[Label]) -> dict[str, int]:
-    """The index of every trained variant; the baseline has -1."""
-    names = dict.fromkeys(str(label) for label in labels if label.setting != UNTRAINED)
-    return {BASELINE: -1, **{name: index for index, name in enumerate(name for name in names if name != BASELINE)}}
+def _numbers(labels: Sequence[Label]) -> Numbers:
+    """The number of every trained variant, the same in each setting and encoder; the baseline has 0."""
+    trained = [label for label in labels if label.setting != UNTRAINED]
+    names = dict.fromkeys([BASELINE, *map(str, trained)])
+    number_of = {name: number for number, name in enumerate(names)}
+    return {label: number_of[str(label)] for label in trained}
 
 
 def _points(steps: Sequence[float], values: Sequence[float | None]) -> Points:
     return tuple((float(step), float(value)) for step, value in zip(steps, values, strict=True) if value is not None)
-
-
-def _mean(seeds: Sequence[Points]) -> Points:
-    tables = [dict(points) for points in seeds]
-    common = [step for step, _ in seeds[0] if all(step in table for table in tables)]
-    return tuple((step, sum(table[step] for table in tables) / len(tables)) for step in common)
 
 
 def run_curves(result: Result) -> Iterator[tuple[ChartKey, Points]]:
@@ -150,34 +129,46 @@ def run_curves(result: Result) -> Iterator[tuple[ChartKey, Points]]:
 
 def run_spec(variants: int = 1) -> look.ChartSpec:
     """The specification of a curve of one run, or of the means and seeds of several variants, without its points."""
-    line = (0.0, 0.0), (1.0, 1.0)
-    series = [Series(VariantName("", ""), at, line, (line,) * variants) for at in range(variants)]
-    spec = _spec("", series, [{"s": 0}] if variants > 1 else [], _legend({("", ""): series}))
+    legend = [look.LegendEntry(at + 1, VariantName("", ""), look.of_variant(at), variants) for at in range(variants)]
+    spec = _spec("", [{"s": 0}] if variants > 1 else [], legend, several=variants > 1)
     return {**spec, "data": {"values": []}}
 
 
-def _legend(charts: Charts) -> tuple[look.LegendEntry, ...]:
-    """An entry for each variant of some charts, the baseline first."""
-    series = {line.index: line for chart in charts.values() for line in chart}
+def _legend(charts: Collection[Chart], numbers: Numbers) -> tuple[look.LegendEntry, ...]:
+    """An entry for each variant of some charts, the baseline first. Variants of methods are hidden until a click."""
+    seeds = {label: len(curves) for chart in charts for label, curves in chart.items()}
     # a chart without methods shows variants at once: it would be empty otherwise
-    alone = {line.index for chart in charts.values() if not any(each.is_method for each in chart) for line in chart}
+    alone = {label for chart in charts if not any(each.is_method for each in chart) for label in chart}
     return tuple(
         look.LegendEntry(
-            index + 1, line.name, look.of_variant(index), len(line.seeds), not line.is_method and index not in alone
+            numbers[label],
+            label.name,
+            look.of_variant(numbers[label] - 1),
+            seeds[label],
+            not label.is_method and label not in alone,
         )
-        for index, line in sorted(series.items())
+        for label in sorted(seeds, key=numbers.__getitem__)
     )
 
 
 def _plot(
-    place: str, term: str, y_label: str, chart: Sequence[Series], legend: Sequence[look.LegendEntry], show_seeds: bool
+    place: str,
+    term: str,
+    y_label: str,
+    chart: Chart,
+    numbers: Numbers,
+    legend: Sequence[look.LegendEntry],
+    show_seeds: bool,
 ) -> look.Plot:
-    rows = [row for series in chart for row in _rows(series)]
-    lines = sum(len(series.seeds) for series in chart if len(series.seeds) > 1)
-    if show_seeds and lines <= MOST_SEED_LINES:
-        rows += [row for series in chart for row in _seed_rows(series)]
-    key, spec = f"curve-{place}-{term or 'dev'}", _spec(y_label, chart, rows, legend)
-    return look.Plot(key, curve_title(term), spec, unscripted="The values are in the result files.")
+    means = {label: [*_means(numbers[label], seeds)] for label, seeds in chart.items()}
+    several = {label: seeds for label, seeds in chart.items() if len(seeds) > 1}
+    rows = [row for some in means.values() for row in some]
+    if show_seeds and sum(map(len, several.values())) <= MOST_SEED_LINES:
+        rows += [row for label, seeds in several.items() for row in _seed_rows(numbers[label], seeds)]
+    alone = any(len(some) == 1 for some in means.values())
+    spec = _spec(y_label, rows, legend, alone=alone, several=bool(several))
+    title, unscripted = curve_title(term), "The values are in the result files."
+    return look.Plot(f"curve-{place}-{term or 'dev'}", title, spec, unscripted=unscripted)
 
 
 def curve_title(term: str) -> str:
@@ -185,33 +176,38 @@ def curve_title(term: str) -> str:
     return f"Loss term {term}" if term else "Dev score"
 
 
-def _rows(series: Series) -> Iterator[Mapping[str, object]]:
-    """The mean at each step, and the smallest and largest value of any seed."""
-    tables = [dict(points) for points in series.seeds]
-    for x, y in _thinned(series.mean):
-        ys = [table[x] for table in tables]
-        yield {"v": series.index + 1, "x": x, "y": y, "lo": min(ys), "hi": max(ys)}
+def _means(number: int, seeds: Sequence[Points]) -> Iterator[Mapping[str, object]]:
+    """The mean at each step that all seeds have, and the smallest and largest value of any seed."""
+    tables = [dict(points) for points in seeds]
+    common = [(step, [table[step] for table in tables]) for step in tables[0] if all(step in one for one in tables)]
+    for x, ys in _thinned(common):
+        yield {"v": number, "x": x, "y": sum(ys) / len(ys), "lo": min(ys), "hi": max(ys)}
 
 
-def _seed_rows(series: Series) -> Iterator[Mapping[str, object]]:
-    for seed, points in enumerate(series.seeds if len(series.seeds) > 1 else ()):
+def _seed_rows(number: int, seeds: Sequence[Points]) -> Iterator[Mapping[str, object]]:
+    for seed, points in enumerate(seeds):
         for x, y in _thinned(points):
-            yield {"v": series.index + 1, "x": x, "y": y, "s": seed}
+            yield {"v": number, "x": x, "y": y, "s": seed}
 
 
-def _thinned(points: Points) -> Points:
+def _thinned(points: Sequence[P]) -> Sequence[P]:
     """At most MOST_POINTS points of a line, evenly spaced, with the last one."""
     step = -(-len(points) // MOST_POINTS)
     return points if step <= 1 else points[-1::-step][::-1]
 
 
 def _spec(
-    y_label: str, chart: Sequence[Series], rows: Sequence[Mapping[str, object]], legend: Sequence[look.LegendEntry]
+    y_label: str,
+    rows: Sequence[Mapping[str, object]],
+    legend: Sequence[look.LegendEntry],
+    *,
+    several: bool,
+    alone: bool = False,
 ) -> look.ChartSpec:
+    """The specification of a chart; `several` seeds have a mean, and a point `alone` is shown without a line."""
     by = look.by_variant(legend)
     params, transform = look.hiding(legend)
     hover = {"type": "point", "on": "pointerover", "clear": "pointerout", "fields": ["v"], "nearest": True}
-    alone = any(len(series.mean) == 1 for series in chart)
     shown = {"condition": {"param": "near", "empty": False, "value": 1}, "value": 1 if alone else 0}
     whole = {"filter": "!isValid(datum.s)"}
     return {
@@ -239,7 +235,7 @@ def _spec(
                 "transform": [whole],
                 "params": [{"name": "near", "select": hover}],
                 "mark": {"type": "point", "filled": True, "size": 45, "stroke": look.SOFT, "strokeWidth": 0},
-                "encoding": {"opacity": shown, "tooltip": _hovered(chart)},
+                "encoding": {"opacity": shown, "tooltip": _hovered(several=several)},
             },
         ],
     }
@@ -256,9 +252,8 @@ def _seeds() -> look.ChartSpec:
     }
 
 
-def _hovered(chart: Sequence[Series]) -> look.ChartSpec:
+def _hovered(*, several: bool) -> look.ChartSpec:
     """The tooltip as an expression, since Vega-Lite 6.4 loses texts of the nearest point."""
-    several = any(len(series.seeds) > 1 for series in chart)
     shown = [("step", "x", ","), ("mean over seeds" if several else "value", "y", ".4~g")]
     shown += [("smallest seed", "lo", ".4~g"), ("largest seed", "hi", ".4~g")] if several else []
     numbers = (f"'{title}': format((datum.datum || datum).{field}, '{style}')" for title, field, style in shown)

@@ -8,7 +8,6 @@ hyperparameter, for variants that differ in nothing else.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from harness.formatting import fixed, interval_text, signed
@@ -81,7 +80,7 @@ def _gain_row(forest: Forest, index: int, gain: Gain) -> dict[str, object]:
         "interval": interval,
         "test": "; ".join(filter(None, (_tested(gain, digits), str(gain.row.weakness([forest.column]))))),
         "kind": gain.kind,
-        "certain": gain.certain or gain.kind in ("baseline", "untrained", "equal"),
+        "certain": (gain.row.is_trained and gain.cell.holds) or gain.kind in ("baseline", "untrained", "equal"),
     }
 
 
@@ -249,49 +248,35 @@ MOST_SWEEPS, MOST_LINES = 12, 20
 DECADES = 20.0
 #: label -> option -> its value in the label's runs, also of options that the name leaves at their default
 UnnamedOptions = Mapping[Label, Mapping[str, object]]
+#: label without a swept option -> its scores at each value of the option
+SweptLines = Mapping[Label, Mapping[float, Cell]]
 
 
-@dataclass(frozen=True)
-class Sweep:
-    """All variants in which one option was swept, in one setting and encoder.
-
-    `lines` map a label without this option to its scores at each value of the option.
-    """
-
-    table: SummaryTable
-    block: Block
-    column: Column
-    option: str
-    lines: Mapping[Label, Mapping[float, Cell]]
-
-
-def sweeps(table: SummaryTable, defaults: UnnamedOptions) -> list[Sweep]:
-    """The sweeps of a table in its first average."""
+def sweep_plots(table: SummaryTable, defaults: UnnamedOptions) -> list[look.Plot]:
+    """A chart for each option that was swept in a setting and encoder, in the first average of a table."""
     column = next((candidate for candidate in table.columns if candidate.task == AVERAGE), None)
-    swept_lines = (
-        []
-        if column is None
-        else [sweep for block in table.blocks for sweep in _sweeps_of(table, block, column, defaults)]
-    )
-    return sorted(swept_lines, key=lambda sweep: -max(map(len, sweep.lines.values())))[:MOST_SWEEPS]
+    if column is None:
+        return []
+    swept_in = [(block, *sweep) for block in table.blocks for sweep in _sweeps_of(block, column, defaults)]
+    swept_in.sort(key=lambda sweep: -max(map(len, sweep[-1].values())))
+    return [_sweep_plot(table, block, column, option, lines) for block, option, lines in swept_in[:MOST_SWEEPS]]
 
 
-def sweep_plot(sweep: Sweep) -> look.Plot:
-    """Draw a sweep."""
-    metric, place = sweep.table.metric(sweep.column), sweep.block.place
-    shown = list(sweep.lines.items())[:MOST_LINES]
+def _sweep_plot(table: SummaryTable, block: Block, column: Column, option: str, lines: SweptLines) -> look.Plot:
+    metric, place = table.metric(column), block.place
+    shown = list(lines.items())[:MOST_LINES]
     legend = tuple(
         look.LegendEntry(at, label.name, look.of_variant(at), max(cell.summary.n for cell in cells.values()))
         for at, (label, cells) in enumerate(shown)
     )
     rows = [row for at, (_, cells) in enumerate(shown) for row in _sweep_rows(at, cells, metric.digits)]
-    key = f"sweep-{sweep.table.profile}-{sweep.table.suite}{sweep.table.about}-{sweep.option}-{place}"
-    base = main_baseline(sweep.block, sweep.column)
-    mean = base.cells[sweep.column].summary.mean if base else None
+    key = f"sweep-{table.profile}-{table.suite}{table.about}-{option}-{place}"
+    base = main_baseline(block, column)
+    mean = base.cells[column].summary.mean if base else None
     text = "Means over seeds with 95 % intervals (t)."
     text += f" Dashed: {base.label.name}." if base else ""
-    name = option_title(sweep.option)
-    title = f"{name}: {suite_title(sweep.table.suite)} average, {place}"
+    name = option_title(option)
+    title = f"{name}: {suite_title(table.suite)} average, {place}"
     return look.Plot(key, title, _sweep_spec(rows, legend, name, metric.title, mean), text, legend)
 
 
@@ -312,7 +297,8 @@ def swept(variant: str, overrides: str) -> Iterator[tuple[str, float, tuple[str,
             yield key, value, (variant, ",".join(f"{other}={text}" for other, _, text in pairs if other != key))
 
 
-def _sweeps_of(table: SummaryTable, block: Block, column: Column, defaults: UnnamedOptions) -> Iterator[Sweep]:
+def _sweeps_of(block: Block, column: Column, defaults: UnnamedOptions) -> Iterator[tuple[str, SweptLines]]:
+    """The options that were swept in a block, each with the variants that differ in nothing else."""
     swept_cells: dict[str, dict[Label, dict[float, Cell]]] = {}
     for row in block.trained:
         if column in row.cells:
@@ -328,7 +314,7 @@ def _sweeps_of(table: SummaryTable, block: Block, column: Column, defaults: Unna
         longest = sorted(by_label.items(), key=lambda line: -len(line[1]))
         lines = {label: dict(sorted(cells.items())) for label, cells in longest if len(cells) >= FEWEST}
         if lines:
-            yield Sweep(table, block, column, option, lines)
+            yield option, lines
 
 
 def _sweep_rows(at: int, cells: Mapping[float, Cell], digits: int) -> Iterator[dict[str, object]]:

@@ -19,7 +19,6 @@ from harness.reporting.seeds.cells import Label, Row
 from harness.reporting.seeds.choose import profile_runs, rows_by_label
 from harness.reporting.seeds.wording import data_of
 from harness.spec import UNTRAINED
-from harness.store import Frames
 
 
 @dataclass(frozen=True)
@@ -58,14 +57,11 @@ class Material:
         return self.profile == PAPER_PROFILE
 
     @cached_property
-    def _frames(self) -> Frames:
+    def _rows(self) -> Mapping[Label, Mapping[str, Row]]:
         specs = (spec for paper in self.contents.papers for spec in paper.figures.values())
         variants = {variant for spec in specs for variant in spec.variants}
-        return profile_runs(self.contents.frames, self.profile, variants)
-
-    @cached_property
-    def _rows(self) -> Mapping[Label, Mapping[str, Row]]:
-        return rows_by_label(self._frames, self._frames.scores, self._frames.parts)
+        frames = profile_runs(self.contents.frames, self.profile, variants)
+        return rows_by_label(frames, frames.scores, frames.parts)
 
     def figure(self, paper: Paper, name: str) -> ReportFigure:
         """One figure of a paper. It is empty if there are no runs or its kind is broken."""
@@ -107,7 +103,7 @@ class Material:
         published = self.contents.published
         numbers = {key.task: number.value for key, number in published.items() if key[:2] == (paper.name, name)}
         printed = [(text, numbers[task]) for task, text in spec.printed.items() if task in numbers]
-        return replace(data, is_paper=True, printed=printed, published=published)
+        return replace(data, is_paper=True, printed=printed)
 
     def _commands(self, figure: str, data: FigureData, suites: Sequence[str]) -> Iterator[str]:
         """The command for the missing runs. `suites` are evaluated in addition to the figure's own."""
@@ -134,6 +130,5 @@ class Material:
         """The runs that a figure's suite has scores of; without those whose first result's file is damaged."""
         for label in self._labels(spec):
             rows = self._rows.get(label, {})
-            result = self.contents.result(rows[spec.suite].runs[0], self._frames) if spec.suite in rows else None
-            if result:
+            if spec.suite in rows and (result := self.contents.result_of(rows[spec.suite])):
                 yield FigureRun(label, rows, result, self.contents.arrays)

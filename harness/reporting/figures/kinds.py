@@ -12,7 +12,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from harness.metrics import AVERAGE, ArrayName, Metric, Metrics, Score
-from harness.papers.published import Published, PublishedKey
 from harness.papers.schema import FigureSpec
 from harness.reporting.look import ChartSpec
 from harness.reporting.seeds.cells import Cell, Label, Row
@@ -62,7 +61,7 @@ class FigureData:
     """Everything a figure may be drawn from.
 
     `runs` are in the order of the paper's file. `is_paper` says whether printed numbers may be shown: `printed` are
-    the named values that the file asks for as lines, `published` all printed numbers; both are empty otherwise.
+    the named values that the file asks for as lines, empty otherwise.
     `task` is the task of the file, or the suite's first task in another profile. `index` is the figure's place among
     the paper's figures of the same kind and metric, from 0.
     """
@@ -73,7 +72,6 @@ class FigureData:
     task: str = ""
     is_paper: bool = False
     printed: Sequence[tuple[str, float]] = ()
-    published: Mapping[PublishedKey, Published] = field(default_factory=dict)
     index: int = 0
 
     @property

@@ -7,8 +7,7 @@ Figure 4.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from harness.method.naming import name_of
@@ -24,23 +23,8 @@ from harness.stats import Summary, summarise
 PARTS = {"shot": "training pairs", "size": "training triplets"}
 
 
-@dataclass(frozen=True)
-class LevelCurve:
-    """Means over seeds at places on the axis. A `constant` curve is a horizontal line."""
-
-    name: str
-    constant: bool = False
-    points: dict[float, Summary] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class LevelPanel:
-    """An option of a setting: its values in order, as texts, and the curves over them."""
-
-    setting: str
-    option: str
-    levels: list[str]
-    curves: list[LevelCurve]
+#: name of a curve -> place on the axis -> mean over seeds
+LevelCurves = Mapping[str, Mapping[float, Summary]]
 
 
 def data_scale(data: FigureData) -> Drawing | str:
@@ -48,38 +32,38 @@ def data_scale(data: FigureData) -> Drawing | str:
 
     A variant that was trained on a setting without options is a horizontal line.
     """
-    shown = [run for run in data.runs if run.cell(data.average)]
-    settings = [parse_setting(run.label.setting) for run in shown]
-    pairs = dict.fromkeys((setting.name, option) for setting in settings for option, _ in setting.options)
-    every = [_panel(shown, data.average, *pair) for pair in pairs]
-    if not every:
+    summaries = [(run, parse_setting(run.label.setting), run.summary(data.average)) for run in data.runs]
+    shown = [(run, setting, summary) for run, setting, summary in summaries if summary]
+    pairs = dict.fromkeys((setting.name, option) for _, setting, _ in shown for option, _ in setting.options)
+    if not pairs:
         return "no run on a part or a noisy copy of a setting yet"
 
-    entries = _entries([curve for panel in every for curve in panel.curves])
-    panels = [_drawn(f"levels{at}", panel, data, entries) for at, panel in enumerate(every)]
+    varied = {name for name, _ in pairs}
+    constants = {f"{run.label.name} / {setting}": mean for run, setting, mean in shown if setting.name not in varied}
+    curves = [_curves(shown, *pair) for pair in pairs]
+    entries = _entries(lines for _, lines in curves)
+    panels = []
+    for at, ((setting, option), (levels, lines)) in enumerate(zip(pairs, curves, strict=True)):
+        places = {look.number(text): float(place) for place, text in enumerate(levels)}
+        printed = [(name, value, places[value]) for name, value in data.printed if value in places]
+        labels = {"values": list(range(len(levels))), "labelExpr": f"levels{at}[datum.value]", "grid": False}
+        x = look.axis("x", PARTS.get(option, option), axis=labels)
+        layers = _layers(lines, constants, data, entries, x, printed)
+        panels.append({"title": setting, "params": [{"name": f"levels{at}", "value": levels}], "layer": layers})
     text = f"{suite_title(data.spec.suite)} average, mean ± SD over seeds. The values on the axis are evenly spaced."
-    return Drawing(look.grid(panels, share=True), text, shown)
+    return Drawing(look.grid(panels, share=True), text, [run for run, _, _ in shown])
 
 
-def _entries(shown: Sequence[LevelCurve]) -> dict[str, look.Look]:
-    names = dict.fromkeys(curve.name for curve in shown if not curve.constant)
-    points = {
-        name: [point for curve in shown if curve.name == name for point in curve.points.values()] for name in names
-    }
-    return {name: look.of_series(at, f"{name} ({look.n_of(points[name])})") for at, name in enumerate(names)}
-
-
-def _drawn(param: str, panel: LevelPanel, data: FigureData, entries: Mapping[str, look.Look]) -> look.ChartSpec:
-    places = {look.number(text): float(at) for at, text in enumerate(panel.levels)}
-    printed = [(name, value, places[value]) for name, value in data.printed if value in places]
-    labels = {"values": list(range(len(panel.levels))), "labelExpr": f"{param}[datum.value]", "grid": False}
-    x = look.axis("x", PARTS.get(panel.option, panel.option), axis=labels)
-    layers = _layers(panel.curves, data, entries, x, printed)
-    return {"title": panel.setting, "params": [{"name": param, "value": panel.levels}], "layer": layers}
+def _entries(every: Iterable[LevelCurves]) -> dict[str, look.Look]:
+    points: dict[str, list[Summary]] = {}
+    for name, curve in (item for curves in every for item in curves.items()):
+        points.setdefault(name, []).extend(curve.values())
+    return {name: look.of_series(at, f"{name} ({look.n_of(points[name])})") for at, name in enumerate(points)}
 
 
 def _layers(
-    shown: Sequence[LevelCurve],
+    curves: LevelCurves,
+    constants: Mapping[str, Summary],
     data: FigureData,
     entries: Mapping[str, look.Look],
     x: look.ChartSpec,
@@ -87,73 +71,54 @@ def _layers(
 ) -> list[look.ChartSpec]:
     """Curves, constants as horizontal lines, and printed values as vertical ones at their places."""
     points = [
-        look.spread(entries[curve.name].name, place, point)
-        for curve in shown
-        if not curve.constant
-        for place, point in sorted(curve.points.items())
+        look.spread(entries[name].name, place, point)
+        for name, curve in curves.items()
+        for place, point in sorted(curve.items())
     ]
-    constant = [
-        (f"{curve.name} ({look.n_of([point])})", point.mean)
-        for curve in shown
-        if curve.constant
-        for point in curve.points.values()
-    ]
+    lines = [(f"{name} ({look.n_of([point])})", point.mean) for name, point in constants.items()]
     marks = [(f"printed: {name}, {value:g}", point) for name, value, point in printed]
     unit = data.metric(data.spec.suite, data.spec.metric).title
     y, looks = look.axis("y", f"{suite_title(data.spec.suite)} average, {unit}"), look.by_series(list(entries.values()))
-    return [*look.lines_at("y", constant, look.BLACK), *look.lines_at("x", marks), look.curves(points, x, y, looks)]
+    return [*look.lines_at("y", lines, look.BLACK), *look.lines_at("x", marks), look.curves(points, x, y, looks)]
 
 
-def _panel(runs: Sequence[FigureRun], score: Score, base: str, option: str) -> LevelPanel:
-    """The curves over one option of one setting.
+def _curves(
+    shown: Sequence[tuple[FigureRun, Variant, Summary]], base: str, option: str
+) -> tuple[list[str], LevelCurves]:
+    """The values of one option of one setting in order, as texts, and the curves over their places.
 
     The setting without the option comes first as `none`, or last as `all` if the option takes a part of the data.
     """
-    settings = {run.label: parse_setting(run.label.setting) for run in runs}
-    values = {
-        value
-        for setting in settings.values()
-        if setting.name == base
-        for name, value in setting.options
-        if name == option
-    }
+    mine = [(run.label.name.text, setting, summary) for run, setting, summary in shown if setting.name == base]
+    values = {value for _, setting, _ in mine for name, value in setting.options if name == option}
     levels = sorted(values, key=lambda text: (look.number(text) is None, look.number(text) or 0.0, text))
     plain = "all" if option in PARTS else "none"
-    if Variant(base) in settings.values():
+    if any(not setting.options for _, setting, _ in mine):
         levels = [*levels, plain] if option in PARTS else [plain, *levels]
-    varied = {setting.name for setting in settings.values() if setting.options}
-    curves: dict[str, LevelCurve] = {}
-    for run in runs:
-        setting, summary = settings[run.label], run.summary(score)
-        if summary is None:
-            continue
-        if setting.name not in varied:
-            name = f"{run.label.name} / {setting}"
-            curves[name] = LevelCurve(name, True, {0.0: summary})
+    curves: dict[str, dict[float, Summary]] = {}
+    for name, setting, summary in mine:
         level = dict(setting.options).get(option, "" if setting.options else plain)
-        if setting.name == base and level in levels:
-            curve = curves.setdefault(run.label.name.text, LevelCurve(run.label.name.text))
-            curve.points[float(levels.index(level))] = summary
-    return LevelPanel(base, option, levels, sorted(curves.values(), key=lambda curve: not curve.constant))
+        if level in levels:
+            curves.setdefault(name, {})[float(levels.index(level))] = summary
+    return levels, curves
 
 
 def margin_sweep(data: FigureData) -> Drawing | str:
     """The average against an option of the method, one curve for each setting and encoder."""
     option = next((name for text in data.spec.variants for name, _ in Variant.parse(text).options), "")
-    curves_of: dict[str, LevelCurve] = {}
+    curves: dict[str, dict[float, Summary]] = {}
     for run in data.runs:
         summary, x = run.summary(data.average), _value(run, option)
         if summary is not None and x is not None:
-            name = run.label.place
-            curves_of.setdefault(name, LevelCurve(name)).points[x] = summary
-    if not any(len(curve.points) > 1 for curve in curves_of.values()):
+            curves.setdefault(run.label.place, {})[x] = summary
+    if not any(len(points) > 1 for points in curves.values()):
         return f"fewer than two values of {option} run in any setting yet"
 
-    shown = list(curves_of.values())
     printed = [(name, value, value) for name, value in data.printed]
-    layers = _layers(shown, data, _entries(shown), look.axis("x", option, axis={"grid": False}), printed)
+    x_axis = look.axis("x", option, axis={"grid": False})
+    layers = _layers(curves, {}, data, _entries([curves]), x_axis, printed)
     text = f"{suite_title(data.spec.suite)} average against the {option}, mean ± SD over seeds."
-    return Drawing(look.grid([{"height": 145 + 9 * len(shown), "layer": layers}]), text, data.runs)
+    return Drawing(look.grid([{"height": 145 + 9 * len(curves), "layer": layers}]), text, data.runs)
 
 
 def _value(run: FigureRun, option: str) -> float | None:

@@ -70,15 +70,16 @@ def _lines(copies: Mapping[str, Result], suites: Sequence[str]) -> Iterator[Line
     values = ", ".join(f"{name}={value}" for name, value in sorted(first.overrides.items()))
     name = f"{first.spec.key} ({values})" if values else first.spec.key
     for number, (lab, result) in enumerate(copies.items()):
-        cells = (_suite(result, first, suite, number == 0) for suite in suites)
-        facts = (_dev(result, first, number == 0), _largest(result, first) if number else ABSENT)
+        other = first if number else None
+        cells = (_suite(result, other, suite) for suite in suites)
+        facts = (_dev(result, other), _largest(result, first) if number else ABSENT)
         texts = map(CellText, (*facts, _hardware(result), _versions(result)))
         span = 0 if number else len(copies)
         yield Line((name, lab), (*cells, *texts), "plain" if number else "baseline", span, first.fingerprint)
 
 
-def _suite(result: Result, first: Result, suite: str, is_first: bool) -> CellText:
-    mine, other = result.latest(suite), first.latest(suite)
+def _suite(result: Result, first: Result | None, suite: str) -> CellText:
+    mine, other = result.latest(suite), first.latest(suite) if first else None
     if mine is None or not mine.protocol.metrics:
         return CellText(ABSENT)
     metric = mine.protocol.metrics[0]
@@ -87,19 +88,17 @@ def _suite(result: Result, first: Result, suite: str, is_first: bool) -> CellTex
     if value is None:
         return CellText(ABSENT)
     text = fixed(value, metric.digits)
-    if is_first:
-        return CellText(text)
     if other is None or other.key != mine.key:
         return CellText(text, extra="another protocol" if other else "")
     before = other.scores.get(task, {}).get(metric.name)
     return CellText(text, extra="" if before is None else signed(value - before, metric.digits))
 
 
-def _dev(result: Result, first: Result, is_first: bool) -> str:
-    best, before = result.dev.best_score, first.dev.best_score
+def _dev(result: Result, first: Result | None) -> str:
+    best, before = result.dev.best_score, first.dev.best_score if first else None
     if best is None:
         return ABSENT
-    return fixed(best, 2) + ("" if is_first or before is None else f" ({signed(best - before, 2)})")
+    return fixed(best, 2) + ("" if before is None else f" ({signed(best - before, 2)})")
 
 
 def _largest(result: Result, first: Result) -> str:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from typing import NamedTuple
 
-from harness.commands import DEFAULT_COMMANDS, Commands
+from harness.commands import Commands
 from harness.formatting import interval_text, signed
 from harness.method.naming import name_of
 from harness.metrics import AVERAGE, Column, Score, Significance
@@ -77,25 +77,13 @@ class BoardRow(NamedTuple):
     also: Sequence[str]
 
 
-class BoardMethod(NamedTuple):
-    """A method: its rank, its paper in short and in full, its own row, and those of its variants."""
-
-    name: str
-    rank: str
-    source: str
-    paper: str
-    entry: BoardRow
-    variants: Sequence[BoardRow]
-
-
 @dataclass(frozen=True)
 class Board:
     """The leaderboard of a profile, setting, encoder and metric. `pages` are the stems of pages of runs."""
 
     forest: Forest
-    papers: Mapping[str, str]
-    commands: Commands = DEFAULT_COMMANDS
-    pages: Mapping[int, str] = field(default_factory=dict)
+    commands: Commands
+    pages: Mapping[int, str]
 
     @cached_property
     def key(self) -> str:
@@ -131,26 +119,26 @@ class Board:
         return [*dict.fromkeys(name for entry in self.entries for name in entry.gain.row.spent.texts())]
 
     @cached_property
-    def methods(self) -> Sequence[BoardMethod]:
-        """The methods, best first, each with its variants; the untrained encoder is listed without a rank."""
-        leaders = methods(self.forest)
+    def leaders(self) -> Sequence[Gain]:
+        return methods(self.forest)
+
+    @cached_property
+    def methods(self) -> Sequence[Sequence[BoardRow]]:
+        """The rows of each method, best method first: its own row, then those of its variants."""
         of_method: dict[str, list[BoardRow]] = {}
         for entry in self.entries:
             of_method.setdefault(entry.gain.row.label.method, []).append(entry)
-        ranked = []
-        for name, entries in of_method.items():
-            like_trained = (entry for entry in entries if entry.gain in leaders or entry.gain.kind == "untrained")
+        for entries in of_method.values():
+            like_trained = (each for each in entries if each.gain in self.leaders or each.gain.kind == "untrained")
             own = next(like_trained, entries[0])
-            paper = self.papers.get(name, "")
-            variants = [entry for entry in entries if entry is not own]
-            ranked.append(BoardMethod(name, self._rank(own.gain, leaders), _source(paper), paper, own, variants))
-        return sorted(ranked, key=lambda method: -method.entry.gain.size)
+            entries.sort(key=lambda entry: entry is not own)
+        return sorted(of_method.values(), key=lambda entries: -entries[0].gain.size)
 
-    def _rank(self, gain: Gain, leaders: Sequence[Gain]) -> str:
+    def rank(self, gain: Gain) -> str:
         """One more than the number of significantly better methods; ABSENT with too few seeds or without training."""
-        if gain not in leaders or gain.cell.summary.n < FEWEST_SEEDS:
+        if gain not in self.leaders or gain.cell.summary.n < FEWEST_SEEDS:
             return ABSENT
-        tests = (self.forest.tested(leader.row, gain.row) for leader in leaders)
+        tests = (self.forest.tested(leader.row, gain.row) for leader in self.leaders)
         return str(1 + sum(cell.verdict is Significance.BETTER for cell in tests))
 
     @cached_property
@@ -162,7 +150,7 @@ class Board:
     @cached_property
     def wins(self) -> Mapping[str, Sequence[int]]:
         """On how many tasks each method has a better mean than each other; none for fewer than two methods or tasks."""
-        rows, metric = [gain.row for gain in methods(self.forest)], self.forest.metric
+        rows, metric = [gain.row for gain in self.leaders], self.forest.metric
         if len(rows) < 2 or len(self.tasks) < 2:
             return {}
 
@@ -177,7 +165,7 @@ class Board:
         """Scores against each budget in words; none for fewer than two methods with a value."""
         plots = {}
         for what in {name: None for entry in self.entries for name in entry.gain.row.spent.numbers()}:
-            spent = ((gain, gain.row.spent.numbers().get(what, 0.0)) for gain in methods(self.forest))
+            spent = ((gain, gain.row.spent.numbers().get(what, 0.0)) for gain in self.leaders)
             if len(rows := [(gain, number) for gain, number in spent if number > 0]) > 1:
                 plots[what] = cost_plot(self.forest, self.key, what, rows)
         return plots
@@ -200,7 +188,7 @@ class Board:
             }
             for entry in entries
         ]
-        bases = dict.fromkeys(gain.row.label.variant for gain in methods(forest))
+        bases = dict.fromkeys(gain.row.label.variant for gain in self.leaders)
         return {
             "rows": rows,
             "column": forest.table.title(forest.column),
@@ -267,7 +255,7 @@ def _reading_mark(gain: Gain) -> str:
     return f"@{variant.reading}"
 
 
-def _source(paper: str) -> str:
+def source(paper: str) -> str:
     """The authors and the year of a reference; a text without these is kept if short, else empty."""
     match = re.match(r"(?P<who>[^,]{1,40}),.*\b(?P<year>(?:19|20)\d\d)\b", paper)
     return f"{match['who']} {match['year']}" if match else paper * (len(paper) <= LONGEST_SOURCE)
@@ -287,25 +275,23 @@ class LeaderboardSection(ReportSection):
         contents = self.contents
         stems = in_order(contents.frames)["page"]
         pages = dict(zip(stems.index.tolist(), stems.tolist(), strict=True))
-        papers = {facts.name: facts.paper for facts in contents.methods}
         counts = Counter(contents.frames.texts("profile"))
-        every = [
-            forest
-            for table in contents.tables
-            for column in table.averages
-            for forest in forests(table, column, fewest=1)
-        ]
 
         def order(forest: Forest) -> tuple[object, ...]:
             profile, suite = forest.table.profile, forest.table.suite
             first = profile != PAPER_PROFILE, profile == TOY_PROFILE, -counts[profile], profile
             return *first, suite != FIRST_SUITE, not forest.is_primary, *importance(forest)
 
-        shown, commands = sorted(every, key=order)[:MOST_BOARDS], contents.commands
-        return [Board(forest, papers, commands, pages) for forest in shown]
+        shown = sorted(contents.forests, key=order)[:MOST_BOARDS]
+        return [Board(forest, contents.commands, pages) for forest in shown]
 
     #: the specification of the curves of two rows, which the page's script fills
     curve = run_spec(2)
+
+    @cached_property
+    def sources(self) -> Mapping[str, tuple[str, str]]:
+        """The paper of each method, in short and in full."""
+        return {facts.name: (source(facts.paper), facts.paper) for facts in self.contents.methods}
 
     @property
     def sentences(self) -> Sequence[Sentence]:

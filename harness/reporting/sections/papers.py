@@ -24,10 +24,9 @@ from harness.reporting.sections.base import ReportSection
 from harness.reporting.seeds.cells import Label, Row
 from harness.reporting.seeds.choose import profile_runs, rows_by_label
 from harness.reporting.tables.cells import FilledTable, PaperCell
-from harness.reporting.tables.filled import stand_in_tables
+from harness.reporting.tables.filled import tables_of
 from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section
 from harness.reporting.tables.paper_grids import no_run_yet, paper_grid, table_title, verdict_note
-from harness.store import Frames
 
 #: decimals of a cosine
 DIGITS = 4
@@ -51,7 +50,7 @@ def neighbour_grids(contents: Contents) -> dict[str, list[Grid]]:
     others = [profile for profile in contents.stand_in_profiles if profile.stands_for]
     profiles = {profile.name: profile for profile in (load_profile(PAPER_PROFILE), *others)}
     suites = {entry.suite for paper in contents.papers for entry in paper.neighbours.values()}
-    finders = [_Finder.of(contents, profile, suites) for profile in profiles.values()]
+    finders = [_Finder(contents, profile, suites) for profile in profiles.values()]
     grids: dict[str, list[Grid]] = {}
     for paper in contents.papers:
         made = (_grid(paper, name, finder) for name in paper.neighbours for finder in finders)
@@ -65,15 +64,13 @@ class _Finder:
 
     contents: Contents
     profile: Profile
-    frames: Frames
-    rows: Mapping[Label, Mapping[str, Row]]
+    suites: Collection[str]
 
-    @classmethod
-    def of(cls, contents: Contents, profile: Profile, suites: Collection[str]) -> _Finder:
-        frames = profile_runs(contents.frames, profile.name)
-        here = frames.evaluations["suite"].isin(suites).to_numpy()
-        scores = frames.scores[here[frames.scores["evaluation"].to_numpy()]]
-        return cls(contents, profile, frames, rows_by_label(frames, scores))
+    @cached_property
+    def rows(self) -> Mapping[Label, Mapping[str, Row]]:
+        frames = profile_runs(self.contents.frames, self.profile.name)
+        here = frames.evaluations["suite"].isin(self.suites).to_numpy()
+        return rows_by_label(frames, frames.scores[here[frames.scores["evaluation"].to_numpy()]])
 
     @property
     def is_paper(self) -> bool:
@@ -84,10 +81,13 @@ class _Finder:
 
         The seed is the one that most models have been run with, in a tie the lowest.
         """
-        every = self._runs(entry)
-        counts = Counter(seed for runs in every.values() for seed in runs)
+        names = StandIns.of(self.profile, self.contents.teacher_options)
+        places = (names.place(*pair, encoder) for encoder in entry.encoders for pair in pairs_of(entry))
+        labels = [Label(self.profile.name, *place, "") for place in places if place]
+        every = {label: self.rows.get(label, {}).get(entry.suite) for label in labels}
+        counts = Counter(seed for row in every.values() if row for seed in row.seeds)
         seed = min(counts, key=lambda number: (-counts[number], number), default=None)
-        mine = {label: self._read(runs.get(seed), entry) for label, runs in every.items()}
+        mine = {label: self._read(row, seed, entry) if row else None for label, row in every.items()}
         queries = next((answer.queries for answer in mine.values() if answer), ())
         same = {label: answer if answer and answer.queries == queries else None for label, answer in mine.items()}
         return seed if queries else None, same
@@ -99,17 +99,9 @@ class _Finder:
         size = max((int(value) for cell in cells if cell for value in cell.values), default=None)
         return f"the {'' if size is None else f'{size:,} '}captions of the test images of {entry.task}"
 
-    def _runs(self, entry: NeighbourTable) -> dict[Label, dict[int | None, int]]:
-        """The runs of each model by seed."""
-        names = StandIns.of(self.profile, self.contents.teacher_options)
-        places = (names.place(*pair, encoder) for encoder in entry.encoders for pair in pairs_of(entry))
-        labels = [Label(self.profile.name, *place, "") for place in places if place]
-        rows = ((label, self.rows.get(label, {}).get(entry.suite)) for label in labels)
-        return {label: dict(zip(row.seeds, row.runs, strict=True)) if row else {} for label, row in rows}
-
-    def _read(self, run: int | None, entry: NeighbourTable) -> Answers | None:
+    def _read(self, row: Row, seed: int | None, entry: NeighbourTable) -> Answers | None:
         """A run's answers on the table's task; under other profiles on the first task that has any."""
-        result = None if run is None else self.contents.result(run, self.frames)
+        result = self.contents.result_of(row, seed)
         arrays = self.contents.arrays(result) if result else {}
         tasks = [name.task for name in arrays if name.what == "neighbours"]
         task = next((candidate for candidate in tasks if candidate == entry.task or not self.is_paper), None)
@@ -175,13 +167,9 @@ class PapersSection(ReportSection):
     @cached_property
     def tables(self) -> Sequence[FilledTable]:
         contents = self.contents
-        stand_ins = stand_in_tables(
-            contents.papers,
-            contents.frames,
-            contents.stand_in_profiles,
-            contents.teacher_options,
-            contents.commands,
-        )
+        others = [profile for profile in contents.stand_in_profiles if profile.name != PAPER_PROFILE]
+        given, options = (contents.papers, contents.frames, contents.commands), contents.teacher_options
+        stand_ins = (table for profile in others for table in tables_of(profile, *given, options=options))
         return [*contents.filled, *stand_ins]
 
     @cached_property

@@ -10,7 +10,7 @@ from itertools import islice
 
 from harness.method.naming import name_of
 from harness.reporting.charts.curves import MOST_PLACES, SeedRuns, curve_places, shown_runs
-from harness.reporting.charts.glance import UnnamedOptions, forest_plot, heat_plots, sweep_plot, sweeps
+from harness.reporting.charts.glance import UnnamedOptions, forest_plot, heat_plots, sweep_plots
 from harness.reporting.contents import Contents
 from harness.reporting.csvfiles import CsvFields, summary_rows
 from harness.reporting.look import Plot
@@ -69,7 +69,7 @@ def _glance(tables: Sequence[SummaryTable], defaults: UnnamedOptions) -> dict[st
     plots = {
         "forests": map(forest_plot, sorted((forest for table in tables for forest in forests(table)), key=importance)),
         "heats": (plot for table in tables for plot in heat_plots(table)),
-        "sweeps": (sweep_plot(sweep) for table in tables for sweep in sweeps(table, defaults)),
+        "sweeps": (plot for table in tables for plot in sweep_plots(table, defaults)),
     }
     return {name: list(islice(every, MOST_PLOTS)) for name, every in plots.items()}
 

@@ -6,7 +6,7 @@ A family is the comparisons that answer one question, and are therefore correcte
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from itertools import chain
@@ -337,12 +337,12 @@ def corrected(
 
 def compared(
     pairs: Sequence[tuple[Row, Row]], column: Column, metric: Metric, points: float | None = None, *, one: bool = False
-) -> list[Cell]:
-    """The cells of rows in a column, each in `contrast` to another row's and corrected in its family.
+) -> Iterator[tuple[Row, Row, Cell]]:
+    """Each pair with the first row's cell in a column, in `contrast` to the second's and corrected in its family.
 
     Methods are one family and their variants another, unless all are `one`.
     """
     cells = [contrast(row, other, column, metric, points) for row, other in pairs]
     data = [(row.data, other.data) for row, other in pairs]
     methods = {key for key, (row, _) in zip(data, pairs, strict=True) if row.is_method or one}
-    return corrected(cells, data, methods)
+    return ((*pair, cell) for pair, cell in zip(pairs, corrected(cells, data, methods), strict=True))

@@ -26,11 +26,7 @@ def claim_tests(claims: Sequence[Ablation], block: Block, metric: Metric) -> Ite
     column = ABLATION_SCORE.column
     rows = {row.label.variant: row for row in block.rows if not row.label.overrides and column in row.cells}
     for _, of_table in groupby(claims, key=lambda claim: (claim.paper, claim.tables)):
-        pairs = [
-            (claim, rows[claim.better], rows[claim.worse])
-            for claim in of_table
-            if {claim.better, claim.worse} <= {*rows}
-        ]
-        sides = [(better, worse) for _, better, worse in pairs]
-        cells = compared(sides, column, metric, block.points, one=True)
-        yield from (ClaimTest(*pair, cell) for pair, cell in zip(pairs, cells, strict=True))
+        there = [claim for claim in of_table if {claim.better, claim.worse} <= {*rows}]
+        pairs = [(rows[claim.better], rows[claim.worse]) for claim in there]
+        tests = compared(pairs, column, metric, block.points, one=True)
+        yield from (ClaimTest(claim, *test) for claim, test in zip(there, tests, strict=True))

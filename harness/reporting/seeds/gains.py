@@ -32,11 +32,10 @@ def has_trained_pooling(block: Block, row: Row) -> bool:
     return not counts or row.pooling == counts.most_common(1)[0][0]
 
 
-def untrained_tests(block: Block, column: Column, metric: Metric, untrained: Row) -> Mapping[Label, Cell]:
+def untrained_tests(block: Block, column: Column, metric: Metric, untrained: Row) -> Iterator[tuple[Row, Row, Cell]]:
     """The trained rows of a block tested against an untrained one: methods are one family, variants another."""
-    rows = [row for row in block.trained if column in row.cells]
-    cells = compared([(row, untrained) for row in rows], column, metric, block.points)
-    return {row.label: cell for row, cell in zip(rows, cells, strict=True)}
+    pairs = [(row, untrained) for row in block.trained if column in row.cells]
+    return compared(pairs, column, metric, block.points)
 
 
 def untrained_texts(forest: Forest) -> Iterator[str]:
@@ -68,9 +67,9 @@ def _untrained_text(forest: Forest, untrained: Row, trained: Sequence[Row]) -> s
     scores = f"untrained {scored(untrained)}{pooling}, best trained {scored(top)}, {where}"
     if not behind:
         return f"Every trained variant beats the untrained encoder: {scores}."
-    tests = untrained_tests(block, column, metric, untrained)
-    few = sum(cell.test is None for cell in tests.values())
-    certain = sum(cell.holds and cell.verdict is Significance.WORSE for cell in tests.values())
+    tests = [cell for _, _, cell in untrained_tests(block, column, metric, untrained)]
+    few = sum(cell.test is None for cell in tests)
+    certain = sum(cell.holds and cell.verdict is Significance.WORSE for cell in tests)
     count = count_of(len(trained), "trained variant")
     every = f"all {count}" if len(trained) > 1 else "the one trained variant"
     many = every if len(behind) == len(trained) else f"{len(behind)} of {count}"
@@ -85,7 +84,7 @@ class Gain:
     """A row of a forest: a variant's gain over the baseline, positive if the variant is better.
 
     `low` and `high` are the ends of the 95 % interval, equal to `size` where there is none. `kind` is the verdict
-    before correction, or why there is none; `certain` says whether it holds after correction in its family.
+    before correction, or why there is none.
     """
 
     row: Row
@@ -94,7 +93,6 @@ class Gain:
     low: float
     high: float
     kind: str
-    certain: bool = False
 
     @property
     def name(self) -> VariantName:
@@ -218,7 +216,7 @@ def _gain(block: Block, row: Row, base: Row, column: Column, metric: Metric) -> 
     else:
         kind = str(cell.verdict or Significance.NONE)
     low, high = sorted((sign * test.low, sign * test.high)) if test else (size, size)
-    return Gain(row, cell, size, low, high, kind, cell.holds and row.is_trained)
+    return Gain(row, cell, size, low, high, kind)
 
 
 def lacking(forest: Forest, commands: Commands) -> Iterator[tuple[str, str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from string import hexdigits
 from typing import TYPE_CHECKING
 
@@ -92,14 +93,11 @@ def _tested_pairs(
     """
     column, metric, claims = comparison.score.column, comparison.metric, read_ablations()
     for block in blocks:
-        bases = ((row, block.baseline(row.label)) for row in block.trained)
-        yield from ((row.label, base.label, row.cells.get(column)) for row, base in bases if base)
-        for untrained in (row for row in block.untrained if column in row.cells):
-            tests = untrained_tests(block, column, metric, untrained)
-            yield from ((label, untrained.label, cell) for label, cell in tests.items())
-        for test in claim_tests(claims, block, metric) if comparison.score == ABLATION_SCORE else ():
-            yield test.better.label, test.worse.label, test.cell
-        yield from ((row.label, own.label, cell) for row, own, cell in against_methods(block, column, metric))
+        bases = ((row, base, row.cells.get(column)) for row in block.trained if (base := block.baseline(row.label)))
+        untrained = (untrained_tests(block, column, metric, row) for row in block.untrained if column in row.cells)
+        claimed = claim_tests(claims, block, metric) if comparison.score == ABLATION_SCORE else ()
+        tests = chain(bases, *untrained, (test[1:] for test in claimed), against_methods(block, column, metric))
+        yield from ((row.label, other.label, cell) for row, other, cell in tests)
     profile = comparison.a.label.profile
     for line in (line for table in filled_tables(profile, results) for line in table.lines):
         for cell in line.cells.values():

@@ -251,7 +251,7 @@ def _tested(block: Block, metrics: Mapping[str, Metric]) -> Block:
     cells = {row.label: dict(row.cells) for row in block.rows}
     for column in dict.fromkeys(column for row in block.rows for column in row.cells):
         both = [(row, base) for row, base in pairs if column in row.cells and column in base.cells]
-        for (row, _), cell in zip(both, compared(both, column, metrics[column.metric], block.points), strict=True):
+        for row, _, cell in compared(both, column, metrics[column.metric], block.points):
             cells[row.label][column] = cell
     return replace(block, rows=tuple(replace(row, cells=cells[row.label]) for row in block.rows))
 
@@ -340,8 +340,7 @@ def against_methods(block: Block, column: Column, metric: Metric) -> Iterator[tu
     found = [(row, own) for row, name in rows if column in row.cells and (own := block.by_label.get(name))]
     pairs = [(row, own) for row, own in found if column in own.cells and own != block.baseline(row.label)]
     pairs = [(row, own) for row, own in pairs if row.data != own.data]
-    cells = compared(pairs, column, metric, block.points, one=True)
-    return ((*pair, cell) for pair, cell in zip(pairs, cells, strict=True))
+    return compared(pairs, column, metric, block.points, one=True)
 
 
 def _sizes(rows: Sequence[Row], *, is_method: bool) -> str:

@@ -196,10 +196,7 @@ class Coverage(NamedTuple):
     rows: int
     measured: int
     to_run: int
-    reproduced: int
-    differs: int
-    undecided: int
-    too_few: int
+    verdicts: Mapping[Agreement, int]
 
 
 @dataclass(frozen=True)
@@ -215,9 +212,9 @@ class FilledTable:
     table: PaperTable
     blocks: tuple[EncoderRows, ...]
     columns: tuple[PaperColumn, ...]
+    profile: str
     command: str | None
-    profile: str = PAPER_PROFILE
-    released: str | None = None
+    released: str | None
 
     @property
     def is_paper(self) -> bool:
@@ -256,7 +253,7 @@ class FilledTable:
         rows = sum(row.row.planned or row.own.seeds > 0 for row in self.rows)
         measured = sum(row.own.seeds > 0 for row in self.rows)
         to_run = sum(row.own.due for row in self.rows)
-        return Coverage(rows, measured, to_run, *(verdicts[verdict] for verdict in Agreement))
+        return Coverage(rows, measured, to_run, {verdict: verdicts[verdict] for verdict in Agreement})
 
     def of(self, variants: Sequence[str]) -> FilledTable:
         """Only the rows of these variants, within a setting in their order; tests remain those of the whole table."""

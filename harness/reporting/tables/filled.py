@@ -48,41 +48,32 @@ _COLUMNS = {"dev": "dev", "cost": "minutes"}
 SuiteRows = Mapping[str, Row]
 
 
-def paper_tables(
+def tables_of(
+    profile: Profile,
     papers: Sequence[Paper],
-    published: PublishedNumbers,
     results: Sequence[Result],
+    commands: Commands = DEFAULT_COMMANDS,
+    *,
     margin: float | None = None,
-    commands: Commands = DEFAULT_COMMANDS,
-) -> list[FilledTable]:
-    """Fill all tables of the papers; `margin`, in points, is that of their verdicts, by default 1.
-
-    Raises UserError for a row whose printed number is not in `published`.
-    """
-    profile = load_profile(PAPER_PROFILE)
-    rows = _rows(papers, results, profile)
-    return _Filler(profile, StandIns.of(profile), rows, commands, published, margin or DEFAULT_MARGIN).tables(papers)
-
-
-def stand_in_tables(
-    papers: Sequence[Paper],
-    results: Sequence[Result],
-    profiles: Sequence[Profile],
     options: TeacherOptions = teacher_options,
-    commands: Commands = DEFAULT_COMMANDS,
-    variants: Sequence[str] = (),
+    partly: bool = False,
 ) -> list[FilledTable]:
-    """Fill the tables from each profile with stand-ins, where every planned row with a stand-in has a run.
+    """Fill all tables of the papers by the runs of the paper profile, or those with stand-ins by another one's.
 
-    With `variants`, which are all that is shown, one row with a run suffices. No cell has a printed number. A table
-    needs at least two rows with a stand-in.
+    Only the first have printed numbers; `margin`, in points, is that of their verdicts, by default 1. The others are
+    there if they have at least two rows with a stand-in, and a run in each planned one, or in any if `partly`.
+    Raises UserError for a row whose printed number is not in published.csv.
     """
-    tables: list[FilledTable] = []
-    for profile in (each for each in profiles if each.stands_for and each.name != PAPER_PROFILE):
-        rows = _rows(papers, results, profile)
-        tables += _Filler(profile, StandIns.of(profile, options), rows, commands).tables(papers)
+    is_paper = profile.name == PAPER_PROFILE
+    if not (is_paper or profile.stands_for):
+        return []
+    beside = (read_published(), margin or DEFAULT_MARGIN) if is_paper else (None, None)
+    filler = _Filler(profile, StandIns.of(profile, options), _rows(papers, results, profile), commands, *beside)
+    tables = [filler.table(paper, name) for paper in papers for name in paper.tables]
+    if is_paper:
+        return tables
     tables = [table for table in tables if len(table.rows) > 1 and table.is_measured]
-    return [table for table in tables if variants or all(row.is_measured for row in table.planned_rows)]
+    return [table for table in tables if partly or all(row.is_measured for row in table.planned_rows)]
 
 
 def filled_tables(
@@ -93,14 +84,13 @@ def filled_tables(
     margin: float | None = None,
 ) -> list[FilledTable]:
     """Fill the papers' tables by one profile's results; rows of the given `variants`, if any, are added to them."""
+    if profile not in shipped_profiles():
+        return []
     papers = [
         paper.model_copy(update={"tables": {name: each.with_rows_of(variants) for name, each in paper.tables.items()}})
         for paper in read_papers()
     ]
-    if profile == PAPER_PROFILE:
-        return paper_tables(papers, read_published(), results, margin, commands)
-    shipped = [load_profile(profile)] if profile in shipped_profiles() else []
-    return stand_in_tables(papers, results, shipped, commands=commands, variants=variants)
+    return tables_of(load_profile(profile), papers, results, commands, margin=margin, partly=bool(variants))
 
 
 def _rows(papers: Sequence[Paper], results: Sequence[Result], profile: Profile) -> Mapping[Label, SuiteRows]:
@@ -152,10 +142,7 @@ class _Filler:
         places = released_places(self.profile).items()
         return {key: [Label(self.profile.name, *place, "") for place in some] for key, some in places}
 
-    def tables(self, papers: Sequence[Paper]) -> list[FilledTable]:
-        return [self._table(paper, name) for paper in papers for name in paper.tables]
-
-    def _table(self, paper: Paper, name: str) -> FilledTable:
+    def table(self, paper: Paper, name: str) -> FilledTable:
         """Fill a table. Without print, rows of one label are one row, and quoted ones are kept if they were run."""
         table = paper.tables[name]
         blocks: list[EncoderRows] = []
@@ -169,14 +156,16 @@ class _Filler:
                     rows.setdefault(filled.own.label, filled)
             if rows:
                 blocks.append((next(iter(rows.values())).own.label.encoder, tuple(rows.values())))
-        made = FilledTable(paper, name, table, tuple(blocks), (), None, self.profile.name, self._released(paper, name))
-        correct_tests(made.lines, table.alpha)
-        correct_verdicts(made.lines)
-        correct_verdicts([line for row in made.rows for line in row.released])
-        own = [(name, cell) for row in made.rows for name, cell in row.own.cells.items()]
-        used = {name for name, cell in own if cell.published or cell.score}
+        every = [row for _, rows in blocks for row in rows]
+        lines = [line for row in every for line in row.lines]
+        correct_tests(lines, table.alpha)
+        correct_verdicts(lines)
+        correct_verdicts([line for row in every for line in row.released])
+        own = [(column, cell) for row in every for column, cell in row.own.cells.items()]
+        used = {column for column, cell in own if cell.published or cell.score}
         columns = tuple(column for column in table.columns if column.name in used)
-        return replace(made, columns=columns, command=self._missing(f"{paper.name}:{name}", made.lines))
+        commands = self._missing(f"{paper.name}:{name}", lines), self._released(paper, name)
+        return FilledTable(paper, name, table, tuple(blocks), columns, self.profile.name, *commands)
 
     def _missing(self, table: str, lines: Sequence[FilledLine]) -> str | None:
         """The command that runs what is due in a table's rows, in their own reading or in others that were run."""

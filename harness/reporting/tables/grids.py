@@ -223,9 +223,10 @@ def _best(table: SummaryTable, block: Block, column: Column) -> str | None:
     return fixed(max(means) if metric.larger_is_better else min(means), metric.digits)
 
 
-def summary_text(summary: Summary, digits: int, mark: str = "", extra: str = "") -> CellText:
+def summary_text(summary: Summary, digits: int, extra: str = "") -> CellText:
     """Format a mean and, if there is one, the sample standard deviation."""
-    return CellText(fixed(summary.mean, digits), "" if summary.std is None else fixed(summary.std, digits), mark, extra)
+    spread = "" if summary.std is None else fixed(summary.std, digits)
+    return CellText(fixed(summary.mean, digits), spread, extra=extra)
 
 
 def cell_text(cell: Cell | None, digits: int, seeds: int, best: str | None = None) -> CellText:
@@ -235,9 +236,8 @@ def cell_text(cell: Cell | None, digits: int, seeds: int, best: str | None = Non
     """
     if cell is None:
         return CellText(ABSENT)
-    summary, count = cell.summary, "" if cell.summary.n == seeds else f"n = {cell.summary.n}"
-    mean, spread = fixed(summary.mean, digits), "" if summary.std is None else fixed(summary.std, digits)
-    return CellText(mean, spread, star(cell), count, mean == best, caveats=marks(cell))
+    text = summary_text(cell.summary, digits, "" if cell.summary.n == seeds else f"n = {cell.summary.n}")
+    return replace(text, mark=star(cell), bold=text.value == best, caveats=marks(cell))
 
 
 def seeds_text(seeds: int, *words: str) -> str:

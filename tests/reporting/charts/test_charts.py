@@ -12,7 +12,7 @@ from builders import error_tables, over_seeds, result, sts, tables
 
 from harness.reporting.charts import curves
 from harness.reporting.charts.curves import MOST_POINTS, MOST_SEEDS, MOST_VARIANTS, curve_places, shown_runs
-from harness.reporting.charts.glance import forest_plot, heat_plots, scale_of, sweep_plot, sweeps
+from harness.reporting.charts.glance import forest_plot, heat_plots, scale_of, sweep_plots
 from harness.reporting.look import LOOKS, Plot, of_variant
 from harness.reporting.seeds.cells import Label
 from harness.reporting.seeds.gains import forests
@@ -73,18 +73,17 @@ def test_variants_or_overrides_that_differ_in_one_number_make_a_curve_with_their
     runs = [run for at, value in enumerate(("0.01", "10")) for run in over_seeds(f"mcse[lambda={value}]", [at + 1.0])]
     runs += over_seeds("mcse", [5.0]) + over_seeds("simcse", LOW) + over_seeds("kdmcse[lambda=1]", [3.0])
     (table,) = tables(runs)
-    assert sweeps(table, {}) == [], "two values are no curve"
+    assert sweep_plots(table, {}) == [], "two values are no curve"
     label = next(row.label for row in table.rows if row.label.variant == "mcse")
-    (sweep,) = sweeps(table, {label: {"lambda": 1.0}})
-    (cells,) = sweep.lines.values()
-    assert {value: cell.summary.mean for value, cell in cells.items()} == {0.01: 1.0, 1.0: 5.0, 10.0: 2.0}
-    plot = sweep_plot(sweep)
+    (plot,) = sweep_plots(table, {label: {"lambda": 1.0}})
+    assert {row["x"]: row["y"] for row in plot.spec["layer"][-1]["data"]["values"]} == {0.01: 1.0, 1.0: 5.0, 10.0: 2.0}
     assert [str(entry.name) for entry in plot.legend] == ["MCSE"]
     assert plot.title.startswith("λ: ")
     assert "Dashed: SimCSE" in plot.text
     runs = [run for value in (1, 2, 3) for run in over_seeds("mcse", [value], overrides={"epochs": value, "steps": 9})]
-    (sweep,) = sweeps(tables(runs)[0], {})
-    assert (sweep.option, [label.overrides for label in sweep.lines]) == ("epochs", ["steps=9"])
+    (plot,) = sweep_plots(tables(runs)[0], {})
+    assert plot.title.startswith("epochs: ")
+    assert [entry.name.code for entry in plot.legend] == ["mcse (steps=9)"]
 
 
 def test_an_axis_is_logarithmic_where_values_span_decades() -> None:

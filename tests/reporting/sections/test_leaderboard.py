@@ -7,6 +7,7 @@ from pathlib import Path
 
 from builders import error_tables, over_seeds, result, sts
 
+from harness.commands import DEFAULT_COMMANDS
 from harness.reporting.contents import Contents
 from harness.reporting.sections.leaderboard import Board, LeaderboardSection
 from harness.reporting.seeds.gains import forests
@@ -24,25 +25,28 @@ def board(**scores: list[float]) -> Board:
     return leaderboard
 
 
+def ranks(leaderboard: Board) -> list[tuple[str, str]]:
+    """Each method with its rank, in order."""
+    own = [entries[0].gain for entries in leaderboard.methods]
+    return [(gain.row.label.method, leaderboard.rank(gain)) for gain in own]
+
+
 def test_methods_are_best_first_with_their_variants_below() -> None:
     runs = over_seeds("simcse", LOW) + over_seeds("simcse@official", LOW) + over_seeds("mcse", HIGH)
     runs += over_seeds("dalr", MIDDLE)
     (leaderboard,) = boards([*runs, *over_seeds("mcse[lambda=1]", [90.0, 91.0, 92.0])])
-    assert [method.name for method in leaderboard.methods] == ["mcse", "dalr", "simcse"]
-    (variant,) = leaderboard.methods[0].variants
-    assert variant.gain.name.code == "mcse[lambda=1]"
-    assert (leaderboard.methods[2].entry.also, leaderboard.methods[2].variants) == (["@official"], []), (
-        "the same scores, one row"
-    )
+    assert [name for name, _ in ranks(leaderboard)] == ["mcse", "dalr", "simcse"]
+    first, _, last = leaderboard.methods
+    assert [entry.gain.name.code for entry in first] == ["mcse", "mcse[lambda=1]"]
+    assert [entry.also for entry in last] == [["@official"]], "the same scores, one row"
 
 
 def test_a_rank_counts_the_methods_that_are_better_by_a_test() -> None:
     near = [value + 0.3 for value in MIDDLE]
     leaderboard = board(simcse=LOW, mcse=near, dalr=MIDDLE, kdmcse=[99.0, 99.0])
-    ranks = {method.name: method.rank for method in leaderboard.methods}
-    assert [*ranks.items()] == [("kdmcse", "–"), ("mcse", "1"), ("dalr", "1"), ("simcse", "3")]
+    assert ranks(leaderboard) == [("kdmcse", "–"), ("mcse", "1"), ("dalr", "1"), ("simcse", "3")]
     (leaderboard,) = boards(over_seeds("simcse", LOW) + over_seeds("none[pooling=mean]", [99.0], setting="none"))
-    assert [(method.name, method.rank) for method in leaderboard.methods] == [("none", "–"), ("simcse", "1")]
+    assert ranks(leaderboard) == [("none", "–"), ("simcse", "1")]
 
 
 def test_real_texts_come_before_the_toy_world_and_the_papers_profile_before_both() -> None:
@@ -57,7 +61,7 @@ def test_gains_over_another_baseline_are_tested_in_its_family() -> None:
     assert set(gains) == {"SimCSE", "MCSE", "DALR"}
     assert gains["MCSE"][0][3] == "baseline"
     assert gains["MCSE"][2][4].startswith("worse, p < 0.0001 after Holm's correction over 2 tests")
-    assert gains["SimCSE"][0][4] == leaderboard.words(leaderboard.methods[0].entry)[1]
+    assert gains["SimCSE"][0][4] == leaderboard.words(leaderboard.methods[0][0])[1]
 
 
 def test_runs_with_other_values_have_their_own_baseline() -> None:
@@ -92,6 +96,6 @@ def test_wins_are_counted_task_by_task_in_the_better_direction() -> None:
 
 def test_lower_errors_are_ahead() -> None:
     (forest,) = forests(error_tables(simcse=0.3, mcse=0.1, dalr=0.5)[0])
-    leaderboard = Board(forest, {}, {})
-    assert [method.name for method in leaderboard.methods] == ["mcse", "simcse", "dalr"]
-    assert leaderboard.words(leaderboard.methods[0].entry)[1].startswith("better")
+    leaderboard = Board(forest, DEFAULT_COMMANDS, {})
+    assert [name for name, _ in ranks(leaderboard)] == ["mcse", "simcse", "dalr"]
+    assert leaderboard.words(leaderboard.methods[0][0])[1].startswith("better")

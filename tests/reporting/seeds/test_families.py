@@ -40,7 +40,7 @@ def test_every_command_reaches_the_same_verdict(tables: list[SummaryTable]) -> N
             assert (f"than {base} alone" in compared) == mark.startswith("("), compared
             assert (" are equal within " in compared) == (mark == "≈"), compared
             kind = word or ("equal" if mark == "≈" else "not significant")
-            assert (gain.kind, gain.certain) == (kind, mark in ("*", "†"))
+            assert (gain.kind, gain.cell.holds) == (kind, mark in ("*", "†"))
             shown = said(gain, 2)[1]
             assert shown.partition(",")[0].partition(" alone")[0].partition(" within")[0] == kind
             assert (" alone " in shown) == mark.startswith("("), shown

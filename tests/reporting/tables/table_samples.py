@@ -8,16 +8,16 @@ from typing import Any
 
 from builders import result, sts
 
-from harness.papers.published import read_papers, read_published
+from harness.papers.published import read_papers
 from harness.profiles import Profile, load_profile
 from harness.reporting.tables.cells import FilledRow, FilledTable
-from harness.reporting.tables.filled import paper_tables, stand_in_tables
+from harness.reporting.tables.filled import tables_of
 from harness.reporting.tables.grids import CellText, Grid, Line, Section, code_of
 from harness.reporting.tables.paper_grids import paper_grid
 from harness.store import Result
 
 TASKS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "SICK-R")
-PAPERS, PUBLISHED = read_papers(), read_published()
+PAPERS = read_papers()
 NASTY = r"a_b&c%d#e[f]{g}$h~i^j\k|l<m>n*"
 PLACE: dict[str, Any] = {"profile": "paper", "setting": "wiki+flickr", "encoder": "bert-base-uncased"}
 
@@ -38,13 +38,13 @@ def weights(name: str, value: float, pooling: str = "cls", **given: Any) -> Resu
 
 def table(results: Sequence[Result], name: str = "mcse:T1") -> FilledTable:
     """A paper's table from the runs of the paper profile."""
-    filled = paper_tables(PAPERS, PUBLISHED, results)
+    filled = tables_of(load_profile("paper"), PAPERS, results)
     return next(candidate for candidate in filled if f"{candidate.paper.name}:{candidate.name}" == name)
 
 
 def stand_ins(results: Sequence[Result], profile: Profile | None = None) -> dict[str, FilledTable]:
     """The tables that the runs of a profile fill, by default those of `tiny`."""
-    filled = stand_in_tables(PAPERS, results, [profile or load_profile("tiny"), load_profile("paper")])
+    filled = tables_of(profile or load_profile("tiny"), PAPERS, results)
     return {f"{stand_in.paper.name}:{stand_in.name}": stand_in for stand_in in filled}
 
 
@@ -82,5 +82,5 @@ def measured_grids() -> dict[str, Grid]:
     results += runs("mcse", [70.0, 70.3, 70.6], setting="wiki+coco")
     results += runs("simcse", [75.0, 76.0, 77.0], setting="flickr") + runs("mcse", [72.3, 73.3, 74.3], setting="flickr")
     results += [result(variant, seed) for variant in ("mcse[text_teacher=clip]", "kdmcse") for seed in range(2)]
-    every = map(paper_grid, (*paper_tables(PAPERS, PUBLISHED, results), *stand_ins(results).values()))
+    every = map(paper_grid, (*tables_of(load_profile("paper"), PAPERS, results), *stand_ins(results).values()))
     return {grid.key: grid for grid in every}

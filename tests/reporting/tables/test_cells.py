@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 import scipy.stats
 from builders import over_seeds, result
-from table_samples import PAPERS, PLACE, PUBLISHED, lines, runs, stand_ins, table
+from table_samples import PAPERS, PLACE, lines, runs, stand_ins, table
 
 from harness.metrics import Agreement
 from harness.papers.published import Published
@@ -21,7 +21,7 @@ from harness.reporting.tables.cells import (
     correct_verdicts,
     row_verdict,
 )
-from harness.reporting.tables.filled import paper_tables
+from harness.reporting.tables.filled import tables_of
 from harness.reporting.tables.grids import ABSENT, CellText, Grid, code_of
 from harness.reporting.tables.paper_grids import paper_grid
 from harness.stats import Summary, holm, power_of_verdict, seeds_to_decide, summarise
@@ -128,7 +128,7 @@ def test_all_cells_of_a_table_are_one_family_beside_print() -> None:
 
 def test_only_numbers_in_points_have_a_margin() -> None:
     """Alignment, uniformity and minutes have none; everything else that the papers print is a score x 100."""
-    columns = {(entry.paper.name, entry.name): entry.columns for entry in paper_tables(PAPERS, PUBLISHED, [])}
+    columns = {(entry.paper.name, entry.name): entry.columns for entry in tables_of(load_profile("paper"), PAPERS, [])}
     without = {(column.suite, column.metric) for some in columns.values() for column in some if not column.points}
     assert without == {("geometry", "alignment"), ("geometry", "uniformity"), ("cost", "minutes")}
     scores = {column.metric for some in columns.values() for column in some if column.points}
