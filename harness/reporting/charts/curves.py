@@ -58,6 +58,7 @@ def curve_places(runs: SeedRuns, read: ReadRun) -> list[dict[str, Any]]:
     unweighted loss term and its share of the gradient. Of more than MOST_VARIANTS variants, only the baseline, the
     methods and the first others are drawn; of more than MOST_SEEDS runs, only the means.
     """
+    runs = {label: rows for label, rows in runs.items() if label.setting != UNTRAINED}
     kept = sorted({(label.setting, label.encoder) for label in runs})[:MOST_PLACES]
     places: dict[str, list[Label]] = {}
     for label in runs:
@@ -111,11 +112,10 @@ def _curves(result: Result) -> Iterator[tuple[ChartKey, Points]]:
 
 
 def _numbers(labels: Sequence[Label]) -> Numbers:
-    """The number of every trained variant, the same in each setting and encoder; the baseline has 0."""
-    trained = [label for label in labels if label.setting != UNTRAINED]
-    names = dict.fromkeys([BASELINE, *map(str, trained)])
+    """The number of every variant, the same in each setting and encoder; the baseline has 0."""
+    names = dict.fromkeys([BASELINE, *map(str, labels)])
     number_of = {name: number for number, name in enumerate(names)}
-    return {label: number_of[str(label)] for label in trained}
+    return {label: number_of[str(label)] for label in labels}
 
 
 def _points(steps: Sequence[float], values: Sequence[float | None]) -> Points:

@@ -130,7 +130,7 @@ def test_the_mean_is_over_the_steps_that_all_seeds_have() -> None:
     _, text, info = charts["plots"]
     assert (means(text), means(info)) == ([(50.0, 3.0), (100.0, 2.0)], [(100.0, 5.0)])
     assert info.spec["encoding"]["y"]["title"] == "loss term info, unweighted"
-    assert places([result("none", dev=[], losses={}, setting="none")]) == [], "nothing was trained"
+    assert places([result("none", dev=[50.0], losses={}, setting="none")]) == [], "nothing was trained"
 
 
 def test_only_the_groups_of_the_tables_are_drawn() -> None:
