@@ -22,10 +22,9 @@ import torch
 from PIL import Image
 from safetensors.torch import save_file
 
-from harness.corpora.images import Decoder, Pixels
-from harness.corpora.labelled_images import EncodedImages
+from harness.corpora.labelled_images import AugmentedImages
 from harness.encoders.features import cached_features
-from harness.encoders.media import filterbank, opened, worked
+from harness.encoders.media import Pixels, filterbank, opened, worked
 from harness.encoders.teachers import Teacher, open_teacher
 from harness.encoders.vision import DEVIATION, MEAN, Augmentation
 from harness.seeds import generator
@@ -108,7 +107,7 @@ def teachers_path(raw: bytes, device: str, images: int) -> None:
             file.write_bytes(raw)
 
         def pixels() -> Pixels:
-            return Pixels(Decoder(files.__getitem__, str, images))
+            return Pixels(files.__getitem__, str, images)
 
         def features(teacher: Teacher, name: str) -> None:
             every = pixels()
@@ -142,7 +141,7 @@ def main(device: str, images: int, batch: int, rounds: int) -> None:
         for size in (32, 224):
             public = torchvisions(size)
             before = rate(lambda number, raw=raw, public=public: [public(raw) for _ in rows], batch, rounds)
-            encoded = EncodedImages([raw] * batch, rows, Augmentation(size))
+            encoded = AugmentedImages([raw] * batch, rows, Augmentation(size))
             after = rate(lambda number, encoded=encoded: encoded.batch(rows, generator(step=number)), batch, rounds)
             print(f"  two views at {size}: torchvision's chain {before:,.0f} images/s a core, here {after:,.0f}")
         made = MediaInputs(encoded, Order(batch, batch, 0, "benchmark", "images"), 0)

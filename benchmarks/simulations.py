@@ -54,7 +54,7 @@ def own_table(off: float, std: float, correlation: float, rng: np.random.Generat
     own = rng.normal(70.0, std * (1 - correlation) ** 0.5, (VARIANTS + 1, SEEDS))
     batches = "shared" if correlation else ""
     base, *rows = (row(f"v{at}", own[at] + shared + off * (at > 0), batches=batches) for at in range(VARIANTS + 1))
-    return compared([(each, base) for each in rows], COLUMN, METRIC)
+    return [cell for *_, cell in compared([(each, base) for each in rows], COLUMN, METRIC)]
 
 
 def share(tables: int, wrong: Callable[[np.random.Generator], bool]) -> float:

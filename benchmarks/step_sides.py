@@ -26,7 +26,7 @@ from torch import Tensor
 from transformers import AutoModel, AutoTokenizer, BertConfig, BertModel
 from transformers.utils import logging
 
-from harness.corpora.labelled_images import EncodedImages
+from harness.corpora.labelled_images import AugmentedImages
 from harness.corpora.tokens import TokenFile, Tokens
 from harness.encoders.patches import ImagePatches
 from harness.encoders.student import Student
@@ -126,7 +126,7 @@ def ours(case: Case, precision: str, folder: Path) -> Callable[[int], None]:
     if case.method == "visualcse":
         student.attach("pixels", ImagePatches.fresh(WIDTH, PIXELS, PATCH))
         pictures = [photograph(PICTURES["500 x 375"])] * IMAGES
-        media["images"] = EncodedImages(pictures, np.arange(IMAGES), Augmentation(PIXELS))
+        media["images"] = AugmentedImages(pictures, np.arange(IMAGES), Augmentation(PIXELS))
     data = TrainingData({case.stream: Tokens([file], tokenizer.pad_token_id)}, stored(case), media)
     training = Training(batch_size=case.rows, precision=precision, steps=1000)
     trainer = Trainer(
