@@ -120,6 +120,7 @@ class Board:
 
     @cached_property
     def leaders(self) -> Sequence[Gain]:
+        """The rows that stand for methods, best first."""
         return methods(self.forest)
 
     @cached_property
