@@ -18,7 +18,7 @@ import numpy as np
 
 from harness import registry
 from harness.errors import UserError
-from harness.evaluation.retrieval import ImagesWithCaptions, RetrievalTask
+from harness.evaluation.retrieval import ImagesWithCaptions, RetrievalTask, ranks
 from harness.evaluation.sts import cosines_and_gold, spearman
 from harness.evaluation.suites import (
     RETRIEVAL,
@@ -61,8 +61,8 @@ class FiguresSuite(Suite):
     `captions` first captions of images; `triples` (5, 3) texts and `views` (5, 3, v, 2), encodings under dropout in
     the plane of each triple; `queries` (q,), captions drawn, and `neighbours` and `neighbour_cosines` (q, 3), the
     captions nearest to each and their cosines. In each space of texts and images ('teacher', 'own'): `worst_rank`
-    (m,), and `similarity_true` and `similarity_other` (200,), counts of cosines between `similarity_edges` (201,) of
-    captions with their own and with the other images.
+    (m,), `rank` (n,), and `similarity_true` and `similarity_other` (200,), counts of cosines between
+    `similarity_edges` (201,) of captions with their own and with the other images.
     Metrics: `spearman` (x100) and `n` pairs; `n_texts`, `n_images`, and the mean cosines of two encodings of one
     caption, of the two close captions and of the distant caption: `cosine_same`, `cosine_close`, `cosine_apart`.
     """
@@ -229,8 +229,9 @@ def neighbours_of(
 def similarities(texts: np.ndarray, images: np.ndarray, image_of: np.ndarray) -> dict[str, np.ndarray]:
     """Rank the worst captions and count cosines: captions (n, p), images (m, p), image of each caption (n,).
 
-    `worst_rank` (m,) int32 is the rank, from 1, of an image's last true caption among all captions by cosine, ties
-    before it; for `similarity_true`, `similarity_other` and `similarity_edges` see `FiguresSuite`.
+    `worst_rank` (m,) int32 is the rank, from 1, of an image's last true caption among all captions by cosine, and
+    `rank` (n,) int32 that of a caption's image among all images, ties before it; for `similarity_true`,
+    `similarity_other` and `similarity_edges` see `FiguresSuite`.
     """
     texts, images = units(texts), units(images)
     worst = np.zeros(len(images), dtype=np.int32)
@@ -242,7 +243,9 @@ def similarities(texts: np.ndarray, images: np.ndarray, image_of: np.ndarray) ->
         worst[block] = np.count_nonzero(cosines >= least[:, None], axis=1)
         every += np.histogram(cosines, len(EDGES) - 1, (-1, 1))[0]
         true += np.histogram(cosines[own], len(EDGES) - 1, (-1, 1))[0]
-    return {"worst_rank": worst, "similarity_true": true, "similarity_other": every - true, "similarity_edges": EDGES}
+    rank = ranks(texts, images, image_of, np.arange(len(images))).astype(np.int32)
+    counts = {"similarity_true": true, "similarity_other": every - true, "similarity_edges": EDGES}
+    return {"worst_rank": worst, "rank": rank, **counts}
 
 
 def sentence_triples(data: ImagesWithCaptions, n: int, rng: np.random.Generator) -> list[list[str]]:

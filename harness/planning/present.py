@@ -50,11 +50,13 @@ class Present:
         declarations().save()
         return states
 
-    def sentences(self, profile: str, evaluation: Evaluation, task: str) -> list[tuple[str, str]]:
-        """Both sentences of the pairs that an evaluation read; none where these data are not at hand."""
+    def sentences(self, profile: str, evaluation: Evaluation, task: str) -> list[tuple[str, ...]]:
+        """Both sentences of the pairs, or each caption, that an evaluation read; none where these are not at hand."""
         inventory = self._inventory(profile)
         if inventory is None or self._protocol(profile, evaluation.suite, evaluation.protocol.key) != PRESENT:
             return []
+        if task in inventory.suites[evaluation.suite].image_tasks:
+            return [(text,) for text in inventory.retrieval_task(task).source.load(inventory.root).texts]
         return [(first, second) for first, second, _ in pairs_of(inventory.dev(task).source.load(inventory.root))]
 
     def _found(self, name: str) -> Inventory | None:

@@ -50,8 +50,8 @@ class Contents(Results):
         """A result's arrays; empty if one of their files is damaged, which `found` then reports."""
         return self._read(self.store.arrays, result, {})
 
-    def sentences(self, result: Result, evaluation: Evaluation, task: str) -> list[tuple[str, str]]:
-        """Both sentences of the pairs that an evaluation read; none where these data are not at hand."""
+    def sentences(self, result: Result, evaluation: Evaluation, task: str) -> list[tuple[str, ...]]:
+        """Both sentences of the pairs, or each caption, that an evaluation read; none where these are not at hand."""
         judge = self.frames.judge
         return self._read(lambda task: judge.sentences(result.profile, evaluation, task), task, []) if judge else []
 

@@ -75,8 +75,8 @@ class Judge(typing.Protocol):
     def __call__(self, frames: Frames) -> Sequence[str]:
         """Whether each evaluation is PRESENT, or what has changed since."""
 
-    def sentences(self, profile: str, evaluation: Evaluation, task: str) -> list[tuple[str, str]]:
-        """Both sentences of the pairs that an evaluation read; none where these data are not at hand."""
+    def sentences(self, profile: str, evaluation: Evaluation, task: str) -> list[tuple[str, ...]]:
+        """Both sentences of the pairs, or each caption, that an evaluation read; none where these are not at hand."""
 
 
 @dataclass(eq=False, repr=False)

@@ -49,12 +49,18 @@ function curve({ id, title, label, points }, name) {
     make("script", { type: "application/json", textContent: JSON.stringify(spec) }));
 }
 
-// The pairs of each task whose rank by cosine is furthest from their rank by gold score.
-function worstPairs({ task, file, cosines }) {
-  const place = make("div", {}), ranks = ranksOf(cosines);
-  load(`${file}.js`, "showPairs").then((data) => {
-    const columns = { cosine: cosines.map((value) => value.toFixed(4)), "rank of cosine": ranks.map(Math.round) };
-    if (data) place.append(...furthestPairs("Their rank by cosine is furthest from that by gold score.", data, columns, ranksOf(data.gold), ranks));
+// The pairs of a task whose rank by cosine is furthest from their rank by gold score, or the captions whose own image
+// ranks lowest.
+function worst({ task, file, cosines, ranks }) {
+  const place = make("div", {});
+  load(`${file}.js`, "showJudged").then((data) => {
+    if (data && cosines) {
+      const by = ranksOf(cosines);
+      const columns = { cosine: cosines.map((value) => value.toFixed(4)), "rank of cosine": by.map(Math.round) };
+      place.append(...furthest("Their rank by cosine is furthest from that by gold score.", data, columns, ranksOf(data.gold), by));
+    } else if (data) {
+      place.append(...furthest("Their own image ranks lowest.", data, { "rank of its image": ranks }, ranks.map(() => 1), ranks));
+    }
   });
   return [make("h3", {}, task), place];
 }
@@ -81,7 +87,7 @@ function showRun(run) {
   document.getElementById("main").append(
     header, warnings, part("scores", "Scores", ...scores),
     ...(run.curves.length ? [part("curves", "Curves", make("p", { className: "about" }, about), curves)] : []),
-    ...(run.pairs.length ? [part("pairs", "Worst pairs", ...run.pairs.flatMap(worstPairs))] : []),
+    ...(run.judged.length ? [part("judged", "Worst pairs and captions", ...run.judged.flatMap(worst))] : []),
     part("values", "Hyperparameters", columns(run.values)),
     part("origin", "Origin", command, pairs(run.facts), columns(run.machine), ...(run.log ? [log] : [])),
   );

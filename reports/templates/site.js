@@ -411,28 +411,30 @@ function ranksOf(values) {
   return ranks;
 }
 
-// The pairs of a task whose two ranks are furthest apart, with numbers of each pair in columns by their headings.
-const MOST_PAIRS = 10;
-function furthestPairs(said, { gold, texts }, columns, one, other) {
-  const apart = gold.map((_, at) => Math.abs(one[at] - other[at]));
-  const rows = [...gold.keys()].filter((at) => apart[at]).sort((a, b) => apart[b] - apart[a]).slice(0, MOST_PAIRS);
-  const shown = { gold, "rank of gold": ranksOf(gold).map(Math.round), ...columns };
-  const cells = rows.map((at) => [texts.length ? texts[at].map((text) => `“${text}”`).join("\n") : `pair ${at + 1}`, ...Object.values(shown).map((column) => column[at])]);
-  const about = `${said} Ranks are from 1, the least similar, to ${gold.length}.${texts.length ? "" : " The test's data were not at hand where this report was written: numbers of pairs are in place of their sentences."}`;
-  return [make("p", { className: "about" }, about), table(["pair", ...Object.keys(shown)], cells, "long")];
+// The pairs or captions of a task whose two ranks are furthest apart, with their numbers in columns by headings.
+const MOST_SHOWN = 10;
+function furthest(said, { gold, texts }, columns, one, other) {
+  const apart = one.map((_, at) => Math.abs(one[at] - other[at])), what = gold.length ? "pair" : "caption";
+  const rows = [...apart.keys()].filter((at) => apart[at]).sort((a, b) => apart[b] - apart[a]).slice(0, MOST_SHOWN);
+  const shown = gold.length ? { gold, "rank of gold": ranksOf(gold).map(Math.round), ...columns } : columns;
+  const cells = rows.map((at) => [texts.length ? texts[at].map((text) => `“${text}”`).join("\n") : `${what} ${at + 1}`, ...Object.values(shown).map((column) => column[at])]);
+  const ends = gold.length ? `Ranks are from 1, the least similar, to ${gold.length}.` : "A rank is that of a caption's own image among all images, from 1, the most similar.";
+  const about = `${said} ${ends}${texts.length ? "" : ` The test's data were not at hand where this report was written: numbers of ${what}s are in place of their texts.`}`;
+  return [make("p", { className: "about" }, about), table([what, ...Object.keys(shown)], cells, "long")];
 }
 
-// The pairs that two rows judge most differently, by the mean rank of each pair over the seeds of a row.
-async function pairsOf(names, rows) {
-  const [ours, theirs] = rows.map((some) => Map.groupBy(some.flatMap((run) => run?.pairs ?? []), ({ file }) => file));
+// The pairs and captions that two rows judge most differently, by the mean rank of each over the seeds of a row.
+async function judgedOf(names, rows) {
+  const [ours, theirs] = rows.map((some) => Map.groupBy(some.flatMap((run) => run?.judged ?? []), ({ file }) => file));
   const parts = [...ours].filter(([file]) => theirs.has(file)).map(async ([file, mine]) => {
-    const data = await load(`runs/${file}.js`, "showPairs");
+    const data = await load(`runs/${file}.js`, "showJudged");
     const [one, other] = [mine, theirs.get(file)].map((runs) => {
-      const ranks = runs.map(({ cosines }) => ranksOf(cosines));
-      return data?.gold.map((_, at) => Math.round(ranks.reduce((sum, each) => sum + each[at], 0) / ranks.length));
+      const every = runs.map(({ cosines, ranks }) => ranks ?? ranksOf(cosines));
+      return every[0].map((_, at) => Math.round(every.reduce((sum, each) => sum + each[at], 0) / every.length));
     });
     const columns = Object.fromEntries([[`rank, ${names[0]}`, one], [`rank, ${names[1]}`, other]]);
-    return data ? [make("h5", {}, `Pairs of ${mine[0].task} that they judge most differently`), ...furthestPairs("By the mean rank over the seeds of a row.", data, columns, one, other)] : [];
+    const what = data?.gold.length ? "Pairs" : "Captions";
+    return data ? [make("h5", {}, `${what} of ${mine[0].task} that they judge most differently`), ...furthest("By the mean rank over the seeds of a row.", data, columns, one, other)] : [];
   });
   return (await Promise.all(parts)).flat();
 }
@@ -603,8 +605,8 @@ class Board {
     if (scroll) place.scrollIntoView({ block: "nearest" });
     if (root.dataset.root === undefined) return place.append(make("p", { className: "about" }, "The report as a folder also has their values, pairs and curves here."));
     const runs = await Promise.all([one, other].map(({ pages }) => Promise.all(pages.map((page) => load(`runs/${page}.js`, "showRun")))));
-    const pairs = await pairsOf(names, runs);
-    if (String(this.chosen) === String(chosen) && runs.every((some) => some[0])) place.append(...difference(names.slice(0, 2), runs), ...pairs, ...curvesOf(names.slice(0, 2), runs, this.section));
+    const judged = await judgedOf(names, runs);
+    if (String(this.chosen) === String(chosen) && runs.every((some) => some[0])) place.append(...difference(names.slice(0, 2), runs), ...judged, ...curvesOf(names.slice(0, 2), runs, this.section));
   }
 }
 

@@ -24,7 +24,7 @@ from harness.evaluation.figure_data import (
     similarities,
     view_cosines,
 )
-from harness.evaluation.suites import Embedder
+from harness.evaluation.suites import Embedder, units
 from harness.metrics import ArrayName
 from harness.runs.evaluate import dropout_views
 from harness.seeds import generator
@@ -114,6 +114,9 @@ def test_ranks_and_histograms_are_those_of_a_loop() -> None:
     image_of = np.concatenate([np.arange(10), RNG.integers(0, 10, 20)])
     computed = similarities(texts, images, image_of)
     assert computed["worst_rank"].dtype == np.int32
+    cosine_of = units(texts) @ units(images).T
+    for row, own in enumerate(image_of):
+        assert computed["rank"][row] == 1 + sum(cosine_of[row, image] > cosine_of[row, own] for image in range(10))
     true, other = [], []
     for image in range(10):
         cosines = [float(t @ images[image] / np.linalg.norm(t) / np.linalg.norm(images[image])) for t in texts]
@@ -125,7 +128,8 @@ def test_ranks_and_histograms_are_those_of_a_loop() -> None:
         np.testing.assert_array_equal(computed[f"similarity_{which}"], np.histogram(values, EDGES)[0])
     assert computed["similarity_true"].sum() == 30
     same = np.ones((4, 3))
-    assert similarities(same, same, np.arange(4))["worst_rank"].tolist() == [4] * 4, "ties count against the model"
+    tied = similarities(same, same, np.arange(4))
+    assert tied["worst_rank"].tolist() == tied["rank"].tolist() == [4] * 4, "ties count against the model"
 
 
 TEXTS = ["a dog runs", "the dog is running", "a cat sleeps", "a dog runs fast", "two men play chess indoors", "x y"]

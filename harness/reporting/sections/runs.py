@@ -82,34 +82,41 @@ class RunsSection(ReportSection):
                     "machine": _machine(result, Spent.of(self.contents.frames, [run.Index])),
                     "crumbs": _crumbs(result, pages),
                     "seeds": dict(sorted(siblings[result.profile, result.group].items())),
-                    "pairs": self._pairs(result, pages),
+                    "judged": self._judged(result, pages),
                 }
                 pages.put(f"runs/{run.page}.js", f"showRun({plain_json(shown)});\n".encode())
 
-    def _pairs(self, result: Result, pages: Pages) -> list[Mapping[str, object]]:
-        """Each similarity task of the figures' data: cosines of its pairs, and a file of their gold scores and texts.
+    def _judged(self, result: Result, pages: Pages) -> list[Mapping[str, object]]:
+        """Of each task of the figures' data, what a run says of its pairs or captions, and the file that holds these.
 
-        Runs share such a file. Without the tests' data at hand, it has no texts. What are no such arrays is left out.
+        These are cosines of pairs, whose gold scores are in the file too, or ranks of captions' own images in the
+        method's space. Runs share such a file. Without the tests' data at hand, it has no texts. What are no such
+        arrays is left out.
         """
         contents, arrays, shown = self.contents, self.contents.arrays(result), list[Mapping[str, object]]()
-        for task in (name.task for name in arrays if name.what == "cosine"):
-            gold, cosines = (_scores(arrays.get(ArrayName(task, what))) for what in ("gold", "cosine"))
+        for name in (name for name in arrays if (name.what, name.space) in _JUDGED):
+            gold = _numbers(arrays.get(ArrayName(name.task, "gold")))
+            values = _numbers(arrays[name])
             files = ((each, contents.store.arrays_path(result, each)) for each in reversed(result.evaluations))
-            read = next((each for each, path in files if task in each.scores and path.is_file()), None)
-            if read is None or not 0 < len(gold) == len(cosines):
+            read = next((each for each, path in files if name.task in each.scores and path.is_file()), None)
+            if read is None or not values or len(gold) != len(values) * (name.what == "cosine"):
                 continue
-            file = f"pairs-{digest(result.profile, read.protocol.key, task)[:12]}"
+            file = f"judged-{digest(result.profile, read.protocol.key, name.task)[:12]}"
             if not pages.has(f"runs/{file}.js"):
-                texts = contents.sentences(result, read, task)
-                data = {"gold": gold, "texts": texts if len(texts) == len(gold) else []}
-                pages.put(f"runs/{file}.js", f"showPairs({plain_json(data)});\n".encode())
-            shown.append({"task": task, "file": file, "cosines": cosines})
+                texts = contents.sentences(result, read, name.task)
+                data = {"gold": gold, "texts": texts if len(texts) == len(values) else []}
+                pages.put(f"runs/{file}.js", f"showJudged({plain_json(data)});\n".encode())
+            shown.append({"task": name.task, "file": file, _JUDGED[name.what, name.space]: values})
         return shown
 
 
-def _scores(values: np.ndarray | None) -> list[float]:
+#: arrays of what a run says of each pair or caption of a task: content and space -> their name on a page
+_JUDGED = {("cosine", ""): "cosines", ("rank", "own"): "ranks"}
+
+
+def _numbers(values: np.ndarray | None) -> list[float]:
     """The numbers of an array (n,); none where others have put something else."""
-    if values is None or values.ndim != 1 or values.dtype.kind != "f" or not np.isfinite(values).all():
+    if values is None or values.ndim != 1 or values.dtype.kind not in "fiu" or not np.isfinite(values).all():
         return []
     return [float(f"{value:.6g}") for value in values.tolist()]
 

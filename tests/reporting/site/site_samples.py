@@ -21,7 +21,7 @@ from harness.reporting.contents import Contents
 from harness.reporting.methods import MethodFacts, OptionFacts
 from harness.store import Evaluation, Failure, Result, Store
 from harness.store.tunings import make_tuning
-from harness.toy.tasks import TOY_STS
+from harness.toy.tasks import TOY_RETRIEVAL, TOY_STS
 
 EVIL = ("<script>alert(1)</script>", "../../evil", "\"'><img src=x onerror=alert(2)>", "дальше 文 🙂")
 TUNING = make_tuning("tiny", {}, ["mcse:lambda=2|3", "kdmcse:margin=1|2"], 2)
@@ -95,24 +95,29 @@ def every_kind() -> list[Result]:
 
 
 def report_with_pairs(folder: Path) -> Path:
-    """A report of runs whose cosines of ToySTS are its gold scores, save of one pair; those of dalr had other data."""
+    """A report of runs whose cosines of ToySTS are its gold scores, save of one pair; those of dalr had other data.
+
+    Every caption of ToyRetrieval ranks its own image first, save one of each method.
+    """
     results, pairs = folder / "results", pairs_of(TOY_STS.load(None))
     gold = np.array([score for *_, score in pairs], dtype=np.float32)
     protocol = Inventory(load_profile("tiny"), None, {}).protocol("figures")
+    captions = len(TOY_RETRIEVAL.load(None).texts)
     wrong = {"simcse": (gold.argmax(), -1.0), "mcse": (gold.argmin(), 1.0), "dalr": (gold.argmin(), 1.0)}
-    for variant, (at, cosine) in wrong.items():
-        cosines = gold / 5
-        cosines[at] = cosine
+    for caption, (variant, (at, cosine)) in enumerate(wrong.items()):
+        cosines, ranks = gold / 5, np.ones(captions, dtype=np.int32)
+        cosines[at], ranks[caption] = cosine, 20 + caption
         data = {"data": "other"} if variant == "dalr" else {}
         scored = Evaluation(
             suite="figures",
             protocol=protocol.model_copy(update=data),
-            scores={"ToySTS": {"n": 1000.0}, "Avg": {}},
+            scores={"ToySTS": {"n": 1000.0}, "ToyRetrieval": {"n_texts": float(captions)}, "Avg": {}},
             finished="2026-01-02T03:04:05+00:00",
         )
         for run in over_seeds(variant, [70.0, 71.0, 72.0]):
             run = run.model_copy(update={"evaluations": [*run.evaluations, scored]})
             arrays = {ArrayName("ToySTS", "gold"): gold, ArrayName("ToySTS", "cosine"): cosines}
+            arrays |= {ArrayName("ToyRetrieval", "rank", space): ranks for space in ("own", "teacher")}
             Store(results).save_arrays(run, scored, arrays)
             Store(results).save(run)
     return harness.report(results, folder / "out").page.parent

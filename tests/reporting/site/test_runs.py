@@ -21,7 +21,7 @@ from harness.reporting.sections import runs
 from harness.reporting.sections.runs import averages_of, in_order, run_lines, score_tables
 from harness.spec import split
 from harness.store import Evaluation, Protocol, Result, Store, frames_of
-from harness.toy.tasks import TOY_STS
+from harness.toy.tasks import TOY_RETRIEVAL, TOY_STS
 
 
 def test_the_command_of_a_run_names_that_run() -> None:
@@ -98,9 +98,10 @@ def test_the_cosines_of_pairs_are_a_runs_and_their_texts_shared_where_the_tests_
     def read(path: Path) -> Any:
         return json.loads(path.read_text("utf-8").partition("(")[2].removesuffix(");\n"))
 
-    shown = [read(path)["pairs"] for path in sorted(folder.glob("*-seed-*.js"))]
-    assert [one["task"] for (one,) in shown] == ["ToySTS"] * 9
-    assert len({one["file"] for (one,) in shown}) == len([*folder.glob("pairs-*.js")]) == 2
+    every = [read(path)["judged"] for path in sorted(folder.glob("*-seed-*.js"))]
+    assert [[one["task"] for one in of] for of in every] == [["ToySTS", "ToyRetrieval"]] * 9
+    assert len({one["file"] for of in every for one in of}) == len([*folder.glob("judged-*.js")]) == 4
+    shown = [of[:1] for of in every]
     other, simcse = (read(folder / f"{shown[at][0]['file']}.js") for at in (0, -1))
     assert simcse["texts"] == [[first, second] for first, second, _ in pairs]
     assert simcse["gold"] == pytest.approx([score for *_, score in pairs], abs=1e-4)
@@ -109,6 +110,9 @@ def test_the_cosines_of_pairs_are_a_runs_and_their_texts_shared_where_the_tests_
     assert [at for at, (cosine, gold) in enumerate(zip(cosines, simcse["gold"], strict=True)) if cosine < gold / 6] == [
         simcse["gold"].index(max(simcse["gold"]))
     ]
+    captions = read(folder / f"{every[-1][1]['file']}.js")
+    assert captions == {"gold": [], "texts": [[text] for text in TOY_RETRIEVAL.load(None).texts]}
+    assert every[-1][1]["ranks"] == [20.0, *[1.0] * (len(captions["texts"]) - 1)], "in the method's own space"
 
 
 @pytest.mark.parametrize(
@@ -118,16 +122,17 @@ def test_the_cosines_of_pairs_are_a_runs_and_their_texts_shared_where_the_tests_
         {"cosine": [0.5, 0.1], "gold": [5.0]},
         {"cosine": [0.5, float("nan")], "gold": [5.0, 1.0]},
         {"cosine": ["<b>", "c"], "gold": [5.0, 1.0]},
+        {"rank": ["<b>", "c"]},
         {"cosine": 0.5, "gold": 5.0},
     ],
 )
 def test_arrays_that_are_no_scores_of_pairs_are_left_out(tmp_path: Path, arrays: dict[str, Any]) -> None:
     store, run = Store(tmp_path / "results"), result("mcse")
-    named = {ArrayName("ToySTS", what): np.array(values) for what, values in arrays.items()}
+    named = {ArrayName("ToySTS", what, "own" * (what == "rank")): np.array(values) for what, values in arrays.items()}
     store.save_arrays(run, run.evaluations[0], named)
     contents = Contents(store, [store.save(run)])
     render(contents, tmp_path / "out")
-    assert (shown_run(tmp_path / "out", run)["pairs"], contents.found) == ([], [])
+    assert (shown_run(tmp_path / "out", run)["judged"], contents.found) == ([], [])
 
 
 def test_a_log_is_shown_as_text_and_the_middle_of_a_long_one_is_omitted(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from builders import result, sts
 from site_samples import EVIL, rendered
 
 from harness.evaluation.suites import pairs_of
-from harness.toy.tasks import TOY_STS
+from harness.toy.tasks import TOY_RETRIEVAL, TOY_STS
 
 playwright = pytest.importorskip("playwright.sync_api", reason="no page is opened; install the extra dev")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -216,7 +216,7 @@ def test_the_leaderboard_unfolds_and_its_choices_are_kept_in_the_address(watched
     )
 
 
-def test_a_runs_worst_pairs_and_those_that_two_rows_judge_most_differently_are_shown(
+def test_a_runs_worst_pairs_and_captions_and_those_that_two_rows_judge_most_differently_are_shown(
     watched: Watched, pairs_site: Path
 ) -> None:
     watched.site = pairs_site
@@ -228,21 +228,28 @@ def test_a_runs_worst_pairs_and_those_that_two_rows_judge_most_differently_are_s
         place.locator("tbody tr").first.wait_for()
         return [row.locator("th, td").all_inner_texts() for row in place.locator("tbody tr").all()]
 
+    def of(task: str) -> list[list[str]]:
+        return lines(page.locator("#judged h3", has_text=task).locator("+ div"))
+
     page = watched.open(run_page(pairs_site, "simcse"))
-    (first, *_) = lines(page.locator("#pairs"))
+    first, captions = of("ToySTS")[0], [f"“{text}”" for text in TOY_RETRIEVAL.load(None).texts[:2]]
     assert (first[0], first[3:]) == (most, ["−1.0000", "1"])
-    assert "not at hand" not in page.locator("#pairs").inner_text()
+    assert of("ToyRetrieval") == [[captions[0], "20"]]
+    assert "not at hand" not in page.locator("#judged").inner_text()
     page = watched.open(run_page(pairs_site, "dalr"))
-    assert re.fullmatch(r"pair \d+", lines(page.locator("#pairs"))[0][0])
-    assert "data were not at hand" in page.locator("#pairs").inner_text()
+    assert re.fullmatch(r"pair \d+", of("ToySTS")[0][0])
+    assert of("ToyRetrieval") == [["caption 3", "22"]]
+    assert "data were not at hand" in page.locator("#judged").inner_text()
     page = watched.open("index.html")
     for row in page.locator(".board:visible tr.method", has_text=re.compile("SimCSE|MCSE")).all():
         row.get_by_role("button", name="Compare").click()
-    shown = page.locator(".board:visible .pair h5", has_text="judge most differently").locator("+ p + .scroll")
+    both = page.locator(".board:visible .pair h5", has_text="judge most differently").locator("+ p + .scroll")
+    shown, queries = both.first, both.last
     first, second, *_ = lines(shown)
     assert {first[0], second[0]} == {least, most}
     assert shown.locator("thead th").all_inner_texts()[1:3] == ["gold", "rank of gold"]
     assert {first[4], second[4], first[3], second[3]} >= {"1"}
+    assert {tuple(line) for line in lines(queries)} == {(captions[0], "20", "1"), (captions[1], "1", "21")}
 
 
 def test_hostile_texts_are_shown_as_text(watched: Watched, site: Path) -> None:
