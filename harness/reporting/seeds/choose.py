@@ -100,10 +100,11 @@ def _by_row(kept: pandas.DataFrame, scores: Sequence[pandas.DataFrame]) -> Mappi
     lines = lines.drop_duplicates(["cell", "seed"]).sort_values("cell", kind="stable")
     starts = np.flatnonzero(np.diff(lines["cell"], prepend=-1))
     seeds, values, column_of = lines["seed"].tolist(), lines["value"].tolist(), cache(Column)
+    shared = cache(lambda *seeds: seeds)  # one tuple for the many cells of equal seeds, to save memory
     places = pairwise([*starts.tolist(), len(lines)])
     found: dict[int, dict[PartColumn, tuple[tuple[int, ...], tuple[float, ...]]]] = {}
     for (row, part, *column), (start, end) in zip(lines[of].iloc[starts].to_numpy(), places, strict=True):
-        found.setdefault(row, {})[part, column_of(*column)] = tuple(seeds[start:end]), tuple(values[start:end])
+        found.setdefault(row, {})[part, column_of(*column)] = shared(*seeds[start:end]), tuple(values[start:end])
     return found
 
 
