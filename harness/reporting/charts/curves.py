@@ -210,6 +210,8 @@ def _spec(
     hover = {"type": "point", "on": "pointerover", "clear": "pointerout", "fields": ["v"], "nearest": True}
     shown = {"condition": {"param": "near", "empty": False, "value": 1}, "value": 1 if alone else 0}
     whole = {"filter": "!isValid(datum.s)"}
+    line = {"strokeDash": by["strokeDash"], "opacity": _when_near(1, 0.12)}
+    point = {"opacity": shown, "tooltip": _hovered(several=several)}
     return {
         **look.rows_of(rows, look.DIGITS),
         **transform,
@@ -223,33 +225,24 @@ def _spec(
         },
         "layer": [
             *([_seeds()] if any("s" in row for row in rows) else []),
-            {
-                "transform": [whole],
-                "mark": {"type": "line", "strokeWidth": 2.2},
-                "encoding": {
-                    "strokeDash": by["strokeDash"],
-                    "opacity": {"condition": {"param": "near", "empty": True, "value": 1}, "value": 0.12},
-                },
-            },
+            {"transform": [whole], **look.layer("line", line, strokeWidth=2.2)},
             {
                 "transform": [whole],
                 "params": [{"name": "near", "select": hover}],
-                "mark": {"type": "point", "filled": True, "size": 45, "stroke": look.SOFT, "strokeWidth": 0},
-                "encoding": {"opacity": shown, "tooltip": _hovered(several=several)},
+                **look.layer("point", point, filled=True, size=45, stroke=look.SOFT, strokeWidth=0),
             },
         ],
     }
 
 
 def _seeds() -> look.ChartSpec:
-    return {
-        "transform": [{"filter": "isValid(datum.s)"}],
-        "mark": {"type": "line", "strokeWidth": 1},
-        "encoding": {
-            "detail": {"field": "s", "type": "nominal"},
-            "opacity": {"condition": {"param": "near", "empty": True, "value": 0.3}, "value": 0.04},
-        },
-    }
+    encoding = {"detail": look.nominal("s"), "opacity": _when_near(0.3, 0.04)}
+    return {"transform": [{"filter": "isValid(datum.s)"}], **look.layer("line", encoding, strokeWidth=1)}
+
+
+def _when_near(value: float, otherwise: float) -> look.ChartSpec:
+    """The opacity of a line: `otherwise` while the pointer is near another one."""
+    return {"condition": {"param": "near", "empty": True, "value": value}, "value": otherwise}
 
 
 def _hovered(*, several: bool) -> look.ChartSpec:

@@ -83,7 +83,7 @@ def _steps(
     bars = zip(heights.tolist(), edges[:-1].tolist(), edges[1:].tolist(), strict=True)
     values = [{"series": name, "height": height, "low": low, "high": high} for height, low, high in bars]
     encoding = {"x": x, "x2": {"field": "high"}, "y": y, "y2": {"datum": 0}, "color": colour}
-    return {**look.rows_of(values), "mark": {"type": "rect", "opacity": 0.55}, "encoding": encoding}
+    return {**look.rows_of(values), **look.layer("rect", encoding, opacity=0.55)}
 
 
 def scatter(data: FigureData) -> Drawing | str:
@@ -106,10 +106,9 @@ def scatter(data: FigureData) -> Drawing | str:
 
 def _cloud(xy: np.ndarray, shown: look.Look, x: look.ChartSpec, y: look.ChartSpec, size: int) -> look.ChartSpec:
     """The layer of a cloud: points (n, 2) of one look."""
-    mark = {"type": "point", "filled": True, "strokeWidth": 0, "size": size, "opacity": 1}
-    mark |= {"color": shown.colour, "shape": shown.shape}
+    looks = {"filled": True, "strokeWidth": 0, "size": size, "color": shown.colour, "shape": shown.shape, "opacity": 1}
     values = [{"x": float(f"{x:.5g}"), "y": float(f"{y:.5g}")} for x, y in xy.tolist()]
-    return {**look.rows_of(values), "mark": mark, "encoding": {"x": x, "y": y}}
+    return {**look.rows_of(values), **look.layer("point", {"x": x, "y": y}, **looks)}
 
 
 def t_sne(data: FigureData) -> Drawing | str:
@@ -157,12 +156,8 @@ def _planes(
     if names:
         looks = look.by_series([look.of_series(at, name) for at, name in enumerate(names)])
         shown = {"color": looks["color"], "shape": looks["shape"], "opacity": {"value": 0}}
-        legend = {
-            **look.rows_of({"series": name} for name in names),
-            "mark": {"type": "point", "filled": True},
-            "encoding": shown,
-        }
-        panels[0]["layer"].append(legend)
+        legend = look.layer("point", shown, filled=True)
+        panels[0]["layer"].append({**look.rows_of({"series": name} for name in names), **legend})
     return panels
 
 

@@ -192,11 +192,8 @@ def _bar_panel(param: str, setting: str, bars: Mapping[PartColumn, Summary], uni
         **look.rows_of(values),
         "encoding": {"x": x},
         "layer": [
-            {
-                "mark": {"type": "bar"},
-                "encoding": {"y": look.axis("y", unit), "color": look.by_series(entries)["color"]},
-            },
-            {"mark": {"type": "rule", "color": look.BLACK}, "encoding": ends},
+            look.layer("bar", {"y": look.axis("y", unit), "color": look.by_series(entries)["color"]}),
+            look.layer("rule", ends, color=look.BLACK),
             look.line_at({"x": None, "y": {"datum": 0}}, color=look.BLACK),
         ],
     }
@@ -206,6 +203,7 @@ def _bar_panel(param: str, setting: str, bars: Mapping[PartColumn, Summary], uni
 COLOUR = Score("sts", AVERAGE, "spearman")
 #: lines between two names beside points, as a share of the axis
 NAME_GAP = 0.12
+_NAMES = {"align": "left", "dx": 5, "dy": -5, "fontSize": look.TEXT, "color": look.BLACK}
 
 
 def alignment_uniformity(data: FigureData) -> Drawing | str:
@@ -253,19 +251,15 @@ def _geometry_layers(
     fill: look.ChartSpec = {"value": look.PALETTE[0]}
     if all(row["score"] is not None for row in values):
         legend = {"orient": "top", "title": unit, "gradientLength": 120, "gradientThickness": 6, "format": ".1f"}
-        fill = {
-            "field": "score",
-            "type": "quantitative",
-            "scale": {"scheme": "cividis", "zero": False},
-            "legend": legend,
-        }
-    grey, mark = {"type": "rule", "color": "#999999"}, {"type": "point", "size": 35, "opacity": 1, "strokeWidth": 0.7}
+        scale = {"scheme": "cividis", "zero": False}
+        fill = {"field": "score", "type": "quantitative", "scale": scale, "legend": legend}
     x, y = axes["x"], axes["y"]
+    points, names = {**axes, "shape": shape, "fill": fill}, {"y": {**y, "field": "name_y"}}
     layers = [
-        {"mark": grey, "encoding": {"x": {**x, "field": "x1"}, "x2": {"field": "x2"}, "y": y}},
-        {"mark": grey, "encoding": {"x": x, "y": {**y, "field": "y1"}, "y2": {"field": "y2"}}},
-        {"mark": {**mark, "stroke": look.BLACK}, "encoding": {**axes, "shape": shape, "fill": fill}},
-        _setting_names(axes),
+        look.layer("rule", {"x": {**x, "field": "x1"}, "x2": {"field": "x2"}, "y": y}, color="#999999"),
+        look.layer("rule", {"x": x, "y": {**y, "field": "y1"}, "y2": {"field": "y2"}}, color="#999999"),
+        look.layer("point", points, size=35, opacity=1, strokeWidth=0.7, stroke=look.BLACK),
+        look.layer("text", {**axes, **names, "text": look.nominal("setting")}, **_NAMES),
     ]
     return [{**look.rows_of(values), "layer": layers}]
 
@@ -279,12 +273,6 @@ def _place_names(points: Sequence[dict[str, Any]]) -> None:
         below = [other["name_y"] + gap for other in placed if abs(other["x"] - point["x"]) <= wide]
         point["name_y"] = max([point["y"], *below])
         placed.append(point)
-
-
-def _setting_names(axes: Mapping[str, look.ChartSpec]) -> look.ChartSpec:
-    text = {"type": "text", "align": "left", "dx": 5, "dy": -5, "fontSize": look.TEXT, "color": look.BLACK}
-    y = {**axes["y"], "field": "name_y"}
-    return {"mark": text, "encoding": {**axes, "y": y, "text": {"field": "setting", "type": "nominal"}}}
 
 
 def _axis_label(data: FigureData, name: str) -> str:

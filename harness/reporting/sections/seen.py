@@ -367,23 +367,13 @@ def _spec(table: SeenTable, compared: Sequence[Row]) -> look.ChartSpec:
     seeds = look.n_of(cell.summary for _, _, cell in gains)
     looks, title = look.by_series(entries), f"gain over {name_of(BASELINE)}, {table.metric.title} ({seeds})"
     y, height, params = look.named_axis([row.label.name.text for row in compared])
-    offset = {
-        "field": "series",
-        "type": "nominal",
-        "sort": None,
-        "scale": {"domain": [series.name for series in entries]},
-    }
+    offset = look.nominal("series", sort=None, scale={"domain": [series.name for series in entries]})
+    points = {"x": look.axis("x", title), "shape": looks["shape"]}
     layers = [
-        {"mark": {"type": "rule"}, "encoding": {"x": look.axis("lo", title), "x2": {"field": "hi"}}},
-        {
-            "mark": {"type": "point", "filled": True, "size": 30, "opacity": 1},
-            "encoding": {"x": look.axis("x", title), "shape": looks["shape"]},
-        },
+        look.layer("rule", {"x": look.axis("lo", title), "x2": {"field": "hi"}}),
+        look.layer("point", points, filled=True, size=30, opacity=1),
     ]
-    both = {
-        **look.rows_of(values),
-        "encoding": {"y": y, "yOffset": offset, "color": looks["color"]},
-        "layer": layers,
-    }
-    layers = [look.line_at({"x": {"datum": 0}}, color=look.BLACK), both]
-    return look.grid([{"height": max(height, 20 * len(compared)) + 50, "params": params, "layer": layers}])
+    encoding = {"y": y, "yOffset": offset, "color": looks["color"]}
+    zero, both = look.line_at({"x": {"datum": 0}}, color=look.BLACK), {"encoding": encoding, "layer": layers}
+    panel = {"params": params, "layer": [zero, {**look.rows_of(values), **both}]}
+    return look.grid([{"height": max(height, 20 * len(compared)) + 50, **panel}])
