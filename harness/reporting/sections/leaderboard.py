@@ -278,7 +278,7 @@ class LeaderboardSection(ReportSection):
         def order(forest: Forest) -> tuple[object, ...]:
             profile, suite = forest.table.profile, forest.table.suite
             first = profile != PAPER_PROFILE, profile == TOY_PROFILE, -counts[profile], profile
-            return *first, suite != FIRST_SUITE, not forest.is_primary, *importance(forest)
+            return *first, suite != FIRST_SUITE, forest.table.averages.index(forest.column) > 0, *importance(forest)
 
         shown = sorted(contents.forests, key=order)[:MOST_BOARDS]
         return [Board(forest, contents.commands, pages) for forest in shown]

@@ -111,18 +111,17 @@ class SeenTable:
 
     @staticmethod
     def pairs(row: Row, part: str, task: str) -> Cell | None:
-        return row.parts.get((part, Column(task, PAIRS)))
+        return row.cell(Column(task, PAIRS), part)
 
     def scores(self, row: Row, part: str, task: str) -> Cell | None:
         """The scores of a row on a part of a task; None if no seed has enough pairs there."""
-        return row.parts.get((part, Column(task, self.metric.name)))
+        return row.cell(Column(task, self.metric.name), part)
 
     @staticmethod
     def cells_of(row: Row) -> list[tuple[str, str]]:
         """The parts and tasks of a row, those of seen pairs first."""
-        return [
-            (part, column.task) for part in (SEEN, UNSEEN) for column in row.of_part(part) if column.metric == PAIRS
-        ]
+        there = [(part, column.task) for part, column in row.parts if column.metric == PAIRS]
+        return sorted(there, key=lambda at: at[0] != SEEN)
 
     def weakness(self, row: Row) -> Weakness:
         return row.weakness_in(filter(None, (self.scores(row, *at) for at in self.cells_of(row))))
@@ -141,8 +140,7 @@ class SeenTable:
     @property
     def has_seen(self) -> bool:
         """Whether training read a sentence of any pair, in any row."""
-        seen = (cell for row in self.rows for column, cell in row.of_part(SEEN).items() if column.metric == PAIRS)
-        return any(cell.summary.mean > 0 for cell in seen)
+        return any(sum(_seen(row).values()) > 0 for row in self.rows)
 
     def fewest_seen(self, task: str) -> float:
         """The smallest number of seen pairs of a task in any compared row with a score on them; 0 if no row has one."""

@@ -12,7 +12,7 @@ from harness.metrics import AVERAGE, Agreement
 from harness.papers.published import PAPER_PROFILE, Paper
 from harness.papers.schema import PaperColumn
 from harness.reporting.seeds.caveats import weakness_notes
-from harness.reporting.seeds.removed import powerless
+from harness.reporting.seeds.controls import powerless
 from harness.reporting.seeds.wording import by_way, data_of
 from harness.reporting.tables.cells import (
     FilledLine,
