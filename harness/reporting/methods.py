@@ -42,8 +42,8 @@ class OptionFacts:
 class MethodFacts:
     """A method as data. `title` is its name as people write it.
 
-    `readings` map names to sources, `teacher_options` name teachers, `notes` is the Markdown file on the method, if
-    there is one. `decisions` are what @paper does outside its hyperparameters: subject, origin in words, what is done.
+    `readings` map names to sources, `notes` is the Markdown file on the method, if there is one. `decisions` are what
+    @paper does outside its hyperparameters: subject, origin in words, what is done.
     """
 
     name: str
@@ -54,7 +54,6 @@ class MethodFacts:
     readings: Mapping[str, str]
     values: Sequence[OptionFacts]
     notes: Path | None = None
-    teacher_options: Sequence[str] = ()
     decisions: Sequence[tuple[str, str, str]] = ()
     title: str = ""
 
@@ -76,7 +75,6 @@ def method_facts(name: str) -> MethodFacts:
             readings=dict(method.readings),
             values=[_option(key, item, named) for key, item in method.Hyperparameters.options().items()],
             notes=notes if notes.is_file() else None,
-            teacher_options=sorted(method.Hyperparameters.teacher_options()),
             decisions=[(key, ORIGINS[origin], done) for key, (origin, done) in method.decisions.items()],
             title=str(method.title) or name,
         )

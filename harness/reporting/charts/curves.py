@@ -10,7 +10,7 @@ from harness.reporting import look
 from harness.reporting.seeds.cells import Label
 from harness.reporting.seeds.summary import SummaryTable
 from harness.spec import BASELINE, UNTRAINED
-from harness.store import Result, frames_of
+from harness.store import Result
 
 P = TypeVar("P")
 #: steps and values
@@ -39,16 +39,12 @@ Chart = Mapping[Label, Sequence[Points]]
 Numbers = Mapping[Label, int]
 
 
-def shown_runs(results: Sequence[Result], tables: Sequence[SummaryTable]) -> SeedRuns:
+def shown_runs(tables: Sequence[SummaryTable]) -> SeedRuns:
     """The runs that the rows of tables show; other groups of runs are left out."""
-    labels = {(row.label.profile, row.group): row.label for table in reversed(tables) for row in table.rows}
-    numbered: dict[Label, list[tuple[int, int]]] = {label: [] for label in sorted(labels.values())}
-    frames = frames_of(results)
-    columns = frames.texts("profile"), frames.texts("group"), frames.table["seed"].to_pylist()
-    for row, (profile, group, seed) in enumerate(zip(*columns, strict=True)):
-        if label := labels.get((profile, group)):
-            numbered[label].append((seed, row))
-    return {label: [row for _, row in sorted(runs)] for label, runs in numbered.items() if runs}
+    numbered: dict[Label, set[tuple[int, int]]] = {}
+    for row in (row for table in tables for row in table.rows):
+        numbered.setdefault(row.label, set()).update(zip(row.seeds, row.runs, strict=True))
+    return {label: [run for _, run in sorted(numbered[label])] for label in sorted(numbered)}
 
 
 def curve_places(runs: SeedRuns, read: ReadRun) -> list[dict[str, Any]]:

@@ -8,13 +8,14 @@ Figure 4.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from operator import sub
 from typing import Any
 
 from harness.method.naming import name_of
 from harness.metrics import AVERAGE, Score, is_by_training
 from harness.reporting import look
 from harness.reporting.figures.kinds import Drawing, FigureData, FigureKind, FigureRun
-from harness.reporting.seeds.cells import PartColumn
+from harness.reporting.seeds.cells import Cell, PartColumn
 from harness.reporting.seeds.wording import suite_title
 from harness.spec import Variant, parse_setting
 from harness.stats import Summary, summarise
@@ -156,22 +157,18 @@ def subset_gain(data: FigureData) -> Drawing | str:
 def _gains(data: FigureData, worse: FigureRun, better: FigureRun) -> dict[PartColumn, Summary]:
     """Differences by subset and task; by task if no task has subsets."""
     before, after = _cells(data, worse), _cells(data, better)
-    gains = {
-        at: [cell[seed] - before[at][seed] for seed in sorted(before[at].keys() & cell.keys())]
-        for at, cell in after.items()
-        if at in before
-    }
-    summaries = {at: summarise(values) for at, values in gains.items() if values}
+    pairs = {at: cell.pairs(before[at]) for at, cell in after.items() if at in before}
+    summaries = {at: summarise([*map(sub, *both)]) for at, both in pairs.items() if both[0]}
     return {at: gain for at, gain in summaries.items() if at[0]} or summaries
 
 
-def _cells(data: FigureData, run: FigureRun) -> dict[PartColumn, dict[int, float]]:
-    """The scores by seed of subsets and whole tasks in the figure's metric, without those of seen and unseen pairs."""
+def _cells(data: FigureData, run: FigureRun) -> dict[PartColumn, Cell]:
+    """The scores of subsets and whole tasks in the figure's metric, without those of seen and unseen pairs."""
     row = run.rows[data.spec.suite]
     subsets = {at: cell for at, cell in row.parts.items() if not is_by_training(at[0])}
     whole = {("", column): cell for column, cell in row.cells.items() if column.task != AVERAGE}
     every = {**subsets, **whole}.items()
-    return {at: cell.by_seed for at, cell in every if at[1].metric == data.spec.metric}
+    return {at: cell for at, cell in every if at[1].metric == data.spec.metric}
 
 
 def _bar_panel(param: str, setting: str, bars: Mapping[PartColumn, Summary], unit: str) -> look.ChartSpec:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 
 from harness.method.naming import name_of
 from harness.reporting.charts.curves import MOST_PLACES, SeedRuns, curve_places, shown_runs
 from harness.reporting.charts.glance import UnnamedOptions, forest_plot, heat_plots, sweep_plots
-from harness.reporting.contents import Contents
 from harness.reporting.csvfiles import CsvFields, summary_rows
 from harness.reporting.look import Plot
 from harness.reporting.pages import Pages, notes_html
@@ -49,7 +47,7 @@ class ProfilesSection(ReportSection):
         commands = self.contents.commands
         for profile, stem in pages.profiles.items():
             tables = [table for table in self.contents.tables if table.profile == profile]
-            runs = shown_runs(self.contents.frames, tables)
+            runs = shown_runs(tables)
             pages.write(
                 "profile.html",
                 f"profiles/{stem}.html",
@@ -91,30 +89,19 @@ class MethodsSection(ReportSection):
         return {name_of(name).text: f"methods/{stem}.html" for name, stem in pages.methods.items()}
 
     def write(self, pages: Pages) -> None:
-        described = {facts.name: facts for facts in self.contents.methods}
+        tables, described = self.contents.tables, {facts.name: facts for facts in self.contents.methods}
         links = {name: f"{stem}.html" for name, stem in pages.methods.items()}
         for name, stem in pages.methods.items():
             facts = described.get(name)
             notes = facts.notes.read_text("utf-8") if facts and facts.notes else ""
+            variants = self.contents.variants.get(name, Counter())
+            mine = (table.where(lambda row, some=variants: row.label.variant in some) for table in tables)
             pages.write(
                 "method.html",
                 f"methods/{stem}.html",
                 name=name,
                 facts=facts,
                 notes=notes_html(notes, links),
-                grids=[summary_grid(table) for table in _of_method(self.contents, name)],
-                runs=self.contents.variants.get(name, Counter()).total(),
+                grids=[summary_grid(table) for table in mine if table.blocks],
+                runs=variants.total(),
             )
-
-
-def _of_method(contents: Contents, name: str) -> Iterator[SummaryTable]:
-    """The tables reduced to the rows of one method."""
-    variants = contents.variants.get(name, Counter())
-    for table in contents.tables:
-        blocks = tuple(
-            replace(block, rows=rows)
-            for block in table.blocks
-            if (rows := tuple(row for row in block.rows if row.label.variant in variants))
-        )
-        if blocks:
-            yield replace(table, blocks=blocks)

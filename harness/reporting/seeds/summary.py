@@ -5,7 +5,7 @@ Untrained encoders have no setting: their rows stand in the blocks of every sett
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
@@ -93,13 +93,17 @@ class SummaryTable:
     def rows(self) -> list[Row]:
         return list({row.label: row for block in self.blocks for row in block.rows}.values())
 
+    def where(self, keep: Callable[[Row], bool]) -> SummaryTable:
+        """Only some rows; tests remain those of the whole table."""
+        blocks = (replace(block, rows=tuple(filter(keep, block.rows))) for block in self.blocks)
+        return replace(self, blocks=tuple(block for block in blocks if block.rows))
+
     def of(self, variants: Sequence[str]) -> SummaryTable:
-        """Only the rows of these variants, in their order; tests remain those of the whole table."""
+        """Only the rows of these variants, in their order."""
         at = {variant: place for place, variant in enumerate(variants)}
-        kept = [(block, [row for row in block.rows if row.label.variant in at]) for block in self.blocks]
-        for _, rows in kept:
-            rows.sort(key=lambda row: at[row.label.variant])
-        return replace(self, blocks=tuple(replace(block, rows=tuple(rows)) for block, rows in kept if rows))
+        kept = self.where(lambda row: row.label.variant in at)
+        mine = ((block, sorted(block.rows, key=lambda row: at[row.label.variant])) for block in kept.blocks)
+        return replace(kept, blocks=tuple(replace(block, rows=tuple(rows)) for block, rows in mine))
 
     def metric(self, column: Column) -> Metric:
         return self.metrics[column.metric]
