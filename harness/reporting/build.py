@@ -193,7 +193,7 @@ def _write_site(contents: Contents, sections: Sequence[ReportSection], folder: P
     """Write every page into an empty folder; their paths."""
     drawn = [figure for section in sections for figure in section.figures if figure.svg]
     stems = slugs(figure.key for figure in drawn)
-    methods = sorted(contents.variants)
+    methods = sorted(contents.counts)
     papers = [paper.name for paper in contents.papers]
     shown = [section for section in sections if section.is_shown]
     pages = Pages(folder, contents.profiles, methods, papers, stems=stems, sections=shown, footer=footer)

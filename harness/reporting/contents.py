@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
@@ -102,9 +102,6 @@ class Contents(Results):
         return [forest for table in self.tables for column in table.averages for forest in forests(table, column, 1)]
 
     @cached_property
-    def variants(self) -> Mapping[str, Counter[str]]:
-        """The number of results of each variant, by method."""
-        counts: dict[str, Counter[str]] = {}
-        for method, variant in zip(*map(self.frames.texts, ("method", "variant")), strict=True):
-            counts.setdefault(method, Counter())[variant] += 1
-        return counts
+    def counts(self) -> Counter[str]:
+        """The number of results of each method."""
+        return Counter(self.frames.texts("method"))

@@ -80,19 +80,11 @@ def method_facts(name: str) -> MethodFacts:
         )
 
 
-def installed_methods() -> tuple[list[MethodFacts], list[str]]:
-    """The facts of all registered methods, and one line for each method that fails."""
-    methods, problems = [], []
-    for name in names("method"):
-        try:
-            methods.append(method_facts(name))
-        except UserError as error:
-            problems.append(str(error))
-    return methods, problems
-
-
 def methods_from_a_process() -> tuple[list[MethodFacts], list[str]]:
-    """`installed_methods` from a process of its own: methods import torch, which needs more memory than a report."""
+    """The facts of all registered methods, and one line for each method that fails.
+
+    They are from a process of its own: methods import torch, which needs more memory than a report.
+    """
     spawn = get_context("spawn")
     answers, answer = spawn.Pipe(duplex=False)  # a pool would need semaphores, which need /dev/shm
     process = spawn.Process(target=_send_methods, args=(answer,))
@@ -109,7 +101,13 @@ def methods_from_a_process() -> tuple[list[MethodFacts], list[str]]:
 
 
 def _send_methods(answer: Connection) -> None:
-    answer.send(installed_methods())
+    methods, problems = [], []
+    for name in names("method"):
+        try:
+            methods.append(method_facts(name))
+        except UserError as error:
+            problems.append(str(error))
+    answer.send((methods, problems))
 
 
 def _option(key: str, item: dataclasses.Field[Any], named: Sequence[Mapping[str, object]]) -> OptionFacts:

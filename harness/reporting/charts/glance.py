@@ -20,7 +20,7 @@ from harness.reporting.seeds.gains import Forest, Gain, main_baseline
 from harness.reporting.seeds.summary import Block, SummaryTable
 from harness.reporting.seeds.wording import judged, suite_title
 from harness.reporting.tables.grids import marks, summary_text
-from harness.spec import SpecError, Variant
+from harness.spec import Variant
 from harness.stats import mean_interval
 
 #: rows of one forest or map; further ones are in the table
@@ -261,21 +261,20 @@ def _sweep_plot(table: SummaryTable, block: Block, column: Column, option: str, 
     return look.Plot(key, title, _sweep_spec(rows, legend, name, metric.title, mean), text, legend)
 
 
-def swept(variant: str, overrides: str) -> Iterator[tuple[str, float, tuple[str, str]]]:
-    """Each numeric option or override of a variant: its name, its value, and the variant and overrides without it."""
-    try:
-        parsed = Variant.parse(variant)
-    except SpecError:
+def swept(label: Label) -> Iterator[tuple[str, float, Label]]:
+    """Each numeric option or override of a variant: its name, its value, and the label without it."""
+    variant = label.parsed
+    if variant is None:
         return
-    options = dict(parsed.options)
-    for key, text in options.items():
+    for key, text in variant.options:
         if (value := look.number(text)) is not None:
-            rest = {other: text for other, text in options.items() if other != key}
-            yield key, value, (str(Variant.make(parsed.name, rest, parsed.reading)), overrides)
-    pairs = [part.partition("=") for part in overrides.split(",") if part]
+            rest = {other: text for other, text in variant.options if other != key}
+            yield key, value, label._replace(variant=str(Variant.make(variant.name, rest, variant.reading)))
+    pairs = [part.partition("=") for part in label.overrides.split(",") if part]
     for key, _, text in pairs:
         if (value := look.number(text)) is not None:
-            yield key, value, (variant, ",".join(f"{other}={text}" for other, _, text in pairs if other != key))
+            rest_of = (f"{other}={text}" for other, _, text in pairs if other != key)
+            yield key, value, label._replace(overrides=",".join(rest_of))
 
 
 def _sweeps_of(block: Block, column: Column, defaults: UnnamedOptions) -> Iterator[tuple[str, SweptLines]]:
@@ -283,8 +282,7 @@ def _sweeps_of(block: Block, column: Column, defaults: UnnamedOptions) -> Iterat
     swept_cells: dict[str, dict[Label, dict[float, Cell]]] = {}
     for row in block.trained:
         if column in row.cells:
-            for option, value, (variant, overrides) in swept(row.label.variant, row.label.overrides):
-                label = row.label._replace(variant=variant, overrides=overrides)
+            for option, value, label in swept(row.label):
                 swept_cells.setdefault(option, {}).setdefault(label, {})[value] = row.cells[column]
     for option, by_label in swept_cells.items():
         for label, cells in by_label.items():

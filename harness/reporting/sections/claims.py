@@ -84,10 +84,8 @@ def _line(test: ClaimTest, metric: Metric, published: PublishedNumbers, rows: Ma
     apart = trained_apart(test.better.training, worse.training)
     where = f"{claim.text} ({claim.paper} {', '.join(claim.tables)})" + (f"; here {apart}" if apart else "")
     where += f"; {shown}" if (shown := powerless(test.better, worse)) else ""
-    cells = (
-        CellText(ABSENT if printed is None else signed(printed, metric.digits)),
-        *_measured(test, metric, rows),
-    )
+    stated = CellText(ABSENT if printed is None else signed(printed, metric.digits))
+    cells = stated, *_measured(test, metric, rows)
     return Line((where, name_of(claim.better), name_of(claim.worse)), cells, "plain")
 
 

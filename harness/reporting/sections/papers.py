@@ -24,10 +24,11 @@ from harness.reporting.pages import Pages
 from harness.reporting.sections.base import ReportSection
 from harness.reporting.seeds.cells import Label, Row
 from harness.reporting.seeds.choose import profile_runs, rows_by_label
+from harness.reporting.seeds.wording import printed_name
 from harness.reporting.tables.cells import FilledTable, PaperCell
 from harness.reporting.tables.filled import tables_of
 from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section
-from harness.reporting.tables.paper_grids import no_run_yet, paper_grid, table_title, verdict_note
+from harness.reporting.tables.paper_grids import no_run_yet, paper_grid, verdict_note
 
 #: decimals of a cosine
 DIGITS = 4
@@ -42,19 +43,17 @@ class Answers:
     cosines: np.ndarray
 
 
-def neighbour_grids(contents: Contents) -> dict[str, list[Grid]]:
-    """Format the tables of nearest sentences, by paper.
+def neighbour_grids(contents: Contents) -> Iterator[tuple[str, Grid]]:
+    """Format the tables of nearest sentences, each with the name of its paper.
 
     The paper profile's tables may be empty; those of other profiles with stand-ins are shown if all their models have
     answers. Runs with overrides are left out.
     """
     profiles = load_profile(PAPER_PROFILE), *contents.stand_in_profiles
     finders = [_Finder(contents, profile) for profile in profiles]
-    grids: dict[str, list[Grid]] = {}
     for paper in contents.papers:
         made = (_grid(paper, name, finder) for name in paper.neighbours for finder in finders)
-        grids[paper.name] = [grid for grid in made if grid]
-    return grids
+        yield from ((paper.name, grid) for grid in made if grid)
 
 
 @dataclass(frozen=True)
@@ -122,8 +121,7 @@ def _grid(paper: Paper, name: str, finder: _Finder) -> Grid | None:
     columns, profile = list(answers.values()), finder.profile.name
     queries = next((answer.queries for answer in columns if answer), ())
     return Grid(
-        f"{paper.name}-{name}" + ("" if finder.is_paper else f"-{profile}"),
-        table_title(paper, name, entry.title, profile),
+        *printed_name(paper, name, entry.title, profile),
         ("rank", *models),
         tuple(f"cosine, {model}" for model in models),
         (False,) * len(models),
@@ -172,10 +170,9 @@ class PapersSection(ReportSection):
     @cached_property
     def by_paper(self) -> Mapping[str, Sequence[Grid]]:
         grids: dict[str, list[Grid]] = {}
-        for table in self.tables:
-            grids.setdefault(table.paper.name, []).append(paper_grid(table))
-        for paper, more in neighbour_grids(self.contents).items():
-            grids.setdefault(paper, []).extend(more)
+        filled = ((table.paper.name, paper_grid(table)) for table in self.tables)
+        for paper, grid in chain(filled, neighbour_grids(self.contents)):
+            grids.setdefault(paper, []).append(grid)
         return grids
 
     @cached_property

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 
@@ -94,8 +93,7 @@ class MethodsSection(ReportSection):
         for name, stem in pages.methods.items():
             facts = described.get(name)
             notes = facts.notes.read_text("utf-8") if facts and facts.notes else ""
-            variants = self.contents.variants.get(name, Counter())
-            mine = (table.where(lambda row, some=variants: row.label.variant in some) for table in tables)
+            mine = (table.where(lambda row, method=name: row.label.method == method) for table in tables)
             pages.write(
                 "method.html",
                 f"methods/{stem}.html",
@@ -103,5 +101,5 @@ class MethodsSection(ReportSection):
                 facts=facts,
                 notes=notes_html(notes, links),
                 grids=[summary_grid(table) for table in mine if table.blocks],
-                runs=variants.total(),
+                runs=self.contents.counts[name],
             )

@@ -20,7 +20,7 @@ from harness.reporting.seeds.controls import UNMATCHED, control_text, missing_co
 from harness.reporting.seeds.summary import Block, SummaryTable
 from harness.reporting.seeds.wording import Sentence, certainty, judged, suite_title
 from harness.reporting.tables.grids import summary_text
-from harness.stats import FEWEST_SEEDS, mean_interval
+from harness.stats import FEWEST_SEEDS, Interval, TTest, mean_interval
 
 #: more variants than these are counted, not named
 MOST_NAMES = 5
@@ -190,7 +190,8 @@ def main_baseline(block: Block, column: Column) -> Row | None:
 def _gain(block: Block, row: Row, base: Row | None, column: Column, metric: Metric) -> Gain:
     """The gain of a row over a baseline; without one, its score."""
     cell, sign = row.cells[column], 1 if metric.larger_is_better else -1
-    size, ends = cell.summary.mean, None
+    size = cell.summary.mean
+    ends: TTest | Interval | None = None
     kind = "not tested" if row.is_trained else "untrained" if has_trained_pooling(block, row) else "other pooling"
     if base is None:
         ends = mean_interval(cell.summary)

@@ -226,11 +226,9 @@ class _Filler:
             for column in table.columns:
                 score = self.names.score(row, column, trained_in or label.setting)
                 named = own or not definition.metrics or column.name in definition.metrics
-                score = (
-                    score._replace(metric=definition.metrics.get(column.name, score.metric))
-                    if score and named
-                    else None
-                )
+                if score:
+                    metric = definition.metrics.get(column.name, score.metric)
+                    score = score._replace(metric=metric) if named else None
                 measured, other = (_cell(some, score, definition.part) for some in (mine, theirs))
                 if measured and other:
                     measured = compare(measured, other, column.measure, table.alpha)
