@@ -88,18 +88,23 @@ class MethodsSection(ReportSection):
         return {name_of(name).text: f"methods/{stem}.html" for name, stem in pages.methods.items()}
 
     def write(self, pages: Pages) -> None:
-        tables, described = self.contents.tables, {facts.name: facts for facts in self.contents.methods}
+        described = {facts.name: facts for facts in self.contents.methods}
         links = {name: f"{stem}.html" for name, stem in pages.methods.items()}
         for name, stem in pages.methods.items():
             facts = described.get(name)
             notes = facts.notes.read_text("utf-8") if facts and facts.notes else ""
-            mine = (table.where(lambda row, method=name: row.label.method == method) for table in tables)
             pages.write(
                 "method.html",
                 f"methods/{stem}.html",
                 name=name,
                 facts=facts,
                 notes=notes_html(notes, links),
-                grids=[summary_grid(table) for table in mine if table.blocks],
+                grids=map(summary_grid, _of_method(self.contents.tables, name)),
                 runs=self.contents.counts[name],
             )
+
+
+def _of_method(tables: Sequence[SummaryTable], name: str) -> list[SummaryTable]:
+    """The tables reduced to the rows of one method."""
+    kept = (table.where(lambda row: row.label.method == name) for table in tables)
+    return [table for table in kept if table.blocks]
