@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, TypeVar
 
@@ -29,13 +29,14 @@ from harness.spec import (
 Runs = dict[RunSpec, tuple[str, ...]]
 PaperEntry = PaperTable | FigureSpec | NeighbourTable
 Named = TypeVar("Named")
-#: method name -> names of its options that name teachers
-TeacherOptions = Callable[[str], Collection[str]]
 
 
 def teacher_options(method: str) -> Collection[str]:
-    """Return the options of a method that name teachers, as it declares them."""
-    return declared_method(method).teacher_options
+    """Return the options of a method that name teachers; none if it cannot be imported, since planning reports that."""
+    try:
+        return declared_method(method).teacher_options
+    except PlugInError:
+        return ()
 
 
 def readings(method: str) -> Collection[str]:
@@ -54,13 +55,12 @@ class StandIns:
     """
 
     stands: StandsFor | None = None
-    options: TeacherOptions = teacher_options
     tests: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, profile: Profile, options: TeacherOptions = teacher_options) -> StandIns:
+    def of(cls, profile: Profile) -> StandIns:
         """Take a profile's table [stands_for]; a profile without one uses the papers' own names."""
-        return cls(profile.stands_for, options, {name: own.tests for name, own in profile.settings.items()})
+        return cls(profile.stands_for, {name: own.tests for name, own in profile.settings.items()})
 
     def place(self, variant: str, setting: str, encoder: str) -> Place | None:
         """Return the variant, setting and encoder to run in place of a paper's; None without a stand-in."""
@@ -93,7 +93,7 @@ class StandIns:
         variant = Variant.parse(text)
         if not variant.options:
             return text
-        naming = self.options(variant.name)
+        naming = teacher_options(variant.name)
         options = {key: self._teachers(value) if key in naming else value for key, value in variant.options}
         return None if None in options.values() else str(Variant.make(variant.name, options, variant.reading))
 

@@ -38,21 +38,18 @@ _NOTICE = (
     "/* Vega, Vega-Lite, Vega-Embed and the libraries that they use. Copyright (c) University of Washington "
     "Interactive Data Lab and contributors; BSD 3-Clause License (D3: ISC License, Mike Bostock). */\n"
 )
-#: last line of the cached script: a file without it is incomplete
-_END = "/* end of the bundle */\n"
 
 
 def vega_script() -> str:
     """The Vega libraries as a script that defines `vegaEmbed`; cached for each version."""
     name = f"vega-{version('vl-convert-python')}.js"
-    kept = kept_text(f"charts/{name}")
-    if kept and kept.endswith(_END):
+    if kept := kept_text(f"charts/{name}"):
         return kept
     import vl_convert
 
     bundle = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
     safe = bundle.replace("</script", "<\\/script")  # report.html holds it inside a <script> element
-    script = f"{_NOTICE}(() => {{\n{safe}\n}})();\n{_END}"
+    script = f"{_NOTICE}(() => {{\n{safe}\n}})();\n"
     keep_text(f"charts/{name}", script)
     return script
 
@@ -196,7 +193,7 @@ def _write_site(contents: Contents, sections: Sequence[ReportSection], folder: P
     """Write every page into an empty folder; their paths."""
     drawn = [figure for section in sections for figure in section.figures if figure.svg]
     stems = slugs(figure.key for figure in drawn)
-    methods = sorted(contents.variants)
+    methods = sorted(contents.counts)
     papers = [paper.name for paper in contents.papers]
     shown = [section for section in sections if section.is_shown]
     pages = Pages(folder, contents.profiles, methods, papers, stems=stems, sections=shown, footer=footer)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
@@ -88,7 +88,9 @@ class Contents(Results):
 
     @cached_property
     def stand_in_profiles(self) -> Sequence[Profile]:
-        return [load_profile(name) for name in shipped_profiles() if name in self.profiles]
+        """The profiles of this package with runs and stand-ins for the papers' names."""
+        every = (load_profile(name) for name in shipped_profiles() if name in self.profiles)
+        return [profile for profile in every if profile.stands_for and profile.name != PAPER_PROFILE]
 
     @cached_property
     def filled(self) -> Sequence[FilledTable]:
@@ -100,13 +102,6 @@ class Contents(Results):
         return [forest for table in self.tables for column in table.averages for forest in forests(table, column, 1)]
 
     @cached_property
-    def variants(self) -> Mapping[str, Counter[str]]:
-        """The number of results of each variant, by method."""
-        counts: dict[str, Counter[str]] = {}
-        for method, variant in zip(*map(self.frames.texts, ("method", "variant")), strict=True):
-            counts.setdefault(method, Counter())[variant] += 1
-        return counts
-
-    def teacher_options(self, method: str) -> Collection[str]:
-        """Names of a method's options that name teachers; empty for a method that is not installed."""
-        return next((facts.teacher_options for facts in self.methods if facts.name == method), ())
+    def counts(self) -> Counter[str]:
+        """The number of results of each method."""
+        return Counter(self.frames.texts("method"))

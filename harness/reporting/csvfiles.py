@@ -17,8 +17,8 @@ from harness.formatting import for_csv
 from harness.method.naming import name_of
 from harness.reporting.seeds.cells import Cell, Label
 from harness.reporting.seeds.spent import BUDGET
-from harness.reporting.seeds.summary import SummaryTable
-from harness.store import Frames, Result, declared_metrics, frames_of, lines_of
+from harness.reporting.seeds.summary import SummaryTable, shown_scores
+from harness.store import Frames, Result, frames_of, lines_of, metrics_of
 
 if TYPE_CHECKING:
     import pandas
@@ -123,15 +123,11 @@ def _values(hyperparameters: str, teachers: str) -> CsvFields:
 
 
 def _shown_scores(frames: Frames) -> pandas.DataFrame:
-    """The newest scores of the metrics that tables show, of all metrics where none is declared: run, column, value."""
+    """The newest scores of the metrics that tables show: run, column, value."""
     import pandas
 
-    scores = frames.scores.join(frames.newest()[["run", "suite", "declared"]], on="evaluation", how="inner")
-    kinds = scores[["suite", "declared", "task", "metric"]].drop_duplicates()
-    shown = {text: {metric.name for metric in declared_metrics(text) if metric.shown} for text in kinds["declared"]}
-    names = [
-        f"{suite}.{task}.{metric}" if not shown[declared] or metric in shown[declared] else None
-        for suite, declared, task, metric in kinds.itertuples(index=False)
-    ]
-    named = scores.merge(kinds.assign(column=pandas.Categorical(names)).dropna())
-    return named[["run", "column", "value"]]
+    scores = shown_scores(frames, metrics_of(frames))
+    scores = scores.join(frames.newest()[["run", "suite"]], on="evaluation", how="inner")
+    kinds = scores[["suite", "task", "metric"]].drop_duplicates()
+    names = pandas.Categorical([".".join(kind) for kind in kinds.itertuples(index=False)])
+    return scores.merge(kinds.assign(column=names))[["run", "column", "value"]]

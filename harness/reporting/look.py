@@ -172,6 +172,16 @@ def quantity(field: str, title: object, **more: object) -> ChartSpec:
     return {"field": field, "type": "quantitative", "title": title, **more}
 
 
+def nominal(field: str, **more: object) -> ChartSpec:
+    """The encoding of a field of names."""
+    return {"field": field, "type": "nominal", **more}
+
+
+def layer(mark: str, encoding: Mapping[str, object], **shown: object) -> ChartSpec:
+    """A layer of marks, such as points or rules, with their look."""
+    return {"mark": {"type": mark, **shown}, "encoding": encoding}
+
+
 def axis(field: str, title: str, **more: object) -> ChartSpec:
     """The encoding of a numeric axis that need not begin at 0."""
     return quantity(field, textwrap.wrap(visible(title), 28), scale={"zero": False, "padding": 8}) | more
@@ -184,8 +194,7 @@ def named_axis(names: Sequence[str]) -> tuple[ChartSpec, int, list[ChartSpec]]:
     """
     lines = [_wrapped(name) for name in names]
     axis = {"title": None, "labelExpr": "names[datum.value]", "labelLimit": 0, "domain": False, "ticks": False}
-    scale = {"domain": list(range(len(names)))}
-    row = {"field": "i", "type": "nominal", "sort": None, "scale": scale, "axis": axis | {"grid": False}}
+    row = nominal("i", sort=None, scale={"domain": list(range(len(names)))}, axis=axis | {"grid": False})
     return row, len(names) * (13 + 12 * max(map(len, lines))), [{"name": "names", "value": lines}]
 
 
@@ -198,13 +207,12 @@ def by_name(
     field: str, names: Iterable[object], values: Iterable[object], legend: ChartSpec | None = None
 ) -> ChartSpec:
     """The encoding of colour, dash or shape with a value for each name that the field has."""
-    scale = {"domain": list(names), "range": list(values)}
-    return {"field": field, "type": "nominal", "legend": legend, "scale": scale}
+    return nominal(field, legend=legend, scale={"domain": list(names), "range": list(values)})
 
 
-def line_at(encoding: ChartSpec, **look: object) -> ChartSpec:
+def line_at(encoding: ChartSpec, **shown: object) -> ChartSpec:
     """The layer of a straight line across a panel."""
-    return {"data": {"values": [{}]}, "mark": {"type": "rule", "color": INK, **look}, "encoding": encoding}
+    return {**rows_of([{}]), **layer("rule", encoding, **{"color": INK, **shown})}
 
 
 def bars_and_line(
@@ -212,12 +220,9 @@ def bars_and_line(
 ) -> list[ChartSpec]:
     """Layers of bars from `lo` to `hi`, a line through means `y`, and their points, with `more` encodings."""
     return [
-        {"mark": {"type": "rule", "strokeWidth": 1.5}, "encoding": {"y": {**y, "field": "lo"}, "y2": {"field": "hi"}}},
-        {"mark": {"type": "line", "strokeWidth": width}, "encoding": {"y": y, "strokeDash": by["strokeDash"]}},
-        {
-            "mark": {"type": "point", "filled": True, "size": size, "opacity": 1},
-            "encoding": {"y": y, "shape": by["shape"], **more},
-        },
+        layer("rule", {"y": {**y, "field": "lo"}, "y2": {"field": "hi"}}, strokeWidth=1.5),
+        layer("line", {"y": y, "strokeDash": by["strokeDash"]}, strokeWidth=width),
+        layer("point", {"y": y, "shape": by["shape"], **more}, filled=True, size=size, opacity=1),
     ]
 
 
@@ -239,12 +244,8 @@ def hiding(entries: Sequence[LegendEntry]) -> tuple[list[ChartSpec], ChartSpec]:
 
 def tooltip(*fields: tuple[str, str] | tuple[str, str, str]) -> list[ChartSpec]:
     """The lines of a tooltip: field, heading, and the format of a number."""
-    kinds = {2: "nominal", 3: "quantitative"}
-    return [
-        {"field": field[0], "title": field[1], "type": kinds[len(field)]}
-        | ({"format": field[2]} if len(field) > 2 else {})
-        for field in fields
-    ]
+    kinds, keys = {2: "nominal", 3: "quantitative"}, ("field", "title", "format")
+    return [{**dict(zip(keys, line, strict=False)), "type": kinds[len(line)]} for line in fields]
 
 
 def spread(series: str, x: float, summary: Summary) -> dict[str, object]:
@@ -260,8 +261,8 @@ def lines_at(channel: str, lines: Sequence[tuple[str, float]], colour: str = PRI
     stroke = {"symbolType": "stroke", "symbolStrokeColor": colour, "symbolSize": 200}
     dash = by_name("line", names, dashes, {"columns": _columns(names), "title": None, **stroke})
     encoding = {channel: {"field": "at", "type": "quantitative"}, "strokeDash": dash}
-    layer = {**rows_of({"at": at, "line": name} for name, at in lines), "mark": {"type": "rule", "color": colour}}
-    return [{**layer, "encoding": encoding}] if lines else []
+    rows = rows_of({"at": at, "line": name} for name, at in lines)
+    return [{**rows, **layer("rule", encoding, color=colour)}] if lines else []
 
 
 def curves(

@@ -42,8 +42,8 @@ class OptionFacts:
 class MethodFacts:
     """A method as data. `title` is its name as people write it.
 
-    `readings` map names to sources, `teacher_options` name teachers, `notes` is the Markdown file on the method, if
-    there is one. `decisions` are what @paper does outside its hyperparameters: subject, origin in words, what is done.
+    `readings` map names to sources, `notes` is the Markdown file on the method, if there is one. `decisions` are what
+    @paper does outside its hyperparameters: subject, origin in words, what is done.
     """
 
     name: str
@@ -54,7 +54,6 @@ class MethodFacts:
     readings: Mapping[str, str]
     values: Sequence[OptionFacts]
     notes: Path | None = None
-    teacher_options: Sequence[str] = ()
     decisions: Sequence[tuple[str, str, str]] = ()
     title: str = ""
 
@@ -76,25 +75,16 @@ def method_facts(name: str) -> MethodFacts:
             readings=dict(method.readings),
             values=[_option(key, item, named) for key, item in method.Hyperparameters.options().items()],
             notes=notes if notes.is_file() else None,
-            teacher_options=sorted(method.Hyperparameters.teacher_options()),
             decisions=[(key, ORIGINS[origin], done) for key, (origin, done) in method.decisions.items()],
             title=str(method.title) or name,
         )
 
 
-def installed_methods() -> tuple[list[MethodFacts], list[str]]:
-    """The facts of all registered methods, and one line for each method that fails."""
-    methods, problems = [], []
-    for name in names("method"):
-        try:
-            methods.append(method_facts(name))
-        except UserError as error:
-            problems.append(str(error))
-    return methods, problems
-
-
 def methods_from_a_process() -> tuple[list[MethodFacts], list[str]]:
-    """`installed_methods` from a process of its own: methods import torch, which needs more memory than a report."""
+    """The facts of all registered methods, and one line for each method that fails.
+
+    They are from a process of its own: methods import torch, which needs more memory than a report.
+    """
     spawn = get_context("spawn")
     answers, answer = spawn.Pipe(duplex=False)  # a pool would need semaphores, which need /dev/shm
     process = spawn.Process(target=_send_methods, args=(answer,))
@@ -111,7 +101,13 @@ def methods_from_a_process() -> tuple[list[MethodFacts], list[str]]:
 
 
 def _send_methods(answer: Connection) -> None:
-    answer.send(installed_methods())
+    methods, problems = [], []
+    for name in names("method"):
+        try:
+            methods.append(method_facts(name))
+        except UserError as error:
+            problems.append(str(error))
+    answer.send((methods, problems))
 
 
 def _option(key: str, item: dataclasses.Field[Any], named: Sequence[Mapping[str, object]]) -> OptionFacts:

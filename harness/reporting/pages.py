@@ -26,7 +26,7 @@ from markupsafe import Markup
 from harness.formatting import count_of, duration, visible
 from harness.method.naming import VariantName, name_of
 from harness.metrics import tone
-from harness.reporting.tables.grids import CellText, Grid, LineHead, code_of
+from harness.reporting.tables.grids import LineHead, code_of
 from harness.reporting.tables.latex import latex_table
 from harness.reporting.tables.texts import csv_table
 from harness.sources import digest
@@ -53,7 +53,7 @@ class Pages:
         self.folder, self.written = folder, list[str]()
         self.profiles, self.methods, self.papers = slugs(profiles), slugs(methods), slugs(papers)
         self._environment = environment(autoescape=True, finalize=_cleaned)
-        filters = (anchor, breaks, duration, marked, minus, named, slug, spec_json, spreads, tone)
+        filters = (anchor, breaks, duration, minus, named, slug, spec_json, tone)
         self._environment.filters |= {each.__name__: each for each in filters}
         texts = {"csv": csv_table, "latex": latex_table, "name_of": name_of, "overrides": overrides_text}
         self._environment.filters |= {"count": count_of, **texts}
@@ -156,20 +156,6 @@ def named(head: LineHead) -> Markup:
     text = breaks(str(head))
     code = visible(code_of(head))
     return Markup('<span title="{}">{}</span>').format(code, text) if isinstance(head, VariantName) else text
-
-
-def spreads(grid: Grid) -> Sequence[bool]:
-    """Whether any cell of a column has a spread; the other cells then leave space for it to keep decimals aligned."""
-    return [any(cell.spread for cell in cells) for cells in _columns(grid)]
-
-
-def marked(grid: Grid) -> Sequence[bool]:
-    """Whether any cell of a column has a mark; all its cells then leave space for one."""
-    return [any(cell.mark or cell.caveats for cell in cells) for cells in _columns(grid)]
-
-
-def _columns(grid: Grid) -> Iterable[Sequence[CellText]]:
-    return zip(*(line.cells for section in grid.sections for line in section.lines), strict=True)
 
 
 def notes_html(text: str, pages: Mapping[str, str]) -> Markup:

@@ -193,8 +193,11 @@ REPLACED |= {"eyes=shuffled": "eyes=shuffled"}
 
 
 @pytest.mark.parametrize(("options", "expected"), [*REPLACED.items(), ("eyes=unknown", None)])
-def test_only_options_that_name_teachers_are_replaced(options: str, expected: str | None) -> None:
-    stand_in = StandIns(STANDS, {"mine": ["eyes"]}.__getitem__).place(f"mine[{options}]", "flickr", "b")
+def test_only_options_that_name_teachers_are_replaced(
+    monkeypatch: pytest.MonkeyPatch, options: str, expected: str | None
+) -> None:
+    monkeypatch.setattr("harness.papers.needed.teacher_options", {"mine": ["eyes"]}.__getitem__)
+    stand_in = StandIns(STANDS).place(f"mine[{options}]", "flickr", "b")
     assert (stand_in and stand_in.variant) == (expected and f"mine[{expected}]")
     assert StandIns().place(f"mine[{options}]", "nli", "b") == (f"mine[{options}]", "nli", "b")
 

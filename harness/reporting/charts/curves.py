@@ -10,7 +10,7 @@ from harness.reporting import look
 from harness.reporting.seeds.cells import Label
 from harness.reporting.seeds.summary import SummaryTable
 from harness.spec import BASELINE, UNTRAINED
-from harness.store import Result, frames_of
+from harness.store import Result
 
 P = TypeVar("P")
 #: steps and values
@@ -39,16 +39,12 @@ Chart = Mapping[Label, Sequence[Points]]
 Numbers = Mapping[Label, int]
 
 
-def shown_runs(results: Sequence[Result], tables: Sequence[SummaryTable]) -> SeedRuns:
+def shown_runs(tables: Sequence[SummaryTable]) -> SeedRuns:
     """The runs that the rows of tables show; other groups of runs are left out."""
-    labels = {(row.label.profile, row.group): row.label for table in reversed(tables) for row in table.rows}
-    numbered: dict[Label, list[tuple[int, int]]] = {label: [] for label in sorted(labels.values())}
-    frames = frames_of(results)
-    columns = frames.texts("profile"), frames.texts("group"), frames.table["seed"].to_pylist()
-    for row, (profile, group, seed) in enumerate(zip(*columns, strict=True)):
-        if label := labels.get((profile, group)):
-            numbered[label].append((seed, row))
-    return {label: [row for _, row in sorted(runs)] for label, runs in numbered.items() if runs}
+    numbered: dict[Label, set[tuple[int, int]]] = {}
+    for row in (row for table in tables for row in table.rows):
+        numbered.setdefault(row.label, set()).update(zip(row.seeds, row.runs, strict=True))
+    return {label: [run for _, run in sorted(numbered[label])] for label in sorted(numbered)}
 
 
 def curve_places(runs: SeedRuns, read: ReadRun) -> list[dict[str, Any]]:
@@ -210,6 +206,8 @@ def _spec(
     hover = {"type": "point", "on": "pointerover", "clear": "pointerout", "fields": ["v"], "nearest": True}
     shown = {"condition": {"param": "near", "empty": False, "value": 1}, "value": 1 if alone else 0}
     whole = {"filter": "!isValid(datum.s)"}
+    line = {"strokeDash": by["strokeDash"], "opacity": _when_near(1, 0.12)}
+    point = {"opacity": shown, "tooltip": _hovered(several=several)}
     return {
         **look.rows_of(rows, look.DIGITS),
         **transform,
@@ -223,33 +221,24 @@ def _spec(
         },
         "layer": [
             *([_seeds()] if any("s" in row for row in rows) else []),
-            {
-                "transform": [whole],
-                "mark": {"type": "line", "strokeWidth": 2.2},
-                "encoding": {
-                    "strokeDash": by["strokeDash"],
-                    "opacity": {"condition": {"param": "near", "empty": True, "value": 1}, "value": 0.12},
-                },
-            },
+            {"transform": [whole], **look.layer("line", line, strokeWidth=2.2)},
             {
                 "transform": [whole],
                 "params": [{"name": "near", "select": hover}],
-                "mark": {"type": "point", "filled": True, "size": 45, "stroke": look.SOFT, "strokeWidth": 0},
-                "encoding": {"opacity": shown, "tooltip": _hovered(several=several)},
+                **look.layer("point", point, filled=True, size=45, stroke=look.SOFT, strokeWidth=0),
             },
         ],
     }
 
 
 def _seeds() -> look.ChartSpec:
-    return {
-        "transform": [{"filter": "isValid(datum.s)"}],
-        "mark": {"type": "line", "strokeWidth": 1},
-        "encoding": {
-            "detail": {"field": "s", "type": "nominal"},
-            "opacity": {"condition": {"param": "near", "empty": True, "value": 0.3}, "value": 0.04},
-        },
-    }
+    encoding = {"detail": look.nominal("s"), "opacity": _when_near(0.3, 0.04)}
+    return {"transform": [{"filter": "isValid(datum.s)"}], **look.layer("line", encoding, strokeWidth=1)}
+
+
+def _when_near(value: float, otherwise: float) -> look.ChartSpec:
+    """The opacity of a line: `otherwise` while the pointer is near another one."""
+    return {"condition": {"param": "near", "empty": True, "value": value}, "value": otherwise}
 
 
 def _hovered(*, several: bool) -> look.ChartSpec:

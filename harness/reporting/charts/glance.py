@@ -20,7 +20,7 @@ from harness.reporting.seeds.gains import Forest, Gain, main_baseline
 from harness.reporting.seeds.summary import Block, SummaryTable
 from harness.reporting.seeds.wording import judged, suite_title
 from harness.reporting.tables.grids import marks, summary_text
-from harness.spec import SpecError, Variant
+from harness.spec import Variant
 from harness.stats import mean_interval
 
 #: rows of one forest or map; further ones are in the table
@@ -92,7 +92,7 @@ def _tested(gain: Gain, digits: int) -> str:
 def _interval() -> look.ChartSpec:
     above = {"orient": "top", "title": None, "grid": False, **_TICKS}
     ends = {"x": {"field": "lo", "type": "quantitative", "axis": above}, "x2": {"field": "hi"}}
-    return {"mark": {"type": "rule", "strokeWidth": 2}, "encoding": ends | {"color": _COLOUR}}
+    return look.layer("rule", ends | {"color": _COLOUR}, strokeWidth=2)
 
 
 def _points(axis: list[str], forest: Forest) -> look.ChartSpec:
@@ -107,15 +107,9 @@ def _points(axis: list[str], forest: Forest) -> look.ChartSpec:
         ("test", "test"),
     )
     fill = {"condition": {"test": "datum.certain", **_COLOUR}, "value": look.GROUND}
-    return {
-        "mark": {"type": "point", "size": 80, "strokeWidth": 2, "opacity": 1},
-        "encoding": {
-            "x": look.quantity("x", axis, scale=scale, axis=_TICKS),
-            "stroke": _COLOUR,
-            "fill": fill,
-            "tooltip": lines,
-        },
-    }
+    x = look.quantity("x", axis, scale=scale, axis=_TICKS)
+    encoding = {"x": x, "stroke": _COLOUR, "fill": fill, "tooltip": lines}
+    return look.layer("point", encoding, size=80, strokeWidth=2, opacity=1)
 
 
 def _forest_text(forest: Forest) -> str:
@@ -161,20 +155,10 @@ def _heat_plot(table: SummaryTable, block: Block, columns: Sequence[Column]) -> 
     values = [value for index, row in enumerate(rows) for value in _heat_values(table, block, columns, index, row)]
     most = max((abs(value["d"]) for value in values), default=0.0) or 1.0
     row, height, params = look.named_axis([f"{row.label.name}{row.weakness(columns).marks}" for row in rows])
-    column: look.ChartSpec = {
-        "field": "task",
-        "type": "nominal",
-        "sort": None,
-        "title": None,
-        "axis": {"orient": "top", "labelAngle": -40, "domain": False, "ticks": False, "grid": False},
-    }
-    colour = {
-        "field": "d",
-        "type": "quantitative",
-        "legend": None,
-        "scale": {"type": "quantize", "domain": [-most, most], "range": [f"var(--d{n})" for n in range(CLASSES)]},
-    }
-    lines = (
+    above = {"orient": "top", "labelAngle": -40, "domain": False, "ticks": False, "grid": False}
+    scale = {"type": "quantize", "domain": [-most, most], "range": [f"var(--d{n})" for n in range(CLASSES)]}
+    colour = {"field": "d", "type": "quantitative", "legend": None, "scale": scale}
+    lines = look.tooltip(
         ("name", "variant"),
         ("code", "code"),
         ("task", "task"),
@@ -188,13 +172,10 @@ def _heat_plot(table: SummaryTable, block: Block, columns: Sequence[Column]) -> 
         "height": height,
         "usermeta": {"narrowest": 190 + CELL * len(columns)},
         "description": f"{metric.name} by task and variant, {place}",
-        "encoding": {"x": column, "y": row},
+        "encoding": {"x": look.nominal("task", sort=None, title=None, axis=above), "y": row},
         "layer": [
-            {"mark": {"type": "rect"}, "encoding": {"color": colour, "tooltip": look.tooltip(*lines)}},
-            {
-                "mark": {"type": "text", "fontSize": 12, "color": look.INK, "tooltip": None},
-                "encoding": {"text": {"field": "text", "type": "nominal"}},
-            },
+            look.layer("rect", {"color": colour, "tooltip": lines}),
+            look.layer("text", {"text": look.nominal("text")}, fontSize=12, color=look.INK, tooltip=None),
         ],
     }
     key = f"heat-{table.profile}-{table.suite}{table.about}-{metric.name}-{place}"
@@ -280,21 +261,20 @@ def _sweep_plot(table: SummaryTable, block: Block, column: Column, option: str, 
     return look.Plot(key, title, _sweep_spec(rows, legend, name, metric.title, mean), text, legend)
 
 
-def swept(variant: str, overrides: str) -> Iterator[tuple[str, float, tuple[str, str]]]:
-    """Each numeric option or override of a variant: its name, its value, and the variant and overrides without it."""
-    try:
-        parsed = Variant.parse(variant)
-    except SpecError:
+def swept(label: Label) -> Iterator[tuple[str, float, Label]]:
+    """Each numeric option or override of a variant: its name, its value, and the label without it."""
+    variant = label.parsed
+    if variant is None:
         return
-    options = dict(parsed.options)
-    for key, text in options.items():
+    for key, text in variant.options:
         if (value := look.number(text)) is not None:
-            rest = {other: text for other, text in options.items() if other != key}
-            yield key, value, (str(Variant.make(parsed.name, rest, parsed.reading)), overrides)
-    pairs = [part.partition("=") for part in overrides.split(",") if part]
+            rest = {other: text for other, text in variant.options if other != key}
+            yield key, value, label._replace(variant=str(Variant.make(variant.name, rest, variant.reading)))
+    pairs = [part.partition("=") for part in label.overrides.split(",") if part]
     for key, _, text in pairs:
         if (value := look.number(text)) is not None:
-            yield key, value, (variant, ",".join(f"{other}={text}" for other, _, text in pairs if other != key))
+            rest_of = (f"{other}={text}" for other, _, text in pairs if other != key)
+            yield key, value, label._replace(overrides=",".join(rest_of))
 
 
 def _sweeps_of(block: Block, column: Column, defaults: UnnamedOptions) -> Iterator[tuple[str, SweptLines]]:
@@ -302,8 +282,7 @@ def _sweeps_of(block: Block, column: Column, defaults: UnnamedOptions) -> Iterat
     swept_cells: dict[str, dict[Label, dict[float, Cell]]] = {}
     for row in block.trained:
         if column in row.cells:
-            for option, value, (variant, overrides) in swept(row.label.variant, row.label.overrides):
-                label = row.label._replace(variant=variant, overrides=overrides)
+            for option, value, label in swept(row.label):
                 swept_cells.setdefault(option, {}).setdefault(label, {})[value] = row.cells[column]
     for option, by_label in swept_cells.items():
         for label, cells in by_label.items():

@@ -24,6 +24,8 @@ SPACES = {"teacher": "the frozen teacher's space", "own": "the method's own shar
 _BARE = {"labels": False, "ticks": False, "grid": False}
 #: heights and edges of the bars of each series, and the axes
 Histograms = tuple[dict[str, tuple[np.ndarray, np.ndarray]], look.ChartSpec, look.ChartSpec]
+#: clouds of points of each run, what they are, and the names of the clouds
+Clouds = tuple[Sequence[Iterable[np.ndarray]], str, Sequence[str]]
 
 
 def histogram(data: FigureData) -> Drawing | str:
@@ -53,14 +55,10 @@ def _ranks(run: FigureRun, task: str, space: str) -> Histograms:
     ranks, true = (run.arrays[ArrayName(task, what, space)] for what in ("worst_rank", "similarity_true"))
     width = -(-int(ranks.max()) // BINS)
     bars = np.histogram(ranks, np.arange(0.5, ranks.max() + width + 0.5, width))
+    ticks = {"values": [0, *(10**power for power in range(8))]}
     x = look.axis("low", f"rank of the last true caption among {int(true.sum()):,} captions")
-    return (
-        {f"{len(ranks):,} images": bars},
-        x,
-        look.axis(
-            "height", "images", scale={"type": "symlog"}, axis={"values": [0, *(10**power for power in range(8))]}
-        ),
-    )
+    y = look.axis("height", "images", scale={"type": "symlog"}, axis=ticks)
+    return {f"{len(ranks):,} images": bars}, x, y
 
 
 def _similarities(run: FigureRun, task: str, space: str) -> Histograms:
@@ -83,7 +81,7 @@ def _steps(
     bars = zip(heights.tolist(), edges[:-1].tolist(), edges[1:].tolist(), strict=True)
     values = [{"series": name, "height": height, "low": low, "high": high} for height, low, high in bars]
     encoding = {"x": x, "x2": {"field": "high"}, "y": y, "y2": {"datum": 0}, "color": colour}
-    return {**look.rows_of(values), "mark": {"type": "rect", "opacity": 0.55}, "encoding": encoding}
+    return {**look.rows_of(values), **look.layer("rect", encoding, opacity=0.55)}
 
 
 def scatter(data: FigureData) -> Drawing | str:
@@ -106,45 +104,43 @@ def scatter(data: FigureData) -> Drawing | str:
 
 def _cloud(xy: np.ndarray, shown: look.Look, x: look.ChartSpec, y: look.ChartSpec, size: int) -> look.ChartSpec:
     """The layer of a cloud: points (n, 2) of one look."""
-    mark = {"type": "point", "filled": True, "strokeWidth": 0, "size": size, "opacity": 1}
-    mark |= {"color": shown.colour, "shape": shown.shape}
+    looks = {"filled": True, "strokeWidth": 0, "size": size, "color": shown.colour, "shape": shown.shape, "opacity": 1}
     values = [{"x": float(f"{x:.5g}"), "y": float(f"{y:.5g}")} for x, y in xy.tolist()]
-    return {**look.rows_of(values), "mark": mark, "encoding": {"x": x, "y": y}}
+    return {**look.rows_of(values), **look.layer("point", {"x": x, "y": y}, **looks)}
 
 
 def t_sne(data: FigureData) -> Drawing | str:
     """Planes of t-SNE: repeated encodings of captions if the figure's metric is `views`, else clusters of captions."""
-    return _views(data) if data.spec.metric == "views" else _clusters(data)
-
-
-def _clusters(data: FigureData) -> Drawing | str:
-    task, runs = data.with_arrays("tsne")
+    draw, what, size = (_views, "views", 8) if data.spec.metric == "views" else (_clusters, "tsne", 5)
+    task, runs = data.with_arrays(what)
     if not runs:
         return data.unevaluated
+    clouds, text, names = draw(data, task, runs)
+    return Drawing(look.grid(_planes(runs, clouds, size, names)), text, runs)
+
+
+def _clusters(data: FigureData, task: str, runs: Sequence[FigureRun]) -> Clouds:
     arrays = [(run.arrays[ArrayName(task, "tsne")], run.arrays[ArrayName(task, "clusters")]) for run in runs]
     clouds = [[xy[cluster_of == cluster] for cluster in range(int(cluster_of.max()) + 1)] for xy, cluster_of in arrays]
     text = (
         f"t-SNE of {len(arrays[0][0]):,} captions of {task}, the same in every panel. Colours and marks: "
         f"{max(map(len, clouds))} clusters of K-means on the vectors; their order differs between panels."
     )
-    return Drawing(look.grid(_planes(runs, clouds, 5)), text, runs)
+    return clouds, text, ()
 
 
-def _views(data: FigureData) -> Drawing | str:
-    task, runs = data.with_arrays("views")
-    if not runs:
-        return data.unevaluated
+def _views(data: FigureData, task: str, runs: Sequence[FigureRun]) -> Clouds:
     clouds = [run.arrays[ArrayName(task, "views")][data.index] for run in runs]
     captions = [str(text) for text in runs[0].arrays[ArrayName(task, "triples")][data.index]]
     text = (
         f"t-SNE of {clouds[0].shape[1]} encodings under dropout of each of three captions of {task}: two similar and "
         "a different one. Every panel has its own plane."
     )
-    return Drawing(look.grid(_planes(runs, clouds, 8, captions)), text, runs)
+    return clouds, text, captions
 
 
 def _planes(
-    runs: Sequence[FigureRun], clouds: Sequence[Iterable[np.ndarray]], size: int, names: Sequence[str] = ()
+    runs: Sequence[FigureRun], clouds: Sequence[Iterable[np.ndarray]], size: int, names: Sequence[str]
 ) -> list[look.ChartSpec]:
     """One panel for each run with its clouds of points, each (n, 2). `names` of the clouds go into a legend."""
     x, y = (
@@ -157,12 +153,8 @@ def _planes(
     if names:
         looks = look.by_series([look.of_series(at, name) for at, name in enumerate(names)])
         shown = {"color": looks["color"], "shape": looks["shape"], "opacity": {"value": 0}}
-        legend = {
-            **look.rows_of({"series": name} for name in names),
-            "mark": {"type": "point", "filled": True},
-            "encoding": shown,
-        }
-        panels[0]["layer"].append(legend)
+        legend = look.layer("point", shown, filled=True)
+        panels[0]["layer"].append({**look.rows_of({"series": name} for name in names), **legend})
     return panels
 
 

@@ -17,7 +17,7 @@ from harness.reporting.figures.kinds import FigureData, FigureKind, FigureRun
 from harness.reporting.look import Picture, drawn
 from harness.reporting.seeds.cells import Label, Row
 from harness.reporting.seeds.choose import profile_runs, rows_by_label
-from harness.reporting.seeds.wording import data_of
+from harness.reporting.seeds.wording import printed_name
 from harness.spec import UNTRAINED
 
 
@@ -66,9 +66,7 @@ class Material:
     def figure(self, paper: Paper, name: str) -> ReportFigure:
         """One figure of a paper. It is empty if there are no runs or its kind is broken."""
         spec, data = paper.figures[name], self.data(paper, name)
-        key = f"{paper.name}-{name}" + ("" if self.is_paper else f"-{self.profile}")
-        title = f"{paper.heading} Figure {name.removeprefix('F')}"
-        title += f": {spec.title}" if self.is_paper else f" on {data_of(self.profile)}"
+        key, title = printed_name(paper, name, spec.title, self.profile)
         blank = ReportFigure(key, paper.name, self.profile, title, spec.note)
         try:
             kind = get_instance("figure kind", spec.kind, FigureKind)

@@ -8,13 +8,14 @@ Figure 4.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from operator import sub
 from typing import Any
 
 from harness.method.naming import name_of
 from harness.metrics import AVERAGE, Score, is_by_training
 from harness.reporting import look
 from harness.reporting.figures.kinds import Drawing, FigureData, FigureKind, FigureRun
-from harness.reporting.seeds.cells import PartColumn
+from harness.reporting.seeds.cells import Cell, PartColumn
 from harness.reporting.seeds.wording import suite_title
 from harness.spec import Variant, parse_setting
 from harness.stats import Summary, summarise
@@ -156,22 +157,18 @@ def subset_gain(data: FigureData) -> Drawing | str:
 def _gains(data: FigureData, worse: FigureRun, better: FigureRun) -> dict[PartColumn, Summary]:
     """Differences by subset and task; by task if no task has subsets."""
     before, after = _cells(data, worse), _cells(data, better)
-    gains = {
-        at: [cell[seed] - before[at][seed] for seed in sorted(before[at].keys() & cell.keys())]
-        for at, cell in after.items()
-        if at in before
-    }
-    summaries = {at: summarise(values) for at, values in gains.items() if values}
+    pairs = {at: cell.pairs(before[at]) for at, cell in after.items() if at in before}
+    summaries = {at: summarise([*map(sub, *both)]) for at, both in pairs.items() if both[0]}
     return {at: gain for at, gain in summaries.items() if at[0]} or summaries
 
 
-def _cells(data: FigureData, run: FigureRun) -> dict[PartColumn, dict[int, float]]:
-    """The scores by seed of subsets and whole tasks in the figure's metric, without those of seen and unseen pairs."""
+def _cells(data: FigureData, run: FigureRun) -> dict[PartColumn, Cell]:
+    """The scores of subsets and whole tasks in the figure's metric, without those of seen and unseen pairs."""
     row = run.rows[data.spec.suite]
     subsets = {at: cell for at, cell in row.parts.items() if not is_by_training(at[0])}
     whole = {("", column): cell for column, cell in row.cells.items() if column.task != AVERAGE}
     every = {**subsets, **whole}.items()
-    return {at: cell.by_seed for at, cell in every if at[1].metric == data.spec.metric}
+    return {at: cell for at, cell in every if at[1].metric == data.spec.metric}
 
 
 def _bar_panel(param: str, setting: str, bars: Mapping[PartColumn, Summary], unit: str) -> look.ChartSpec:
@@ -192,11 +189,8 @@ def _bar_panel(param: str, setting: str, bars: Mapping[PartColumn, Summary], uni
         **look.rows_of(values),
         "encoding": {"x": x},
         "layer": [
-            {
-                "mark": {"type": "bar"},
-                "encoding": {"y": look.axis("y", unit), "color": look.by_series(entries)["color"]},
-            },
-            {"mark": {"type": "rule", "color": look.BLACK}, "encoding": ends},
+            look.layer("bar", {"y": look.axis("y", unit), "color": look.by_series(entries)["color"]}),
+            look.layer("rule", ends, color=look.BLACK),
             look.line_at({"x": None, "y": {"datum": 0}}, color=look.BLACK),
         ],
     }
@@ -206,6 +200,7 @@ def _bar_panel(param: str, setting: str, bars: Mapping[PartColumn, Summary], uni
 COLOUR = Score("sts", AVERAGE, "spearman")
 #: lines between two names beside points, as a share of the axis
 NAME_GAP = 0.12
+_NAMES = {"align": "left", "dx": 5, "dy": -5, "fontSize": look.TEXT, "color": look.BLACK}
 
 
 def alignment_uniformity(data: FigureData) -> Drawing | str:
@@ -253,19 +248,15 @@ def _geometry_layers(
     fill: look.ChartSpec = {"value": look.PALETTE[0]}
     if all(row["score"] is not None for row in values):
         legend = {"orient": "top", "title": unit, "gradientLength": 120, "gradientThickness": 6, "format": ".1f"}
-        fill = {
-            "field": "score",
-            "type": "quantitative",
-            "scale": {"scheme": "cividis", "zero": False},
-            "legend": legend,
-        }
-    grey, mark = {"type": "rule", "color": "#999999"}, {"type": "point", "size": 35, "opacity": 1, "strokeWidth": 0.7}
+        scale = {"scheme": "cividis", "zero": False}
+        fill = {"field": "score", "type": "quantitative", "scale": scale, "legend": legend}
     x, y = axes["x"], axes["y"]
+    filled, beside = {**axes, "shape": shape, "fill": fill}, {"y": {**y, "field": "name_y"}}
     layers = [
-        {"mark": grey, "encoding": {"x": {**x, "field": "x1"}, "x2": {"field": "x2"}, "y": y}},
-        {"mark": grey, "encoding": {"x": x, "y": {**y, "field": "y1"}, "y2": {"field": "y2"}}},
-        {"mark": {**mark, "stroke": look.BLACK}, "encoding": {**axes, "shape": shape, "fill": fill}},
-        _setting_names(axes),
+        look.layer("rule", {"x": {**x, "field": "x1"}, "x2": {"field": "x2"}, "y": y}, color="#999999"),
+        look.layer("rule", {"x": x, "y": {**y, "field": "y1"}, "y2": {"field": "y2"}}, color="#999999"),
+        look.layer("point", filled, size=35, opacity=1, strokeWidth=0.7, stroke=look.BLACK),
+        look.layer("text", {**axes, **beside, "text": look.nominal("setting")}, **_NAMES),
     ]
     return [{**look.rows_of(values), "layer": layers}]
 
@@ -279,12 +270,6 @@ def _place_names(points: Sequence[dict[str, Any]]) -> None:
         below = [other["name_y"] + gap for other in placed if abs(other["x"] - point["x"]) <= wide]
         point["name_y"] = max([point["y"], *below])
         placed.append(point)
-
-
-def _setting_names(axes: Mapping[str, look.ChartSpec]) -> look.ChartSpec:
-    text = {"type": "text", "align": "left", "dx": 5, "dy": -5, "fontSize": look.TEXT, "color": look.BLACK}
-    y = {**axes["y"], "field": "name_y"}
-    return {"mark": text, "encoding": {**axes, "y": y, "text": {"field": "setting", "type": "nominal"}}}
 
 
 def _axis_label(data: FigureData, name: str) -> str:

@@ -16,10 +16,8 @@ from harness.reporting.pages import Pages
 from harness.reporting.sections.base import Part, ReportSection
 from harness.reporting.seeds.caveats import Weakness, weakness_notes
 from harness.reporting.seeds.cells import Label, Row, difference, trained_apart
-from harness.reporting.seeds.claims import ClaimTest, claim_tests
-from harness.reporting.seeds.controls import controls_of, rival_text, rivals
-from harness.reporting.seeds.removed import powerless
-from harness.reporting.seeds.summary import SummaryTable, margin_words
+from harness.reporting.seeds.controls import controls_of, powerless, rival_text, rivals
+from harness.reporting.seeds.summary import ClaimTest, SummaryTable, claim_tests, margin_words
 from harness.reporting.seeds.wording import certainty, judged
 from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section
 from harness.stats import ALPHA
@@ -86,10 +84,8 @@ def _line(test: ClaimTest, metric: Metric, published: PublishedNumbers, rows: Ma
     apart = trained_apart(test.better.training, worse.training)
     where = f"{claim.text} ({claim.paper} {', '.join(claim.tables)})" + (f"; here {apart}" if apart else "")
     where += f"; {shown}" if (shown := powerless(test.better, worse)) else ""
-    cells = (
-        CellText(ABSENT if printed is None else signed(printed, metric.digits)),
-        *_measured(test, metric, rows),
-    )
+    stated = CellText(ABSENT if printed is None else signed(printed, metric.digits))
+    cells = stated, *_measured(test, metric, rows)
     return Line((where, name_of(claim.better), name_of(claim.worse)), cells, "plain")
 
 

@@ -16,7 +16,7 @@ from harness.method.naming import name_of
 from harness.metrics import AVERAGE, Column, Score, Significance
 from harness.papers.published import PAPER_PROFILE
 from harness.reporting.charts.curves import run_spec
-from harness.reporting.look import DIGITS, INK, ChartSpec, Plot, quantity, rows_of, tooltip
+from harness.reporting.look import DIGITS, INK, ChartSpec, Plot, layer, nominal, quantity, rows_of, tooltip
 from harness.reporting.sections.base import ReportSection
 from harness.reporting.sections.runs import in_order
 from harness.reporting.seeds.cells import Cell, Label, Row, ahead
@@ -50,11 +50,8 @@ def cost_plot(forest: Forest, key: str, what: str, rows: Sequence[tuple[Gain, fl
         "description": f"{metric.title} against {what}, {forest.place}",
         "encoding": {"x": x, "y": y},
         "layer": [
-            {"mark": {"type": "point", "filled": True, "size": 70, "color": INK}, "encoding": {"tooltip": lines}},
-            {
-                "mark": {"type": "text", "align": "center", "dy": -10, "color": INK, "fontSize": 12},
-                "encoding": {"text": {"field": "name", "type": "nominal"}},
-            },
+            layer("point", {"tooltip": lines}, filled=True, size=70, color=INK),
+            layer("text", {"text": nominal("name")}, align="center", dy=-10, color=INK, fontSize=12),
         ],
     }
     return Plot(f"cost-{key}-{what}", f"Score against {what}", spec, unscripted="report.csv has the numbers.")
@@ -281,7 +278,7 @@ class LeaderboardSection(ReportSection):
         def order(forest: Forest) -> tuple[object, ...]:
             profile, suite = forest.table.profile, forest.table.suite
             first = profile != PAPER_PROFILE, profile == TOY_PROFILE, -counts[profile], profile
-            return *first, suite != FIRST_SUITE, not forest.is_primary, *importance(forest)
+            return *first, suite != FIRST_SUITE, forest.table.averages.index(forest.column) > 0, *importance(forest)
 
         shown = sorted(contents.forests, key=order)[:MOST_BOARDS]
         return [Board(forest, contents.commands, pages) for forest in shown]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 import numpy as np
 
@@ -23,10 +24,11 @@ from harness.reporting.pages import Pages
 from harness.reporting.sections.base import ReportSection
 from harness.reporting.seeds.cells import Label, Row
 from harness.reporting.seeds.choose import profile_runs, rows_by_label
+from harness.reporting.seeds.wording import printed_name
 from harness.reporting.tables.cells import FilledTable, PaperCell
 from harness.reporting.tables.filled import tables_of
 from harness.reporting.tables.grids import ABSENT, CellText, Grid, Line, Section
-from harness.reporting.tables.paper_grids import no_run_yet, paper_grid, table_title, verdict_note
+from harness.reporting.tables.paper_grids import no_run_yet, paper_grid, verdict_note
 
 #: decimals of a cosine
 DIGITS = 4
@@ -41,21 +43,17 @@ class Answers:
     cosines: np.ndarray
 
 
-def neighbour_grids(contents: Contents) -> dict[str, list[Grid]]:
-    """Format the tables of nearest sentences, by paper.
+def neighbour_grids(contents: Contents) -> Iterator[tuple[str, Grid]]:
+    """Format the tables of nearest sentences, each with the name of its paper.
 
     The paper profile's tables may be empty; those of other profiles with stand-ins are shown if all their models have
     answers. Runs with overrides are left out.
     """
-    others = [profile for profile in contents.stand_in_profiles if profile.stands_for]
-    profiles = {profile.name: profile for profile in (load_profile(PAPER_PROFILE), *others)}
-    suites = {entry.suite for paper in contents.papers for entry in paper.neighbours.values()}
-    finders = [_Finder(contents, profile, suites) for profile in profiles.values()]
-    grids: dict[str, list[Grid]] = {}
+    profiles = load_profile(PAPER_PROFILE), *contents.stand_in_profiles
+    finders = [_Finder(contents, profile) for profile in profiles]
     for paper in contents.papers:
         made = (_grid(paper, name, finder) for name in paper.neighbours for finder in finders)
-        grids[paper.name] = [grid for grid in made if grid]
-    return grids
+        yield from ((paper.name, grid) for grid in made if grid)
 
 
 @dataclass(frozen=True)
@@ -64,12 +62,12 @@ class _Finder:
 
     contents: Contents
     profile: Profile
-    suites: Collection[str]
 
     @cached_property
     def rows(self) -> Mapping[Label, Mapping[str, Row]]:
         frames = profile_runs(self.contents.frames, self.profile.name)
-        here = frames.evaluations["suite"].isin(self.suites).to_numpy()
+        suites = {entry.suite for paper in self.contents.papers for entry in paper.neighbours.values()}
+        here = frames.evaluations["suite"].isin(suites).to_numpy()
         return rows_by_label(frames, frames.scores[here[frames.scores["evaluation"].to_numpy()]])
 
     @property
@@ -81,7 +79,7 @@ class _Finder:
 
         The seed is the one that most models have been run with, in a tie the lowest.
         """
-        names = StandIns.of(self.profile, self.contents.teacher_options)
+        names = StandIns.of(self.profile)
         places = (names.place(*pair, encoder) for encoder in entry.encoders for pair in pairs_of(entry))
         labels = [Label(self.profile.name, *place, "") for place in places if place]
         every = {label: self.rows.get(label, {}).get(entry.suite) for label in labels}
@@ -123,8 +121,7 @@ def _grid(paper: Paper, name: str, finder: _Finder) -> Grid | None:
     columns, profile = list(answers.values()), finder.profile.name
     queries = next((answer.queries for answer in columns if answer), ())
     return Grid(
-        f"{paper.name}-{name}" + ("" if finder.is_paper else f"-{profile}"),
-        table_title(paper, name, entry.title, profile),
+        *printed_name(paper, name, entry.title, profile),
         ("rank", *models),
         tuple(f"cosine, {model}" for model in models),
         (False,) * len(models),
@@ -166,19 +163,16 @@ class PapersSection(ReportSection):
 
     @cached_property
     def tables(self) -> Sequence[FilledTable]:
-        contents = self.contents
-        others = [profile for profile in contents.stand_in_profiles if profile.name != PAPER_PROFILE]
-        given, options = (contents.papers, contents.frames, contents.commands), contents.teacher_options
-        stand_ins = (table for profile in others for table in tables_of(profile, *given, options=options))
-        return [*contents.filled, *stand_ins]
+        contents, given = self.contents, (self.contents.papers, self.contents.frames, self.contents.commands)
+        stand_ins = (tables_of(profile, *given) for profile in contents.stand_in_profiles)
+        return [*contents.filled, *chain.from_iterable(stand_ins)]
 
     @cached_property
     def by_paper(self) -> Mapping[str, Sequence[Grid]]:
         grids: dict[str, list[Grid]] = {}
-        for table in self.tables:
-            grids.setdefault(table.paper.name, []).append(paper_grid(table))
-        for paper, more in neighbour_grids(self.contents).items():
-            grids.setdefault(paper, []).extend(more)
+        filled = ((table.paper.name, paper_grid(table)) for table in self.tables)
+        for paper, grid in chain(filled, neighbour_grids(self.contents)):
+            grids.setdefault(paper, []).append(grid)
         return grids
 
     @cached_property

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 
 from harness.method.naming import name_of
 from harness.reporting.charts.curves import MOST_PLACES, SeedRuns, curve_places, shown_runs
 from harness.reporting.charts.glance import UnnamedOptions, forest_plot, heat_plots, sweep_plots
-from harness.reporting.contents import Contents
 from harness.reporting.csvfiles import CsvFields, summary_rows
 from harness.reporting.look import Plot
 from harness.reporting.pages import Pages, notes_html
@@ -49,7 +46,7 @@ class ProfilesSection(ReportSection):
         commands = self.contents.commands
         for profile, stem in pages.profiles.items():
             tables = [table for table in self.contents.tables if table.profile == profile]
-            runs = shown_runs(self.contents.frames, tables)
+            runs = shown_runs(tables)
             pages.write(
                 "profile.html",
                 f"profiles/{stem}.html",
@@ -102,19 +99,12 @@ class MethodsSection(ReportSection):
                 name=name,
                 facts=facts,
                 notes=notes_html(notes, links),
-                grids=[summary_grid(table) for table in _of_method(self.contents, name)],
-                runs=self.contents.variants.get(name, Counter()).total(),
+                grids=map(summary_grid, _of_method(self.contents.tables, name)),
+                runs=self.contents.counts[name],
             )
 
 
-def _of_method(contents: Contents, name: str) -> Iterator[SummaryTable]:
+def _of_method(tables: Sequence[SummaryTable], name: str) -> list[SummaryTable]:
     """The tables reduced to the rows of one method."""
-    variants = contents.variants.get(name, Counter())
-    for table in contents.tables:
-        blocks = tuple(
-            replace(block, rows=rows)
-            for block in table.blocks
-            if (rows := tuple(row for row in block.rows if row.label.variant in variants))
-        )
-        if blocks:
-            yield replace(table, blocks=blocks)
+    kept = (table.where(lambda row: row.label.method == name) for table in tables)
+    return [table for table in kept if table.blocks]

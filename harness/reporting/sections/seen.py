@@ -111,18 +111,17 @@ class SeenTable:
 
     @staticmethod
     def pairs(row: Row, part: str, task: str) -> Cell | None:
-        return row.parts.get((part, Column(task, PAIRS)))
+        return row.cell(Column(task, PAIRS), part)
 
     def scores(self, row: Row, part: str, task: str) -> Cell | None:
         """The scores of a row on a part of a task; None if no seed has enough pairs there."""
-        return row.parts.get((part, Column(task, self.metric.name)))
+        return row.cell(Column(task, self.metric.name), part)
 
     @staticmethod
     def cells_of(row: Row) -> list[tuple[str, str]]:
         """The parts and tasks of a row, those of seen pairs first."""
-        return [
-            (part, column.task) for part in (SEEN, UNSEEN) for column in row.of_part(part) if column.metric == PAIRS
-        ]
+        there = [(part, column.task) for part, column in row.parts if column.metric == PAIRS]
+        return sorted(there, key=lambda at: at[0] != SEEN)
 
     def weakness(self, row: Row) -> Weakness:
         return row.weakness_in(filter(None, (self.scores(row, *at) for at in self.cells_of(row))))
@@ -141,8 +140,7 @@ class SeenTable:
     @property
     def has_seen(self) -> bool:
         """Whether training read a sentence of any pair, in any row."""
-        seen = (cell for row in self.rows for column, cell in row.of_part(SEEN).items() if column.metric == PAIRS)
-        return any(cell.summary.mean > 0 for cell in seen)
+        return any(sum(_seen(row).values()) > 0 for row in self.rows)
 
     def fewest_seen(self, task: str) -> float:
         """The smallest number of seen pairs of a task in any compared row with a score on them; 0 if no row has one."""
@@ -367,23 +365,13 @@ def _spec(table: SeenTable, compared: Sequence[Row]) -> look.ChartSpec:
     seeds = look.n_of(cell.summary for _, _, cell in gains)
     looks, title = look.by_series(entries), f"gain over {name_of(BASELINE)}, {table.metric.title} ({seeds})"
     y, height, params = look.named_axis([row.label.name.text for row in compared])
-    offset = {
-        "field": "series",
-        "type": "nominal",
-        "sort": None,
-        "scale": {"domain": [series.name for series in entries]},
-    }
+    offset = look.nominal("series", sort=None, scale={"domain": [series.name for series in entries]})
+    points = {"x": look.axis("x", title), "shape": looks["shape"]}
     layers = [
-        {"mark": {"type": "rule"}, "encoding": {"x": look.axis("lo", title), "x2": {"field": "hi"}}},
-        {
-            "mark": {"type": "point", "filled": True, "size": 30, "opacity": 1},
-            "encoding": {"x": look.axis("x", title), "shape": looks["shape"]},
-        },
+        look.layer("rule", {"x": look.axis("lo", title), "x2": {"field": "hi"}}),
+        look.layer("point", points, filled=True, size=30, opacity=1),
     ]
-    both = {
-        **look.rows_of(values),
-        "encoding": {"y": y, "yOffset": offset, "color": looks["color"]},
-        "layer": layers,
-    }
-    layers = [look.line_at({"x": {"datum": 0}}, color=look.BLACK), both]
-    return look.grid([{"height": max(height, 20 * len(compared)) + 50, "params": params, "layer": layers}])
+    encoding = {"y": y, "yOffset": offset, "color": looks["color"]}
+    zero, both = look.line_at({"x": {"datum": 0}}, color=look.BLACK), {"encoding": encoding, "layer": layers}
+    panel = {"params": params, "layer": [zero, {**look.rows_of(values), **both}]}
+    return look.grid([{"height": max(height, 20 * len(compared)) + 50, **panel}])

@@ -215,10 +215,6 @@ class Row:
         """The cell of a whole task, or of a part of one; None if no seed has it."""
         return self.parts.get((part, column)) if part else self.cells.get(column)
 
-    def of_part(self, part: str) -> Mapping[Column, Cell]:
-        """The cells of one part of each task that has it; those of whole tasks for the part ''."""
-        return {column: cell for (of, column), cell in self.parts.items() if of == part} if part else self.cells
-
     def weakness(self, columns: Iterable[Column] | None = None) -> Weakness:
         """What weakens its scores in some columns, by default in all."""
         cells = map(self.cells.get, self.cells if columns is None else columns)

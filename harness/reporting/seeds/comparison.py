@@ -12,7 +12,7 @@ from harness import stats
 from harness.formatting import at_most, count_of, fixed, interval_text, p_value, signed
 from harness.metrics import Metric, Score, Significance
 from harness.reporting.seeds.cells import Cell, Corrected, Row, ahead, contrast
-from harness.reporting.seeds.removed import powerless
+from harness.reporting.seeds.controls import powerless
 from harness.reporting.seeds.wording import ABSENT, bound
 from harness.stats import ALPHA, FEWEST_SEEDS, Effect, Equivalence, Interval, Permutation, TTest
 

@@ -12,6 +12,8 @@ declare, never from scores:
 
 A row is confounded if one of its controls has an equal or better mean, or if the row is not significantly better than
 it. A row has to beat each of its controls (an intersection-union test), so these tests need no correction.
+
+A row without some loss terms is a control too, which cannot show anything if these carry no part of the gradient.
 """
 
 from __future__ import annotations
@@ -36,6 +38,8 @@ from harness.spec import BASELINE, CONTROLS, MEDIA, RUN, UNTRAINED, RunSpec, Spe
 #: the method that is trained on the text of a stream alone
 TEXT_ONLY = {"sentences": BASELINE, "triplets": f"{BASELINE}-sup"}
 UNMATCHED = "training on unmatched images"
+#: a loss term with a smaller share of the gradient in every batch cannot explain a difference
+LEAST_SHARE = 0.01
 
 
 class Control(NamedTuple):
@@ -175,3 +179,26 @@ def missing_controls(
         place = {"methods": [*variants], "settings": label.setting, "encoders": label.encoder, "seeds": seeds}
         command = commands.run(profile=label.profile, **place, set=values)
         yield f"{what} ({'; '.join(str(name_of(each)) for each in variants)})", command
+
+
+def powerless(row: Row, other: Row) -> str:
+    """`cannot show anything: cons carries 0.1 % of the gradient`, of two rows one of which lacks only such terms."""
+    removed = removed_terms(row, other) or removed_terms(other, row)
+    if not removed or max(removed.values()) >= LEAST_SHARE:
+        return ""
+    carried = (f"{term} carries {100 * share:.1g} %" for term, share in removed.items())
+    return f"cannot show anything: {' and '.join(carried)} of the gradient"
+
+
+def removed_terms(full: Row, other: Row) -> dict[str, float]:
+    """The largest shares of the terms that another row lacks, if it differs in `without` and weights of 0 alone."""
+    mine, theirs = full.label.parsed, other.label.parsed
+    if not (mine and theirs) or (mine.name, mine.reading) != (theirs.name, theirs.reading):
+        return {}
+    options, changed = dict(mine.options), dict({*theirs.options} - {*mine.options})
+    zeros = all(name == "without" or value == "0" for name, value in changed.items())
+    whole = "without" not in options and options.keys() <= dict(theirs.options).keys()
+    if not (whole and zeros) or full.label._replace(variant=other.label.variant) != other.label:
+        return {}
+    gone, left = changed.get("without", "").split("+"), other.spent.shares
+    return {term: most for term, most in full.spent.shares.items() if term in gone or (left and not left.get(term))}

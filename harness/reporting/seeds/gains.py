@@ -20,7 +20,7 @@ from harness.reporting.seeds.controls import UNMATCHED, control_text, missing_co
 from harness.reporting.seeds.summary import Block, SummaryTable
 from harness.reporting.seeds.wording import Sentence, certainty, judged, suite_title
 from harness.reporting.tables.grids import summary_text
-from harness.stats import FEWEST_SEEDS, mean_interval
+from harness.stats import FEWEST_SEEDS, Interval, TTest, mean_interval
 
 #: more variants than these are counted, not named
 MOST_NAMES = 5
@@ -135,11 +135,6 @@ class Forest:
         return self.base.label.name if self.base else name_of(self.block.base)
 
     @property
-    def is_primary(self) -> bool:
-        """Whether its column is the first average."""
-        return self.column == next(iter(self.table.averages), None)
-
-    @property
     def notes(self) -> list[str]:
         return list(weakness_notes(gain.row.weakness([self.column]) for gain in self.gains))
 
@@ -181,10 +176,8 @@ def _forest(table: SummaryTable, block: Block, column: Column) -> Forest:
     for row in rows:
         # rows of the baseline itself and of the untrained encoder are compared with the main baseline
         other = base if block.is_baseline(row) or not row.is_trained else block.baseline(row.label)
-        if base is None:
-            gains.append(_score(block, row, row.cells[column], 1 if metric.larger_is_better else -1))
-        elif other and column in other.cells:
-            gains.append(_gain(block, row, other, column, metric))
+        if base is None or (other and column in other.cells):
+            gains.append(_gain(block, row, other if base else None, column, metric))
     return Forest(table, block, column, base, tuple(sorted(gains, key=lambda gain: -gain.size)))
 
 
@@ -194,29 +187,21 @@ def main_baseline(block: Block, column: Column) -> Row | None:
     return min(baselines, key=lambda row: bool(row.label.overrides), default=None)
 
 
-def _score(block: Block, row: Row, cell: Cell, sign: int) -> Gain:
-    size, interval = sign * cell.summary.mean, mean_interval(cell.summary)
-    low, high = sorted((sign * interval.low, sign * interval.high)) if interval else (size, size)
-    return Gain(row, cell, size, low, high, "not tested" if row.is_trained else _untrained(block, row))
-
-
-def _untrained(block: Block, row: Row) -> str:
-    return "untrained" if has_trained_pooling(block, row) else "other pooling"
-
-
-def _gain(block: Block, row: Row, base: Row, column: Column, metric: Metric) -> Gain:
-    cell, other = row.cells[column], base.cells[column]
-    sign = 1 if metric.larger_is_better else -1
-    size, test = sign * difference(cell, other), cell.test
-    if row.data == base.data:
-        kind, test = "baseline", None
-    elif test is None:  # such as the baseline with `--set` values: an interval without a verdict
-        kind = "not tested" if row.is_trained else _untrained(block, row)
-        test = contrast(row, base, column, metric).test
-    else:
-        kind = str(cell.verdict or Significance.NONE)
-    low, high = sorted((sign * test.low, sign * test.high)) if test else (size, size)
-    return Gain(row, cell, size, low, high, kind)
+def _gain(block: Block, row: Row, base: Row | None, column: Column, metric: Metric) -> Gain:
+    """The gain of a row over a baseline; without one, its score."""
+    cell, sign = row.cells[column], 1 if metric.larger_is_better else -1
+    size = cell.summary.mean
+    ends: TTest | Interval | None = None
+    kind = "not tested" if row.is_trained else "untrained" if has_trained_pooling(block, row) else "other pooling"
+    if base is None:
+        ends = mean_interval(cell.summary)
+    elif row.data == base.data:
+        size, kind = difference(cell, base.cells[column]), "baseline"
+    else:  # without a verdict, such as the baseline with `--set` values, there is an interval still
+        size, ends = difference(cell, base.cells[column]), cell.test or contrast(row, base, column, metric).test
+        kind = str(cell.verdict or Significance.NONE) if cell.test else kind
+    low, high = sorted((sign * ends.low, sign * ends.high)) if ends else (sign * size, sign * size)
+    return Gain(row, cell, sign * size, low, high, kind)
 
 
 def lacking(forest: Forest, commands: Commands) -> Iterator[tuple[str, str]]:

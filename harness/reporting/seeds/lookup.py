@@ -14,10 +14,9 @@ from harness.papers.published import ABLATION_SCORE, read_ablations
 from harness.registry import suggest
 from harness.reporting.seeds.cells import Cell, Label, Row
 from harness.reporting.seeds.choose import chosen, groups_of, rows_of
-from harness.reporting.seeds.claims import claim_tests
 from harness.reporting.seeds.comparison import Comparison
 from harness.reporting.seeds.gains import untrained_tests
-from harness.reporting.seeds.summary import Block, against_methods, summary_tables
+from harness.reporting.seeds.summary import Block, against_methods, claim_tests, summary_tables
 from harness.reporting.tables.filled import filled_tables
 from harness.spec import UNTRAINED, Variant, parse_encoder, parse_setting, split
 from harness.store import PRESENT, UNKNOWN, Frames, Result, frames_of, lines_of, metrics_of, overrides_text

@@ -5,11 +5,12 @@ Untrained encoders have no setting: their rows stand in the blocks of every sett
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import groupby
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from harness.formatting import count_of
 from harness.formatting import points as _points
 from harness.method.naming import name_of
 from harness.metrics import AVERAGE, Column, Metric, Metrics, Significance
+from harness.papers.published import ABLATION_SCORE, Ablation
 from harness.reporting.seeds.caveats import notes_by_place, weakness_notes
 from harness.reporting.seeds.cells import EQUAL_POINTS, Cell, Label, Row, compared
 from harness.reporting.seeds.choose import chosen, rows_of
@@ -91,13 +93,17 @@ class SummaryTable:
     def rows(self) -> list[Row]:
         return list({row.label: row for block in self.blocks for row in block.rows}.values())
 
+    def where(self, keep: Callable[[Row], bool]) -> SummaryTable:
+        """Only some rows; tests remain those of the whole table."""
+        blocks = (replace(block, rows=tuple(filter(keep, block.rows))) for block in self.blocks)
+        return replace(self, blocks=tuple(block for block in blocks if block.rows))
+
     def of(self, variants: Sequence[str]) -> SummaryTable:
-        """Only the rows of these variants, in their order; tests remain those of the whole table."""
+        """Only the rows of these variants, in their order."""
         at = {variant: place for place, variant in enumerate(variants)}
-        kept = [(block, [row for row in block.rows if row.label.variant in at]) for block in self.blocks]
-        for _, rows in kept:
-            rows.sort(key=lambda row: at[row.label.variant])
-        return replace(self, blocks=tuple(replace(block, rows=tuple(rows)) for block, rows in kept if rows))
+        kept = self.where(lambda row: row.label.variant in at)
+        mine = ((block, sorted(block.rows, key=lambda row: at[row.label.variant])) for block in kept.blocks)
+        return replace(kept, blocks=tuple(replace(block, rows=tuple(rows)) for block, rows in mine))
 
     def metric(self, column: Column) -> Metric:
         return self.metrics[column.metric]
@@ -132,7 +138,7 @@ def summary_tables(
     largest difference that counts as equal.
     """
     frames = frames_of(results)
-    scores = _shown(frames, metrics, only)
+    scores = shown_scores(frames, metrics, only)
     kept: dict[tuple[str, str], list[Row]] = {}
     labels: dict[str, set[Label]] = {}
     for row in rows_of(frames, chosen(frames, scores), scores):
@@ -148,7 +154,7 @@ def summary_tables(
     ]
 
 
-def _shown(frames: Frames, metrics: Metrics, only: str | None) -> pandas.DataFrame:
+def shown_scores(frames: Frames, metrics: Metrics, only: str | None = None) -> pandas.DataFrame:
     """The scores in metrics that tables show; in all metrics of a suite that declares none as shown."""
     scores = frames.scores
     suites = frames.evaluations["suite"].array.take(scores["evaluation"].to_numpy())
@@ -341,6 +347,26 @@ def against_methods(block: Block, column: Column, metric: Metric) -> Iterator[tu
     pairs = [(row, own) for row, own in found if column in own.cells and own != block.baseline(row.label)]
     pairs = [(row, own) for row, own in pairs if row.data != own.data]
     return compared(pairs, column, metric, block.points, one=True)
+
+
+class ClaimTest(NamedTuple):
+    """A claim with the rows that it is about and the test of the better one, corrected over the claims of its table."""
+
+    claim: Ablation
+    better: Row
+    worse: Row
+    cell: Cell
+
+
+def claim_tests(claims: Sequence[Ablation], block: Block, metric: Metric) -> Iterator[ClaimTest]:
+    """Test the claims whose two variants have runs in a setting and encoder. The claims of a table are a family."""
+    column = ABLATION_SCORE.column
+    rows = {row.label.variant: row for row in block.rows if not row.label.overrides and column in row.cells}
+    for _, of_table in groupby(claims, key=lambda claim: (claim.paper, claim.tables)):
+        there = [claim for claim in of_table if {claim.better, claim.worse} <= {*rows}]
+        pairs = [(rows[claim.better], rows[claim.worse]) for claim in there]
+        tests = compared(pairs, column, metric, block.points, one=True)
+        yield from (ClaimTest(claim, *test) for claim, test in zip(there, tests, strict=True))
 
 
 def _sizes(rows: Sequence[Row], *, is_method: bool) -> str:

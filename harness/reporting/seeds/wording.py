@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from harness.formatting import at_most, p_value
 from harness.metrics import Column, Significance
+from harness.papers.published import PAPER_PROFILE, Paper
 from harness.reporting.seeds.cells import Cell
 from harness.stats import ALPHA, Equivalence, TTest
 
@@ -78,9 +79,13 @@ def certainty(cell: Cell) -> str:
     return f"{text} after Holm's correction over {cell.corrected.tests} tests" if cell.corrected and several else text
 
 
-def data_of(profile: str) -> str:
-    """The name of a profile's data in titles."""
-    return "toy data" if profile == "tiny" else f"profile {profile}"
+def printed_name(paper: Paper, entry: str, title: str, profile: str) -> tuple[str, str]:
+    """The key and the title of a paper's table or figure (`T1`, `F2`), or of the same one on the data of a profile."""
+    kind = "Figure" if entry in paper.figures else "Table"
+    name = f"{paper.heading} {kind} {entry.removeprefix(kind[0])}"
+    if profile == PAPER_PROFILE:
+        return f"{paper.name}-{entry}", f"{name}: {title}"
+    return f"{paper.name}-{entry}-{profile}", f"{name} on {'toy data' if profile == 'tiny' else f'profile {profile}'}"
 
 
 def by_way(metric: str) -> tuple[str, str]:

@@ -15,7 +15,7 @@ from harness.command_line import DEFAULT_MARGIN
 from harness.commands import DEFAULT_COMMANDS, Commands
 from harness.errors import UserError
 from harness.metrics import Score
-from harness.papers.needed import RowKey, StandIns, TeacherOptions, released_places, teacher_options
+from harness.papers.needed import RowKey, StandIns, released_places
 from harness.papers.published import (
     PAPER_PROFILE,
     Paper,
@@ -55,7 +55,6 @@ def tables_of(
     commands: Commands = DEFAULT_COMMANDS,
     *,
     margin: float | None = None,
-    options: TeacherOptions = teacher_options,
     partly: bool = False,
 ) -> list[FilledTable]:
     """Fill all tables of the papers by the runs of the paper profile, or those with stand-ins by another one's.
@@ -68,7 +67,7 @@ def tables_of(
     if not (is_paper or profile.stands_for):
         return []
     beside = (read_published(), margin or DEFAULT_MARGIN) if is_paper else (None, None)
-    filler = _Filler(profile, StandIns.of(profile, options), _rows(papers, results, profile), commands, *beside)
+    filler = _Filler(profile, StandIns.of(profile), _rows(papers, results, profile), commands, *beside)
     tables = [filler.table(paper, name) for paper in papers for name in paper.tables]
     if is_paper:
         return tables
@@ -227,11 +226,9 @@ class _Filler:
             for column in table.columns:
                 score = self.names.score(row, column, trained_in or label.setting)
                 named = own or not definition.metrics or column.name in definition.metrics
-                score = (
-                    score._replace(metric=definition.metrics.get(column.name, score.metric))
-                    if score and named
-                    else None
-                )
+                if score:
+                    metric = definition.metrics.get(column.name, score.metric)
+                    score = score._replace(metric=metric) if named else None
                 measured, other = (_cell(some, score, definition.part) for some in (mine, theirs))
                 if measured and other:
                     measured = compare(measured, other, column.measure, table.alpha)

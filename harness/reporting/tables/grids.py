@@ -28,6 +28,8 @@ MEANINGS = {
     f"({BETTER})": "better, significant only without Holm's correction",
     f"({WORSE})": "worse, significant only without Holm's correction",
 }
+#: a part of a cell beside its value -> the last word of that part's column in a file
+PARTS = {"spread": "deviation", "mark": "mark", "caveats": "caveat", "extra": "remark"}
 #: absent: a row without a run; sentences: its heads are long texts
 LineKind = Literal["plain", "baseline", "published", "measured", "absent", "difference", "verdict", "sentences"]
 
@@ -133,6 +135,13 @@ class Grid:
     def spans(self) -> list[tuple[str, int]]:
         """The headings above columns from left to right, and how many columns each has; none without groups."""
         return [(group, len(list(some))) for group, some in groupby(self.groups)]
+
+    @property
+    def parts(self) -> list[list[str]]:
+        """What any cell of each column has beside its value: of PARTS."""
+        cells = [line.cells for section in self.sections for line in section.lines]
+        columns = ([line[at] for line in cells] for at in range(len(self.columns)))
+        return [[part for part in PARTS if any(getattr(cell, part) for cell in column)] for column in columns]
 
     @property
     def remarks(self) -> tuple[str, ...]:

@@ -9,11 +9,11 @@ from itertools import combinations
 from harness.formatting import count_of, fixed, p_value, points, signed
 from harness.method.naming import VariantName
 from harness.metrics import AVERAGE, Agreement
-from harness.papers.published import PAPER_PROFILE, Paper
+from harness.papers.published import PAPER_PROFILE
 from harness.papers.schema import PaperColumn
 from harness.reporting.seeds.caveats import weakness_notes
-from harness.reporting.seeds.removed import powerless
-from harness.reporting.seeds.wording import by_way, data_of
+from harness.reporting.seeds.controls import powerless
+from harness.reporting.seeds.wording import by_way, printed_name
 from harness.reporting.tables.cells import (
     FilledLine,
     FilledRow,
@@ -44,8 +44,7 @@ def paper_grid(filled: FilledTable) -> Grid:
     """Format a filled table."""
     headings = [by_way(column.name) for column in filled.columns]
     return Grid(
-        f"{filled.paper.name}-{filled.name}" + ("" if filled.is_paper else f"-{filled.profile}"),
-        table_title(filled.paper, filled.name, filled.table.title, filled.profile),
+        *printed_name(filled.paper, filled.name, filled.table.title, filled.profile),
         ("variant", "setting", "what"),
         tuple(title for _, title in headings),
         tuple(column.task.startswith(AVERAGE) for column in filled.columns),
@@ -58,12 +57,6 @@ def paper_grid(filled: FilledTable) -> Grid:
         legend=tuple(_legend(filled)),
         caption=_caption(filled),
     )
-
-
-def table_title(paper: Paper, name: str, title: str, profile: str) -> str:
-    """Return the title of a paper's table, or of the same rows run on the data of another profile."""
-    table = f"{paper.heading} Table {name.removeprefix('T')}"
-    return f"{table}: {title}" if profile == PAPER_PROFILE else f"{table} on {data_of(profile)}"
 
 
 def no_run_yet(profile: str) -> str:

@@ -11,7 +11,7 @@ from itertools import groupby
 from harness.command_line import TABLE_FORMATS
 from harness.formatting import for_csv, for_markdown, visible
 from harness.reporting.seeds.wording import Sentence
-from harness.reporting.tables.grids import ABSENT, CellText, Grid, code_of
+from harness.reporting.tables.grids import ABSENT, PARTS, CellText, Grid, code_of
 from harness.reporting.tables.latex import latex_table
 
 
@@ -55,26 +55,18 @@ def _markdown_line(texts: Sequence[str]) -> str:
     return "| " + " | ".join(texts) + " |"
 
 
-#: a part of a cell beside its number -> the last word of that part's column
-_PARTS = {"spread": "deviation", "mark": "mark", "caveats": "caveat", "extra": "remark"}
-
-
 def csv_table(grid: Grid) -> str:
     """The table with a column for each number, and for the deviations, marks and remarks that any cell has."""
-    lines = [(section.title, line) for section in grid.sections for line in section.lines]
-    parts = [
-        [part for part in _PARTS if any(getattr(line.cells[at], part) for _, line in lines)]
-        for at in range(len(grid.columns))
-    ]
+    parts = grid.parts
     names = [
         name
         for title, some in zip(grid.titles, parts, strict=True)
-        for name in (title, *(f"{title} {_PARTS[part]}" for part in some))
+        for name in (title, *(f"{title} {PARTS[part]}" for part in some))
     ]
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(map(for_csv, ("where", "code", *grid.heads, *names)))
-    for title, line in lines:
+    for title, line in ((section.title, line) for section in grid.sections for line in section.lines):
         fields = [title, code_of(line.heads[0]), *map(str, line.heads)]
         for cell, some in zip(line.cells, parts, strict=True):
             fields += ["" if cell.value == ABSENT else cell.value, *(getattr(cell, part) for part in some)]

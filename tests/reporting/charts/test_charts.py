@@ -92,7 +92,7 @@ def test_an_axis_is_logarithmic_where_values_span_decades() -> None:
 
 
 def places(results: list[Result]) -> list[dict[str, Any]]:
-    return curve_places(shown_runs(results, tables(results)), results.__getitem__)
+    return curve_places(shown_runs(tables(results)), results.__getitem__)
 
 
 def data(plot: Plot) -> list[dict[str, Any]]:
@@ -112,7 +112,7 @@ def test_each_result_is_read_once_dev_scores_come_first_and_damaged_results_have
         read.append(row)
         return results[row] if row else None
 
-    (charts,) = curve_places(shown_runs(results, tables(results)), found)
+    (charts,) = curve_places(shown_runs(tables(results)), found)
     assert [plot.title for plot in charts["plots"]] == ["Dev score", "Loss term text"]
     assert sorted(read) == [0, 1, 2]
     assert {line["s"] for line in data(charts["plots"][0]) if "s" in line} == {0, 1}
@@ -136,7 +136,7 @@ def test_the_mean_is_over_the_steps_that_all_seeds_have() -> None:
 def test_only_the_groups_of_the_tables_are_drawn() -> None:
     old = over_seeds("mcse", [1.0, 2.0], data="old")
     new = over_seeds("mcse", [3.0, 4.0, 5.0], data="new")
-    ((_, rows),) = shown_runs(old + new, tables(old + new)).items()
+    ((_, rows),) = shown_runs(tables(old + new)).items()
     assert rows == [2, 3, 4]
 
 

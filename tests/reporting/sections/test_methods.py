@@ -40,7 +40,6 @@ def test_facts_of_a_method() -> None:
     assert values["temperature"].by_reading == ("0.05",) * len(facts.readings)
     assert values["lambda"].source
     assert values["lambda"].origin == "text"
-    assert "images" in facts.teacher_options
     notes = [method_facts(name).notes for name in ("mcse", "visualcse-sup")]
     assert [path.name for path in notes if path] == ["mcse.md", "visualcse.md"]
     dalr = method_facts("dalr")

@@ -12,7 +12,7 @@ from harness.papers.published import read_ablations, read_published
 from harness.reporting.sections.claims import claims_grid
 from harness.reporting.seeds.cells import Row
 from harness.reporting.seeds.choose import rows_by_label
-from harness.reporting.seeds.removed import powerless, removed_terms
+from harness.reporting.seeds.controls import powerless, removed_terms
 from harness.reporting.seeds.summary import summary_tables
 from harness.reporting.tables.filled import filled_tables
 from harness.reporting.tables.paper_grids import paper_grid

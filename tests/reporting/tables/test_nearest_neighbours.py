@@ -45,7 +45,8 @@ def grid(
             return arrays.get(f"{result.spec.variant} {result.spec.seed}", {})
 
     paper, table = name.split(":")
-    grids = neighbour_grids(Contents(ArraysStore(Path("results")), results))[paper]
+    every = neighbour_grids(Contents(ArraysStore(Path("results")), results))
+    grids = [grid for name, grid in every if name == paper]
     key = f"{paper}-{table}" + ("" if profile == "paper" else f"-{profile}")
     return next((candidate for candidate in grids if candidate.key == key), None)
 
