@@ -272,6 +272,9 @@ class _Handler(BaseHTTPRequestHandler):
         same = self.headers.get("If-Range", tag) == tag
         start = int(wanted.removeprefix("bytes=").split("-")[0]) if wanted and self.standin.ranges and same else 0
         code = 200
+        if start >= len(content) > 0:
+            self._send(416, {"Content-Range": f"bytes */{len(content)}"}, b"")
+            return
         if start:
             code = 206
             headers["Content-Range"] = f"bytes {start}-{len(content) - 1}/{len(content)}"

@@ -117,10 +117,8 @@ class FiguresSuite(Suite):
         for name, task in with_progress(embed, self._tasks):
             if name in self.image_tasks:
                 data: ImagesWithCaptions = task.load(root)
-                scores[name], drawn = self._of_captions(name, data, embed)
-                drawn |= neighbours_of(data.texts, embed, self.queries, self._rng(name, "queries"))
-                arrays |= _of_spaces(name, data, embed)
-                remarks = [] if "views" in drawn else ["repeated encodings left out: the model has no dropout views"]
+                scores[name], drawn, remarks = self._of_captions(name, data, embed)
+                arrays |= _of_spaces(name, data, embed) if drawn else {}
             else:
                 scores[name], drawn, remarks = _of_pairs(task, embed, root)
             arrays |= {ArrayName(name, what): values for what, values in drawn.items()}
@@ -130,22 +128,27 @@ class FiguresSuite(Suite):
     def _rng(self, task: str, part: str) -> np.random.Generator:
         return generator(suite=self.name, task=task, seed=self.seed, part=part)
 
-    def _of_captions(self, name: str, data: ImagesWithCaptions, embed: Embedder) -> tuple[Values, Arrays]:
-        """Place the first caption of each image in the plane, and encode triples repeatedly where the model can."""
+    def _of_captions(self, name: str, data: ImagesWithCaptions, embed: Embedder) -> tuple[Values, Arrays, list[str]]:
+        """What a task's captions give, encoded repeatedly where the model can, and a line on what is left out."""
         seed = derive_seed(suite=self.name, task=name, seed=self.seed)
         counts: Values = {"n_texts": len(data.texts), "n_images": len(data.images)}
+        different = len(set(data.texts))
+        # the third caption of a triple is not one of its first image
+        if len(data.images) < 3 or different <= max([2, *np.bincount(data.image_of)]):
+            return counts, {}, [f"left out: too few images or different captions ({len(data.images)} and {different})"]
         firsts = np.unique(data.image_of, return_index=True)[1]
         chosen = firsts[np.sort(self._rng(name, "captions").permutation(len(firsts))[: self.captions])]
         vectors = units(embed([data.texts[row] for row in chosen]))
         arrays = {"tsne": plane(vectors, seed), "clusters": clusters_of(vectors, self.clusters, seed)}
+        arrays |= neighbours_of(data.texts, embed, self.queries, self._rng(name, "queries"))
         if embed.views is None:
-            return counts, arrays
+            return counts, arrays, ["repeated encodings left out: the model has no dropout views"]
         triples = sentence_triples(data, TRIPLES, self._rng(name, "triples"))
         encoded = [embed.views(triple, self.views, seed) for triple in triples]
         views = np.stack([units(each.reshape(-1, each.shape[-1])) for each in encoded])
         places = np.stack([plane(each, seed) for each in views])
         arrays |= {"triples": np.array(triples), "views": places.reshape(TRIPLES, 3, self.views, 2)}
-        return counts | view_cosines(views.reshape(TRIPLES, 3, self.views, -1)), arrays
+        return counts | view_cosines(views.reshape(TRIPLES, 3, self.views, -1)), arrays, []
 
 
 def _of_pairs(task: SimilarityTask, embed: Embedder, root: Path | None) -> tuple[Values, Arrays, list[str]]:

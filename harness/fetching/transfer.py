@@ -12,6 +12,7 @@ from __future__ import annotations
 import http.client
 import json
 import logging
+import os
 import re
 import shutil
 import time
@@ -99,6 +100,8 @@ def _once(url: str, part: Path, progress: Progress) -> None:
     except urllib.error.HTTPError as error:
         if error.code != 416:
             raise
+        if error.headers.get("Content-Range") == f"bytes */{have}":
+            return  # the last process died when the file was complete
         part.unlink()
         raise ConnectionError("the server does not support resuming at this position") from error
     with response:
@@ -165,6 +168,8 @@ def fetch_from_drive(entry: Entry, origin: Origin, target: Path, progress: Progr
     from gdown.exceptions import DownloadError, FileURLRetrievalError
 
     target.parent.mkdir(parents=True, exist_ok=True)
+    for part in target.parent.glob(f"{target.name}????????.part"):
+        os.truncate(part, max(0, part.stat().st_size - 1))  # gdown cannot resume a complete one
     by_hand = f"or open {origin.address} in a browser, save {origin.name} in a folder and run `{entry.import_command}`"
     try:
         gdown.download(

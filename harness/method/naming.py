@@ -100,8 +100,9 @@ def _terms(options: Mapping[str, str]) -> Iterator[str]:
 def _option(method: str, key: str, value: str) -> str:
     if key == "pooling":
         return _POOLINGS.get(value, value) + ("" if method == UNTRAINED else " pooling")
-    if key == "tuned" and value.isdecimal():
-        return f"tuned ({count_of(int(value), 'trial')})"
+    number, _, tried = value.removesuffix("]").partition("[")
+    if key == "tuned" and number.isdecimal():
+        return f"tuned ({count_of(int(number), 'trial')}{tried and f': {tried}'})"
     if value in CONTROLS:
         things = "images" if key == "image" else option_title(key)
         return f"noise as {things}" if value == "noise" else f"{value} {things}"

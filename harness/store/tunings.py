@@ -71,11 +71,10 @@ class TunedMethod(BaseModel):
     space: str
     trials: tuple[str, ...]
 
-    @property
-    def name(self) -> str:
-        """The code of the picked trial's row in tables, such as `mcse[tuned=6]`."""
+    def named(self, more: str = "") -> str:
+        """The code of the picked trial's row in tables, such as `mcse[tuned=6]`; `more` follows the number."""
         base = Variant.parse(self.base)
-        return str(Variant.make(base.name, {**dict(base.options), "tuned": len(self.trials)}, base.reading))
+        return str(Variant.make(base.name, {**dict(base.options), "tuned": f"{len(self.trials)}{more}"}, base.reading))
 
     @property
     def typed(self) -> str:

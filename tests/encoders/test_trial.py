@@ -145,9 +145,33 @@ def test_weights_without_sense_are_refused(value: float, says: str, tmp_path: Pa
         Student.load(folder)
 
 
-@pytest.mark.parametrize("kind", ["clip_text_model", "gpt2"])
-def test_the_most_tokens_are_found_without_a_table_that_is_known(kind: str, tmp_path: Path) -> None:
-    folder = save_model(tmp_path, kind, max_position_embeddings=66, n_positions=66)
+def test_a_model_that_counts_its_pad_tokens_reads_no_packed_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its pad token is not the tokenizer's; packed rows would give it the position of padding."""
+
+    def counted(ids: torch.Tensor, pad: int, before: int = 0) -> torch.Tensor:
+        return torch.arange(pad + 1, pad + 1 + ids.shape[1]).expand(ids.shape)
+
+    embeddings = transformers.models.roberta.modeling_roberta.RobertaEmbeddings
+    monkeypatch.setattr(embeddings, "create_position_ids_from_input_ids", staticmethod(counted))
+    student = Student.load(save_model(tmp_path, "roberta", pad_token_id=4), "mean").eval()
+    assert student.found.rows == "padded"
+    (row,) = student.tokenizer(["the [MASK] runs"])["input_ids"]
+    assert 4 in row
+    single = student.model(torch.tensor([row])).last_hidden_state.mean(1).detach()
+    np.testing.assert_allclose(student.embed(["the [MASK] runs"]), single, atol=2e-5 * abs(single).max())
+
+
+@pytest.mark.parametrize(
+    ("kind", "positions"),
+    # RoBERTa counts from its pad token's id and 1, and gives pad tokens no positions
+    [("clip_text_model", {}), ("gpt2", {}), ("roberta", {"pad_token_id": 5, "max_position_embeddings": 72})],
+)
+def test_the_most_tokens_are_found_without_a_table_that_is_known(
+    kind: str, positions: dict[str, int], tmp_path: Path
+) -> None:
+    folder = save_model(tmp_path, kind, **{"max_position_embeddings": 66, "n_positions": 66, **positions})
     assert Student.load(folder, "last", max_length=66).longest == 64
     with pytest.raises(UserError, match=r"max_length = 100, .* give --set max_length=66 or fewer"):
         Student.load(folder, "last", max_length=100)

@@ -212,6 +212,29 @@ def test_spaces_of_a_model_are_kept_apart_and_one_without_dropout_views_is_repor
     assert "repeated encodings left out" in done.warnings[0]
 
 
+@pytest.mark.parametrize(
+    ("captions", "image_of"),
+    [
+        (["a dog", "a dog"], [0, 1]),
+        (["a dog", "a cat"], [0, 0]),
+        (["a dog", "a dog", "a cat"], [0, 1, 2]),
+        (["a dog", "a cat", "a cow", "a dog", "a cat"], [0, 0, 0, 1, 2]),
+        ([], []),
+    ],
+)
+def test_a_task_with_too_few_captions_is_left_out_with_a_line(captions: list[str], image_of: list[int]) -> None:
+    images = sorted(set(image_of))
+    data = SimpleNamespace(texts=captions, image_of=np.array(image_of, dtype=np.int64), images=images)
+    task = SimpleNamespace(name="mine", kind="retrieval task", load=lambda root: data)
+    student = Student.load(student_folder(), "cls")
+    model = Embedder(student.embed, views=partial(dropout_views, student))
+    done = FiguresSuite([task], views=2).evaluate(model, None)
+    assert done.scores["mine"] == {"n_texts": len(captions), "n_images": len(images)}
+    assert not done.arrays
+    few = f"{len(images)} and {len(set(captions))}"
+    assert done.warnings == [f"figures: mine: left out: too few images or different captions ({few})"]
+
+
 def test_numbers_are_part_of_the_protocol_and_checked() -> None:
     options = ({}, {"views": 5}, {"queries": 5}, {"seed": 1}, {"captions": 50}, {"clusters": 5})
     assert len({FiguresSuite(["ToySTS"], **more).fingerprint(None) for more in options}) == len(options)

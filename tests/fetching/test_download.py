@@ -77,6 +77,25 @@ def test_a_later_command_goes_on_or_starts_again_where_the_file_has_changed(stan
     assert (tmp_path / "x").read_bytes() == now
 
 
+@pytest.mark.parametrize("now", [CONTENT, CONTENT[:-1]], ids=["same", "changed"])
+def test_a_file_that_was_complete_when_the_process_died_is_taken(standin, tmp_path, monkeypatch, now):
+    def dies(_: int) -> None:
+        raise KeyboardInterrupt
+
+    standin.files["/plain/data.bin"] = CONTENT
+    with monkeypatch.context() as patch:
+        patch.setattr("harness.fetching.transfer.flush", dies)
+        with pytest.raises(KeyboardInterrupt):
+            get(standin, tmp_path / "x")
+    assert (tmp_path / "x.part").read_bytes() == CONTENT
+    standin.asked.clear()
+    standin.files["/plain/data.bin"] = now
+    get(standin, tmp_path / "x")
+    assert standin.gets("/plain/data.bin") == [f"bytes={len(CONTENT)}-"]
+    assert (tmp_path / "x").read_bytes() == now
+    assert [item.name for item in tmp_path.iterdir()] == ["x"]
+
+
 def test_a_server_without_ranges_starts_again(standin, tmp_path):
     standin.ranges = False
     standin.files["/plain/data.bin"] = CONTENT

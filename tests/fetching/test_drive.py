@@ -75,7 +75,16 @@ def test_a_cut_connection_goes_on_in_the_same_and_in_the_next_command(standin, t
         get(tmp_path / "words.txt")
     get(tmp_path / "words.txt")
     assert (tmp_path / "words.txt").read_bytes() == CONTENT
-    assert standin.gets("/uc") == ["", "bytes=524288-", "", "bytes=1048576-"]
+    assert standin.gets("/uc") == ["", "bytes=524288-", "", "bytes=1048575-"]
+
+
+def test_a_file_that_was_complete_when_the_process_died_is_taken(standin, tmp_path):
+    serve(standin, "/uc", CONTENT)
+    (tmp_path / "words.txtabcd1234.part").write_bytes(CONTENT)
+    get(tmp_path / "words.txt")
+    assert (tmp_path / "words.txt").read_bytes() == CONTENT
+    assert [item.name for item in tmp_path.iterdir()] == ["words.txt"]
+    assert standin.gets("/uc") == ["", "bytes=2999999-"]
 
 
 @pytest.mark.parametrize(

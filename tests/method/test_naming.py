@@ -16,6 +16,7 @@ from harness.papers.published import read_papers
         ("mcse[lambda=0.1]", "MCSE, λ = 0.1"),
         ("mcse[lambda=0.1]@official", "MCSE (public code), λ = 0.1"),
         ("mcse[tuned=6]@official", "MCSE (public code), tuned (6 trials)"),
+        ("dalr[tuned=1[mu=1,text=run:a[b=1]/c/d/seed-0]]", "DALR, tuned (1 trial: mu=1,text=run:a[b=1]/c/d/seed-0)"),
         ("mcse[images=shuffled]", "MCSE, shuffled images"),
         ("kdmcse[with=cml]", "KDMCSE with CML"),
         ("dalr[without=rank]", "DALR without rank"),

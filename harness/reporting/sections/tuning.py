@@ -65,7 +65,7 @@ def _csv(report: TunedReport) -> Iterator[CsvFields]:
     shared = {"table": f"budget {report.tuning.key}", "profile": report.tuning.profile, "metric": "expected best dev"}
     for line in report.lines:
         where = {"setting": line.setting, "encoder": line.encoder}
-        seeds = {"variant": line.method.name, "seeds": " ".join(map(str, line.picks))}
+        seeds = {"variant": line.name, "seeds": " ".join(map(str, line.picks))}
         seeds["weakened_by"] = str(line.freshness)
         for trials, summary in enumerate(line.expected, start=1):
             number = {"task": f"best of {trials}", "n": summary.n, "mean": summary.mean, "std": summary.std}

@@ -26,12 +26,13 @@ if TYPE_CHECKING:
 class TunedLine:
     """A method in one setting with one encoder; its `rows`, one for each suite, have the test scores of its picks.
 
-    `scores` are the dev scores, on the task and in the metric that `dev` names, of each trial by seed. `freshness` is
-    that of all trials. `lacking` maps each incomplete seed to its number of missing trials; such a seed picks nothing
-    and is in no other field.
+    `name` is that of the rows. `scores` are the dev scores, on the task and in the metric that `dev` names, of each
+    trial by seed. `freshness` is that of all trials. `lacking` maps each incomplete seed to its number of missing
+    trials; such a seed picks nothing and is in no other field.
     """
 
     method: TunedMethod
+    name: str
     setting: str
     encoder: str
     dev: str
@@ -79,7 +80,7 @@ class TunedReport:
         methods = ", ".join(name_of(method.base).text for method in self.tuning.methods)
         overrides = overrides_text(self.tuning.overrides)
         more = f" ({overrides})" if overrides else ""
-        return f"{methods}{more}: {self.tuning.trials} trials each, profile {self.tuning.profile}"
+        return f"{methods}{more}: {self.tuning.trials} trials each ({self.tuning.key}), profile {self.tuning.profile}"
 
 
 def with_tuned(table: SummaryTable, reports: Sequence[TunedReport]) -> SummaryTable:
@@ -97,11 +98,12 @@ def tuned_reports(
     tunings: Sequence[Tuning], results: Sequence[Result], tables: Sequence[SummaryTable]
 ) -> list[TunedReport]:
     """Evaluate each tuning that has been run. Untrained encoders are taken from the summary `tables`."""
-    reports = [_report(tuning, results, tables) for tuning in tunings]
+    names = [f"{tuning.profile}: {method.named()}" for tuning in tunings for method in tuning.methods]
+    reports = [_report(tuning, results, tables, names) for tuning in tunings]
     return [report for report in reports if report.lines]
 
 
-def _report(tuning: Tuning, results: Sequence[Result], tables: Sequence[SummaryTable]) -> TunedReport:
+def _report(tuning: Tuning, results: Sequence[Result], tables: Sequence[SummaryTable], names: list[str]) -> TunedReport:
     frames = frames_of(results).where(profile=[tuning.profile], variant=tuning.variants)
     fits = (frames.runs["overrides"] == overrides_text(tuning.overrides)) & frames.runs["dev"].notna()
     frames = frames.taken(frames.runs.index[fits].tolist())
@@ -113,15 +115,18 @@ def _report(tuning: Tuning, results: Sequence[Result], tables: Sequence[SummaryT
     ):
         if tuning.place in (None, f"{setting}/{encoder}"):
             here = kept[kept["run"].isin(runs.index)]
-            lines += [_tuned(tuning, method, frames, runs, here) for method in tuning.methods]
+            lines += [_tuned(tuning, method, names, frames, runs, here) for method in tuning.methods]
     shown = (table for table in tables if table.profile == tuning.profile)
     return TunedReport(tuning, tuple(lines), tuple(filter(None, (_table(tuning, lines, metric) for metric in shown))))
 
 
 def _tuned(
-    tuning: Tuning, method: TunedMethod, frames: Frames, runs: pandas.DataFrame, kept: pandas.DataFrame
+    tuning: Tuning, method: TunedMethod, rows: list[str], frames: Frames, runs: pandas.DataFrame, kept: pandas.DataFrame
 ) -> TunedLine:
-    """A method in one place, from the runs there and their chosen evaluations."""
+    """A method in one place, from the runs there and their chosen evaluations; `rows` are the names in all tunings."""
+    # where another tuning has the same short name, the values that were tried follow
+    values = f"{method.space},sampler={tuning.sampler}" if tuning.sampler else method.space
+    name = method.named(f"[{values}]" if rows.count(f"{tuning.profile}: {method.named()}") > 1 else "")
     devs, first = {(run.variant, run.seed): run.dev for run in lines_of(runs)}, runs.iloc[0]
     seeds = sorted({seed for _, seed in devs})
     done = {seed: {trial: devs[trial, seed] for trial in method.trials if (trial, seed) in devs} for seed in seeds}
@@ -130,14 +135,14 @@ def _tuned(
     every = (state for trial in method.trials for state in kept["freshness"][kept["variant"] == trial])
     stale = dict.fromkeys(freshness.state for freshness in every if freshness.is_stale)
     dev, freshness = f"{first['dev_metric']} on {first['dev_task']}", GroupState(len(full), " and ".join(stale))
-    line = TunedLine(method, first["setting"], first["encoder"], dev, full, lacking, freshness, {})
+    line = TunedLine(method, name, first["setting"], first["encoder"], dev, full, lacking, freshness, {})
     return replace(line, rows=_picked(line, frames, kept))
 
 
 def _picked(line: TunedLine, frames: Frames, kept: pandas.DataFrame) -> Mapping[str, Row]:
     """The row of the picked trials in each suite, under the name of the tuned method."""
     mine = kept[[trial in line.picks.items() for trial in zip(kept["seed"], kept["variant"], strict=True)]]
-    mine = mine.assign(variant=line.method.name, row=mine.groupby("suite", observed=True).ngroup())
+    mine = mine.assign(variant=line.name, row=mine.groupby("suite", observed=True).ngroup())
     rows = rows_of(frames, mine.sort_values(["row", "seed"]), frames.scores)
     return {
         row.suite: replace(row, group="", freshness=line.freshness, training={}, pooling="", is_method=True)
@@ -154,8 +159,8 @@ def _table(tuning: Tuning, lines: Sequence[TunedLine], table: SummaryTable) -> S
         return None
     encoders = {row.label.encoder for row in rows}
     untrained = [row for row in table.rows if not row.is_trained and row.label.encoder in encoders]
-    names = {method.base: method.name for method in tuning.methods}
-    base = names.get(BASELINE, tuning.methods[0].name)
+    names = {line.method.base: line.name for line in lines}
+    base = names.get(BASELINE, lines[0].name)
     blocks = blocks_of([*rows, *untrained], table.metrics, base)
     made = table_of_blocks(table.profile, table.suite, table.columns, table.metrics, blocks)
     return replace(made, about=f"tuned, {tuning.trials} trials each ({tuning.key})")

@@ -19,7 +19,7 @@ from harness.reporting.sections.tuning import (
     tune_command,
     tuned_figures,
 )
-from harness.reporting.seeds.tuned import TunedReport, tuned_reports
+from harness.reporting.seeds.tuned import TunedReport, tuned_reports, with_tuned
 from harness.reporting.tables.grids import code_of
 from harness.store import Result
 from harness.store.tunings import make_tuning
@@ -112,6 +112,23 @@ def test_a_search_is_reported_in_its_place_alone_and_told_from_a_draw() -> None:
         "Optuna's tpe chose each other one by the mean dev scores" in note for note in expected_grid(report).notes
     )
     assert "--sampler tpe" in tune_command(search, "toy", "toy-bert", [1])
+
+
+def test_rows_of_tunings_of_one_method_and_number_are_named_by_what_was_tried() -> None:
+    other = make_tuning("tiny", {}, ["mcse:temperature=1|2|3"], 3)
+    search = TUNING.model_copy(update={"sampler": "tpe", "place": "toy/toy-bert", "methods": TUNING.methods[1:]})
+    elsewhere = make_tuning("small", {}, ["mcse:temperature=4|5|6"], 3)
+    DEV[tuple(other.variants)], TEST[tuple(other.variants)] = DEV[MCSE], TEST[SIMCSE]
+    whole = runs(MCSE) + runs(SIMCSE) + runs(tuple(other.variants))
+    known = tuned_reports([TUNING, other, search, elsewhere], whole, tables(whole))
+    first, second, third = ([line.name for line in report.lines] for report in known)
+    assert first == ["mcse[tuned=3[lambda=1|2|3]]", "simcse[tuned=3[temperature=1|2|3]]"]
+    assert (second, third) == (["mcse[tuned=3[temperature=1|2|3]]"], ["simcse[tuned=3[temperature=1|2|3,sampler=tpe]]"])
+    rows = [row.label for row in with_tuned(tables(whole)[0], known).rows if "tuned" in row.label.variant]
+    assert sorted(label.variant for label in rows) == sorted([*first, *second, *third])
+    assert len({report.title for report in known}) == 3
+    alone = tuned_reports([other, elsewhere], whole, tables(whole))[0]
+    assert [line.name for line in alone.lines] == ["mcse[tuned=3]"]
 
 
 def test_the_command_says_the_same_tuning_again() -> None:
