@@ -133,6 +133,15 @@ def test_the_page_of_grounding_says_what_its_numbers_say(
     assert texts["grounding"].count("| `mcse` |") == 2, "parts of the pictures and other weights are in their tables"
 
 
+def test_the_page_of_grounding_names_a_gain_that_is_significant_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    like = [made("kdmcse", seed, 50.0 + 0.1 * (seed % 3), setting="flickr8k") for seed in range(5)]
+    monkeypatch.setattr(reference_runs, "reference", lambda: [*grounded(0.26), *like])
+    first, *_ = grounding_numbers.BLOCKS["grounding-answers"]()
+    assert first.startswith(
+        "- `flickr8k`: a difference that is significant alone but not after Holm's correction, MCSE"
+    )
+
+
 def test_without_other_pictures_a_gain_is_not_put_down_to_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         reference_runs, "reference", lambda: [run for run in grounded(3.0) if "shuf" not in str(run.spec)]

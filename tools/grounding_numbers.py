@@ -109,7 +109,9 @@ def _answer(block: Block, row: Row, column: Column, metric: Metric) -> Iterator[
     cell, some = row.cells[column], rivals(row, block.by_label, column, metric)
     assert cell.test
     size = f"MCSE less SimCSE is {interval(cell.test, metric.digits)}"
-    if not cell.holds:
+    if cell.is_alone:
+        said = f"a difference that is significant alone but not after Holm's correction, {size}"
+    elif not cell.holds:
         most = fixed(max(cell.test.high, 0.0), metric.digits)
         said = f"no gain by pictures is shown, {size}; gains above {most} points are excluded (95 %)"
     elif cell.verdict is Significance.WORSE:
@@ -126,7 +128,9 @@ def _answer(block: Block, row: Row, column: Column, metric: Metric) -> Iterator[
     for rival in some:
         yield f"    - {'Not beaten' if rival.confounds else 'Beaten'}: {rival_text(rival, row, metric)}."
     others = (control.label for control in controls_of(row) if control.label not in block.by_label)
-    if left := dict.fromkeys(f"`{label.variant}`" for label in others if "avg-first-last" not in label.variant):
+    # with one caption an image, to permute is to shuffle
+    needless = ("avg-first-last", *["permuted"] * ("captions=all" not in block.setting))
+    if left := dict.fromkeys(f"`{one.variant}`" for one in others if not any(map(one.variant.count, needless))):
         yield f"    - Controls not run: {', '.join(left)}."
 
 

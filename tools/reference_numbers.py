@@ -201,7 +201,7 @@ def seen(results: Sequence[Result]) -> Iterator[str]:
     head = ["variant", "setting", "tasks", "seen pairs", "seen", "unseen", "gain on seen", "gain on unseen"]
     yield from table(head, (row for one in tables for row in _seen_rows(one)))
     notes = [f"- {note}" for one in tables for note in one.notes() if note.startswith(("Not compared", "Fewer"))]
-    yield from ["", *notes] if notes else []
+    yield from ["", *dict.fromkeys(notes)] if notes else []
 
 
 def _seen_rows(one: SeenTable) -> Iterator[Sequence[str]]:
