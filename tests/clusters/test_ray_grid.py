@@ -23,8 +23,9 @@ from harness.work.ray.executor import Ray
 
 pytestmark = pytest.mark.cluster
 
-STEPS: dict[str, Any] = {"steps": 30, "eval_every": 10}
-SEEDS = tuple(range(12))
+#: long enough that three runs train at once on two cores, and that a killed node has not ended its run
+STEPS: dict[str, Any] = {"steps": 150, "eval_every": 10}
+SEEDS = tuple(range(6))
 
 
 class Murderer(Told):
@@ -65,7 +66,7 @@ def test_a_grid_survives_the_death_of_a_node(shared: str, tmp_path: Path, monkey
     assert not store.failures()
     logs = "\n".join(path.read_text() for path in store.root.rglob("seed-*.log"))
     lines = Counter(line.partition("  ")[2] for line in logs.splitlines())
-    assert lines["training starts: 30 steps"] == 2 * len(SEEDS), "no run is trained twice"
+    assert lines[f"training starts: {STEPS['steps']} steps"] == 2 * len(SEEDS), "no run is trained twice"
     resumed = [line for line in lines if line.startswith("training resumes at step")]
     murderer.say(f"of the node that was killed: {', '.join(resumed)}")
     assert sum(lines[line] for line in resumed) == 1, "the run of the killed node continues"
