@@ -63,14 +63,14 @@ def main(cases: tuple[str, ...], rounds: int, steps: int, profile: str, case: st
         return
     taken: dict[str, list[list[float]]] = {case: [] for case in cases or CASES}
     for _ in range(rounds):
-        for case, rows in taken.items():
-            words = ["--steps", str(steps), "--profile", profile, "--case", case]
+        for name, rows in taken.items():
+            words = ["--steps", str(steps), "--profile", profile, "--case", name]
             command = [sys.executable, __file__, *words]
             rows.append(json.loads(subprocess.run(command, stdout=-1, check=True, text=True).stdout.splitlines()[-1]))
     medians = {case: [statistics.median(column) for column in zip(*rows, strict=True)] for case, rows in taken.items()}
     print(f"| | {' | '.join(COLUMNS)} |\n|{' --- |' * (len(COLUMNS) + 1)}")
-    for case, values in medians.items():
-        print(f"| {case} | {' | '.join(format(value, ',.1f') for value in values)} |")
+    for name, values in medians.items():
+        print(f"| {name} | {' | '.join(format(value, ',.1f') for value in values)} |")
     if len(medians) < len(CASES):
         return
     _, before, after = medians.values()

@@ -147,12 +147,12 @@ def main(cases: tuple[str, ...], steps: int, rounds: int, case: str | None, out:
         return
     print("| | harness s | of it training | sentence-transformers s | of it training | whole | training | bar |")
     print("|" + " --- |" * 8)
-    for case in cases or BARS:
-        pairs = [(*trained(ours, case, steps), *trained(theirs, case, steps)) for _ in range(rounds)]
+    for name in cases or BARS:
+        pairs = [(*trained(ours, name, steps), *trained(theirs, name, steps)) for _ in range(rounds)]
         whole, training, other, others = (statistics.median(column) for column in zip(*pairs, strict=True))
         print(
-            f"| {case} | {whole:.1f} | {training:.1f} | {other:.1f} | {others:.1f} | {other / whole:.2f} | "
-            f"{others / training:.2f} | {BARS[case]} |",
+            f"| {name} | {whole:.1f} | {training:.1f} | {other:.1f} | {others:.1f} | {other / whole:.2f} | "
+            f"{others / training:.2f} | {BARS[name]} |",
             flush=True,
         )
 

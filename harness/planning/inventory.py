@@ -312,9 +312,9 @@ class Inventory:
         files: dict[tuple[FeatureKind, str], FeatureFile] = {("image", name): file for name, file in images.items()}
         files |= {("caption", name): file for name, file in captions.items()}
         stored = {key: Ingredient(file, self.root) for key, file in files.items()}
-        for (of, name), file in [*stored.items()]:
-            if file.missing and name in self.profile.teachers and (seen or of == "caption"):
-                del stored[of, name]
+        for (of, teacher), file in [*stored.items()]:
+            if file.missing and teacher in self.profile.teachers and (seen or of == "caption"):
+                del stored[of, teacher]
         return UsedCorpus(name, read, plain, stored, pixels)
 
     def _task(self, kind: str, name: str) -> Ingredient[Any]:

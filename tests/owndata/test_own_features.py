@@ -42,7 +42,10 @@ def plan(world: Path, file: str, methods: str = "mcse", suites: str = "sts", ima
 @pytest.mark.parametrize("file", ["f.parquet", "f.npy"])
 def test_features_with_and_without_ids_are_planned_and_trained_on(world: Path, file: str) -> None:
     write(world.with_name(file))
-    finished = harness.execute(plan(world, file), executor="serial")
+    planned = plan(world, file)
+    names = [corpus.name for run in planned.todo for corpus in run.experiment.corpora]
+    assert names == ["my-captions"], "not the name of its features"
+    finished = harness.execute(planned, executor="serial")
     assert (len(finished), finished.failures) == (1, ())
     assert finished.runs[0].teachers["image"].source == str(world.with_name(file))
 
