@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness.cli.options import GroupedOptions, accept_option, names_option, options_of
-from harness.cli.output import complain, echo, read_results, show_paper_tables, show_summaries, show_tuning, waiting
+from harness.cli.output import (
+    complain,
+    echo,
+    read_results,
+    show_paper_tables,
+    show_summaries,
+    show_tuning,
+    waiting,
+    warn,
+)
 from harness.command_line import Selection, harness_command, parse_texts
 from harness.formatting import count_of, duration, fixed, one_line
 from harness.runs.environment import DeviceChoice, Execution, Jobs
@@ -134,14 +143,16 @@ def status(context: click.Context, /, **grid: Any) -> None:
     """Print a plan and the states of its runs."""
     from harness import api
     from harness.store import earlier_backends
+    from harness.store.tunings import read_tunings
     from harness.work.base import run_states
 
     plan = api.plan(**grid)
     _describe(plan)
     for state, key, text in run_states(plan):
         echo(f"{state:8} {key}  {text}".rstrip())
-    results = read_results(plan.store.root, named={run.problem for run in plan.damaged})
-    if line := earlier_backends(results.runs):
+    shown = {run.problem for run in plan.damaged}
+    warn(line for line in (*plan.known.problems, *read_tunings(plan.store)[1]) if line not in shown)
+    if line := earlier_backends(plan.known):
         echo(f"earlier  {line}")
     _refuse(context, plan)
 
@@ -242,7 +253,7 @@ def _without_baseline(plan: Plan) -> str:
     trained = [run for run in plan.todo if run.resolved.trains]
     if not trained or not request.strict or any(method.name == BASELINE for method in request.methods):
         return ""
-    if len(plan.store.frames().where(variant=[BASELINE], profile=[request.profile.name])):
+    if len(plan.known.where(variant=[BASELINE], profile=[request.profile.name])):
         return ""
     return f"baseline  add {BASELINE} to the methods: without its runs in {plan.store.root} no gain is tested"
 

@@ -126,7 +126,7 @@ class Estimate:
 
 def estimate(plan: Plan) -> Estimate | None:
     """The time of the runs still to do; None if no run is finished and a corpus is not one of the papers'."""
-    finished = plan.store.frames().where(profile=[plan.request.profile.name])
+    finished = plan.known.where(profile=[plan.request.profile.name])
     if finished or not plan.todo:
         same = finished.times()
         every: dict[str, list[float]] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
@@ -17,7 +18,7 @@ from harness.planning.inventory import Inventory
 from harness.planning.present import changes
 from harness.planning.request import Request
 from harness.sources import OWN_FILE, Missing
-from harness.store import Failure, Result, Store
+from harness.store import Failure, Frames, Result, Store
 from harness.store.files import NAMED, check_names
 from harness.store.folder import checkpoint_step, has_training
 
@@ -106,6 +107,11 @@ class Plan:
         lines = (f"{run.state:8} {run.key}  {run.why}".rstrip() for run in self.runs[:SHOWN])
         more = [f"and {len(self.runs) - SHOWN} more"] if len(self.runs) > SHOWN else []
         return "\n".join([self.counts, *lines, *more])
+
+    @cached_property
+    def known(self) -> Frames:
+        """All results of its store, read once."""
+        return self.store.frames()
 
     @property
     def counts(self) -> str:
