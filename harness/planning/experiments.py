@@ -30,6 +30,7 @@ from harness.setting import kept_rows
 from harness.sources import Checkable, Missing, digest
 from harness.spec import CONTROLS, RUN, FeatureKind, RunSpec, Stream, fresh_size
 from harness.store import BACKEND_VERSION
+from harness.training.batching import batch_counts
 
 #: the kind of teacher that the harness fits, and the features that it computes
 LIT = "lit"
@@ -118,14 +119,30 @@ class Experiment:
             models += [(f"teacher {features.teacher.name}", source.model) for source in texts]
         lines = [f"{name}: {line}" for name, model in dict.fromkeys(models) for line in remarks_on(model.path())]
         lines += [f"{corpus.name}: {line}" for corpus in self.corpora for line in corpus.found.remarks]
-        for stream in dict.fromkeys(corpus.stream for corpus in self.corpora):
-            used = [corpus for corpus in self.corpora if corpus.stream == stream]
-            counts, kept = [corpus.found.rows for corpus in used], kept_rows(self.resolved.options, stream)
-            rows = sum(filter(None, counts)) if kept is None else kept.rows
-            if None not in counts and 0 < rows < batch:
-                names = ", ".join(corpus.name for corpus in used)
+        for stream, all_rows in self._rows.items():
+            kept = kept_rows(self.resolved.options, stream)
+            rows = all_rows if kept is None else kept.rows
+            if 0 < rows < batch:
+                names = ", ".join(corpus.name for corpus in self.corpora if corpus.stream == stream)
                 lines.append(f"{names}: {rows} rows, fewer than the batch of {batch}; every batch has {rows}")
         return tuple(lines)
+
+    @property
+    def _rows(self) -> dict[Stream, int]:
+        """All rows of each stream whose corpora are there and counted."""
+        counts: dict[Stream, list[int | None]] = {}
+        for corpus in self.corpora:
+            counts.setdefault(corpus.stream, []).append(corpus.found.rows)
+        return {stream: sum(filter(None, some)) for stream, some in counts.items() if None not in some}
+
+    def check_mixing(self) -> None:
+        """Raise UserError if there are more batches of pairs than of text."""
+        rows = self._rows
+        for stream, all_rows in rows.items():
+            kept = kept_rows(self.resolved.options, stream)
+            rows[stream] = all_rows if kept is None or kept.steps_of_all else kept.rows
+        text = rows.get("sentences", 0) + rows.get("triplets", 0)
+        batch_counts(text, rows.get("pairs", 0), self.resolved.training.batch_size)
 
     @cached_property
     def identity(self) -> dict[str, Any]:
@@ -220,7 +237,9 @@ class Experiments:
             stream: inventory.patches(name) for stream, name in named.items() if name and fresh_size(name) is None
         }
         read = (encoder, corpora, features, patches, inventory.dev(run.dev))
-        return Experiment(run, *read, self._teachers_of(features), self._code_of(run, features))
+        experiment = Experiment(run, *read, self._teachers_of(features), self._code_of(run, features))
+        experiment.check_mixing()
+        return experiment
 
     def _code_of(self, run: Resolved, features: Mapping[str, RoleFeatures]) -> dict[tuple[str, str], str]:
         used = [("method", run.spec.variant.name), ("pooling", run.pooling)]

@@ -99,16 +99,22 @@ class Mixing:
         return (position - self.place + self.cycle - 1) // self.cycle
 
 
-def mixed(rows: int, pairs: int, batch_size: int, rule: MixingRule) -> Mixing:
-    """Build the `Mixing` of text and pairs by a method's rule. Raises UserError for more pair than text batches."""
+def batch_counts(rows: int, pairs: int, batch_size: int) -> tuple[int, int]:
+    """The batches of text and of pairs in an epoch. Raises UserError for more of pairs, where there is text."""
     text, paired = -(-rows // batch_size), -(-pairs // batch_size)
-    if not (text and paired):
-        return Mixing(text, paired)
-    if paired > text:
+    if text and paired > text:
         raise UserError(
             f"the setting has {paired} paired and {text} text batches; the papers' mixing rules need "
             "at least as many text batches: enlarge the text corpus or limit the pairs"
         )
+    return text, paired
+
+
+def mixed(rows: int, pairs: int, batch_size: int, rule: MixingRule) -> Mixing:
+    """Build the `Mixing` of text and pairs by a method's rule. Raises UserError for more pair than text batches."""
+    text, paired = batch_counts(rows, pairs, batch_size)
+    if not (text and paired):
+        return Mixing(text, paired)
     cycle, position = rule(rows, pairs, text, paired)
     if not 0 <= position < cycle:
         raise UserError(f"the method's mixing rule returns place {position} in a cycle of {cycle}; it must be below")

@@ -139,3 +139,11 @@ def test_what_is_odd_in_the_files_is_told_when_planned_and_kept_in_the_result(wo
     (result,) = Store(tmp_path / "results").frames()
     assert result.warnings == of_text
     assert result.evaluations[0].warnings[:1] == of_labels
+
+
+def test_more_pairs_than_text_are_refused_when_planned_and_other_settings_go_on(world: Path) -> None:
+    planned = harness.plan(str(world), methods="mcse", settings="mine,mine[captions=all]", encoders="toy-bert", seeds=1)
+    assert [str(run.resolved.spec.setting) for run in planned.todo] == ["mine"]
+    (line,) = planned.errors
+    assert line.startswith("the setting has 6 paired and 3 text batches")
+    assert line.endswith("(needed by mcse/mine[captions=all]/toy-bert)")

@@ -245,8 +245,8 @@ def cell_text(cell: Cell | None, digits: int, seeds: int, best: str | None = Non
     """
     if cell is None:
         return CellText(ABSENT)
-    text = summary_text(cell.summary, digits, "" if cell.summary.n == seeds else f"n = {cell.summary.n}")
-    return replace(text, mark=star(cell), bold=text.value == best, caveats=marks(cell))
+    text, extra = summary_text(cell.summary, digits), "" if cell.summary.n == seeds else f"n = {cell.summary.n}"
+    return CellText(text.value, text.spread, star(cell), extra, text.value == best, caveats=marks(cell))
 
 
 def seeds_text(seeds: int, *words: str) -> str:
