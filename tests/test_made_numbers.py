@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import grounding_numbers
+import grounding_words
+import numpy as np
 import pytest
 import reference_numbers
 import reference_runs
@@ -14,6 +16,7 @@ from builders import result, sts
 from scripts import script
 
 import harness
+from harness.metrics import ArrayName
 from harness.planning.missing import fetch_list, lacking
 from harness.store import Result, Store, TeacherUse
 
@@ -128,9 +131,33 @@ def test_the_page_of_grounding_says_what_its_numbers_say(
     for name, axis in (("grounding-lambda.svg", "lambda"), ("grounding-pictures.svg", "pictures")):
         assert f"({name})" in texts[f"grounding-{axis}"]
         assert all(f">{text}</text>" in drawn[name] for text in ("SimCSE", "MCSE", axis))
-    assert texts["grounding-student"].startswith("No results yet; `harness run --profile grounding --methods")
+    assert texts["grounding-minutes"].startswith("No results yet; `harness run --profile grounding --methods")
     assert texts["grounding-orders"].endswith(f"- Of 12 printed orders: {order}, 7 not run.")
     assert texts["grounding"].count("| `mcse` |") == 2, "parts of the pictures and other weights are in their tables"
+
+
+def test_words_are_marked_by_captions_and_by_ratings() -> None:
+    words = grounding_words.words_of("The Dogs' ball-park")
+    assert words == ["the", "dogs", "ball", "park"]
+    ratings = {"dog": 4.8, "ball": 5.0, "dogs": 1.0, "parks": 4.0}
+    assert grounding_words.marks_of(words, {"ball", "dog"}, ratings) == (0.25, 3.0), "'dogs' is rated, 'park' is not"
+    assert grounding_words.marks_of(["dogs", "zebras"], {"dogs"}, {"dog": 4.0}) == (0.5, 4.0), "without its last s"
+    assert grounding_words.marks_of([], {"dog"}, ratings) == (0, None)
+
+
+def test_pairs_are_halved_by_their_words_within_each_subset() -> None:
+    gold = np.array([1.0, 2, 3, 4, 1, 2, 3, 1, 2, 3, 4, 5])
+    cosine = np.array([0.1, 0.2, 0.4, 0.3, 0.9, 0.8, 0.7, 0.5, 0.6, 0.3, 0.2, 0.1])
+    arrays = {ArrayName("STS12", what): values for what, values in {"gold": gold, "cosine": cosine}.items()}
+    marks = {
+        "STS12": {
+            "MSRpar": {"concrete": [5.0, 4.0, 1.0, 2.0]},
+            "MSRvid": {"concrete": [1.0, 2.0, 3.0]},
+            "OnWN": {"concrete": [5.0, 4.0, 1.0, 2.0, None]},
+        }
+    }
+    found = np.array([*grounding_numbers._correlations(arrays, marks, "concrete")])
+    np.testing.assert_allclose(found, [[100, -100], [100, -100]], err_msg="no captions; None is in no half")
 
 
 def test_the_page_of_grounding_names_a_gain_that_is_significant_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,7 +184,7 @@ def test_a_page_of_grounding_without_runs_names_their_commands(monkeypatch: pyte
         if name.startswith("grounding"):
             (line,) = make()
             assert [*grounding_numbers.figures()] == []
-            assert line.startswith("No results yet; `harness run --profile grounding --")
+            assert re.match(r"No results yet; `harness run --profile grounding(-efficientnet)? --", line)
 
 
 def test_made_up_results_are_those_of_a_store(tmp_path: Path) -> None:

@@ -12,13 +12,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import combinations
+from pathlib import Path
 from statistics import mean
 from typing import NamedTuple
 
-from reference_runs import difference, interval, of, runs_of, score, table
+import numpy as np
+from grounding_words import Marks
+from reference_runs import REFERENCE, difference, interval, of, runs_of, score, table
 
+from harness.evaluation.sts import spearman
 from harness.formatting import fixed, signed
-from harness.metrics import AVERAGE, Column, Metric, Significance
+from harness.metrics import AVERAGE, ArrayName, Column, Metric, Significance
 from harness.papers.needed import StandIns
 from harness.papers.published import Paper, published_key, read_papers, read_published
 from harness.profiles import load_profile
@@ -29,23 +33,30 @@ from harness.reporting.seeds.controls import UNMATCHED, controls_of, rival_text,
 from harness.reporting.seeds.summary import Block, SummaryTable
 from harness.reporting.tables.grids import summary_text
 from harness.spec import BASELINE, UNTRAINED, Variant, parse_setting
-from harness.stats import ALPHA, TTest, holm
-from harness.store import Result, frames_of
+from harness.stats import ALPHA, TTest, holm, one_sample_t_test
+from harness.store import Result, Store, frames_of
+from harness.store.files import NamedArrays
 
-PROFILE, STUDENT, CAPTIONS = "grounding", "text-bert", "flickr8k"
+PROFILE, OTHER_IMAGES = "grounding", "grounding-efficientnet"
+STUDENT, CAPTIONS = "text-bert", "flickr8k"
 METHOD, SHUFFLED = "mcse", "mcse[images=shuffled]"
 #: the pictures of the setting, and parts of them: 1, 3, 10 and 30 %
 PICTURES = 6000
 SHOTS = ",".join(f"{CAPTIONS}[shot={number}]" for number in (60, 180, 600, 1800))
+#: minutes of pretraining, by student
+MINUTES = {f"{STUDENT}-0": 0, f"{STUDENT}-10": 10, STUDENT: 40}
 #: half the width of the interval of the main question that is asked for, in points
 BAR = 0.5
+LESS = ("`mcse` less `simcse` (95 %)", "less shuffled pictures (95 %)")
 SPEARMAN = Metric("spearman", unit="points of Spearman")
 #: the papers' tables whose orders stand beside measured ones, and their encoder
 ORDERS = {"mcse": "T2", "kdmcse": "T1", "dalr": "T1"}
 BERT = "bert-base-uncased"
+#: the subsets of captions
+PICTURES_TOLD = ("MSRvid", "images")
 #: kind of sentences -> subsets of STS12 to STS16, or tasks without subsets
 KINDS = {
-    "captions of pictures and videos": ("MSRvid", "images"),
+    "captions of pictures and videos": PICTURES_TOLD,
     "news": ("MSRpar", "surprise.SMTnews", "headlines", "deft-news", "tweet-news"),
     "forums": ("deft-forum", "answers-forums", "belief", "answer-answer", "question-question"),
     "definitions": ("surprise.OnWN", "OnWN", "FNWN"),
@@ -55,9 +66,9 @@ KINDS = {
 }
 
 
-def main_runs() -> list[Result]:
+def main_runs(profile: str = PROFILE) -> list[Result]:
     """The runs on all images with the student of the profile, without those of other weights."""
-    plain = (one for one in runs_of(PROFILE) if one.spec.encoder == STUDENT and not one.overrides)
+    plain = (one for one in runs_of(profile) if one.spec.encoder == STUDENT and not one.overrides)
     return [
         one
         for one in plain
@@ -94,9 +105,9 @@ def _rated(runs: Sequence[Result]) -> Mapping[Label, str]:
     return {row.label: score(ratings, row, _column(ratings, AVERAGE)) for row in ratings.rows}
 
 
-def answers() -> Iterator[str]:
+def answers(profile: str = PROFILE) -> Iterator[str]:
     """What the runs in each setting say of pictures."""
-    one = of(PROFILE, "sts", main_runs())
+    one = of(profile, "sts", main_runs(profile))
     column = _column(one, AVERAGE)
     for block in one.blocks:
         row = _row(block, METHOD)
@@ -149,8 +160,7 @@ def kinds() -> Iterator[str]:
         gains |= {kind: tests[0]} if tests[0] else {}
         means = [str(summary_text(row.cells[_KIND].summary, SPEARMAN.digits)) for row in (plain, own)]
         lines.append([kind, *means, *(interval(test, SPEARMAN.digits) if test else "" for test in tests)])
-    head = ["sentences", "`simcse`", "`mcse`", "`mcse` less `simcse` (95 %)", "less shuffled pictures (95 %)"]
-    yield from table(head, lines)
+    yield from table(["sentences", "`simcse`", "`mcse`", *LESS], lines)
     yield ""
     sure = {kind for kind, p in zip(gains, holm([test.p for test in gains.values()]), strict=True) if p < ALPHA}
     for said, sign in (("Gains over", 1), ("Losses to", -1)):
@@ -170,8 +180,67 @@ def _of_kind(row: Row, sets: Sequence[str]) -> Row:
     return replace(row, cells={_KIND: Cell.of(by_seed)}, parts={})
 
 
+#: pairs by their words, marked by `grounding_words.py`: the mark, the pairs with more of it and those with less
+HALVES = {
+    "seen": ("more words of the captions", "fewer words of the captions"),
+    "concrete": ("more concrete words", "less concrete words"),
+}
+
+
+def words() -> Iterator[str]:
+    """Gains on pairs whose words are more or less those of pictures; no pair is a caption of a picture or a video.
+
+    Each subset of STS12 to STS16 is halved at the median of a mark, so that both halves have sentences of all kinds.
+    """
+    marks = json.loads(Path(__file__).with_name("grounding_words.json").read_text("utf-8"))
+    frames = profile_runs(frames_of(runs_of(OTHER_IMAGES)), OTHER_IMAGES)
+    found = rows_by_label(frames, frames.scores)
+    names = (Label(OTHER_IMAGES, variant, CAPTIONS, STUDENT, "") for variant in (METHOD, BASELINE, SHUFFLED))
+    rows = [found[name]["figures"] for name in names if "figures" in found.get(name, {})]
+    if len(rows) < 3:
+        return
+    lines = []
+    for mark, (more, less) in HALVES.items():
+        by_half = [_halved(row, marks, mark) for row in rows]
+        for at, said in enumerate((more, less, "difference")):
+            own, plain, shuffled = (
+                replace(row, cells={_KIND: half[at]}) for row, half in zip(rows, by_half, strict=True)
+            )
+            tests = [contrast(own, other, _KIND, SPEARMAN).test for other in (plain, shuffled)]
+            means = [str(summary_text(row.cells[_KIND].summary, SPEARMAN.digits)) for row in (plain, own)]
+            lines.append([said, *means, *(interval(test, SPEARMAN.digits) if test else "" for test in tests)])
+    yield from table(["pairs with", "`simcse`", "`mcse`", *LESS], lines)
+
+
+def _halved(row: Row, marks: Mapping[str, Mapping[str, Marks]], mark: str) -> list[Cell]:
+    """Its cells on pairs with more of a mark and with less, means over the halves of subsets, and their difference."""
+    assert row.frames
+    by_seed = {}
+    for seed, run in zip(row.seeds, row.runs, strict=True):
+        arrays = Store(REFERENCE).arrays(row.frames.result(run))
+        upper, lower = (mean(some) for some in zip(*_correlations(arrays, marks, mark), strict=True))
+        by_seed[seed] = (upper, lower, upper - lower)
+    return [Cell.of({seed: values[at] for seed, values in by_seed.items()}) for at in range(3)]
+
+
+def _correlations(
+    arrays: NamedArrays, marks: Mapping[str, Mapping[str, Marks]], mark: str
+) -> Iterator[Sequence[float]]:
+    """Spearman's correlation x 100 on the upper and the lower half of each subset; pairs without a mark are in none."""
+    for task, subsets in marks.items():
+        gold, cosine = (arrays[ArrayName(task, what)] for what in ("gold", "cosine"))
+        ends = np.cumsum([len(of_pairs[mark]) for of_pairs in subsets.values()])[:-1]
+        for (subset, of_pairs), own, rated in zip(
+            subsets.items(), np.split(cosine, ends), np.split(gold, ends), strict=True
+        ):
+            given = np.array(of_pairs[mark], float)
+            middle = np.nanmedian(given)
+            if subset not in PICTURES_TOLD:
+                yield [100 * (spearman(own[half], rated[half]) or 0.0) for half in (given > middle, given <= middle)]
+
+
 #: a place on the axis of a curve, and the rows of SimCSE and of MCSE there
-Point = tuple[str | float, Block, Row]
+Point = tuple[float, Block, Row]
 
 
 def weights(one: SummaryTable) -> Iterable[Point]:
@@ -191,9 +260,10 @@ def pictures(one: SummaryTable) -> Iterable[Point]:
 
 
 def reading(one: SummaryTable) -> Iterable[Point]:
-    """Students that have read less or more."""
-    rows = [(block.encoder, block, _row(block, METHOD)) for block in one.blocks if block.setting == CAPTIONS]
-    yield from ((place, block, row) for place, block, row in rows if row)
+    """Minutes of the student's pretraining."""
+    for block in (block for block in one.blocks if block.setting == CAPTIONS and block.encoder in MINUTES):
+        if row := _row(block, METHOD):
+            yield MINUTES[block.encoder], block, row
 
 
 def _has_only(name: Variant | None, option: str) -> bool:
@@ -202,12 +272,12 @@ def _has_only(name: Variant | None, option: str) -> bool:
 
 
 #: what is on the axis of a curve -> its points
-CURVES = {"lambda": weights, "pictures": pictures, "student": reading}
+CURVES = {"lambda": weights, "pictures": pictures, "minutes": reading}
 #: the words of the command for them
 COMMANDS = {
     "lambda": "--methods 'mcse[lambda=0.01|0.03|0.1|0.3|3]' --encoders text-bert=FOLDER",
     "pictures": f"--methods simcse,mcse --settings '{SHOTS}' --encoders text-bert=FOLDER",
-    "student": "--methods 'none[pooling=mean],simcse,mcse' --encoders text-bert-10=FOLDER",
+    "minutes": "--methods 'none[pooling=mean],simcse,mcse' --encoders text-bert-10=FOLDER",
 }
 
 
@@ -223,10 +293,10 @@ def _curve(axis: str) -> Iterator[str]:
     column, points = _column(one, AVERAGE), _points(one, axis)
     if not points:
         return
-    yield from [f"![SimCSE and MCSE against {axis}; bars are deviations over seeds]({_file(axis)})", ""]
+    yield from [f"![SimCSE and MCSE against {axis}; bars are 95 % intervals of the means]({_file(axis)})", ""]
     lines = [
         [
-            f"`{place}`" if isinstance(place, str) else f"{place:,g}",
+            f"{place:,g}",
             *(score(one, other, column) for other in (_row(block, "none[pooling=mean]"), _row(block, BASELINE), row)),
             difference(one, row, column),
         ]
@@ -251,17 +321,19 @@ def figures() -> Iterator[tuple[str, str]]:
 
 def _drawn(axis: str, column: Column, points: Sequence[Point]) -> str:
     both = {"SimCSE": [_row(block, BASELINE) for _, block, _ in points], "MCSE": [row for *_, row in points]}
-    values = [
-        look.spread(name, float(at), row.cells[column].summary)
-        for name, rows in both.items()
-        for at, row in enumerate(rows)
-        if row
-    ]
-    places = json.dumps([place if isinstance(place, str) else f"{place:,g}" for place, *_ in points])
+    values = [_mean(name, at, row.cells[column]) for name, rows in both.items() for at, row in enumerate(rows) if row]
+    places = json.dumps([f"{place:,g}" for place, *_ in points])
     labels = {"values": [*range(len(points))], "labelExpr": f"{places}[datum.value]", "grid": False}
     x, y = look.axis("x", axis, axis=labels), look.axis("y", "Avg of 7 STS, Spearman x 100")
     shown = look.by_series([look.of_series(at, name) for at, name in enumerate(both)])
     return look.drawn(f"SimCSE and MCSE against {axis}", look.grid([{"layer": [look.curves(values, x, y, shown)]}])).svg
+
+
+def _mean(series: str, at: int, cell: Cell) -> Mapping[str, object]:
+    """A mean as a row of `look.curves`, with its 95 % interval where there are several seeds."""
+    test = one_sample_t_test(cell.values, 0.0)
+    low, high = (test.low, test.high) if test else (cell.summary.mean,) * 2
+    return {"series": series, "x": at, "y": cell.summary.mean, "lo": low, "hi": high}
 
 
 def orders() -> Iterator[str]:
@@ -319,10 +391,12 @@ def _row(block: Block, variant: str) -> Row | None:
     return next((row for row in block.rows if row.label.variant == variant and not row.label.overrides), None)
 
 
-def or_command(make: Callable[[], Iterable[str]], words: str = "--encoders text-bert=FOLDER") -> Iterator[str]:
+def or_command(
+    make: Callable[[], Iterable[str]], words: str = "--encoders text-bert=FOLDER", profile: str = PROFILE
+) -> Iterator[str]:
     """The lines of a block, or one with the command for its runs."""
-    yield from ([*make()] if main_runs() else []) or [
-        f"No results yet; `harness run --profile grounding {words} --data-root DATA --results results/reference` "
+    yield from ([*make()] if main_runs(profile) else []) or [
+        f"No results yet; `harness run --profile {profile} {words} --data-root DATA --results results/reference` "
         "computes them."
     ]
 
@@ -333,4 +407,8 @@ BLOCKS: dict[str, Callable[[], Iterator[str]]] = {
     "grounding-kinds": partial(or_command, kinds),
     **{f"grounding-{axis}": partial(or_command, partial(_curve, axis), COMMANDS[axis]) for axis in CURVES},
     "grounding-orders": partial(or_command, orders),
+    "grounding-encoder": partial(or_command, partial(answers, OTHER_IMAGES), profile=OTHER_IMAGES),
+    "grounding-words": partial(
+        or_command, words, "--suites sts,figures --encoders text-bert=FOLDER", profile=OTHER_IMAGES
+    ),
 }

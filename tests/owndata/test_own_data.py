@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 from scipy.io import wavfile
 
+import harness
 from harness.cli.main import cli
 from harness.errors import UserError
 from harness.planning.inventory import Inventory
