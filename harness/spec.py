@@ -80,7 +80,9 @@ class Variant:
         name, inside = match.groups()
         reading = readings[0] if readings else DEFAULT_READING
         if not _KEY.fullmatch(reading):
-            raise SpecError(f"'{text}' has no valid reading after '@'; write for example {name}@official")
+            own, bracket, options = reading.partition("[")
+            meant = f"{head}{bracket}{options}@{own}" if bracket and not inside else f"{name}@official"
+            raise SpecError(f"'{text}' has no valid reading after '@'; write for example {meant}")
         return cls.make(name, {} if inside is None else _options(inside, text), reading)
 
     def read_as(self, reading: str) -> Variant:

@@ -97,3 +97,14 @@ TEACHERS = ("simcse", "clip-b.32", RUN, SHOT, NESTED)
 @pytest.mark.parametrize("given", [*((name,) for name in TEACHERS), *product(TEACHERS, repeat=2)], ids="+".join)
 def test_teachers_are_split_outside_run_keys(given: tuple[str, ...]) -> None:
     assert split_teachers("+".join(given)) == given
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [("dalr@official[captions=all,mu=1]", "dalr[captions=all,mu=1]@official"), ("dalr@9", "dalr@official")],
+)
+def test_options_typed_after_the_reading_are_put_before_it_in_the_message(typed: str, meant: str) -> None:
+    with pytest.raises(SpecError) as error:
+        Variant.parse(typed)
+    assert str(error.value).endswith(f"write for example {meant}")
+    assert Variant.parse(meant).reading == "official"
