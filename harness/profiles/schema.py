@@ -14,8 +14,6 @@ from harness.tomlfiles import Commit, Name, Table
 
 #: a number of rows, steps or tokens; a larger one is a mistake
 Amount = Annotated[int, Field(le=10**9)]
-#: the revision of a model on the hub; 'main' stands for the commit in the local cache, where none is known
-CommitOrMain = Annotated[Commit | Literal["main"] | None, Field(description="its commit, 40 hex digits, or main")]
 
 
 class OpenTable(BaseModel):
@@ -111,7 +109,10 @@ class ModelTable(Table):
     """A model on the hub at a pinned revision, in a folder, or in an installed package."""
 
     hub: Annotated[Name | None, Field(description="OWNER/NAME on the hub")] = None
-    revision: Annotated[Commit | None, Field(description="its commit, 40 hex digits")] = None
+    revision: Annotated[
+        Commit | Literal["main"] | None,
+        Field(description="its commit, 40 hex digits; main: the one in the local cache, where none is known"),
+    ] = None
     folder: Annotated[Name | None, Field(description="the folder of a saved model; of an encoder also run:KEY")] = None
     registered: Annotated[Name | None, Field(description="a model in an installed package")] = None
     about: Annotated[int | None, Field(gt=0, description="approximate size of its files in bytes")] = None
@@ -140,11 +141,9 @@ class TeacherTable(ModelTable):
     """A frozen teacher: a model with its kind, a finished run, or a dual encoder fitted on other teachers' features.
 
     `pooling`, `precision` and `kind` say how a model is read; `images`, `captions` and `corpus` make a `lit` teacher.
-    The revision 'main' stands for the commit in the local cache, where none is known.
     """
 
     kind: Annotated[Name, Field(description="a registered kind of teacher, or lit")] = "open-clip"
-    revision: CommitOrMain = None
     pooling: Annotated[Name, Field(description="a registered pooling")] = "cls"
     precision: Annotated[Literal["fp32", "bf16"], Field(description="autocast type of its features; fp32: none")] = (
         "fp32"
@@ -189,9 +188,8 @@ class ReleasedRows(Table):
 
 
 class ReleasedTable(ModelTable):
-    """Weights that others published, named as on the hub. The revision 'main' stands for the commit in the cache."""
+    """Weights that others published, named as on the hub."""
 
-    revision: CommitOrMain = None
     pooling: Annotated[Name, Field(description="a registered pooling, as the weights' authors evaluate them")]
     encoder: Annotated[Name, Field(description="the papers' name of the encoder that was trained")]
     heads: Annotated[Name | None, Field(description="a file beside them: their projections of captions and images")] = (
