@@ -237,9 +237,7 @@ class Experiments:
             stream: inventory.patches(name) for stream, name in named.items() if name and fresh_size(name) is None
         }
         read = (encoder, corpora, features, patches, inventory.dev(run.dev))
-        experiment = Experiment(run, *read, self._teachers_of(features), self._code_of(run, features))
-        experiment.check_mixing()
-        return experiment
+        return Experiment(run, *read, self._teachers_of(features), self._code_of(run, features))
 
     def _code_of(self, run: Resolved, features: Mapping[str, RoleFeatures]) -> dict[tuple[str, str], str]:
         used = [("method", run.spec.variant.name), ("pooling", run.pooling)]

@@ -184,6 +184,8 @@ def make_plan(request: Request, store: Store) -> Plan:
         try:
             experiment = experiments.of(run)
             _ = experiment.fingerprint
+            for needed in (*experiment.teachers, experiment):
+                needed.check_mixing()
         except (UnfitSettingError, UnavailableError, PlugInError, MissingData) as error:
             if request.strict and not isinstance(error, UnfitSettingError):
                 raise
