@@ -199,9 +199,9 @@ def words() -> Iterator[str]:
     rows = [found[name]["figures"] for name in names if "figures" in found.get(name, {})]
     if len(rows) < 3:
         return
-    lines = []
+    lines, stored = [], [_arrays(row) for row in rows]
     for mark, (more, less) in HALVES.items():
-        by_half = [_halved(row, marks, mark) for row in rows]
+        by_half = [_halved(arrays, marks, mark) for arrays in stored]
         for at, said in enumerate((more, less, "difference")):
             own, plain, shuffled = (
                 replace(row, cells={_KIND: half[at]}) for row, half in zip(rows, by_half, strict=True)
@@ -212,15 +212,20 @@ def words() -> Iterator[str]:
     yield from table(["pairs with", "`simcse`", "`mcse`", *LESS], lines)
 
 
-def _halved(row: Row, marks: Mapping[str, Mapping[str, Marks]], mark: str) -> list[Cell]:
-    """Its cells on pairs with more of a mark and with less, means over the halves of subsets, and their difference."""
+def _arrays(row: Row) -> dict[int, NamedArrays]:
+    """The stored cosines and scores of each seed of a row."""
     assert row.frames
-    by_seed = {}
-    for seed, run in zip(row.seeds, row.runs, strict=True):
-        arrays = Store(REFERENCE).arrays(row.frames.result(run))
+    store = Store(REFERENCE)
+    return {seed: store.arrays(row.frames.result(run)) for seed, run in zip(row.seeds, row.runs, strict=True)}
+
+
+def _halved(by_seed: Mapping[int, NamedArrays], marks: Mapping[str, Mapping[str, Marks]], mark: str) -> list[Cell]:
+    """The cells of pairs with more of a mark and with less, means over the halves of subsets, and their difference."""
+    means = {}
+    for seed, arrays in by_seed.items():
         upper, lower = (mean(some) for some in zip(*_correlations(arrays, marks, mark), strict=True))
-        by_seed[seed] = (upper, lower, upper - lower)
-    return [Cell.of({seed: values[at] for seed, values in by_seed.items()}) for at in range(3)]
+        means[seed] = (upper, lower, upper - lower)
+    return [Cell.of({seed: values[at] for seed, values in means.items()}) for at in range(3)]
 
 
 def _correlations(
