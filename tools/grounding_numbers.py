@@ -38,7 +38,7 @@ from harness.store import Result, Store, frames_of
 from harness.store.files import NamedArrays
 
 PROFILE, OTHER_IMAGES = "grounding", "grounding-efficientnet"
-STUDENT, CAPTIONS = "text-bert", "flickr8k"
+STUDENT, OTHER_STUDENT, CAPTIONS = "text-bert", "text-bert-seed-1", "flickr8k"
 METHOD, SHUFFLED = "mcse", "mcse[images=shuffled]"
 #: the pictures of the setting, and parts of them: 1, 3, 10 and 30 %
 PICTURES = 6000
@@ -66,9 +66,9 @@ KINDS = {
 }
 
 
-def main_runs(profile: str = PROFILE) -> list[Result]:
-    """The runs on all images with the student of the profile, without those of other weights."""
-    plain = (one for one in runs_of(profile) if one.spec.encoder == STUDENT and not one.overrides)
+def main_runs(profile: str = PROFILE, student: str = STUDENT) -> list[Result]:
+    """The runs on all images with a student, without those of other weights."""
+    plain = (one for one in runs_of(profile) if one.spec.encoder == student and not one.overrides)
     return [
         one
         for one in plain
@@ -76,9 +76,9 @@ def main_runs(profile: str = PROFILE) -> list[Result]:
     ]
 
 
-def variants() -> Iterator[str]:
-    """Every variant in every setting."""
-    runs = main_runs()
+def variants(student: str = STUDENT) -> Iterator[str]:
+    """Every variant in every setting with a student."""
+    runs = main_runs(student=student)
     one, rated = of(PROFILE, "sts", runs), _rated(runs)
     shown = [_column(one, "STS-B"), _column(one, AVERAGE)]
     rows, seen = [], set[Label]()
@@ -105,14 +105,21 @@ def _rated(runs: Sequence[Result]) -> Mapping[Label, str]:
     return {row.label: score(ratings, row, _column(ratings, AVERAGE)) for row in ratings.rows}
 
 
-def answers(profile: str = PROFILE) -> Iterator[str]:
+def answers(profile: str = PROFILE, student: str = STUDENT) -> Iterator[str]:
     """What the runs in each setting say of pictures."""
-    one = of(profile, "sts", main_runs(profile))
+    one = of(profile, "sts", main_runs(profile, student))
     column = _column(one, AVERAGE)
     for block in one.blocks:
         row = _row(block, METHOD)
         if row and row.cells[column].test:
             yield from _answer(block, row, column, one.metric(column))
+
+
+def other_student() -> Iterator[str]:
+    """The main question's answer with the student of another pretraining seed, and its scores."""
+    yield from answers(student=OTHER_STUDENT)
+    yield ""
+    yield from variants(OTHER_STUDENT)
 
 
 def _answer(block: Block, row: Row, column: Column, metric: Metric) -> Iterator[str]:
@@ -397,10 +404,13 @@ def _row(block: Block, variant: str) -> Row | None:
 
 
 def or_command(
-    make: Callable[[], Iterable[str]], words: str = "--encoders text-bert=FOLDER", profile: str = PROFILE
+    make: Callable[[], Iterable[str]],
+    words: str = "--encoders text-bert=FOLDER",
+    profile: str = PROFILE,
+    student: str = STUDENT,
 ) -> Iterator[str]:
     """The lines of a block, or one with the command for its runs."""
-    yield from ([*make()] if main_runs(profile) else []) or [
+    yield from ([*make()] if main_runs(profile, student) else []) or [
         f"No results yet; `harness run --profile {profile} {words} --data-root DATA --results results/reference` "
         "computes them."
     ]
@@ -413,6 +423,9 @@ BLOCKS: dict[str, Callable[[], Iterator[str]]] = {
     **{f"grounding-{axis}": partial(or_command, partial(_curve, axis), COMMANDS[axis]) for axis in CURVES},
     "grounding-orders": partial(or_command, orders),
     "grounding-encoder": partial(or_command, partial(answers, OTHER_IMAGES), profile=OTHER_IMAGES),
+    "grounding-student": partial(
+        or_command, other_student, f"--suites sts,cxc --encoders {OTHER_STUDENT}=FOLDER", student=OTHER_STUDENT
+    ),
     "grounding-words": partial(
         or_command, words, "--suites sts,figures --encoders text-bert=FOLDER", profile=OTHER_IMAGES
     ),

@@ -104,8 +104,9 @@ def batch_counts(rows: int, pairs: int, batch_size: int) -> tuple[int, int]:
     text, paired = -(-rows // batch_size), -(-pairs // batch_size)
     if text and paired > text:
         raise UserError(
-            f"the setting has {paired} paired and {text} text batches; the papers' mixing rules need "
-            "at least as many text batches: enlarge the text corpus or limit the pairs"
+            f"the setting has {paired} paired and {text} text batches; the papers' mixing rules need at least as many "
+            "text batches: take a larger text corpus or one of fewer pairs, or captions=setting for a method that "
+            "reads all captions of an image"
         )
     return text, paired
 
