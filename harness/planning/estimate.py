@@ -196,9 +196,9 @@ def _expected(run: PlannedRun, same: Mapping[tuple[str, str], Times], every: Tim
 
     A training of so many steps takes the time of as many of theirs.
     """
-    spec, steps = run.resolved.spec, run.resolved.training.steps if run.resolved.trains else None
+    spec, steps = run.resolved.spec, run.resolved.training.steps
     times = same.get((spec.variant.name, spec.encoder), every)
     parts = dict.fromkeys(run.todo, 1)
-    if not run.result:
+    if run.resolved.trains and not run.result:
         parts |= {"step": steps} if steps and "step" in times else {"": 1}
     return sum(count * mean(times.get(what, [0.0])) for what, count in parts.items())

@@ -129,6 +129,12 @@ def test_runs_take_as_long_as_those_of_their_method_did(tmp_path: Path) -> None:
     assert expected.here == pytest.approx(2 * (45 + evaluation.seconds))
 
 
+def test_an_untrained_encoder_takes_no_time_of_trainings(tmp_path: Path) -> None:
+    (evaluation,) = Store(tmp_path).save(result("simcse", 0, {"sts": {"ToySTS": {"spearman": 1.0}}})).evaluations
+    untrained = estimate(plan(tmp_path, "none"))
+    assert untrained == Estimate(here=pytest.approx(evaluation.seconds)), "its evaluation alone"
+
+
 def test_a_training_takes_as_long_as_its_number_of_steps(tmp_path: Path) -> None:
     for seed, count in enumerate((30, 60)):
         budget = Budget(steps=count, text_rows=1, other_rows=0, flops=1.0)
