@@ -254,9 +254,10 @@ def _notes(filled: FilledTable) -> Iterator[str]:
     if not filled.is_paper:
         cells = (item for line in filled.lines for item in line.cells.items())
         tasks = {name: cell.score.task for name, cell in cells if cell.score}
-        several = ", ".join(f"{column.name} is {tasks[column.name]}" for column in filled.columns)
-        same = len(set(tasks.values())) == 1 and len(tasks) > 1
-        yield f"All columns: {next(iter(tasks.values()))}." if same else f"Columns: {several}."
+        if len(tasks) > 1 and len(set(tasks.values())) == 1:
+            yield f"All columns: {next(iter(tasks.values()))}."
+        elif others := [f"{name} is {task}" for name, task in tasks.items() if name != task]:
+            yield f"Columns: {', '.join(others)}."
     yield from _lines(filled)
     yield from _comparisons(filled)
     if filled.table.note and filled.is_paper:

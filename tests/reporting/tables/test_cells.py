@@ -272,6 +272,13 @@ def test_the_shape_of_a_table_has_no_printed_number() -> None:
     assert any("STS Avg is ToySTS" in note for note in grid.notes)
 
 
+def test_a_column_with_its_own_task_is_not_explained() -> None:
+    where = {"profile": "grounding", "setting": "flickr8k", "encoder": "text-bert"}
+    some = [runs(variant, [50.0, 51.0], **where) for variant in ("simcse", "mcse", "mcse[images=shuffled]")]
+    filled = stand_ins([run for of_variant in some for run in of_variant], load_profile("grounding"))["mcse:T2"]
+    assert not [note for note in paper_grid(filled).notes if "is Avg" in note]
+
+
 def test_no_table_of_a_profile_without_stand_ins() -> None:
     small = load_profile("tiny").model_copy(update={"stands_for": None})
     runs = over_seeds("kdmcse", [60.0, 61.0]) + over_seeds("mcse", [60.0, 61.0])
