@@ -247,7 +247,8 @@ def card(recipe: Recipe, counts: Mapping[str, int], corpus: str, loss: float) ->
         "seen no picture, no sentence of a similarity test and no caption of a test's images. Its [CLS] has learned "
         "nothing: pool by the mean.\n\n"
         f"| read | sentences |\n| --- | ---: |\n{read}\n\n| recipe | |\n| --- | ---: |\n{values}\n\n"
-        f"SHA-256 of the sentences: `{corpus}`. Loss of masked words after training, on 2,000 sentences: {loss:.3f}.\n"
+        f"SHA-256 of the sentences: `{corpus}`. Loss of masked words at the end, on the first 2,000 of them: "
+        f"{loss:.3f}.\n"
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import mean
+from statistics import median
 from typing import NamedTuple
 
 from harness.grid import Resolved
@@ -192,13 +192,14 @@ def _rows(run: Resolved, corpus: str, stream: Stream) -> int | None:
 
 
 def _expected(run: PlannedRun, same: Mapping[tuple[str, str], Times], every: Times) -> float:
-    """The mean time of finished runs of the same method and encoder; without any, of all finished runs.
+    """The median time of finished runs of the same method and encoder; without any, of all finished runs.
 
-    A training of so many steps takes the time of as many of theirs.
+    A training of so many steps takes the time of as many of theirs. A mean would follow the few that shared their
+    cores with others.
     """
     spec, steps = run.resolved.spec, run.resolved.training.steps
     times = same.get((spec.variant.name, spec.encoder), every)
     parts = dict.fromkeys(run.todo, 1)
     if run.resolved.trains and not run.result:
         parts |= {"step": steps} if steps and "step" in times else {"": 1}
-    return sum(count * mean(times.get(what, [0.0])) for what, count in parts.items())
+    return sum(count * median(times.get(what, [0.0])) for what, count in parts.items())
