@@ -21,7 +21,9 @@ from scripts import script
 import harness
 from harness.metrics import ArrayName
 from harness.planning.missing import fetch_list, lacking
+from harness.spec import Variant
 from harness.store import Result, Store, TeacherUse
+from harness.store.tunings import make_tuning, save_tuning
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "reproduce.md").read_text()
@@ -141,6 +143,37 @@ def test_the_page_of_grounding_says_what_its_numbers_say(
     assert texts["grounding-minutes"].startswith("No results yet; `harness run --profile grounding --methods")
     assert texts["grounding-orders"].endswith(f"- Of 12 printed orders: {order}, 7 not run.")
     assert texts["grounding"].count("| `mcse` |") == 2, "parts of the pictures and other weights are in their tables"
+
+
+def test_a_method_is_tested_at_the_configuration_with_the_best_dev_score_on_other_seeds(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    texts = ("simcse:learning_rate=1e-5|1e-4", "mcse:learning_rate=1e-5|1e-4,lambda=1")
+    tuning, store = make_tuning("grounding", {}, texts, 2), Store(tmp_path)
+    save_tuning(store, tuning)
+    # each pair of trials by seed: the second is the best at one seed, the first on average
+    devs = {100: (70.0, 60.0), 101: (64.0, 65.0)}
+    for method in tuning.methods:
+        for at, variant in enumerate(method.trials):
+            for seed, dev in devs.items():
+                store.save(made(variant, seed, 90.0, setting="flickr8k", dev=(40.0, dev[at])))
+    firsts = [method.trials[0] for method in tuning.methods]
+    shuffled = str(Variant.parse(f"{firsts[1][:-1]},images=shuffled]"))
+    levels = {firsts[0]: 50.0, firsts[1]: 53.0, tuning.methods[0].trials[1]: 80.0, shuffled: 52.0}
+    tested = [
+        made(variant, seed, level + 0.1 * ((7 * seed + len(variant)) % 5), setting="flickr8k")
+        for variant, level in levels.items()
+        for seed in range(5)
+    ]
+    monkeypatch.setattr(grounding_numbers, "TUNED", tmp_path)
+    monkeypatch.setattr(reference_runs, "reference", lambda: [*grounded(3.0), *tested])
+    lines = "\n".join(grounding_numbers.BLOCKS["grounding-budgets"]())
+    assert f"| `{firsts[0]}` | 67.00 | 64.75 | 5 | 50.20 ± 0.16 |  | -3.00 (-3." in lines
+    assert re.search(rf"`{re.escape(firsts[1])}` \| 67.00 \| 64.75 \| 5 \| 53.20 ± 0.16 \| \+3.00 .*0001 \|  \|", lines)
+    assert f"| `{shuffled}` |  |  | 5 | 52.20 ± 0.16 | +2.00 (+1." in lines
+    assert lines.count("\n") == 4, "what no trial chose is not tested"
+    for name in ("grounding", "grounding-lambda", "grounding-answers"):
+        assert "learning_rate" not in "\n".join(grounding_numbers.BLOCKS[name]()), "the trials stand in their table"
 
 
 def test_words_are_marked_by_captions_and_by_ratings() -> None:

@@ -18,10 +18,10 @@ from typing import NamedTuple
 
 import numpy as np
 from grounding_words import Marks
-from reference_runs import REFERENCE, difference, interval, of, runs_of, score, table
+from reference_runs import REFERENCE, TUNED, difference, interval, of, runs_of, score, table
 
 from harness.evaluation.sts import spearman
-from harness.formatting import fixed, signed
+from harness.formatting import fixed, p_value, signed
 from harness.metrics import AVERAGE, ArrayName, Column, Metric, Significance
 from harness.papers.needed import StandIns
 from harness.papers.published import Paper, published_key, read_papers, read_published
@@ -30,12 +30,14 @@ from harness.reporting import look
 from harness.reporting.seeds.cells import Cell, Label, Row, contrast
 from harness.reporting.seeds.choose import profile_runs, rows_by_label
 from harness.reporting.seeds.controls import UNMATCHED, controls_of, rival_text, rivals
-from harness.reporting.seeds.summary import Block, SummaryTable
+from harness.reporting.seeds.summary import Block, SummaryTable, summary_tables
+from harness.reporting.seeds.tuned import TunedLine, tuned_reports
 from harness.reporting.tables.grids import summary_text
 from harness.spec import BASELINE, UNTRAINED, Variant, parse_setting
 from harness.stats import ALPHA, TTest, holm, one_sample_t_test
-from harness.store import Result, Store, frames_of
+from harness.store import Result, Store, frames_of, metrics_of
 from harness.store.files import NamedArrays
+from harness.store.tunings import read_tunings
 
 PROFILE, OTHER_IMAGES = "grounding", "grounding-efficientnet"
 STUDENT, OTHER_STUDENT, CAPTIONS = "text-bert", "text-bert-seed-1", "flickr8k"
@@ -68,12 +70,17 @@ KINDS = {
 
 def main_runs(profile: str = PROFILE, student: str = STUDENT) -> list[Result]:
     """The runs on all images with a student, without those of other weights."""
-    plain = (one for one in runs_of(profile) if one.spec.encoder == student and not one.overrides)
+    plain = (one for one in untuned_runs(profile) if one.spec.encoder == student and not one.overrides)
     return [
         one
         for one in plain
         if "shot" not in dict(one.spec.setting.options) and "lambda" not in dict(one.spec.variant.options)
     ]
+
+
+def untuned_runs(profile: str = PROFILE) -> list[Result]:
+    """The runs at the profile's rate, without those of the configurations that a tuning chose."""
+    return [one for one in runs_of(profile) if "learning_rate" not in dict(one.spec.variant.options)]
 
 
 def variants(student: str = STUDENT) -> Iterator[str]:
@@ -257,7 +264,7 @@ Point = tuple[float, Block, Row]
 
 def weights(one: SummaryTable) -> Iterable[Point]:
     """Values of lambda."""
-    used = {str(run.spec.variant): run.hyperparameters["method"].get("lambda", 0) for run in runs_of(PROFILE)}
+    used = {str(run.spec.variant): run.hyperparameters["method"].get("lambda", 0) for run in untuned_runs()}
     for block in (block for block in one.blocks if (block.setting, block.encoder) == (CAPTIONS, STUDENT)):
         rows = [row for row in block.trained if row.label.method == METHOD and not row.label.overrides]
         yield from ((used[row.label.variant], block, row) for row in rows if _has_only(row.label.parsed, "lambda"))
@@ -301,7 +308,7 @@ def _points(one: SummaryTable, axis: str) -> list[Point]:
 
 def _curve(axis: str) -> Iterator[str]:
     """A figure and its table: the untrained student, SimCSE and MCSE at each point, and MCSE's gain."""
-    one = of(PROFILE, "sts")
+    one = of(PROFILE, "sts", untuned_runs())
     column, points = _column(one, AVERAGE), _points(one, axis)
     if not points:
         return
@@ -325,7 +332,7 @@ def figures() -> Iterator[tuple[str, str]]:
     """The name and the SVG of each curve with runs."""
     if not main_runs():
         return
-    one = of(PROFILE, "sts")
+    one = of(PROFILE, "sts", untuned_runs())
     for axis in CURVES:
         if points := _points(one, axis):
             yield _file(axis), _drawn(axis, _column(one, AVERAGE), points)
@@ -395,6 +402,61 @@ def _agreement(cell: Cell | None) -> str:
     return {Significance.BETTER: "same", Significance.WORSE: "reversed"}.get(cell.verdict, "not decided")
 
 
+def budgets() -> Iterator[str]:
+    """The configuration of each method that its trials chose, and its scores on other seeds.
+
+    Shuffled pictures are tested at the configuration of MCSE.
+    """
+    lines = {_chosen(line): line for line in _tuned_lines()}
+    own = next((name for name, line in lines.items() if line.method.base == METHOD), BASELINE)
+    names = [*lines, str(Variant.make(METHOD, {**dict(Variant.parse(own).options), "images": "shuffled"}))]
+    runs = [one for one in runs_of(PROFILE) if str(one.spec.variant) in names]
+    if not runs:
+        return
+    one = of(PROFILE, "sts", runs)
+    column, found = _column(one, AVERAGE), {row.label.variant: row for row in one.rows}
+    rows = [found[name] for name in names if name in found]
+    against = {base: _less(rows, base, column, one.metric(column)) for base in (BASELINE, METHOD)}
+    said = []
+    for row in rows:
+        name, digits = row.label.variant, one.metric(column).digits
+        devs = [*_devs(lines[name]).values()] if name in lines else []
+        said.append([
+            f"`{name}`", *([fixed(max(devs), digits), fixed(mean(devs), digits)] if devs else ["", ""]),
+            str(len(row.seeds)), score(one, row, column), *(less.get(name, "") for less in against.values()),
+        ])  # fmt: skip
+    head = ["configuration", "its dev score", "mean of its method's trials", "seeds", "Avg of 7 STS"]
+    yield from table([*head, *(f"less `{base}` (95 %), Holm's p" for base in against)], said)
+
+
+def _less(rows: Sequence[Row], base: str, column: Column, metric: Metric) -> Mapping[str, str]:
+    """The difference of each variant from the first row of a method, corrected over these rows."""
+    first = next((row for row in rows if row.label.method == base), None)
+    cells = {row.label.variant: contrast(row, first, column, metric) for row in rows if first and row is not first}
+    tests = {name: cell.test for name, cell in cells.items() if cell.test}
+    ps = holm([test.p for test in tests.values()])
+    return {name: f"{interval(tests[name], metric.digits)}, {p_value(p)}" for name, p in zip(tests, ps, strict=True)}
+
+
+def _tuned_lines() -> list[TunedLine]:
+    """The methods that were tuned, each with all its trials on some seed."""
+    store = Store(TUNED)
+    found = store.frames()
+    reports = tuned_reports(read_tunings(store)[0], found, summary_tables(found, metrics_of(found)))
+    return [line for report in reports for line in report.lines if line.scores]
+
+
+def _devs(line: TunedLine) -> Mapping[str, float]:
+    """The mean dev score of each trial over the seeds that have all."""
+    return {trial: mean(dev[trial] for dev in line.scores.values()) for trial in line.method.trials}
+
+
+def _chosen(line: TunedLine) -> str:
+    """The trial with the best mean dev score; of equal ones, the first drawn."""
+    devs = _devs(line)
+    return max(devs, key=devs.__getitem__)
+
+
 def _column(one: SummaryTable, task: str) -> Column:
     return next(column for column in one.columns if column.task == task)
 
@@ -426,6 +488,7 @@ BLOCKS: dict[str, Callable[[], Iterator[str]]] = {
     "grounding-student": partial(
         or_command, other_student, f"--suites sts,cxc --encoders {OTHER_STUDENT}=FOLDER", student=OTHER_STUDENT
     ),
+    "grounding-budgets": partial(or_command, budgets, "--methods 'VARIANT,...' --encoders text-bert=FOLDER"),
     "grounding-words": partial(
         or_command, words, "--suites sts,figures --encoders text-bert=FOLDER", profile=OTHER_IMAGES
     ),
