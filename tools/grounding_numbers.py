@@ -266,7 +266,8 @@ def weights(one: SummaryTable) -> Iterable[Point]:
     """Values of lambda."""
     used = {str(run.spec.variant): run.hyperparameters["method"].get("lambda", 0) for run in untuned_runs()}
     for block in (block for block in one.blocks if (block.setting, block.encoder) == (CAPTIONS, STUDENT)):
-        rows = [row for row in block.trained if row.label.method == METHOD and not row.label.overrides]
+        plain = (row for row in block.trained if "@" not in row.label.variant and not row.label.overrides)
+        rows = [row for row in plain if row.label.method == METHOD]
         yield from ((used[row.label.variant], block, row) for row in rows if _has_only(row.label.parsed, "lambda"))
 
 
