@@ -27,17 +27,17 @@ from harness.papers.needed import StandIns
 from harness.papers.published import Paper, published_key, read_papers, read_published
 from harness.profiles import load_profile
 from harness.reporting import look
+from harness.reporting.results import Results
 from harness.reporting.seeds.cells import Cell, Label, Row, contrast
 from harness.reporting.seeds.choose import profile_runs, rows_by_label
 from harness.reporting.seeds.controls import UNMATCHED, controls_of, rival_text, rivals
-from harness.reporting.seeds.summary import Block, SummaryTable, summary_tables
-from harness.reporting.seeds.tuned import TunedLine, tuned_reports
+from harness.reporting.seeds.summary import Block, SummaryTable
+from harness.reporting.seeds.tuned import TunedLine
 from harness.reporting.tables.grids import summary_text
 from harness.spec import BASELINE, UNTRAINED, Variant, parse_setting
 from harness.stats import ALPHA, TTest, holm, one_sample_t_test
-from harness.store import Result, Store, frames_of, metrics_of
+from harness.store import Result, Store, frames_of
 from harness.store.files import NamedArrays
-from harness.store.tunings import read_tunings
 
 PROFILE, OTHER_IMAGES = "grounding", "grounding-efficientnet"
 STUDENT, OTHER_STUDENT, CAPTIONS = "text-bert", "text-bert-seed-1", "flickr8k"
@@ -408,7 +408,8 @@ def budgets() -> Iterator[str]:
 
     Shuffled pictures are tested at the configuration of MCSE.
     """
-    lines = {_chosen(line): line for line in _tuned_lines()}
+    tuned = Results.read(Store(TUNED)).tuned
+    lines = {_chosen(line): line for report in tuned for line in report.lines if line.scores}
     own = next((name for name, line in lines.items() if line.method.base == METHOD), BASELINE)
     names = [*lines, str(Variant.make(METHOD, {**dict(Variant.parse(own).options), "images": "shuffled"}))]
     runs = [one for one in runs_of(PROFILE) if str(one.spec.variant) in names]
@@ -437,14 +438,6 @@ def _less(rows: Sequence[Row], base: str, column: Column, metric: Metric) -> Map
     tests = {name: cell.test for name, cell in cells.items() if cell.test}
     ps = holm([test.p for test in tests.values()])
     return {name: f"{interval(tests[name], metric.digits)}, {p_value(p)}" for name, p in zip(tests, ps, strict=True)}
-
-
-def _tuned_lines() -> list[TunedLine]:
-    """The methods that were tuned, each with all its trials on some seed."""
-    store = Store(TUNED)
-    found = store.frames()
-    reports = tuned_reports(read_tunings(store)[0], found, summary_tables(found, metrics_of(found)))
-    return [line for report in reports for line in report.lines if line.scores]
 
 
 def _devs(line: TunedLine) -> Mapping[str, float]:
