@@ -107,7 +107,7 @@ def _methods() -> Iterator[tuple[str, ...]]:
 
 @click.command()
 @options_of(Selection, "results", "data_root")
-@click.option("--device", type=click.Choice(get_args(Device)), help="Try this device instead, in about 3 minutes.")
+@click.option("--device", type=click.Choice(get_args(Device)), help="Try this device instead, in one to three minutes.")
 def doctor(data_root: Path | None, results: Path, device: Device | None) -> None:
     """Show this machine, its data, and what each paper still needs.
 

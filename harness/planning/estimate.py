@@ -37,10 +37,10 @@ VIEWS = 2
 #: captions of Flickr30k (two splits) and COCO. The classifiers of transfer tasks are not counted.
 SENTENCES = {"sts": 26_083 * 14.3, "geometry": 20_897 * 15.4, "transfer": 108_108 * 16.5, "retrieval": 35_010 * 14.2}
 DEV = 2_909 * 16.4
-#: The fraction of a GPU's peak rate that training is assumed to reach; not measured on a GPU.
-UTILISATION = 0.35
-#: Seconds per layer of a step on the host; `benchmarks/host.py` measured 9.9 to 12.9 ms for 12 layers (four methods).
-HOST = 0.0011
+#: The fraction of a GPU's peak rate that steps of BERT-base reach, and seconds per layer of a step on the host, both
+#: measured on one H200 (docs/reproduce.md)
+UTILISATION = {"fp32": 0.53, "tf32": 0.21, "bf16": 0.11, "fp16": 0.11}
+HOST = 0.0022
 #: Bytes of a checkpoint per weight (the weight and AdamW's two moments), and a disk's bytes per second
 SAVED, DISK = 12, 1e9
 #: seconds that finished runs took for training ('') and for each suite
@@ -81,9 +81,9 @@ class Card:
     single: float
 
     def seconds(self, operations: float, precision: str) -> float:
-        """Seconds that matrix products take."""
+        """Seconds that the card computes."""
         rate = {"fp32": self.single, "tf32": self.tf32}.get(precision, self.half)
-        return operations / (UTILISATION * rate)
+        return operations / (UTILISATION[precision] * rate)
 
     def embedding(self, shape: Shape, tokens: float) -> float:
         """Seconds to embed sentences, in float32."""

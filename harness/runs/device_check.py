@@ -61,6 +61,8 @@ _SHORT: dict[str, OptionValue] = {"steps": 4, "eval_every": 2, "batch_size": 8, 
 _LENGTHS = (12, 33)
 #: seconds that a process waits for the others before the timed steps
 _PATIENCE = 120
+#: where processes that are timed together meet: each gets it as it starts, since it cannot be sent with a task
+_together: Barrier | None = None
 #: the runs of `harness run --methods dalr,kdmcse --seeds 5`, and how many of each
 _MISSION, _SEEDS = ("dalr", "kdmcse"), 5
 
@@ -251,16 +253,25 @@ def together(load: Load, processes: int) -> list[Timed]:
     """Time the steps of processes that train at the same time; a single one on the CPU runs in this process."""
     if processes == 1 and load.device == "cpu":
         return [_time(load, None)]
-    context = get_context("spawn")
-    with safe_path(), context.Manager() as manager, context.Pool(processes, torch.set_num_threads, (1,)) as pool:
-        return pool.starmap(_time_with_others, [(load, manager.Barrier(processes))] * processes, chunksize=1)
+    # forked from one process that has imported torch, which takes longer than the steps
+    context = get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+    with safe_path(), context.Pool(processes, _starts, (context.Barrier(processes),)) as pool:
+        return pool.map(_time_with_others, [load] * processes, chunksize=1)
 
 
-def _time_with_others(load: Load, barrier: Barrier) -> Timed:
+def _starts(barrier: Barrier) -> None:
+    global _together
+    _together = barrier
+    torch.set_num_threads(1)
+
+
+def _time_with_others(load: Load) -> Timed:
+    assert _together is not None
     try:
-        return _time(load, barrier)
+        return _time(load, _together)
     except BaseException:
-        barrier.abort()
+        _together.abort()
         raise
 
 

@@ -96,13 +96,14 @@ def test_a_step_takes_as_long_as_the_card_or_the_host_and_scores_and_checkpoints
     resolved = run(SIMCSE, precision="bf16", eval_every=1000)
     slow = Card("made", half=1e12, tf32=5e11, single=1e18)
     tokens = 100.0
-    by_card = 6 * BASE.weights * tokens / (UTILISATION * 1e12)
+    by_card = 6 * BASE.weights * tokens / (UTILISATION["bf16"] * 1e12)
     saved = 12 * (BASE.weights + BASE.vectors) / 1e9
     stepping = 1000 * by_card
     assert by_card > 12 * HOST
     assert slow.training(resolved, [Steps(1000, tokens)]) == pytest.approx(stepping + (stepping / 60 + 1) * saved)
     tf32 = run(SIMCSE, precision="tf32", eval_every=1000)
-    assert slow.training(tf32, [Steps(1000, tokens)]) == pytest.approx(2 * stepping + (stepping / 30 + 1) * saved)
+    in_tf32 = 2 * stepping * UTILISATION["bf16"] / UTILISATION["tf32"]
+    assert slow.training(tf32, [Steps(1000, tokens)]) == pytest.approx(in_tf32 + (in_tf32 / 60 + 1) * saved)
     by_host = 1000 * 12 * HOST
     assert slow.training(resolved, [Steps(1000, 1e-3)]) == pytest.approx(by_host + (by_host / 60 + 1) * saved, rel=1e-4)
     scored = replace(slow, single=1e12).training(resolved, [Steps(1000, tokens)])
