@@ -406,10 +406,11 @@ def _entry(what: Any) -> Iterator[str]:
 
 
 def _path(what: Any) -> str:
-    if getattr(harness, what.__name__, None) is what:
-        return f"harness.{what.__name__}"
+    name = what.__name__
+    if getattr(harness, name, None) is what:
+        return f"harness.{name}"
     module = next((m for m in ("harness.method", "harness.stats") if what.__module__.startswith(m)), what.__module__)
-    return f"{what.__module__ if 'conformance' in what.__module__ else module}.{what.__name__}"
+    return f"{what.__module__ if 'conformance' in what.__module__ else module}.{name}"
 
 
 def _signature(what: Any, name: str) -> str:
@@ -463,7 +464,7 @@ def _members(what: type) -> Iterator[tuple[str, Any]]:
     for name, member in vars(what).items():
         function = inspect.isroutine(member) or isinstance(member, property) or hasattr(member, "func")
         public = (not name.startswith("_") or (name == "__call__" and what.__name__ == "Encode")) and function
-        documented = public and (getattr(member, "__doc__", "") or "")
+        documented = public and member.__doc__
         if (name in wanted) if wanted else documented and name not in ("count", "index"):
             yield name, member
 

@@ -156,9 +156,9 @@ def tokenizer(folder: Path) -> int:
 
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     vocabulary = {word: number for number, word in enumerate([*special, *WORDS])}
-    made = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))  # type: ignore[call-arg]
-    made.normalizer, made.pre_tokenizer = normalizers.Lowercase(), pre_tokenizers.Whitespace()  # type: ignore[assignment]
-    made.post_processor = processors.TemplateProcessing(  # type: ignore[assignment]
+    made = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    made.normalizer, made.pre_tokenizer = normalizers.Lowercase(), pre_tokenizers.Whitespace()
+    made.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
     )
     names = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), special, strict=True))
@@ -215,13 +215,18 @@ def alone(folder: Path, pooling: str) -> np.ndarray:
     vectors = []
     for sentence in SENTENCES:
         output = model(**read(sentence, return_tensors="pt"), output_hidden_states=True)
-        last = output.last_hidden_state[0]
-        pooled = {"cls": lambda last=last: last[0], "mean": lambda last=last: last.mean(0)}
-        pooled["last"] = lambda last=last: last[-1]
-        pooled["avg-first-last"] = lambda output=output, last=last: ((output.hidden_states[0][0] + last) / 2).mean(0)
-        pooled["pooler"] = lambda output=output: output.pooler_output[0]
-        vectors.append(pooled[pooling]().numpy())
+        vectors.append(_pooled(output, pooling).numpy())
     return np.stack(vectors)
+
+
+def _pooled(output: Any, pooling: str) -> torch.Tensor:
+    last: torch.Tensor = output.last_hidden_state[0]
+    if pooling == "pooler":
+        vector: torch.Tensor = output.pooler_output[0]
+        return vector
+    if pooling == "avg-first-last":
+        last = (output.hidden_states[0][0] + last) / 2
+    return last[{"cls": 0, "last": -1}[pooling]] if pooling in ("cls", "last") else last.mean(0)
 
 
 def by_modules(folder: Path, pooling: str) -> np.ndarray:

@@ -264,11 +264,12 @@ Point = tuple[float, Block, Row]
 
 def weights(one: SummaryTable) -> Iterable[Point]:
     """Values of lambda."""
-    used = {str(run.spec.variant): run.hyperparameters["method"].get("lambda", 0) for run in untuned_runs()}
+    used = {str(run.spec.variant): run.hyperparameters["method"] for run in untuned_runs()}
     for block in (block for block in one.blocks if (block.setting, block.encoder) == (CAPTIONS, STUDENT)):
         plain = (row for row in block.trained if "@" not in row.label.variant and not row.label.overrides)
         rows = [row for row in plain if row.label.method == METHOD]
-        yield from ((used[row.label.variant], block, row) for row in rows if _has_only(row.label.parsed, "lambda"))
+        rows = [row for row in rows if _has_only(row.label.parsed, "lambda")]
+        yield from ((float(str(used[row.label.variant]["lambda"])), block, row) for row in rows)
 
 
 def pictures(one: SummaryTable) -> Iterable[Point]:
@@ -340,7 +341,10 @@ def figures() -> Iterator[tuple[str, str]]:
 
 
 def _drawn(axis: str, column: Column, points: Sequence[Point]) -> str:
-    both = {"SimCSE": [_row(block, BASELINE) for _, block, _ in points], "MCSE": [row for *_, row in points]}
+    both: Mapping[str, Sequence[Row | None]] = {
+        "SimCSE": [_row(block, BASELINE) for _, block, _ in points],
+        "MCSE": [row for *_, row in points],
+    }
     values = [_mean(name, at, row.cells[column]) for name, rows in both.items() for at, row in enumerate(rows) if row]
     places = json.dumps([f"{place:,g}" for place, *_ in points])
     labels = {"values": [*range(len(points))], "labelExpr": f"{places}[datum.value]", "grid": False}
@@ -363,8 +367,8 @@ def orders() -> Iterator[str]:
     papers = {paper.name: paper for paper in read_papers()}
     for paper in map(papers.__getitem__, ORDERS):
         for better, worse in _printed_orders(paper):
-            both = rows.get(better.label), rows.get(worse.label)
-            cell = contrast(*both, column, one.metric(column)) if both[0] and both[1] else None
+            high, low = rows.get(better.label), rows.get(worse.label)
+            cell = contrast(high, low, column, one.metric(column)) if high and low else None
             size = interval(cell.test, one.metric(column).digits) if cell and cell.test else ""
             counts[verdict := _agreement(cell)] += 1
             said = f"{paper.heading} {ORDERS[paper.name]}, {better.setting}: `{better.variant}` over `{worse.variant}`"

@@ -10,7 +10,7 @@ import contextlib
 import io
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -273,7 +273,7 @@ def python() -> Iterator[str]:
     yield "```"
 
 
-BLOCKS = {
+BLOCKS: Mapping[str, Callable[[], Iterator[str]]] = {
     "tiny": tiny,
     "tiny-tables": tiny_tables,
     "small": small,

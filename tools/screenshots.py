@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from io import BytesIO
 from pathlib import Path
+from typing import Literal
 
 import click
 from PIL import Image
@@ -15,7 +16,7 @@ import harness
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 OUT = DOCS / "screenshots"
 #: file name, page, place on it, width, height, theme
-SHOTS = (
+SHOTS: tuple[tuple[str, str, str, int, int, Literal["light", "dark", "print"]], ...] = (
     ("overview", "index.html", "", 1100, 1000, "light"),
     ("overview-dark", "index.html", "", 1100, 1000, "dark"),
     ("overview-390", "index.html", "", 390, 780, "light"),
