@@ -410,7 +410,7 @@ def _agreement(cell: Cell | None) -> str:
 def budgets() -> Iterator[str]:
     """The configuration of each method that its trials chose, and its scores on other seeds.
 
-    Shuffled pictures are tested at the configuration of MCSE.
+    Shuffled pictures are tested at a configuration of their own and at MCSE's.
     """
     tuned = Results.read(Store(TUNED)).tuned
     lines = {_chosen(line): line for report in tuned for line in report.lines if line.scores}
