@@ -158,6 +158,8 @@ def test_mutants_are_drawn_by_coverage_and_tried(tmp_path: Path) -> None:
     assert afters == first | {
         (after, ("e::f",)) for after in ("(f(x, y=4) + 'text' if not not c else 5)", *("(c)", "5", "6", "(f(x))"))
     }
+    if not (ROOT / ".git").exists():  # such as the copy that `make mutants` works in
+        pytest.skip("no mutant was tried: this is no checkout of git")
     words = ["--count", "1", "--rooms", "harness/seeds.py", "--libraries", "", "--coverage", tmp_path / "coverage"]
     command = [sys.executable, ROOT / "tests" / "mutants.py", *words, "tests/test_seeds.py"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -86,8 +86,8 @@ def test_a_shell_completes_without_heavy_imports(tmp_path: Path) -> None:
     assert (done.stdout.splitlines(), done.stderr) == (["plain,kdmcse", "set()"], "")
 
 
-PACKAGE = Path(harness.__file__).parent
-CHECKOUT = PACKAGE.parent
+CHECKOUT = Path(__file__).parents[2]
+PACKAGE = CHECKOUT / "harness"
 #: a value that is only known when the text is printed
 VALUE = "VALUE"
 QUOTED = re.compile(r"`harness ([^`]+)`")
