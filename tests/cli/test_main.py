@@ -16,7 +16,6 @@ import pytest
 from cli_words import Typed
 from click.shell_completion import BashComplete
 
-import harness
 from harness.cli.main import COMMANDS, cli
 
 
