@@ -91,7 +91,8 @@ def test_another_score_in_the_file_of_mteb_is_not_passed_on(tmp_path: Path) -> N
         export_mteb(KEY, tmp_path / "out", tmp_path / "results", NAMED)
 
 
-def test_an_untrained_encoder_has_its_own_name_and_no_other(tmp_path: Path) -> None:
+@pytest.mark.parametrize("trusted", [(), ("trusted",)], ids=["plain", "with its code"])
+def test_an_untrained_encoder_has_its_own_name_and_no_other(tmp_path: Path, trusted: tuple[str, ...]) -> None:
     about = ("none[pooling=cls]", 0, {"mteb": {ONE: SCORES[ONE]}})
     from harness.profiles import load_profile
 
@@ -100,9 +101,8 @@ def test_an_untrained_encoder_has_its_own_name_and_no_other(tmp_path: Path) -> N
     assert table.revision
     values = {"method": {}, "training": {}, "encoder": {"pooling": "cls"}}
     origin = {"setting": "none", "encoder": "all-minilm-l6-v2", "profile": "small", "hyperparameters": values}
-    untrained = record(
-        *about, **origin, packages={"mteb": mteb.__version__}, identity={"encoder": digest(table.hub, table.revision)}
-    )
+    identity = {"encoder": digest(table.hub, table.revision, *trusted)}
+    untrained = record(*about, **origin, packages={"mteb": mteb.__version__}, identity=identity)
     Store(tmp_path / "results").save(untrained)
     with pytest.raises(UserError, match="evaluated another model than somebody/a-model"):
         export_mteb(untrained.spec.key, tmp_path / "out", tmp_path / "results", NAMED)

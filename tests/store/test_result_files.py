@@ -30,6 +30,7 @@ def test_a_saved_result_is_read_back(tmp_path: Path) -> None:
     store = Store(tmp_path / "a folder with 'quotes'")
     slashes = result("dalr[text=run:simcse/wiki/b/seed-0]", encoder="o/m")
     assert len(store.path(slashes).relative_to(store.root).parts) == 5, "a name with a slash stays one folder"
+    assert store.path(result("mcse", encoder=".m")).parent.name == "%2Em", "no name hides a folder"
     shuffled = result("mcse[images=shuffled]")
     assert store.save(shuffled) == shuffled
     path = store.path(shuffled)
